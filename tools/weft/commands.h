@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The subcommands of `weft`. Each function adds one to `app` and installs a callback that does the
+// work, prints to standard output, complains on standard error and sets `exit_status` (0 is success).
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace weft::tool {
+
+void add_config_command(CLI::App& app, int& exit_status);
+void add_plugin_command(CLI::App& app, int& exit_status);
+void add_info_command(CLI::App& app, int& exit_status);
+void add_topo_command(CLI::App& app, int& exit_status);
+void add_run_command(CLI::App& app, int& exit_status);
+void add_bench_command(CLI::App& app, int& exit_status);
+void add_explain_command(CLI::App& app, int& exit_status);
+
+}  // namespace weft::tool
