@@ -72,30 +72,30 @@ std::string Error::to_string() const {
   return text;
 }
 
-#define WEFT_RESULTS(X)                                                                        \
-  X(WEFT_OK, "success")                                                                        \
-  X(WEFT_IN_PROGRESS, "started and not finished yet")                                          \
-  X(WEFT_AGAIN, "no room at this moment, try again")                                           \
-  X(WEFT_ERROR_INVALID_ARGUMENT, "an argument is outside its documented range")                \
-  X(WEFT_ERROR_INVALID_USAGE, "the call is not allowed at this time or in this order")         \
-  X(WEFT_ERROR_CONFIG, "the configuration cannot be read or cannot be satisfied")              \
-  X(WEFT_ERROR_PLUGIN, "a plugin is missing, incompatible or misbehaves")                      \
-  X(WEFT_ERROR_SYSTEM, "the operating system refused a request")                               \
-  X(WEFT_ERROR_DEVICE, "the accelerator or its driver failed")                                 \
-  X(WEFT_ERROR_NETWORK, "a network path failed")                                               \
-  X(WEFT_ERROR_PEER, "another rank died, left or reported a failure")                          \
-  X(WEFT_ERROR_TIMEOUT, "a deadline passed")                                                   \
-  X(WEFT_ERROR_ABORTED, "the communicator was aborted")                                        \
-  X(WEFT_ERROR_OUT_OF_MEMORY, "memory is exhausted")                                           \
-  X(WEFT_ERROR_OUT_OF_RESOURCES, "descriptors, threads or another limit are exhausted")        \
-  X(WEFT_ERROR_UNSUPPORTED, "valid, and not offered by this build, plugin or path")            \
-  X(WEFT_ERROR_MISMATCH, "ranks disagree on what they call or how")                            \
+#define WEFT_RESULTS(X) \
+  X(WEFT_OK, "success") \
+  X(WEFT_IN_PROGRESS, "started and not finished yet") \
+  X(WEFT_AGAIN, "no room at this moment, try again") \
+  X(WEFT_ERROR_INVALID_ARGUMENT, "an argument is outside its documented range") \
+  X(WEFT_ERROR_INVALID_USAGE, "the call is not allowed at this time or in this order") \
+  X(WEFT_ERROR_CONFIG, "the configuration cannot be read or cannot be satisfied") \
+  X(WEFT_ERROR_PLUGIN, "a plugin is missing, incompatible or misbehaves") \
+  X(WEFT_ERROR_SYSTEM, "the operating system refused a request") \
+  X(WEFT_ERROR_DEVICE, "the accelerator or its driver failed") \
+  X(WEFT_ERROR_NETWORK, "a network path failed") \
+  X(WEFT_ERROR_PEER, "another rank died, left or reported a failure") \
+  X(WEFT_ERROR_TIMEOUT, "a deadline passed") \
+  X(WEFT_ERROR_ABORTED, "the communicator was aborted") \
+  X(WEFT_ERROR_OUT_OF_MEMORY, "memory is exhausted") \
+  X(WEFT_ERROR_OUT_OF_RESOURCES, "descriptors, threads or another limit are exhausted") \
+  X(WEFT_ERROR_UNSUPPORTED, "valid, and not offered by this build, plugin or path") \
+  X(WEFT_ERROR_MISMATCH, "ranks disagree on what they call or how") \
   X(WEFT_ERROR_INTERNAL, "a defect of weft or of a plugin")
 
 std::string_view result_name(weft_result code) {
   switch (code) {
 #define X(name, text) \
-  case name:          \
+  case name: \
     return #name;
     WEFT_RESULTS(X)
 #undef X
@@ -107,7 +107,7 @@ std::string_view result_name(weft_result code) {
 std::string_view result_description(weft_result code) {
   switch (code) {
 #define X(name, text) \
-  case name:          \
+  case name: \
     return text;
     WEFT_RESULTS(X)
 #undef X

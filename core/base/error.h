@@ -91,15 +91,15 @@ using Status = Result<void>;
 #define WEFT_CONCAT(a, b) WEFT_CONCAT_INNER(a, b)
 
 /// Returns the error of a Status or Result expression from the enclosing function, else goes on.
-#define WEFT_TRY(expression)                                                      \
-  do {                                                                            \
-    if (auto weft_try_result = (expression); !weft_try_result)                    \
-      return std::unexpected<::weft::Error>(std::move(weft_try_result).error());  \
+#define WEFT_TRY(expression) \
+  do { \
+    if (auto weft_try_result = (expression); !weft_try_result) \
+      return std::unexpected<::weft::Error>(std::move(weft_try_result).error()); \
   } while (false)
 
 /// Declares or assigns `target` from a Result expression, or returns its error.
-#define WEFT_TRY_ASSIGN(target, expression)                                                    \
-  auto WEFT_CONCAT(weft_try_, __LINE__) = (expression);                                        \
-  if (!WEFT_CONCAT(weft_try_, __LINE__))                                                       \
+#define WEFT_TRY_ASSIGN(target, expression) \
+  auto WEFT_CONCAT(weft_try_, __LINE__) = (expression); \
+  if (!WEFT_CONCAT(weft_try_, __LINE__)) \
     return std::unexpected<::weft::Error>(std::move(WEFT_CONCAT(weft_try_, __LINE__)).error()); \
   target = std::move(*WEFT_CONCAT(weft_try_, __LINE__))

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <unistd.h>
-
 #include <utility>
 
 namespace weft {

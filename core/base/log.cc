@@ -3,9 +3,8 @@
 
 #include "core/base/log.h"
 
-#include <unistd.h>
-
 #include <climits>
+#include <unistd.h>
 
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -57,7 +56,9 @@ std::string json_escaped(std::string_view text) {
 
 }  // namespace
 
-std::string_view topic_name(Topic topic) { return kTopicNames[static_cast<std::size_t>(topic)]; }
+std::string_view topic_name(Topic topic) {
+  return kTopicNames[static_cast<std::size_t>(topic)];
+}
 
 std::optional<Topic> parse_topic(std::string_view name) {
   for (std::size_t i = 0; i < kTopicNames.size(); ++i) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The log of one context: topics with a level each, one finished line per call. Passed by reference,
-// never a global. Nothing on a data path logs.
+// The log of one context: topics with a level each, one finished line per call. Passed by
+// reference, never a global. Nothing on a data path logs.
 #pragma once
 
 #include <array>
@@ -15,6 +15,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+
 #include <weft/types.h>
 
 namespace weft {

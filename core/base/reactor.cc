@@ -3,13 +3,12 @@
 
 #include "core/base/reactor.h"
 
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-
 #include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <system_error>
 #include <thread>
 #include <unordered_map>

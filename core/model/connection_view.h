@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a kernel sees of one direction of one connection on one channel: pointers and sizes, no
+// owner, no ABI struct. Both ends count steps from 0 and never wrap (64 bits).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft {
+
+/// Lies beside the payload of each step and is published together with it by the tail.
+struct SlotMeta {
+  std::uint32_t size;    ///< Bytes of payload in this slot.
+  std::uint32_t offset;  ///< Where they begin, in bytes from the slot's start.
+  std::uint64_t tag;     ///< OperationTag of the call that the bytes belong to.
+};
+
+/// Where an end of a connection stands between operations. Written only by the worker that runs
+/// the channel; kept in memory of the device so that a replayed graph goes on from it.
+struct ConnectionCursor {
+  std::uint64_t step = 0;
+};
+
+/// One direction. The sender fills slot (step % steps), then publishes tail = step + 1; the
+/// receiver consumes it, then returns head = step + 1. The sender may fill step s once
+/// head + steps > s.
+///
+/// Order: payload and SlotMeta are written before tail is stored with release; whoever reads tail
+/// with acquire sees them. head likewise frees the slot. A waiter that sleeps adds itself to the
+/// waiter word (sequentially consistent) and then reads the counter again; a poster stores the
+/// counter sequentially consistent and then reads the waiter word; either sees the other.
+struct ConnectionView {
+  std::byte* buffer = nullptr;            ///< `steps` slots of `step_bytes`.
+  std::uint64_t* head = nullptr;          ///< Steps consumed; written by the receiver.
+  std::uint64_t* tail = nullptr;          ///< Steps filled; written by the sender.
+  std::uint32_t* head_waiters = nullptr;  ///< Sleepers on head; null: nobody may sleep on it.
+  std::uint32_t* tail_waiters = nullptr;  ///< Sleepers on tail; null: nobody may sleep on it.
+  SlotMeta* slots = nullptr;              ///< `steps` entries.
+  std::uint32_t* error = nullptr;         ///< Non-zero: the other end gave up. May be null.
+  ConnectionCursor* cursor = nullptr;     ///< This end's position.
+  std::uint32_t steps = 0;
+  std::uint32_t step_bytes = 0;
+  std::uint32_t order_bytes = 8;  ///< 8, 16 or 128: what a store keeps together.
+  std::uint32_t peer = 0;         ///< Rank at the other end, for reports.
+
+  [[nodiscard]] bool connected() const { return buffer != nullptr; }
+};
+
+}  // namespace weft

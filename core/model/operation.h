@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What can be asked of a communicator and in which ways it can be done: ids that plans, work items
+// and messages carry. C++20, plain data; values are part of what ranks exchange and never change.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <weft/types.h>
+
+namespace weft {
+
+enum class Operation : std::uint8_t { kAllReduce = 0, kBroadcast = 1 };
+inline constexpr std::size_t kOperationCount = 2;
+
+enum class Algorithm : std::uint8_t { kRing = 0 };
+inline constexpr std::size_t kAlgorithmCount = 1;
+
+enum class Protocol : std::uint8_t { kSimple = 0 };
+inline constexpr std::size_t kProtocolCount = 1;
+
+[[nodiscard]] constexpr std::string_view operation_name(Operation operation) {
+  constexpr std::string_view kNames[kOperationCount] = {"all_reduce", "broadcast"};
+  return kNames[static_cast<std::size_t>(operation)];
+}
+
+[[nodiscard]] constexpr std::string_view algorithm_name(Algorithm algorithm) {
+  constexpr std::string_view kNames[kAlgorithmCount] = {"ring"};
+  return kNames[static_cast<std::size_t>(algorithm)];
+}
+
+[[nodiscard]] constexpr std::string_view protocol_name(Protocol protocol) {
+  constexpr std::string_view kNames[kProtocolCount] = {"simple"};
+  return kNames[static_cast<std::size_t>(protocol)];
+}
+
+/// Bytes of one element; 0 for a value that is no element type.
+[[nodiscard]] constexpr std::size_t element_size(weft_data_type type) {
+  switch (type) {
+    case WEFT_INT8:
+    case WEFT_UINT8:
+    case WEFT_FLOAT8_E4M3:
+    case WEFT_FLOAT8_E5M2:
+      return 1;
+    case WEFT_FLOAT16:
+    case WEFT_BFLOAT16:
+      return 2;
+    case WEFT_INT32:
+    case WEFT_UINT32:
+    case WEFT_FLOAT32:
+      return 4;
+    case WEFT_INT64:
+    case WEFT_UINT64:
+    case WEFT_FLOAT64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+/// The spelling used on the command line and in messages; "?" for a value that is no element type.
+[[nodiscard]] constexpr std::string_view data_type_name(weft_data_type type) {
+  constexpr std::string_view kNames[] = {"int8",    "uint8",    "int32",       "uint32",
+                                         "int64",   "uint64",   "float16",     "float32",
+                                         "float64", "bfloat16", "float8_e4m3", "float8_e5m2"};
+  return type >= 0 && type <= WEFT_FLOAT8_E5M2 ? kNames[type] : "?";
+}
+
+[[nodiscard]] constexpr std::string_view reduction_name(weft_reduction reduction) {
+  constexpr std::string_view kNames[] = {"sum", "prod", "max", "min", "avg"};
+  return reduction >= 0 && reduction <= WEFT_AVG ? kNames[reduction] : "?";
+}
+
+/// One call on one communicator, without its buffers: the same on every rank, or a mistake of the
+/// caller that the operation tag brings to light.
+struct Task {
+  Operation operation = Operation::kAllReduce;
+  weft_data_type type = WEFT_FLOAT32;
+  weft_reduction reduction = WEFT_SUM;  ///< Ignored by operations that do not reduce; then kSum.
+  std::uint32_t root = 0;               ///< Rank; 0 where the operation has no root.
+  std::uint64_t count = 0;              ///< Elements.
+
+  [[nodiscard]] std::uint64_t bytes() const { return count * element_size(type); }
+  friend bool operator==(const Task&, const Task&) = default;
+};
+
+}  // namespace weft

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// One channel's share of one operation, ready for a device: the plan bound to pointers and views.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/model/connection_view.h"
+#include "core/model/operation.h"
+#include "core/model/operation_tag.h"
+
+namespace weft {
+
+/// Everything a ring kernel needs. Plain data: copied into the device's queue as it is.
+struct WorkItem {
+  Operation operation = Operation::kAllReduce;
+  Algorithm algorithm = Algorithm::kRing;
+  Protocol protocol = Protocol::kSimple;
+  std::uint8_t reserved = 0;
+  weft_data_type type = WEFT_FLOAT32;
+  weft_reduction reduction = WEFT_SUM;
+
+  const std::byte* send = nullptr;  ///< The caller's input of this channel, first element.
+  std::byte* recv = nullptr;        ///< The caller's output of this channel, first element.
+  std::uint64_t count = 0;          ///< Elements of this channel.
+  std::uint64_t chunk = 0;          ///< Elements of one chunk at most; a chunk spans whole steps.
+
+  std::uint32_t ranks = 1;
+  /// This rank's distance from the ring's origin along the ring, 0 to ranks - 1. For operations
+  /// with a root the origin is the root; for others it is rank 0 of the ring order.
+  std::uint32_t ring_position = 0;
+
+  OperationTag tag = 0;
+  ConnectionView from_previous;
+  ConnectionView to_next;
+};
+
+/// Why a kernel ended. Everything but kDone leaves output undefined and the connections unusable.
+enum class KernelEnd : std::uint32_t {
+  kDone = 0,
+  kAborted = 1,       ///< The abort flag was raised.
+  kPeerError = 2,     ///< The other end of a connection put a value into its error word.
+  kTagMismatch = 3,   ///< A slot belongs to another call than this one.
+  kSizeMismatch = 4,  ///< A slot carries another number of bytes than this call expects.
+  kUnsupported = 5,   ///< The device has no kernel for this operation, type or reduction.
+};
+
+struct KernelOutcome {
+  KernelEnd end = KernelEnd::kDone;
+  std::uint32_t peer = 0;      ///< Rank at the connection that showed it.
+  std::uint64_t expected = 0;  ///< Tag or bytes.
+  std::uint64_t found = 0;     ///< Tag, bytes, or the error word.
+};
+
+}  // namespace weft
