@@ -15,7 +15,8 @@
 extern "C" {
 #endif
 
-/** What a call answers: 0 is success, negative is an error, positive is "not an error, not done". */
+/** What a call answers: 0 is success, negative is an error, positive is "not an error, not done".
+ */
 typedef int32_t weft_result;
 
 enum {

@@ -1,0 +1,194 @@
+/* SPDX-FileCopyrightText: 2026 The Weft authors */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Weft's application API: communicators, groups, streams and collectives, in plain C11.
+ *
+ * A context owns plugins, configuration, log and device; nothing is global. Ranks may be processes,
+ * threads, or several in one thread.
+ *
+ * Threads: a context may be used from any thread. A communicator is used by one thread at a time,
+ * but weft_comm_abort and weft_comm_get_async_error may come from any thread at any time.
+ *
+ * Errors: a call that answers a negative weft_result leaves its outputs untouched;
+ * weft_last_error gives the text of the calling thread's last failure.
+ */
+#ifndef WEFT_WEFT_H
+#define WEFT_WEFT_H
+
+#include "types.h"
+
+#if defined(__GNUC__)
+#define WEFT_API __attribute__((visibility("default")))
+#else
+#define WEFT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Owns everything else; see weft_context_create. */
+typedef struct weft_context weft_context;
+/** One rank's membership in a communicator. */
+typedef struct weft_comm weft_comm;
+/** A queue of work: runs in order, apart from the caller. */
+typedef struct weft_stream weft_stream;
+
+/** Names a communicator to be: made by one rank, copied to the others by any means. Whoever knows
+ * it can join. */
+typedef struct weft_unique_id {
+  uint8_t bytes[128];
+} weft_unique_id;
+
+/* ---- versions and errors --------------------------------------------------------------------- */
+
+/** "0.1.0"; static. */
+WEFT_API const char* weft_version(void);
+
+/** "WEFT_ERROR_TIMEOUT"; static. */
+WEFT_API const char* weft_result_name(weft_result result);
+/** One sentence; static. */
+WEFT_API const char* weft_result_description(weft_result result);
+
+/**
+ * Writes the text of the calling thread's last failure on `context` (what failed, with which peer
+ * or file, the native code, what to try, and what was being done): at most `size` bytes, the zero
+ * included. Answers the bytes that the whole text needs; 1 if there was no failure. A NULL context
+ * asks for failures of weft_context_create.
+ */
+WEFT_API size_t weft_last_error(weft_context* context, char* text, size_t size);
+
+/* ---- contexts -------------------------------------------------------------------------------- */
+
+/** How to make a context. Fill struct_size with sizeof(weft_context_options), the rest with zero
+ * for defaults. */
+typedef struct weft_context_options {
+  uint32_t struct_size;
+  uint32_t reserved;
+  /** A configuration file to read instead of the one that would be found; may be NULL. */
+  const char* config_file;
+} weft_context_options;
+
+/**
+ * Reads the configuration and the environment, and loads the plugins that they name. NULL options
+ * mean defaults. The context must not be used in a child after fork.
+ */
+WEFT_API weft_result weft_context_create(const weft_context_options* options, weft_context** out);
+
+/** Ends a context; its communicators and streams must be destroyed before (else INVALID_USAGE and
+ * nothing is done). NULL is allowed. */
+WEFT_API weft_result weft_context_destroy(weft_context* context);
+
+/* ---- communicators --------------------------------------------------------------------------- */
+
+/** How to make a communicator, like weft_context_options. */
+typedef struct weft_comm_config {
+  uint32_t struct_size;
+  uint32_t setting_count;
+  /** `setting_count` pairs "section.key", "value", which override the context's configuration for
+   * this communicator: {"transports.order", "shm", ...}. May be NULL. */
+  const char* const* settings;
+} weft_comm_config;
+
+/**
+ * Makes the id of a new communicator, and waits in the background of this process for its ranks
+ * to meet here: until they all came, the bootstrap deadline passed or the context is destroyed.
+ */
+WEFT_API weft_result weft_get_unique_id(weft_context* context, weft_unique_id* out);
+
+/**
+ * Joins a communicator as `rank` of `ranks`. Blocks until all ranks have joined and are connected,
+ * or fails on each of them (deadline: timeouts.bootstrap). Between weft_group_start and
+ * weft_group_end it only takes note, and the group's end joins all at once: so one thread can hold
+ * several ranks. NULL config means the context's configuration.
+ */
+WEFT_API weft_result weft_comm_init_rank(weft_context* context, const weft_comm_config* config,
+                                         uint32_t ranks, const weft_unique_id* id, uint32_t rank,
+                                         weft_comm** out);
+
+/** Makes a communicator whose `ranks` ranks all live in this process: out[i] is rank i. */
+WEFT_API weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* config,
+                                        uint32_t ranks, weft_comm** out);
+
+/** Joins the communicator of this job, as the launcher's environment says (`weft run` sets
+ * WEFT_RANK, WEFT_WORLD_SIZE, WEFT_ROOT and WEFT_SECRET). Every rank must call it equally often. */
+WEFT_API weft_result weft_comm_init_env(weft_context* context, const weft_comm_config* config,
+                                        weft_comm** out);
+
+/** Waits until the work of this rank has ended. No operation may follow but destroy. */
+WEFT_API weft_result weft_comm_finalize(weft_comm* comm);
+
+/** Ends a communicator: waits for its work (as finalize), says goodbye to the others, frees all.
+ * After a failure or abort it does not wait for peers. NULL is allowed. */
+WEFT_API weft_result weft_comm_destroy(weft_comm* comm);
+
+/**
+ * Gives up: makes work under way end with WEFT_ERROR_ABORTED, tells the other ranks (their calls
+ * end with WEFT_ERROR_PEER), and returns at once. The communicator must still be destroyed. From
+ * any thread.
+ */
+WEFT_API weft_result weft_comm_abort(weft_comm* comm);
+
+/** WEFT_OK while all is well, else why the communicator is unusable. From any thread, never
+ * blocks. */
+WEFT_API weft_result weft_comm_get_async_error(weft_comm* comm, weft_result* out);
+
+/** Number of ranks. */
+WEFT_API weft_result weft_comm_size(weft_comm* comm, uint32_t* out);
+/** Own rank. */
+WEFT_API weft_result weft_comm_rank(weft_comm* comm, uint32_t* out);
+
+/**
+ * Writes how the pair of `rank_a` and `rank_b` is joined and why: "shm: same host; first of order
+ * p2p, shm, net ...". Like weft_last_error it writes at most `size` bytes and answers what the
+ * text needs; 0 for ranks that do not exist.
+ */
+WEFT_API size_t weft_comm_describe_pair(weft_comm* comm, uint32_t rank_a, uint32_t rank_b,
+                                        char* text, size_t size);
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/** Opens a group of this thread: calls only take note until its end. Groups nest; the outermost
+ * end counts. */
+WEFT_API weft_result weft_group_start(weft_context* context);
+/** Starts everything that was noted, together. The first error ends the group; nothing of it was
+ * started then, or the communicators it concerns are in error. */
+WEFT_API weft_result weft_group_end(weft_context* context);
+
+/* ---- streams of the host device -------------------------------------------------------------- */
+
+/** Makes a stream of the host device. */
+WEFT_API weft_result weft_stream_create(weft_context* context, weft_stream** out);
+/** Waits until the stream is empty; answers the first error of its work since the last call. The
+ * calling thread may do the work itself. */
+WEFT_API weft_result weft_stream_synchronize(weft_stream* stream);
+/** As synchronize, but answers WEFT_IN_PROGRESS instead of waiting. */
+WEFT_API weft_result weft_stream_query(weft_stream* stream);
+/** Waits until the stream is empty and frees it. NULL is allowed. */
+WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+/*
+ * Every rank calls the same operations in the same order with the same count, type, reduction and
+ * root. Calls append to `stream` and return at once; buffers may be used again when the stream has
+ * passed them. Buffers hold `count` elements, aligned to the element. count 0 is allowed. Ranks
+ * whose calls differ get WEFT_ERROR_MISMATCH with a text that names both calls.
+ */
+
+/** recv = reduction over the ranks of send. In place if send == recv. Types: float32, int32;
+ * reductions: sum, max. */
+WEFT_API weft_result weft_all_reduce(const void* send, void* recv, size_t count,
+                                     weft_data_type type, weft_reduction reduction, weft_comm* comm,
+                                     weft_stream* stream);
+
+/** recv = send of rank `root`, on every rank. send counts on the root alone; in place there if
+ * send == recv. All types. */
+WEFT_API weft_result weft_broadcast(const void* send, void* recv, size_t count, weft_data_type type,
+                                    uint32_t root, weft_comm* comm, weft_stream* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEFT_WEFT_H */
