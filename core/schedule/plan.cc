@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/schedule/plan.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/model/ring_geometry.h"
+
+namespace weft {
+namespace {
+
+struct Traffic {
+  std::uint64_t steps = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// What the rank at `position` of the ring sends in one loop of an all-reduce.
+Traffic loop_traffic(const RingLoop& loop, std::uint32_t position, std::uint32_t ranks,
+                     std::uint64_t count, std::uint64_t element_bytes, std::uint64_t step_bytes) {
+  Traffic traffic;
+  for (std::uint32_t hop = 0; hop < 2 * (ranks - 1); ++hop) {
+    const Extent extent = loop.extent(ring_chunk(position, hop, ranks), count);
+    traffic.steps += steps_of(extent.count, element_bytes, step_bytes);
+    traffic.bytes += extent.count * element_bytes;
+  }
+  return traffic;
+}
+
+Traffic all_reduce_traffic(const Plan& plan, const ChannelPlan& channel, std::uint32_t position) {
+  const std::uint64_t element_bytes = element_size(plan.task.type);
+  const std::uint64_t per_loop = channel.chunk * plan.ranks;
+  // All loops but the last are alike: counting one of them keeps this cheap for any size.
+  const std::uint64_t full_loops = channel.count / per_loop;
+  Traffic traffic;
+  if (full_loops > 0) {
+    traffic = loop_traffic({.base = 0, .chunk = channel.chunk}, position, plan.ranks, channel.count,
+                           element_bytes, plan.step_bytes);
+    traffic.steps *= full_loops;
+    traffic.bytes *= full_loops;
+  }
+  const std::uint64_t base = full_loops * per_loop;
+  if (base < channel.count) {
+    const Traffic last =
+        loop_traffic(ring_loop(base, channel.count, channel.chunk, plan.ranks, element_bytes),
+                     position, plan.ranks, channel.count, element_bytes, plan.step_bytes);
+    traffic.steps += last.steps;
+    traffic.bytes += last.bytes;
+  }
+  return traffic;
+}
+
+Traffic broadcast_traffic(const Plan& plan, const ChannelPlan& channel, std::uint32_t position) {
+  if (position + 1 == plan.ranks) return {};
+  const std::uint64_t element_bytes = element_size(plan.task.type);
+  const std::uint64_t rest = channel.count % channel.chunk;
+  const std::uint64_t full_chunks = channel.count / channel.chunk;
+  return {.steps = full_chunks * steps_of(channel.chunk, element_bytes, plan.step_bytes) +
+                   steps_of(rest, element_bytes, plan.step_bytes),
+          .bytes = channel.count * element_bytes};
+}
+
+Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  if (plan.ranks < 2) return {};
+  const ChannelPlan& share = plan.channels[channel];
+  const std::uint32_t position = ring_place(plan, channel, rank).position;
+  switch (plan.task.operation) {
+    case Operation::kAllReduce:
+      return all_reduce_traffic(plan, share, position);
+    case Operation::kBroadcast:
+      return broadcast_traffic(plan, share, position);
+  }
+  return {};
+}
+
+std::uint32_t index_in(const std::vector<std::uint32_t>& ring, std::uint32_t rank) {
+  return static_cast<std::uint32_t>(std::ranges::find(ring, rank) - ring.begin());
+}
+
+Status invalid(std::string what) {
+  return fail(WEFT_ERROR_INTERNAL, "the plan cannot be executed: " + std::move(what));
+}
+
+Status validate_ring(const ChannelPlan& channel, std::uint32_t ranks) {
+  std::vector<bool> seen(ranks, false);
+  for (const std::uint32_t rank : channel.ring) {
+    if (rank >= ranks) {
+      return invalid(fmt::format("the ring of channel {} holds rank {}, of {} ranks", channel.index,
+                                 rank, ranks));
+    }
+    if (seen[rank]) {
+      return invalid(
+          fmt::format("the ring of channel {} holds rank {} twice", channel.index, rank));
+    }
+    seen[rank] = true;
+  }
+  if (channel.ring.size() != ranks) {
+    return invalid(fmt::format("the ring of channel {} holds {} of {} ranks", channel.index,
+                               channel.ring.size(), ranks));
+  }
+  return {};
+}
+
+}  // namespace
+
+RingPlace ring_place(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  const std::vector<std::uint32_t>& ring = plan.channels[channel].ring;
+  const auto size = static_cast<std::uint32_t>(ring.size());
+  const std::uint32_t index = index_in(ring, rank);
+  const std::uint32_t origin =
+      plan.task.operation == Operation::kBroadcast ? index_in(ring, plan.task.root) : 0;
+  return {.position = (index + size - origin) % size,
+          .previous = ring[(index + size - 1) % size],
+          .next = ring[(index + 1) % size]};
+}
+
+std::uint64_t steps_sent(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  return traffic_of(plan, channel, rank).steps;
+}
+
+std::uint64_t steps_received(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  return traffic_of(plan, channel, ring_place(plan, channel, rank).previous).steps;
+}
+
+std::uint64_t bytes_sent(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  return traffic_of(plan, channel, rank).bytes;
+}
+
+Status validate(const Plan& plan, const Topology& topology) {
+  const std::uint64_t element_bytes = element_size(plan.task.type);
+  if (element_bytes == 0) return invalid(fmt::format("no element type {}", plan.task.type));
+  if (plan.ranks == 0 || plan.ranks != topology.rank_count()) {
+    return invalid(
+        fmt::format("it is for {} ranks, there are {}", plan.ranks, topology.rank_count()));
+  }
+  if (plan.task.root >= plan.ranks) return invalid(fmt::format("no rank {}", plan.task.root));
+  if (plan.step_bytes == 0 || plan.step_bytes % kChunkGrainBytes != 0) {
+    return invalid(fmt::format("steps of {} bytes", plan.step_bytes));
+  }
+  // A rank that passes data on needs a free slot while the one it reads from is still taken: a
+  // chunk that filled all slots would have every rank of the ring wait for the next.
+  if (plan.steps < 2 || plan.chunk_steps == 0 || plan.chunk_steps >= plan.steps) {
+    return invalid(
+        fmt::format("chunks of {} steps over connections of {}", plan.chunk_steps, plan.steps));
+  }
+  std::uint64_t covered = 0;
+  for (std::size_t i = 0; i < plan.channels.size(); ++i) {
+    const ChannelPlan& channel = plan.channels[i];
+    if (channel.index != i) {
+      return invalid(fmt::format("channel {} stands at place {}", channel.index, i));
+    }
+    if (channel.offset != covered || channel.count == 0 ||
+        channel.count > plan.task.count - covered) {
+      return invalid(fmt::format("channel {} covers {} elements from {}, expected from {} of {}", i,
+                                 channel.count, channel.offset, covered, plan.task.count));
+    }
+    covered += channel.count;
+    if (channel.offset * element_bytes % kChunkGrainBytes != 0) {
+      return invalid(fmt::format("channel {} begins within a line of 64 bytes", i));
+    }
+    if (channel.chunk * element_bytes !=
+        static_cast<std::uint64_t>(plan.chunk_steps) * plan.step_bytes) {
+      return invalid(fmt::format("chunks of channel {} hold {} elements, which is not {} steps", i,
+                                 channel.chunk, plan.chunk_steps));
+    }
+    WEFT_TRY(validate_ring(channel, plan.ranks));
+  }
+  if (covered != plan.task.count) {
+    return invalid(fmt::format("{} of {} elements are on a channel", covered, plan.task.count));
+  }
+  return {};
+}
+
+}  // namespace weft

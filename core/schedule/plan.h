@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// How one call will be carried out: a value without pointers, the same on every rank, that can be
+// executed, printed, compared, simulated and replayed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/model/operation.h"
+#include "core/topology/topology.h"
+
+namespace weft {
+
+/// One channel's share of the call. Its work item's WorkItem::count is `count`, its buffers begin
+/// `offset` elements into the caller's.
+struct ChannelPlan {
+  std::uint32_t index = 0;
+  std::uint64_t offset = 0;           ///< First element, of the whole call.
+  std::uint64_t count = 0;            ///< Elements.
+  std::uint64_t chunk = 0;            ///< Elements of one chunk at most: chunk_steps whole steps.
+  std::vector<std::uint32_t> ring{};  ///< Each rank once; ring[i] sends to ring[i + 1].
+  friend bool operator==(const ChannelPlan&, const ChannelPlan&) = default;
+};
+
+/// A way of doing the call that was looked at.
+struct Alternative {
+  std::string algorithm;
+  std::string protocol;
+  double predicted_us = 0;  ///< Meaningful where `refused` is empty.
+  std::string refused{};    ///< Why it was out of the question; empty where it could be done.
+  friend bool operator==(const Alternative&, const Alternative&) = default;
+};
+
+/// Equal inputs of make_plan give equal plans, the alternatives and the reason included.
+struct Plan {
+  Task task;
+  Algorithm algorithm = Algorithm::kRing;
+  Protocol protocol = Protocol::kSimple;
+  std::uint32_t ranks = 0;
+  std::uint32_t steps = 0;        ///< Slots of each connection.
+  std::uint32_t step_bytes = 0;   ///< Bytes of one slot.
+  std::uint32_t chunk_steps = 0;  ///< Steps of one chunk, on every channel.
+  /// Ordered by offset and without gaps; none where there is nothing to do (no elements).
+  std::vector<ChannelPlan> channels{};
+  double predicted_us = 0;
+  std::string reason{};                     ///< Why this algorithm, protocol, number of channels.
+  std::vector<Alternative> alternatives{};  ///< All that was considered, the chosen one included.
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+/// A rank's place on one channel. `position` is WorkItem::ring_position: the distance along the
+/// ring from the root for operations that have one, else from ring[0].
+struct RingPlace {
+  std::uint32_t position = 0;
+  std::uint32_t previous = 0;  ///< Rank that sends to this one.
+  std::uint32_t next = 0;      ///< Rank that this one sends to.
+  friend bool operator==(const RingPlace&, const RingPlace&) = default;
+};
+
+/// `channel` < plan.channels.size(), `rank` < plan.ranks.
+[[nodiscard]] RingPlace ring_place(const Plan& plan, std::size_t channel, std::uint32_t rank);
+
+/// Steps that `rank` fills towards its next on one channel, and steps that it consumes from its
+/// previous: exactly what the kernels do and what the progress engine has to move.
+[[nodiscard]] std::uint64_t steps_sent(const Plan& plan, std::size_t channel, std::uint32_t rank);
+[[nodiscard]] std::uint64_t steps_received(const Plan& plan, std::size_t channel,
+                                           std::uint32_t rank);
+/// Bytes of payload that `rank` sends on one channel.
+[[nodiscard]] std::uint64_t bytes_sent(const Plan& plan, std::size_t channel, std::uint32_t rank);
+
+/// Whether a plan can be executed on `topology`: each element is on exactly one channel, each ring
+/// holds each rank once, chunks fit the connections' slots. The error says what is wrong.
+[[nodiscard]] Status validate(const Plan& plan, const Topology& topology);
+
+/// Many lines for people; what `weft explain` prints.
+[[nodiscard]] std::string to_text(const Plan& plan);
+
+}  // namespace weft

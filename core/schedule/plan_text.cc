@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A plan in words, for `weft explain`.
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/schedule/plan.h"
+
+namespace weft {
+namespace {
+
+/// 65536 is "64 KiB", 1536 is "1.5 KiB", 1500 is "1500 B": exact or in bytes.
+std::string size_text(std::uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  std::size_t unit = 0;
+  while (unit + 1 < std::size(kUnits) && bytes >> (10 * (unit + 1)) != 0)
+    ++unit;
+  if (unit == 0) return fmt::format("{} B", bytes);
+  const std::uint64_t quarter = std::uint64_t{1} << (10 * unit - 2);
+  if (bytes % quarter != 0) return fmt::format("{} B", bytes);
+  return fmt::format("{} {}", static_cast<double>(bytes / quarter) / 4, kUnits[unit]);
+}
+
+std::string time_text(double us) {
+  if (us < 1000) return fmt::format("{:.1f} us", us);
+  if (us < 1e6) return fmt::format("{:.2f} ms", us / 1e3);
+  return fmt::format("{:.2f} s", us / 1e6);
+}
+
+std::string task_text(const Task& task) {
+  std::string text = fmt::format("{} of {}: {} x {}", operation_name(task.operation),
+                                 size_text(task.bytes()), task.count, data_type_name(task.type));
+  if (task.operation == Operation::kAllReduce) {
+    text += fmt::format(", {}", reduction_name(task.reduction));
+  } else {
+    text += fmt::format(", root {}", task.root);
+  }
+  return text;
+}
+
+struct RankTraffic {
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;
+  friend bool operator==(const RankTraffic&, const RankTraffic&) = default;
+};
+
+RankTraffic total_traffic(const Plan& plan, std::uint32_t rank) {
+  RankTraffic total;
+  for (std::size_t channel = 0; channel < plan.channels.size(); ++channel) {
+    total.messages += steps_sent(plan, channel, rank);
+    total.bytes += bytes_sent(plan, channel, rank);
+  }
+  return total;
+}
+
+/// One line for each run of ranks that send alike.
+void append_traffic(const Plan& plan, std::string& text) {
+  for (std::uint32_t first = 0; first < plan.ranks;) {
+    const RankTraffic traffic = total_traffic(plan, first);
+    std::uint32_t last = first;
+    while (last + 1 < plan.ranks && total_traffic(plan, last + 1) == traffic)
+      ++last;
+    const std::string who = first == last ? fmt::format("rank {}", first)
+                                          : fmt::format("ranks {}-{}, each", first, last);
+    text += fmt::format("  sends       {}: {} messages, {}\n", who, traffic.messages,
+                        size_text(traffic.bytes));
+    first = last + 1;
+  }
+}
+
+}  // namespace
+
+std::string to_text(const Plan& plan) {
+  std::string text = fmt::format("{}, {} ranks\n", task_text(plan.task), plan.ranks);
+  text += fmt::format("  algorithm   {}\n", algorithm_name(plan.algorithm));
+  text += fmt::format("  protocol    {}\n", protocol_name(plan.protocol));
+  text += fmt::format("  connection  {} steps of {}, chunks of {} {}\n", plan.steps,
+                      size_text(plan.step_bytes), plan.chunk_steps,
+                      plan.chunk_steps == 1 ? "step" : "steps");
+  text += fmt::format("  channels    {}\n", plan.channels.size());
+  const std::uint64_t element_bytes = element_size(plan.task.type);
+  for (const ChannelPlan& channel : plan.channels) {
+    text +=
+        fmt::format("    {:<2}  elements {} to {} ({})\n", channel.index, channel.offset,
+                    channel.offset + channel.count - 1, size_text(channel.count * element_bytes));
+    const auto same = std::ranges::find_if(
+        plan.channels, [&](const ChannelPlan& other) { return other.ring == channel.ring; });
+    text += same->index == channel.index
+                ? fmt::format("        ring {} -> {}\n", fmt::join(channel.ring, " -> "),
+                              channel.ring.front())
+                : fmt::format("        ring as channel {}\n", same->index);
+  }
+  if (!plan.channels.empty()) append_traffic(plan, text);
+  text += fmt::format("  predicted   {}\n", time_text(plan.predicted_us));
+  text += fmt::format("  reason      {}\n", plan.reason);
+  text += "  considered\n";
+  for (const Alternative& alternative : plan.alternatives) {
+    text += fmt::format("    {}, {}: {}\n", alternative.algorithm, alternative.protocol,
+                        alternative.refused.empty() ? time_text(alternative.predicted_us)
+                                                    : "not possible: " + alternative.refused);
+  }
+  return text;
+}
+
+}  // namespace weft

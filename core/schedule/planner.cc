@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/schedule/planner.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/model/ring_geometry.h"
+
+namespace weft {
+namespace {
+
+std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
+/// Elements between two places where a range may be cut.
+std::uint64_t grain_of(std::uint64_t element_bytes) {
+  return std::max<std::uint64_t>(1, kChunkGrainBytes / element_bytes);
+}
+
+Status check_task(const Task& task, std::uint32_t ranks) {
+  const auto refuse = [&](std::string what) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("{}: {}", operation_name(task.operation), std::move(what)));
+  };
+  if (static_cast<std::size_t>(task.operation) >= kOperationCount) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("there is no operation {}", static_cast<unsigned>(task.operation)));
+  }
+  const std::uint64_t element_bytes = element_size(task.type);
+  if (element_bytes == 0) {
+    return refuse(fmt::format("there is no element type {}", task.type));
+  }
+  if (task.reduction < WEFT_SUM || task.reduction > WEFT_AVG) {
+    return refuse(fmt::format("there is no reduction {}", task.reduction));
+  }
+  if (task.root >= ranks) {
+    return refuse(fmt::format("root is {}, the ranks are 0 to {}", task.root, ranks - 1));
+  }
+  // Keeps every product of the planner and the kernels within 64 bits, padding included.
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 56;
+  if (task.count > kMaxBytes / element_bytes) {
+    return refuse(
+        fmt::format("{} elements of {} bytes are more than any memory", task.count, element_bytes));
+  }
+  return {};
+}
+
+Status check_limits(const PlanLimits& limits) {
+  if (limits.steps < 2) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("a connection needs 2 steps or more, not {}", limits.steps));
+  }
+  if (limits.step_bytes == 0 || limits.step_bytes % kChunkGrainBytes != 0) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("a step must hold a multiple of {} bytes, not {}", kChunkGrainBytes,
+                            limits.step_bytes));
+  }
+  if (limits.max_channels == 0) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT, "a plan needs 1 channel or more, not 0");
+  }
+  return {};
+}
+
+/// What the edges of a ring cost: data passes `edges` of them one after the other, and no faster
+/// than the slowest.
+struct RingCost {
+  double latency_us = 0;
+  double bytes_per_us = std::numeric_limits<double>::infinity();
+};
+
+RingCost ring_cost(const Topology& topology, const CostTable& costs,
+                   std::span<const std::uint32_t> ring, std::optional<std::uint32_t> root) {
+  RingCost cost;
+  if (ring.size() < 2) return cost;
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    const std::uint32_t to = ring[(i + 1) % ring.size()];
+    if (root && to == *root) continue;  // nothing goes back to the root
+    const HopCost& hop = costs.hops[static_cast<std::size_t>(hop_kind(topology, ring[i], to))];
+    cost.latency_us += hop.latency_us;
+    cost.bytes_per_us = std::min(cost.bytes_per_us, hop.bytes_per_us);
+  }
+  return cost;
+}
+
+/// time = hops * latency + bytes / bandwidth, of the longest way that data goes.
+double ring_time_us(const Plan& plan, const Topology& topology, const CostTable& costs) {
+  if (plan.channels.empty()) return costs.call_us;
+  const auto ranks = static_cast<double>(plan.ranks);
+  const ChannelPlan& channel = plan.channels.front();  // none is longer
+  const auto bytes = static_cast<double>(channel.count * element_size(plan.task.type));
+  if (plan.task.operation == Operation::kAllReduce) {
+    const RingCost cost = ring_cost(topology, costs, channel.ring, std::nullopt);
+    // Each chunk passes 2 (n - 1) of the 2 n edges of two rounds.
+    const double share = 2 * (ranks - 1) / ranks;
+    return costs.call_us + share * cost.latency_us + share * bytes / cost.bytes_per_us;
+  }
+  const RingCost cost = ring_cost(topology, costs, channel.ring, plan.task.root);
+  const double chunk =
+      std::min(bytes, static_cast<double>(plan.chunk_steps) * static_cast<double>(plan.step_bytes));
+  // All bytes pass each edge; the last rank gets its first chunk n - 2 chunks late.
+  const double passed = ranks < 2 ? 0 : bytes + (ranks - 2) * chunk;
+  return costs.call_us + cost.latency_us + passed / cost.bytes_per_us;
+}
+
+/// How many channels the size pays for: each must carry kMinChannelBytes for every rank.
+std::uint32_t channel_count(const Task& task, std::uint32_t ranks, const PlanLimits& limits) {
+  // An all-reduce spreads a channel over the ranks, a broadcast moves all of it over each hop.
+  const std::uint64_t per_rank =
+      task.operation == Operation::kAllReduce ? task.bytes() / ranks : task.bytes();
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(per_rank / kMinChannelBytes, 1, limits.max_channels));
+}
+
+/// Steps of one chunk, for the longest channel. As many loops as the largest chunk needs, evenly
+/// filled: five steps are walked as 3 + 2 rather than 4 + 1.
+std::uint32_t chunk_steps_for(const Task& task, std::uint64_t channel_elements, std::uint32_t ranks,
+                              const PlanLimits& limits) {
+  // Half of the slots for a chunk: the other half takes the next one while it is consumed. A
+  // broadcast is a pipeline: the smaller its chunks, the earlier the last rank begins.
+  const std::uint64_t most =
+      task.operation == Operation::kAllReduce ? std::max<std::uint32_t>(1, limits.steps / 2) : 1;
+  const std::uint64_t share = task.operation == Operation::kAllReduce
+                                  ? divide_up(channel_elements, ranks)
+                                  : channel_elements;
+  const std::uint64_t steps =
+      std::max<std::uint64_t>(1, steps_of(share, element_size(task.type), limits.step_bytes));
+  const std::uint64_t loops = divide_up(steps, most);
+  return static_cast<std::uint32_t>(divide_up(steps, loops));
+}
+
+Plan make_ring_plan(const Task& task, const PlanInput& input) {
+  const std::uint32_t ranks = input.topology.rank_count();
+  Plan plan{.task = task,
+            .algorithm = Algorithm::kRing,
+            .protocol = Protocol::kSimple,
+            .ranks = ranks,
+            .steps = input.limits.steps,
+            .step_bytes = input.limits.step_bytes,
+            .chunk_steps = 1};
+  if (task.count > 0) {
+    const std::uint64_t element_bytes = element_size(task.type);
+    const std::uint64_t grain = grain_of(element_bytes);
+    const std::uint64_t grains = divide_up(task.count, grain);
+    const auto channels = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(channel_count(task, ranks, input.limits), grains));
+    std::vector<std::vector<std::uint32_t>> orders = rings(input.topology, channels);
+    std::uint64_t offset = 0;
+    for (std::uint32_t index = 0; index < channels; ++index) {
+      const std::uint64_t share = grains / channels + (index < grains % channels ? 1 : 0);
+      const std::uint64_t count = std::min(share * grain, task.count - offset);
+      if (index == 0) plan.chunk_steps = chunk_steps_for(task, count, ranks, input.limits);
+      plan.channels.push_back(
+          {.index = index,
+           .offset = offset,
+           .count = count,
+           .chunk = static_cast<std::uint64_t>(plan.chunk_steps) * plan.step_bytes / element_bytes,
+           .ring = std::move(orders[index])});
+      offset += count;
+    }
+  }
+  plan.predicted_us = ring_time_us(plan, input.topology, input.costs);
+  return plan;
+}
+
+bool allowed(const std::vector<std::string>& names, std::string_view name) {
+  return names.empty() || std::ranges::find(names, name) != names.end();
+}
+
+std::string reason_text(const Plan& plan, const PlanInput& input, std::size_t possible) {
+  if (plan.channels.empty()) return "there are no elements to move";
+  if (plan.ranks == 1) return "one rank alone only copies its input";
+  std::string why = possible == 1 ? "the only way of those allowed that can do it"
+                                  : fmt::format("the fastest of {} by the cost model", possible);
+  const std::size_t used = plan.channels.size();
+  const std::uint32_t most = input.limits.max_channels;
+  if (used == most) {
+    why += fmt::format("; all {} channels, each has {} KiB or more for each rank", used,
+                       kMinChannelBytes / 1024);
+    if (used == 1) why.replace(why.find("; "), std::string::npos, "; 1 channel is all there is");
+  } else {
+    why += fmt::format("; {} of {} channels, as a channel pays from {} KiB for each rank", used,
+                       most, kMinChannelBytes / 1024);
+  }
+  return why;
+}
+
+/// Names of the configuration that mean nothing here, for the list of alternatives.
+void add_unknown(Plan& plan, const std::vector<std::string>& algorithms,
+                 const std::vector<std::string>& protocols) {
+  for (const std::string& name : algorithms) {
+    if (name != algorithm_name(Algorithm::kRing)) {
+      plan.alternatives.push_back({.algorithm = name,
+                                   .protocol = "any",
+                                   .refused = fmt::format("{} has no such algorithm",
+                                                          operation_name(plan.task.operation))});
+    }
+  }
+  for (const std::string& name : protocols) {
+    if (name != protocol_name(Protocol::kSimple)) {
+      plan.alternatives.push_back(
+          {.algorithm = "any",
+           .protocol = name,
+           .refused = fmt::format("{} has no such protocol", operation_name(plan.task.operation))});
+    }
+  }
+}
+
+Status nothing_left(const Task& task, std::string_view key, const std::vector<std::string>& names,
+                    std::string_view exists) {
+  return fail(WEFT_ERROR_CONFIG,
+              fmt::format("collectives.{}.{} allows only [{}], and none of these exists for it",
+                          operation_name(task.operation), key, fmt::join(names, ", ")),
+              fmt::format("add \"{}\" to the list, or leave the key out", exists));
+}
+
+}  // namespace
+
+HopKind hop_kind(const Topology& topology, std::uint32_t from, std::uint32_t to) {
+  if (topology.same_process(from, to)) return HopKind::kSameProcess;
+  if (topology.same_host(from, to)) return HopKind::kSameHost;
+  return HopKind::kNetwork;
+}
+
+Result<Plan> make_plan(const Task& task, const PlanInput& input) {
+  if (input.topology.rank_count() == 0) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT, "a plan needs a topology with ranks, this has none");
+  }
+  WEFT_TRY(check_task(task, input.topology.rank_count()));
+  WEFT_TRY(check_limits(input.limits));
+  const std::string_view algorithm = algorithm_name(Algorithm::kRing);
+  const std::string_view protocol = protocol_name(Protocol::kSimple);
+  if (!allowed(input.algorithms, algorithm)) {
+    WEFT_TRY(nothing_left(task, "algorithm", input.algorithms, algorithm));
+  }
+  if (!allowed(input.protocols, protocol)) {
+    WEFT_TRY(nothing_left(task, "protocol", input.protocols, protocol));
+  }
+  Plan plan = make_ring_plan(task, input);
+  plan.alternatives.push_back({.algorithm = std::string(algorithm),
+                               .protocol = std::string(protocol),
+                               .predicted_us = plan.predicted_us});
+  add_unknown(plan, input.algorithms, input.protocols);
+  plan.reason = reason_text(plan, input, 1);
+  return plan;
+}
+
+}  // namespace weft

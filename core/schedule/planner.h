@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// From a call, a topology and a table of costs to a plan: a pure function that knows no rank of its
+// own, so every rank arrives at the same plan without a word.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/model/operation.h"
+#include "core/schedule/plan.h"
+#include "core/topology/topology.h"
+
+namespace weft {
+
+/// What a hop of a ring goes through.
+enum class HopKind : std::uint8_t { kSameProcess = 0, kSameHost = 1, kNetwork = 2 };
+inline constexpr std::size_t kHopKindCount = 3;
+
+[[nodiscard]] HopKind hop_kind(const Topology& topology, std::uint32_t from, std::uint32_t to);
+
+/// The cost of one hop: latency plus bytes / bandwidth.
+struct HopCost {
+  double latency_us = 0;
+  double bytes_per_us = 1;  ///< Of one channel; 1000 is 1 GB/s. Greater than 0.
+  friend bool operator==(const HopCost&, const HopCost&) = default;
+};
+
+/// Costs by kind of hop. The defaults are typical of CPU ranks over memory and over TCP; they order
+/// alternatives, they promise nothing.
+struct CostTable {
+  std::array<HopCost, kHopKindCount> hops = {
+      HopCost{.latency_us = 1.0, .bytes_per_us = 6000.0},
+      HopCost{.latency_us = 1.5, .bytes_per_us = 5000.0},
+      HopCost{.latency_us = 25.0, .bytes_per_us = 1200.0},
+  };
+  double call_us = 2.0;  ///< Spent once per call, whatever its size.
+  friend bool operator==(const CostTable&, const CostTable&) = default;
+};
+
+/// What connections and devices offer.
+struct PlanLimits {
+  std::uint32_t steps = 8;                ///< Slots of each connection, at least 2.
+  std::uint32_t step_bytes = 512 * 1024;  ///< Bytes of a slot, a multiple of 64.
+  std::uint32_t max_channels = 1;         ///< At least 1.
+  friend bool operator==(const PlanLimits&, const PlanLimits&) = default;
+};
+
+/// All that a plan depends on, besides the task. Must be the same on every rank.
+struct PlanInput {
+  const Topology& topology;
+  CostTable costs;
+  PlanLimits limits;
+  /// What `collectives.<operation>.algorithm` and `.protocol` allow, as names; empty allows all.
+  std::vector<std::string> algorithms;
+  std::vector<std::string> protocols;
+};
+
+/// The fewest payload bytes that pay for one more channel, for each rank.
+inline constexpr std::uint64_t kMinChannelBytes = 64 * 1024;
+
+/// The fastest allowed way by the model. Pure and deterministic. INVALID_ARGUMENT for a task or
+/// limits that make no sense, CONFIG where the allowed names leave nothing (the error names the
+/// key).
+[[nodiscard]] Result<Plan> make_plan(const Task& task, const PlanInput& input);
+
+/// Plans by task, the least recently used goes first. For one PlanInput: a change of topology,
+/// costs or limits needs another cache. Not thread-safe.
+class PlanCache {
+ public:
+  /// `capacity` of 0 keeps nothing.
+  explicit PlanCache(std::size_t capacity) : capacity_(capacity) {}
+
+  /// Null where it is not held; else it becomes the most recently used.
+  [[nodiscard]] std::shared_ptr<const Plan> find(const Task& task);
+  /// Keeps a plan under its task, in place of one that was there; answers what it keeps.
+  std::shared_ptr<const Plan> insert(Plan plan);
+  void clear();
+  [[nodiscard]] std::size_t size() const { return plans_.size(); }
+
+ private:
+  struct TaskHash {
+    [[nodiscard]] std::size_t operator()(const Task& task) const;
+  };
+  std::size_t capacity_;
+  std::list<std::shared_ptr<const Plan>> plans_;  // most recently used first
+  std::unordered_map<Task, std::list<std::shared_ptr<const Plan>>::iterator, TaskHash> index_;
+};
+
+}  // namespace weft

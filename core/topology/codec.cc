@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The bytes are JSON: nlohmann-json's text parser keeps its own stack, while its binary readers
+// recurse once per level of nesting, which a peer chooses.
+#include "core/topology/codec.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/topology/discover.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint32_t kFormatVersion = 1;
+
+Json to_json(const NicInfo& nic) {
+  Json json = {{"name", nic.name}, {"pci", nic.pci_path},      {"addresses", nic.addresses},
+               {"up", nic.up},     {"loopback", nic.loopback}, {"virtual", nic.is_virtual}};
+  if (nic.speed_mbps) json["speed_mbps"] = *nic.speed_mbps;
+  if (nic.numa_node) json["numa_node"] = *nic.numa_node;
+  return json;
+}
+
+Json to_json(const HostInfo& host) {
+  Json nics = Json::array();
+  for (const NicInfo& nic : host.nics)
+    nics.push_back(to_json(nic));
+  return {{"host_id", host.host_id},
+          {"host_name", host.host_name},
+          {"boot_id", host.boot_id},
+          {"packages", host.packages},
+          {"numa_nodes", host.numa_nodes},
+          {"cores", host.cores},
+          {"hardware_threads", host.hardware_threads},
+          {"memory_bytes", host.memory_bytes},
+          {"l2_bytes", host.l2_bytes},
+          {"l3_bytes", host.l3_bytes},
+          {"nics", std::move(nics)}};
+}
+
+Json to_json(const RankInfo& rank) {
+  Json cpus = Json::array();
+  for (const CpuRange& range : rank.cpus)
+    cpus.push_back({range.first, range.last});
+  return {{"rank", rank.rank},
+          {"host", rank.host},
+          {"pid", rank.pid},
+          {"process", rank.process},
+          {"local_index", rank.local_index},
+          {"device", rank.device},
+          {"cores", rank.cores},
+          {"cpus", std::move(cpus)}};
+}
+
+/// Reads one object field by field. After a first mistake it keeps that error and answers defaults,
+/// so that callers read on without asking each time.
+class Reader {
+ public:
+  Reader(const Json& json, std::string path, std::optional<std::string>& mistake)
+      : json_(json), path_(std::move(path)), mistake_(mistake) {
+    if (!json_.is_object()) refuse("", "is not an object");
+  }
+
+  template <typename Integer>
+  Integer number(const char* key, std::uint64_t most = std::numeric_limits<Integer>::max()) {
+    const Json* value = find(key);
+    if (value == nullptr) return 0;
+    if (!value->is_number_unsigned() || value->get<std::uint64_t>() > most) {
+      refuse(key, fmt::format("is not a number from 0 to {}", most));
+      return 0;
+    }
+    return static_cast<Integer>(value->get<std::uint64_t>());
+  }
+
+  std::optional<std::uint32_t> optional_number(const char* key) {
+    if (!json_.is_object() || !json_.contains(key)) return std::nullopt;
+    return number<std::uint32_t>(key);
+  }
+
+  bool boolean(const char* key) {
+    const Json* value = find(key);
+    if (value == nullptr) return false;
+    if (!value->is_boolean()) {
+      refuse(key, "is neither true nor false");
+      return false;
+    }
+    return value->get<bool>();
+  }
+
+  std::string text(const char* key) {
+    const Json* value = find(key);
+    return value == nullptr ? std::string() : checked_text(key, *value);
+  }
+
+  std::string checked_text(const char* key, const Json& value) {
+    if (!value.is_string()) {
+      refuse(key, "is not text");
+      return {};
+    }
+    const auto& text = value.get_ref<const std::string&>();
+    // Names end up in logs and on terminals.
+    const bool printable =
+        std::ranges::all_of(text, [](unsigned char byte) { return byte >= 0x20 && byte != 0x7f; });
+    if (text.size() > kMaxTextLength || !printable) {
+      refuse(key, fmt::format("is longer than {} bytes or not printable", kMaxTextLength));
+      return {};
+    }
+    return text;
+  }
+
+  /// An empty list after a mistake.
+  const Json& list(const char* key, std::size_t most) {
+    const Json* value = find(key);
+    if (value == nullptr) return empty_;
+    if (!value->is_array() || value->size() > most) {
+      refuse(key, fmt::format("is not a list of at most {}", most));
+      return empty_;
+    }
+    return *value;
+  }
+
+  Reader object(const char* key) {
+    const Json* value = find(key);
+    return {value == nullptr ? empty_ : *value, path_ + key + ".", mistake_};
+  }
+  Reader element(const char* key, const Json& value) {
+    return {value, path_ + key + "[].", mistake_};
+  }
+
+  void refuse(std::string_view key, std::string_view why) {
+    if (!mistake_) mistake_ = fmt::format("\"{}{}\" {}", path_, key, why);
+  }
+
+ private:
+  const Json* find(const char* key) {
+    if (!json_.is_object()) return nullptr;
+    const auto found = json_.find(key);
+    if (found == json_.end()) {
+      refuse(key, "is missing");
+      return nullptr;
+    }
+    return &*found;
+  }
+
+  const Json& json_;
+  std::string path_;
+  std::optional<std::string>& mistake_;
+  const Json empty_ = Json::array();
+};
+
+NicInfo read_nic(Reader reader) {
+  NicInfo nic;
+  nic.name = reader.text("name");
+  nic.speed_mbps = reader.optional_number("speed_mbps");
+  nic.numa_node = reader.optional_number("numa_node");
+  nic.pci_path = reader.text("pci");
+  for (const Json& address : reader.list("addresses", kMaxAddresses)) {
+    nic.addresses.push_back(reader.checked_text("addresses", address));
+  }
+  nic.up = reader.boolean("up");
+  nic.loopback = reader.boolean("loopback");
+  nic.is_virtual = reader.boolean("virtual");
+  return nic;
+}
+
+HostInfo read_host(Reader reader) {
+  HostInfo host;
+  host.host_id = reader.text("host_id");
+  if (!check_host_id(host.host_id)) reader.refuse("host_id", "is no host id");
+  host.host_name = reader.text("host_name");
+  host.boot_id = reader.text("boot_id");
+  host.packages = reader.number<std::uint32_t>("packages", kMaxCpus);
+  host.numa_nodes = reader.number<std::uint32_t>("numa_nodes", kMaxCpus);
+  host.cores = reader.number<std::uint32_t>("cores", kMaxCpus);
+  host.hardware_threads = reader.number<std::uint32_t>("hardware_threads", kMaxCpus);
+  host.memory_bytes = reader.number<std::uint64_t>("memory_bytes");
+  host.l2_bytes = reader.number<std::uint64_t>("l2_bytes");
+  host.l3_bytes = reader.number<std::uint64_t>("l3_bytes");
+  for (const Json& nic : reader.list("nics", kMaxNics)) {
+    host.nics.push_back(read_nic(reader.element("nics", nic)));
+  }
+  return host;
+}
+
+RankInfo read_rank(Reader reader) {
+  RankInfo rank;
+  rank.rank = reader.number<std::uint32_t>("rank", kMaxRanks - 1);
+  rank.host = reader.number<std::uint32_t>("host", kMaxRanks - 1);
+  rank.pid = reader.number<std::uint64_t>("pid");
+  rank.process = reader.text("process");
+  if (rank.process.empty()) reader.refuse("process", "is empty");
+  rank.local_index = reader.number<std::uint32_t>("local_index", kMaxRanks - 1);
+  rank.device = reader.text("device");
+  rank.cores = reader.number<std::uint32_t>("cores", kMaxCpus);
+  for (const Json& range : reader.list("cpus", kMaxCpuRanges)) {
+    if (!range.is_array() || range.size() != 2 || !range[0].is_number_unsigned() ||
+        !range[1].is_number_unsigned() || range[1].get<std::uint64_t>() >= kMaxCpus ||
+        range[0].get<std::uint64_t>() > range[1].get<std::uint64_t>()) {
+      reader.refuse("cpus", "holds something else than pairs of ascending CPU numbers");
+      break;
+    }
+    const CpuRange cpus{.first = range[0].get<std::uint32_t>(),
+                        .last = range[1].get<std::uint32_t>()};
+    if (!rank.cpus.empty() && cpus.first <= rank.cpus.back().last) {
+      reader.refuse("cpus", "is not ascending");
+      break;
+    }
+    rank.cpus.push_back(cpus);
+  }
+  return rank;
+}
+
+template <typename T>
+Result<T> checked(T value, const std::optional<std::string>& mistake) {
+  if (mistake) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT, "not a description of ranks and hosts: " + *mistake);
+  }
+  return value;
+}
+
+Result<Json> parse(std::span<const std::byte> bytes, std::size_t most) {
+  if (bytes.size() > most) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("a description of ranks and hosts of {} bytes, {} are allowed",
+                            bytes.size(), most));
+  }
+  const auto* first = reinterpret_cast<const char*>(bytes.data());
+  Json json = Json::parse(first, first + bytes.size(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                "not a description of ranks and hosts: it cannot be parsed",
+                "check that all ranks run the same version of Weft");
+  }
+  return json;
+}
+
+std::vector<std::byte> to_bytes(const Json& json) {
+  // Names from the system need not be UTF-8.
+  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const auto* first = reinterpret_cast<const std::byte*>(text.data());
+  return {first, first + text.size()};
+}
+
+void check_version(Reader& reader) {
+  if (reader.number<std::uint32_t>("version") != kFormatVersion) {
+    reader.refuse("version", fmt::format("is not {}", kFormatVersion));
+  }
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> encode_report(const RankReport& report) {
+  std::vector<std::byte> bytes = to_bytes({{"version", kFormatVersion},
+                                           {"rank", to_json(report.rank)},
+                                           {"host", to_json(report.host)}});
+  WEFT_TRY(decode_report(bytes));
+  return bytes;
+}
+
+Result<RankReport> decode_report(std::span<const std::byte> bytes) {
+  WEFT_TRY_ASSIGN(const Json json, parse(bytes, kMaxReportBytes));
+  std::optional<std::string> mistake;
+  Reader reader(json, "", mistake);
+  check_version(reader);
+  RankReport report;
+  report.rank = read_rank(reader.object("rank"));
+  report.host = read_host(reader.object("host"));
+  return checked(std::move(report), mistake);
+}
+
+Result<std::vector<std::byte>> encode(const Topology& topology) {
+  Json hosts = Json::array();
+  for (const HostInfo& host : topology.hosts)
+    hosts.push_back(to_json(host));
+  Json ranks = Json::array();
+  for (const RankInfo& rank : topology.ranks)
+    ranks.push_back(to_json(rank));
+  std::vector<std::byte> bytes = to_bytes(
+      {{"version", kFormatVersion}, {"hosts", std::move(hosts)}, {"ranks", std::move(ranks)}});
+  WEFT_TRY(decode(bytes));
+  return bytes;
+}
+
+Result<Topology> decode(std::span<const std::byte> bytes) {
+  WEFT_TRY_ASSIGN(const Json json, parse(bytes, kMaxTopologyBytes));
+  std::optional<std::string> mistake;
+  Reader reader(json, "", mistake);
+  check_version(reader);
+  Topology topology;
+  for (const Json& host : reader.list("hosts", kMaxRanks)) {
+    topology.hosts.push_back(read_host(reader.element("hosts", host)));
+    if (mistake) break;
+  }
+  for (const Json& rank : reader.list("ranks", kMaxRanks)) {
+    topology.ranks.push_back(read_rank(reader.element("ranks", rank)));
+    if (topology.ranks.back().rank + 1 != topology.ranks.size()) {
+      reader.refuse("ranks", "are not numbered from 0");
+    }
+    if (topology.ranks.back().host >= topology.hosts.size()) {
+      reader.refuse("ranks", "name a host that does not exist");
+    }
+    if (mistake) break;
+  }
+  return checked(std::move(topology), mistake);
+}
+
+}  // namespace weft

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Who takes part and on which machines: hosts, network interfaces and ranks as one value, the same
+// on every rank. What is derived from it (rings, numbers of channels) are pure functions, so every
+// rank derives the same without asking. Discovery is in discover.h, travel over the wire in
+// codec.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace weft {
+
+/// A network interface of a host. What the system does not tell is std::nullopt, never a guess.
+struct NicInfo {
+  std::string name;
+  std::optional<std::uint32_t> speed_mbps;
+  std::optional<std::uint32_t> numa_node;
+  std::string pci_path;                ///< "0000:00:03.0"; empty where it is no PCI device.
+  std::vector<std::string> addresses;  ///< IPv4 and IPv6 as text, IPv4 first, without a scope.
+  bool up = false;                     ///< Configured up, and with a carrier.
+  bool loopback = false;
+  bool is_virtual = false;  ///< No hardware of its own: bridge, veth, tunnel.
+  friend bool operator==(const NicInfo&, const NicInfo&) = default;
+};
+
+/// One machine, or one part of it whose ranks can share memory: the same for all its processes.
+struct HostInfo {
+  /// Equal exactly for ranks that may hand memory to each other: WEFT_HOST_ID, or 16 hex digits.
+  std::string host_id;
+  std::string host_name;
+  std::string boot_id;                 ///< The kernel's; empty where it does not tell.
+  std::uint32_t packages = 0;          ///< CPU sockets.
+  std::uint32_t numa_nodes = 0;        ///< At least 1 where hwloc answered.
+  std::uint32_t cores = 0;             ///< Physical cores of the machine.
+  std::uint32_t hardware_threads = 0;  ///< Logical CPUs of the machine.
+  std::uint64_t memory_bytes = 0;      ///< 0: unknown.
+  std::uint64_t l2_bytes = 0;          ///< One level-2 cache; 0: unknown or none.
+  std::uint64_t l3_bytes = 0;          ///< One level-3 cache; 0: unknown or none.
+  std::vector<NicInfo> nics;           ///< Ordered by name.
+  friend bool operator==(const HostInfo&, const HostInfo&) = default;
+};
+
+/// Logical CPUs [first, last], numbered as the operating system does.
+struct CpuRange {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  friend bool operator==(const CpuRange&, const CpuRange&) = default;
+};
+
+/// One rank of the communicator.
+struct RankInfo {
+  std::uint32_t rank = 0;
+  std::uint32_t host = 0;  ///< Index into Topology::hosts; set by merge().
+  std::uint64_t pid = 0;   ///< As its own process sees it.
+  /// Equal exactly for ranks of one process: host id, PID namespace, process id, start time.
+  std::string process;
+  std::uint32_t local_index = 0;  ///< Which of its process's ranks this is, from 0.
+  std::string device = "host";    ///< Kind of device that runs its kernels.
+  std::uint32_t cores = 0;        ///< Physical cores that its process may run on.
+  std::vector<CpuRange> cpus;     ///< Logical CPUs that its process may run on, ascending.
+  friend bool operator==(const RankInfo&, const RankInfo&) = default;
+};
+
+/// Hosts in the order of their lowest rank; ranks by number: ranks[r].rank == r.
+struct Topology {
+  std::vector<HostInfo> hosts;
+  std::vector<RankInfo> ranks;
+
+  [[nodiscard]] std::uint32_t rank_count() const {
+    return static_cast<std::uint32_t>(ranks.size());
+  }
+  /// False as well for a rank that does not exist.
+  [[nodiscard]] bool same_host(std::uint32_t a, std::uint32_t b) const;
+  /// False as well for a rank that does not exist.
+  [[nodiscard]] bool same_process(std::uint32_t a, std::uint32_t b) const;
+  /// Ascending; empty for a host that does not exist.
+  [[nodiscard]] std::vector<std::uint32_t> ranks_on_host(std::uint32_t host) const;
+
+  friend bool operator==(const Topology&, const Topology&) = default;
+};
+
+/// What one rank tells the others about itself.
+struct RankReport {
+  RankInfo rank;
+  HostInfo host;
+  friend bool operator==(const RankReport&, const RankReport&) = default;
+};
+
+/// One topology out of what every rank reported; reports[r] must be of rank r. Ranks with one host
+/// id become one host, described by its lowest rank (interfaces come and go, the others' view of
+/// them is dropped); they must agree on boot id and processors. Errors name both ranks.
+[[nodiscard]] Result<Topology> merge_reports(std::span<const RankReport> reports);
+
+/// merge_reports over what encode_report() of each rank gave (see codec.h).
+[[nodiscard]] Result<Topology> merge(std::span<const std::vector<std::byte>> reports);
+
+/// The order of ranks round the ring, for each of `channels`: ranks of one host stand together,
+/// hosts follow each other by their lowest rank, ranks of a host by process (in the order of the
+/// process's lowest rank), then by number. A ring over h > 1 hosts has exactly h edges between
+/// hosts. All channels take the same order, so that each rank needs two neighbours only.
+[[nodiscard]] std::vector<std::vector<std::uint32_t>> rings(const Topology& topology,
+                                                            std::uint32_t channels);
+
+/// How many channels pay where CPUs do the work: the cores that a rank has to itself on the most
+/// crowded host, at least 1 and at most 4.
+[[nodiscard]] std::uint32_t host_channels(const Topology& topology);
+
+/// For people: a YAML document.
+[[nodiscard]] std::string to_yaml(const Topology& topology);
+[[nodiscard]] std::string to_yaml(const HostInfo& host);
+/// For Graphviz: hosts as clusters, ranks grouped by process, the ring as edges.
+[[nodiscard]] std::string to_dot(const Topology& topology);
+
+}  // namespace weft
