@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/config/core_parameters.h"
+
+#include <chrono>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "core/base/log.h"
+
+namespace weft {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr std::int64_t kShortestTimeout = nanoseconds(std::chrono::milliseconds(1)).count();
+constexpr std::int64_t kLongestTimeout = nanoseconds(std::chrono::hours(24 * 7)).count();
+constexpr std::int64_t kMaximumChannels = 64;
+
+std::vector<std::string> log_levels() {
+  std::vector<std::string> names;
+  for (weft_log_level level = WEFT_LOG_TRACE; level <= WEFT_LOG_ERROR; ++level) {
+    names.emplace_back(log_level_name(level));
+  }
+  return names;
+}
+
+void add_plugins(std::vector<Parameter>& table) {
+  table.push_back(
+      {.section = "plugins",
+       .key = "path",
+       .type = ParameterType::kList,
+       .path = true,
+       .default_text = "",
+       .help = "Folders that plugins are loaded from, first match first; where empty, the folder "
+               "that Weft was installed with."});
+}
+
+void add_transports(std::vector<Parameter>& table) {
+  table.push_back({.section = "transports",
+                   .key = "order",
+                   .type = ParameterType::kList,
+                   .minimum = 1,
+                   .agreed = true,
+                   .default_text = "p2p,shm,net",
+                   .help =
+                       "Transports to try for a pair of ranks; the first that can carry it does. "
+                       "\"net\" stands for the plugins of transports.net."});
+  table.push_back({.section = "transports",
+                   .key = "net",
+                   .type = ParameterType::kList,
+                   .agreed = true,
+                   .default_text = "net-ib,net-ofi,net-socket",
+                   .help = "Net plugins to try, in order, for pairs that only a net can join."});
+  table.push_back(
+      {.section = "transports",
+       .key = "rules",
+       .type = ParameterType::kRules,
+       .agreed = true,
+       .default_text = "[]",
+       .help =
+           "Exceptions for some pairs: the first rule that matches a pair decides, and no plugin "
+           "outside its list is used. \"between\" is same-process, same-host, same-fabric, any, "
+           "a host name, a network as 10.0.0.0/24, or a list of two of the last three, one for "
+           "each end."});
+}
+
+void add_collectives(std::vector<Parameter>& table) {
+  for (const std::string operation : {"all_reduce", "broadcast"}) {
+    table.push_back({.section = "collectives",
+                     .key = operation + ".algorithm",
+                     .type = ParameterType::kList,
+                     .choices = {"ring"},
+                     .minimum = 1,
+                     .agreed = true,
+                     .default_text = "ring",
+                     .help = fmt::format("Algorithms that {} may use.", operation)});
+    table.push_back({.section = "collectives",
+                     .key = operation + ".protocol",
+                     .type = ParameterType::kList,
+                     .choices = {"simple"},
+                     .minimum = 1,
+                     .agreed = true,
+                     .default_text = "simple",
+                     .help = fmt::format("Protocols that {} may use.", operation)});
+  }
+}
+
+void add_resources(std::vector<Parameter>& table) {
+  table.push_back({.section = "channels",
+                   .key = "max",
+                   .type = ParameterType::kInteger,
+                   .unit = "channels",
+                   .minimum = 0,
+                   .maximum = kMaximumChannels,
+                   .agreed = true,
+                   .default_text = "0",
+                   .help = "Most channels that an operation is spread over; 0 leaves it to the "
+                           "topology."});
+  table.push_back({.section = "buffers",
+                   .key = "step",
+                   .type = ParameterType::kBytes,
+                   .minimum = std::int64_t{4} << 10,
+                   .maximum = std::int64_t{4} << 20,
+                   .power_of_two = true,
+                   .agreed = true,
+                   .default_text = "128KiB",
+                   .help = "Size of one step of a connection's buffer; a buffer has 8 steps."});
+  table.push_back({.section = "bootstrap",
+                   .key = "interfaces",
+                   .type = ParameterType::kList,
+                   .default_text = "",
+                   .help =
+                       "Network interfaces for the bootstrap: \"eth\" is a prefix, \"=eth0\" an "
+                       "exact name, \"^docker\" excludes; where empty, any that is up."});
+}
+
+void add_timeouts(std::vector<Parameter>& table) {
+  const auto add = [&table](std::string key, std::string default_text, std::string help) {
+    table.push_back({.section = "timeouts",
+                     .key = std::move(key),
+                     .type = ParameterType::kDuration,
+                     .minimum = kShortestTimeout,
+                     .maximum = kLongestTimeout,
+                     .may_be_off = true,
+                     .default_text = std::move(default_text),
+                     .help = std::move(help)});
+  };
+  add("bootstrap", "60s", "How long to wait for all ranks to come before naming who is missing.");
+  add("report", "60s",
+      "How long a rank waits before it writes what it waits for; it goes on waiting.");
+  add("operation", "off", "How long one operation may take before it fails.");
+}
+
+void add_log(std::vector<Parameter>& table) {
+  table.push_back({.section = "log",
+                   .key = "level",
+                   .type = ParameterType::kChoice,
+                   .choices = log_levels(),
+                   .default_text = "warn",
+                   .help = "The least level that is written."});
+  std::vector<std::string> topic_levels = log_levels();
+  topic_levels.emplace_back("inherit");
+  for (std::size_t i = 0; i < kTopicCount; ++i) {
+    const std::string topic(topic_name(static_cast<Topic>(i)));
+    table.push_back({.section = "log",
+                     .key = "topics." + topic,
+                     .type = ParameterType::kChoice,
+                     .choices = topic_levels,
+                     .default_text = "inherit",
+                     .help = fmt::format("The same for lines on the topic \"{}\" alone; inherit is "
+                                         "log.level.",
+                                         topic)});
+  }
+  table.push_back({.section = "log",
+                   .key = "format",
+                   .type = ParameterType::kChoice,
+                   .choices = {"text", "json"},
+                   .default_text = "text",
+                   .help = "How a line is written: for people, or one JSON object a line."});
+}
+
+}  // namespace
+
+std::vector<Parameter> core_parameters() {
+  std::vector<Parameter> table;
+  add_plugins(table);
+  add_transports(table);
+  add_collectives(table);
+  add_resources(table);
+  add_timeouts(table);
+  add_log(table);
+  return table;
+}
+
+}  // namespace weft

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// From a source and the parameter tables to a Config: defaults, then the file, then the
+// environment. In two steps, because the tables of plugins are known only once plugins.path is.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/config/config.h"
+#include "core/config/parameter.h"
+#include "core/config/problems.h"
+#include "core/config/source.h"
+
+namespace weft {
+
+/// The first step: the core's parameters alone, for what is needed before plugins are found.
+/// Sections and variables that are not the core's pass unseen; whatever is the core's is checked.
+/// Errors are WEFT_ERROR_CONFIG with a finding a line, each beginning with its place.
+[[nodiscard]] Result<Config> resolve_core(const ConfigSource& source);
+
+/// The second step: the core's parameters and those of plugins, in that order. Anything unknown is
+/// an error now. `unread_sections` are those of plugins that stand there and whose table cannot be
+/// read (their own error tells more than "unknown section" would): they pass unseen.
+[[nodiscard]] Result<Config> resolve(const ConfigSource& source,
+                                     std::span<const Parameter> plugin_parameters,
+                                     std::span<const std::string> unread_sections = {});
+
+/// Adds to `entry` a layer that reads `text`, or tells `problems` why not. For this layer's own
+/// use.
+void add_text_layer(ConfigEntry& entry, std::string_view text, const Origin& origin,
+                    Problems& problems);
+
+}  // namespace weft

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// `weft config`: shows the configuration that a program started here would have, explains single
+// parameters, checks files, and prints what is generated from the parameter table.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/config/config.h"
+#include "core/config/core_parameters.h"
+#include "core/config/environment.h"
+#include "core/config/problems.h"
+#include "core/config/reference.h"
+#include "core/config/resolve.h"
+#include "core/config/source.h"
+#include "tools/weft/commands.h"
+#include "tools/weft/plugin_parameters.h"
+
+namespace weft::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+/// Says what failed; the exit status of every failure here is 1.
+int complain(const Error& error) {
+  fmt::print(stderr, "{}\n", error.to_string());
+  return 1;
+}
+
+Result<Config> load() {
+  WEFT_TRY_ASSIGN(const ConfigSource source, ConfigSource::read(capture_environment()));
+  return resolve(source, discovered_plugin_parameters(source));
+}
+
+std::string dumped(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// The value as JSON has it: flags, whole numbers and lists as such, all else as canonical text.
+Json json_value(const ConfigEntry& entry) {
+  if (const auto* flag = std::get_if<bool>(&entry.value())) return *flag;
+  if (const auto* number = std::get_if<std::int64_t>(&entry.value())) return *number;
+  if (const auto* list = std::get_if<std::vector<std::string>>(&entry.value())) return *list;
+  if (const auto* rules = std::get_if<std::vector<Rule>>(&entry.value())) {
+    Json out = Json::array();
+    for (const Rule& rule : *rules) {
+      out.push_back({{"between", rule.between.to_string()},
+                     {"use", rule.use},
+                     {"origin", rule.origin.to_string()}});
+    }
+    return out;
+  }
+  return entry.text();
+}
+
+int show(bool as_json) {
+  const auto config = load();
+  if (!config) return complain(config.error());
+  if (as_json) {
+    Json out;
+    out["file"] = config->file().empty() ? Json(nullptr) : Json(config->file());
+    out["notices"] = config->notices();
+    out["parameters"] = Json::array();
+    for (const ConfigEntry& entry : config->entries()) {
+      out["parameters"].push_back({{"key", entry.parameter.name()},
+                                   {"value", json_value(entry)},
+                                   {"text", entry.text()},
+                                   {"origin", entry.origin().to_string()}});
+    }
+    print(dumped(out));
+    return 0;
+  }
+  std::size_t key_width = 0;
+  std::size_t text_width = 0;
+  for (const ConfigEntry& entry : config->entries()) {
+    key_width = std::max(key_width, entry.parameter.name().size());
+    text_width = std::max(text_width, entry.text().size());
+  }
+  // One long value shall not push every origin off the screen.
+  constexpr std::size_t kWidest = 40;
+  text_width = std::min(text_width, kWidest);
+  std::string out = fmt::format("# file: {}\n", config->file().empty() ? "none" : config->file());
+  for (const std::string& notice : config->notices())
+    out += fmt::format("# {}\n", notice);
+  for (const ConfigEntry& entry : config->entries()) {
+    out += fmt::format("{:<{}}  {:<{}}  {}\n", entry.parameter.name(), key_width, entry.text(),
+                       text_width, entry.origin().to_string());
+  }
+  print(out);
+  return 0;
+}
+
+int explain(const std::string& key) {
+  const auto config = load();
+  if (!config) return complain(config.error());
+  const ConfigEntry* found = config->find(key);
+  std::vector<std::string> names;
+  for (const ConfigEntry& entry : config->entries()) {
+    names.push_back(entry.parameter.name());
+    if (entry.parameter.environment_name() == key) found = &entry;
+  }
+  if (found == nullptr) {
+    const auto near = nearest_name(key, names);
+    return complain(
+        Error(WEFT_ERROR_CONFIG,
+              near ? fmt::format("unknown key {}; did you mean \"{}\"?", in_quotes(key), *near)
+                   : fmt::format("unknown key {}; weft config show lists all", in_quotes(key))));
+  }
+  const Parameter& parameter = found->parameter;
+  std::string out = fmt::format("{}\n  {}\n", parameter.name(), parameter.help);
+  out += fmt::format("  value     {}\n", parameter.describe_values());
+  if (!parameter.unit.empty()) out += fmt::format("  unit      {}\n", parameter.unit);
+  out += fmt::format("  default   {}\n",
+                     parameter.default_text.empty() ? "(empty)" : parameter.default_text);
+  out += fmt::format("  variable  {}\n", parameter.environment_name());
+  out +=
+      fmt::format("  agreed    {}\n", parameter.agreed ? "yes, must be alike on all ranks" : "no");
+  out += "set by, the last one counts:\n";
+  for (const ConfigLayer& layer : found->layers) {
+    const std::string text = print_value(parameter, layer.value);
+    out += fmt::format("  {}: {}\n", layer.origin.to_string(), text.empty() ? "(empty)" : text);
+  }
+  print(out);
+  return 0;
+}
+
+int check(const std::string& file) {
+  // The file alone: what the environment says is none of its faults.
+  Environment environment;
+  const auto source = ConfigSource::read_file(file, environment);
+  if (!source) return complain(source.error());
+  const auto config = resolve(*source, discovered_plugin_parameters(*source));
+  if (!config) return complain(config.error());
+  print(fmt::format("{}: ok\n", file));
+  return 0;
+}
+
+int schema(bool as_markdown, bool core_alone) {
+  std::vector<Parameter> table = core_parameters();
+  if (!core_alone) {
+    // A broken file must not keep its schema from whoever wants to mend it.
+    auto source = ConfigSource::read(capture_environment());
+    if (!source) source = ConfigSource::without_file(capture_environment());
+    for (Parameter& parameter : discovered_plugin_parameters(*source)) {
+      table.push_back(std::move(parameter));
+    }
+  }
+  print(as_markdown ? markdown_reference(table) : json_schema(table));
+  return 0;
+}
+
+}  // namespace
+
+void add_config_command(CLI::App& app, int& exit_status) {
+  CLI::App* const command =
+      app.add_subcommand("config", "Show, explain and check the configuration");
+  command->require_subcommand(1);
+
+  CLI::App* const show_command =
+      command->add_subcommand("show", "Print each value and where it comes from");
+  auto as_json = std::make_shared<bool>(false);
+  show_command->add_flag("--json", *as_json, "Print JSON");
+  show_command->callback([as_json, &exit_status] { exit_status = show(*as_json); });
+
+  CLI::App* const explain_command =
+      command->add_subcommand("explain", "Print all that is known of one parameter");
+  auto key = std::make_shared<std::string>();
+  explain_command->add_option("KEY", *key, "As timeouts.bootstrap or WEFT_TIMEOUTS_BOOTSTRAP")
+      ->required();
+  explain_command->callback([key, &exit_status] { exit_status = explain(*key); });
+
+  CLI::App* const check_command = command->add_subcommand("check", "Check a file without using it");
+  auto file = std::make_shared<std::string>();
+  check_command->add_option("FILE", *file, "A configuration file")->required();
+  check_command->callback([file, &exit_status] { exit_status = check(*file); });
+
+  CLI::App* const schema_command =
+      command->add_subcommand("schema", "Print a JSON Schema of the file");
+  auto as_markdown = std::make_shared<bool>(false);
+  auto core_alone = std::make_shared<bool>(false);
+  schema_command->add_flag("--markdown", *as_markdown, "Print a reference page instead");
+  schema_command->add_flag("--core", *core_alone, "Leave the sections of plugins out");
+  schema_command->callback(
+      [as_markdown, core_alone, &exit_status] { exit_status = schema(*as_markdown, *core_alone); });
+}
+
+}  // namespace weft::tool
