@@ -45,6 +45,9 @@ void Reactor::State::dispatch(WatchId id, std::uint32_t events) {
     running = id;
   }
   (*callback)(events);
+  // Before the mark is cleared: if it was removed meanwhile, its captures are gone when remove()
+  // returns. Unlocked: a destructor among the captures may call remove().
+  callback.reset();
   {
     const std::lock_guard lock(mutex);
     running = 0;
@@ -114,10 +117,13 @@ Result<Reactor::WatchId> Reactor::add(int fd, std::uint32_t events, Callback cal
 }
 
 void Reactor::remove(WatchId id) {
+  if (id == 0) return;                // No watch has it: it says that none is running.
+  std::shared_ptr<Callback> removed;  // Declared first: destroyed after the lock is released.
   std::unique_lock lock(state_->mutex);
   const auto found = state_->watches.find(id);
   if (found != state_->watches.end()) {
     epoll_ctl(state_->epoll.get(), EPOLL_CTL_DEL, found->second.first, nullptr);
+    removed = std::move(found->second.second);
     state_->watches.erase(found);
   }
   if (on_reactor_thread()) return;
