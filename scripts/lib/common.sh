@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: 2026 The Weft authors
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+
+# Shared by the scripts: saying what is done, installing what is missing, building. To be sourced
+# under `set -euo pipefail` by a script that has set `root` to the top of the tree.
+
+# What is needed to build and to run the tests; CI adds the clang tools.
+build_packages=(
+  meson ninja-build g++ pkg-config ccache python3
+  libboost-dev libyaml-cpp-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
+  libhwloc-dev libsodium-dev libasio-dev
+)
+test_packages=(libgtest-dev libgmock-dev librapidcheck-dev iproute2 nftables)
+# shellcheck disable=SC2034 # Read by .ci/run.
+ci_packages=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev git)
+
+say() { printf '==> %s\n' "$*"; }
+
+# Ends the script with one sentence that names the cause.
+die() {
+  printf '%s: %s\n' "${0##*/}" "$*" >&2
+  exit 1
+}
+
+cpus() { nproc 2>/dev/null || echo 2; }
+
+is_installed() {
+  [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]
+}
+
+# Runs apt-get as root, its output kept in $apt_log; answers its exit status.
+apt_quiet() {
+  local as_root=()
+  ((EUID == 0)) || as_root=(sudo)
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+    -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" >>"$apt_log" 2>&1 </dev/null
+}
+
+# install_packages NAME...: installs those that are missing, and touches nothing when none is.
+install_packages() {
+  command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
+    die "this script installs packages with apt-get, which this machine does not have; install the counterparts of: $*"
+  local name missing=()
+  for name in "$@"; do
+    is_installed "$name" || missing+=("$name")
+  done
+  ((${#missing[@]})) || return 0
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null ||
+      die "packages are missing and this user can neither install them nor use sudo; run as root: apt-get install ${missing[*]}"
+    sudo -n true 2>/dev/null || [[ -t 0 ]] ||
+      die "packages are missing and sudo wants a password that nobody can type here; run as root: apt-get install ${missing[*]}"
+  fi
+
+  say "installing ${#missing[@]} missing packages: ${missing[*]}"
+  apt_log=$(mktemp "${TMPDIR:-/tmp}/weft-apt.XXXXXX") || die "cannot create a temporary file in ${TMPDIR:-/tmp}"
+  # A repository of somebody else's that does not answer need not matter: whether the packages
+  # can be installed decides.
+  local update_failed=
+  apt_quiet update || update_failed="apt-get update failed too; "
+  if ! apt_quiet install --no-install-recommends "${missing[@]}"; then
+    local cause
+    cause=$(grep -E '^(E|W|Err)' "$apt_log" | grep -E '^E' | head -n 1 || true)
+    [[ -n "$cause" ]] || cause=$(tail -n 1 "$apt_log")
+    tail -n 15 "$apt_log" >&2
+    die "apt-get could not install ${missing[*]} (${cause#E: }; ${update_failed}whole output in $apt_log)"
+  fi
+  rm -f "$apt_log"
+}
+
+# prepare_build FOLDER [MESON OPTION...]: a configured build folder. An existing one is kept, with
+# the options it has, unless it was made for another tree or was left half-made.
+prepare_build() {
+  local folder=$1 made_for=
+  shift
+  # Without a place for its cache ccache refuses to compile at all.
+  if command -v ccache >/dev/null && ! ccache -k max_size >/dev/null 2>&1; then
+    export CCACHE_DISABLE=1
+  fi
+  if [[ -e "$folder/meson-private" ]]; then
+    made_for=$(python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))["directories"]["source"])' \
+      "$folder/meson-info/meson-info.json" 2>/dev/null || true)
+    if [[ "$made_for" != "$root" || ! -e "$folder/build.ninja" ]]; then
+      say "removing ${folder#"$root"/}, which is incomplete or belongs to another tree"
+      rm -rf "$folder" || die "cannot remove the unusable build folder $folder"
+    fi
+  fi
+  if [[ ! -e "$folder/build.ninja" ]]; then
+    say "configuring ${folder#"$root"/}"
+    local log
+    log=$(mktemp "${TMPDIR:-/tmp}/weft-setup.XXXXXX") || die "cannot create a temporary file in ${TMPDIR:-/tmp}"
+    if ! meson setup "$folder" "$root" "$@" >"$log" 2>&1; then
+      tail -n 20 "$log" >&2
+      local cause
+      cause=$(grep -m 1 'ERROR:' "$log" || tail -n 1 "$log")
+      rm -f "$log"
+      die "meson could not configure $folder (${cause##*ERROR: })"
+    fi
+    rm -f "$log"
+  fi
+  [[ -w "$folder" ]] ||
+    die "cannot write to $folder, which belongs to $(stat -c %U "$folder"); remove it or run as that user"
+}
+
+# build FOLDER [TARGET...]
+build() {
+  local folder=$1 quiet=()
+  shift
+  # Without a terminal the progress would be a line for each file.
+  [[ -t 1 ]] || quiet=(--quiet)
+  say "building ${folder#"$root"/} with $(cpus) jobs"
+  ninja -C "$folder" "${quiet[@]}" -j "$(cpus)" "$@" ||
+    die "the build in $folder failed; the first error stands above"
+}
