@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Memory and the list of streams; the streams themselves do the work.
+#include "core/device/host/host_device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "core/device/host/host_stream.h"
+
+namespace weft::device {
+namespace {
+
+/// A cache line and its prefetched neighbour.
+constexpr std::size_t kAlignment = 128;
+
+// DeviceStream is never defined: its address stands for the stream of the runtime that made it.
+HostStream* host(DeviceStream* stream) {
+  return reinterpret_cast<HostStream*>(stream);
+}
+
+}  // namespace
+
+HostDevice::HostDevice(HostDeviceOptions options)
+    : shared_(std::make_unique<HostShared>(best_element_loops(), options.max_threads)) {}
+
+HostDevice::~HostDevice() = default;
+
+std::string_view HostDevice::instruction_set() const {
+  return shared_->loops.name;
+}
+
+weft_result HostDevice::allocate(std::size_t bytes, void** out) {
+  *out = nullptr;
+  if (bytes > SIZE_MAX - kAlignment) return WEFT_ERROR_OUT_OF_MEMORY;
+  const std::size_t rounded = std::max(bytes, std::size_t{1}) + kAlignment - 1;
+  void* memory = std::aligned_alloc(kAlignment, rounded / kAlignment * kAlignment);
+  if (memory == nullptr) return WEFT_ERROR_OUT_OF_MEMORY;
+  std::memset(memory, 0, bytes);
+  *out = memory;
+  return WEFT_OK;
+}
+
+void HostDevice::release(void* memory) {
+  std::free(memory);
+}
+
+weft_result HostDevice::create_stream(DeviceStream** out) {
+  *out = nullptr;
+  try {
+    auto stream = std::make_unique<HostStream>(*shared_);
+    const std::scoped_lock lock(shared_->streams_mutex);
+    shared_->streams.push_back(stream.get());
+    *out = reinterpret_cast<DeviceStream*>(stream.release());
+  } catch (const std::bad_alloc&) {
+    return WEFT_ERROR_OUT_OF_MEMORY;
+  }
+  return WEFT_OK;
+}
+
+void HostDevice::destroy_stream(DeviceStream* stream) {
+  if (stream == nullptr) return;
+  const std::unique_ptr<HostStream> owned(host(stream));
+  owned->synchronize();
+  const std::scoped_lock lock(shared_->streams_mutex);
+  std::erase(shared_->streams, owned.get());
+}
+
+weft_result HostDevice::launch(DeviceStream* stream, std::span<const Launch> launches) {
+  return host(stream)->launch(launches);
+}
+
+weft_result HostDevice::synchronize(DeviceStream* stream) {
+  return host(stream)->synchronize();
+}
+
+weft_result HostDevice::query(DeviceStream* stream) {
+  return host(stream)->query();
+}
+
+HostDeviceStatistics HostDevice::statistics() const {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  return {.pieces_by_caller = shared_->pieces_by_caller.load(kRelaxed),
+          .pieces_by_worker = shared_->pieces_by_worker.load(kRelaxed),
+          .pieces_deferred = shared_->pieces_deferred.load(kRelaxed),
+          .pieces_woken = shared_->pieces_woken.load(kRelaxed),
+          .threads = shared_->budget.running(),
+          .threads_resting = shared_->asleep.load(kRelaxed)};
+}
+
+}  // namespace weft::device

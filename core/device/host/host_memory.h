@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The host's policies: a group of one lane, and memory ordered by std::atomic_ref.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "core/base/device_runtime.h"
+#include "core/base/wait.h"
+#include "core/device/host/element_loops.h"
+#include "core/device/policies.h"
+
+namespace weft::device {
+
+/// One lane: every collective step of a group is a no-op.
+struct SingleLane {
+  static constexpr std::uint32_t rank() { return 0; }
+  static constexpr std::uint32_t size() { return 1; }
+  static constexpr bool leader() { return true; }
+  static constexpr void sync() {}
+  static constexpr std::uint64_t broadcast(std::uint64_t value) { return value; }
+};
+
+/// Made anew for each item; the Waiter belongs to the thread or stream that runs it.
+class HostMemory {
+ public:
+  /// `failed` is raised when another item of the same launch ended badly. All outlive this.
+  HostMemory(const ElementLoops& loops, Waiter& waiter, const Launch& launch,
+             const std::atomic<std::uint32_t>& failed)
+      : loops_(loops), waiter_(waiter), launch_(launch), failed_(failed) {}
+
+  [[nodiscard]] static std::uint64_t load_acquire(std::uint64_t* counter) {
+    return load_counter(counter);
+  }
+  static void store_release(std::uint64_t* counter, std::uint64_t value) {
+    std::atomic_ref<std::uint64_t>(*counter).store(value, std::memory_order_release);
+  }
+  static void post(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t value) {
+    weft::post(counter, waiters, value);
+  }
+
+  [[nodiscard]] WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t* waiters,
+                                         std::uint64_t threshold, std::uint32_t* error) {
+    const std::uint64_t seen = load_counter(counter);
+    if (seen >= threshold && !aborted()) [[likely]] {
+      return {.status = WaitStatus::kReady, .value = seen};
+    }
+    return wait_slowly(counter, waiters, threshold, error);
+  }
+
+  [[nodiscard]] static Line load_line(const std::byte* from) {
+    Line line;
+    std::memcpy(&line, from, sizeof(line));
+    return line;
+  }
+  static void store_line(std::byte* to, Line line) { std::memcpy(to, &line, sizeof(line)); }
+
+  static void copy(SingleLane&, std::byte* first, std::byte* second, const std::byte* source,
+                   std::uint64_t bytes) {
+    copy_bytes(first, second, source, bytes);
+  }
+  template <class R>
+  void reduce(SingleLane&, std::byte* first, std::byte* second, const std::byte* a,
+              const std::byte* b, std::uint64_t count) {
+    loops_.reduce[static_cast<std::uint32_t>(R::kLoop)](first, second, a, b, count);
+  }
+
+ private:
+  [[nodiscard]] bool aborted() const {
+    return (launch_.abort != nullptr && launch_.abort->load(std::memory_order_acquire) != 0) ||
+           failed_.load(std::memory_order_acquire) != 0;
+  }
+  WaitResult wait_slowly(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t threshold,
+                         std::uint32_t* error);
+
+  const ElementLoops& loops_;
+  Waiter& waiter_;
+  const Launch& launch_;
+  const std::atomic<std::uint32_t>& failed_;
+};
+
+/// Runs one item on the calling thread; blocks until it ends.
+[[nodiscard]] KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory);
+
+}  // namespace weft::device

@@ -1,0 +1,334 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The queue, the choice of who runs a piece, and the end of a launch.
+#include "core/device/host/host_stream.h"
+
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include "core/device/host/host_memory.h"
+
+namespace weft::device {
+namespace {
+
+/// So many pieces in a row claimed by synchronize() make launch() leave the worker asleep.
+constexpr std::uint32_t kStreak = 4;
+/// How often a worker looks for a deferred piece that nobody claimed.
+constexpr std::chrono::microseconds kTick{500};
+/// After so many looks without a new piece the worker rests until it is woken.
+constexpr std::uint32_t kIdleTicks = 10;
+
+weft_result result_of(KernelEnd end) {
+  switch (end) {
+    case KernelEnd::kDone:
+      return WEFT_OK;
+    case KernelEnd::kAborted:
+      return WEFT_ERROR_ABORTED;
+    case KernelEnd::kPeerError:
+      return WEFT_ERROR_PEER;
+    case KernelEnd::kTagMismatch:
+    case KernelEnd::kSizeMismatch:
+      return WEFT_ERROR_MISMATCH;
+    case KernelEnd::kUnsupported:
+      return WEFT_ERROR_UNSUPPORTED;
+  }
+  return WEFT_ERROR_INTERNAL;
+}
+
+}  // namespace
+
+struct HostStream::LaunchState {
+  Launch launch;
+  std::atomic<std::uint32_t> failed{0};  ///< An item ended badly; the others leave.
+  std::atomic<std::uint32_t> left{0};    ///< Items that have not ended.
+  KernelOutcome outcome;                 ///< Written by the item that raised `failed`.
+  weft_result result = WEFT_OK;          ///< Written by the item that ended last.
+};
+
+/// Reused from a free list, so that a launch like the ones before allocates nothing.
+struct HostStream::Piece {
+  std::uint64_t number = 0;
+  std::vector<WorkItem> items;
+  std::vector<std::uint32_t> launch_of;  ///< By item.
+  std::unique_ptr<LaunchState[]> launches;
+  std::uint32_t launch_count = 0;
+  std::uint32_t launch_capacity = 0;
+  std::unique_ptr<Piece> next;
+};
+
+void HostShared::wake_deferred() {
+  if (deferred_streams.load(std::memory_order_relaxed) == 0) return;
+  const std::scoped_lock lock(streams_mutex);
+  for (HostStream* stream : streams)
+    stream->wake_if_deferred();
+}
+
+HostStream::HostStream(HostShared& shared) : shared_(shared) {}
+
+HostStream::~HostStream() {
+  synchronize();
+  if (worker_.joinable()) {
+    {
+      const std::scoped_lock lock(mutex_);
+      stopping_ = true;
+      ring();
+    }
+    worker_.join();
+    shared_.budget.ended();
+  }
+  // One by one: a long list that frees itself would recurse.
+  while (free_) free_ = std::move(free_->next);
+}
+
+bool HostStream::callers_claim() const {
+  return caller_streak_ >= kStreak;
+}
+
+/// Under mutex_. Everything that can fail is had before anything is queued.
+weft_result HostStream::prepare(std::uint32_t items) {
+  if (!worker_.joinable() && !shared_.budget.start(worker_, [this] { work(); })) {
+    return WEFT_ERROR_OUT_OF_RESOURCES;
+  }
+  if (items > 1 && items - 1 > reserved_) {
+    if (!shared_.pool.reserve(items - 1 - reserved_)) return WEFT_ERROR_OUT_OF_RESOURCES;
+    reserved_ = items - 1;
+  }
+  return WEFT_OK;
+}
+
+bool HostStream::fill(Piece& piece, std::span<const Launch> launches, std::uint32_t items) {
+  try {
+    piece.items.clear();
+    piece.launch_of.clear();
+    piece.items.reserve(items);
+    piece.launch_of.reserve(items);
+    if (piece.launch_capacity < launches.size()) {
+      piece.launches = std::make_unique<LaunchState[]>(launches.size());
+      piece.launch_capacity = static_cast<std::uint32_t>(launches.size());
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  piece.launch_count = 0;
+  for (const Launch& launch : launches) {
+    LaunchState& state = piece.launches[piece.launch_count];
+    state.launch = launch;
+    state.launch.items = {};
+    state.failed.store(0, std::memory_order_relaxed);
+    state.left.store(static_cast<std::uint32_t>(launch.items.size()), std::memory_order_relaxed);
+    state.outcome = KernelOutcome{};
+    state.result = WEFT_OK;
+    for (const WorkItem& item : launch.items) {
+      piece.items.push_back(item);
+      piece.launch_of.push_back(piece.launch_count);
+    }
+    ++piece.launch_count;
+  }
+  return true;
+}
+
+weft_result HostStream::launch(std::span<const Launch> launches) {
+  if (launches.empty()) return WEFT_OK;
+  std::size_t items = 0;
+  for (const Launch& launch : launches)
+    items += launch.items.size();
+  if (items > UINT32_MAX) return WEFT_ERROR_INVALID_ARGUMENT;
+
+  const std::scoped_lock lock(mutex_);
+  std::unique_ptr<Piece> piece = std::move(free_);
+  if (piece) {
+    free_ = std::move(piece->next);
+  } else {
+    piece.reset(new (std::nothrow) Piece);
+    if (!piece) return WEFT_ERROR_OUT_OF_MEMORY;
+  }
+  weft_result prepared = WEFT_ERROR_OUT_OF_MEMORY;
+  if (fill(*piece, launches, static_cast<std::uint32_t>(items))) {
+    prepared = prepare(static_cast<std::uint32_t>(items));
+  }
+  if (prepared != WEFT_OK) {
+    piece->next = std::move(free_);
+    free_ = std::move(piece);
+    return prepared;
+  }
+  piece->number = ++launched_;
+  Piece* added = piece.get();
+  if (head_) {
+    last_->next = std::move(piece);
+  } else {
+    head_ = std::move(piece);
+  }
+  last_ = added;
+  if (callers_claim()) {
+    shared_.pieces_deferred.fetch_add(1, std::memory_order_relaxed);
+    if (!deferred_) {
+      deferred_ = true;
+      shared_.deferred_streams.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (resting_) ring();  // it goes on looking from time to time
+  } else {
+    shared_.pieces_woken.fetch_add(1, std::memory_order_relaxed);
+    ring();
+  }
+  return WEFT_OK;
+}
+
+/// Under mutex_.
+void HostStream::undefer() {
+  if (!deferred_) return;
+  deferred_ = false;
+  shared_.deferred_streams.fetch_sub(1, std::memory_order_relaxed);
+}
+
+/// Under mutex_.
+void HostStream::ring() {
+  resting_ = false;
+  post(&doorbell_, &doorbell_waiters_, doorbell_ + 1);
+}
+
+void HostStream::wake_if_deferred() {
+  const std::scoped_lock lock(mutex_);
+  if (!deferred_ || running_) return;
+  undefer();
+  ring();
+}
+
+/// Under mutex_, with a head that nobody runs.
+HostStream::Piece& HostStream::claim() {
+  running_ = true;
+  undefer();
+  return *head_;
+}
+
+weft_result HostStream::synchronize() {
+  for (;;) {
+    std::uint64_t target = 0;
+    Piece* piece = nullptr;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!head_) return std::exchange(error_, WEFT_OK);
+      if (running_) {
+        target = head_->number;
+      } else {
+        if (caller_streak_ < kStreak) ++caller_streak_;
+        piece = &claim();
+      }
+    }
+    // This thread is about to block, and what it waits for may be a piece that it deferred itself.
+    shared_.wake_deferred();
+    if (piece != nullptr) {
+      shared_.pieces_by_caller.fetch_add(1, std::memory_order_relaxed);
+      run(*piece);
+      complete(*piece);
+    } else {
+      sync_waiter_.wait(
+          &completed_, &completed_waiters_, target, [] { return false; }, [] { return false; });
+    }
+  }
+}
+
+weft_result HostStream::query() {
+  const std::scoped_lock lock(mutex_);
+  if (!head_) return std::exchange(error_, WEFT_OK);
+  if (deferred_ && !running_) {  // who polls does not claim
+    undefer();
+    ring();
+  }
+  return WEFT_IN_PROGRESS;
+}
+
+void HostStream::run(Piece& piece) {
+  for (std::uint32_t i = 0; i < piece.launch_count; ++i) {
+    if (piece.launches[i].left.load(std::memory_order_relaxed) == 0) end_launch(piece.launches[i]);
+  }
+  if (piece.items.empty()) return;
+  struct Context {
+    HostStream& stream;
+    Piece& piece;
+  } context{*this, piece};
+  shared_.pool.run(
+      static_cast<std::uint32_t>(piece.items.size()),
+      [](void* raw, std::uint32_t index, Waiter& waiter) {
+        auto& own = *static_cast<Context*>(raw);
+        own.stream.run_item(own.piece, index, waiter);
+      },
+      &context, run_waiter_);
+}
+
+void HostStream::run_item(Piece& piece, std::uint32_t index, Waiter& waiter) {
+  LaunchState& state = piece.launches[piece.launch_of[index]];
+  HostMemory memory(shared_.loops, waiter, state.launch, state.failed);
+  const KernelOutcome outcome = run_on_host(piece.items[index], memory);
+  if (outcome.end != KernelEnd::kDone && state.failed.exchange(1, std::memory_order_acq_rel) == 0) {
+    state.outcome = outcome;
+  }
+  if (state.left.fetch_sub(1, std::memory_order_acq_rel) == 1) end_launch(state);
+}
+
+void HostStream::end_launch(LaunchState& state) {
+  state.result = state.launch.finished != nullptr
+                     ? state.launch.finished(state.launch.finished_context, state.outcome)
+                     : result_of(state.outcome.end);
+}
+
+void HostStream::complete(Piece& piece) {
+  std::uint64_t number = piece.number;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (std::uint32_t i = 0; i < piece.launch_count; ++i) {
+      if (error_ == WEFT_OK) error_ = piece.launches[i].result;
+    }
+    std::unique_ptr<Piece> done = std::move(head_);
+    head_ = std::move(done->next);
+    if (!head_) {
+      last_ = nullptr;
+      if (reserved_ != 0) shared_.pool.unreserve(std::exchange(reserved_, 0));
+    }
+    done->next = std::move(free_);
+    free_ = std::move(done);
+    running_ = false;
+  }
+  post(&completed_, &completed_waiters_, number);
+}
+
+void HostStream::work() {
+  std::uint32_t idle_ticks = 0;
+  std::uint64_t last_launched = 0;  // as of the last look
+  std::uint64_t watched = 0;        // the deferred piece that was at the head at the last look
+  for (;;) {
+    Piece* piece = nullptr;
+    bool rest = false;
+    std::uint64_t rung = 0;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (stopping_) return;
+      rung = doorbell_;
+      idle_ticks = launched_ == last_launched ? idle_ticks + 1 : 0;
+      last_launched = launched_;
+      const bool waiting = head_ && !running_;
+      if (waiting && (!deferred_ || head_->number == watched)) {
+        caller_streak_ = 0;
+        piece = &claim();
+      } else {
+        watched = waiting ? head_->number : 0;
+        rest = !waiting && (!callers_claim() || idle_ticks > kIdleTicks);
+        resting_ = rest;
+      }
+    }
+    if (piece != nullptr) {
+      shared_.pieces_by_worker.fetch_add(1, std::memory_order_relaxed);
+      run(*piece);
+      complete(*piece);
+    } else if (rest) {
+      shared_.asleep.fetch_add(1, std::memory_order_relaxed);
+      sleep_on(&doorbell_, &doorbell_waiters_, rung + 1, std::chrono::nanoseconds(-1));
+      shared_.asleep.fetch_sub(1, std::memory_order_relaxed);
+    } else {
+      sleep_on(&doorbell_, &doorbell_waiters_, rung + 1, kTick);
+    }
+  }
+}
+
+}  // namespace weft::device

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Element loops spread over the lanes of a group: 16-byte lines where every pointer is aligned to
+// one, elements otherwise. For groups of several lanes; a group of one has faster ones of its own.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/policies.h"
+#include "core/device/portability.h"
+
+namespace weft::device {
+
+WEFT_HD inline bool all_aligned(std::uintptr_t joined, std::uintptr_t bytes) {
+  return (joined & (bytes - 1)) == 0;
+}
+
+template <class Unit>
+WEFT_HD Unit load_unit(const std::byte* from) {
+  return *reinterpret_cast<const Unit*>(from);
+}
+
+template <class Unit>
+WEFT_HD void store_unit(std::byte* to, Unit value) {
+  *reinterpret_cast<Unit*>(to) = value;
+}
+
+template <class Unit, class G>
+WEFT_HD void lane_copy_units(G& group, std::byte* first, std::byte* second, const std::byte* source,
+                             std::uint64_t begin, std::uint64_t end) {
+  for (std::uint64_t at = begin + group.rank() * sizeof(Unit); at + sizeof(Unit) <= end;
+       at += static_cast<std::uint64_t>(group.size()) * sizeof(Unit)) {
+    const Unit value = load_unit<Unit>(source + at);
+    store_unit(first + at, value);
+    if (second != nullptr) store_unit(second + at, value);
+  }
+}
+
+/// Copies `bytes` bytes to `first` and, unless it is null, to `second`.
+template <class G, class M>
+WEFT_HD void lane_copy(G& group, M& memory, std::byte* first, std::byte* second,
+                       const std::byte* source, std::uint64_t bytes) {
+  const std::uintptr_t joined = reinterpret_cast<std::uintptr_t>(first) |
+                                reinterpret_cast<std::uintptr_t>(second) |
+                                reinterpret_cast<std::uintptr_t>(source);
+  std::uint64_t whole = 0;
+  if (all_aligned(joined, sizeof(Line))) {
+    whole = bytes / sizeof(Line) * sizeof(Line);
+    for (std::uint64_t at = group.rank() * sizeof(Line); at < whole;
+         at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
+      const Line line = memory.load_line(source + at);
+      memory.store_line(first + at, line);
+      if (second != nullptr) memory.store_line(second + at, line);
+    }
+  } else if (all_aligned(joined, sizeof(std::uint32_t))) {
+    whole = bytes / sizeof(std::uint32_t) * sizeof(std::uint32_t);
+    lane_copy_units<std::uint32_t>(group, first, second, source, 0, whole);
+  }
+  lane_copy_units<std::uint8_t>(group, first, second, source, whole, bytes);
+}
+
+template <class R>
+WEFT_HD Line combine_lines(const Line& a, const Line& b) {
+  struct Elements {
+    typename R::Element element[sizeof(Line) / sizeof(typename R::Element)];
+  };
+  const auto left = std::bit_cast<Elements>(a);
+  const auto right = std::bit_cast<Elements>(b);
+  Elements result;
+  for (std::uint32_t i = 0; i < sizeof(Line) / sizeof(typename R::Element); ++i) {
+    result.element[i] = R::combine(left.element[i], right.element[i]);
+  }
+  return std::bit_cast<Line>(result);
+}
+
+/// Combines `count` elements of `a` and `b` into `first` and, unless it is null, `second`.
+template <class R, class G, class M>
+WEFT_HD void lane_reduce(G& group, M& memory, std::byte* first, std::byte* second,
+                         const std::byte* a, const std::byte* b, std::uint64_t count) {
+  using Element = typename R::Element;
+  const std::uint64_t bytes = count * sizeof(Element);
+  const std::uintptr_t joined =
+      reinterpret_cast<std::uintptr_t>(first) | reinterpret_cast<std::uintptr_t>(second) |
+      reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b);
+  std::uint64_t whole = 0;
+  if (all_aligned(joined, sizeof(Line))) {
+    whole = bytes / sizeof(Line) * sizeof(Line);
+    for (std::uint64_t at = group.rank() * sizeof(Line); at < whole;
+         at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
+      const Line line = combine_lines<R>(memory.load_line(a + at), memory.load_line(b + at));
+      memory.store_line(first + at, line);
+      if (second != nullptr) memory.store_line(second + at, line);
+    }
+  }
+  for (std::uint64_t at = whole + group.rank() * sizeof(Element); at < bytes;
+       at += static_cast<std::uint64_t>(group.size()) * sizeof(Element)) {
+    const Element value = R::combine(load_unit<Element>(a + at), load_unit<Element>(b + at));
+    store_unit(first + at, value);
+    if (second != nullptr) store_unit(second + at, value);
+  }
+}
+
+}  // namespace weft::device

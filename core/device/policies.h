@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What algorithms and protocols ask of the machine they run on: a group of lanes that work on one
+// item together, and the memory that they share with other groups. A kernel is a template over
+// both, so that the host device, the lane model and a GPU run the same source.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/portability.h"
+#include "core/device/reductions.h"
+
+namespace weft::device {
+
+/// The lanes that run one work item. All of them make the same calls in the same order.
+///  - rank(), size(): number of this lane, number of lanes.
+///  - leader(): true on exactly one lane, the one that waits, checks and posts.
+///  - sync(): what any lane wrote before is seen by every lane after.
+///  - broadcast(value): the leader's value on every lane; orders memory as sync() does for what
+///    the leader wrote or acquired before.
+template <class T>
+concept lane_group = requires(T& group, std::uint64_t value) {
+  { group.rank() } -> std::convertible_to<std::uint32_t>;
+  { group.size() } -> std::convertible_to<std::uint32_t>;
+  { group.leader() } -> std::convertible_to<bool>;
+  { group.broadcast(value) } -> std::same_as<std::uint64_t>;
+  group.sync();
+};
+
+/// 16 bytes that are loaded or stored at once.
+struct alignas(16) Line {
+  std::uint64_t low;
+  std::uint64_t high;
+};
+
+enum class WaitStatus : std::uint32_t {
+  kReady = 0,
+  kAborted = 1,    ///< The abort flag was raised.
+  kPeerError = 2,  ///< The error word of the connection is not zero.
+};
+
+struct WaitResult {
+  WaitStatus status;
+  std::uint64_t value;  ///< kReady: the counter. kPeerError: the error word.
+};
+
+/// Memory shared with other groups, and every ordering decision about it.
+///  - load_acquire, store_release: a counter alone, without waiting and waking.
+///  - wait_at_least(counter, waiters, threshold, error): leader only; blocks until the counter has
+///    reached the threshold (acquire), the abort flag is raised or the error word is not zero.
+///  - post(counter, waiters, value): leader only; publishes the value (release), wakes sleepers.
+///  - load_line, store_line: 16 aligned bytes.
+///  - copy(group, first, second, source, bytes), reduce<R>(group, first, second, a, b, count): all
+///    lanes; `second` may be null. A destination may be the very address of a source, and must not
+///    overlap one otherwise. Pointers are aligned to the element, or to nothing for copy.
+template <class T, class G>
+concept device_memory = lane_group<G> && requires(T& memory, G& group, std::uint64_t* counter,
+                                                  std::uint32_t* word, std::uint64_t value,
+                                                  std::byte* to, const std::byte* from, Line line) {
+  { memory.load_acquire(counter) } -> std::same_as<std::uint64_t>;
+  memory.store_release(counter, value);
+  { memory.wait_at_least(counter, word, value, word) } -> std::same_as<WaitResult>;
+  memory.post(counter, word, value);
+  { memory.load_line(from) } -> std::same_as<Line>;
+  memory.store_line(to, line);
+  memory.copy(group, to, to, from, value);
+  memory.template reduce<Sum<float>>(group, to, to, from, from, value);
+};
+
+}  // namespace weft::device

@@ -1,0 +1,12 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// One mark for functions that run on the host and, where nvcc compiles them, on a GPU. Everything
+// in core/device outside host/ and cuda/ compiles with a plain C++20 compiler.
+#pragma once
+
+#if defined(__CUDACC__)
+#define WEFT_HD __host__ __device__
+#else
+#define WEFT_HD
+#endif

@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The family of primitives over the Simple protocol: one generic operation that may receive, read
+// the input, reduce, write the output and send, step by step over ConnectionViews. The leader waits
+// and checks, all lanes move bytes, the leader posts.
+//
+// Nothing that a peer wrote bounds a loop or forms an address unchecked: the sizes come from
+// ring_geometry.h on both ends and a slot that says otherwise ends the kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/policies.h"
+#include "core/device/portability.h"
+#include "core/model/connection_view.h"
+#include "core/model/ring_geometry.h"
+#include "core/model/work_item.h"
+
+namespace weft::device {
+
+/// The bits that select what the generic operation does in each step.
+enum PrimitiveBits : unsigned {
+  kRecvBit = 1U,    ///< Takes a slot of from_previous.
+  kSendBit = 2U,    ///< Fills a slot of to_next.
+  kInputBit = 4U,   ///< Reads the caller's input; together with kRecvBit: reduces both.
+  kOutputBit = 8U,  ///< Writes the caller's output.
+};
+
+/// A slot may begin at a multiple of this many bytes.
+inline constexpr std::uint32_t kSlotOffsetGrain = 16;
+
+/// One item's primitives. Every lane makes one; all lanes make the same calls with the same
+/// arguments. A call answers false when the kernel must end; then outcome() says why, in full on
+/// the leader, with `end` alone on other lanes. finish() must be called last.
+template <class Group, class Memory, class Reduction>
+  requires lane_group<Group> && device_memory<Memory, Group>
+class SimplePrimitives {
+ public:
+  /// `receives` and `sends` say which connections the algorithm uses; those must be usable.
+  WEFT_HD SimplePrimitives(Group& group, Memory& memory, const WorkItem& item,
+                           std::uint32_t element_bytes, bool receives, bool sends)
+      : group_(group), memory_(memory), item_(item), element_bytes_(element_bytes) {
+    const ConnectionView& from = item.from_previous;
+    const ConnectionView& to = item.to_next;
+    if (receives) {
+      recv_step_ = from.cursor->step;
+      recv_slot_ = static_cast<std::uint32_t>(recv_step_ % from.steps);
+      recv_begin_ = recv_step_;
+      seen_tail_ = recv_step_;
+      step_bytes_ = from.step_bytes;
+    }
+    if (sends) {
+      send_step_ = to.cursor->step;
+      send_slot_ = static_cast<std::uint32_t>(send_step_ % to.steps);
+      send_begin_ = send_step_;
+      step_bytes_ = to.step_bytes;
+    }
+  }
+
+  /// Input to the next rank.
+  WEFT_HD bool send(Extent extent) { return run < kSendBit | kInputBit > (extent); }
+  /// Previous rank to output.
+  WEFT_HD bool recv(Extent extent) { return run < kRecvBit | kOutputBit > (extent); }
+  /// Input to output and to the next rank.
+  WEFT_HD bool copy_send(Extent extent) {
+    return run < kSendBit | kInputBit | kOutputBit > (extent);
+  }
+  /// Previous rank to output and to the next rank.
+  WEFT_HD bool recv_copy_send(Extent extent) {
+    return run < kRecvBit | kSendBit | kOutputBit > (extent);
+  }
+  /// Previous rank with input to output.
+  WEFT_HD bool recv_reduce_copy(Extent extent) {
+    return run < kRecvBit | kInputBit | kOutputBit > (extent);
+  }
+  /// Previous rank with input to the next rank.
+  WEFT_HD bool recv_reduce_send(Extent extent) {
+    return run < kRecvBit | kSendBit | kInputBit > (extent);
+  }
+  /// Previous rank with input to output and to the next rank.
+  WEFT_HD bool recv_reduce_copy_send(Extent extent) {
+    return run < kRecvBit | kSendBit | kInputBit | kOutputBit > (extent);
+  }
+
+  /// Writes the cursors back. The position of a kernel that failed is written too, though nothing
+  /// may go on from it.
+  WEFT_HD KernelOutcome finish() {
+    // A cursor that did not move is not written: without a step no barrier parts this from the
+    // other lanes' reads in the constructor.
+    if (group_.leader()) {
+      if (recv_step_ != recv_begin_) item_.from_previous.cursor->step = recv_step_;
+      if (send_step_ != send_begin_) item_.to_next.cursor->step = send_step_;
+    }
+    return outcome_;
+  }
+
+ private:
+  template <unsigned kBits>
+  WEFT_HD bool run(Extent extent) {
+    constexpr bool kRecv = (kBits & kRecvBit) != 0;
+    constexpr bool kSend = (kBits & kSendBit) != 0;
+    const ConnectionView& from = item_.from_previous;
+    const ConnectionView& to = item_.to_next;
+    const std::byte* input = item_.send + extent.offset * element_bytes_;
+    std::byte* output = item_.recv + extent.offset * element_bytes_;
+    std::uint64_t left = extent.count * element_bytes_;
+    while (left != 0) {
+      const auto bytes = static_cast<std::uint32_t>(left < step_bytes_ ? left : step_bytes_);
+      const std::uint64_t verdict = group_.broadcast(group_.leader() ? await<kBits>(bytes) : 0);
+      if ((verdict >> 32) != 0) {
+        outcome_.end = static_cast<KernelEnd>(verdict >> 32);
+        return false;
+      }
+      std::byte* slot = nullptr;
+      const std::byte* arrived = nullptr;
+      if constexpr (kSend) {
+        slot = to.buffer + static_cast<std::size_t>(send_slot_) * to.step_bytes;
+      }
+      if constexpr (kRecv) {
+        arrived = from.buffer + static_cast<std::size_t>(recv_slot_) * from.step_bytes +
+                  static_cast<std::uint32_t>(verdict);
+      }
+      move<kBits>(slot, arrived, input, output, bytes);
+      group_.sync();
+      // The tail goes first: someone waits for the data, while a free slot is rarely urgent.
+      if constexpr (kSend) {
+        if (group_.leader()) {
+          to.slots[send_slot_] = SlotMeta{.size = bytes, .offset = 0, .tag = item_.tag};
+          memory_.post(to.tail, to.tail_waiters, send_step_ + 1);
+        }
+        ++send_step_;
+        send_slot_ = send_slot_ + 1 == to.steps ? 0 : send_slot_ + 1;
+      }
+      if constexpr (kRecv) {
+        if (group_.leader()) memory_.post(from.head, from.head_waiters, recv_step_ + 1);
+        ++recv_step_;
+        recv_slot_ = recv_slot_ + 1 == from.steps ? 0 : recv_slot_ + 1;
+      }
+      input += bytes;
+      output += bytes;
+      left -= bytes;
+    }
+    return true;
+  }
+
+  template <unsigned kBits>
+  WEFT_HD void move(std::byte* slot, const std::byte* arrived, const std::byte* input,
+                    std::byte* output, std::uint32_t bytes) {
+    constexpr bool kRecv = (kBits & kRecvBit) != 0;
+    constexpr bool kSend = (kBits & kSendBit) != 0;
+    constexpr bool kInput = (kBits & kInputBit) != 0;
+    constexpr bool kOutput = (kBits & kOutputBit) != 0;
+    std::byte* first = kOutput ? output : slot;
+    std::byte* second = kOutput && kSend ? slot : nullptr;
+    if constexpr (kRecv && kInput) {
+      memory_.template reduce<Reduction>(group_, first, second, arrived, input,
+                                         bytes / sizeof(typename Reduction::Element));
+    } else {
+      memory_.copy(group_, first, second, kRecv ? arrived : input, bytes);
+    }
+  }
+
+  /// Leader only: waits for this step's slots and checks what arrived. Answers the end of the
+  /// kernel in the upper half, or the payload's offset in the lower one.
+  template <unsigned kBits>
+  WEFT_HD std::uint64_t await(std::uint32_t bytes) {
+    std::uint32_t offset = 0;
+    if constexpr ((kBits & kRecvBit) != 0) {
+      const ConnectionView& from = item_.from_previous;
+      if (seen_tail_ <= recv_step_) {
+        const WaitResult result =
+            memory_.wait_at_least(from.tail, from.tail_waiters, recv_step_ + 1, from.error);
+        if (result.status != WaitStatus::kReady) return leave(result, from.peer);
+        seen_tail_ = result.value;
+      }
+      // Copied once: what is checked is what is used, even if the peer goes on writing.
+      const SlotMeta meta = from.slots[recv_slot_];
+      if (meta.tag != item_.tag)
+        return fail(KernelEnd::kTagMismatch, from.peer, item_.tag, meta.tag);
+      if (meta.size != bytes) return fail(KernelEnd::kSizeMismatch, from.peer, bytes, meta.size);
+      if (meta.offset > from.step_bytes - bytes || meta.offset % kSlotOffsetGrain != 0) {
+        return fail(KernelEnd::kSizeMismatch, from.peer, bytes,
+                    static_cast<std::uint64_t>(meta.offset) + meta.size);
+      }
+      offset = meta.offset;
+    }
+    if constexpr ((kBits & kSendBit) != 0) {
+      const ConnectionView& to = item_.to_next;
+      if (seen_head_ + to.steps <= send_step_ || send_step_ == send_begin_) {
+        const std::uint64_t threshold = send_step_ < to.steps ? 0 : send_step_ + 1 - to.steps;
+        const WaitResult result =
+            memory_.wait_at_least(to.head, to.head_waiters, threshold, to.error);
+        if (result.status != WaitStatus::kReady) return leave(result, to.peer);
+        seen_head_ = result.value;
+      }
+    }
+    return offset;
+  }
+
+  WEFT_HD std::uint64_t leave(const WaitResult& result, std::uint32_t peer) {
+    if (result.status == WaitStatus::kPeerError) {
+      return fail(KernelEnd::kPeerError, peer, 0, result.value);
+    }
+    return fail(KernelEnd::kAborted, peer, 0, 0);
+  }
+
+  WEFT_HD std::uint64_t fail(KernelEnd end, std::uint32_t peer, std::uint64_t expected,
+                             std::uint64_t found) {
+    outcome_ = KernelOutcome{.end = end, .peer = peer, .expected = expected, .found = found};
+    return static_cast<std::uint64_t>(end) << 32;
+  }
+
+  Group& group_;
+  Memory& memory_;
+  const WorkItem& item_;
+  const std::uint32_t element_bytes_;
+  std::uint32_t step_bytes_ = 0;
+  std::uint32_t recv_slot_ = 0;
+  std::uint32_t send_slot_ = 0;
+  std::uint64_t recv_step_ = 0;
+  std::uint64_t send_step_ = 0;
+  std::uint64_t recv_begin_ = 0;
+  std::uint64_t send_begin_ = 0;
+  // The last counters seen, so that a peer's line is read again only when it has to have moved.
+  std::uint64_t seen_tail_ = 0;
+  std::uint64_t seen_head_ = 0;
+  KernelOutcome outcome_;
+};
+
+}  // namespace weft::device

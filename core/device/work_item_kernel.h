@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// From a work item to the template that runs it: the one place that says what kernels exist.
+#pragma once
+
+#include <cstdint>
+
+#include "core/device/policies.h"
+#include "core/device/portability.h"
+#include "core/device/primitives_simple.h"
+#include "core/device/reductions.h"
+#include "core/device/ring_all_reduce.h"
+#include "core/device/ring_broadcast.h"
+#include "core/model/operation.h"
+#include "core/model/work_item.h"
+
+namespace weft::device {
+
+WEFT_HD inline KernelOutcome unsupported() {
+  return KernelOutcome{.end = KernelEnd::kUnsupported, .peer = 0, .expected = 0, .found = 0};
+}
+
+/// Whether a view can carry steps of this element; both ends of a channel use one step size.
+WEFT_HD inline bool usable(const ConnectionView& view, std::uint32_t element_bytes) {
+  return view.buffer != nullptr && view.cursor != nullptr && view.head != nullptr &&
+         view.tail != nullptr && view.slots != nullptr && view.steps != 0 && view.step_bytes != 0 &&
+         view.step_bytes % element_bytes == 0;
+}
+
+template <class Reduction, class G, class M>
+WEFT_HD KernelOutcome all_reduce_item(G& group, M& memory, const WorkItem& item) {
+  constexpr std::uint32_t kBytes = sizeof(typename Reduction::Element);
+  if (item.count == 0) return {};
+  if (item.ranks == 1) {
+    if (item.send != item.recv) {
+      memory.copy(group, item.recv, nullptr, item.send, item.count * kBytes);
+    }
+    return {};
+  }
+  if (item.ranks == 0 || item.ring_position >= item.ranks || item.chunk == 0 ||
+      !usable(item.from_previous, kBytes) || !usable(item.to_next, kBytes) ||
+      item.from_previous.step_bytes != item.to_next.step_bytes ||
+      !ring_all_reduce_fits(item, kBytes)) {
+    return unsupported();
+  }
+  SimplePrimitives<G, M, Reduction> primitives(group, memory, item, kBytes, true, true);
+  ring_all_reduce(primitives, item, kBytes);
+  return primitives.finish();
+}
+
+template <class G, class M>
+WEFT_HD KernelOutcome broadcast_item(G& group, M& memory, const WorkItem& item) {
+  const auto bytes = static_cast<std::uint32_t>(element_size(item.type));
+  if (bytes == 0) return unsupported();
+  if (item.count == 0) return {};
+  if (item.ranks == 1) {
+    if (item.send != item.recv) {
+      memory.copy(group, item.recv, nullptr, item.send, item.count * bytes);
+    }
+    return {};
+  }
+  const bool receives = item.ring_position != 0;
+  const bool sends = item.ring_position + 1 < item.ranks;
+  if (item.ranks == 0 || item.ring_position >= item.ranks || item.chunk == 0 ||
+      (receives && !usable(item.from_previous, bytes)) || (sends && !usable(item.to_next, bytes)) ||
+      (receives && sends && item.from_previous.step_bytes != item.to_next.step_bytes)) {
+    return unsupported();
+  }
+  SimplePrimitives<G, M, NoReduction> primitives(group, memory, item, bytes, receives, sends);
+  ring_broadcast(primitives, item);
+  return primitives.finish();
+}
+
+/// Runs one item to its end. All lanes call it; the leader's answer is the complete one.
+/// kUnsupported also answers an item whose views cannot carry it.
+template <class G, class M>
+  requires lane_group<G> && device_memory<M, G>
+WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item) {
+  if (item.algorithm != Algorithm::kRing || item.protocol != Protocol::kSimple) {
+    return unsupported();
+  }
+  if (item.operation == Operation::kBroadcast) return broadcast_item(group, memory, item);
+  if (item.operation != Operation::kAllReduce) return unsupported();
+  if (item.type == WEFT_FLOAT32 && item.reduction == WEFT_SUM) {
+    return all_reduce_item<Sum<float>>(group, memory, item);
+  }
+  if (item.type == WEFT_FLOAT32 && item.reduction == WEFT_MAX) {
+    return all_reduce_item<Max<float>>(group, memory, item);
+  }
+  if (item.type == WEFT_INT32 && item.reduction == WEFT_SUM) {
+    return all_reduce_item<Sum<std::int32_t>>(group, memory, item);
+  }
+  if (item.type == WEFT_INT32 && item.reduction == WEFT_MAX) {
+    return all_reduce_item<Max<std::int32_t>>(group, memory, item);
+  }
+  return unsupported();
+}
+
+/// Whether run_work_item has a kernel for it, so that a call can be refused before it is planned.
+[[nodiscard]] constexpr bool kernel_exists(Operation operation, weft_data_type type,
+                                           weft_reduction reduction) {
+  if (operation == Operation::kBroadcast) return element_size(type) != 0;
+  return operation == Operation::kAllReduce && (type == WEFT_FLOAT32 || type == WEFT_INT32) &&
+         (reduction == WEFT_SUM || reduction == WEFT_MAX);
+}
+
+}  // namespace weft::device
