@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/bootstrap/bootstrap.h"
+
+#include <optional>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/bootstrap/failure_watch.h"
+#include "core/bootstrap/join.h"
+#include "core/bootstrap/ring_gather.h"
+
+namespace weft {
+
+struct Bootstrap::State {
+  State(BootstrapOptions bootstrap_options) : options(std::move(bootstrap_options)) {}
+
+  BootstrapOptions options;
+  std::vector<PeerIdentity> peers;
+  int rank = 0;
+  std::unique_ptr<FailureWatch> watch;
+  std::optional<RingGather> ring;  // none for an only rank
+};
+
+Bootstrap::Bootstrap(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Bootstrap::~Bootstrap() = default;
+
+Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const UniqueId& id, int rank, int nranks,
+                                                   const BootstrapOptions& options,
+                                                   Reactor& reactor, Logger& log) {
+  auto state = std::make_unique<State>(options);
+  state->rank = rank;
+  if (nranks == 1 && rank == 0) {
+    state->peers.push_back({.rank = 0, .pid = getpid(), .host = options.host_label, .address = {}});
+    WEFT_TRY_ASSIGN(state->watch, FailureWatch::start_alone(reactor, log));
+    return std::unique_ptr<Bootstrap>(new Bootstrap(std::move(state)));
+  }
+  WEFT_TRY_ASSIGN(RingConnections ring, join_ring(id, rank, nranks, options, log));
+  // Until everyone's identity is here, errors name ranks by number alone, but for the neighbours.
+  for (int i = 0; i < nranks; ++i) {
+    state->peers.push_back({.rank = i, .pid = 0, .host = "a host not known yet", .address = {}});
+  }
+  for (const PeerIdentity* known : {&ring.self, &ring.next, &ring.previous}) {
+    state->peers[static_cast<std::size_t>(known->rank)] = *known;
+  }
+  WEFT_TRY_ASSIGN(
+      state->watch,
+      FailureWatch::start(ring.self, ring.next, std::move(ring.control_to_next), ring.previous,
+                          std::move(ring.control_to_previous), reactor, log));
+  state->ring.emplace(rank, nranks, std::move(ring.data_to_next),
+                      std::move(ring.data_from_previous), *state->watch, log);
+  WEFT_TRY_ASSIGN(const auto blocks, state->ring->run(encode_identity(ring.self), "identities",
+                                                      state->peers, options));
+  for (int i = 0; i < nranks; ++i) {
+    auto who = decode_identity(blocks[static_cast<std::size_t>(i)]);
+    if (!who || who->rank != i) {
+      Error error(WEFT_ERROR_NETWORK, fmt::format("rank {} sent a malformed identity", i));
+      state->watch->announce(error);
+      return fail(std::move(error));
+    }
+    state->peers[static_cast<std::size_t>(i)] = std::move(*who);
+  }
+  return std::unique_ptr<Bootstrap>(new Bootstrap(std::move(state)));
+}
+
+Result<std::vector<std::vector<std::byte>>> Bootstrap::all_gather(std::span<const std::byte> mine,
+                                                                  std::string_view what) {
+  if (state_->ring) return state_->ring->run(mine, what, state_->peers, state_->options);
+  if (auto failed = state_->watch->failure()) return fail(*failed);
+  return std::vector<std::vector<std::byte>>{{mine.begin(), mine.end()}};
+}
+
+Status Bootstrap::barrier(std::string_view what) {
+  WEFT_TRY(all_gather({}, what));
+  return {};
+}
+
+void Bootstrap::on_failure(std::function<void(const Error&)> callback) {
+  state_->watch->on_failure(std::move(callback));
+}
+void Bootstrap::announce_failure(const Error& error) {
+  state_->watch->announce(error);
+}
+void Bootstrap::interrupt(const Error& error) {
+  state_->watch->interrupt(error);
+}
+void Bootstrap::leave() {
+  state_->watch->leave();
+}
+std::optional<Error> Bootstrap::failure() const {
+  return state_->watch->failure();
+}
+int Bootstrap::rank() const {
+  return state_->rank;
+}
+int Bootstrap::nranks() const {
+  return static_cast<int>(state_->peers.size());
+}
+const PeerIdentity& Bootstrap::peer(int rank) const {
+  return state_->peers[static_cast<std::size_t>(rank)];
+}
+
+}  // namespace weft

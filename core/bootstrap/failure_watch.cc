@@ -1,0 +1,302 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/bootstrap/failure_watch.h"
+
+#include <array>
+#include <cerrno>
+#include <mutex>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace weft {
+namespace {
+
+// A cut link is found after about five seconds: keepalive probes while nothing is under way, the
+// user timeout while something is. The kernel of a stopped process still answers both.
+void watch_link(int fd) {
+  const auto set = [fd](int level, int option, int value) {
+    (void)setsockopt(fd, level, option, &value, sizeof(value));
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 1);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 4500);
+}
+
+Error death_of(const PeerIdentity& who, int errno_value) {
+  const std::string how =
+      errno_value == 0 || errno_value == ECONNRESET
+          ? std::string("its connection was closed")
+          : fmt::format("its connection broke ({})", std::generic_category().message(errno_value));
+  Error error(WEFT_ERROR_PEER, fmt::format("{} died: {}", who.to_string(), how),
+              "see that rank's own output and its host");
+  error.with_native(ErrorSource::kPeer, who.rank);
+  return error;
+}
+
+}  // namespace
+
+// Everything below `mutex` is guarded by it. The mutex is never held while a callback of the user
+// runs, nor while Reactor::remove is called from another thread than the reactor's.
+struct FailureWatch::State {
+  struct Side {
+    PeerIdentity who;
+    Wire wire;
+    Reactor::WatchId watch = 0;
+    bool watched = false;
+    bool left = false;
+  };
+
+  State(Reactor& context_reactor, Logger& logger) : reactor(context_reactor), log(logger) {}
+
+  Reactor& reactor;
+  Logger& log;
+  PeerIdentity self;
+  UniqueFd failed;   // readable once there is a failure
+  UniqueFd deliver;  // wakes the reactor's thread to call the callback
+  Reactor::WatchId deliver_watch = 0;
+
+  mutable std::mutex mutex;
+  std::array<std::optional<Side>, 2> sides;  // towards the next rank, towards the previous rank
+  std::optional<Error> failure;
+  bool from_others = false;  // the failure is another rank's: the callback is due
+  bool delivered = false;
+  bool left = false;
+  std::function<void(const Error&)> callback;
+
+  void on_side(std::size_t index);
+  void read_side(std::size_t index);
+  void message_from(std::size_t index, const Message& message);
+  void send(std::size_t index, MessageType type, std::span<const std::byte> payload);
+  bool set_failure(const Error& error, bool others);
+  void died(std::size_t index, const Error& error);
+  void try_deliver();
+};
+
+// The first failure wins. What comes later is a consequence of it as a rule.
+bool FailureWatch::State::set_failure(const Error& error, bool others) {
+  if (failure || left) return false;
+  failure = error;
+  from_others = others;
+  eventfd_write(failed.get(), 1);
+  if (others) log.info(Topic::kBootstrap, "rank {}: {}", self.rank, error.to_string());
+  return true;
+}
+
+void FailureWatch::State::send(std::size_t index, MessageType type,
+                               std::span<const std::byte> payload) {
+  auto& side = sides[index];
+  if (!side || !side->watched) return;
+  // At most a few kilobytes pass here in the life of a communicator: an idle socket takes them. A
+  // broken connection is found by its own event.
+  side->wire.queue(type, payload);
+  (void)side->wire.flush();
+}
+
+void FailureWatch::State::died(std::size_t index, const Error& error) {
+  if (!set_failure(error, true)) return;
+  const ErrorMessage message{.culprit = sides[index]->who.rank,
+                             .code = error.code(),
+                             .what = error.what(),
+                             .hint = error.hint()};
+  send(1 - index, MessageType::kFailure, message.encode());
+}
+
+void FailureWatch::State::message_from(std::size_t index, const Message& message) {
+  Side& side = *sides[index];
+  if (message.type == MessageType::kGoodbye) {
+    side.left = true;
+    return;
+  }
+  const auto report =
+      message.type == MessageType::kFailure ? ErrorMessage::decode(message.payload) : std::nullopt;
+  if (!report) {
+    died(index, Error(WEFT_ERROR_PEER, fmt::format("{} sent a message that has no place here",
+                                                   side.who.to_string())));
+    return;
+  }
+  Error error(report->code, report->what, report->hint);
+  error.with_native(ErrorSource::kPeer, report->culprit);
+  // Everyone passes on the first news alone, so it ends where it meets its other half.
+  if (set_failure(error, true)) send(1 - index, MessageType::kFailure, message.payload);
+}
+
+void FailureWatch::State::read_side(std::size_t index) {
+  Side& side = *sides[index];
+  const auto input = side.wire.fill();
+  while (true) {
+    const auto message = side.wire.next();
+    if (!message) {
+      died(index, Error(WEFT_ERROR_PEER,
+                        fmt::format("{} sent {}", side.who.to_string(), message.error().what())));
+      break;
+    }
+    if (!*message) {
+      if (input && *input == Wire::Input::kOpen) return;
+      if (!side.left) {
+        died(index, death_of(side.who, input ? 0 : static_cast<int>(input.error().native())));
+      }
+      break;
+    }
+    message_from(index, **message);
+  }
+  side.watched = false;
+  reactor.remove(side.watch);
+}
+
+void FailureWatch::State::on_side(std::size_t index) {
+  {
+    const std::lock_guard lock(mutex);
+    if (sides[index]->watched) read_side(index);
+  }
+  try_deliver();
+}
+
+void FailureWatch::State::try_deliver() {
+  std::function<void(const Error&)> call;
+  std::optional<Error> error;
+  {
+    const std::lock_guard lock(mutex);
+    if (!failure || !from_others || delivered || left || !callback) return;
+    delivered = true;
+    call = callback;
+    error = failure;
+  }
+  call(*error);
+}
+
+FailureWatch::FailureWatch(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<FailureWatch>> FailureWatch::start_alone(Reactor& reactor, Logger& log) {
+  return launch(std::make_unique<State>(reactor, log));
+}
+
+Result<std::unique_ptr<FailureWatch>> FailureWatch::start(const PeerIdentity& self,
+                                                          const PeerIdentity& next, Wire to_next,
+                                                          const PeerIdentity& previous,
+                                                          Wire to_previous, Reactor& reactor,
+                                                          Logger& log) {
+  auto state = std::make_unique<State>(reactor, log);
+  state->self = self;
+  watch_link(to_next.fd());
+  watch_link(to_previous.fd());
+  state->sides[0].emplace(State::Side{.who = next, .wire = std::move(to_next)});
+  state->sides[1].emplace(State::Side{.who = previous, .wire = std::move(to_previous)});
+  return launch(std::move(state));
+}
+
+Result<std::unique_ptr<FailureWatch>> FailureWatch::launch(std::unique_ptr<State> owned) {
+  State& state = *owned;
+  std::unique_ptr<FailureWatch> watch(new FailureWatch(std::move(owned)));
+  for (UniqueFd* fd : {&state.failed, &state.deliver}) {
+    fd->reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!*fd) return fail(Error::from_errno(errno, "cannot create an event descriptor"));
+  }
+  WEFT_TRY_ASSIGN(state.deliver_watch,
+                  state.reactor.add(state.deliver.get(), EPOLLIN, [&state](std::uint32_t) {
+                    eventfd_t value = 0;
+                    (void)eventfd_read(state.deliver.get(), &value);
+                    state.try_deliver();
+                  }));
+  const std::lock_guard lock(state.mutex);
+  for (std::size_t i = 0; i < state.sides.size(); ++i) {
+    auto& side = state.sides[i];
+    if (!side) continue;
+    WEFT_TRY_ASSIGN(side->watch,
+                    state.reactor.add(side->wire.fd(), EPOLLIN | EPOLLRDHUP,
+                                      [&state, i](std::uint32_t) { state.on_side(i); }));
+    side->watched = true;
+  }
+  // What came together with the handshake is in memory, where epoll does not see it.
+  for (std::size_t i = 0; i < state.sides.size(); ++i) {
+    if (state.sides[i] && state.sides[i]->watched) state.read_side(i);
+  }
+  return watch;
+}
+
+FailureWatch::~FailureWatch() {
+  std::array<Reactor::WatchId, 3> ids{state_->deliver_watch, 0, 0};
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->left = true;
+    for (std::size_t i = 0; i < state_->sides.size(); ++i) {
+      if (state_->sides[i]) ids[i + 1] = state_->sides[i]->watch;
+    }
+  }
+  for (const Reactor::WatchId id : ids) {
+    if (id != 0) state_->reactor.remove(id);
+  }
+  for (auto& side : state_->sides) {
+    // Bytes left unread would turn the orderly end into a reset, which may overtake a goodbye.
+    if (side) (void)side->wire.fill();
+  }
+}
+
+void FailureWatch::on_failure(std::function<void(const Error&)> callback) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->callback = std::move(callback);
+  }
+  eventfd_write(state_->deliver.get(), 1);
+}
+
+void FailureWatch::announce(const Error& error) {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->set_failure(error, false)) return;
+  // A mismatch is everybody's error; anything else is, to the others, the failure of a peer.
+  const ErrorMessage message{
+      .culprit = state_->self.rank,
+      .code = error.code() == WEFT_ERROR_MISMATCH ? WEFT_ERROR_MISMATCH : WEFT_ERROR_PEER,
+      .what = fmt::format("{} failed ({}): {}", state_->self.to_string(), result_name(error.code()),
+                          error.to_string()),
+      .hint = {}};
+  const auto payload = message.encode();
+  for (std::size_t i = 0; i < state_->sides.size(); ++i) {
+    state_->send(i, MessageType::kFailure, payload);
+  }
+}
+
+void FailureWatch::interrupt(const Error& error) {
+  const std::lock_guard lock(state_->mutex);
+  state_->set_failure(error, false);
+}
+
+void FailureWatch::leave() {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->left) return;
+  for (std::size_t i = 0; i < state_->sides.size(); ++i) {
+    state_->send(i, MessageType::kGoodbye, {});
+    if (state_->sides[i]) shutdown(state_->sides[i]->wire.fd(), SHUT_WR);
+  }
+  state_->left = true;
+}
+
+std::optional<Error> FailureWatch::failure() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->failure;
+}
+
+bool FailureWatch::next_left() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->sides[0] && state_->sides[0]->left;
+}
+
+bool FailureWatch::previous_left() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->sides[1] && state_->sides[1]->left;
+}
+
+int FailureWatch::failure_fd() const {
+  return state_->failed.get();
+}
+
+}  // namespace weft
