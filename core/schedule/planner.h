@@ -57,11 +57,11 @@ struct PlanLimits {
 /// All that a plan depends on, besides the task. Must be the same on every rank.
 struct PlanInput {
   const Topology& topology;
-  CostTable costs;
-  PlanLimits limits;
+  CostTable costs{};
+  PlanLimits limits{};
   /// What `collectives.<operation>.algorithm` and `.protocol` allow, as names; empty allows all.
-  std::vector<std::string> algorithms;
-  std::vector<std::string> protocols;
+  std::vector<std::string> algorithms{};
+  std::vector<std::string> protocols{};
 };
 
 /// The fewest payload bytes that pay for one more channel, for each rank.

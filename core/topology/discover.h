@@ -23,7 +23,7 @@ struct DiscoverySources {
   std::string sys_root = "/sys";
   std::string proc_root = "/proc";
   /// A file written by lstopo instead of this machine's processors; empty: this machine.
-  std::string hwloc_xml;
+  std::string hwloc_xml{};
 };
 
 /// One interface of this process's network namespace, as getifaddrs tells it.

@@ -22,11 +22,11 @@ namespace weft {
 /// A network interface of a host. What the system does not tell is std::nullopt, never a guess.
 struct NicInfo {
   std::string name;
-  std::optional<std::uint32_t> speed_mbps;
-  std::optional<std::uint32_t> numa_node;
-  std::string pci_path;                ///< "0000:00:03.0"; empty where it is no PCI device.
-  std::vector<std::string> addresses;  ///< IPv4 and IPv6 as text, IPv4 first, without a scope.
-  bool up = false;                     ///< Configured up, and with a carrier.
+  std::optional<std::uint32_t> speed_mbps{};
+  std::optional<std::uint32_t> numa_node{};
+  std::string pci_path{};                ///< "0000:00:03.0"; empty where it is no PCI device.
+  std::vector<std::string> addresses{};  ///< IPv4 and IPv6 as text, IPv4 first, without a scope.
+  bool up = false;                       ///< Configured up, and with a carrier.
   bool loopback = false;
   bool is_virtual = false;  ///< No hardware of its own: bridge, veth, tunnel.
   friend bool operator==(const NicInfo&, const NicInfo&) = default;
@@ -36,8 +36,8 @@ struct NicInfo {
 struct HostInfo {
   /// Equal exactly for ranks that may hand memory to each other: WEFT_HOST_ID, or 16 hex digits.
   std::string host_id;
-  std::string host_name;
-  std::string boot_id;                 ///< The kernel's; empty where it does not tell.
+  std::string host_name{};
+  std::string boot_id{};               ///< The kernel's; empty where it does not tell.
   std::uint32_t packages = 0;          ///< CPU sockets.
   std::uint32_t numa_nodes = 0;        ///< At least 1 where hwloc answered.
   std::uint32_t cores = 0;             ///< Physical cores of the machine.
@@ -45,7 +45,7 @@ struct HostInfo {
   std::uint64_t memory_bytes = 0;      ///< 0: unknown.
   std::uint64_t l2_bytes = 0;          ///< One level-2 cache; 0: unknown or none.
   std::uint64_t l3_bytes = 0;          ///< One level-3 cache; 0: unknown or none.
-  std::vector<NicInfo> nics;           ///< Ordered by name.
+  std::vector<NicInfo> nics{};         ///< Ordered by name.
   friend bool operator==(const HostInfo&, const HostInfo&) = default;
 };
 

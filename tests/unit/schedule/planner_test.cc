@@ -1,0 +1,287 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What the planner decides and what it refuses.
+
+#include "core/schedule/planner.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/sample_topology.h"
+
+namespace weft {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::uint64_t kKiB = 1024;
+constexpr std::uint64_t kMiB = kKiB * 1024;
+
+class Planner : public testing::Test {
+ protected:
+  Result<Plan> plan(const Task& task) const {
+    Result<Plan> made = make_plan(task, {.topology = topology_,
+                                         .costs = costs_,
+                                         .limits = limits_,
+                                         .algorithms = algorithms_,
+                                         .protocols = protocols_});
+    if (made) {
+      const Status valid = validate(*made, topology_);
+      EXPECT_TRUE(valid) << valid.error().to_string();
+    }
+    return made;
+  }
+  Plan all_reduce(std::uint64_t bytes) const {
+    return plan({.operation = Operation::kAllReduce, .count = bytes / 4}).value();
+  }
+  Plan broadcast(std::uint64_t bytes, std::uint32_t root = 0) const {
+    return plan({.operation = Operation::kBroadcast, .root = root, .count = bytes / 4}).value();
+  }
+  std::string complaint(const Task& task) const {
+    const Result<Plan> made = plan(task);
+    return made ? "accepted" : made.error().to_string();
+  }
+
+  Topology topology_ = test::one_host(4);
+  CostTable costs_;
+  PlanLimits limits_{.steps = 8, .step_bytes = 64 * 1024, .max_channels = 4};
+  std::vector<std::string> algorithms_;
+  std::vector<std::string> protocols_;
+};
+
+TEST_F(Planner, TakesAsManyChannelsAsTheSizePaysFor) {
+  EXPECT_EQ(all_reduce(4).channels.size(), 1U);
+  EXPECT_EQ(all_reduce(511 * kKiB).channels.size(), 1U);
+  EXPECT_EQ(all_reduce(512 * kKiB).channels.size(), 2U);  // 64 KiB for each of 4 ranks, twice
+  EXPECT_EQ(all_reduce(64 * kMiB).channels.size(), 4U);
+  EXPECT_EQ(broadcast(127 * kKiB).channels.size(), 1U);
+  EXPECT_EQ(broadcast(128 * kKiB).channels.size(), 2U);
+  EXPECT_EQ(broadcast(64 * kMiB).channels.size(), 4U);
+}
+
+TEST_F(Planner, CutsChannelsAtLinesOf64Bytes) {
+  const Plan made = plan({.operation = Operation::kBroadcast, .count = 3 * 32768 + 5}).value();
+  ASSERT_EQ(made.channels.size(), 4U);
+  // 98309 elements are 6145 lines of 16: the first channel has one more.
+  EXPECT_EQ(made.channels[0].count, 1537U * 16);
+  EXPECT_EQ(made.channels[1].count, 1536U * 16);
+  EXPECT_EQ(made.channels[3].offset, 4609U * 16);
+  EXPECT_EQ(made.channels[3].count, 98309U - 4609U * 16);
+}
+
+TEST_F(Planner, FillsChunksEvenly) {
+  EXPECT_EQ(all_reduce(4).chunk_steps, 1U);
+  limits_.max_channels = 1;
+  EXPECT_EQ(all_reduce(4 * 3 * 64 * kKiB).chunk_steps, 3U);
+  EXPECT_EQ(all_reduce(4 * 4 * 64 * kKiB).chunk_steps, 4U);
+  EXPECT_EQ(all_reduce(4 * 5 * 64 * kKiB).chunk_steps, 3U);  // 3 + 2, not 4 + 1
+  EXPECT_EQ(all_reduce(4 * 9 * 64 * kKiB).chunk_steps, 3U);
+  EXPECT_EQ(all_reduce(64 * kMiB).chunk_steps, 4U);
+  EXPECT_EQ(broadcast(64 * kMiB).chunk_steps, 1U);
+  limits_.steps = 2;
+  EXPECT_EQ(all_reduce(64 * kMiB).chunk_steps, 1U);
+}
+
+TEST_F(Planner, KnowsEachRanksPlace) {
+  const Plan made = broadcast(4, 2);
+  EXPECT_EQ(ring_place(made, 0, 2), (RingPlace{.position = 0, .previous = 1, .next = 3}));
+  EXPECT_EQ(ring_place(made, 0, 1), (RingPlace{.position = 3, .previous = 0, .next = 2}));
+  EXPECT_EQ(ring_place(all_reduce(4), 0, 2), (RingPlace{.position = 2, .previous = 1, .next = 3}));
+}
+
+TEST_F(Planner, CountsStepsOfABroadcast) {
+  limits_.max_channels = 1;
+  const Plan made = broadcast(3 * 64 * kKiB + 4, 1);
+  EXPECT_EQ(steps_sent(made, 0, 1), 4U);
+  EXPECT_EQ(steps_received(made, 0, 1), 0U);
+  EXPECT_EQ(steps_sent(made, 0, 0), 0U);
+  EXPECT_EQ(steps_received(made, 0, 0), 4U);
+  EXPECT_EQ(bytes_sent(made, 0, 3), 3 * 64 * kKiB + 4);
+}
+
+TEST_F(Planner, CountsStepsOfAnAllReduce) {
+  // One element: one rank's chunk, passed on by all but one, twice round.
+  const Plan one = all_reduce(4);
+  std::uint64_t total = 0;
+  for (std::uint32_t rank = 0; rank < 4; ++rank)
+    total += steps_sent(one, 0, rank);
+  EXPECT_EQ(total, 6U);
+  // 64 MiB on 4 channels: 16 loops of 4 chunks of 4 steps.
+  const Plan large = all_reduce(64 * kMiB);
+  EXPECT_EQ(steps_sent(large, 3, 2), 16U * 6 * 4);
+  EXPECT_EQ(bytes_sent(large, 3, 2), 16U * 6 * 4 * 64 * kKiB);
+}
+
+TEST_F(Planner, OneRankSendsNothing) {
+  topology_ = test::one_host(1);
+  const Plan made = all_reduce(64 * kMiB);
+  EXPECT_EQ(made.channels.size(), 4U);
+  EXPECT_EQ(steps_sent(made, 0, 0), 0U);
+  EXPECT_EQ(steps_received(made, 0, 0), 0U);
+  EXPECT_EQ(bytes_sent(made, 0, 0), 0U);
+  EXPECT_THAT(made.reason, HasSubstr("one rank"));
+}
+
+TEST_F(Planner, NothingToDoHasNoChannels) {
+  const Plan made = all_reduce(0);
+  EXPECT_TRUE(made.channels.empty());
+  EXPECT_THAT(to_text(made), HasSubstr("no elements"));
+}
+
+TEST_F(Planner, PredictsMoreForMoreBytesAndForAWorseWay) {
+  EXPECT_LT(all_reduce(kMiB).predicted_us, all_reduce(64 * kMiB).predicted_us);
+  EXPECT_LT(broadcast(4).predicted_us, broadcast(kMiB).predicted_us);
+  const double near = all_reduce(kMiB).predicted_us;
+  topology_ = test::sample_topology(std::vector<test::Placement>{{0, 0}, {0, 1}, {1, 0}, {1, 1}});
+  EXPECT_GT(all_reduce(kMiB).predicted_us, near);
+  EXPECT_EQ(hop_kind(topology_, 0, 1), HopKind::kSameHost);
+  EXPECT_EQ(hop_kind(topology_, 1, 2), HopKind::kNetwork);
+  EXPECT_EQ(hop_kind(topology_, 3, 3), HopKind::kSameProcess);
+}
+
+TEST_F(Planner, ModelsHopsAndBytes) {
+  limits_.max_channels = 1;
+  costs_.call_us = 10;
+  costs_.hops.fill({.latency_us = 3, .bytes_per_us = 100});
+  // 2 (n - 1) hops, and 2 (n - 1) / n of the bytes.
+  EXPECT_DOUBLE_EQ(all_reduce(4000).predicted_us, 10 + 6 * 3 + 1.5 * 4000 / 100);
+  // n - 1 hops; the last rank begins n - 2 chunks late.
+  EXPECT_DOUBLE_EQ(broadcast(4000).predicted_us, 10 + 3 * 3 + 3 * 4000.0 / 100);
+}
+
+TEST_F(Planner, ListsWhatWasConsidered) {
+  algorithms_ = {"ring", "tree"};
+  protocols_ = {"simple", "ll128"};
+  const Plan made = all_reduce(kMiB);
+  ASSERT_EQ(made.alternatives.size(), 3U);
+  EXPECT_EQ(made.alternatives[0].algorithm, "ring");
+  EXPECT_EQ(made.alternatives[0].predicted_us, made.predicted_us);
+  EXPECT_EQ(made.alternatives[1].algorithm, "tree");
+  EXPECT_THAT(made.alternatives[1].refused, HasSubstr("all_reduce has no such algorithm"));
+  EXPECT_EQ(made.alternatives[2].protocol, "ll128");
+}
+
+TEST_F(Planner, NamesTheKeyThatLeavesNothing) {
+  algorithms_ = {"tree", "pat"};
+  const Result<Plan> made = plan({.operation = Operation::kBroadcast, .count = 1});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), WEFT_ERROR_CONFIG);
+  EXPECT_THAT(made.error().to_string(),
+              HasSubstr("collectives.broadcast.algorithm allows only [tree, pat]"));
+  EXPECT_THAT(made.error().to_string(), HasSubstr("\"ring\""));
+  algorithms_.clear();
+  protocols_ = {"ll"};
+  EXPECT_THAT(complaint({.count = 1}),
+              HasSubstr("collectives.all_reduce.protocol allows only [ll]"));
+}
+
+TEST_F(Planner, RefusesTasksThatMakeNoSense) {
+  EXPECT_THAT(complaint({.type = 99, .count = 1}), HasSubstr("no element type 99"));
+  EXPECT_THAT(complaint({.reduction = 9, .count = 1}), HasSubstr("no reduction 9"));
+  EXPECT_THAT(complaint({.operation = Operation::kBroadcast, .root = 4, .count = 1}),
+              HasSubstr("root is 4, the ranks are 0 to 3"));
+  EXPECT_THAT(complaint({.count = ~std::uint64_t{0}}), HasSubstr("more than any memory"));
+  EXPECT_THAT(complaint({.operation = static_cast<Operation>(77), .count = 1}),
+              HasSubstr("no operation 77"));
+  topology_ = {};
+  EXPECT_THAT(complaint({.count = 1}), HasSubstr("has none"));
+}
+
+TEST_F(Planner, RefusesLimitsThatMakeNoSense) {
+  limits_.steps = 1;
+  EXPECT_THAT(complaint({.count = 1}), HasSubstr("2 steps or more, not 1"));
+  limits_ = {.steps = 8, .step_bytes = 100};
+  EXPECT_THAT(complaint({.count = 1}), HasSubstr("multiple of 64 bytes, not 100"));
+  limits_ = {.max_channels = 0};
+  EXPECT_THAT(complaint({.count = 1}), HasSubstr("1 channel or more"));
+}
+
+TEST_F(Planner, ValidateFindsWhatIsWrong) {
+  const Plan good = all_reduce(64 * kMiB);
+  const auto complaint_after = [&](auto change) {
+    Plan plan = good;
+    change(plan);
+    const Status status = validate(plan, topology_);
+    return status ? "valid" : status.error().to_string();
+  };
+  EXPECT_EQ(complaint_after([](Plan&) {}), "valid");
+  EXPECT_THAT(complaint_after([](Plan& p) { p.channels[1].offset += 16; }),
+              HasSubstr("channel 1 covers"));
+  EXPECT_THAT(complaint_after([](Plan& p) { p.channels.pop_back(); }),
+              HasSubstr("elements are on a channel"));
+  EXPECT_THAT(complaint_after([](Plan& p) { p.channels[3].count += 1; }),
+              HasSubstr("channel 3 covers"));
+  EXPECT_THAT(complaint_after([](Plan& p) { p.channels[0].ring[1] = 0; }),
+              HasSubstr("holds rank 0 twice"));
+  EXPECT_THAT(complaint_after([](Plan& p) { p.channels[0].ring[1] = 4; }),
+              HasSubstr("holds rank 4, of 4 ranks"));
+  EXPECT_THAT(complaint_after([](Plan& p) { p.channels[2].ring.pop_back(); }),
+              HasSubstr("holds 3 of 4 ranks"));
+  EXPECT_THAT(complaint_after([](Plan& p) { p.channels[2].chunk += 1; }),
+              HasSubstr("which is not 4 steps"));
+  EXPECT_THAT(complaint_after([](Plan& p) { p.steps = 4; }),
+              HasSubstr("chunks of 4 steps over connections of 4"));
+  EXPECT_THAT(complaint_after([](Plan& p) { p.ranks = 3; }), HasSubstr("for 3 ranks, there are 4"));
+  EXPECT_THAT(complaint_after([](Plan& p) {
+                p.channels[0].count -= 1;
+                p.channels[1].offset -= 1;
+                p.channels[1].count += 1;
+              }),
+              HasSubstr("within a line"));
+}
+
+TEST_F(Planner, TextTellsWhatWillHappen) {
+  const std::string text = to_text(all_reduce(8 * kMiB));
+  EXPECT_THAT(text, HasSubstr("all_reduce of 8 MiB: 2097152 x float32, sum, 4 ranks"));
+  EXPECT_THAT(text, HasSubstr("algorithm   ring"));
+  EXPECT_THAT(text, HasSubstr("8 steps of 64 KiB, chunks of 4 steps"));
+  EXPECT_THAT(text, HasSubstr("0   elements 0 to 524287 (2 MiB)"));
+  EXPECT_THAT(text, HasSubstr("ring 0 -> 1 -> 2 -> 3 -> 0"));
+  EXPECT_THAT(text, HasSubstr("ring as channel 0"));
+  EXPECT_THAT(text, HasSubstr("ranks 0-3, each: 192 messages, 12 MiB"));
+  EXPECT_THAT(text, HasSubstr("reason      the only way"));
+  EXPECT_THAT(text, HasSubstr("ring, simple: "));
+  EXPECT_THAT(to_text(broadcast(6, 3)), HasSubstr("root 3"));
+}
+
+TEST(PlanCache, ForgetsTheLeastRecentlyUsed) {
+  const auto plan_of = [](std::uint64_t count) { return Plan{.task = {.count = count}}; };
+  PlanCache cache(2);
+  EXPECT_EQ(cache.find({.count = 1}), nullptr);
+  cache.insert(plan_of(1));
+  const auto kept = cache.insert(plan_of(2));
+  EXPECT_EQ(cache.find({.count = 1})->task.count, 1U);  // now 2 is the oldest
+  cache.insert(plan_of(3));
+  EXPECT_EQ(cache.size(), 2U);
+  EXPECT_EQ(cache.find({.count = 2}), nullptr);
+  EXPECT_EQ(kept->task.count, 2U);
+  EXPECT_NE(cache.find({.count = 1}), nullptr);
+  EXPECT_NE(cache.find({.count = 3}), nullptr);
+  EXPECT_EQ(cache.find({.root = 1, .count = 3}), nullptr);
+  cache.clear();
+  EXPECT_EQ(cache.size(), 0U);
+  EXPECT_EQ(cache.find({.count = 3}), nullptr);
+}
+
+TEST(PlanCache, ReplacesAPlanOfTheSameTask) {
+  PlanCache cache(2);
+  cache.insert({.task = {.count = 1}, .predicted_us = 1});
+  cache.insert({.task = {.count = 1}, .predicted_us = 2});
+  EXPECT_EQ(cache.size(), 1U);
+  EXPECT_EQ(cache.find({.count = 1})->predicted_us, 2);
+}
+
+TEST(PlanCache, OfNoCapacityKeepsNothing) {
+  PlanCache cache(0);
+  EXPECT_EQ(cache.insert({.task = {.count = 1}})->task.count, 1U);
+  EXPECT_EQ(cache.size(), 0U);
+}
+
+}  // namespace
+}  // namespace weft
