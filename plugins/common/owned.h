@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Owners of a descriptor and of a mapping. The core has its own; plugins include nothing of it.
+#pragma once
+
+#include <cstddef>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utility>
+
+namespace weft::plugins {
+
+/// Closes its descriptor when destroyed; -1 is "none".
+class OwnedFd {
+ public:
+  OwnedFd() = default;
+  explicit OwnedFd(int fd) : fd_(fd) {}
+  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  OwnedFd& operator=(OwnedFd&& other) noexcept {
+    if (this != &other) reset(std::exchange(other.fd_, -1));
+    return *this;
+  }
+  OwnedFd(const OwnedFd&) = delete;
+  OwnedFd& operator=(const OwnedFd&) = delete;
+  ~OwnedFd() { reset(); }
+
+  [[nodiscard]] int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset(int fd = -1) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = fd;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+/// Unmaps its range when destroyed.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(void* address, std::size_t size) : address_(address), size_(size) {}
+  Mapping(Mapping&& other) noexcept
+      : address_(std::exchange(other.address_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(address_, other.address_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() {
+    if (address_ != nullptr) ::munmap(address_, size_);
+  }
+
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(address_); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  explicit operator bool() const { return address_ != nullptr; }
+
+ private:
+  void* address_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace weft::plugins

@@ -1,0 +1,290 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The functions of weft.transport for ranks of one process.
+#include "plugins/p2p/transport.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <sys/mman.h>
+#include <utility>
+
+namespace weft::p2p {
+namespace {
+
+using plugins::guarded;
+using plugins::Host;
+
+constexpr std::uint64_t kMagic = UINT64_C(0x3150325054464557);  // "WEFTP2P1" in memory
+
+// A round of copying through a cache that both cores share; where they do not, less. Only the order
+// among transports matters here: no other is faster between ranks of one process.
+constexpr std::uint64_t kBandwidthMbps = 10000;
+constexpr std::uint64_t kLatencyNs = 300;
+
+std::string rank_text(std::uint32_t rank) {
+  return "rank " + std::to_string(rank);
+}
+
+weft_result open(weft_plugin* plugin, const weft_transport_open_info* info, weft_transport** out) {
+  return guarded(plugin->host, [&] {
+    if (!WEFT_HAS(info, weft_transport_open_info, host_id) || info->rank >= info->ranks) {
+      return plugin->host.fail(WEFT_ERROR_INVALID_ARGUMENT, "p2p: incomplete open information");
+    }
+    auto transport = std::make_unique<weft_transport>();
+    transport->plugin = plugin;
+    transport->rank = info->rank;
+    transport->ranks = info->ranks;
+    transport->communicator = info->communicator;
+    transport->info = {kMagic, info->rank, plugins::this_process()};
+    *out = transport.release();
+    return weft_result{WEFT_OK};
+  });
+}
+
+void close(weft_transport* transport) {
+  const std::unique_ptr<weft_transport> owner(transport);
+}
+
+weft_result peer_info(weft_transport* transport, weft_blob* out) {
+  *out = {&transport->info, sizeof(transport->info)};
+  return WEFT_OK;
+}
+
+weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_can_connect* out) {
+  const Host& host = transport->plugin->host;
+  return guarded(host, [&] {
+    if (!WEFT_HAS(peer, weft_peer, info)) {
+      return host.fail(WEFT_ERROR_INVALID_ARGUMENT, "p2p: a peer's description is too short");
+    }
+    PeerInfo theirs;
+    std::string reason = "same process";
+    bool can = false;
+    if (peer->same_process == 0) {
+      reason = "other process";
+    } else if (peer->info.size != sizeof(theirs) || peer->info.data == nullptr) {
+      reason = "peer information of " + rank_text(peer->rank) + " has " +
+               std::to_string(peer->info.size) + " bytes instead of " +
+               std::to_string(sizeof(theirs)) + ": another version of this plugin?";
+    } else {
+      std::memcpy(static_cast<void*>(&theirs), peer->info.data, sizeof(theirs));
+      if (theirs.magic != kMagic || theirs.rank != peer->rank) {
+        reason = "peer information of " + rank_text(peer->rank) + " is not understood";
+      } else if (theirs.process != transport->info.process) {
+        reason = "other process (pid " + std::to_string(theirs.process.pid) + ")";
+      } else {
+        can = true;
+      }
+    }
+    weft_can_connect answer{};
+    answer.capabilities = can ? WEFT_TRANSPORT_CAN_CONNECT : 0;
+    answer.locality = WEFT_LOCALITY_PROCESS;
+    answer.bandwidth_mbps = can ? kBandwidthMbps : 0;
+    answer.latency_ns = can ? kLatencyNs : 0;
+    reason.copy(answer.reason, sizeof(answer.reason) - 1);
+    plugins::write_out(answer, out);
+    return weft_result{WEFT_OK};
+  });
+}
+
+weft_result allocate(const weft_plugin& plugin, const weft_connection& connection,
+                     std::shared_ptr<Block>* out) {
+  auto block = std::make_shared<Block>();
+  void* address = ::mmap(nullptr, connection.layout.size, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) {
+    return plugin.host.fail_errno(
+        errno,
+        "p2p: cannot allocate " + std::to_string(connection.layout.size) +
+            " bytes for the connection from " + rank_text(connection.peer),
+        "free memory, raise the limit of address space (ulimit -v), or use fewer channels");
+  }
+  block->mapping = plugins::Mapping(address, connection.layout.size);
+  // Both are hints: a kernel that refuses them costs speed or a little memory.
+  if (plugin.huge_pages) ::madvise(address, connection.layout.size, MADV_HUGEPAGE);
+  ::madvise(address, connection.layout.size, MADV_DONTFORK);
+  block->layout = connection.layout;
+  block->nonce = plugins::random_nonce();
+  plugins::Segment(block->mapping.data(), &block->layout).initialise(block->nonce);
+  *out = std::move(block);
+  return WEFT_OK;
+}
+
+weft_result prepare_one(weft_transport* transport, const weft_connection_request* wanted,
+                        std::unique_ptr<weft_connection>* out) {
+  const Host& host = transport->plugin->host;
+  plugins::SegmentLayout layout;
+  weft_result result = plugins::make_layout(host, wanted, transport->ranks, &layout);
+  if (result != WEFT_OK) return result;
+  const weft_connection_request& request = *wanted;
+  auto connection = std::make_unique<weft_connection>(transport, request, std::move(layout));
+  Blob& blob = connection->blob;
+  blob.magic = kMagic;
+  blob.communicator = transport->communicator;
+  blob.number = request.number;
+  blob.rank = transport->rank;
+  blob.peer = request.peer;
+  blob.direction = static_cast<std::uint32_t>(request.direction);
+  blob.protocols = connection->layout.specs();
+  blob.process = transport->info.process;
+  if (request.direction == WEFT_DIRECTION_RECV) {
+    result = allocate(*transport->plugin, *connection, &connection->block);
+    if (result != WEFT_OK) return result;
+    result = connection->offer.make(host, connection->block, &blob.token);
+    if (result != WEFT_OK) return result;
+  }
+  *out = std::move(connection);
+  return WEFT_OK;
+}
+
+weft_result prepare(weft_transport* transport, const weft_connection_request* requests,
+                    std::uint64_t stride, std::uint64_t count, weft_connection** out) {
+  return guarded(transport->plugin->host, [&] {
+    std::vector<std::unique_ptr<weft_connection>> made(count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const weft_result result =
+          prepare_one(transport, plugins::element(requests, stride, i), &made[i]);
+      if (result != WEFT_OK) return result;
+    }
+    {
+      // So that registering a connection later cannot fail.
+      const std::scoped_lock lock(transport->mutex);
+      transport->connections.reserve(transport->connections.size() + count);
+    }
+    std::ranges::transform(made, out, [](auto& connection) { return connection.release(); });
+    return weft_result{WEFT_OK};
+  });
+}
+
+weft_result connection_blob(weft_connection* connection, weft_blob* out) {
+  *out = {&connection->blob, sizeof(connection->blob)};
+  return WEFT_OK;
+}
+
+/// Whether `bytes` are the blob of the other end of `connection`.
+weft_result read_blob(const weft_connection& connection, const weft_blob& bytes, Blob* out) {
+  const Host& host = connection.transport->plugin->host;
+  const std::string whose = "p2p: the blob of " + rank_text(connection.peer);
+  if (bytes.size != sizeof(Blob) || bytes.data == nullptr) {
+    return host.fail_peer(whose + " has " + std::to_string(bytes.size) + " bytes instead of " +
+                          std::to_string(sizeof(Blob)));
+  }
+  Blob blob;
+  std::memcpy(static_cast<void*>(&blob), bytes.data, sizeof(blob));
+  const Blob& own = connection.blob;
+  if (blob.magic != kMagic || blob.communicator != own.communicator || blob.number != own.number ||
+      blob.rank != own.peer || blob.peer != own.rank || blob.direction == own.direction ||
+      blob.direction > WEFT_DIRECTION_RECV) {
+    return host.fail_peer(whose + " is damaged or belongs to another connection");
+  }
+  if (blob.process != own.process) {
+    return host.fail_peer(whose + " comes from another process");
+  }
+  if (blob.protocols != own.protocols) {
+    return host.fail(
+        WEFT_ERROR_MISMATCH,
+        "p2p: this rank and " + rank_text(connection.peer) + " ask for buffers of different sizes",
+        "give all ranks the same configuration");
+  }
+  *out = blob;
+  return WEFT_OK;
+}
+
+void set_connected(weft_connection* connection) {
+  const std::scoped_lock lock(connection->transport->mutex);
+  connection->transport->connections.push_back(connection);
+  connection->connected = true;
+}
+
+weft_result connect_one(weft_connection* connection, const weft_blob& bytes) {
+  if (connection->connected) return WEFT_OK;
+  const Host& host = connection->transport->plugin->host;
+  Blob blob;
+  weft_result result = read_blob(*connection, bytes, &blob);
+  if (result != WEFT_OK) return result;
+  if (connection->direction == WEFT_DIRECTION_RECV) {
+    if (!connection->block->attached.load()) return WEFT_IN_PROGRESS;
+    connection->offer.withdraw();
+  } else {
+    std::shared_ptr<Block> block;
+    result = take_share(host, blob.token, connection->peer, &block);
+    if (result != WEFT_OK) return result;
+    if (block->mapping.size() != connection->layout.size ||
+        !plugins::Segment(block->mapping.data(), &connection->layout).matches(block->nonce)) {
+      return host.fail_peer("p2p: the memory offered by " + rank_text(connection->peer) +
+                            " is not that of this connection");
+    }
+    connection->block = std::move(block);
+    connection->block->attached.store(true);
+  }
+  set_connected(connection);
+  return WEFT_OK;
+}
+
+weft_result connect(weft_transport* transport, weft_connection* const* connections,
+                    const weft_blob* peer_blobs, std::uint64_t count) {
+  return guarded(transport->plugin->host, [&] {
+    weft_result answer = WEFT_OK;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const weft_result result = connect_one(connections[i], peer_blobs[i]);
+      if (result < 0) return result;
+      if (result == WEFT_IN_PROGRESS) answer = WEFT_IN_PROGRESS;
+    }
+    return answer;
+  });
+}
+
+weft_result describe(weft_connection* connection, weft_protocol protocol, weft_protocol_view* out) {
+  const Host& host = connection->transport->plugin->host;
+  return guarded(host, [&] {
+    if (!connection->connected) {
+      return host.fail(WEFT_ERROR_INVALID_USAGE, "p2p: describe before connect has finished");
+    }
+    if (!connection->segment().describe(protocol, connection->direction, out)) {
+      return host.fail(WEFT_ERROR_INVALID_ARGUMENT,
+                       "p2p: protocol " + std::to_string(protocol) + " was not asked for");
+    }
+    return weft_result{WEFT_OK};
+  });
+}
+
+void close_connection(weft_connection* connection) {
+  const std::unique_ptr<weft_connection> owner(connection);
+  const std::scoped_lock lock(connection->transport->mutex);
+  std::erase(connection->transport->connections, connection);
+}
+
+void abort(weft_transport* transport, std::uint32_t reason) {
+  const std::scoped_lock lock(transport->mutex);
+  for (const weft_connection* connection : transport->connections) {
+    connection->segment().give_up(connection->direction, reason);
+  }
+}
+
+}  // namespace
+
+const weft_transport_interface kInterface = {
+    .struct_size = sizeof(weft_transport_interface),
+    .reserved = 0,
+    .open = open,
+    .close = close,
+    .peer_info = peer_info,
+    .can_connect = can_connect,
+    .prepare = prepare,
+    .connection_blob = connection_blob,
+    .connect = connect,
+    .describe = describe,
+    .close_connection = close_connection,
+    .progress = nullptr,
+    .arm = nullptr,
+    .abort = abort,
+    .drain = nullptr,
+    .read_peer = nullptr,
+    .export_buffer = nullptr,
+    .import_buffer = nullptr,
+    .release_buffer = nullptr,
+};
+
+}  // namespace weft::p2p

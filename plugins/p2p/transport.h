@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The transport between ranks of one process: they share the address space, so a connection is a
+// piece of memory that both ends point to.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <plugin_api/transport.h>
+
+#include "plugins/common/host.h"
+#include "plugins/common/process_identity.h"
+#include "plugins/common/segment.h"
+#include "plugins/p2p/block.h"
+
+/// One instance of the plugin; the ABI's opaque type.
+struct weft_plugin {
+  explicit weft_plugin(const weft_host* services) : host(services) {}
+
+  weft::plugins::Host host;
+  bool huge_pages = true;
+};
+
+namespace weft::p2p {
+
+/// What a rank tells all others. Travels, not trusted.
+struct PeerInfo {
+  std::uint64_t magic = 0;
+  std::uint64_t rank = 0;
+  plugins::ProcessIdentity process;
+};
+
+/// What one end tells the other. Travels, not trusted.
+struct Blob {
+  std::uint64_t magic = 0;
+  std::uint64_t communicator = 0;
+  std::uint64_t number = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t peer = 0;
+  std::uint32_t direction = 0;
+  std::array<plugins::ProtocolSpec, plugins::kMaxProtocols> protocols{};
+  plugins::ProcessIdentity process;
+  TokenPlace token;  ///< Of the receiving end.
+};
+static_assert(std::has_unique_object_representations_v<PeerInfo>);
+static_assert(std::has_unique_object_representations_v<Blob>);
+
+extern const weft_transport_interface kInterface;
+
+}  // namespace weft::p2p
+
+/// One end of one direction.
+struct weft_connection {
+  weft_connection(weft_transport* owner, const weft_connection_request& request,
+                  weft::plugins::SegmentLayout wanted)
+      : transport(owner),
+        peer(request.peer),
+        direction(request.direction),
+        number(request.number),
+        layout(std::move(wanted)) {}
+
+  weft_transport* transport;
+  std::uint32_t peer;
+  weft_direction direction;
+  std::uint64_t number;
+  weft::plugins::SegmentLayout layout;
+  weft::p2p::Blob blob;
+  std::shared_ptr<weft::p2p::Block> block;  ///< The receiver's from prepare on.
+  weft::p2p::Offer offer;                   ///< The receiver's until the sender has its share.
+  bool connected = false;
+
+  [[nodiscard]] weft::plugins::Segment segment() const { return {block->mapping.data(), &layout}; }
+};
+
+/// The transport of one communicator.
+struct weft_transport {
+  weft_plugin* plugin = nullptr;
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 0;
+  std::uint64_t communicator = 0;
+  weft::p2p::PeerInfo info;
+  std::mutex mutex;  ///< Guards `connections`, since abort comes from any thread.
+  std::vector<weft_connection*> connections;  ///< Connected ones.
+};

@@ -1,0 +1,294 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Both sides of handing out memory over a Unix socket.
+#include "plugins/shm/rendezvous.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <string>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <utility>
+
+namespace weft::shm {
+namespace {
+
+using plugins::Host;
+using plugins::OwnedFd;
+
+constexpr int kBacklog = 1024;
+/// More than this many at once wait in the backlog, so that strangers cannot use up descriptors.
+constexpr std::size_t kMaxSessions = 64;
+/// A stranger who says nothing for so long makes room when others wait.
+constexpr std::uint64_t kIdleNs = 5'000'000'000;
+
+constexpr const char* kFilesHint = "raise the limit of open files (ulimit -n)";
+constexpr const char* kPeerHint = "look for the first error of that rank";
+
+socklen_t make_address(const Nonce& name, sockaddr_un* out) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = "weft-shm-";
+  for (const std::uint8_t byte : name) {
+    text += kDigits[byte >> 4U];
+    text += kDigits[byte & 15U];
+  }
+  *out = {};
+  out->sun_family = AF_UNIX;
+  std::memcpy(out->sun_path + 1, text.data(), text.size());  // A leading zero: no file.
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+}
+
+bool same_user(int socket) {
+  ucred credentials{};
+  socklen_t size = sizeof(credentials);
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 &&
+         credentials.uid == ::geteuid();
+}
+
+bool would_block(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+template <class Message>
+bool send_message(int socket, const Message& message) {
+  return ::send(socket, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(sizeof(message));
+}
+
+/// One message of exactly this size: 1 got it, 0 not there yet, -1 anything else.
+template <class Message>
+int receive_message(int socket, Message* out) {
+  const ssize_t got = ::recv(socket, out, sizeof(*out), MSG_DONTWAIT | MSG_TRUNC);
+  if (got < 0 && would_block(errno)) return 0;
+  return got == static_cast<ssize_t>(sizeof(*out)) ? 1 : -1;
+}
+
+union DescriptorControl {
+  cmsghdr header;
+  char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+bool send_descriptor(int socket, const Grant& grant, int descriptor) {
+  Grant copy = grant;
+  iovec part{.iov_base = &copy, .iov_len = sizeof(copy)};
+  DescriptorControl control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes;
+  message.msg_controllen = CMSG_SPACE(sizeof(int));
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof(descriptor));
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(sizeof(copy));
+}
+
+/// Takes over every descriptor that came with a message; there is room for two in the padding.
+std::vector<OwnedFd> take_descriptors(msghdr* message) {
+  std::vector<OwnedFd> taken;
+  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr;
+       header = CMSG_NXTHDR(message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(header) + (i * sizeof(int)), sizeof(descriptor));
+      taken.emplace_back(descriptor);
+    }
+  }
+  return taken;
+}
+
+weft_result peer_gone(const Host& host, std::uint32_t peer) {
+  return host.fail_peer("shm: rank " + std::to_string(peer) +
+                            " ended, closed its end, or did not accept this one, before its "
+                            "memory was passed",
+                        kPeerHint);
+}
+
+}  // namespace
+
+weft_result Server::open(Nonce* name) {
+  if (!listener_) {
+    OwnedFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!listener) {
+      const int error = errno;
+      return host_.fail_errno(error, "shm: cannot make a Unix socket",
+                              error == EMFILE || error == ENFILE ? kFilesHint : nullptr);
+    }
+    const Nonce fresh = plugins::random_nonce();
+    sockaddr_un address{};
+    const socklen_t size = make_address(fresh, &address);
+    if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+        ::listen(listener.get(), kBacklog) != 0) {
+      return host_.fail_errno(errno, "shm: cannot listen on an abstract Unix socket",
+                              "leave shm out of transports.order");
+    }
+    listener_ = std::move(listener);
+    name_ = fresh;
+  }
+  *name = name_;
+  return WEFT_OK;
+}
+
+void Server::close() {
+  sessions_.clear();
+  listener_.reset();
+}
+
+void Server::evict_idle() {
+  const std::uint64_t now = host_.now_ns();
+  std::erase_if(sessions_, [&](const Session& one) { return now - one.since_ns > kIdleNs; });
+}
+
+weft_result Server::accept_all() {
+  if (sessions_.size() >= kMaxSessions) evict_idle();
+  while (sessions_.size() < kMaxSessions) {
+    OwnedFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+      const int error = errno;
+      if (error == ECONNABORTED || error == EINTR) continue;
+      if (would_block(error)) return WEFT_OK;
+      return host_.fail_errno(error, "shm: cannot accept a peer on a Unix socket",
+                              error == EMFILE || error == ENFILE ? kFilesHint : nullptr);
+    }
+    const Hello hello{kHelloMagic, plugins::random_nonce()};
+    if (!same_user(socket.get()) || !send_message(socket.get(), hello)) continue;
+    sessions_.push_back({std::move(socket), hello.nonce, host_.now_ns()});
+  }
+  return WEFT_OK;
+}
+
+Server::Outcome Server::answer(const Session& session, const Key& key, Store& store) {
+  Request request;
+  const int got = receive_message(session.socket.get(), &request);
+  if (got == 0) return Outcome::kWaiting;
+  if (got < 0 || request.magic != kRequestMagic ||
+      !key.verify(request.mac, {signed_part(request), std::as_bytes(std::span(session.nonce))})) {
+    host_.debug("shm: turned away a stranger on the Unix socket");
+    return Outcome::kOver;
+  }
+  const int descriptor = store.find(request);
+  if (descriptor < 0) return Outcome::kOver;
+  Grant grant{kGrantMagic, request.segment, {}};
+  grant.mac = key.sign({signed_part(grant), std::as_bytes(std::span(request.nonce)),
+                        std::as_bytes(std::span(session.nonce))});
+  if (send_descriptor(session.socket.get(), grant, descriptor)) {
+    store.sent(request);
+    return Outcome::kOver;
+  }
+  // A peer that has gone is noticed elsewhere; here it only ends the talk.
+  return errno == ETOOMANYREFS ? Outcome::kFailed : Outcome::kOver;
+}
+
+weft_result Server::serve(const Key& key, Store& store) {
+  if (!listener_) return WEFT_OK;
+  const weft_result result = accept_all();
+  if (result != WEFT_OK) return result;
+  for (std::size_t i = 0; i < sessions_.size();) {
+    const Outcome outcome = answer(sessions_[i], key, store);
+    if (outcome == Outcome::kFailed) {
+      return host_.fail_errno(ETOOMANYREFS, "shm: cannot pass memory to a peer",
+                              "raise the limit of open files (ulimit -n)");
+    }
+    if (outcome == Outcome::kWaiting) {
+      ++i;
+    } else {
+      std::swap(sessions_[i], sessions_.back());
+      sessions_.pop_back();
+    }
+  }
+  return WEFT_OK;
+}
+
+weft_result Client::start(const Host& host, const Blob& peer) {
+  OwnedFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) {
+    const int error = errno;
+    return host.fail_errno(error, "shm: cannot make a Unix socket",
+                           error == EMFILE || error == ENFILE ? kFilesHint : nullptr);
+  }
+  sockaddr_un address{};
+  const socklen_t size = make_address(peer.socket, &address);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    if (would_block(errno)) return WEFT_IN_PROGRESS;  // Its backlog is full.
+    if (errno == ECONNREFUSED) return peer_gone(host, peer.rank);
+    return host.fail_errno(
+        errno, "shm: cannot reach rank " + std::to_string(peer.rank) + " on its Unix socket");
+  }
+  if (!same_user(socket.get())) {
+    return host.fail_peer("shm: the Unix socket of rank " + std::to_string(peer.rank) +
+                          " belongs to another user");
+  }
+  socket_ = std::move(socket);
+  asked_ = false;
+  return WEFT_OK;
+}
+
+weft_result Client::await_hello(const Host& host, const Key& key, const Blob& peer,
+                                std::uint32_t rank) {
+  Hello hello;
+  const int got = receive_message(socket_.get(), &hello);
+  if (got == 0) return WEFT_IN_PROGRESS;
+  if (got < 0 || hello.magic != kHelloMagic) return peer_gone(host, peer.rank);
+  theirs_ = hello.nonce;
+  ours_ = plugins::random_nonce();
+  Request request{kRequestMagic, rank, ours_, peer.segment, {}};
+  request.mac = key.sign({signed_part(request), std::as_bytes(std::span(theirs_))});
+  if (!send_message(socket_.get(), request)) return peer_gone(host, peer.rank);
+  asked_ = true;
+  return WEFT_OK;
+}
+
+weft_result Client::await_grant(const Host& host, const Key& key, const Blob& peer, OwnedFd* out) {
+  Grant grant;
+  iovec part{.iov_base = &grant, .iov_len = sizeof(grant)};
+  DescriptorControl control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes;
+  message.msg_controllen = sizeof(control.bytes);
+  const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0 && would_block(errno)) return WEFT_IN_PROGRESS;
+  std::vector<OwnedFd> descriptors;
+  if (got >= 0) descriptors = take_descriptors(&message);
+  if (got != static_cast<ssize_t>(sizeof(grant)) || (message.msg_flags & MSG_TRUNC) != 0) {
+    return peer_gone(host, peer.rank);
+  }
+  if (grant.magic != kGrantMagic || grant.segment != peer.segment ||
+      !key.verify(grant.mac, {signed_part(grant), std::as_bytes(std::span(ours_)),
+                              std::as_bytes(std::span(theirs_))})) {
+    return host.fail_peer("shm: whoever answers on the Unix socket of rank " +
+                          std::to_string(peer.rank) + " does not know the secret");
+  }
+  if (descriptors.size() != 1) {
+    return host.fail_errno(
+        EMFILE, "shm: the memory passed by rank " + std::to_string(peer.rank) + " did not arrive",
+        kFilesHint);
+  }
+  *out = std::move(descriptors.front());
+  return WEFT_OK;
+}
+
+weft_result Client::step(const Host& host, const Key& key, const Blob& peer, std::uint32_t rank,
+                         OwnedFd* out) {
+  if (!socket_) {
+    const weft_result result = start(host, peer);
+    if (result != WEFT_OK) return result;
+  }
+  if (!asked_) {
+    const weft_result result = await_hello(host, key, peer, rank);
+    if (result != WEFT_OK) return result;
+  }
+  return await_grant(host, key, peer, out);
+}
+
+}  // namespace weft::shm
