@@ -71,6 +71,9 @@ Status check_limits(const PlanLimits& limits) {
   if (limits.max_channels == 0) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT, "a plan needs 1 channel or more, not 0");
   }
+  if (limits.min_channel_bytes == 0) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT, "a channel must pay from 1 byte or more, not 0");
+  }
   return {};
 }
 
@@ -115,13 +118,13 @@ double ring_time_us(const Plan& plan, const Topology& topology, const CostTable&
   return costs.call_us + cost.latency_us + passed / cost.bytes_per_us;
 }
 
-/// How many channels the size pays for: each must carry kMinChannelBytes for every rank.
+/// How many channels the size pays for: each must carry min_channel_bytes for every rank.
 std::uint32_t channel_count(const Task& task, std::uint32_t ranks, const PlanLimits& limits) {
   // An all-reduce spreads a channel over the ranks, a broadcast moves all of it over each hop.
   const std::uint64_t per_rank =
       task.operation == Operation::kAllReduce ? task.bytes() / ranks : task.bytes();
   return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(per_rank / kMinChannelBytes, 1, limits.max_channels));
+      std::clamp<std::uint64_t>(per_rank / limits.min_channel_bytes, 1, limits.max_channels));
 }
 
 /// Steps of one chunk, for the longest channel. As many loops as the largest chunk needs, evenly
@@ -186,15 +189,11 @@ std::string reason_text(const Plan& plan, const PlanInput& input, std::size_t po
                                   : fmt::format("the fastest of {} by the cost model", possible);
   const std::size_t used = plan.channels.size();
   const std::uint32_t most = input.limits.max_channels;
-  if (used == most) {
-    why += fmt::format("; all {} channels, each has {} KiB or more for each rank", used,
-                       kMinChannelBytes / 1024);
-    if (used == 1) why.replace(why.find("; "), std::string::npos, "; 1 channel is all there is");
-  } else {
-    why += fmt::format("; {} of {} channels, as a channel pays from {} KiB for each rank", used,
-                       most, kMinChannelBytes / 1024);
-  }
-  return why;
+  if (most == 1) return why + "; 1 channel is all there is";
+  const std::string pays =
+      fmt::format("a channel pays from {} bytes for each rank", input.limits.min_channel_bytes);
+  return why + (used == most ? fmt::format("; all {} channels: {}", used, pays)
+                             : fmt::format("; {} of {} channels: {}", used, most, pays));
 }
 
 /// Names of the configuration that mean nothing here, for the list of alternatives.

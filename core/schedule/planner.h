@@ -51,6 +51,8 @@ struct PlanLimits {
   std::uint32_t steps = 8;                ///< Slots of each connection, at least 2.
   std::uint32_t step_bytes = 512 * 1024;  ///< Bytes of a slot, a multiple of 64.
   std::uint32_t max_channels = 1;         ///< At least 1.
+  /// The fewest bytes that pay for one more channel, for each rank; at least 1.
+  std::uint64_t min_channel_bytes = 64 * 1024;
   friend bool operator==(const PlanLimits&, const PlanLimits&) = default;
 };
 
@@ -63,9 +65,6 @@ struct PlanInput {
   std::vector<std::string> algorithms{};
   std::vector<std::string> protocols{};
 };
-
-/// The fewest payload bytes that pay for one more channel, for each rank.
-inline constexpr std::uint64_t kMinChannelBytes = 64 * 1024;
 
 /// The fastest allowed way by the model. Pure and deterministic. INVALID_ARGUMENT for a task or
 /// limits that make no sense, CONFIG where the allowed names leave nothing (the error names the

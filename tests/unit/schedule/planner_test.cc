@@ -200,6 +200,8 @@ TEST_F(Planner, RefusesLimitsThatMakeNoSense) {
   EXPECT_THAT(complaint({.count = 1}), HasSubstr("multiple of 64 bytes, not 100"));
   limits_ = {.max_channels = 0};
   EXPECT_THAT(complaint({.count = 1}), HasSubstr("1 channel or more"));
+  limits_ = {.min_channel_bytes = 0};
+  EXPECT_THAT(complaint({.count = 1}), HasSubstr("1 byte or more"));
 }
 
 TEST_F(Planner, ValidateFindsWhatIsWrong) {
