@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The event side of an opened net.
+#include "net.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <sodium.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+#include <fmt/format.h>
+
+#include "connection.h"
+
+namespace weft::net_socket {
+namespace {
+
+constexpr int kEventBatch = 64;
+
+/// How often deadlines are looked at: a small part of the shortest of them.
+std::chrono::nanoseconds tick_of(const Options& options) {
+  std::chrono::nanoseconds shortest = std::chrono::seconds(8);
+  for (const auto timeout : {options.connect_timeout, options.peer_timeout}) {
+    if (timeout.count() > 0) shortest = std::min(shortest, timeout);
+  }
+  return std::max<std::chrono::nanoseconds>(shortest / 8, std::chrono::milliseconds(5));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Net>> Net::open(const Host& host, const Options& options,
+                                       std::span<const uint8_t> key) {
+  if (sodium_init() < 0) {
+    return std::unexpected(Failure{.code = WEFT_ERROR_SYSTEM,
+                                   .what = "libsodium cannot start: no source of randomness",
+                                   .hint = {}});
+  }
+  std::unique_ptr<Net> net(new Net(host, options, key));
+  net->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!net->epoll_)
+    return std::unexpected(system_failure("cannot make an epoll descriptor", errno));
+  net->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!net->wake_) return std::unexpected(system_failure("cannot make an eventfd", errno));
+  net->timer_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!net->timer_) return std::unexpected(system_failure("cannot make a timerfd", errno));
+  // The eventfd is never read: its one edge, at abort, is all that is wanted of it.
+  if (Status done = net->watch(net->wake_.get(), &net->woken_, EPOLLIN | EPOLLET); !done) {
+    return std::unexpected(done.error());
+  }
+  if (Status done = net->watch(net->timer_.get(), &net->timer_due_, EPOLLIN | EPOLLET); !done) {
+    return std::unexpected(done.error());
+  }
+  net->counters_ = {
+      .bytes_sent = host.counter("bytes_sent_total", "Payload handed to the kernel."),
+      .bytes_received = host.counter("bytes_received_total", "Payload received."),
+      .strangers = host.counter("strangers_total", "Connections that were turned away."),
+  };
+  return net;
+}
+
+Net::~Net() {
+  sodium_memzero(key_.data(), key_.size());
+}
+
+Result<const std::vector<weft_net_device>*> Net::devices() {
+  if (devices_.empty()) {
+    auto all = list_interfaces();
+    if (!all) return std::unexpected(all.error());
+    auto chosen = select_interfaces(std::move(*all), options_.interfaces, options_.family);
+    if (!chosen) return std::unexpected(chosen.error());
+    interfaces_ = std::move(*chosen);
+    devices_ = describe(interfaces_);
+  }
+  return &devices_;
+}
+
+Result<const Interface*> Net::interface(uint32_t device) {
+  const auto all = devices();
+  if (!all) return std::unexpected(all.error());
+  if (device < interfaces_.size()) return &interfaces_[device];
+  return std::unexpected(Failure{
+      .code = WEFT_ERROR_INVALID_ARGUMENT,
+      .what = fmt::format("there is no device {}: net-socket has {}", device, interfaces_.size()),
+      .hint = {}});
+}
+
+Failure Net::abort_failure() {
+  return {.code = WEFT_ERROR_ABORTED, .what = "the net was aborted", .hint = {}};
+}
+
+void Net::abort() {
+  aborted_.store(true, std::memory_order_release);
+  const uint64_t one = 1;
+  // Can only fail when the counter is full: then it is readable already.
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+}
+
+void Net::pump() {
+  std::array<epoll_event, kEventBatch> events;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventBatch, 0);
+  for (int i = 0; i < count; ++i) {
+    static_cast<EventSink*>(events[i].data.ptr)->on_events(events[i].events);
+  }
+  if (aborted() && !abort_done_) {
+    abort_done_ = true;
+    for (Member* member : members_)
+      member->on_abort();
+  }
+  if (timer_due_.raised) run_ticks();
+  running_.swap(scheduled_);
+  for (Member* member : running_) {
+    member->scheduled_ = false;
+    member->progress();
+  }
+  running_.clear();
+}
+
+void Net::run_ticks() {
+  timer_due_.raised = false;
+  uint64_t expirations = 0;
+  [[maybe_unused]] const ssize_t read = ::read(timer_.get(), &expirations, sizeof expirations);
+  const Clock::time_point now = Clock::now();
+  for (Member* member : members_) {
+    if (member->ticking_) member->on_tick(now);
+  }
+}
+
+uint64_t Net::report(weft_net_completion* out, uint64_t stride, uint64_t capacity) {
+  uint64_t count = 0;
+  auto* at = reinterpret_cast<unsigned char*>(out);
+  while (count < capacity && first_completion_ != nullptr) {
+    Request* request = first_completion_;
+    first_completion_ = request->next;
+    if (first_completion_ == nullptr) last_completion_ = nullptr;
+    auto* completion = reinterpret_cast<weft_net_completion*>(at);
+    completion->status = request->status;
+    completion->user = request->user;
+    completion->size = request->moved;
+    completion->value = request->value;
+    completion->connection = reinterpret_cast<weft_net_connection*>(request->connection);
+    request->connection->reported(request);
+    at += stride;
+    ++count;
+  }
+  return count;
+}
+
+bool Net::busy() const {
+  return first_completion_ != nullptr || !scheduled_.empty() || (aborted() && !abort_done_);
+}
+
+bool Net::drained() {
+  pump();
+  return std::ranges::all_of(members_, [](Member* member) { return member->drained(); });
+}
+
+void Net::add(Member* member) {
+  members_.push_back(member);
+}
+
+void Net::remove(Member* member) {
+  want_ticks(member, false);
+  std::erase(members_, member);
+  std::erase(scheduled_, member);
+}
+
+void Net::schedule(Member* member) {
+  if (member->scheduled_) return;
+  member->scheduled_ = true;
+  scheduled_.push_back(member);
+}
+
+void Net::want_ticks(Member* member, bool wanted) {
+  if (member->ticking_ == wanted) return;
+  member->ticking_ = wanted;
+  ticking_ += wanted ? 1 : -1;
+  if (ticking_ == (wanted ? 1 : 0)) set_timer(wanted);
+}
+
+void Net::set_timer(bool on) {
+  itimerspec when{};
+  if (on) {
+    const auto tick = tick_of(options_).count();
+    when.it_interval = {.tv_sec = tick / 1'000'000'000, .tv_nsec = tick % 1'000'000'000};
+    when.it_value = when.it_interval;
+  }
+  ::timerfd_settime(timer_.get(), 0, &when, nullptr);
+}
+
+Status Net::watch(int fd, EventSink* sink, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.ptr = sink;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+  return std::unexpected(system_failure("cannot watch a socket", errno));
+}
+
+void Net::unwatch(int fd) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void Net::complete(Request* request) {
+  request->next = nullptr;
+  (last_completion_ == nullptr ? first_completion_ : last_completion_->next) = request;
+  last_completion_ = request;
+}
+
+void Net::forget(const Connection* connection) {
+  Request** link = &first_completion_;
+  last_completion_ = nullptr;
+  while (*link != nullptr) {
+    if ((*link)->connection == connection) {
+      *link = (*link)->next;
+    } else {
+      last_completion_ = *link;
+      link = &(*link)->next;
+    }
+  }
+}
+
+}  // namespace weft::net_socket

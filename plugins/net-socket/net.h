@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// One opened net: the epoll descriptor that all its sockets share, the list of members that could
+// move something now, the completions that wait to be reported, and a timer for deadlines.
+//
+// No threads: everything happens within the host's calls, one at a time, except abort. Sockets are
+// watched edge-triggered, so a stream that nobody wants to read does not keep the host awake.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <plugin_api/net.h>
+
+#include "devices.h"
+#include "options.h"
+#include "support.h"
+
+namespace weft::net_socket {
+
+class Connection;
+struct Request;
+
+using Clock = std::chrono::steady_clock;
+
+/// Is told what epoll says of one descriptor. It takes notes and schedules its member; it neither
+/// moves data nor destroys anything, since more events of the same batch may follow.
+class EventSink {
+ public:
+  virtual void on_events(uint32_t events) = 0;
+
+ protected:
+  ~EventSink() = default;
+};
+
+/// A listener or a connection.
+class Member {
+ public:
+  virtual ~Member() = default;
+  /// Moves what can be moved; schedules itself again if more could be moved right away.
+  virtual void progress() = 0;
+  /// Comes now and then while the member wants ticks.
+  virtual void on_tick(Clock::time_point now) = 0;
+  /// The net was aborted.
+  virtual void on_abort() = 0;
+  /// True once the kernel has nothing left to send of what was accepted.
+  [[nodiscard]] virtual bool drained() { return true; }
+
+ private:
+  friend class Net;
+  bool scheduled_ = false;
+  bool ticking_ = false;
+};
+
+/// The sums that the host shows.
+struct Counters {
+  weft_counter* bytes_sent = nullptr;
+  weft_counter* bytes_received = nullptr;
+  weft_counter* strangers = nullptr;
+};
+
+class Net {
+ public:
+  static Result<std::unique_ptr<Net>> open(const Host& host, const Options& options,
+                                           std::span<const uint8_t> key);
+  Net(const Net&) = delete;
+  Net& operator=(const Net&) = delete;
+  ~Net();
+
+  /// The devices, found at the first call.
+  Result<const std::vector<weft_net_device>*> devices();
+  /// The interface behind a device index.
+  Result<const Interface*> interface(uint32_t device);
+
+  /// Takes events and moves data, without reporting.
+  void pump();
+  /// Hands out completions; answers how many.
+  uint64_t report(weft_net_completion* out, uint64_t stride, uint64_t capacity);
+  /// True if a call of pump or report would achieve something right now.
+  [[nodiscard]] bool busy() const;
+  /// True once the kernel has sent all that was accepted.
+  [[nodiscard]] bool drained();
+  [[nodiscard]] int descriptor() const { return epoll_.get(); }
+
+  /// [any-thread]
+  void abort();
+  [[nodiscard]] bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+  [[nodiscard]] static Failure abort_failure();
+
+  // For members.
+  void add(Member* member);
+  void remove(Member* member);
+  void schedule(Member* member);
+  void want_ticks(Member* member, bool wanted);
+  Status watch(int fd, EventSink* sink, uint32_t events);
+  void unwatch(int fd);
+  /// Puts a request that has ended among the completions.
+  void complete(Request* request);
+  /// Drops the unreported completions of a connection that is being closed.
+  void forget(const Connection* connection);
+
+  [[nodiscard]] const Host& host() const { return host_; }
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] std::span<const uint8_t> key() const { return key_; }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  /// Remembers that its descriptor had an event.
+  class Flag final : public EventSink {
+   public:
+    void on_events(uint32_t) override { raised = true; }
+    bool raised = false;
+  };
+
+  Net(const Host& host, Options options, std::span<const uint8_t> key)
+      : host_(host), options_(std::move(options)), key_(key.begin(), key.end()) {}
+  void set_timer(bool on);
+  void run_ticks();
+
+  Host host_;
+  Options options_;
+  std::vector<uint8_t> key_;
+  Counters counters_;
+  Fd epoll_;
+  Fd wake_;
+  Fd timer_;
+  Flag woken_;
+  Flag timer_due_;
+  std::atomic<bool> aborted_{false};
+  bool abort_done_ = false;
+
+  std::vector<Interface> interfaces_;
+  std::vector<weft_net_device> devices_;
+  std::vector<Member*> members_;
+  std::vector<Member*> scheduled_;
+  std::vector<Member*> running_;
+  size_t ticking_ = 0;
+  Request* first_completion_ = nullptr;
+  Request* last_completion_ = nullptr;
+};
+
+}  // namespace weft::net_socket
