@@ -5,6 +5,7 @@
 // what a communicator's transports and planner give to the kernels, without either.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -109,7 +110,7 @@ class RingWorld {
   /// The items of one rank, one for each channel that gets a share.
   std::vector<WorkItem> items(std::uint32_t rank, const Task& task, std::uint64_t sequence,
                               const void* send, void* recv) {
-    const std::uint64_t element = element_size(task.type);
+    const std::uint64_t element = std::max<std::size_t>(1, element_size(task.type));
     const std::uint32_t ranks = shape_.ranks;
     std::vector<WorkItem> result;
     const std::uint64_t share = (task.count + shape_.channels - 1) / shape_.channels;

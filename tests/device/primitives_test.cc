@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Each primitive alone: what it takes, what it writes, what it posts.
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/host/host_memory.h"
+#include "core/device/primitives_simple.h"
+#include "tests/device/ring_world.h"
+
+namespace weft::device::testing {
+namespace {
+
+using SumPrimitives = SimplePrimitives<SingleLane, HostMemory, Sum<float>>;
+
+/// Rank 1 of three, with two steps' worth of data come in from rank 0.
+class Primitives : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kCount = 100;  // 400 bytes: a full step of 256 and a part
+
+  Primitives() {
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      arriving_[i] = sample<float>(0, i);
+      input_[i] = sample<float>(1, i);
+    }
+    auto feeder = world_.items(0, task_, 0, arriving_.data(), nullptr);
+    SumPrimitives primitives(lane_, memory_, feeder[0], 4, false, true);
+    EXPECT_TRUE(primitives.send(kExtent));
+    EXPECT_EQ(primitives.finish().end, KernelEnd::kDone);
+    items_ = world_.items(1, task_, 0, input_.data(), output_.data());
+  }
+
+  SumPrimitives primitives() { return {lane_, memory_, items_[0], 4, true, true}; }
+
+  void expect_received(bool received) {
+    EXPECT_EQ(world_.link(0).head(), received ? 2U : 0U);
+    EXPECT_EQ(world_.link(0).receiver_cursor().step, received ? 2U : 0U);
+  }
+  /// Nothing (null), or these values in the slots towards rank 2.
+  void expect_sent(const std::vector<float>* values) {
+    Link& link = world_.link(1);
+    EXPECT_EQ(link.tail(), values != nullptr ? 2U : 0U);
+    EXPECT_EQ(link.sender_cursor().step, values != nullptr ? 2U : 0U);
+    if (values == nullptr) return;
+    EXPECT_EQ(link.slot(0).size, 256U);
+    EXPECT_EQ(link.slot(1).size, kCount * 4 - 256);
+    EXPECT_EQ(link.slot(0).tag, items_[0].tag);
+    EXPECT_EQ(link.slot(1).tag, items_[0].tag);
+    EXPECT_EQ(link.slot(1).offset, 0U);
+    EXPECT_EQ(std::memcmp(link.sender(2).buffer, values->data(), kCount * 4), 0);
+  }
+  void expect_output(const std::vector<float>* values) {
+    EXPECT_EQ(output_, values != nullptr ? *values : std::vector<float>(kCount, -1.0F));
+  }
+  std::vector<float> reduced() {
+    std::vector<float> result(kCount);
+    for (std::uint64_t i = 0; i < kCount; ++i)
+      result[i] = arriving_[i] + input_[i];
+    return result;
+  }
+
+  static constexpr Extent kExtent{.offset = 0, .count = kCount};
+  const Task task_{.count = kCount};
+  RingWorld world_{{.ranks = 3}};
+  std::atomic<std::uint32_t> failed_{0};
+  Launch launch_;
+  Waiter waiter_;
+  SingleLane lane_;
+  HostMemory memory_{best_element_loops(), waiter_, launch_, failed_};
+  std::vector<float> arriving_ = std::vector<float>(kCount);
+  std::vector<float> input_ = std::vector<float>(kCount);
+  std::vector<float> output_ = std::vector<float>(kCount, -1.0F);
+  std::vector<WorkItem> items_;
+};
+
+TEST_F(Primitives, Send) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.send(kExtent));
+  EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
+  expect_received(false);
+  expect_sent(&input_);
+  expect_output(nullptr);
+}
+
+TEST_F(Primitives, Recv) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.recv(kExtent));
+  primitive.finish();
+  expect_received(true);
+  expect_sent(nullptr);
+  expect_output(&arriving_);
+}
+
+TEST_F(Primitives, CopySend) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.copy_send(kExtent));
+  primitive.finish();
+  expect_received(false);
+  expect_sent(&input_);
+  expect_output(&input_);
+}
+
+TEST_F(Primitives, RecvCopySend) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.recv_copy_send(kExtent));
+  primitive.finish();
+  expect_received(true);
+  expect_sent(&arriving_);
+  expect_output(&arriving_);
+}
+
+TEST_F(Primitives, RecvReduceCopy) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.recv_reduce_copy(kExtent));
+  primitive.finish();
+  const auto sum = reduced();
+  expect_received(true);
+  expect_sent(nullptr);
+  expect_output(&sum);
+}
+
+TEST_F(Primitives, RecvReduceSend) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.recv_reduce_send(kExtent));
+  primitive.finish();
+  const auto sum = reduced();
+  expect_received(true);
+  expect_sent(&sum);
+  expect_output(nullptr);
+}
+
+TEST_F(Primitives, RecvReduceCopySend) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.recv_reduce_copy_send(kExtent));
+  primitive.finish();
+  const auto sum = reduced();
+  expect_received(true);
+  expect_sent(&sum);
+  expect_output(&sum);
+}
+
+TEST_F(Primitives, AnEmptyExtentIsPassedOverOnBothEnds) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.recv_reduce_copy_send({.offset = kCount, .count = 0}));
+  primitive.finish();
+  expect_received(false);
+  expect_sent(nullptr);
+  expect_output(nullptr);
+}
+
+TEST_F(Primitives, AnExtentReadsAndWritesAtItsOffset) {
+  auto primitive = primitives();
+  // The feeder's steps hold 64 and 36 elements: two extents of just those sizes.
+  EXPECT_TRUE(primitive.recv({.offset = 36, .count = 64}));
+  EXPECT_TRUE(primitive.recv({.offset = 0, .count = 36}));
+  primitive.finish();
+  for (std::uint64_t i = 0; i < 64; ++i)
+    EXPECT_EQ(output_[36 + i], arriving_[i]);
+  for (std::uint64_t i = 0; i < 36; ++i)
+    EXPECT_EQ(output_[i], arriving_[64 + i]);
+}
+
+TEST_F(Primitives, AFailureStopsAtItsStep) {
+  world_.link(0).slot(1).tag ^= 1;
+  auto primitive = primitives();
+  EXPECT_FALSE(primitive.recv(kExtent));
+  EXPECT_EQ(primitive.finish().end, KernelEnd::kTagMismatch);
+  EXPECT_EQ(world_.link(0).head(), 1U);
+  for (std::uint64_t i = 64; i < kCount; ++i)
+    EXPECT_EQ(output_[i], -1.0F);
+}
+
+}  // namespace
+}  // namespace weft::device::testing
