@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The lane model: policies that run the kernels' templates with many lanes, each a thread, so that
+// a thread sanitizer sees the roles, barriers and flags that a GPU's lanes would share. It proves
+// nothing of how a GPU or its links order memory.
+#pragma once
+
+#include <atomic>
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+
+#include "core/device/lane_loops.h"
+#include "core/device/policies.h"
+
+namespace weft::device::testing {
+
+/// What the lanes of one group share.
+struct LaneTeam {
+  explicit LaneTeam(std::uint32_t lanes) : size(lanes), barrier(lanes) {}
+  const std::uint32_t size;
+  std::barrier<> barrier;
+  std::uint64_t told[2] = {0, 0};
+};
+
+/// One lane's handle; lane 0 leads.
+class LaneGroup {
+ public:
+  LaneGroup(LaneTeam& team, std::uint32_t rank) : team_(team), rank_(rank) {}
+
+  [[nodiscard]] std::uint32_t rank() const { return rank_; }
+  [[nodiscard]] std::uint32_t size() const { return team_.size; }
+  [[nodiscard]] bool leader() const { return rank_ == 0; }
+  void sync() { team_.barrier.arrive_and_wait(); }
+  std::uint64_t broadcast(std::uint64_t value) {
+    // Two places in turn: the next broadcast must not overwrite what a slow lane still reads, and
+    // its barrier shows that all have read before the one after it.
+    std::uint64_t& place = team_.told[turn_];
+    turn_ = 1 - turn_;
+    if (leader()) place = value;
+    sync();
+    return place;
+  }
+
+ private:
+  LaneTeam& team_;
+  const std::uint32_t rank_;
+  std::uint32_t turn_ = 0;
+};
+
+class LaneMemory {
+ public:
+  explicit LaneMemory(const std::atomic<std::uint32_t>& abort) : abort_(abort) {}
+
+  static std::uint64_t load_acquire(std::uint64_t* counter) {
+    return std::atomic_ref<std::uint64_t>(*counter).load(std::memory_order_acquire);
+  }
+  static void store_release(std::uint64_t* counter, std::uint64_t value) {
+#ifdef WEFT_LANE_MODEL_PLANTED_BUG
+    // The defect that the model must find: data still arrives on x86, the order is not promised.
+    std::atomic_ref<std::uint64_t>(*counter).store(value, std::memory_order_relaxed);
+#else
+    std::atomic_ref<std::uint64_t>(*counter).store(value, std::memory_order_release);
+#endif
+  }
+  static void post(std::uint64_t* counter, std::uint32_t*, std::uint64_t value) {
+    store_release(counter, value);
+  }
+  WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t*, std::uint64_t threshold,
+                           std::uint32_t* error) {
+    for (;;) {
+      if (abort_.load(std::memory_order_acquire) != 0) {
+        return {.status = WaitStatus::kAborted, .value = 0};
+      }
+      const std::uint64_t seen = load_acquire(counter);
+      if (seen >= threshold) return {.status = WaitStatus::kReady, .value = seen};
+      const std::uint32_t word =
+          std::atomic_ref<std::uint32_t>(*error).load(std::memory_order_acquire);
+      if (word != 0) return {.status = WaitStatus::kPeerError, .value = word};
+      std::this_thread::yield();
+    }
+  }
+
+  static Line load_line(const std::byte* from) {
+    Line line;
+    std::memcpy(&line, from, sizeof(line));
+    return line;
+  }
+  static void store_line(std::byte* to, Line line) { std::memcpy(to, &line, sizeof(line)); }
+  void copy(LaneGroup& group, std::byte* first, std::byte* second, const std::byte* source,
+            std::uint64_t bytes) {
+    lane_copy(group, *this, first, second, source, bytes);
+  }
+  template <class R>
+  void reduce(LaneGroup& group, std::byte* first, std::byte* second, const std::byte* a,
+              const std::byte* b, std::uint64_t count) {
+    lane_reduce<R>(group, *this, first, second, a, b, count);
+  }
+
+ private:
+  const std::atomic<std::uint32_t>& abort_;
+};
+
+}  // namespace weft::device::testing
