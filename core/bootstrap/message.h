@@ -105,7 +105,7 @@ struct HelloMessage {
   std::uint32_t protocol = kBootstrapProtocol;
   std::int32_t nranks = 0;
   PeerIdentity who;
-  std::vector<SocketAddress> endpoints;
+  std::vector<SocketAddress> endpoints{};
 
   bool operator==(const HelloMessage&) const = default;
   [[nodiscard]] std::vector<std::byte> encode() const;

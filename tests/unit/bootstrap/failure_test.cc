@@ -1,0 +1,353 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Ranks that die, fail, leave, or are interrupted, after everyone has joined.
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <sodium.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "core/bootstrap/ring_gather.h"
+#include "tests/unit/bootstrap/ranks.h"
+
+namespace weft {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::BootstrapTest;
+using testing::join_as;
+using testing::joined_ranks;
+using testing::on_all;
+using testing::quick_options;
+using testing::Rank;
+
+// Collects the one call of on_failure.
+class Heard {
+ public:
+  void listen(Bootstrap& bootstrap) {
+    bootstrap.on_failure([this](const Error& error) {
+      const std::lock_guard lock(mutex_);
+      ++calls_;
+      error_ = error;
+      changed_.notify_all();
+    });
+  }
+  std::optional<Error> wait(seconds span = seconds(15)) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, span, [this] { return calls_ > 0; });
+    return error_;
+  }
+  int calls() {
+    const std::lock_guard lock(mutex_);
+    return calls_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int calls_ = 0;
+  std::optional<Error> error_;
+};
+
+// A rank in a process of its own.
+class Child {
+ public:
+  Child(const UniqueId& id, int rank, int nranks, const char* mode) {
+    std::vector<char> hex(2 * id.bytes.size() + 1);
+    sodium_bin2hex(hex.data(), hex.size(), reinterpret_cast<const unsigned char*>(id.bytes.data()),
+                   id.bytes.size());
+    std::string rank_text = std::to_string(rank);
+    std::string nranks_text = std::to_string(nranks);
+    std::string mode_text = mode;
+    std::string program = WEFT_BOOTSTRAP_RANK;
+    std::array<char*, 6> arguments{program.data(),     hex.data(),       rank_text.data(),
+                                   nranks_text.data(), mode_text.data(), nullptr};
+    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
+  }
+  ~Child() { stop(); }
+  void signal(int number) const { ::kill(pid_, number); }
+  void stop() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    stopped_ = std::exchange(pid_, -1);
+  }
+  [[nodiscard]] int pid() const { return pid_ > 0 ? pid_ : stopped_; }
+
+ private:
+  pid_t pid_ = -1;
+  pid_t stopped_ = -1;
+};
+
+// Ranks of this process beside one that is a process of its own.
+struct Mixed {
+  std::vector<Rank> ranks;
+  std::unique_ptr<Child> child;
+
+  Mixed(int n, int outside, const char* mode) : ranks(static_cast<std::size_t>(n)) {
+    auto root = BootstrapRoot::start(quick_options(), ranks[0].log);
+    EXPECT_TRUE(root);
+    child = std::make_unique<Child>((*root)->id(), outside, n, mode);
+    on_all(ranks, [&](int i, Rank& rank) {
+      if (i != outside) join_as(rank, (*root)->id(), i, n, quick_options());
+    });
+    for (int i = 0; i < n; ++i) {
+      const Rank& rank = ranks[static_cast<std::size_t>(i)];
+      if (i != outside) {
+        EXPECT_TRUE(rank.bootstrap) << (rank.error ? rank.error->to_string() : "");
+      }
+    }
+  }
+  [[nodiscard]] bool complete(int outside) const {
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      if (static_cast<int>(i) != outside && !ranks[i].bootstrap) return false;
+    }
+    return true;
+  }
+};
+
+class KilledRank : public BootstrapTest,
+                   public ::testing::WithParamInterface<std::pair<int, int>> {};
+
+TEST_P(KilledRank, IsNamedByAllOthersThoughNobodyCalls) {
+  const auto [n, victim] = GetParam();
+  Mixed mixed(n, victim, "idle");
+  ASSERT_TRUE(mixed.complete(victim));
+  std::vector<Heard> heard(static_cast<std::size_t>(n));
+  for (int i = 0; i < n; ++i) {
+    if (i != victim)
+      heard[static_cast<std::size_t>(i)].listen(
+          *mixed.ranks[static_cast<std::size_t>(i)].bootstrap);
+  }
+  const auto begin = Clock::now();
+  mixed.child->stop();
+  for (int i = 0; i < n; ++i) {
+    if (i == victim) continue;
+    const auto error = heard[static_cast<std::size_t>(i)].wait();
+    ASSERT_TRUE(error) << i;
+    EXPECT_EQ(error->code(), WEFT_ERROR_PEER);
+    EXPECT_EQ(error->source(), ErrorSource::kPeer);
+    EXPECT_EQ(error->native(), victim);
+    EXPECT_EQ(error->what(),
+              fmt::format("rank {} (pid {} on hostB) died: its connection was closed", victim,
+                          mixed.child->pid()));
+    // What is called afterwards answers the same.
+    const Status barrier = mixed.ranks[static_cast<std::size_t>(i)].bootstrap->barrier("later");
+    ASSERT_FALSE(barrier);
+    EXPECT_EQ(barrier.error().what(), error->what());
+  }
+  EXPECT_LT(Clock::now() - begin, seconds(5));
+}
+
+TEST_P(KilledRank, IsNamedByAllOthersInTheMiddleOfAnAllGather) {
+  const auto [n, victim] = GetParam();
+  Mixed mixed(n, victim, "gather");
+  ASSERT_TRUE(mixed.complete(victim));
+  const std::vector<std::byte> block(1'000'000);
+  std::atomic<int> rounds{0};
+  Clock::time_point killed;
+  std::thread killer([&] {
+    while (rounds < 2 * n) {
+      std::this_thread::yield();
+    }
+    killed = Clock::now();
+    mixed.child->stop();
+  });
+  std::vector<std::optional<Error>> errors(static_cast<std::size_t>(n));
+  on_all(mixed.ranks, [&](int i, Rank& rank) {
+    if (i == victim) return;
+    while (!errors[static_cast<std::size_t>(i)]) {
+      const auto blocks = rank.bootstrap->all_gather(block, "rounds");
+      if (!blocks) errors[static_cast<std::size_t>(i)] = blocks.error();
+      ++rounds;
+    }
+  });
+  killer.join();
+  EXPECT_LT(Clock::now() - killed, seconds(5));
+  for (int i = 0; i < n; ++i) {
+    if (i == victim) continue;
+    EXPECT_EQ(errors[static_cast<std::size_t>(i)]->what(),
+              fmt::format("rank {} (pid {} on hostB) died: its connection was closed", victim,
+                          mixed.child->pid()));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, KilledRank,
+                         ::testing::Values(std::pair(2, 0), std::pair(2, 1), std::pair(3, 1),
+                                           std::pair(5, 2), std::pair(8, 7)));
+
+TEST_F(BootstrapTest, AFailureBeforeOnFailureIsDeliveredWhenItIsSet) {
+  Mixed mixed(2, 1, "idle");
+  ASSERT_TRUE(mixed.complete(1));
+  mixed.child->stop();
+  Bootstrap& bootstrap = *mixed.ranks[0].bootstrap;
+  while (!bootstrap.failure()) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  Heard heard;
+  heard.listen(bootstrap);
+  ASSERT_TRUE(heard.wait());
+  EXPECT_EQ(heard.calls(), 1);
+}
+
+TEST_F(BootstrapTest, AnAnnouncedFailureTravelsToAll) {
+  auto ranks = joined_ranks(6);
+  std::vector<Heard> heard(6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    heard[i].listen(*ranks[i].bootstrap);
+  }
+  ranks[2].bootstrap->announce_failure(Error(WEFT_ERROR_PLUGIN, "net-socket broke", "mend it"));
+  ranks[4].bootstrap->announce_failure(Error(WEFT_ERROR_PLUGIN, std::string(100'000, 'x')));
+  for (std::size_t i = 0; i < 6; ++i) {
+    if (i == 2 || i == 4) continue;
+    const auto error = heard[i].wait();
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), WEFT_ERROR_PEER);
+    EXPECT_TRUE(error->native() == 2 || error->native() == 4);
+    EXPECT_EQ(
+        error->what().find(fmt::format(
+            "rank {} (pid {} on hostA) failed (WEFT_ERROR_PLUGIN): ", error->native(), getpid())),
+        0U);
+    EXPECT_LE(error->what().size(), kMaxErrorBytes);
+  }
+  // Who failed answers its own error.
+  EXPECT_EQ(ranks[2].bootstrap->barrier("later").error().what(), "net-socket broke");
+  EXPECT_EQ(heard[2].calls(), 0);
+}
+
+TEST_F(BootstrapTest, AMismatchKeepsItsCode) {
+  auto ranks = joined_ranks(3);
+  Heard heard;
+  heard.listen(*ranks[0].bootstrap);
+  ranks[1].bootstrap->announce_failure(Error(WEFT_ERROR_MISMATCH, "calls differ"));
+  ASSERT_TRUE(heard.wait());
+  EXPECT_EQ(heard.wait()->code(), WEFT_ERROR_MISMATCH);
+  EXPECT_EQ(
+      heard.wait()->what(),
+      fmt::format("rank 1 (pid {} on hostA) failed (WEFT_ERROR_MISMATCH): calls differ", getpid()));
+}
+
+TEST_F(BootstrapTest, GoodbyeIsNoFailure) {
+  auto ranks = joined_ranks(4);
+  std::vector<Heard> heard(4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    heard[i].listen(*ranks[i].bootstrap);
+  }
+  ranks[1].bootstrap->leave();
+  ranks[1].bootstrap.reset();
+  ranks[2].bootstrap->leave();
+  ranks[2].bootstrap.reset();
+  // The two that stay still hear one another: news on a later connection comes after the goodbyes.
+  ranks[0].bootstrap->announce_failure(Error(WEFT_ERROR_DEVICE, "gone mad"));
+  const auto error = heard[3].wait();
+  ASSERT_TRUE(error);
+  EXPECT_NE(error->what().find("gone mad"), std::string::npos);
+  EXPECT_EQ(heard[0].calls(), 0);
+}
+
+TEST_F(BootstrapTest, CallingAfterANeighbourLeftNamesIt) {
+  auto ranks = joined_ranks(2);
+  ranks[0].bootstrap->leave();
+  ranks[0].bootstrap.reset();
+  const Status barrier = ranks[1].bootstrap->barrier("late words");
+  ASSERT_FALSE(barrier);
+  EXPECT_EQ(
+      barrier.error().what(),
+      fmt::format("all-gather of late words: rank 0 (pid {} on hostA) has left the communicator",
+                  getpid()));
+}
+
+TEST_F(BootstrapTest, AnInterruptWakesABlockedAllGather) {
+  auto ranks = joined_ranks(3);
+  std::thread interrupter([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    ranks[0].bootstrap->interrupt(Error(WEFT_ERROR_ABORTED, "aborted by its user"));
+  });
+  const Status barrier = ranks[0].bootstrap->barrier("nobody comes");
+  interrupter.join();
+  ASSERT_FALSE(barrier);
+  EXPECT_EQ(barrier.error().code(), WEFT_ERROR_ABORTED);
+  EXPECT_EQ(barrier.error().what(), "aborted by its user");
+  // The others were not told.
+  EXPECT_FALSE(ranks[1].bootstrap->failure());
+}
+
+TEST_F(BootstrapTest, AnOnlyRankCanBeInterruptedToo) {
+  auto ranks = joined_ranks(1);
+  EXPECT_TRUE(ranks[0].bootstrap->barrier("alone"));
+  ranks[0].bootstrap->interrupt(Error(WEFT_ERROR_ABORTED, "aborted by its user"));
+  EXPECT_FALSE(ranks[0].bootstrap->barrier("alone"));
+}
+
+TEST_F(BootstrapTest, ADeadlineNamesTheRankThatDidNotCall) {
+  auto options = quick_options();
+  options.timeout = milliseconds(300);
+  auto ranks = joined_ranks(4, options);
+  std::vector<std::string> texts(4);
+  on_all(ranks, [&](int i, Rank& rank) {
+    ASSERT_TRUE(rank.bootstrap);
+    if (i == 1) return;
+    const Status barrier = rank.bootstrap->barrier("transport blobs");
+    ASSERT_FALSE(barrier);
+    EXPECT_TRUE(barrier.error().code() == WEFT_ERROR_TIMEOUT ||
+                barrier.error().code() == WEFT_ERROR_PEER);
+    texts[static_cast<std::size_t>(i)] = barrier.error().what();
+  });
+  const std::string missing = fmt::format("waits for rank 1 (pid {} on hostA)", getpid());
+  for (const std::size_t i : {0U, 2U, 3U}) {
+    EXPECT_NE(texts[i].find("all-gather of transport blobs did not end within 300ms: rank"),
+              std::string::npos)
+        << texts[i];
+    EXPECT_NE(texts[i].find(missing), std::string::npos) << texts[i];
+  }
+  // Who did not call learns that the others gave up.
+  EXPECT_FALSE(ranks[1].bootstrap->barrier("transport blobs"));
+}
+
+TEST_F(BootstrapTest, DifferentCallsAreAMismatchOnEveryRank) {
+  auto ranks = joined_ranks(3);
+  on_all(ranks, [&](int i, Rank& rank) {
+    ASSERT_TRUE(rank.bootstrap);
+    const Status barrier = rank.bootstrap->barrier(i == 1 ? "apples" : "pears");
+    ASSERT_FALSE(barrier);
+    EXPECT_EQ(barrier.error().code(), WEFT_ERROR_MISMATCH) << barrier.error().to_string();
+    EXPECT_NE(barrier.error().what().find("apples"), std::string::npos);
+    EXPECT_NE(barrier.error().what().find("pears"), std::string::npos);
+  });
+}
+
+TEST_F(BootstrapTest, BlocksBeyondTheBoundAreAnErrorOnEveryRank) {
+  auto ranks = joined_ranks(2);
+  on_all(ranks, [&](int i, Rank& rank) {
+    ASSERT_TRUE(rank.bootstrap);
+    const std::vector<std::byte> block(i == 0 ? kMaxGatherBytes + 1 : 0);
+    const auto blocks = rank.bootstrap->all_gather(block, "too much");
+    ASSERT_FALSE(blocks);
+    EXPECT_NE(blocks.error().what().find("has 67108865 bytes; all together may have 67108864"),
+              std::string::npos)
+        << blocks.error().what();
+  });
+}
+
+// Beyond the spans of keepalive and user timeout, hence slow.
+TEST_F(BootstrapTest, LongAStoppedRankIsNotDead) {
+  Mixed mixed(3, 1, "idle");
+  ASSERT_TRUE(mixed.complete(1));
+  mixed.child->signal(SIGSTOP);
+  std::this_thread::sleep_for(seconds(8));
+  EXPECT_FALSE(mixed.ranks[0].bootstrap->failure());
+  EXPECT_FALSE(mixed.ranks[2].bootstrap->failure());
+  mixed.child->signal(SIGCONT);
+}
+
+}  // namespace
+}  // namespace weft
