@@ -14,6 +14,7 @@
 
 #include "core/base/fd.h"
 #include "core/config/problems.h"
+#include "core/config/read_value.h"
 
 namespace weft {
 namespace {
@@ -31,7 +32,7 @@ Result<std::optional<std::string>> read_content(const std::string& file) {
     const int code = errno;
     if (code == ENOENT || code == ENOTDIR) return std::nullopt;
     return fail(Error::from_errno(code, fmt::format("{}: cannot open the configuration", file),
-                                  "correct its permissions, or set WEFT_CONFIG to another file"));
+                                  "correct the file, or set WEFT_CONFIG to another file"));
   }
   struct stat info{};
   if (fstat(fd.get(), &info) != 0) {
@@ -63,7 +64,8 @@ Status check_structure(const YamlNode& root, const Origin& base) {
   for (const auto& [key, value] : root.entries) {
     if (key.text != "version") continue;
     if (value.kind == YamlKind::kScalar && !value.quoted && value.text == "1") return {};
-    const std::string found = value.kind == YamlKind::kScalar ? in_quotes(value.text) : "none";
+    const std::string found =
+        value.kind == YamlKind::kScalar ? in_quotes(value.text) : describe_node(value);
     return fail(WEFT_ERROR_CONFIG,
                 fmt::format("{}: version {} is not known to this Weft, which reads version 1",
                             origin_of(value, base).to_string(), found));

@@ -131,15 +131,15 @@ class TreeBuilder : public YAML::EventHandler {
 
   void add_entry(Frame& frame, YamlNode value) {
     if (!frame.names.insert(frame.key.text).second) {
-      if (!problems_.full()) {
-        int first_line = 0;
-        for (const YamlNode::Entry& entry : frame.node.entries) {
-          if (entry.key.text == frame.key.text) first_line = entry.key.line;
-        }
-        problems_.add(origin_of(frame.key, base_),
-                      fmt::format("duplicate key {}; the first is on line {}",
-                                  in_quotes(frame.key.text), first_line));
+      int first_line = 0;
+      // One among the findings that are kept: the search is for nothing otherwise.
+      for (const YamlNode::Entry& entry : frame.node.entries) {
+        if (problems_.full()) break;
+        if (entry.key.text == frame.key.text) first_line = entry.key.line;
       }
+      problems_.add(origin_of(frame.key, base_),
+                    fmt::format("duplicate key {}; the first is on line {}",
+                                in_quotes(frame.key.text), first_line));
       return;
     }
     frame.node.entries.push_back({std::move(frame.key), std::move(value)});

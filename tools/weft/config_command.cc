@@ -101,6 +101,10 @@ int show(bool as_json) {
   return 0;
 }
 
+std::string or_empty(std::string text) {
+  return text.empty() ? "(empty)" : text;
+}
+
 int explain(const std::string& key) {
   const auto config = load();
   if (!config) return complain(config.error());
@@ -119,17 +123,18 @@ int explain(const std::string& key) {
   }
   const Parameter& parameter = found->parameter;
   std::string out = fmt::format("{}\n  {}\n", parameter.name(), parameter.help);
+  out += fmt::format("  type      {}\n", parameter_type_name(parameter.type));
   out += fmt::format("  value     {}\n", parameter.describe_values());
   if (!parameter.unit.empty()) out += fmt::format("  unit      {}\n", parameter.unit);
-  out += fmt::format("  default   {}\n",
-                     parameter.default_text.empty() ? "(empty)" : parameter.default_text);
+  out += fmt::format("  default   {}\n", or_empty(parameter.default_text));
   out += fmt::format("  variable  {}\n", parameter.environment_name());
   out +=
       fmt::format("  agreed    {}\n", parameter.agreed ? "yes, must be alike on all ranks" : "no");
+  out += fmt::format("  now       {}\n", or_empty(found->text()));
   out += "set by, the last one counts:\n";
   for (const ConfigLayer& layer : found->layers) {
-    const std::string text = print_value(parameter, layer.value);
-    out += fmt::format("  {}: {}\n", layer.origin.to_string(), text.empty() ? "(empty)" : text);
+    out += fmt::format("  {}: {}\n", layer.origin.to_string(),
+                       or_empty(print_value(parameter, layer.value)));
   }
   print(out);
   return 0;
