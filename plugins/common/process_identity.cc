@@ -10,8 +10,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string_view>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace weft::plugins {
@@ -64,7 +64,8 @@ OwnedFd watch_process(const ProcessIdentity& process, bool* ended) {
   *ended = false;
   const ProcessIdentity here = this_process();
   if (process.pid_namespace != here.pid_namespace || process.boot_id != here.boot_id) return {};
-  OwnedFd fd(::pidfd_open(static_cast<pid_t>(process.pid), 0));
+  // By number: the header of older C libraries declares the function for C alone.
+  OwnedFd fd(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process.pid), 0)));
   if (!fd) {
     *ended = errno == ESRCH;
     return {};

@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <utility>
 
+#include "plugins/common/available_memory.h"
+
 namespace weft::p2p {
 namespace {
 
@@ -92,19 +94,24 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
 weft_result allocate(const weft_plugin& plugin, const weft_connection& connection,
                      std::shared_ptr<Block>* out) {
   auto block = std::make_shared<Block>();
-  void* address = ::mmap(nullptr, connection.layout.size, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const std::uint64_t size = connection.layout.size;
+  void* address = MAP_FAILED;
+  if (size > plugins::available_memory()) {
+    errno = ENOMEM;
+  } else {
+    address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  }
   if (address == MAP_FAILED) {
     return plugin.host.fail_errno(
         errno,
-        "p2p: cannot allocate " + std::to_string(connection.layout.size) +
-            " bytes for the connection from " + rank_text(connection.peer),
+        "p2p: cannot allocate " + std::to_string(size) + " bytes for the connection from " +
+            rank_text(connection.peer),
         "free memory, raise the limit of address space (ulimit -v), or use fewer channels");
   }
-  block->mapping = plugins::Mapping(address, connection.layout.size);
+  block->mapping = plugins::Mapping(address, size);
   // Both are hints: a kernel that refuses them costs speed or a little memory.
-  if (plugin.huge_pages) ::madvise(address, connection.layout.size, MADV_HUGEPAGE);
-  ::madvise(address, connection.layout.size, MADV_DONTFORK);
+  if (plugin.huge_pages) ::madvise(address, size, MADV_HUGEPAGE);
+  ::madvise(address, size, MADV_DONTFORK);
   block->layout = connection.layout;
   block->nonce = plugins::random_nonce();
   plugins::Segment(block->mapping.data(), &block->layout).initialise(block->nonce);

@@ -14,6 +14,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "plugins/common/available_memory.h"
+
 namespace weft::shm {
 namespace {
 
@@ -91,6 +93,9 @@ weft_result create_memory(const Host& host, std::uint64_t size, bool huge_pages,
     const int error = errno;
     return host.fail_errno(error, "shm: memfd_create for " + subject(size, peer) + " refused",
                            memfd_hint(error));
+  }
+  if (size > plugins::available_memory()) {
+    return host.fail_errno(ENOMEM, "shm: cannot make " + subject(size, peer), kMemoryHint);
   }
   if (!within_file_limit(size)) {
     return host.fail_errno(EFBIG, "shm: cannot make " + subject(size, peer),
