@@ -46,7 +46,7 @@ TEST(UniqueFd, MovingPassesTheDescriptorOn) {
   const int raw = open_null();
   UniqueFd first(raw);
   UniqueFd second(std::move(first));
-  EXPECT_EQ(first.get(), -1);  // NOLINT(bugprone-use-after-move): what a moved-from one holds.
+  EXPECT_EQ(first.get(), -1);  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
   EXPECT_EQ(second.get(), raw);
   EXPECT_TRUE(is_open(raw));
 }
