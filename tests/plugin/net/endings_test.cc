@@ -1,0 +1,339 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What the header net.h promises of every net, part 3: sleeping, taking back, and every way to end.
+#include <atomic>
+#include <optional>
+#include <poll.h>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/plugin/net/net_rank.h"
+
+namespace weft::test {
+namespace {
+
+bool can_sleep(NetRank& rank) {
+  return (rank.device().capabilities & WEFT_NET_CAN_SLEEP) != 0 && rank.api().arm != nullptr;
+}
+
+/// Polls and sleeps by turns, as an engine does, until the completion has come. A sleep that
+/// nothing ends within a minute is a failure.
+std::optional<weft_net_completion> sleep_until(NetRank& rank, std::uint64_t user) {
+  for (;;) {
+    rank.poll();
+    if (const auto completion = rank.take(user)) return completion;
+    std::int32_t descriptor = -1;
+    const weft_result armed = rank.api().arm(rank.net(), &descriptor);
+    if (armed == WEFT_AGAIN) continue;
+    EXPECT_EQ(armed, WEFT_OK);
+    pollfd watched = {.fd = descriptor, .events = POLLIN, .revents = 0};
+    const int woken = ::poll(&watched, 1, 60'000);
+    EXPECT_EQ(woken, 1) << "nothing woke the sleeper";
+    if (woken != 1) return std::nullopt;
+  }
+}
+
+TEST(NetSleep, EnginesThatSleepMoveALongMessage) {
+  NetRank a;
+  NetRank b;
+  if (!can_sleep(a)) GTEST_SKIP() << "the net cannot sleep";
+  Link link = make_link(a, b);
+  const Bytes data = pattern(16 << 20, 1);
+  Bytes room(16 << 20);
+  std::optional<weft_net_completion> received;
+  std::thread engine([&] {
+    // Asleep before there is anything, with nothing posted; then with a receive posted.
+    EXPECT_EQ(link.receiver.receive(room, 1), WEFT_OK);
+    received = sleep_until(b, 1);
+  });
+  EXPECT_EQ(link.sender.send(data, 2), WEFT_OK);
+  EXPECT_TRUE(sleep_until(a, 2).has_value());
+  engine.join();
+  ASSERT_TRUE(received.has_value());
+  EXPECT_EQ(received->status, WEFT_OK);
+  EXPECT_EQ(room, data);
+}
+
+TEST(NetSleep, PingPongWakesEachSideInTurn) {
+  NetRank a;
+  NetRank b;
+  if (!can_sleep(a)) GTEST_SKIP() << "the net cannot sleep";
+  Link there = make_link(a, b);
+  Link back = make_link(b, a);
+  constexpr int kRounds = 200;
+  const auto run = [](NetRank& rank, End& out, End& in, bool first) {
+    const Bytes ball(100, 7);
+    Bytes room(100);
+    for (int i = 0; i < kRounds; ++i) {
+      EXPECT_EQ(in.receive(room, 1), WEFT_OK);
+      if (first) {
+        EXPECT_EQ(out.send(ball, 2), WEFT_OK);
+      }
+      EXPECT_TRUE(sleep_until(rank, 1).has_value());
+      if (!first) {
+        EXPECT_EQ(out.send(ball, 2), WEFT_OK);
+      }
+      EXPECT_TRUE(sleep_until(rank, 2).has_value());
+    }
+  };
+  std::thread other([&] { run(b, back.sender, there.receiver, false); });
+  run(a, there.sender, back.receiver, true);
+  other.join();
+}
+
+TEST(NetSleep, GivesTheSameDescriptorEachTime) {
+  NetRank a;
+  NetRank b;
+  if (!can_sleep(a)) GTEST_SKIP() << "the net cannot sleep";
+  const auto armed = [&] {
+    std::int32_t descriptor = -1;
+    EXPECT_TRUE(eventually([&] {
+      const weft_result result = a.api().arm(a.net(), &descriptor);
+      if (result == WEFT_AGAIN) a.poll();
+      return result == WEFT_OK;
+    }));
+    return descriptor;
+  };
+  const std::int32_t first = armed();
+  EXPECT_GE(first, 0);
+  Link link = make_link(a, b);
+  EXPECT_EQ(armed(), first);
+}
+
+TEST(NetSleep, IsRefusedWhileACompletionWaits) {
+  NetRank a;
+  NetRank b;
+  if (!can_sleep(a)) GTEST_SKIP() << "the net cannot sleep";
+  Link link = make_link(a, b);
+  const Bytes data(1, 1);
+  Bytes room(1);
+  std::vector<Bytes> rooms(8, Bytes(1));
+  for (std::size_t i = 0; i < rooms.size(); ++i) {
+    link.receiver.must_receive(link.sender, rooms[i], i);
+    link.sender.must_send(link.receiver, data, 100 + i);
+  }
+  // The rank of this suite takes up to four completions a poll: with eight to come, some wait.
+  ASSERT_TRUE(eventually([&] {
+    a.poll();
+    std::int32_t descriptor = -1;
+    weft_net_completion one{};
+    one.struct_size = sizeof one;
+    std::uint64_t count = 0;
+    EXPECT_EQ(b.api().poll(b.net(), &one, sizeof one, 1, &count), WEFT_OK);
+    if (count == 0) return false;
+    // Some of the other seven have come, or will wake the descriptor.
+    const weft_result armed = b.api().arm(b.net(), &descriptor);
+    if (armed == WEFT_AGAIN) return true;
+    pollfd watched = {.fd = descriptor, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(::poll(&watched, 1, 60'000), 1);
+    return true;
+  }));
+}
+
+TEST(NetCancel, TakesAPostedReceiveBack) {
+  NetRank a;
+  NetRank b;
+  if (b.api().cancel == nullptr) GTEST_SKIP() << "the net cannot cancel";
+  Link link = make_link(a, b);
+  Bytes first(100);
+  Bytes second(100);
+  weft_net_request* request = nullptr;
+  ASSERT_EQ(link.receiver.receive(first, 1, 0, &request), WEFT_OK);
+  link.receiver.must_receive(link.sender, second, 2);
+  const weft_result cancelled = b.api().cancel(request);
+  ASSERT_TRUE(cancelled == WEFT_OK || cancelled == WEFT_AGAIN);
+  const Bytes data = pattern(100, 1);
+  link.sender.must_send(link.receiver, data, 3);
+  if (cancelled == WEFT_OK) {
+    EXPECT_EQ(await(b, a, 2).status, WEFT_OK);
+    EXPECT_EQ(second, data);
+    EXPECT_FALSE(b.take(1).has_value());
+  } else {
+    EXPECT_EQ(await(b, a, 1).status, WEFT_OK);
+    EXPECT_EQ(first, data);
+  }
+}
+
+TEST(NetDrain, AnswersOnceAllHasLeft) {
+  NetRank a;
+  NetRank b;
+  if (a.api().drain == nullptr) GTEST_SKIP() << "the net cannot drain";
+  Link link = make_link(a, b);
+  EXPECT_TRUE(eventually([&] { return a.api().drain(a.net()) == WEFT_OK; })) << "nothing was sent";
+  const Bytes data = pattern(16 << 20, 1);
+  Bytes room(16 << 20);
+  link.sender.must_send(link.receiver, data, 1);
+  EXPECT_EQ(a.api().drain(a.net()), WEFT_IN_PROGRESS) << "16 MiB that nobody receives";
+  link.receiver.must_receive(link.sender, room, 2);
+  EXPECT_TRUE(eventually([&] {
+    b.poll();
+    return a.api().drain(a.net()) == WEFT_OK;
+  }));
+  EXPECT_EQ(await(b, a, 2).status, WEFT_OK);
+  EXPECT_EQ(room, data);
+}
+
+TEST(NetClose, TakesPendingRequestsAlongUnreported) {
+  NetRank a;
+  NetRank b;
+  Link doomed = make_link(a, b);
+  Link other = make_link(a, b);
+  Bytes room(1 << 20);
+  const Bytes data = pattern(8 << 20, 1);
+  doomed.receiver.must_receive(doomed.sender, room, 1);
+  doomed.receiver.close();
+  doomed.sender.close();
+  Bytes small(10);
+  other.receiver.must_receive(other.sender, small, 2);
+  const Bytes text(10, 9);
+  other.sender.must_send(other.receiver, text, 3);
+  EXPECT_EQ(await(b, a, 2).status, WEFT_OK);
+  EXPECT_EQ(small, text);
+  EXPECT_FALSE(b.take(1).has_value());
+}
+
+TEST(NetClose, EndsTheReceivesOfTheOtherEnd) {
+  NetRank a;
+  NetRank b;
+  Link link = make_link(a, b);
+  Link other = make_link(a, b);
+  std::vector<Bytes> rooms(3, Bytes(100));
+  for (std::size_t i = 0; i < rooms.size(); ++i) {
+    link.receiver.must_receive(link.sender, rooms[i], i);
+  }
+  link.sender.close();
+  for (std::size_t i = 0; i < rooms.size(); ++i)
+    EXPECT_LT(await(b, a, i).status, 0);
+  EXPECT_NE(link.receiver.error_text(), "");
+  // The connection answers the error itself from now on; others do not notice.
+  EXPECT_LT(link.receiver.receive(rooms[0], 9), 0);
+  EXPECT_LT(b.api().ready(link.receiver.get()), 0);
+  const Bytes data = pattern(100, 1);
+  Bytes room(100);
+  other.receiver.must_receive(other.sender, room, 10);
+  other.sender.must_send(other.receiver, data, 11);
+  EXPECT_EQ(await(b, a, 10).status, WEFT_OK);
+  EXPECT_EQ(room, data);
+}
+
+TEST(NetClose, AfterTheLastMessageDoesNotLoseIt) {
+  NetRank a;
+  NetRank b;
+  Link link = make_link(a, b);
+  const Bytes data = pattern(100000, 1);
+  link.sender.must_send(link.receiver, data, 1);
+  EXPECT_EQ(await(a, b, 1).status, WEFT_OK);
+  link.sender.close();
+  Bytes room(100000);
+  link.receiver.must_receive(link.sender, room, 2);
+  EXPECT_EQ(await(b, a, 2).status, WEFT_OK) << link.receiver.error_text();
+  EXPECT_EQ(room, data);
+}
+
+TEST(NetClose, InTheMiddleOfAMessageIsAnError) {
+  NetRank a;
+  NetRank b;
+  Link link = make_link(a, b);
+  const Bytes data = pattern(64 << 20, 1);
+  Bytes room(64 << 20);
+  ASSERT_EQ(link.sender.send(data, 1), WEFT_OK);
+  // Far more than the path holds, and nobody receives: it cannot have left.
+  link.receiver.must_receive(link.sender, room, 2);
+  link.sender.close();
+  EXPECT_LT(await(b, a, 2).status, 0);
+  EXPECT_NE(link.receiver.error_text(), "");
+}
+
+TEST(NetClose, OfTheReceiverEndsSends) {
+  NetRank a;
+  NetRank b;
+  Link link = make_link(a, b);
+  const Bytes data = pattern(64 << 20, 1);
+  ASSERT_EQ(link.sender.send(data, 1), WEFT_OK);
+  link.receiver.close();
+  EXPECT_LT(await(a, b, 1).status, 0);
+  EXPECT_NE(link.sender.error_text(), "");
+  EXPECT_LT(link.sender.send(data, 2), 0);
+}
+
+TEST(NetMessages, TooLongForTheRoomAreAnErrorOfTheConnection) {
+  NetRank a;
+  NetRank b;
+  Link link = make_link(a, b);
+  Bytes room(1000, 0xee);
+  Bytes behind(1000);
+  link.receiver.must_receive(link.sender, room, 1);
+  link.receiver.must_receive(link.sender, behind, 2);
+  const Bytes data = pattern(1001, 1);
+  link.sender.must_send(link.receiver, data, 3);
+  EXPECT_LT(await(b, a, 1).status, 0);
+  EXPECT_LT(await(b, a, 2).status, 0);
+  const std::string text = link.receiver.error_text();
+  EXPECT_NE(text.find("1001"), std::string::npos) << text;
+  EXPECT_NE(text.find("1000"), std::string::npos) << text;
+}
+
+TEST(NetAbort, FromAnotherThreadEndsEverything) {
+  NetRank a;
+  NetRank b;
+  Link link = make_link(a, b);
+  Bytes room(100);
+  Bytes more(100);
+  link.receiver.must_receive(link.sender, room, 1);
+  link.receiver.must_receive(link.sender, more, 2);
+  std::thread aborter([&] { b.api().abort(b.net()); });
+  EXPECT_EQ(await(b, a, 1).status, WEFT_ERROR_ABORTED);
+  EXPECT_EQ(await(b, a, 2).status, WEFT_ERROR_ABORTED);
+  aborter.join();
+  EXPECT_EQ(link.receiver.receive(room, 3), WEFT_ERROR_ABORTED);
+  EXPECT_EQ(b.api().ready(link.receiver.get()), WEFT_ERROR_ABORTED);
+  // The peer is another matter: it loses the connection.
+  const Bytes data = pattern(64 << 20, 1);
+  const weft_result sent = link.sender.send(data, 4);
+  if (sent == WEFT_OK) {
+    EXPECT_LT(await(a, b, 4).status, 0);
+  } else {
+    EXPECT_LT(sent, 0);
+  }
+}
+
+TEST(NetAbort, WakesASleeper) {
+  NetRank a;
+  NetRank b;
+  if (!can_sleep(a)) GTEST_SKIP() << "the net cannot sleep";
+  Link link = make_link(a, b);
+  Bytes room(100);
+  std::optional<weft_net_completion> ended;
+  ASSERT_EQ(link.receiver.receive(room, 1), WEFT_OK);
+  std::thread sleeper([&] { ended = sleep_until(b, 1); });
+  b.api().abort(b.net());
+  sleeper.join();
+  ASSERT_TRUE(ended.has_value());
+  EXPECT_EQ(ended->status, WEFT_ERROR_ABORTED);
+}
+
+TEST(NetAbort, EndsListenersAndConnectionsThatWait) {
+  NetRank a;
+  a.device();
+  weft_blob handle{};
+  weft_net_listener* listener = nullptr;
+  ASSERT_EQ(a.api().listen(a.net(), 0, &handle, &listener), WEFT_OK);
+  NetRank b;
+  b.device();
+  weft_net_connection* connection = nullptr;
+  ASSERT_GE(b.api().connect(b.net(), 0, handle, &connection), 0);
+  a.api().abort(a.net());
+  b.api().abort(b.net());
+  weft_net_connection* accepted = nullptr;
+  EXPECT_TRUE(eventually([&] { return a.api().accept(listener, &accepted) < 0; }));
+  EXPECT_EQ(accepted, nullptr);
+  EXPECT_TRUE(eventually([&] { return b.api().ready(connection) < 0; }));
+  b.api().close_connection(connection);
+  a.api().close_listener(listener);
+}
+
+}  // namespace
+}  // namespace weft::test
