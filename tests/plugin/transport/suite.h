@@ -5,6 +5,7 @@
 // and a fixture with two ranks of it in this process.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <sys/resource.h>
@@ -19,6 +20,7 @@ namespace weft::test {
 
 /// Set by main before any test runs.
 const std::string& plugin_path();
+const std::string& peer_path();
 
 /// Sanitizers need address space of their own and report descriptors of their own.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -1,0 +1,417 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A transport between two processes: data both ways, a peer that is killed, places where something
+// is missing, and strangers at the door.
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <signal.h>
+#include <spawn.h>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "tests/plugin/transport/channel.h"
+#include "tests/plugin/transport/suite.h"
+
+namespace weft::test {
+namespace {
+
+/// The other process, see transport_peer.cc.
+class Peer {
+ public:
+  explicit Peer(const std::string& mode) {
+    int pair[2] = {-1, -1};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return;
+    socket_ = pair[0];
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    constexpr int kChildSocket = 100;
+    ::posix_spawn_file_actions_adddup2(&actions, pair[1], kChildSocket);
+    std::string program = peer_path();
+    std::string plugin = plugin_path();
+    std::string descriptor = std::to_string(kChildSocket);
+    std::string place = mode;
+    char* const arguments[] = {program.data(), plugin.data(), descriptor.data(), place.data(),
+                               nullptr};
+    ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(pair[1]);
+    greeting_ = receive();
+  }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  ~Peer() { finish(); }
+
+  /// "entered", or why the place could not be entered.
+  [[nodiscard]] const std::string& greeting() const { return greeting_; }
+  [[nodiscard]] std::string receive() const { return receive_message(socket_); }
+  [[nodiscard]] Bytes receive_bytes() const {
+    const std::string text = receive();
+    return {text.begin(), text.end()};
+  }
+  void send(std::string_view text) const { send_message(socket_, text); }
+  void send(const Bytes& bytes) const { send_message(socket_, bytes); }
+
+  void kill() {
+    ::kill(pid_, SIGKILL);
+    finish();
+  }
+  /// Lets it end by itself; its exit status.
+  int finish() {
+    if (pid_ < 0) return 0;
+    ::close(socket_);
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int socket_ = -1;
+  std::string greeting_;
+};
+
+std::uint64_t shm_files() {
+  std::uint64_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    static_cast<void>(entry);
+    ++count;
+  }
+  return count;
+}
+
+class ProcessTest : public testing::Test {
+ protected:
+  void start(const std::string& mode) {
+    peer = std::make_unique<Peer>(mode);
+    if (peer->greeting() != "entered") GTEST_SKIP() << peer->greeting();
+    const Bytes info = peer->receive_bytes();
+    peer->send(rank->peer_info());
+    const std::string answer = peer->receive();
+    their_capabilities = std::stoul(answer);
+    their_reason = answer.substr(answer.find(' ') + 1);
+    mine = rank->can_connect(1, info, false, true);
+  }
+
+  const weft_plugin_descriptor* entry = load_plugin(plugin_path());
+  std::unique_ptr<Rank> rank = std::make_unique<Rank>(entry, Rank::Options{.rank = 0});
+  std::unique_ptr<Peer> peer;
+  weft_can_connect mine{};
+  std::uint64_t their_capabilities = 0;
+  std::string their_reason;
+};
+
+/// Transports that join processes.
+class ShmProcessTest : public ProcessTest {
+ protected:
+  void prepare(std::uint32_t step_bytes = 65536) {
+    const std::vector<Protocol> protocols = {{WEFT_PROTOCOL_SIMPLE, 8, step_bytes}};
+    send = rank->prepare(WEFT_DIRECTION_SEND, 1, 1, protocols);
+    recv = rank->prepare(WEFT_DIRECTION_RECV, 1, 2, protocols);
+    ASSERT_NE(send, nullptr);
+    ASSERT_NE(recv, nullptr);
+    peer->send("prepare");
+    peer->send(std::to_string(step_bytes));
+    for_send = peer->receive_bytes();
+    for_recv = peer->receive_bytes();
+    ASSERT_EQ(peer->receive(), "ok");
+  }
+
+  void tell_blobs(std::string_view command) {
+    peer->send(command);
+    peer->send(rank->blob(send));
+    peer->send(rank->blob(recv));
+  }
+
+  /// Until both ends are done or one fails.
+  weft_result connect_here() {
+    weft_result sender = WEFT_IN_PROGRESS;
+    weft_result receiver = WEFT_IN_PROGRESS;
+    while (sender != WEFT_OK || receiver != WEFT_OK) {
+      if (sender != WEFT_OK) sender = rank->connect(send, for_send);
+      if (sender < 0) return sender;
+      if (receiver != WEFT_OK) receiver = rank->connect(recv, for_recv);
+      if (receiver < 0) return receiver;
+      std::this_thread::yield();
+    }
+    return WEFT_OK;
+  }
+
+  void connect() {
+    tell_blobs("connect");
+    ASSERT_EQ(connect_here(), WEFT_OK) << rank->host().last_error().what;
+    ASSERT_EQ(peer->receive(), "ok");
+  }
+
+  void echo(std::uint64_t steps) {
+    peer->send("echo");
+    peer->send(std::to_string(steps));
+    send_pattern(rank->describe(send), steps, 1);
+    EXPECT_EQ(receive_pattern(rank->describe(recv), steps, 2), 0U);
+    EXPECT_EQ(peer->receive(), "ok");
+  }
+
+  void close() {
+    rank->close(send);
+    rank->close(recv);
+  }
+
+  void expect_nothing_left() const {
+    EXPECT_EQ(count_descriptors(), descriptors);
+    EXPECT_EQ(count_lines("/proc/self/maps", "memfd:weft"), 0U);
+    EXPECT_EQ(count_lines("/proc/net/unix", "@weft-shm-"), 0U);
+    EXPECT_EQ(shm_files(), files);
+  }
+
+  weft_connection* send = nullptr;
+  weft_connection* recv = nullptr;
+  Bytes for_send;
+  Bytes for_recv;
+  std::uint64_t descriptors = count_descriptors();
+  std::uint64_t files = shm_files();
+};
+
+TEST_F(ProcessTest, TellsWhetherItReachesAnotherProcess) {
+  start("plain");
+  if (IsSkipped()) return;
+  const bool reaches = std::string(entry->id) != "p2p";
+  EXPECT_EQ((mine.capabilities & WEFT_TRANSPORT_CAN_CONNECT) != 0, reaches) << mine.reason;
+  EXPECT_EQ((their_capabilities & WEFT_TRANSPORT_CAN_CONNECT) != 0, reaches) << their_reason;
+  EXPECT_STREQ(mine.reason, reaches ? "same host, single copy" : "other process");
+}
+
+TEST_F(ShmProcessTest, CarriesDataBothWays) {
+  start("plain");
+  if (IsSkipped()) return;
+  ASSERT_NO_FATAL_FAILURE(prepare());
+  ASSERT_NO_FATAL_FAILURE(connect());
+  EXPECT_EQ(count_lines("/proc/net/unix", "@weft-shm-"), 0U) << "nobody listens any more";
+  echo(40);
+  peer->send("close");
+  EXPECT_EQ(peer->receive(), "ok");
+  *rank->describe(send).tail = 0;  // Still there for its own rank.
+  close();
+  EXPECT_EQ(peer->finish(), 0);
+  expect_nothing_left();
+}
+
+TEST_F(ShmProcessTest, ReadsThePeersMemoryInOneCopy) {
+  start("plain");
+  if (IsSkipped()) return;
+  ASSERT_NE(mine.capabilities & WEFT_TRANSPORT_SINGLE_COPY, 0U) << mine.reason;
+  ASSERT_NO_FATAL_FAILURE(prepare());
+  weft_connection* const end = recv;
+  char byte = 0;
+  EXPECT_EQ(rank->table().read_peer(end, &byte, 0, 1), WEFT_ERROR_INVALID_USAGE);
+  ASSERT_NO_FATAL_FAILURE(connect());
+  peer->send("memory");
+  const std::uint64_t address = std::stoull(peer->receive());
+  ASSERT_EQ(peer->receive(), "ok");
+  Bytes bytes(std::size_t{3} << 20U);
+  ASSERT_EQ(rank->table().read_peer(end, bytes.data(), address, bytes.size()), WEFT_OK);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    wrong += bytes[i] == static_cast<std::uint8_t>(i * 7) ? 0 : 1;
+  }
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_EQ(rank->table().read_peer(end, bytes.data(), 16, 8), WEFT_ERROR_SYSTEM);
+  EXPECT_EQ(rank->host().last_error().native, EFAULT);
+  peer->kill();
+  EXPECT_EQ(rank->table().read_peer(end, bytes.data(), address, 8), WEFT_ERROR_PEER);
+  EXPECT_NE(rank->host().last_error().what.find("rank 1"), std::string::npos);
+  close();
+  expect_nothing_left();
+}
+
+TEST_F(ShmProcessTest, PeerKilledInTheMiddleOfData) {
+  start("plain");
+  if (IsSkipped()) return;
+  ASSERT_NO_FATAL_FAILURE(prepare());
+  ASSERT_NO_FATAL_FAILURE(connect());
+  peer->send("echo");
+  peer->send("1000000");
+  send_pattern(rank->describe(send), 8, 1);
+  peer->kill();
+  const weft_protocol_view view = rank->describe(send);
+  std::memset(view.buffer, 1, std::size_t{view.steps} * view.step_bytes);
+  rank->table().abort(rank->transport(), 9);
+  close();
+  expect_nothing_left();
+}
+
+TEST_F(ShmProcessTest, PeerKilledBeforeItConnects) {
+  start("plain");
+  if (IsSkipped()) return;
+  ASSERT_NO_FATAL_FAILURE(prepare());
+  peer->kill();
+  EXPECT_EQ(rank->connect(send, for_send), WEFT_ERROR_PEER);
+  EXPECT_NE(rank->host().last_error().what.find("rank 1"), std::string::npos);
+  EXPECT_EQ(rank->connect(recv, for_recv), WEFT_ERROR_PEER);
+  EXPECT_NE(rank->host().last_error().what.find("rank 1"), std::string::npos);
+  close();
+  expect_nothing_left();
+}
+
+TEST_F(ShmProcessTest, PeerKilledWhileConnecting) {
+  start("plain");
+  if (IsSkipped()) return;
+  ASSERT_NO_FATAL_FAILURE(prepare());
+  EXPECT_EQ(rank->connect(recv, for_recv), WEFT_IN_PROGRESS);
+  EXPECT_EQ(rank->connect(send, for_send), WEFT_IN_PROGRESS);
+  tell_blobs("connect-once");  // Greets our sender, and asks our receiver for a hello.
+  ASSERT_EQ(peer->receive(), "ok");
+  peer->kill();
+  weft_result result = WEFT_IN_PROGRESS;
+  while (result == WEFT_IN_PROGRESS)
+    result = rank->connect(recv, for_recv);
+  EXPECT_EQ(result, WEFT_ERROR_PEER);
+  result = WEFT_IN_PROGRESS;
+  while (result == WEFT_IN_PROGRESS)
+    result = rank->connect(send, for_send);
+  EXPECT_EQ(result, WEFT_ERROR_PEER);
+  close();
+  expect_nothing_left();
+}
+
+TEST_F(ShmProcessTest, MemfdRefused) {
+  start("no-memfd");
+  if (IsSkipped()) return;
+  peer->send("prepare");
+  peer->send("4096");
+  const std::string reply = peer->receive();
+  EXPECT_NE(reply.find("memfd_create"), std::string::npos) << reply;
+  EXPECT_NE(reply.find("EPERM"), std::string::npos) << reply;
+  EXPECT_NE(reply.find("rank 0"), std::string::npos) << reply;
+  EXPECT_NE(reply.find("transports.order"), std::string::npos) << reply;
+}
+
+TEST_F(ShmProcessTest, WorksWithoutPidfd) {
+  start("no-pidfd");
+  if (IsSkipped()) return;
+  ASSERT_NO_FATAL_FAILURE(prepare());
+  ASSERT_NO_FATAL_FAILURE(connect());
+  echo(20);
+  close();
+}
+
+TEST_F(ShmProcessTest, SingleCopyForbidden) {
+  start("no-single-copy");
+  if (IsSkipped()) return;
+  EXPECT_EQ(their_capabilities, std::uint64_t{WEFT_TRANSPORT_CAN_CONNECT}) << their_reason;
+}
+
+TEST_F(ShmProcessTest, SmallMountOfSharedMemory) {
+  start("small-shm");
+  if (IsSkipped()) return;
+  ASSERT_NO_FATAL_FAILURE(
+      prepare(16U << 20U));  // 128 MiB for each direction, in a place with a mount of 64 MiB.
+  ASSERT_NO_FATAL_FAILURE(connect());
+  echo(9);
+  close();
+}
+
+TEST_F(ShmProcessTest, NoMountOfSharedMemory) {
+  start("without-shm");
+  if (IsSkipped()) return;
+  ASSERT_NO_FATAL_FAILURE(prepare());
+  ASSERT_NO_FATAL_FAILURE(connect());
+  echo(20);
+  close();
+}
+
+TEST_F(ShmProcessTest, OtherNetworkNamespace) {
+  start("other-network");
+  if (IsSkipped()) return;
+  EXPECT_EQ(mine.capabilities, 0U);
+  EXPECT_EQ(their_capabilities, 0U);
+  EXPECT_NE(their_reason.find("network namespace"), std::string::npos) << their_reason;
+}
+
+TEST_F(ShmProcessTest, OtherUser) {
+  start("other-user");
+  if (IsSkipped()) return;
+  EXPECT_EQ(mine.capabilities, 0U);
+  EXPECT_NE(std::string(mine.reason).find("user 65534"), std::string::npos) << mine.reason;
+}
+
+/// The names of the sockets on which this host's ranks hand out memory.
+std::vector<std::string> doors() {
+  std::vector<std::string> found;
+  std::ifstream stream("/proc/net/unix");
+  for (std::string line; std::getline(stream, line);) {
+    const std::size_t at = line.find("@weft-shm-");
+    if (at != std::string::npos) found.push_back(line.substr(at + 1));
+  }
+  return found;
+}
+
+int knock(const std::string& name) {
+  const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  EXPECT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  return socket;
+}
+
+TEST_F(ShmProcessTest, StrangersAreTurnedAway) {
+  start("plain");
+  if (IsSkipped()) return;
+  ASSERT_NO_FATAL_FAILURE(prepare());
+  std::vector<int> strangers;
+  for (const std::string& name : doors()) {
+    const int silent = knock(name);
+    const int loud = knock(name);
+    ::send(loud, "GET / HTTP/1.1", 14, MSG_NOSIGNAL);
+    const int exact = knock(name);  // As long as a request, but not one.
+    const std::string request(80, 'x');
+    ::send(exact, request.data(), request.size(), MSG_NOSIGNAL);
+    strangers.insert(strangers.end(), {silent, loud, exact});
+  }
+  EXPECT_EQ(strangers.size(), 6U);
+  ASSERT_NO_FATAL_FAILURE(connect());
+  echo(10);
+  for (const int stranger : strangers) {
+    // All it got is a greeting, and no descriptor.
+    char bytes[256];
+    char control[256];
+    for (;;) {
+      iovec part{.iov_base = bytes, .iov_len = sizeof(bytes)};
+      msghdr message{};
+      message.msg_iov = &part;
+      message.msg_iovlen = 1;
+      message.msg_control = control;
+      message.msg_controllen = sizeof(control);
+      if (::recvmsg(stranger, &message, 0) <= 0) break;
+      EXPECT_EQ(message.msg_controllen, 0U);
+    }
+    ::close(stranger);
+  }
+  close();
+  peer->finish();
+  expect_nothing_left();
+}
+
+TEST_F(ShmProcessTest, AnotherSecretIsNotEnough) {
+  Key other = default_key();
+  other[5] ^= 1U;
+  Rank stranger(entry, {.rank = 1, .key = other});
+  EXPECT_EQ(rank->can_connect(1, stranger.peer_info()).capabilities, 0U);
+  recv = rank->prepare(WEFT_DIRECTION_RECV, 1, 1, {Protocol{}});
+  send = stranger.prepare(WEFT_DIRECTION_SEND, 0, 1, {Protocol{}});
+  EXPECT_EQ(stranger.connect(send, rank->blob(recv)), WEFT_ERROR_PEER);
+  EXPECT_EQ(rank->connect(recv, stranger.blob(send)), WEFT_ERROR_PEER);
+  stranger.close(send);
+  rank->close(recv);
+}
+
+}  // namespace
+}  // namespace weft::test
