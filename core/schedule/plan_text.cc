@@ -25,7 +25,8 @@ std::string size_text(std::uint64_t bytes) {
   if (unit == 0) return fmt::format("{} B", bytes);
   const std::uint64_t quarter = std::uint64_t{1} << (10 * unit - 2);
   if (bytes % quarter != 0) return fmt::format("{} B", bytes);
-  return fmt::format("{} {}", static_cast<double>(bytes / quarter) / 4, kUnits[unit]);
+  return fmt::format("{} {}", static_cast<double>(bytes) / static_cast<double>(quarter * 4),
+                     kUnits[unit]);
 }
 
 std::string time_text(double us) {

@@ -185,8 +185,9 @@ bool allowed(const std::vector<std::string>& names, std::string_view name) {
 std::string reason_text(const Plan& plan, const PlanInput& input, std::size_t possible) {
   if (plan.channels.empty()) return "there are no elements to move";
   if (plan.ranks == 1) return "one rank alone only copies its input";
-  std::string why = possible == 1 ? "the only way of those allowed that can do it"
-                                  : fmt::format("the fastest of {} by the cost model", possible);
+  const std::string why = possible == 1
+                              ? "the only way of those allowed that can do it"
+                              : fmt::format("the fastest of {} by the cost model", possible);
   const std::size_t used = plan.channels.size();
   const std::uint32_t most = input.limits.max_channels;
   if (most == 1) return why + "; 1 channel is all there is";

@@ -52,7 +52,7 @@ struct PlanLimits {
   std::uint32_t step_bytes = 512 * 1024;  ///< Bytes of a slot, a multiple of 64.
   std::uint32_t max_channels = 1;         ///< At least 1.
   /// The fewest bytes that pay for one more channel, for each rank; at least 1.
-  std::uint64_t min_channel_bytes = 64 * 1024;
+  std::uint64_t min_channel_bytes = std::uint64_t{64} << 10;
   friend bool operator==(const PlanLimits&, const PlanLimits&) = default;
 };
 

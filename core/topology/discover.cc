@@ -63,7 +63,7 @@ std::uint32_t count_of(const HwlocTopology& topology, hwloc_obj_type_t type) {
 }
 
 std::uint64_t cache_bytes(const HwlocTopology& topology, hwloc_obj_type_t type) {
-  const hwloc_obj_t cache = hwloc_get_obj_by_type(topology.get(), type, 0);
+  const hwloc_obj* const cache = hwloc_get_obj_by_type(topology.get(), type, 0);
   return cache == nullptr || cache->attr == nullptr ? 0 : cache->attr->cache.size;
 }
 

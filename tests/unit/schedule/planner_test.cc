@@ -215,6 +215,8 @@ TEST_F(Planner, ValidateFindsWhatIsWrong) {
   EXPECT_EQ(complaint_after([](Plan&) {}), "valid");
   EXPECT_THAT(complaint_after([](Plan& p) { p.channels[1].offset += 16; }),
               HasSubstr("channel 1 covers"));
+  EXPECT_THAT(complaint_after([](Plan& p) { p.channels[2].index = 1; }),
+              HasSubstr("channel 1 stands at place 2"));
   EXPECT_THAT(complaint_after([](Plan& p) { p.channels.pop_back(); }),
               HasSubstr("elements are on a channel"));
   EXPECT_THAT(complaint_after([](Plan& p) { p.channels[3].count += 1; }),
@@ -243,9 +245,10 @@ TEST_F(Planner, TextTellsWhatWillHappen) {
   EXPECT_THAT(text, HasSubstr("all_reduce of 8 MiB: 2097152 x float32, sum, 4 ranks"));
   EXPECT_THAT(text, HasSubstr("algorithm   ring"));
   EXPECT_THAT(text, HasSubstr("8 steps of 64 KiB, chunks of 4 steps"));
-  EXPECT_THAT(text, HasSubstr("0   elements 0 to 524287 (2 MiB)"));
-  EXPECT_THAT(text, HasSubstr("ring 0 -> 1 -> 2 -> 3 -> 0"));
-  EXPECT_THAT(text, HasSubstr("ring as channel 0"));
+  EXPECT_THAT(text, HasSubstr("0   elements 0 to 524287 (2 MiB)\n"
+                              "        ring 0 -> 1 -> 2 -> 3 -> 0\n"
+                              "    1   elements 524288 to 1048575 (2 MiB)\n"
+                              "        ring as channel 0\n"));
   EXPECT_THAT(text, HasSubstr("ranks 0-3, each: 192 messages, 12 MiB"));
   EXPECT_THAT(text, HasSubstr("reason      the only way"));
   EXPECT_THAT(text, HasSubstr("ring, simple: "));
