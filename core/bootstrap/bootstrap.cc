@@ -3,6 +3,7 @@
 
 #include "core/bootstrap/bootstrap.h"
 
+#include <atomic>
 #include <optional>
 #include <unistd.h>
 #include <utility>
@@ -16,11 +17,12 @@
 namespace weft {
 
 struct Bootstrap::State {
-  State(BootstrapOptions bootstrap_options) : options(std::move(bootstrap_options)) {}
+  explicit State(BootstrapOptions bootstrap_options) : options(std::move(bootstrap_options)) {}
 
   BootstrapOptions options;
   std::vector<PeerIdentity> peers;
   int rank = 0;
+  std::atomic<bool> left{false};
   std::unique_ptr<FailureWatch> watch;
   std::optional<RingGather> ring;  // none for an only rank
 };
@@ -68,6 +70,11 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const UniqueId& id, int rank,
 
 Result<std::vector<std::vector<std::byte>>> Bootstrap::all_gather(std::span<const std::byte> mine,
                                                                   std::string_view what) {
+  if (state_->left) {
+    return fail(
+        WEFT_ERROR_INVALID_USAGE,
+        fmt::format("all-gather of {}: rank {} has left the communicator", what, state_->rank));
+  }
   if (state_->ring) return state_->ring->run(mine, what, state_->peers, state_->options);
   if (auto failed = state_->watch->failure()) return fail(*failed);
   return std::vector<std::vector<std::byte>>{{mine.begin(), mine.end()}};
@@ -88,6 +95,7 @@ void Bootstrap::interrupt(const Error& error) {
   state_->watch->interrupt(error);
 }
 void Bootstrap::leave() {
+  state_->left = true;
   state_->watch->leave();
 }
 std::optional<Error> Bootstrap::failure() const {

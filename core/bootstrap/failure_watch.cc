@@ -156,7 +156,7 @@ void FailureWatch::State::read_side(std::size_t index) {
 void FailureWatch::State::on_side(std::size_t index) {
   {
     const std::lock_guard lock(mutex);
-    if (sides[index]->watched) read_side(index);
+    if (sides[index] && sides[index]->watched) read_side(index);
   }
   try_deliver();
 }
@@ -205,7 +205,10 @@ Result<std::unique_ptr<FailureWatch>> FailureWatch::launch(std::unique_ptr<State
                   state.reactor.add(state.deliver.get(), EPOLLIN, [&state](std::uint32_t) {
                     eventfd_t value = 0;
                     (void)eventfd_read(state.deliver.get(), &value);
-                    state.try_deliver();
+                    // What came together with the handshake is in memory, where epoll does not
+                    // see it: the first wake looks there.
+                    state.on_side(0);
+                    state.on_side(1);
                   }));
   const std::lock_guard lock(state.mutex);
   for (std::size_t i = 0; i < state.sides.size(); ++i) {
@@ -216,10 +219,7 @@ Result<std::unique_ptr<FailureWatch>> FailureWatch::launch(std::unique_ptr<State
                                       [&state, i](std::uint32_t) { state.on_side(i); }));
     side->watched = true;
   }
-  // What came together with the handshake is in memory, where epoll does not see it.
-  for (std::size_t i = 0; i < state.sides.size(); ++i) {
-    if (state.sides[i] && state.sides[i]->watched) state.read_side(i);
-  }
+  eventfd_write(state.deliver.get(), 1);
   return watch;
 }
 

@@ -14,14 +14,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/bootstrap/connector.h"
 #include "core/bootstrap/interfaces.h"
 
 namespace weft {
 namespace {
 
-// One address that swallows packets must not keep the others from being tried.
-constexpr auto kAttemptSpan = std::chrono::seconds(1);
-constexpr auto kRetrySpan = std::chrono::milliseconds(30);
 // The root's deadline begins with the first rank: its better-informed answer may come this much
 // after a rank's own.
 constexpr auto kRootGrace = std::chrono::seconds(3);
@@ -42,65 +40,6 @@ std::string list_addresses(const std::vector<SocketAddress>& addresses) {
 std::string errno_text(int value) {
   return std::generic_category().message(value);
 }
-
-// Keeps trying the addresses in turn; driven by poll. After an address answered, an attempt whose
-// connection is closed before the peer spoke begins anew (reset()).
-class Connector {
- public:
-  explicit Connector(std::vector<SocketAddress> addresses) : addresses_(std::move(addresses)) {}
-
-  void add_poll(std::vector<pollfd>& entries) {
-    if (!fd_ && pause_.passed()) begin();
-    entries.push_back({.fd = fd_ ? fd_.get() : -1, .events = POLLOUT, .revents = 0});
-  }
-  [[nodiscard]] int timeout_ms() const {
-    return fd_ ? attempt_.poll_timeout_ms() : pause_.poll_timeout_ms();
-  }
-  // The connected socket, when there is one.
-  std::optional<UniqueFd> serve(const pollfd& entry) {
-    if (!fd_) return std::nullopt;
-    if (entry.revents != 0) {
-      last_errno_ = connect_errno(fd_.get());
-      if (last_errno_ == 0 && (entry.revents & POLLOUT) != 0) return std::move(fd_);
-      give_up_attempt();
-    } else if (attempt_.passed()) {
-      last_errno_ = ETIMEDOUT;
-      give_up_attempt();
-    }
-    return std::nullopt;
-  }
-  void reset() {
-    last_errno_ = ECONNRESET;
-    give_up_attempt();
-  }
-  [[nodiscard]] int last_errno() const { return last_errno_; }
-  [[nodiscard]] const std::vector<SocketAddress>& addresses() const { return addresses_; }
-
- private:
-  void begin() {
-    auto started = start_connect(addresses_[index_]);
-    if (started) {
-      fd_ = std::move(*started);
-      attempt_ = Deadline::after(kAttemptSpan);
-    } else {
-      last_errno_ = static_cast<int>(started.error().native());
-      give_up_attempt();
-    }
-  }
-  void give_up_attempt() {
-    fd_.reset();
-    index_ = (index_ + 1) % addresses_.size();
-    pause_ = Deadline::after(index_ == 0 ? std::chrono::nanoseconds(kRetrySpan)
-                                         : std::chrono::nanoseconds(0));
-  }
-
-  std::vector<SocketAddress> addresses_;
-  std::size_t index_ = 0;
-  UniqueFd fd_;
-  int last_errno_ = 0;
-  Deadline attempt_ = Deadline::never();
-  Deadline pause_ = Deadline::after(std::chrono::nanoseconds(0));
-};
 
 // One of the two connections to the next rank, until it has answered our hello.
 struct Outgoing {
@@ -165,6 +104,12 @@ class Joiner {
               format_span(options_.report_after->count()), waits_for);
   }
 
+  [[nodiscard]] Status check_descriptors(const Connector& connector) const {
+    if (!connector.out_of_descriptors()) return {};
+    return fail(Error::from_errno(connector.last_errno(),
+                                  self_.to_string() + " cannot create a socket",
+                                  "raise the limit ulimit -n"));
+  }
   void tell_root(const Error& error, const std::string& who) {
     const ErrorMessage message{.culprit = self_.rank,
                                .code = error.code(),
@@ -223,11 +168,7 @@ Status Joiner::listen_for_ring() {
                                     [&](const SocketAddress& address) { return address == *own; });
     }
   }
-  for (SocketAddress& address : wanted) {
-    if (acceptor_.endpoints().size() == kMaxRootAddresses) break;
-    address.port = 0;
-    WEFT_TRY(acceptor_.listen(address, false));
-  }
+  WEFT_TRY(acceptor_.listen_at_some(wanted, kMaxRootAddresses));
   self_.address = acceptor_.endpoints().front().to_string();
   return {};
 }
@@ -266,6 +207,7 @@ Status Joiner::reach_root() {
       }
     } else {
       connector.add_poll(entries);
+      WEFT_TRY(check_descriptors(connector));
       WEFT_TRY(wait(entries, deadline, connector.timeout_ms()));
       if (auto fd = connector.serve(entries[0])) {
         connected_once = true;
@@ -455,6 +397,7 @@ Status Joiner::connect_ring(const WelcomeMessage& welcome) {
         entries.push_back({.fd = out.wire->fd(), .events = POLLIN, .revents = 0});
       } else {
         out.connector.add_poll(entries);
+        WEFT_TRY(check_descriptors(out.connector));
         timeout = earlier_ms(timeout, out.connector.timeout_ms());
       }
     }

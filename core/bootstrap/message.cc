@@ -133,11 +133,6 @@ std::array<std::byte, kHashBytes> keyed_hash(const MessageKey& key,
   return hash;
 }
 
-std::size_t payload_bound(std::uint16_t type) {
-  return type == static_cast<std::uint16_t>(MessageType::kGatherData) ? kMaxDataPayload
-                                                                      : kMaxControlPayload;
-}
-
 template <typename T>
 std::optional<T> if_finished(const PayloadReader& reader, T&& value) {
   if (!reader.finished()) return std::nullopt;
@@ -198,7 +193,7 @@ Result<std::optional<Message>> MessageParser::next() {
   if (type == 0 || type > kLastMessageType) {
     return reject(fmt::format("a message of unknown type {}", type));
   }
-  if (length > payload_bound(type)) {
+  if (length > bound_) {
     return reject(fmt::format("a message of type {} that claims {} bytes", type, length));
   }
   if (bytes.size() < kMessageHeaderBytes + length) return std::nullopt;

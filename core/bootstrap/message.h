@@ -73,14 +73,20 @@ class MessageParser {
  public:
   explicit MessageParser(const MessageKey& key) : key_(key) {}
 
+  /// From now on messages with all-gather data are taken, too: their bound is larger.
+  void allow_data() { bound_ = kMaxDataPayload; }
+
   void feed(std::span<const std::byte> bytes);
   /// The next whole message, nothing when more bytes are needed.
   Result<std::optional<Message>> next();
+  /// How many bytes one message may have.
+  [[nodiscard]] std::size_t message_bound() const { return kMessageHeaderBytes + bound_; }
   /// Bytes held that no message was made of yet.
   [[nodiscard]] std::size_t buffered() const { return buffer_.size() - consumed_; }
 
  private:
   MessageKey key_;
+  std::size_t bound_ = kMaxControlPayload;
   std::vector<std::byte> buffer_;
   std::size_t consumed_ = 0;
   std::optional<Error> broken_;

@@ -32,7 +32,9 @@ class RingGather {
         to_next_(std::move(to_next)),
         from_previous_(std::move(from_previous)),
         watch_(watch),
-        log_(log) {}
+        log_(log) {
+    from_previous_.allow_data();
+  }
 
   /// `peers` name ranks in errors: all of them, indexed by rank.
   Result<std::vector<std::vector<std::byte>>> run(std::span<const std::byte> mine,

@@ -181,7 +181,10 @@ void BootstrapRoot::State::hello_from(Wire wire, const Message& message) {
   }
   send_now(wire, MessageType::kHelloTaken, {});
   members.emplace(hello->who.rank, Member{.wire = std::move(wire), .hello = *hello});
-  if (std::cmp_equal(members.size(), nranks)) welcome_all();
+  // Who listens nowhere has come to say why.
+  const bool all_listen = std::ranges::none_of(
+      members, [](const auto& entry) { return entry.second.hello.endpoints.empty(); });
+  if (all_listen && std::cmp_equal(members.size(), nranks)) welcome_all();
 }
 
 void BootstrapRoot::State::welcome_all() {
@@ -339,10 +342,11 @@ Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start(const BootstrapOptio
   WEFT_TRY_ASSIGN(const auto selected, select_interfaces(all, options.interfaces));
   auto state = std::make_unique<State>(options, log);
   state->acceptor.emplace(contents.secret, log, "rendezvous");
+  std::vector<SocketAddress> addresses;
   for (const InterfaceAddress& entry : selected) {
-    if (state->acceptor->endpoints().size() == kMaxRootAddresses) break;
-    WEFT_TRY(state->acceptor->listen(entry.address, false));
+    addresses.push_back(entry.address);
   }
+  WEFT_TRY(state->acceptor->listen_at_some(addresses, kMaxRootAddresses));
   contents.roots = state->acceptor->endpoints();
   state->id = make_unique_id(contents);
   return launch(std::move(state));

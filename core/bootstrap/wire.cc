@@ -14,10 +14,7 @@ namespace weft {
 namespace {
 
 constexpr std::size_t kReadBytes = 16UL * 1024;
-constexpr std::size_t kMaxBuffered = kMessageHeaderBytes + kMaxDataPayload;
-// A stranger holds a descriptor for this long at most, and this many strangers at a time: beyond
-// that the oldest goes.
-constexpr auto kFirstMessageSpan = std::chrono::seconds(5);
+// This many strangers at a time: beyond that the oldest goes.
 constexpr std::size_t kMaxPending = 2048;
 constexpr auto kPauseSpan = std::chrono::milliseconds(100);
 
@@ -46,7 +43,7 @@ Status Wire::flush() {
 
 Result<Wire::Input> Wire::fill() {
   std::array<std::byte, kReadBytes> bytes;
-  while (parser_.buffered() < kMaxBuffered) {
+  while (parser_.buffered() < parser_.message_bound()) {
     const ssize_t count = ::recv(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (count == 0) return Input::kClosed;
     if (count < 0) {
@@ -145,6 +142,17 @@ Status Acceptor::listen(SocketAddress address, bool shared_port) {
   return {};
 }
 
+Status Acceptor::listen_at_some(std::span<const SocketAddress> addresses, std::size_t most) {
+  Status last = fail(WEFT_ERROR_NETWORK, purpose_ + " has no address to listen at");
+  for (SocketAddress address : addresses) {
+    if (endpoints_.size() == most) break;
+    address.port = 0;
+    last = listen(address, false);
+  }
+  if (endpoints_.empty()) return last;
+  return {};
+}
+
 void Acceptor::add_poll(std::vector<pollfd>& entries) const {
   const bool paused = !paused_until_.is_never() && !paused_until_.passed();
   for (const UniqueFd& listener : listeners_) {
@@ -175,10 +183,10 @@ void Acceptor::accept_from(int listener) {
     UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-        log_.warn(
-            Topic::kBootstrap, "{}: {}", purpose_,
-            Error::from_errno(errno, "cannot accept a connection", "raise the limit ulimit -n")
-                .to_string());
+        const Error error =
+            Error::from_errno(errno, "cannot accept a connection", "raise the limit ulimit -n");
+        if (!warned_) log_.warn(Topic::kBootstrap, "{}: {}", purpose_, error.to_string());
+        warned_ = true;
         if (!pending_.empty()) drop(pending_.front(), "its descriptor is needed");
         paused_until_ = Deadline::after(kPauseSpan);
       }
@@ -188,7 +196,7 @@ void Acceptor::accept_from(int listener) {
     if (pending_.size() >= kMaxPending) drop(pending_.front(), "too many unknown connections");
     std::erase_if(pending_, [](const Pending& pending) { return pending.done; });
     pending_.push_back(
-        {.wire = Wire(std::move(fd), key_), .deadline = Deadline::after(kFirstMessageSpan)});
+        {.wire = Wire(std::move(fd), key_), .deadline = Deadline::after(first_message_span_)});
   }
 }
 
@@ -197,10 +205,12 @@ void Acceptor::serve(std::span<const pollfd> entries, std::size_t first,
   const std::size_t pending_first = first + listeners_.size();
   for (std::size_t i = 0; i < pending_.size() && pending_first + i < entries.size(); ++i) {
     Pending& pending = pending_[i];
-    if (entries[pending_first + i].revents == 0) {
-      if (pending.deadline.passed()) drop(pending, "it said nothing complete in time");
+    if (pending.deadline.passed()) {
+      // However busily it talks.
+      drop(pending, "it said nothing complete in time");
       continue;
     }
+    if (entries[pending_first + i].revents == 0) continue;
     const auto input = pending.wire.fill();
     auto message = pending.wire.next();
     if (!message) {

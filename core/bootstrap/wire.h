@@ -5,6 +5,7 @@
 // Wire polls its descriptor.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -35,6 +36,9 @@ class Wire {
   [[nodiscard]] bool has_output() const { return sent_ < output_.size(); }
   /// Sends as much as the socket takes now.
   Status flush();
+
+  /// See MessageParser.
+  void allow_data() { parser_.allow_data(); }
 
   enum class Input { kOpen, kClosed };
   /// Reads what is there, up to a fixed bound that one message fits in; kClosed at the peer's end.
@@ -85,10 +89,17 @@ class Wire {
 /// with a log line and nothing more. Used by one thread.
 class Acceptor {
  public:
-  Acceptor(const MessageKey& key, Logger& log, std::string purpose)
-      : key_(key), log_(log), purpose_(std::move(purpose)) {}
+  Acceptor(const MessageKey& key, Logger& log, std::string purpose,
+           std::chrono::nanoseconds first_message_span = std::chrono::seconds(5))
+      : key_(key),
+        log_(log),
+        purpose_(std::move(purpose)),
+        first_message_span_(first_message_span) {}
 
   Status listen(SocketAddress address, bool shared_port);
+  /// Listens at up to `most` of `addresses`, each at a port of its own; an error only when none can
+  /// be used (an IPv6 address that is still being set up cannot).
+  Status listen_at_some(std::span<const SocketAddress> addresses, std::size_t most);
   [[nodiscard]] const std::vector<SocketAddress>& endpoints() const { return endpoints_; }
 
   /// Appends what is to be polled; remember where it begins and call serve with the same vector.
@@ -112,6 +123,8 @@ class Acceptor {
   MessageKey key_;
   Logger& log_;
   std::string purpose_;
+  std::chrono::nanoseconds first_message_span_;
+  bool warned_ = false;  ///< Of exhausted descriptors.
   std::vector<UniqueFd> listeners_;
   std::vector<SocketAddress> endpoints_;
   std::vector<Pending> pending_;

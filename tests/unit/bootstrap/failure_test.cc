@@ -257,6 +257,7 @@ TEST_F(BootstrapTest, GoodbyeIsNoFailure) {
 TEST_F(BootstrapTest, CallingAfterANeighbourLeftNamesIt) {
   auto ranks = joined_ranks(2);
   ranks[0].bootstrap->leave();
+  EXPECT_EQ(ranks[0].bootstrap->barrier("after all").error().code(), WEFT_ERROR_INVALID_USAGE);
   ranks[0].bootstrap.reset();
   const Status barrier = ranks[1].bootstrap->barrier("late words");
   ASSERT_FALSE(barrier);
