@@ -35,7 +35,7 @@ std::string_view HostDevice::instruction_set() const {
 
 weft_result HostDevice::allocate(std::size_t bytes, void** out) {
   *out = nullptr;
-  if (bytes > SIZE_MAX - kAlignment) return WEFT_ERROR_OUT_OF_MEMORY;
+  if (bytes > PTRDIFF_MAX - kAlignment) return WEFT_ERROR_OUT_OF_MEMORY;
   const std::size_t rounded = std::max(bytes, std::size_t{1}) + kAlignment - 1;
   void* memory = std::aligned_alloc(kAlignment, rounded / kAlignment * kAlignment);
   if (memory == nullptr) return WEFT_ERROR_OUT_OF_MEMORY;
@@ -87,6 +87,7 @@ HostDeviceStatistics HostDevice::statistics() const {
           .pieces_by_worker = shared_->pieces_by_worker.load(kRelaxed),
           .pieces_deferred = shared_->pieces_deferred.load(kRelaxed),
           .pieces_woken = shared_->pieces_woken.load(kRelaxed),
+          .handed_over = shared_->handed_over.load(kRelaxed),
           .threads = shared_->budget.running(),
           .threads_resting = shared_->asleep.load(kRelaxed)};
 }

@@ -25,8 +25,10 @@ struct HostDeviceStatistics {
   std::uint64_t pieces_by_worker = 0;  ///< Run by a stream's own thread.
   std::uint64_t pieces_deferred = 0;   ///< Launched without waking the worker.
   std::uint64_t pieces_woken = 0;      ///< Launched with waking it.
-  std::uint32_t threads = 0;           ///< That the device owns now.
-  std::uint32_t threads_resting = 0;   ///< Of those, asleep until there is work.
+  /// Deferred work whose worker was woken because another stream was about to block.
+  std::uint64_t handed_over = 0;
+  std::uint32_t threads = 0;          ///< That the device owns now.
+  std::uint32_t threads_resting = 0;  ///< Of those, asleep until there is work.
 };
 
 /// One per context. All streams must be destroyed before the device.

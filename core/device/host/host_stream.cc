@@ -79,7 +79,8 @@ HostStream::~HostStream() {
     shared_.budget.ended();
   }
   // One by one: a long list that frees itself would recurse.
-  while (free_) free_ = std::move(free_->next);
+  while (free_)
+    free_ = std::move(free_->next);
 }
 
 bool HostStream::callers_claim() const {
@@ -191,6 +192,7 @@ void HostStream::ring() {
 void HostStream::wake_if_deferred() {
   const std::scoped_lock lock(mutex_);
   if (!deferred_ || running_) return;
+  shared_.handed_over.fetch_add(1, std::memory_order_relaxed);
   undefer();
   ring();
 }

@@ -45,6 +45,7 @@ struct HostShared {
   std::atomic<std::uint64_t> pieces_by_worker{0};
   std::atomic<std::uint64_t> pieces_deferred{0};
   std::atomic<std::uint64_t> pieces_woken{0};
+  std::atomic<std::uint64_t> handed_over{0};
   std::mutex streams_mutex;  ///< Taken before any stream's own.
   std::vector<HostStream*> streams;
   WorkerPool pool;
