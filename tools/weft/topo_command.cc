@@ -23,6 +23,7 @@ constexpr std::uint32_t kMostRanks = 4096;
 
 struct Options {
   bool dot = false;
+  bool yaml = false;  ///< The default: only there to be said.
   std::uint32_t ranks = 1;
 };
 
@@ -50,7 +51,7 @@ void add_topo_command(CLI::App& app, int& exit_status) {
       app.add_subcommand("topo", "Show this host as ranks describe it to each other");
   const auto options = std::make_shared<Options>();
   CLI::Option* dot = command->add_flag("--dot", options->dot, "As a graph for Graphviz");
-  command->add_flag("--yaml", "As YAML; the default")->excludes(dot);
+  command->add_flag("--yaml", options->yaml, "As YAML; the default")->excludes(dot);
   command->add_option("-n,--ranks", options->ranks, "As it would be for this many processes")
       ->check(CLI::Range(1U, kMostRanks));
   command->callback([options, &exit_status] {
