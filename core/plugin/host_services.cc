@@ -16,6 +16,8 @@
 #include <set>
 #include <string_view>
 #include <thread>
+#include <unistd.h>
+#include <utility>
 #include <variant>
 
 #include <fmt/format.h>
@@ -38,7 +40,6 @@ constexpr std::size_t kMaxCounterName = 64;
 /// Threads with an error that nobody asked for; beyond it the oldest state is of no use to anyone.
 constexpr std::size_t kMaxPendingFailures = 1024;
 constexpr std::uint64_t kMemoryAlignment = 4096;
-constexpr const char* kHostVersion = "0.1.0";
 
 /// One line of text that cannot disturb a terminal or a log, whoever wrote it.
 std::string one_line(const char* text, std::size_t limit) {
@@ -435,7 +436,7 @@ HostServices::HostServices(std::string plugin_id, Logger& logger, Reactor& react
   host.struct_size = sizeof(host);
   host.abi_version = WEFT_PLUGIN_ABI_VERSION;
   host.draft = WEFT_PLUGIN_DRAFT;
-  host.host_version = kHostVersion;
+  host.host_version = WEFT_VERSION_TEXT;
   host.instance = instance_.get();
   host.memory = &memory;
   host.log_enabled = &log_enabled;

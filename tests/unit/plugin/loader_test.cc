@@ -272,6 +272,19 @@ TEST_F(Loader, RefusesWhatIsNoLibrary) {
             file("folder") + ": is not a regular file");
 }
 
+TEST_F(Loader, NoticesAFileThatWasReplacedAfterItWasLoaded) {
+  std::string content = test::read_whole(folder_.add("sample"));
+  ASSERT_TRUE(context_.host(folder_)->load("sample"));
+  // The loader goes by name and gives the library that it has; the file now claims another size.
+  const std::size_t size = content.find("WEFTPLUG") + 8;
+  content[size] = static_cast<char>(content[size] + 8);
+  std::filesystem::rename(folder_.write("newer", content), file("sample"));
+  EXPECT_EQ(error_text(context_.host(folder_)->load("sample")),
+            file("sample") +
+                " changed while it was loaded, or was replaced after an earlier "
+                "version had been loaded; try: start the process anew");
+}
+
 TEST_F(Loader, RefusesAFileThatOthersCanWrite) {
   using std::filesystem::perms;
   const std::string path = folder_.add("sample");
