@@ -36,7 +36,7 @@ struct alignas(16) Line {
   std::uint64_t high;
 };
 
-enum class WaitStatus : std::uint32_t {
+enum class WaitStatus : std::uint8_t {
   kReady = 0,
   kAborted = 1,    ///< The abort flag was raised.
   kPeerError = 2,  ///< The error word of the connection is not zero.

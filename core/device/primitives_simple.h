@@ -21,7 +21,7 @@
 namespace weft::device {
 
 /// The bits that select what the generic operation does in each step.
-enum PrimitiveBits : unsigned {
+enum PrimitiveBits : std::uint8_t {
   kRecvBit = 1U,    ///< Takes a slot of from_previous.
   kSendBit = 2U,    ///< Fills a slot of to_next.
   kInputBit = 4U,   ///< Reads the caller's input; together with kRecvBit: reduces both.
@@ -166,7 +166,7 @@ class SimplePrimitives {
   /// kernel in the upper half, or the payload's offset in the lower one.
   template <unsigned kBits>
   WEFT_HD std::uint64_t await(std::uint32_t bytes) {
-    std::uint32_t offset = 0;
+    std::uint32_t offset = 0;  // NOLINT(misc-const-correctness): a receiver changes it
     if constexpr ((kBits & kRecvBit) != 0) {
       const ConnectionView& from = item_.from_previous;
       if (seen_tail_ <= recv_step_) {

@@ -15,7 +15,7 @@
 namespace weft::device {
 
 /// Position of a reduction in tables of loops.
-enum class LoopId : std::uint32_t { kSumF32 = 0, kMaxF32 = 1, kSumI32 = 2, kMaxI32 = 3 };
+enum class LoopId : std::uint8_t { kSumF32 = 0, kMaxF32 = 1, kSumI32 = 2, kMaxI32 = 3 };
 inline constexpr std::uint32_t kLoopCount = 4;
 
 /// a + b. Signed integers wrap.

@@ -24,7 +24,7 @@ constexpr const ElementLoops* kVariants[] = {
 
 /// Variants stand in order of what they need, so those that run are a prefix.
 std::size_t usable_variants() {
-  std::size_t usable = 1;
+  std::size_t usable = 1;  // NOLINT(misc-const-correctness): depends on what was built
 #ifdef WEFT_LOOPS_AVX2
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2")) return usable;

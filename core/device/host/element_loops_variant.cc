@@ -37,6 +37,7 @@ using LooseWord [[gnu::aligned(1), gnu::may_alias]] = std::uint32_t;
 #define WEFT_FLOAT_VECTOR_MAX(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
 #define WEFT_FLOAT_MAX(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names of types
 // Each vector is loaded from both sources before it is stored, and blocks do not meet, so that a
 // destination may be a source.
 #define WEFT_LOOP(NAME, VECTOR, SCALAR, VECTOR_OP, SCALAR_OP) \
@@ -73,6 +74,8 @@ using LooseWord [[gnu::aligned(1), gnu::may_alias]] = std::uint32_t;
       NAME##_to<false>(first, nullptr, a, b, count); \
     } \
   }
+
+// NOLINTEND(bugprone-macro-parentheses)
 
 WEFT_LOOP(sum_f32, FloatVector, LooseFloat, WEFT_ADD, WEFT_ADD)
 WEFT_LOOP(max_f32, FloatVector, LooseFloat, WEFT_FLOAT_VECTOR_MAX, WEFT_FLOAT_MAX)

@@ -276,7 +276,7 @@ void HostStream::end_launch(LaunchState& state) {
 }
 
 void HostStream::complete(Piece& piece) {
-  std::uint64_t number = piece.number;
+  const std::uint64_t number = piece.number;
   {
     const std::scoped_lock lock(mutex_);
     for (std::uint32_t i = 0; i < piece.launch_count; ++i) {

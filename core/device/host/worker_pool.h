@@ -73,15 +73,17 @@ class WorkerPool {
 template <class Function>
 bool ThreadBudget::start(std::thread& thread, Function function) {
   const std::uint32_t before = running_.fetch_add(1, std::memory_order_relaxed);
-  if (most_ == 0 || before < most_) {
-    try {
-      thread = std::thread(function);
-      return true;
-    } catch (const std::exception&) {  // no thread, or no memory for one
-    }
+  if (most_ != 0 && before >= most_) {
+    ended();
+    return false;
   }
-  ended();
-  return false;
+  try {
+    thread = std::thread(function);
+    return true;
+  } catch (const std::exception&) {  // no thread, or no memory for one
+    ended();
+    return false;
+  }
 }
 
 }  // namespace weft::device
