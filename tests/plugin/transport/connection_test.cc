@@ -7,6 +7,7 @@
 // mapping (p2p).
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -219,6 +220,22 @@ TEST_F(TransportTest, ClosingWithoutConnectingLeavesNothing) {
     EXPECT_EQ(count_descriptors(), descriptors);
     EXPECT_EQ(count_lines("/proc/self/maps", "memfd:weft"), mappings);
   }
+}
+
+/// Bytes of address space in use.
+std::uint64_t address_space() {
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * 4096;
+}
+
+TEST_F(TransportTest, UnconnectedMemoryIsGivenBack) {
+  constexpr std::uint32_t kStepBytes = 32U << 20U;
+  const std::uint64_t before = address_space();
+  const Pair pair = prepare(22, {{WEFT_PROTOCOL_SIMPLE, 1, kStepBytes}});
+  EXPECT_GE(address_space(), before + kStepBytes);
+  close(pair);
+  EXPECT_LT(address_space(), before + kStepBytes);
 }
 
 TEST_F(TransportTest, SenderIsToldThatTheReceiverHasLeft) {
