@@ -366,7 +366,7 @@ TEST_F(BootstrapTest, AStrangerThatDripsBytesIsDroppedInTime) {
   ASSERT_TRUE(stalling);
   ASSERT_TRUE(dripping);
   std::vector<std::byte> words;
-  append_message(words, key, MessageType::kHello, std::vector<std::byte>(4000));
+  append_message(words, key, MessageType::kHello, std::vector<std::byte>(8000));
   std::size_t sent = 0;
   std::vector<pollfd> entries;
   const Deadline deadline = Deadline::after(seconds(10));
@@ -376,6 +376,7 @@ TEST_F(BootstrapTest, AStrangerThatDripsBytesIsDroppedInTime) {
       (void)send(dripping->get(), &words[sent], 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     ++sent;
+    std::this_thread::sleep_for(milliseconds(2));
     entries.clear();
     acceptor.add_poll(entries);
     (void)poll_until(entries, Deadline::after(milliseconds(2)));
