@@ -281,7 +281,7 @@ Result<ElfPointer> ElfImage::pointer(std::uint64_t address) const {
   if (relocation != relocations_.end() && relocation->first == address) return relocation->second;
   // Without an entry of its own the word is NULL, or packed (DT_RELR) and then holds its target.
   WEFT_TRY_ASSIGN(const auto word, bytes(address, sizeof(std::uint64_t)));
-  return ElfPointer{*read_at<std::uint64_t>(word, 0), false};
+  return ElfPointer{read_at<std::uint64_t>(word, 0).value_or(0), false};
 }
 
 Result<std::string_view> ElfImage::text(std::uint64_t address, std::uint64_t limit) const {

@@ -413,7 +413,7 @@ std::uint64_t first_allocation_id() {
 }  // namespace
 
 HostServices::HostServices(std::string plugin_id, Logger& logger, Reactor& reactor,
-                           DeviceRuntime& host_runtime, PluginSettings settings)
+                           DeviceRuntime& host_runtime, const PluginSettings& settings)
     : instance_(std::make_unique<weft_host_instance>(std::move(plugin_id), logger, reactor,
                                                      host_runtime)) {
   instance_->next_allocation = first_allocation_id();

@@ -49,7 +49,7 @@ using PluginSettings = std::vector<std::pair<Parameter, Value>>;
 class HostServices {
  public:
   HostServices(std::string plugin_id, Logger& logger, Reactor& reactor, DeviceRuntime& host_runtime,
-               PluginSettings settings);
+               const PluginSettings& settings);
   /// Takes back what the plugin left behind (watches, memory) and warns of it.
   ~HostServices();
   HostServices(const HostServices&) = delete;
