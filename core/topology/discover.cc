@@ -161,7 +161,7 @@ Result<HostInfo> discover_host(std::string_view host_id, const DiscoverySources&
   host.memory_bytes = hwloc_get_root_obj(machine.get())->total_memory;
   host.l2_bytes = cache_bytes(machine, HWLOC_OBJ_L2CACHE);
   host.l3_bytes = cache_bytes(machine, HWLOC_OBJ_L3CACHE);
-  WEFT_TRY_ASSIGN(const std::vector<InterfaceState> interfaces, list_interfaces());
+  WEFT_TRY_ASSIGN(const std::vector<InterfaceState> interfaces, interface_states());
   host.nics = describe_nics(interfaces, sources.sys_root);
   if (host.nics.size() > kMaxNics) host.nics.resize(kMaxNics);
   for (NicInfo& nic : host.nics) {

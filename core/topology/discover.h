@@ -35,7 +35,7 @@ struct InterfaceState {
 };
 
 /// The interfaces of this process's network namespace, ordered by name.
-[[nodiscard]] Result<std::vector<InterfaceState>> list_interfaces();
+[[nodiscard]] Result<std::vector<InterfaceState>> interface_states();
 
 /// Adds to `interfaces` what `sys_root`/class/net knows of them; a missing or unreadable file there
 /// makes a property unknown and is no error.

@@ -92,7 +92,7 @@ void describe_device(const fs::path& interface, const fs::path& sys_root, NicInf
 
 }  // namespace
 
-Result<std::vector<InterfaceState>> list_interfaces() {
+Result<std::vector<InterfaceState>> interface_states() {
   ifaddrs* raw = nullptr;
   if (getifaddrs(&raw) != 0) {
     return fail(Error::from_errno(errno, "listing the network interfaces (getifaddrs) failed"));

@@ -199,7 +199,8 @@ typedef struct weft_net_interface {
   /** Closes an end, at any time. Its requests are gone, unreported. [may-block] */
   void (*close_connection)(weft_net_connection* connection);
 
-  /** Makes memory known to the device of `connection`. [may-block] */
+  /** Makes memory known to the device of `connection`. The registration may outlive the
+   * connection. [may-block] */
   weft_result (*register_memory)(weft_net_connection* connection,
                                  const weft_net_register_info* info, weft_net_registration** out);
   /** Ends a registration that no request uses any more. [may-block] */

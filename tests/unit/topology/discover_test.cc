@@ -233,7 +233,7 @@ TEST(Discover, DescribesThisMachineSoThatPeersCanReadIt) {
 }
 
 TEST(Discover, ListsInterfacesByName) {
-  const auto interfaces = list_interfaces();
+  const auto interfaces = interface_states();
   ASSERT_TRUE(interfaces) << interfaces.error().to_string();
   EXPECT_TRUE(std::ranges::is_sorted(*interfaces, {}, &InterfaceState::name));
 }

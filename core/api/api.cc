@@ -1,0 +1,463 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The exported functions: they check handles and arguments, call core/comm, and turn errors and
+// exceptions into codes. Nothing is decided here.
+#include <cstring>
+#include <map>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <weft/weft.h>
+
+#include "core/bootstrap/job_environment.h"
+#include "core/comm/communicator.h"
+#include "core/comm/context.h"
+#include "core/comm/group.h"
+#include "core/comm/stream.h"
+#include "core/config/environment.h"
+
+struct weft_context {
+  std::unique_ptr<weft::Context> context;
+};
+
+struct weft_comm {
+  weft_context* owner;
+  std::unique_ptr<weft::Communicator> communicator;
+};
+
+struct weft_stream {
+  weft_context* owner;
+  std::unique_ptr<weft::Stream> stream;
+};
+
+namespace {
+
+using weft::Error;
+using weft::Result;
+using weft::Status;
+
+// The one piece of thread state outside a context: why there is none. Like errno.
+std::string& creation_error() {
+  thread_local std::string text;
+  return text;
+}
+
+std::size_t copy_text(const std::string& source, char* text, std::size_t size) {
+  if (text != nullptr && size > 0) {
+    const std::size_t length = std::min(size - 1, source.size());
+    std::memcpy(text, source.data(), length);
+    text[length] = '\0';
+  }
+  return source.size() + 1;
+}
+
+weft_result answer(weft_context* context, const Status& status) {
+  return status ? WEFT_OK : context->context->remember(status.error());
+}
+
+weft_result null_argument(weft_context* context, const char* name) {
+  const Error error(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} is NULL", name));
+  return context != nullptr ? context->context->remember(error) : error.code();
+}
+
+// No exception leaves the library. Memory is the only thing that ordinarily throws in here.
+template <typename Function>
+weft_result guarded(weft_context* context, Function&& function) {
+  try {
+    if (const Status process = context->context->check_process(); !process) {
+      return context->context->remember(process.error());
+    }
+    return function();
+  } catch (const std::bad_alloc&) {
+    return WEFT_ERROR_OUT_OF_MEMORY;
+  } catch (const std::exception& error) {
+    return context->context->remember(Error(WEFT_ERROR_INTERNAL, error.what()));
+  }
+}
+
+Result<weft::Config> config_for(weft::Context& context, const weft_comm_config* config) {
+  if (config == nullptr || config->setting_count == 0) return context.config();
+  if (config->struct_size < sizeof(weft_comm_config)) {
+    return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
+                      fmt::format("weft_comm_config.struct_size is {}, less than the {} of this "
+                                  "version",
+                                  config->struct_size, sizeof(weft_comm_config)),
+                      "set it to sizeof(weft_comm_config)");
+  }
+  std::map<std::string, std::string> overrides;
+  for (std::uint32_t i = 0; i < config->setting_count; ++i) {
+    const char* name = config->settings[2 * i];
+    const char* value = config->settings[2 * i + 1];
+    if (name == nullptr || value == nullptr) {
+      return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
+                        fmt::format("weft_comm_config.settings: pair {} holds NULL", i));
+    }
+    overrides[name] = value;
+  }
+  return context.config().with_overrides(overrides);
+}
+
+weft::UniqueId to_core(const weft_unique_id& id) {
+  weft::UniqueId copy;
+  std::memcpy(copy.bytes.data(), id.bytes, sizeof(id.bytes));
+  return copy;
+}
+
+// Keeps context and handle counts in step: handles are counted as users of the context.
+weft_comm* wrap(weft_context* context, std::unique_ptr<weft::Communicator> communicator) {
+  auto* comm = new weft_comm{.owner = context, .communicator = std::move(communicator)};
+  context->context->users().fetch_add(1);
+  return comm;
+}
+
+Status check_buffers(const weft::Task& task, const void* send, const void* recv, bool needs_send) {
+  if (task.count == 0) return {};
+  if ((needs_send && send == nullptr) || recv == nullptr) {
+    return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
+                      fmt::format("{} buffer is NULL, and count is {}",
+                                  recv == nullptr ? "the receive" : "the send", task.count));
+  }
+  const std::size_t element = weft::element_size(task.type);
+  for (const void* buffer : {send, recv}) {
+    if (element != 0 && reinterpret_cast<std::uintptr_t>(buffer) % element != 0) {
+      return weft::fail(
+          WEFT_ERROR_INVALID_ARGUMENT,
+          fmt::format("buffer {} is not aligned to its elements of {} bytes", buffer, element));
+    }
+  }
+  return {};
+}
+
+weft_result call(const weft::Task& task, const void* send, void* recv, bool needs_send,
+                 weft_comm* comm, weft_stream* stream) {
+  if (comm == nullptr) return null_argument(stream != nullptr ? stream->owner : nullptr, "comm");
+  if (stream == nullptr) return null_argument(comm->owner, "stream");
+  weft_context* owner = comm->owner;
+  return guarded(owner, [&]() -> weft_result {
+    weft::Context& context = *owner->context;
+    const bool grouped = context.group_is_open();
+    const auto refuse = [&](const Error& error) {
+      if (grouped) context.group().note_error(error);
+      return context.remember(error);
+    };
+    if (stream->owner != owner) {
+      return refuse(Error(WEFT_ERROR_INVALID_ARGUMENT,
+                          "the stream belongs to another context than the communicator"));
+    }
+    if (Status status = comm->communicator->check_task(task); !status) {
+      return refuse(status.error());
+    }
+    if (Status status = check_buffers(task, send, recv, needs_send); !status) {
+      return refuse(status.error());
+    }
+    const weft::Call noted{.communicator = comm->communicator.get(),
+                           .stream = stream->stream.get(),
+                           .task = task,
+                           .send = send,
+                           .recv = recv};
+    if (grouped) {
+      context.group().add_call(noted);
+      return WEFT_OK;
+    }
+    return answer(owner, weft::start_calls(context, {&noted, 1}));
+  });
+}
+
+weft_result join(weft_context* owner, const weft_comm_config* config, std::uint32_t ranks,
+                 const weft::UniqueId& id, std::uint32_t rank, weft_comm** out) {
+  weft::Context& context = *owner->context;
+  auto settings = config_for(context, config);
+  if (!settings) return context.remember(settings.error());
+  auto start = [&context, settings = std::move(*settings), id, rank, ranks] {
+    return weft::Communicator::join(context, settings, id, rank, ranks);
+  };
+  if (context.group_is_open()) {
+    context.group().add_join(std::move(start),
+                             [owner, out](std::unique_ptr<weft::Communicator> communicator) {
+                               *out = wrap(owner, std::move(communicator));
+                             });
+    return WEFT_OK;
+  }
+  auto communicator = start();
+  if (!communicator) return context.remember(communicator.error());
+  *out = wrap(owner, std::move(*communicator));
+  return WEFT_OK;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* weft_version(void) {
+  return WEFT_VERSION_TEXT;
+}
+
+// Both tables hold literals, whose views end with a zero.
+const char* weft_result_name(weft_result result) {
+  return weft::result_name(result).data();
+}
+
+const char* weft_result_description(weft_result result) {
+  return weft::result_description(result).data();
+}
+
+size_t weft_last_error(weft_context* context, char* text, size_t size) {
+  return copy_text(context != nullptr ? context->context->last_error() : creation_error(), text,
+                   size);
+}
+
+weft_result weft_context_create(const weft_context_options* options, weft_context** out) {
+  const auto refuse = [](const Error& error) {
+    creation_error() = error.to_string();
+    return error.code();
+  };
+  if (out == nullptr) return refuse(Error(WEFT_ERROR_INVALID_ARGUMENT, "out is NULL"));
+  if (options != nullptr && options->struct_size < sizeof(weft_context_options)) {
+    return refuse(Error(WEFT_ERROR_INVALID_ARGUMENT,
+                        fmt::format("weft_context_options.struct_size is {}, less than the {} of "
+                                    "this version",
+                                    options->struct_size, sizeof(weft_context_options)),
+                        "set it to sizeof(weft_context_options)"));
+  }
+  try {
+    const char* file = options != nullptr ? options->config_file : nullptr;
+    auto context = weft::Context::create(file != nullptr ? file : "", weft::capture_environment());
+    if (!context) return refuse(context.error());
+    *out = new weft_context{.context = std::move(*context)};
+    return WEFT_OK;
+  } catch (const std::bad_alloc&) {
+    return refuse(Error(WEFT_ERROR_OUT_OF_MEMORY, "no memory for a context"));
+  } catch (const std::exception& error) {
+    return refuse(Error(WEFT_ERROR_INTERNAL, error.what()));
+  }
+}
+
+weft_result weft_context_destroy(weft_context* context) {
+  if (context == nullptr) return WEFT_OK;
+  return guarded(context, [&]() -> weft_result {
+    if (const auto users = context->context->users().load(); users != 0) {
+      return context->context->remember(
+          Error(WEFT_ERROR_INVALID_USAGE,
+                fmt::format("{} communicators and streams of the context are alive", users),
+                "destroy them before the context"));
+    }
+    delete context;
+    return WEFT_OK;
+  });
+}
+
+weft_result weft_get_unique_id(weft_context* context, weft_unique_id* out) {
+  if (context == nullptr || out == nullptr) {
+    return null_argument(context, out == nullptr ? "out" : "context");
+  }
+  return guarded(context, [&]() -> weft_result {
+    const auto id = context->context->serve_rendezvous(context->context->config());
+    if (!id) return context->context->remember(id.error());
+    std::memcpy(out->bytes, id->bytes.data(), sizeof(out->bytes));
+    return WEFT_OK;
+  });
+}
+
+weft_result weft_comm_init_rank(weft_context* context, const weft_comm_config* config,
+                                uint32_t ranks, const weft_unique_id* id, uint32_t rank,
+                                weft_comm** out) {
+  if (context == nullptr || id == nullptr || out == nullptr) {
+    return null_argument(context, out == nullptr ? "out" : id == nullptr ? "id" : "context");
+  }
+  return guarded(context, [&] { return join(context, config, ranks, to_core(*id), rank, out); });
+}
+
+weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* config,
+                               uint32_t ranks, weft_comm** out) {
+  if (context == nullptr || out == nullptr) {
+    return null_argument(context, out == nullptr ? "out" : "context");
+  }
+  return guarded(context, [&]() -> weft_result {
+    weft::Context& core = *context->context;
+    if (core.group_is_open()) {
+      return core.remember(Error(WEFT_ERROR_INVALID_USAGE,
+                                 "weft_comm_init_all inside a group: it is a group of its own"));
+    }
+    if (ranks == 0) {
+      return core.remember(Error(WEFT_ERROR_INVALID_ARGUMENT, "a communicator of 0 ranks"));
+    }
+    const auto id = core.serve_rendezvous(core.config());
+    if (!id) return core.remember(id.error());
+    core.groups().opened();
+    core.group().start();
+    weft_result result = WEFT_OK;
+    for (std::uint32_t rank = 0; rank < ranks && result == WEFT_OK; ++rank) {
+      result = join(context, config, ranks, *id, rank, &out[rank]);
+    }
+    if (result != WEFT_OK) {
+      core.group().note_error(Error(result, core.last_error()));
+    }
+    return weft_group_end(context);
+  });
+}
+
+weft_result weft_comm_init_env(weft_context* context, const weft_comm_config* config,
+                               weft_comm** out) {
+  if (context == nullptr || out == nullptr) {
+    return null_argument(context, out == nullptr ? "out" : "context");
+  }
+  return guarded(context, [&]() -> weft_result {
+    weft::Context& core = *context->context;
+    const auto job = weft::read_job_environment(weft::current_environment());
+    if (!job) return core.remember(job.error());
+    const auto id = weft::unique_id_of(*job, core.next_job_instance());
+    if (!id) return core.remember(id.error());
+    if (job->rank == 0 && job->world_size > 1) {
+      const auto settings = config_for(core, config);
+      if (!settings) return core.remember(settings.error());
+      if (Status served = core.serve_rendezvous_at(*id, *settings); !served) {
+        return core.remember(served.error());
+      }
+    }
+    return join(context, config, static_cast<std::uint32_t>(job->world_size), *id,
+                static_cast<std::uint32_t>(job->rank), out);
+  });
+}
+
+weft_result weft_comm_finalize(weft_comm* comm) {
+  if (comm == nullptr) return null_argument(nullptr, "comm");
+  return guarded(comm->owner, [&] { return answer(comm->owner, comm->communicator->finish()); });
+}
+
+weft_result weft_comm_destroy(weft_comm* comm) {
+  if (comm == nullptr) return WEFT_OK;
+  weft_context* owner = comm->owner;
+  return guarded(owner, [&] {
+    delete comm;
+    owner->context->users().fetch_sub(1);
+    return WEFT_OK;
+  });
+}
+
+weft_result weft_comm_abort(weft_comm* comm) {
+  if (comm == nullptr) return null_argument(nullptr, "comm");
+  return guarded(comm->owner, [&] {
+    comm->communicator->abort();
+    return WEFT_OK;
+  });
+}
+
+weft_result weft_comm_get_async_error(weft_comm* comm, weft_result* out) {
+  if (comm == nullptr) return null_argument(nullptr, "comm");
+  if (out == nullptr) return null_argument(comm->owner, "out");
+  return guarded(comm->owner, [&] {
+    *out = comm->communicator->async_error();
+    return WEFT_OK;
+  });
+}
+
+weft_result weft_comm_size(weft_comm* comm, uint32_t* out) {
+  if (comm == nullptr) return null_argument(nullptr, "comm");
+  if (out == nullptr) return null_argument(comm->owner, "out");
+  *out = comm->communicator->ranks();
+  return WEFT_OK;
+}
+
+weft_result weft_comm_rank(weft_comm* comm, uint32_t* out) {
+  if (comm == nullptr) return null_argument(nullptr, "comm");
+  if (out == nullptr) return null_argument(comm->owner, "out");
+  *out = comm->communicator->rank();
+  return WEFT_OK;
+}
+
+size_t weft_comm_describe_pair(weft_comm* comm, uint32_t rank_a, uint32_t rank_b, char* text,
+                               size_t size) {
+  if (comm == nullptr) return 0;
+  const std::string described = comm->communicator->describe_pair(rank_a, rank_b);
+  return described.empty() ? 0 : copy_text(described, text, size);
+}
+
+weft_result weft_group_start(weft_context* context) {
+  if (context == nullptr) return null_argument(nullptr, "context");
+  return guarded(context, [&] {
+    weft::Context& core = *context->context;
+    if (!core.group_is_open()) core.groups().opened();
+    core.group().start();
+    return WEFT_OK;
+  });
+}
+
+weft_result weft_group_end(weft_context* context) {
+  if (context == nullptr) return null_argument(nullptr, "context");
+  return guarded(context, [&] {
+    weft::Context& core = *context->context;
+    const bool was_open = core.group_is_open();
+    const weft_result result = answer(context, core.group().end());
+    if (was_open && !core.group().is_open()) {
+      core.groups().closed();
+      core.groups().forget_this_thread();
+    }
+    return result;
+  });
+}
+
+weft_result weft_stream_create(weft_context* context, weft_stream** out) {
+  if (context == nullptr || out == nullptr) {
+    return null_argument(context, out == nullptr ? "out" : "context");
+  }
+  return guarded(context, [&]() -> weft_result {
+    auto stream = weft::Stream::create(*context->context);
+    if (!stream) return context->context->remember(stream.error());
+    *out = new weft_stream{.owner = context, .stream = std::move(*stream)};
+    context->context->users().fetch_add(1);
+    return WEFT_OK;
+  });
+}
+
+weft_result weft_stream_synchronize(weft_stream* stream) {
+  if (stream == nullptr) return null_argument(nullptr, "stream");
+  return guarded(stream->owner,
+                 [&] { return answer(stream->owner, stream->stream->synchronize()); });
+}
+
+weft_result weft_stream_query(weft_stream* stream) {
+  if (stream == nullptr) return null_argument(nullptr, "stream");
+  return guarded(stream->owner, [&]() -> weft_result {
+    const auto state = stream->stream->query();
+    return state ? *state : stream->owner->context->remember(state.error());
+  });
+}
+
+weft_result weft_stream_destroy(weft_stream* stream) {
+  if (stream == nullptr) return WEFT_OK;
+  weft_context* owner = stream->owner;
+  return guarded(owner, [&] {
+    delete stream;
+    owner->context->users().fetch_sub(1);
+    return WEFT_OK;
+  });
+}
+
+weft_result weft_all_reduce(const void* send, void* recv, size_t count, weft_data_type type,
+                            weft_reduction reduction, weft_comm* comm, weft_stream* stream) {
+  return call({.operation = weft::Operation::kAllReduce,
+               .type = type,
+               .reduction = reduction,
+               .root = 0,
+               .count = count},
+              send, recv, true, comm, stream);
+}
+
+weft_result weft_broadcast(const void* send, void* recv, size_t count, weft_data_type type,
+                           uint32_t root, weft_comm* comm, weft_stream* stream) {
+  return call({.operation = weft::Operation::kBroadcast,
+               .type = type,
+               .reduction = WEFT_SUM,
+               .root = root,
+               .count = count},
+              send, recv, comm != nullptr && comm->communicator->rank() == root, comm, stream);
+}
+
+}  // extern "C"

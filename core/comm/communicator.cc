@@ -1,0 +1,332 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/communicator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/comm/context.h"
+#include "core/comm/stream.h"
+#include "core/config/units.h"
+
+namespace weft {
+namespace {
+
+// Plans are small; a program calls few shapes over and over. Beyond that the table starts anew.
+constexpr std::size_t kMostPlans = 1024;
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string describe_task(const Task& task) {
+  if (task.operation == Operation::kAllReduce) {
+    return fmt::format("all_reduce of {} {} by {}", task.count, data_type_name(task.type),
+                       reduction_name(task.reduction));
+  }
+  return fmt::format("broadcast of {} {} from rank {}", task.count, data_type_name(task.type),
+                     task.root);
+}
+
+// What a peer's tag says. The tag holds a fingerprint of the count, not the count itself.
+std::string describe_tag(OperationTag tag, const Task& mine) {
+  const OperationTagParts parts = split_operation_tag(tag);
+  if (parts.operation >= kOperationCount) return "an operation that this version does not know";
+  const auto operation = static_cast<Operation>(parts.operation);
+  const bool same_count = parts.count_fingerprint == count_fingerprint(mine.count);
+  std::string text =
+      fmt::format("{} of {} {}", operation_name(operation),
+                  same_count ? std::to_string(mine.count) : std::string("another number of"),
+                  data_type_name(parts.type));
+  text += operation == Operation::kAllReduce
+              ? fmt::format(" by {}", reduction_name(parts.reduction))
+              : fmt::format(" from rank {}", parts.root);
+  return text + fmt::format(" (call {})", parts.sequence);
+}
+
+}  // namespace
+
+struct Communicator::UnderWay {
+  Communicator* communicator = nullptr;
+  Stream* stream = nullptr;
+  Task task;
+  std::uint64_t sequence = 0;
+};
+
+std::size_t Communicator::TaskHash::operator()(const Task& task) const {
+  return std::hash<std::uint64_t>{}(make_operation_tag(task, 0) ^ (task.count << 1));
+}
+
+Communicator::Communicator(Context& context, Config config, std::uint32_t rank, std::uint32_t ranks)
+    : context_(context), config_(std::move(config)), rank_(rank), ranks_(ranks) {
+  const auto limit_of = [&](const char* name) -> std::int64_t {
+    const auto span = config_.duration(name);
+    return span ? span->count() : 0;
+  };
+  report_after_ns_ = limit_of("timeouts.report");
+  operation_limit_ns_ = limit_of("timeouts.operation");
+}
+
+Communicator::~Communicator() {
+  static_cast<void>(finish());
+  // Orderly only where all is well: a failure has been announced, or is about to be by the close.
+  if (bootstrap_ != nullptr) bootstrap_->leave();
+  failure_->clear_hook();
+  connections_.reset();
+  bootstrap_.reset();
+}
+
+Status Communicator::check_task(const Task& task) const {
+  const std::size_t element = element_size(task.type);
+  if (element == 0) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} is no element type", task.type),
+                "one of the WEFT_INT8 to WEFT_FLOAT8_E5M2 constants");
+  }
+  if (task.count > UINT64_MAX / 4 / element) {
+    return fail(
+        WEFT_ERROR_INVALID_ARGUMENT,
+        fmt::format("{} elements of {} bytes are more than memory can hold", task.count, element));
+  }
+  if (task.operation == Operation::kBroadcast && task.root >= ranks_) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("root {} is not a rank of this communicator of {}", task.root, ranks_));
+  }
+  if (task.operation != Operation::kAllReduce) return {};
+  if (task.reduction < WEFT_SUM || task.reduction > WEFT_AVG) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} is no reduction", task.reduction),
+                "one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG");
+  }
+  const bool type_known = task.type == WEFT_FLOAT32 || task.type == WEFT_INT32;
+  const bool reduction_known = task.reduction == WEFT_SUM || task.reduction == WEFT_MAX;
+  if (!type_known || !reduction_known) {
+    return fail(WEFT_ERROR_UNSUPPORTED,
+                fmt::format("this version cannot all-reduce {} by {}", data_type_name(task.type),
+                            reduction_name(task.reduction)),
+                "float32 or int32, by sum or max");
+  }
+  return {};
+}
+
+PlanInput Communicator::plan_input(Operation operation) const {
+  const std::string section = fmt::format("collectives.{}.", operation_name(operation));
+  return {.topology = topology_,
+          .costs = {},
+          .limits = limits_,
+          .algorithms = config_.list(section + "algorithm"),
+          .protocols = config_.list(section + "protocol")};
+}
+
+Result<std::shared_ptr<const Plan>> Communicator::plan(const Task& task) {
+  WEFT_TRY(check_task(task));
+  WEFT_TRY_ASSIGN(auto plan, make_plan(task, plan_input(task.operation)));
+  return std::make_shared<const Plan>(std::move(plan));
+}
+
+Result<const BoundPlan*> Communicator::bind(const Task& task) {
+  if (latest_plan_ != nullptr && latest_plan_->plan().task == task) return latest_plan_;
+  const auto found = plans_.find(task);
+  if (found != plans_.end()) return latest_plan_ = found->second.get();
+  WEFT_TRY_ASSIGN(auto fresh, plan(task));
+  if (plans_.size() >= kMostPlans) plans_.clear();
+  auto bound = std::make_unique<BoundPlan>(std::move(fresh), rank_, connections_->rings());
+  latest_plan_ = plans_.emplace(task, std::move(bound)).first->second.get();
+  return latest_plan_;
+}
+
+Communicator::UnderWay* Communicator::take_record() {
+  const std::scoped_lock lock(records_mutex_);
+  if (free_records_.empty()) {
+    records_.push_back(std::make_unique<UnderWay>());
+    free_records_.reserve(records_.size());
+    return records_.back().get();
+  }
+  UnderWay* record = free_records_.back();
+  free_records_.pop_back();
+  return record;
+}
+
+void Communicator::give_back(UnderWay* record) {
+  const std::scoped_lock lock(records_mutex_);
+  free_records_.push_back(record);
+}
+
+Result<Launch> Communicator::prepare(const Task& task, const void* send, void* recv, Stream& stream,
+                                     std::vector<WorkItem>& items) {
+  if (failure_->stopped()) {
+    if (auto cause = failure_->settle()) return fail(std::move(*cause));
+  }
+  WEFT_TRY_ASSIGN(const BoundPlan* bound, bind(task));
+  if (latest_stream_ != &stream && under_way_.load(std::memory_order_acquire) != 0) {
+    // Operations of a communicator are serial, streams are not: wait for those of the old stream.
+    static_cast<void>(context_.runtime().synchronize(latest_stream_->device_stream()));
+  }
+  latest_stream_ = &stream;
+
+  UnderWay* record = take_record();
+  record->communicator = this;
+  record->stream = &stream;
+  record->task = task;
+  record->sequence = ++sequence_;
+  if (under_way_.fetch_add(1, std::memory_order_acq_rel) == 0 &&
+      (report_after_ns_ != 0 || operation_limit_ns_ != 0)) {
+    waiting_since_ns_.store(now_ns(), std::memory_order_relaxed);
+  }
+  const OperationTag tag = make_operation_tag(task, record->sequence);
+  bound->work_items(send, recv, tag, items);
+  bound->enqueue_messages(tag);
+  return Launch{.items = items,
+                .abort = &failure_->abort_flag(),
+                .progress = drive_hook,
+                .progress_context = this,
+                .finished = finished_hook,
+                .finished_context = record};
+}
+
+void Communicator::withdraw(const Launch& launch, const Error& why) {
+  // Peers will wait for this call in vain: the communicator is lost.
+  auto* record = static_cast<UnderWay*>(launch.finished_context);
+  failure_->establish(Error(why).with_context(fmt::format("rank {} could not start its {}", rank_,
+                                                          describe_task(record->task))),
+                      true);
+  give_back(record);
+  under_way_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+bool Communicator::drive_hook(void* self) {
+  return static_cast<Communicator*>(self)->drive();
+}
+
+bool Communicator::drive() {
+  if (connections_->drive()) return true;
+  if (report_after_ns_ != 0 || operation_limit_ns_ != 0) check_time();
+  return false;
+}
+
+void Communicator::check_time() {
+  const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
+  const bool late = operation_limit_ns_ != 0 && waited > operation_limit_ns_;
+  if (!late && (report_after_ns_ == 0 || waited < report_after_ns_)) return;
+  const std::uint64_t operation = finished_operations_.load(std::memory_order_relaxed) + 1;
+  if (!late && reported_operation_.exchange(operation) == operation) return;
+  const std::string text = fmt::format(
+      "rank {} of {} has waited {} in its call {}:{}", rank_, ranks_,
+      print_duration(
+          std::chrono::duration_cast<std::chrono::seconds>(std::chrono::nanoseconds(waited))),
+      operation, connections_->describe_waiting());
+  if (late) {
+    failure_->establish(Error(WEFT_ERROR_TIMEOUT, text,
+                              "look at the ranks named here; timeouts.operation sets this limit"),
+                        true);
+  } else {
+    context_.logger().warn(Topic::kComm, "{}", text);
+  }
+}
+
+weft_result Communicator::finished_hook(void* record, const KernelOutcome& outcome) {
+  auto* under_way = static_cast<UnderWay*>(record);
+  return under_way->communicator->finished(*under_way, outcome);
+}
+
+weft_result Communicator::finished(UnderWay& record, const KernelOutcome& outcome) {
+  weft_result result = WEFT_OK;
+  if (outcome.end == KernelEnd::kDone) {
+    if (connections_->busy()) connections_->hand_over();
+  } else {
+    explain_outcome(record, outcome);
+    record.stream->note_failure(failure_);
+    result = failure_->code();
+    if (result == WEFT_OK) result = WEFT_ERROR_INTERNAL;
+  }
+  if (report_after_ns_ != 0 || operation_limit_ns_ != 0) {
+    waiting_since_ns_.store(now_ns(), std::memory_order_relaxed);
+  }
+  finished_operations_.fetch_add(1, std::memory_order_relaxed);
+  give_back(&record);
+  under_way_.fetch_sub(1, std::memory_order_acq_rel);
+  under_way_.notify_all();
+  return result;
+}
+
+void Communicator::explain_outcome(const UnderWay& record, const KernelOutcome& outcome) {
+  const auto mismatch = [&](const std::string& theirs) {
+    failure_->establish(Error(WEFT_ERROR_MISMATCH,
+                              fmt::format("rank {} called {} (call {}), but rank {} called {}",
+                                          rank_, describe_task(record.task),
+                                          record.sequence & 0xFFFF, outcome.peer, theirs),
+                              "make every rank call the same operations in the same order"),
+                        true);
+  };
+  switch (outcome.end) {
+    case KernelEnd::kDone:
+    case KernelEnd::kAborted:  // whoever raised the flag has said why
+      return;
+    case KernelEnd::kTagMismatch:
+      return mismatch(describe_tag(outcome.found, record.task));
+    case KernelEnd::kSizeMismatch:
+      return mismatch(fmt::format("something that sends {} bytes where {} were due", outcome.found,
+                                  outcome.expected));
+    case KernelEnd::kPeerError: {
+      // The word holds 1 + the rank that is to blame, see stop_everything.
+      const std::uint64_t culprit = outcome.found - 1;
+      failure_->suspect(
+          Error(WEFT_ERROR_PEER,
+                culprit < ranks_
+                    ? fmt::format("rank {} failed, as rank {} reports", culprit, outcome.peer)
+                    : fmt::format("rank {} gave up", outcome.peer))
+              .with_native(ErrorSource::kPeer, static_cast<std::int64_t>(outcome.found)));
+      return;
+    }
+    case KernelEnd::kUnsupported:
+      failure_->establish(Error(WEFT_ERROR_UNSUPPORTED,
+                                fmt::format("device {} has no kernel for {}",
+                                            context_.runtime().name(), describe_task(record.task))),
+                          true);
+      return;
+  }
+}
+
+Status Communicator::finish() {
+  if (latest_stream_ != nullptr && under_way_.load(std::memory_order_acquire) != 0) {
+    // The caller may run the work itself, so that a communicator ends though nobody synchronizes.
+    static_cast<void>(context_.runtime().synchronize(latest_stream_->device_stream()));
+  }
+  for (std::uint64_t left = under_way_.load(std::memory_order_acquire); left != 0;
+       left = under_way_.load(std::memory_order_acquire)) {
+    under_way_.wait(left, std::memory_order_acquire);
+  }
+  // Messages that the last call left to the engine are part of its work.
+  while (connections_ != nullptr && connections_->busy() && !failure_->stopped()) {
+    if (!connections_->drive()) std::this_thread::yield();
+  }
+  if (auto cause = failure_->settle()) return fail(std::move(*cause));
+  return {};
+}
+
+void Communicator::abort() {
+  failure_->establish(
+      Error(WEFT_ERROR_ABORTED, fmt::format("rank {} was aborted by its user", rank_)), true);
+}
+
+void Communicator::stop_everything(const Error& cause, bool tell_others) {
+  const bool names_rank = cause.source() == ErrorSource::kPeer && cause.native() >= 0 &&
+                          cause.native() < static_cast<std::int64_t>(ranks_);
+  const auto culprit = names_rank ? static_cast<std::uint32_t>(cause.native()) : rank_;
+  if (tell_others) bootstrap_->announce_failure(cause);
+  connections_->abort(culprit + 1);
+  context_.logger().info(Topic::kComm, "rank {} stops: {}", rank_, cause.to_string());
+}
+
+std::string Communicator::describe_pair(std::uint32_t a, std::uint32_t b) const {
+  if (a >= ranks_ || b >= ranks_) return {};
+  if (a == b) return "the same rank: memory";
+  const auto choice = choose_pair(*choice_, a, b);
+  if (!choice) return "none: " + choice.error().what();
+  return choice->plugin + ": " + choice->reason;
+}
+
+}  // namespace weft

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// One rank's membership in a communicator: joined once, then it turns calls into launches, watches
+// what becomes of them, and ends with a cause.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/device_runtime.h"
+#include "core/base/error.h"
+#include "core/bootstrap/bootstrap.h"
+#include "core/comm/bound_plan.h"
+#include "core/comm/failure.h"
+#include "core/config/config.h"
+#include "core/model/work_item.h"
+#include "core/schedule/planner.h"
+#include "core/topology/topology.h"
+#include "core/transport/connections.h"
+
+namespace weft {
+
+class Context;
+class Stream;
+
+/// Threads: calls (prepare, finish) by one thread at a time; abort and async_error by any; drive,
+/// and the end of operations, by the device's workers. Operations of one communicator run one after
+/// another, in the order of the calls.
+class Communicator {
+ public:
+  /// Blocks until all ranks joined and are connected; fails on all of them alike.
+  static Result<std::unique_ptr<Communicator>> join(Context& context, Config config,
+                                                    const UniqueId& id, std::uint32_t rank,
+                                                    std::uint32_t ranks);
+  /// Waits for its work, unless it has failed; then says goodbye.
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  [[nodiscard]] Context& context() const { return context_; }
+  [[nodiscard]] std::uint32_t rank() const { return rank_; }
+  [[nodiscard]] std::uint32_t ranks() const { return ranks_; }
+  [[nodiscard]] const Topology& topology() const { return topology_; }
+
+  /// Whether `task` is one that this communicator could carry out at all.
+  [[nodiscard]] Status check_task(const Task& task) const;
+  /// The plan of a call: the one that runs.
+  Result<std::shared_ptr<const Plan>> plan(const Task& task);
+
+  /// Makes the launch of one call, counting it as under way: it must be given to the runtime, or
+  /// withdrawn. `items` is the caller's scratch and must live until then. Fails if the communicator
+  /// is unusable.
+  Result<Launch> prepare(const Task& task, const void* send, void* recv, Stream& stream,
+                         std::vector<WorkItem>& items);
+  /// The runtime refused the launches of this communicator.
+  void withdraw(const Launch& launch, const Error& why);
+
+  /// Waits until nothing is under way; answers the cause if the communicator has failed.
+  Status finish();
+  void abort();
+  [[nodiscard]] weft_result async_error() { return failure_->code(); }
+
+  /// "shm: same host; first that can of ..."; empty for ranks that do not exist.
+  [[nodiscard]] std::string describe_pair(std::uint32_t a, std::uint32_t b) const;
+
+ private:
+  struct UnderWay;
+  struct TaskHash {
+    std::size_t operator()(const Task& task) const;
+  };
+
+  Communicator(Context& context, Config config, std::uint32_t rank, std::uint32_t ranks);
+  Status join_others(const UniqueId& id);
+  Status agree_on_topology();
+  Status choose_transports();
+  Status connect();
+  [[nodiscard]] PlanInput plan_input(Operation operation) const;
+
+  Result<const BoundPlan*> bind(const Task& task);
+  UnderWay* take_record();
+  void give_back(UnderWay* record);
+
+  static bool drive_hook(void* self);
+  static weft_result finished_hook(void* record, const KernelOutcome& outcome);
+  bool drive();
+  weft_result finished(UnderWay& record, const KernelOutcome& outcome);
+  void explain_outcome(const UnderWay& record, const KernelOutcome& outcome);
+  void check_time();
+  void stop_everything(const Error& cause, bool tell_others);
+
+  Context& context_;
+  const Config config_;
+  const std::uint32_t rank_;
+  const std::uint32_t ranks_;
+  const std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
+  std::unique_ptr<Bootstrap> bootstrap_;
+  Topology topology_;
+  std::vector<std::vector<std::uint32_t>> rings_;
+  std::unique_ptr<Connections> connections_;
+  std::unique_ptr<ChoiceInput> choice_;
+  PlanLimits limits_;
+
+  // Plans, bound: used by the calling thread alone.
+  std::unordered_map<Task, std::unique_ptr<BoundPlan>, TaskHash> plans_;
+  const BoundPlan* latest_plan_ = nullptr;
+  std::uint64_t sequence_ = 0;
+  Stream* latest_stream_ = nullptr;
+
+  // What is under way: records are recycled, so a call allocates nothing.
+  std::mutex records_mutex_;
+  std::vector<std::unique_ptr<UnderWay>> records_;  // guarded by records_mutex_
+  std::vector<UnderWay*> free_records_;             // guarded by records_mutex_
+  std::atomic<std::uint64_t> under_way_{0};
+  std::atomic<std::int64_t> waiting_since_ns_{0};
+  std::atomic<std::uint64_t> finished_operations_{0};
+  std::atomic<std::uint64_t> reported_operation_{0};
+  std::int64_t report_after_ns_ = 0;     // 0: never
+  std::int64_t operation_limit_ns_ = 0;  // 0: never
+};
+
+}  // namespace weft

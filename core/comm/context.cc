@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/context.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/config/resolve.h"
+#include "core/config/source.h"
+#include "core/plugin/search.h"
+#include "core/topology/discover.h"
+
+namespace weft {
+namespace {
+
+// Threads come and go; the texts of those that are gone are not worth keeping.
+constexpr std::size_t kMostErrors = 1024;
+
+}  // namespace
+
+BootstrapOptions bootstrap_options(const Config& config, const HostInfo& host) {
+  BootstrapOptions options;
+  options.timeout = config.duration("timeouts.bootstrap").value_or(std::chrono::nanoseconds(0));
+  options.report_after = config.duration("timeouts.report");
+  options.interfaces = config.list("bootstrap.interfaces");
+  options.host_label = host.host_name;
+  return options;
+}
+
+Context::Context(Environment environment) : environment_(std::move(environment)) {}
+
+Result<std::unique_ptr<Context>> Context::create(const std::string& config_file,
+                                                 Environment environment) {
+  std::unique_ptr<Context> context(new Context(std::move(environment)));
+  WEFT_TRY_ASSIGN(auto guard, ForkGuard::create());
+  context->fork_guard_ = std::make_unique<ForkGuard>(std::move(guard));
+
+  WEFT_TRY_ASSIGN(const ConfigSource source,
+                  config_file.empty()
+                      ? ConfigSource::read(context->environment_)
+                      : ConfigSource::read_file(config_file, context->environment_));
+  WEFT_TRY_ASSIGN(const Config core, resolve_core(source));
+  context->logger_.configure(core.log_options());
+  const auto directories = plugin_directories(core.list("plugins.path"));
+  const PluginTables tables = read_plugin_tables(directories);
+  WEFT_TRY_ASSIGN(auto config, resolve(source, tables.parameters, tables.unread));
+  context->config_ = std::make_unique<Config>(std::move(config));
+  for (const auto& notice : context->config_->notices()) {
+    context->logger_.info(Topic::kConfig, "{}", notice);
+  }
+
+  WEFT_TRY_ASSIGN(context->host_, discover_host(context->environment_.get("WEFT_HOST_ID")));
+  WEFT_TRY_ASSIGN(context->reactor_, Reactor::create());
+  context->runtime_ = std::make_unique<device::HostDevice>();
+  WEFT_TRY_ASSIGN(context->engine_, ProgressEngine::create(context->logger_));
+  PluginHostOptions options;
+  options.directories = directories;
+  options.parameters = [config = context->config_.get()](const Parameter& parameter) {
+    const ConfigEntry* entry = config->find(parameter.name());
+    return entry != nullptr ? Result<Value>(entry->value())
+                            : parse_value(parameter, parameter.default_text);
+  };
+  context->plugins_ = std::make_unique<PluginHost>(std::move(options), context->logger_,
+                                                   *context->reactor_, *context->runtime_);
+  return context;
+}
+
+Context::~Context() = default;
+
+Status Context::check_process() const {
+  if (!fork_guard_->in_child()) return {};
+  return fail(WEFT_ERROR_INVALID_USAGE,
+              "this process was forked from the one that made the context",
+              "make contexts after fork, or exec");
+}
+
+Result<RankInfo> Context::next_rank_info(std::uint32_t rank) {
+  WEFT_TRY_ASSIGN(RankInfo info, discover_process(host_));
+  info.rank = rank;
+  info.local_index = local_index_.fetch_add(1);
+  return info;
+}
+
+Result<UniqueId> Context::serve_rendezvous(const Config& config) {
+  WEFT_TRY_ASSIGN(auto root, BootstrapRoot::start(bootstrap_options(config, host_), logger_));
+  const UniqueId id = root->id();
+  const std::scoped_lock lock(roots_mutex_);
+  std::erase_if(roots_, [](const auto& old) { return old->finished(); });
+  roots_.push_back(std::move(root));
+  return id;
+}
+
+Status Context::serve_rendezvous_at(const UniqueId& id, const Config& config) {
+  WEFT_TRY_ASSIGN(auto root,
+                  BootstrapRoot::start_at(id, bootstrap_options(config, host_), logger_));
+  const std::scoped_lock lock(roots_mutex_);
+  std::erase_if(roots_, [](const auto& old) { return old->finished(); });
+  roots_.push_back(std::move(root));
+  return {};
+}
+
+weft_result Context::remember(const Error& error) {
+  const std::scoped_lock lock(errors_mutex_);
+  if (errors_.size() >= kMostErrors) errors_.clear();
+  errors_[std::this_thread::get_id()] = error.to_string();
+  return error.code();
+}
+
+std::string Context::last_error() const {
+  const std::scoped_lock lock(errors_mutex_);
+  const auto found = errors_.find(std::this_thread::get_id());
+  return found == errors_.end() ? std::string() : found->second;
+}
+
+}  // namespace weft

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The composition root: reads the configuration, loads plugins, makes the device and its engine.
+// Everything else is given what it needs from here; there are no globals.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/fork_guard.h"
+#include "core/base/log.h"
+#include "core/base/reactor.h"
+#include "core/bootstrap/root.h"
+#include "core/comm/group.h"
+#include "core/config/config.h"
+#include "core/config/environment.h"
+#include "core/device/host/host_device.h"
+#include "core/plugin/loader.h"
+#include "core/topology/topology.h"
+#include "core/transport/choice.h"
+#include "core/transport/progress_engine.h"
+
+namespace weft {
+
+/// Threads: all members from any thread.
+class Context {
+ public:
+  /// `config_file` empty: the file that the rules find. `environment` is read, never the process's.
+  static Result<std::unique_ptr<Context>> create(const std::string& config_file,
+                                                 Environment environment);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  /// INVALID_USAGE in a child that forked from the context's process.
+  [[nodiscard]] Status check_process() const;
+
+  [[nodiscard]] const Config& config() const { return *config_; }
+  [[nodiscard]] const Environment& environment() const { return environment_; }
+  [[nodiscard]] Logger& logger() { return logger_; }
+  [[nodiscard]] Reactor& reactor() { return *reactor_; }
+  [[nodiscard]] DeviceRuntime& runtime() { return *runtime_; }
+  [[nodiscard]] ProgressEngine& engine() { return *engine_; }
+  [[nodiscard]] PluginHost& plugins() { return *plugins_; }
+  [[nodiscard]] const HostInfo& host() const { return host_; }
+
+  /// What this process's next rank says of itself.
+  Result<RankInfo> next_rank_info(std::uint32_t rank);
+  /// Starts to serve the rendezvous of a new communicator, until it is over or the context ends.
+  Result<UniqueId> serve_rendezvous(const Config& config);
+  /// The same at the address that a launcher named.
+  Status serve_rendezvous_at(const UniqueId& id, const Config& config);
+  /// Number of the next communicator made from the launcher's environment.
+  std::uint64_t next_job_instance() { return job_instance_.fetch_add(1); }
+
+  /// The group of the calling thread.
+  Group& group() { return groups_.of_this_thread(*this); }
+  [[nodiscard]] bool group_is_open() { return groups_.any_open() && group().is_open(); }
+  Groups& groups() { return groups_; }
+
+  /// Keeps the calling thread's last error and answers its code.
+  weft_result remember(const Error& error);
+  /// The calling thread's last error, or nullptr.
+  [[nodiscard]] std::string last_error() const;
+
+  /// Communicators and streams that are alive.
+  std::atomic<std::uint32_t>& users() { return users_; }
+
+ private:
+  explicit Context(Environment environment);
+
+  Environment environment_;
+  std::unique_ptr<ForkGuard> fork_guard_;
+  Logger logger_;
+  std::unique_ptr<Config> config_;
+  std::unique_ptr<Reactor> reactor_;
+  std::unique_ptr<DeviceRuntime> runtime_;
+  std::unique_ptr<ProgressEngine> engine_;
+  std::unique_ptr<PluginHost> plugins_;
+  HostInfo host_;
+
+  std::atomic<std::uint32_t> local_index_{0};
+  std::atomic<std::uint64_t> job_instance_{0};
+  std::atomic<std::uint32_t> users_{0};
+  std::mutex roots_mutex_;
+  std::vector<std::unique_ptr<BootstrapRoot>> roots_;  // guarded by roots_mutex_
+  mutable std::mutex errors_mutex_;
+  std::map<std::thread::id, std::string> errors_;  // guarded by errors_mutex_
+  Groups groups_;
+};
+
+/// What a bootstrap needs from the configuration.
+[[nodiscard]] BootstrapOptions bootstrap_options(const Config& config, const HostInfo& host);
+
+}  // namespace weft

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/failure.h"
+
+#include <utility>
+
+namespace weft {
+
+void Failure::suspect(Error evidence) {
+  const std::unique_lock lock(mutex_);
+  abort_.store(1, std::memory_order_release);
+  if (cause_ || suspicion_) return;
+  suspicion_ = std::move(evidence);
+  suspected_at_ = std::chrono::steady_clock::now();
+}
+
+void Failure::establish(Error cause, bool tell_others) {
+  std::unique_lock lock(mutex_);
+  abort_.store(1, std::memory_order_release);
+  if (cause_) return;
+  cause_ = std::move(cause);
+  tell_others_ = tell_others;
+  hook_due_ = true;
+  changed_.notify_all();
+  run_hook(lock);
+}
+
+void Failure::run_hook(std::unique_lock<std::mutex>& lock) {
+  if (!hook_due_ || !hook_) return;
+  hook_due_ = false;
+  hook_running_ = true;
+  const Hook hook = hook_;
+  const Error cause = *cause_;
+  const bool tell_others = tell_others_;
+  lock.unlock();
+  hook(cause, tell_others);
+  lock.lock();
+  hook_running_ = false;
+  changed_.notify_all();
+}
+
+void Failure::promote_if_ripe(std::unique_lock<std::mutex>& lock) {
+  if (cause_ || !suspicion_) return;
+  if (std::chrono::steady_clock::now() < suspected_at_ + kPatience) return;
+  cause_ = *suspicion_;
+  tell_others_ = true;
+  hook_due_ = true;
+  changed_.notify_all();
+  run_hook(lock);
+}
+
+weft_result Failure::code() {
+  if (!stopped()) return WEFT_OK;
+  std::unique_lock lock(mutex_);
+  promote_if_ripe(lock);
+  if (cause_) return cause_->code();
+  return suspicion_ ? suspicion_->code() : WEFT_OK;
+}
+
+std::optional<Error> Failure::settle() {
+  std::unique_lock lock(mutex_);
+  if (!cause_ && suspicion_) {
+    changed_.wait_until(lock, suspected_at_ + kPatience, [&] { return cause_.has_value(); });
+    promote_if_ripe(lock);
+  }
+  return cause_;
+}
+
+void Failure::set_hook(Hook hook) {
+  std::unique_lock lock(mutex_);
+  hook_ = std::move(hook);
+  run_hook(lock);
+}
+
+void Failure::clear_hook() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !hook_running_; });
+  hook_ = nullptr;
+}
+
+}  // namespace weft

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/group.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "core/comm/communicator.h"
+#include "core/comm/context.h"
+#include "core/comm/stream.h"
+
+namespace weft {
+
+void Group::add_join(std::function<Result<std::unique_ptr<Communicator>>()> join,
+                     std::function<void(std::unique_ptr<Communicator>)> deliver) {
+  joins_.push_back({.join = std::move(join), .deliver = std::move(deliver)});
+}
+
+void Group::note_error(const Error& error) {
+  if (error_ == nullptr) error_ = std::make_unique<Error>(error);
+}
+
+Status Group::end() {
+  if (depth_ == 0) {
+    return fail(WEFT_ERROR_INVALID_USAGE, "weft_group_end without weft_group_start on this thread");
+  }
+  if (--depth_ > 0) return {};
+  const auto joins = std::exchange(joins_, {});
+  const auto calls = std::exchange(calls_, {});
+  const auto error = std::exchange(error_, nullptr);
+  if (error != nullptr) return fail(Error(*error).with_context("nothing of the group was started"));
+  WEFT_TRY(run_joins(joins));
+  return start_calls(context_, calls);
+}
+
+Status Group::run_joins(std::vector<Join> joins) {
+  if (joins.empty()) return {};
+  // Joins block until all ranks have come, and several of them may be ranks of one communicator.
+  std::vector<std::optional<Result<std::unique_ptr<Communicator>>>> joined(joins.size());
+  std::vector<std::thread> threads;
+  std::optional<Error> no_thread;
+  for (std::size_t i = 1; i < joins.size(); ++i) {
+    try {
+      threads.emplace_back([&, i] { joined[i].emplace(joins[i].join()); });
+    } catch (const std::system_error& error) {
+      no_thread = Error::from_errno(error.code().value(), "cannot start a thread to join a rank",
+                                    "raise the limit of processes (ulimit -u)");
+      break;
+    }
+  }
+  if (!no_thread) joined[0].emplace(joins[0].join());
+  for (auto& thread : threads)
+    thread.join();
+  if (no_thread) return fail(std::move(*no_thread));
+  for (auto& result : joined) {
+    if (!*result) return fail(std::move(result->error()));
+  }
+  for (std::size_t i = 0; i < joins.size(); ++i)
+    joins[i].deliver(std::move(**joined[i]));
+  return {};
+}
+
+Group& Groups::of_this_thread(Context& context) {
+  const std::scoped_lock lock(mutex_);
+  auto& group = groups_[std::this_thread::get_id()];
+  if (group == nullptr) group = std::make_unique<Group>(context);
+  return *group;
+}
+
+void Groups::forget_this_thread() {
+  const std::scoped_lock lock(mutex_);
+  groups_.erase(std::this_thread::get_id());
+}
+
+namespace {
+
+// Launches that start together: at most one of each communicator, whose operations are serial.
+struct Piece {
+  Stream* stream = nullptr;
+  std::vector<const Call*> calls;
+};
+
+std::vector<Piece> cut_into_pieces(std::span<const Call> calls) {
+  std::vector<Piece> pieces;
+  for (const Call& call : calls) {
+    // The latest piece of the call's stream that comes after this communicator's previous call.
+    auto place = pieces.end();
+    for (auto piece = pieces.begin(); piece != pieces.end(); ++piece) {
+      const bool holds = std::ranges::any_of(piece->calls, [&](const Call* other) {
+        return other->communicator == call.communicator;
+      });
+      if (holds) {
+        place = pieces.end();
+      } else if (piece->stream == call.stream && place == pieces.end()) {
+        place = piece;
+      }
+    }
+    if (place == pieces.end()) {
+      pieces.push_back({.stream = call.stream, .calls = {}});
+      place = pieces.end() - 1;
+    }
+    place->calls.push_back(&call);
+  }
+  return pieces;
+}
+
+Status start_piece(Context& context, const Piece& piece) {
+  std::vector<std::vector<WorkItem>> items(piece.calls.size());
+  std::vector<Launch> launches;
+  std::vector<Communicator*> communicators;
+  const auto withdraw_all = [&](const Error& why) {
+    for (std::size_t i = 0; i < launches.size(); ++i)
+      communicators[i]->withdraw(launches[i], why);
+  };
+  for (std::size_t i = 0; i < piece.calls.size(); ++i) {
+    const Call& call = *piece.calls[i];
+    auto launch =
+        call.communicator->prepare(call.task, call.send, call.recv, *piece.stream, items[i]);
+    if (!launch) {
+      withdraw_all(launch.error());
+      return fail(std::move(launch.error()));
+    }
+    launches.push_back(*launch);
+    communicators.push_back(call.communicator);
+  }
+  const weft_result result = context.runtime().launch(piece.stream->device_stream(), launches);
+  if (result == WEFT_OK) return {};
+  Error error(
+      result, "the device refused to start work",
+      result == WEFT_ERROR_OUT_OF_RESOURCES ? "raise the limit of processes (ulimit -u)" : "");
+  withdraw_all(error);
+  return fail(std::move(error));
+}
+
+}  // namespace
+
+Status start_calls(Context& context, std::span<const Call> calls) {
+  if (calls.size() == 1) {
+    return start_piece(context, {.stream = calls[0].stream, .calls = {&calls[0]}});
+  }
+  for (const Piece& piece : cut_into_pieces(calls))
+    WEFT_TRY(start_piece(context, piece));
+  return {};
+}
+
+}  // namespace weft

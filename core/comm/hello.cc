@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/hello.h"
+
+#include <cstdint>
+#include <cstring>
+#include <exception>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/config/config.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxText = std::size_t{64} * 1024;
+
+}  // namespace
+
+std::vector<std::byte> encode_hello(const Hello& hello) {
+  std::vector<std::uint8_t> report(hello.report.size());
+  if (!report.empty()) std::memcpy(report.data(), hello.report.data(), report.size());
+  const std::vector<std::uint8_t> cbor =
+      json::to_cbor(json::array({hello.version, hello.agreed_settings, json::binary(report)}));
+  std::vector<std::byte> bytes(cbor.size());
+  std::memcpy(bytes.data(), cbor.data(), cbor.size());
+  return bytes;
+}
+
+Result<Hello> decode_hello(std::span<const std::byte> bytes) {
+  try {
+    const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
+    const json document = json::from_cbor(first, first + bytes.size());
+    Hello hello{.version = document.at(0).get<std::string>(),
+                .agreed_settings = document.at(1).get<std::string>(),
+                .report = {}};
+    const auto& report = document.at(2).get_binary();
+    if (hello.version.size() > kMaxText || hello.agreed_settings.size() > kMaxText) {
+      return fail(WEFT_ERROR_PEER, "a peer sent a greeting that is too long");
+    }
+    hello.report.resize(report.size());
+    if (!report.empty()) std::memcpy(hello.report.data(), report.data(), report.size());
+    return hello;
+  } catch (const std::exception& error) {
+    return fail(WEFT_ERROR_PEER, fmt::format("a peer sent a malformed greeting: {}", error.what()),
+                "run the same version of weft on every rank");
+  }
+}
+
+Status check_agreement(std::span<const Hello> hellos) {
+  for (std::size_t rank = 1; rank < hellos.size(); ++rank) {
+    if (hellos[rank].version != hellos[0].version) {
+      return fail(WEFT_ERROR_MISMATCH,
+                  fmt::format("rank 0 runs weft {}, rank {} runs weft {}", hellos[0].version, rank,
+                              hellos[rank].version),
+                  "install one version of weft on every host");
+    }
+    if (hellos[rank].agreed_settings != hellos[0].agreed_settings) {
+      return fail(
+          WEFT_ERROR_CONFIG,
+          fmt::format("ranks are configured differently, with rank 0 as here and rank {} "
+                      "as there: {}",
+                      rank,
+                      describe_difference(hellos[0].agreed_settings, hellos[rank].agreed_settings)),
+          "give every rank the same configuration file and WEFT_ variables");
+    }
+  }
+  return {};
+}
+
+}  // namespace weft

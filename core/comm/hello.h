@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The first thing that ranks tell one another: who they are, and the settings that must be alike
+// everywhere.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace weft {
+
+struct Hello {
+  std::string version;            ///< Of weft.
+  std::string agreed_settings;    ///< Config::agreed_text
+  std::vector<std::byte> report;  ///< encode_report
+};
+
+[[nodiscard]] std::vector<std::byte> encode_hello(const Hello& hello);
+/// Texts of at most 64 KiB.
+[[nodiscard]] Result<Hello> decode_hello(std::span<const std::byte> bytes);
+
+/// Whether every rank runs the same version with the same agreed settings; names both ranks and
+/// the setting.
+[[nodiscard]] Status check_agreement(std::span<const Hello> hellos);
+
+}  // namespace weft

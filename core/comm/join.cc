@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// How a communicator comes to be, step by step; every step is collective. All that is decided on
+// the way is decided by every rank for itself, from what all told, and comes out alike.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <weft/weft.h>
+
+#include "core/comm/communicator.h"
+#include "core/comm/context.h"
+#include "core/comm/hello.h"
+#include "core/topology/codec.h"
+#include "core/transport/offer_codec.h"
+
+namespace weft {
+namespace {
+
+constexpr std::uint32_t kSteps = 8;  // slots of a connection
+
+NamedList named_list(const Config& config, const char* name) {
+  const ConfigEntry* entry = config.find(name);
+  return {.ids = config.list(name),
+          .named_by_user = entry != nullptr && entry->is_set(),
+          .origin = entry != nullptr ? entry->origin().to_string() : "default"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> Communicator::join(Context& context, Config config,
+                                                         const UniqueId& id, std::uint32_t rank,
+                                                         std::uint32_t ranks) {
+  if (ranks == 0 || rank >= ranks) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("rank {} of {}: ranks count from 0", rank, ranks));
+  }
+  if (ranks > kMaxRanks) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("{} ranks are more than the {} that are possible", ranks, kMaxRanks));
+  }
+  std::unique_ptr<Communicator> communicator(
+      new Communicator(context, std::move(config), rank, ranks));
+  auto joined = communicator->join_others(id);
+  if (joined) return communicator;
+  Error error = std::move(joined.error());
+  error.with_context(fmt::format("rank {} of {} cannot join its communicator", rank, ranks));
+  // Others are waiting for this rank: they get the reason.
+  communicator->failure_->establish(error, communicator->bootstrap_ != nullptr);
+  return fail(std::move(error));
+}
+
+Status Communicator::join_others(const UniqueId& id) {
+  WEFT_TRY_ASSIGN(const UniqueIdContents contents, read_unique_id(id));
+  WEFT_TRY_ASSIGN(const Secret secret, derive_secret(contents.secret, "transports", 0));
+  WEFT_TRY_ASSIGN(const Secret name, derive_secret(contents.secret, "communicator", 0));
+  std::uint64_t number = 0;
+  std::memcpy(&number, name.data(), sizeof(number));
+
+  WEFT_TRY_ASSIGN(bootstrap_, Bootstrap::join(id, static_cast<int>(rank_), static_cast<int>(ranks_),
+                                              bootstrap_options(config_, context_.host()),
+                                              context_.reactor(), context_.logger()));
+  connections_ = std::make_unique<Connections>(TransportContext{
+      .rank = rank_,
+      .ranks = ranks_,
+      .communicator = number,
+      .secret = secret,
+      .host_id = context_.host().host_id,
+      .runtime = &context_.runtime(),
+      .engine = &context_.engine(),
+      .logger = &context_.logger(),
+      .path_failed = [failure = failure_](const Error& error) { failure->suspect(error); }});
+  failure_->set_hook(
+      [this](const Error& cause, bool tell_others) { stop_everything(cause, tell_others); });
+  bootstrap_->on_failure(
+      [failure = failure_](const Error& error) { failure->establish(error, false); });
+
+  WEFT_TRY(agree_on_topology());
+  WEFT_TRY(choose_transports());
+  WEFT_TRY(connect());
+  return bootstrap_->barrier("the end of joining");
+}
+
+Status Communicator::agree_on_topology() {
+  WEFT_TRY_ASSIGN(RankInfo info, context_.next_rank_info(rank_));
+  WEFT_TRY_ASSIGN(auto report, encode_report({.rank = std::move(info), .host = context_.host()}));
+  const Hello mine{.version = weft_version(),
+                   .agreed_settings = config_.agreed_text(),
+                   .report = std::move(report)};
+  WEFT_TRY_ASSIGN(const auto gathered, bootstrap_->all_gather(encode_hello(mine), "greetings"));
+  std::vector<Hello> hellos;
+  std::vector<std::vector<std::byte>> reports;
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    auto hello = decode_hello(gathered[rank]);
+    if (!hello) {
+      return fail(std::move(hello.error()).with_context(fmt::format("reading rank {}", rank)));
+    }
+    reports.push_back(hello->report);
+    hellos.push_back(std::move(*hello));
+  }
+  WEFT_TRY(check_agreement(hellos));
+  WEFT_TRY_ASSIGN(topology_, merge(reports));
+  return {};
+}
+
+Status Communicator::choose_transports() {
+  choice_ = std::make_unique<ChoiceInput>();
+  choice_->topology = &topology_;
+  choice_->order = named_list(config_, "transports.order");
+  choice_->nets = named_list(config_, "transports.net");
+  choice_->rules = config_.rules();
+
+  std::vector<TravellingOffer> mine;
+  if (ranks_ > 1) {
+    for (const auto& id : mentioned_plugins(choice_->order, choice_->nets, choice_->rules)) {
+      TravellingOffer travelling;
+      auto plugin = context_.plugins().load(id);
+      if (plugin) {
+        travelling.offer = connections_->open(**plugin, travelling.peer_info);
+      } else {
+        travelling.offer = {.id = id,
+                            .version = {},
+                            .kind = PluginKind::kTransport,
+                            .unusable = plugin.error().to_string()};
+      }
+      if (!travelling.offer.unusable.empty()) {
+        context_.logger().info(Topic::kTransport, "plugin {} is passed over: {}", id,
+                               travelling.offer.unusable);
+      }
+      mine.push_back(std::move(travelling));
+    }
+  }
+  WEFT_TRY_ASSIGN(const auto gathered,
+                  bootstrap_->all_gather(encode_offers(mine), "transport offers"));
+  std::vector<std::vector<TravellingOffer>> offers;
+  for (const auto& bytes : gathered) {
+    WEFT_TRY_ASSIGN(auto decoded, decode_offers(bytes));
+    choice_->offers.emplace_back();
+    for (const auto& item : decoded)
+      choice_->offers.back().push_back(item.offer);
+    offers.push_back(std::move(decoded));
+  }
+  WEFT_TRY(check_named_plugins(*choice_));
+
+  Answers answers;
+  for (const auto& [offer, own_info] : mine) {
+    if (offer.kind != PluginKind::kTransport || !offer.unusable.empty()) continue;
+    std::vector<std::vector<std::byte>> infos(ranks_);
+    for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+      const auto found = std::ranges::find_if(
+          offers[rank], [&](const TravellingOffer& item) { return item.offer.id == offer.id; });
+      if (found != offers[rank].end()) infos[rank] = found->peer_info;
+    }
+    answers[offer.id] = connections_->ask(offer.id, topology_, infos);
+  }
+  WEFT_TRY_ASSIGN(const auto all_answers,
+                  bootstrap_->all_gather(encode_answers(answers), "transport answers"));
+  for (const auto& bytes : all_answers) {
+    WEFT_TRY_ASSIGN(auto decoded, decode_answers(bytes, ranks_));
+    choice_->answers.push_back(std::move(decoded));
+  }
+  // Every pair, not only this rank's own: a pair that cannot be joined fails on every rank.
+  for (std::uint32_t a = 0; a < ranks_; ++a) {
+    for (std::uint32_t b = a + 1; b < ranks_; ++b) {
+      WEFT_TRY_ASSIGN(const PairChoice choice, choose_pair(*choice_, a, b));
+      if (a == rank_ || b == rank_) {
+        context_.logger().info(Topic::kTransport, "ranks {} and {}: {}: {}", a, b, choice.plugin,
+                               choice.reason);
+      }
+    }
+  }
+  return {};
+}
+
+Status Communicator::connect() {
+  const auto wanted = static_cast<std::uint32_t>(config_.integer("channels.max"));
+  const std::uint32_t channels = wanted != 0 ? wanted : host_channels(topology_);
+  limits_ = {.steps = kSteps,
+             .step_bytes = static_cast<std::uint32_t>(config_.bytes("buffers.step")),
+             .max_channels = channels};
+  rings_ = weft::rings(topology_, channels);
+  if (ranks_ == 1) return {};
+  const auto limit = config_.duration("timeouts.bootstrap");
+  return connections_->connect(
+      rings_, {.steps = limits_.steps, .step_bytes = limits_.step_bytes},
+      [this](std::uint32_t peer) {
+        // Cannot fail: choose_transports has chosen for every pair.
+        return choose_pair(*choice_, std::min(rank_, peer), std::max(rank_, peer))
+            .value_or(PairChoice{});
+      },
+      *bootstrap_, limit ? Deadline::after(*limit) : Deadline::never());
+}
+
+}  // namespace weft

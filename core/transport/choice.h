@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Which plugin carries a pair of ranks: a pure function of what all ranks told each other, so every
+// rank chooses alike for every pair. Nothing is loaded or connected here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/config/rules.h"
+#include "core/topology/topology.h"
+
+namespace weft {
+
+enum class PluginKind : std::uint8_t { kTransport = 0, kNet = 1 };
+
+/// What one rank has to say of one plugin that the configuration speaks of.
+struct PluginOffer {
+  std::string id;
+  std::string version;
+  PluginKind kind = PluginKind::kTransport;
+  std::string unusable;  ///< Why this rank cannot use it; empty where it can.
+};
+
+/// What one rank's memory transport says of one peer.
+struct ReachAnswer {
+  bool reachable = false;
+  std::uint64_t bandwidth_mbps = 0;  ///< 0: unknown.
+  std::uint64_t latency_ns = 0;      ///< 0: unknown.
+  std::string reason;
+};
+
+/// Where the list of plugins comes from, for messages and for how strict to be.
+struct NamedList {
+  std::vector<std::string> ids;
+  bool named_by_user = false;  ///< False for the built-in default: what is missing is passed over.
+  std::string origin;          ///< "weft.yaml:4:10", "WEFT_TRANSPORTS_ORDER", "default".
+};
+
+/// Everything the choice depends on; alike on every rank.
+struct ChoiceInput {
+  const Topology* topology = nullptr;
+  NamedList order;          ///< transports.order; "net" stands for the list `nets`.
+  NamedList nets;           ///< transports.net
+  std::vector<Rule> rules;  ///< transports.rules
+  std::vector<std::vector<PluginOffer>> offers;  ///< By rank.
+  /// answers[rank][id][peer]: of memory transports that the rank can use.
+  std::vector<std::map<std::string, std::vector<ReachAnswer>, std::less<>>> answers;
+};
+
+/// The plugin that joins a pair.
+struct PairChoice {
+  std::string plugin;
+  PluginKind kind = PluginKind::kTransport;
+  std::string reason;  ///< One line: what the plugin said and which list or rule named it.
+  friend bool operator==(const PairChoice&, const PairChoice&) = default;
+};
+
+/// Every plugin id that order, nets and rules name, once, in order of mention.
+[[nodiscard]] std::vector<std::string> mentioned_plugins(const NamedList& order,
+                                                         const NamedList& nets,
+                                                         const std::vector<Rule>& rules);
+
+/// Fails, the same on every rank, where a plugin that the user named is unusable on some rank.
+[[nodiscard]] Status check_named_plugins(const ChoiceInput& input);
+
+/// The first plugin, of the rule that matches the pair or else of the order, with which both ends
+/// can reach each other. The error lists each candidate and why not.
+[[nodiscard]] Result<PairChoice> choose_pair(const ChoiceInput& input, std::uint32_t a,
+                                             std::uint32_t b);
+
+/// What is known of a pair, for matching rules.
+[[nodiscard]] PairFacts pair_facts(const Topology& topology, std::uint32_t a, std::uint32_t b);
+
+}  // namespace weft

@@ -1,0 +1,474 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/transport/connections.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/base/wait.h"
+#include "core/transport/offer_codec.h"
+
+namespace weft {
+namespace {
+
+// The device of a net that carries a connection: its first, which is what the plugin prefers.
+constexpr std::uint32_t kDevice = 0;
+// Looks at a port without movement before a waiting worker asks the engine to take over.
+constexpr std::uint32_t kPatience = 64;
+
+// Names one direction of one edge at both ends; ranks are below 2^20.
+std::uint64_t connection_number(std::uint32_t channel, std::uint32_t from, std::uint32_t to) {
+  return (static_cast<std::uint64_t>(channel) << 40) | (static_cast<std::uint64_t>(from) << 20) |
+         to;
+}
+
+}  // namespace
+
+struct Connections::OpenedTransport {
+  TransportPlugin plugin;
+  weft_transport* transport = nullptr;
+  std::vector<weft_connection*> connections;
+  std::vector<std::vector<std::byte>> peer_blobs;
+  bool joined = false;
+
+  explicit OpenedTransport(TransportPlugin wrapped) : plugin(std::move(wrapped)) {}
+  OpenedTransport(const OpenedTransport&) = delete;
+  OpenedTransport& operator=(const OpenedTransport&) = delete;
+  ~OpenedTransport() {
+    for (weft_connection* connection : connections)
+      plugin.close_connection(connection);
+    if (transport != nullptr) plugin.close(transport);
+  }
+};
+
+struct Connections::OpenedNet {
+  NetPlugin plugin;
+  ProgressEngine& engine;
+  weft_net* net = nullptr;
+  std::unique_ptr<NetPort> port;
+
+  OpenedNet(NetPlugin wrapped, ProgressEngine& progress_engine)
+      : plugin(std::move(wrapped)), engine(progress_engine) {}
+  OpenedNet(const OpenedNet&) = delete;
+  OpenedNet& operator=(const OpenedNet&) = delete;
+  ~OpenedNet() {
+    if (port != nullptr) {
+      engine.remove(*port);
+      port.reset();
+    }
+    if (net != nullptr) plugin.close(net);
+  }
+};
+
+// One end of one direction on one channel, on its way to becoming a RingEnd.
+struct Connections::Edge {
+  std::uint32_t channel = 0;
+  std::uint32_t peer = 0;
+  weft_direction direction = WEFT_DIRECTION_SEND;
+  std::uint64_t number = 0;
+  PairChoice choice;
+
+  OpenedTransport* transport = nullptr;
+  weft_connection* connection = nullptr;
+
+  OpenedNet* net = nullptr;
+  weft_net_listener* listener = nullptr;
+  weft_net_connection* net_connection = nullptr;
+  bool joined = false;
+
+  Edge() = default;
+  Edge(Edge&& other) noexcept { *this = std::move(other); }
+  Edge& operator=(Edge&& other) noexcept {
+    channel = other.channel;
+    peer = other.peer;
+    direction = other.direction;
+    number = other.number;
+    choice = std::move(other.choice);
+    transport = other.transport;
+    connection = other.connection;
+    net = other.net;
+    listener = std::exchange(other.listener, nullptr);
+    net_connection = std::exchange(other.net_connection, nullptr);
+    joined = other.joined;
+    return *this;
+  }
+  Edge(const Edge&) = delete;
+  Edge& operator=(const Edge&) = delete;
+  // What a failed set-up leaves; a port has taken the connection over otherwise.
+  ~Edge() {
+    if (net_connection != nullptr) net->plugin.close_connection(net_connection);
+    if (listener != nullptr) net->plugin.close_listener(listener);
+  }
+};
+
+Connections::Connections(TransportContext context) : context_(std::move(context)) {}
+Connections::~Connections() = default;
+
+PluginOffer Connections::open(const Plugin& plugin, std::vector<std::byte>& peer_info) {
+  const bool is_net = plugin.offers(WEFT_NET_INTERFACE);
+  PluginOffer offer{.id = plugin.id(),
+                    .version = plugin.info().version,
+                    .kind = is_net ? PluginKind::kNet : PluginKind::kTransport,
+                    .unusable = {}};
+  // Each plugin has a key of its own, so that one cannot be mistaken for another.
+  const auto key = derive_secret(context_.secret, plugin.id(), 0);
+  if (!key) {
+    offer.unusable = key.error().to_string();
+    return offer;
+  }
+  const auto try_open = [&]() -> Status {
+    if (is_net) {
+      WEFT_TRY_ASSIGN(auto wrapped, NetPlugin::wrap(plugin));
+      auto opened = std::make_unique<OpenedNet>(std::move(wrapped), *context_.engine);
+      weft_net_open_info info{};
+      info.struct_size = sizeof(info);
+      info.rank = context_.rank;
+      info.ranks = context_.ranks;
+      info.traffic_class = -1;
+      info.job = context_.communicator;
+      info.communicator = context_.communicator;
+      info.key = reinterpret_cast<const std::uint8_t*>(key->data());
+      info.key_size = key->size();
+      WEFT_TRY_ASSIGN(opened->net, opened->plugin.open(info));
+      WEFT_TRY(opened->plugin.devices(opened->net));
+      const std::scoped_lock lock(mutex_);
+      nets_.emplace(plugin.id(), std::move(opened));
+      return {};
+    }
+    WEFT_TRY_ASSIGN(auto wrapped, TransportPlugin::wrap(plugin));
+    auto opened = std::make_unique<OpenedTransport>(std::move(wrapped));
+    weft_transport_open_info info{};
+    info.struct_size = sizeof(info);
+    info.rank = context_.rank;
+    info.ranks = context_.ranks;
+    info.device = -1;
+    info.communicator = context_.communicator;
+    info.key = reinterpret_cast<const std::uint8_t*>(key->data());
+    info.key_size = key->size();
+    info.host_id = context_.host_id.c_str();
+    WEFT_TRY_ASSIGN(opened->transport, opened->plugin.open(info));
+    WEFT_TRY_ASSIGN(const auto told, opened->plugin.peer_info(opened->transport));
+    peer_info.assign(told.begin(), told.end());
+    const std::scoped_lock lock(mutex_);
+    transports_.emplace(plugin.id(), std::move(opened));
+    return {};
+  };
+  if (const Status opened = try_open(); !opened) offer.unusable = opened.error().to_string();
+  return offer;
+}
+
+std::vector<ReachAnswer> Connections::ask(const std::string& id, const Topology& topology,
+                                          std::span<const std::vector<std::byte>> infos) {
+  OpenedTransport& opened = *transports_.find(id)->second;
+  std::vector<ReachAnswer> answers(context_.ranks);
+  for (std::uint32_t peer = 0; peer < context_.ranks; ++peer) {
+    if (peer == context_.rank) continue;
+    ReachAnswer& answer = answers[peer];
+    if (infos[peer].empty()) {
+      answer.reason = fmt::format("rank {} does not have it", peer);
+      continue;
+    }
+    weft_peer end{};
+    end.struct_size = sizeof(end);
+    end.rank = peer;
+    end.same_process = topology.same_process(context_.rank, peer) ? 1 : 0;
+    end.same_host = topology.same_host(context_.rank, peer) ? 1 : 0;
+    end.info = {.data = infos[peer].data(), .size = infos[peer].size()};
+    const auto said = opened.plugin.can_connect(opened.transport, end);
+    if (!said) {
+      answer.reason = said.error().to_string();
+      continue;
+    }
+    answer = {.reachable = said->can_connect(),
+              .bandwidth_mbps = said->bandwidth_mbps,
+              .latency_ns = said->latency_ns,
+              .reason = said->reason};
+  }
+  return answers;
+}
+
+std::vector<Connections::Edge> Connections::edges_of(
+    std::span<const std::vector<std::uint32_t>> rings,
+    const std::function<PairChoice(std::uint32_t peer)>& choice_of) {
+  std::vector<Edge> edges;
+  for (std::uint32_t channel = 0; channel < rings.size(); ++channel) {
+    const auto& ring = rings[channel];
+    const auto place =
+        static_cast<std::size_t>(std::ranges::find(ring, context_.rank) - ring.begin());
+    const std::uint32_t previous = ring[(place + ring.size() - 1) % ring.size()];
+    const std::uint32_t next = ring[(place + 1) % ring.size()];
+    for (const weft_direction direction : {WEFT_DIRECTION_RECV, WEFT_DIRECTION_SEND}) {
+      const bool sends = direction == WEFT_DIRECTION_SEND;
+      Edge edge;
+      edge.channel = channel;
+      edge.peer = sends ? next : previous;
+      edge.direction = direction;
+      edge.number = sends ? connection_number(channel, context_.rank, next)
+                          : connection_number(channel, previous, context_.rank);
+      edge.choice = choice_of(edge.peer);
+      if (edge.choice.kind == PluginKind::kNet) {
+        edge.net = nets_.find(edge.choice.plugin)->second.get();
+      } else {
+        edge.transport = transports_.find(edge.choice.plugin)->second.get();
+      }
+      edges.push_back(std::move(edge));
+    }
+  }
+  return edges;
+}
+
+Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges, const SlotGeometry& geometry) {
+  ConnectionBlobs blobs;
+  weft_protocol_request protocol{};
+  protocol.struct_size = sizeof(protocol);
+  protocol.protocol = WEFT_PROTOCOL_SIMPLE;
+  protocol.steps = geometry.steps;
+  protocol.step_bytes = geometry.step_bytes;
+  for (auto& [id, opened] : transports_) {
+    std::vector<weft_connection_request> requests;
+    std::vector<Edge*> asking;
+    for (Edge& edge : edges) {
+      if (edge.transport != opened.get()) continue;
+      weft_connection_request request{};
+      request.struct_size = sizeof(request);
+      request.direction = edge.direction;
+      request.peer = edge.peer;
+      request.channel = edge.channel;
+      request.number = edge.number;
+      request.protocols = &protocol;
+      request.protocol_count = 1;
+      request.protocol_stride = sizeof(protocol);
+      requests.push_back(request);
+      asking.push_back(&edge);
+    }
+    if (requests.empty()) continue;
+    WEFT_TRY_ASSIGN(auto prepared, opened->plugin.prepare(opened->transport, requests));
+    opened->connections = prepared;
+    for (std::size_t i = 0; i < asking.size(); ++i) {
+      asking[i]->connection = prepared[i];
+      WEFT_TRY_ASSIGN(const auto blob, opened->plugin.connection_blob(prepared[i]));
+      blobs[asking[i]->number].assign(blob.begin(), blob.end());
+    }
+  }
+  for (Edge& edge : edges) {
+    if (edge.net == nullptr || edge.direction != WEFT_DIRECTION_RECV) continue;
+    WEFT_TRY_ASSIGN(auto listening, edge.net->plugin.listen(edge.net->net, kDevice));
+    edge.listener = listening.listener;
+    blobs[edge.number] = std::move(listening.handle);
+  }
+  return blobs;
+}
+
+Status Connections::begin_net(Edge& edge, std::span<const std::byte> peer_blob) {
+  if (edge.direction != WEFT_DIRECTION_SEND) return {};
+  WEFT_TRY_ASSIGN(edge.net_connection, edge.net->plugin.connect(edge.net->net, kDevice, peer_blob));
+  return {};
+}
+
+Result<bool> Connections::join_transports() {
+  bool all = true;
+  for (auto& [id, opened] : transports_) {
+    if (opened->joined || opened->connections.empty()) continue;
+    std::vector<weft_blob> blobs;
+    for (const auto& blob : opened->peer_blobs) {
+      blobs.push_back({.data = blob.data(), .size = blob.size()});
+    }
+    WEFT_TRY_ASSIGN(opened->joined,
+                    opened->plugin.connect(opened->transport, opened->connections, blobs));
+    all = all && opened->joined;
+  }
+  return all;
+}
+
+Result<bool> Connections::join_net(Edge& edge) {
+  if (edge.net_connection == nullptr) {
+    WEFT_TRY_ASSIGN(edge.net_connection, edge.net->plugin.accept(edge.listener));
+    if (edge.net_connection == nullptr) return false;
+  }
+  return edge.net->plugin.ready(edge.net_connection);
+}
+
+Status Connections::join(std::span<Edge> edges, Bootstrap& bootstrap, Deadline deadline) {
+  using std::chrono::microseconds;
+  microseconds nap(1);
+  while (true) {
+    WEFT_TRY_ASSIGN(bool all, join_transports());
+    std::string missing;
+    for (Edge& edge : edges) {
+      if (edge.net == nullptr || edge.joined) continue;
+      auto joined = join_net(edge);
+      if (!joined) {
+        return fail(std::move(joined.error())
+                        .with_context(fmt::format(
+                            "connecting {} rank {}",
+                            edge.direction == WEFT_DIRECTION_SEND ? "to" : "from", edge.peer)));
+      }
+      edge.joined = *joined;
+      if (edge.joined) continue;
+      all = false;
+      missing += fmt::format("{}{} rank {} over {}", missing.empty() ? "" : ", ",
+                             edge.direction == WEFT_DIRECTION_SEND ? "to" : "from", edge.peer,
+                             edge.choice.plugin);
+    }
+    if (all) return {};
+    if (auto failure = bootstrap.failure()) return fail(std::move(*failure));
+    if (deadline.passed()) {
+      for (const Edge& edge : edges) {
+        if (edge.transport == nullptr || edge.transport->joined) continue;
+        missing += fmt::format("{}with rank {} over {}", missing.empty() ? "" : ", ", edge.peer,
+                               edge.choice.plugin);
+      }
+      return fail(WEFT_ERROR_TIMEOUT, "connections are not up at the deadline: " + missing,
+                  "check that the peers are alive and reachable; timeouts.bootstrap sets the "
+                  "deadline");
+    }
+    std::this_thread::sleep_for(nap);
+    nap = std::min(2 * nap, microseconds(500));
+  }
+}
+
+Status Connections::describe(std::span<Edge> edges, const SlotGeometry& geometry) {
+  for (Edge& edge : edges) {
+    const bool sends = edge.direction == WEFT_DIRECTION_SEND;
+    RingEnd& end = sends ? rings_[edge.channel].to_next : rings_[edge.channel].from_previous;
+    if (edge.net != nullptr) {
+      if (edge.net->port == nullptr) {
+        edge.net->port = std::make_unique<NetPort>(edge.net->plugin, edge.net->net,
+                                                   *context_.runtime, context_.path_failed);
+        WEFT_TRY(context_.engine->add(*edge.net->port));
+      }
+      NetPort& port = *edge.net->port;
+      WEFT_TRY_ASSIGN(end.port_connection, port.add(std::exchange(edge.net_connection, nullptr),
+                                                    edge.direction, edge.peer, geometry));
+      end.port = &port;
+      end.view = port.view(end.port_connection);
+    } else {
+      weft_protocol_request asked{};
+      asked.struct_size = sizeof(asked);
+      asked.protocol = WEFT_PROTOCOL_SIMPLE;
+      asked.steps = geometry.steps;
+      asked.step_bytes = geometry.step_bytes;
+      WEFT_TRY_ASSIGN(const weft_protocol_view described,
+                      edge.transport->plugin.describe(edge.connection, asked));
+      static_assert(sizeof(SlotMeta) == sizeof(weft_slot_meta));
+      end.view.buffer = static_cast<std::byte*>(described.buffer);
+      end.view.head = described.head;
+      end.view.tail = described.tail;
+      end.view.head_waiters = described.head_waiters;
+      end.view.tail_waiters = described.tail_waiters;
+      end.view.slots = reinterpret_cast<SlotMeta*>(described.slots);
+      end.view.error = described.error;
+      end.view.steps = described.steps;
+      end.view.step_bytes = described.step_bytes;
+      end.view.order_bytes = described.order_bytes;
+      end.view.peer = edge.peer;
+    }
+    cursors_.push_back(std::make_unique<ConnectionCursor>());
+    end.view.cursor = cursors_.back().get();
+  }
+  return {};
+}
+
+void Connections::close_unused(std::span<const Edge> edges) {
+  std::set<std::string> used;
+  for (const Edge& edge : edges)
+    used.insert(edge.choice.plugin);
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(transports_, [&](const auto& entry) { return !used.contains(entry.first); });
+  std::erase_if(nets_, [&](const auto& entry) { return !used.contains(entry.first); });
+}
+
+Status Connections::connect(std::span<const std::vector<std::uint32_t>> rings,
+                            const SlotGeometry& geometry,
+                            const std::function<PairChoice(std::uint32_t peer)>& choice_of,
+                            Bootstrap& bootstrap, Deadline deadline) {
+  std::vector<Edge> edges = edges_of(rings, choice_of);
+  close_unused(edges);
+  WEFT_TRY_ASSIGN(const ConnectionBlobs mine, prepare(edges, geometry));
+  WEFT_TRY_ASSIGN(const auto gathered,
+                  bootstrap.all_gather(encode_blobs(mine), "connection blobs"));
+  std::map<std::uint32_t, ConnectionBlobs> by_peer;
+  for (Edge& edge : edges) {
+    auto known = by_peer.find(edge.peer);
+    if (known == by_peer.end()) {
+      WEFT_TRY_ASSIGN(auto decoded, decode_blobs(gathered[edge.peer]));
+      known = by_peer.emplace(edge.peer, std::move(decoded)).first;
+    }
+    const auto blob = known->second.find(edge.number);
+    const bool needed = edge.transport != nullptr || edge.direction == WEFT_DIRECTION_SEND;
+    if (blob == known->second.end()) {
+      if (!needed) continue;
+      return fail(WEFT_ERROR_PEER,
+                  fmt::format("rank {} sent nothing about its end of the connection on channel {}",
+                              edge.peer, edge.channel));
+    }
+    if (edge.transport != nullptr) {
+      edge.transport->peer_blobs.push_back(blob->second);
+    } else {
+      WEFT_TRY(begin_net(edge, blob->second));
+    }
+  }
+  WEFT_TRY(join(edges, bootstrap, deadline));
+  rings_.resize(rings.size());
+  return describe(edges, geometry);
+}
+
+bool Connections::drive() {
+  bool moved = false;
+  for (auto& [id, opened] : nets_) {
+    if (opened->port != nullptr && opened->port->busy()) moved |= opened->port->try_progress();
+  }
+  if (moved) {
+    fruitless_.store(0, std::memory_order_relaxed);
+    return true;
+  }
+  if (!nets_.empty() && fruitless_.fetch_add(1, std::memory_order_relaxed) > kPatience) {
+    hand_over();
+  }
+  return false;
+}
+
+void Connections::hand_over() {
+  for (auto& [id, opened] : nets_) {
+    if (opened->port != nullptr && opened->port->busy()) context_.engine->take_over(*opened->port);
+  }
+}
+
+bool Connections::busy() const {
+  return std::ranges::any_of(nets_, [](const auto& entry) {
+    return entry.second->port != nullptr && entry.second->port->busy();
+  });
+}
+
+void Connections::abort(std::uint32_t reason) {
+  const std::scoped_lock lock(mutex_);
+  for (auto& [id, opened] : transports_)
+    opened->plugin.abort(opened->transport, reason);
+  for (auto& [id, opened] : nets_)
+    opened->plugin.abort(opened->net);
+}
+
+std::string Connections::describe_waiting() {
+  std::string text;
+  for (std::size_t channel = 0; channel < rings_.size(); ++channel) {
+    const ConnectionView& from = rings_[channel].from_previous.view;
+    const ConnectionView& to = rings_[channel].to_next.view;
+    text += fmt::format(
+        "\n  channel {}: rank {} has sent {} steps, {} of them are taken; of {} steps sent to rank "
+        "{} it has taken {}",
+        channel, from.peer, load_counter(from.tail), load_counter(from.head), load_counter(to.tail),
+        to.peer, load_counter(to.head));
+  }
+  for (auto& [id, opened] : nets_) {
+    if (opened->port != nullptr) text += opened->port->describe_waiting();
+  }
+  return text;
+}
+
+}  // namespace weft

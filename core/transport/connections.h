@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// One rank's connections: opens the transports that were chosen, joins the ends over the bootstrap,
+// and hands out views. Owns everything that a view points to.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/deadline.h"
+#include "core/base/device_runtime.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/bootstrap/bootstrap.h"
+#include "core/model/connection_view.h"
+#include "core/plugin/loader.h"
+#include "core/plugin/net_plugin.h"
+#include "core/plugin/transport_plugin.h"
+#include "core/transport/choice.h"
+#include "core/transport/net_port.h"
+#include "core/transport/progress_engine.h"
+
+namespace weft {
+
+/// One end of a ring's edge. Where a net carries it, `port` moves its messages.
+struct RingEnd {
+  ConnectionView view;
+  NetPort* port = nullptr;
+  std::uint32_t port_connection = 0;
+};
+
+/// A rank's two ends on one channel.
+struct RingConnections {
+  RingEnd from_previous;
+  RingEnd to_next;
+};
+
+/// Who this rank is and what it was given to work with; all references outlive Connections.
+struct TransportContext {
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 1;
+  std::uint64_t communicator = 0;  ///< Alike on all ranks.
+  Secret secret{};                 ///< Of the communicator, alike on all ranks.
+  std::string host_id;
+  DeviceRuntime* runtime = nullptr;
+  ProgressEngine* engine = nullptr;
+  Logger* logger = nullptr;
+  /// Told of a data path that broke; from any thread.
+  std::function<void(const Error&)> path_failed;
+};
+
+/// Threads: set up and destroyed by one thread; abort by any thread at any time (`mutex_` guards
+/// the maps for it); drive, hand_over, busy and describe_waiting by any thread once it is
+/// connected.
+class Connections {
+ public:
+  explicit Connections(TransportContext context);
+  ~Connections();
+  Connections(const Connections&) = delete;
+  Connections& operator=(const Connections&) = delete;
+
+  /// Opens one plugin for this communicator: as a transport or as a net, whichever it is. Answers
+  /// what to tell the peers about it; a plugin that cannot be opened is an offer with a reason.
+  PluginOffer open(const Plugin& plugin, std::vector<std::byte>& peer_info);
+  /// What the opened transport `id` says of each rank; `infos[r]` is rank r's peer info, empty
+  /// where that rank has none.
+  std::vector<ReachAnswer> ask(const std::string& id, const Topology& topology,
+                               std::span<const std::vector<std::byte>> infos);
+
+  /// Connects this rank's ends of each ring (rings[channel] is an order of ranks), with the plugin
+  /// that `choice_of(peer)` names, and closes what nobody chose. Collective over the bootstrap.
+  Status connect(std::span<const std::vector<std::uint32_t>> rings, const SlotGeometry& geometry,
+                 const std::function<PairChoice(std::uint32_t peer)>& choice_of,
+                 Bootstrap& bootstrap, Deadline deadline);
+
+  /// By channel; empty for a single rank.
+  [[nodiscard]] std::span<const RingConnections> rings() const { return rings_; }
+
+  /// Moves messages of the nets if nobody else does; for waiting workers. True if any moved.
+  bool drive();
+  /// Hands the nets that still have something under way to the engine.
+  void hand_over();
+  [[nodiscard]] bool busy() const;
+
+  /// Makes everything give up; `reason` (not 0) lands in the peers' error words.
+  void abort(std::uint32_t reason);
+
+  /// Where each connection stands, for reports.
+  [[nodiscard]] std::string describe_waiting();
+
+ private:
+  struct OpenedTransport;
+  struct OpenedNet;
+  struct Edge;
+
+  std::vector<Edge> edges_of(std::span<const std::vector<std::uint32_t>> rings,
+                             const std::function<PairChoice(std::uint32_t peer)>& choice_of);
+  Result<std::map<std::uint64_t, std::vector<std::byte>>> prepare(std::span<Edge> edges,
+                                                                  const SlotGeometry& geometry);
+  Status begin_net(Edge& edge, std::span<const std::byte> peer_blob);
+  Status join(std::span<Edge> edges, Bootstrap& bootstrap, Deadline deadline);
+  Result<bool> join_transports();
+  Result<bool> join_net(Edge& edge);
+  Status describe(std::span<Edge> edges, const SlotGeometry& geometry);
+  void close_unused(std::span<const Edge> edges);
+
+  TransportContext context_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<OpenedTransport>, std::less<>> transports_;
+  std::map<std::string, std::unique_ptr<OpenedNet>, std::less<>> nets_;
+  std::vector<std::unique_ptr<ConnectionCursor>> cursors_;
+  std::vector<RingConnections> rings_;
+  std::atomic<std::uint32_t> fruitless_{0};
+};
+
+}  // namespace weft

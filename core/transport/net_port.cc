@@ -1,0 +1,322 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/transport/net_port.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/base/wait.h"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t kLine = 128;
+constexpr std::size_t kCompletionBatch = 32;
+
+constexpr std::size_t round_up(std::size_t value, std::size_t to) {
+  return (value + to - 1) / to * to;
+}
+
+// poll hands back 64 bits of ours: which connection, and which slot of it.
+constexpr std::uint64_t user_value(std::uint32_t connection, std::uint32_t slot) {
+  return (static_cast<std::uint64_t>(connection) << 32) | slot;
+}
+
+}  // namespace
+
+// One block of device memory holds counters, slot descriptions and slots. `posted` counts steps
+// handed to the net, `done` those that it has reported in order; both belong to the lock's holder.
+struct NetPort::Connection {
+  weft_net_connection* net = nullptr;
+  weft_net_registration* registration = nullptr;
+  weft_direction direction = WEFT_DIRECTION_SEND;
+  std::uint32_t peer = 0;
+  std::uint32_t index = 0;
+  void* block = nullptr;
+  ConnectionView view;
+
+  std::uint64_t target = 0;  // steps of all operations enqueued so far
+  std::uint64_t posted = 0;
+  std::uint64_t done = 0;
+  std::vector<bool> slot_done;                                    // reported out of order
+  std::deque<std::pair<std::uint64_t, OperationTag>> operations;  // last step + 1, tag
+
+  [[nodiscard]] std::uint32_t slot_of(std::uint64_t step) const {
+    return static_cast<std::uint32_t>(step % view.steps);
+  }
+  [[nodiscard]] std::byte* slot_data(std::uint64_t step) const {
+    return view.buffer + static_cast<std::size_t>(slot_of(step)) * view.step_bytes;
+  }
+};
+
+NetPort::NetPort(const NetPlugin& plugin, weft_net* net, DeviceRuntime& runtime,
+                 std::function<void(const Error&)> failed)
+    : plugin_(plugin), net_(net), runtime_(runtime), failed_(std::move(failed)) {}
+
+NetPort::~NetPort() {
+  for (const auto& connection : connections_) {
+    plugin_.close_connection(connection->net);
+    if (connection->registration != nullptr) plugin_.deregister_memory(connection->registration);
+    runtime_.release(connection->block);
+  }
+}
+
+Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_direction direction,
+                                   std::uint32_t peer, const SlotGeometry& geometry) {
+  auto added = std::make_unique<Connection>();
+  added->net = connection;
+  added->direction = direction;
+  added->peer = peer;
+  added->slot_done.resize(geometry.steps);
+
+  const std::size_t counters = 2 * kLine;
+  const std::size_t metas = round_up(geometry.steps * sizeof(SlotMeta), kLine);
+  const std::size_t data = static_cast<std::size_t>(geometry.steps) * geometry.step_bytes;
+  if (runtime_.allocate(counters + metas + data, &added->block) != WEFT_OK) {
+    plugin_.close_connection(connection);
+    return fail(WEFT_ERROR_OUT_OF_MEMORY,
+                fmt::format("cannot allocate {} bytes to stage messages of rank {}",
+                            counters + metas + data, peer),
+                "make buffers.step smaller");
+  }
+  auto* base = static_cast<std::byte*>(added->block);
+  ConnectionView& view = added->view;
+  view.head = reinterpret_cast<std::uint64_t*>(base);
+  view.head_waiters = reinterpret_cast<std::uint32_t*>(base + 64);
+  view.tail = reinterpret_cast<std::uint64_t*>(base + kLine);
+  view.tail_waiters = reinterpret_cast<std::uint32_t*>(base + kLine + 64);
+  view.slots = reinterpret_cast<SlotMeta*>(base + counters);
+  view.buffer = base + counters + metas;
+  view.steps = geometry.steps;
+  view.step_bytes = geometry.step_bytes;
+  view.peer = peer;
+
+  weft_net_register_info info{};
+  info.struct_size = sizeof(info);
+  info.kind = WEFT_MEMORY_HOST;
+  info.address = view.buffer;
+  info.size = data;
+  info.dmabuf = -1;
+  auto registration = plugin_.register_memory(connection, info);
+  if (!registration) {
+    plugin_.close_connection(connection);
+    runtime_.release(added->block);
+    return fail(std::move(registration.error())
+                    .with_context(fmt::format("registering {} bytes to stage messages of rank {}",
+                                              data, peer)));
+  }
+  added->registration = *registration;
+  const std::scoped_lock lock(mutex_);
+  const auto index = static_cast<std::uint32_t>(connections_.size());
+  added->index = index;
+  connections_.push_back(std::move(added));
+  return index;
+}
+
+ConnectionView NetPort::view(std::uint32_t connection) const {
+  return connections_[connection]->view;
+}
+
+void NetPort::enqueue(std::span<const ProgressOp> operations) {
+  {
+    const std::scoped_lock lock(mutex_);
+    std::uint64_t steps = 0;
+    for (const ProgressOp& operation : operations) {
+      Connection& connection = *connections_[operation.connection];
+      if (operation.steps == 0) continue;
+      connection.target += operation.steps;
+      connection.operations.emplace_back(connection.target, operation.tag);
+      steps += operation.steps;
+    }
+    if (broken_.load(std::memory_order_relaxed)) return;
+    outstanding_.fetch_add(steps, std::memory_order_seq_cst);
+    // Receives are posted now, so that a fast sender finds room.
+    bool moved = false;
+    for (const auto& connection : connections_) {
+      if (connection->direction == WEFT_DIRECTION_RECV) advance_receiver(*connection, moved);
+    }
+  }
+  report_failure();
+}
+
+bool NetPort::progress() {
+  bool moved = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    moved = progress_locked();
+  }
+  report_failure();
+  return moved;
+}
+
+bool NetPort::try_progress() {
+  bool moved = false;
+  {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    moved = progress_locked();
+  }
+  report_failure();
+  return moved;
+}
+
+bool NetPort::progress_locked() {
+  if (broken_.load(std::memory_order_relaxed) || !busy()) return false;
+  bool moved = false;
+  for (const auto& connection : connections_) {
+    if (connection->posted >= connection->target) continue;
+    if (connection->direction == WEFT_DIRECTION_SEND) {
+      advance_sender(*connection, moved);
+    } else {
+      advance_receiver(*connection, moved);
+    }
+    if (broken_.load(std::memory_order_relaxed)) return true;
+  }
+  std::array<weft_net_completion, kCompletionBatch> completions{};
+  for (auto& completion : completions)
+    completion.struct_size = sizeof(weft_net_completion);
+  std::uint64_t count = 0;
+  const weft_result result = plugin_.table().poll(
+      net_, completions.data(), sizeof(weft_net_completion), completions.size(), &count);
+  if (result < 0) {
+    fail_locked(*connections_.front(), result);
+    return true;
+  }
+  count = std::min<std::uint64_t>(count, completions.size());
+  for (std::uint64_t i = 0; i < count && !broken_.load(std::memory_order_relaxed); ++i) {
+    complete(completions[i]);
+    moved = true;
+  }
+  return moved;
+}
+
+void NetPort::advance_sender(Connection& connection, bool& moved) {
+  const ConnectionView& view = connection.view;
+  while (connection.posted < connection.target &&
+         connection.posted - connection.done < view.steps &&
+         load_counter(view.tail) > connection.posted) {
+    const SlotMeta& meta = view.slots[connection.slot_of(connection.posted)];
+    weft_net_send message{};
+    message.struct_size = sizeof(message);
+    message.data = connection.slot_data(connection.posted) + meta.offset;
+    message.size = meta.size;
+    message.value = meta.tag;
+    message.registration = connection.registration;
+    message.user = user_value(connection.index, connection.slot_of(connection.posted));
+    weft_net_request* request = nullptr;
+    const weft_result result = plugin_.table().isend(connection.net, &message, &request);
+    if (result == WEFT_AGAIN) return;
+    if (result < 0) return fail_locked(connection, result);
+    ++connection.posted;
+    moved = true;
+  }
+}
+
+void NetPort::advance_receiver(Connection& connection, bool& moved) {
+  const ConnectionView& view = connection.view;
+  while (connection.posted < connection.target &&
+         connection.posted - load_counter(view.head) < view.steps) {
+    weft_net_recv buffer{};
+    buffer.struct_size = sizeof(buffer);
+    buffer.data = connection.slot_data(connection.posted);
+    buffer.size = view.step_bytes;
+    buffer.registration = connection.registration;
+    buffer.user = user_value(connection.index, connection.slot_of(connection.posted));
+    weft_net_request* request = nullptr;
+    const weft_result result =
+        plugin_.table().irecv(connection.net, &buffer, sizeof(buffer), 1, &request);
+    if (result == WEFT_AGAIN) return;
+    if (result < 0) return fail_locked(connection, result);
+    ++connection.posted;
+    moved = true;
+  }
+}
+
+void NetPort::complete(const weft_net_completion& completion) {
+  const auto index = static_cast<std::uint32_t>(completion.user >> 32);
+  const auto slot = static_cast<std::uint32_t>(completion.user);
+  if (index >= connections_.size() || slot >= connections_[index]->view.steps) {
+    return fail_locked(*connections_.front(), WEFT_ERROR_PLUGIN);
+  }
+  Connection& connection = *connections_[index];
+  if (completion.status < 0) return fail_locked(connection, completion.status);
+  const ConnectionView& view = connection.view;
+  if (connection.direction == WEFT_DIRECTION_RECV) {
+    view.slots[slot] = {.size = static_cast<std::uint32_t>(
+                            std::min<std::uint64_t>(completion.size, view.step_bytes)),
+                        .offset = 0,
+                        .tag = completion.value};
+  }
+  connection.slot_done[slot] = true;
+  const std::uint64_t before = connection.done;
+  while (connection.done < connection.posted &&
+         connection.slot_done[connection.slot_of(connection.done)]) {
+    connection.slot_done[connection.slot_of(connection.done)] = false;
+    ++connection.done;
+  }
+  if (connection.done == before) return;
+  while (!connection.operations.empty() && connection.operations.front().first <= connection.done) {
+    connection.operations.pop_front();
+  }
+  if (connection.direction == WEFT_DIRECTION_SEND) {
+    post(view.head, view.head_waiters, connection.done);
+  } else {
+    post(view.tail, view.tail_waiters, connection.done);
+  }
+  outstanding_.fetch_sub(connection.done - before, std::memory_order_release);
+}
+
+void NetPort::fail_locked(Connection& connection, weft_result code) {
+  if (broken_.exchange(true)) return;
+  Error error = plugin_.request_error(connection.net, code);
+  error.with_context(fmt::format("moving messages {} rank {}",
+                                 connection.direction == WEFT_DIRECTION_SEND ? "to" : "from",
+                                 connection.peer));
+  failure_ = std::make_unique<Error>(std::move(error));
+  // Nothing more will move: the engine may rest, workers leave by the abort flag.
+  outstanding_.store(0, std::memory_order_release);
+  failure_pending_.store(true, std::memory_order_release);
+}
+
+void NetPort::report_failure() {
+  if (!failure_pending_.load(std::memory_order_acquire)) return;
+  if (!failure_pending_.exchange(false)) return;
+  Error error = [&] {
+    const std::scoped_lock lock(mutex_);
+    return *failure_;
+  }();
+  failed_(error);
+}
+
+weft_result NetPort::arm(int* descriptor) {
+  const std::scoped_lock lock(mutex_);
+  std::int32_t fd = -1;
+  const weft_result result = plugin_.table().arm(net_, &fd);
+  *descriptor = fd;
+  return result;
+}
+
+void NetPort::abort() {
+  plugin_.abort(net_);
+}
+
+std::string NetPort::describe_waiting() {
+  const std::scoped_lock lock(mutex_);
+  std::string text;
+  for (const auto& connection : connections_) {
+    if (connection->done >= connection->target) continue;
+    text +=
+        fmt::format("\n  {} {} rank {}: {} of {} messages done, {} under way", plugin_.id(),
+                    connection->direction == WEFT_DIRECTION_SEND ? "to" : "from", connection->peer,
+                    connection->done, connection->target, connection->posted - connection->done);
+  }
+  return text;
+}
+
+}  // namespace weft

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The net-backed connections of one communicator over one net: it turns messages into the slots,
+// heads and tails that kernels know.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <plugin_api/net.h>
+#include <plugin_api/transport.h>
+
+#include "core/base/device_runtime.h"
+#include "core/base/error.h"
+#include "core/model/connection_view.h"
+#include "core/model/progress_op.h"
+#include "core/plugin/net_plugin.h"
+
+namespace weft {
+
+/// Slots of a net-backed connection; both ends the same.
+struct SlotGeometry {
+  std::uint32_t steps = 8;
+  std::uint32_t step_bytes = 0;
+};
+
+/// Ownership: owns the staging memory, the registrations and the weft_net_connections given to it;
+/// the weft_net itself belongs to its opener and outlives the port.
+///
+/// Threads: `mutex_` guards the net and all connection state, so the plugin sees one thread at a
+/// time. Whoever holds it may be a kernel's worker (try_progress) or the engine (progress). The
+/// slots, heads and tails are shared with kernels in the order that connection_view.h states.
+class NetPort {
+ public:
+  /// `plugin` and `net` outlive the port. `failed` is called once, without the lock, by whichever
+  /// thread saw it first.
+  NetPort(const NetPlugin& plugin, weft_net* net, DeviceRuntime& runtime,
+          std::function<void(const Error&)> failed);
+  ~NetPort();
+  NetPort(const NetPort&) = delete;
+  NetPort& operator=(const NetPort&) = delete;
+
+  /// Adds a connected end (ready() answered OK) and takes it over. Before any operation.
+  Result<std::uint32_t> add(weft_net_connection* connection, weft_direction direction,
+                            std::uint32_t peer, const SlotGeometry& geometry);
+  /// What the kernel at this end sees; lives as long as the port.
+  [[nodiscard]] ConnectionView view(std::uint32_t connection) const;
+
+  /// Takes note of what an operation moves and starts what can start. Never blocks on a peer.
+  void enqueue(std::span<const ProgressOp> operations);
+
+  /// Moves what can be moved; true if anything did.
+  bool progress();
+  /// The same, unless another thread is at it.
+  bool try_progress();
+
+  /// True while an operation's messages are under way.
+  [[nodiscard]] bool busy() const { return outstanding_.load(std::memory_order_seq_cst) != 0; }
+
+  /// For the engine: prepares to sleep. WEFT_AGAIN: there is something to do right now;
+  /// UNSUPPORTED: this net cannot wake a sleeper.
+  weft_result arm(int* descriptor);
+
+  /// Makes the net give up; from any thread, at any time.
+  void abort();
+
+  /// One line for each connection that waits for something, for reports.
+  [[nodiscard]] std::string describe_waiting();
+
+ private:
+  friend class ProgressEngine;
+  struct Connection;
+
+  bool progress_locked();
+  void advance_sender(Connection& connection, bool& moved);
+  void advance_receiver(Connection& connection, bool& moved);
+  void complete(const weft_net_completion& completion);
+  void fail_locked(Connection& connection, weft_result code);
+  void report_failure();
+
+  const NetPlugin& plugin_;
+  weft_net* const net_;
+  DeviceRuntime& runtime_;
+  const std::function<void(const Error&)> failed_;
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::unique_ptr<Error> failure_;  // guarded by mutex_
+  std::atomic<bool> failure_pending_{false};
+  std::atomic<bool> broken_{false};
+  std::atomic<std::uint64_t> outstanding_{0};  // steps of operations not yet moved
+  std::atomic<bool> on_duty_{false};           // written by the engine and take_over
+};
+
+}  // namespace weft

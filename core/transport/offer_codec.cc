@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/transport/offer_codec.h"
+
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxOffers = 64;
+constexpr std::size_t kMaxText = 4096;
+constexpr std::size_t kMaxPeerInfo = std::size_t{64} * 1024;
+constexpr std::size_t kMaxBlob = std::size_t{1} << 20;
+constexpr std::size_t kMaxBlobs = 1U << 16;
+
+std::vector<std::byte> to_bytes(const json& document) {
+  const std::vector<std::uint8_t> cbor = json::to_cbor(document);
+  std::vector<std::byte> bytes(cbor.size());
+  std::memcpy(bytes.data(), cbor.data(), cbor.size());
+  return bytes;
+}
+
+json::binary_t to_binary(std::span<const std::byte> bytes) {
+  std::vector<std::uint8_t> copy(bytes.size());
+  if (!bytes.empty()) std::memcpy(copy.data(), bytes.data(), bytes.size());
+  return json::binary_t(std::move(copy));
+}
+
+json parse(std::span<const std::byte> bytes) {
+  const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return json::from_cbor(first, first + bytes.size());
+}
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::invalid_argument(what);
+}
+
+std::string text_of(const json& value) {
+  auto text = value.get<std::string>();
+  require(text.size() <= kMaxText, "a text is too long");
+  return text;
+}
+
+std::vector<std::byte> binary_of(const json& value, std::size_t most) {
+  const auto& binary = value.get_binary();
+  require(binary.size() <= most, "a block is too large");
+  std::vector<std::byte> bytes(binary.size());
+  if (!bytes.empty()) std::memcpy(bytes.data(), binary.data(), binary.size());
+  return bytes;
+}
+
+// The library throws on malformed input; this is the edge at which that ends.
+template <typename Function>
+auto decode(const char* what, Function&& function) -> Result<decltype(function())> {
+  try {
+    return function();
+  } catch (const std::exception& error) {
+    return fail(WEFT_ERROR_PEER, fmt::format("a peer sent malformed {}: {}", what, error.what()),
+                "run the same version of weft on every rank");
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_offers(std::span<const TravellingOffer> offers) {
+  json list = json::array();
+  for (const auto& [offer, peer_info] : offers) {
+    list.push_back(
+        json::array({offer.id, offer.version, static_cast<int>(offer.kind),
+                     offer.unusable.substr(0, kMaxText), json::binary(to_binary(peer_info))}));
+  }
+  return to_bytes(list);
+}
+
+Result<std::vector<TravellingOffer>> decode_offers(std::span<const std::byte> bytes) {
+  return decode("offers", [&] {
+    const json list = parse(bytes);
+    require(list.is_array() && list.size() <= kMaxOffers, "not a list of offers");
+    std::vector<TravellingOffer> offers;
+    for (const json& item : list) {
+      require(item.is_array() && item.size() == 5, "not an offer");
+      const int kind = item[2].get<int>();
+      require(kind == 0 || kind == 1, "unknown kind of plugin");
+      offers.push_back({.offer = {.id = text_of(item[0]),
+                                  .version = text_of(item[1]),
+                                  .kind = static_cast<PluginKind>(kind),
+                                  .unusable = text_of(item[3])},
+                        .peer_info = binary_of(item[4], kMaxPeerInfo)});
+    }
+    return offers;
+  });
+}
+
+std::vector<std::byte> encode_answers(const Answers& answers) {
+  json map = json::object();
+  for (const auto& [id, list] : answers) {
+    json encoded = json::array();
+    for (const ReachAnswer& answer : list) {
+      encoded.push_back(
+          json::array({answer.reachable, answer.bandwidth_mbps, answer.latency_ns, answer.reason}));
+    }
+    map[id] = std::move(encoded);
+  }
+  return to_bytes(map);
+}
+
+Result<Answers> decode_answers(std::span<const std::byte> bytes, std::uint32_t ranks) {
+  return decode("answers", [&] {
+    const json map = parse(bytes);
+    require(map.is_object() && map.size() <= kMaxOffers, "not a map of answers");
+    Answers answers;
+    for (const auto& [id, list] : map.items()) {
+      require(list.is_array() && list.size() == ranks, "not an answer for each rank");
+      std::vector<ReachAnswer> decoded;
+      for (const json& item : list) {
+        require(item.is_array() && item.size() == 4, "not an answer");
+        decoded.push_back({.reachable = item[0].get<bool>(),
+                           .bandwidth_mbps = item[1].get<std::uint64_t>(),
+                           .latency_ns = item[2].get<std::uint64_t>(),
+                           .reason = text_of(item[3])});
+      }
+      answers.emplace(id, std::move(decoded));
+    }
+    return answers;
+  });
+}
+
+std::vector<std::byte> encode_blobs(const ConnectionBlobs& blobs) {
+  json list = json::array();
+  for (const auto& [number, blob] : blobs) {
+    list.push_back(json::array({number, json::binary(to_binary(blob))}));
+  }
+  return to_bytes(list);
+}
+
+Result<ConnectionBlobs> decode_blobs(std::span<const std::byte> bytes) {
+  return decode("connection blobs", [&] {
+    const json list = parse(bytes);
+    require(list.is_array() && list.size() <= kMaxBlobs, "not a list of blobs");
+    ConnectionBlobs blobs;
+    for (const json& item : list) {
+      require(item.is_array() && item.size() == 2, "not a blob");
+      blobs[item[0].get<std::uint64_t>()] = binary_of(item[1], kMaxBlob);
+    }
+    return blobs;
+  });
+}
+
+}  // namespace weft

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// How offers and answers travel between ranks: CBOR, decoded with every field checked, since a
+// peer's bytes are not trusted.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/transport/choice.h"
+
+namespace weft {
+
+/// One plugin of one rank, with what its peers' plugins must know of that rank.
+struct TravellingOffer {
+  PluginOffer offer;
+  std::vector<std::byte> peer_info;
+};
+
+using Answers = std::map<std::string, std::vector<ReachAnswer>, std::less<>>;
+
+[[nodiscard]] std::vector<std::byte> encode_offers(std::span<const TravellingOffer> offers);
+/// At most 64 offers, peer infos of at most 64 KiB, texts of at most 4 KiB.
+[[nodiscard]] Result<std::vector<TravellingOffer>> decode_offers(std::span<const std::byte> bytes);
+
+[[nodiscard]] std::vector<std::byte> encode_answers(const Answers& answers);
+/// Each list must hold exactly `ranks` answers.
+[[nodiscard]] Result<Answers> decode_answers(std::span<const std::byte> bytes, std::uint32_t ranks);
+
+/// The blobs of one rank's connection ends, by the number of the connection.
+using ConnectionBlobs = std::map<std::uint64_t, std::vector<std::byte>>;
+
+[[nodiscard]] std::vector<std::byte> encode_blobs(const ConnectionBlobs& blobs);
+[[nodiscard]] Result<ConnectionBlobs> decode_blobs(std::span<const std::byte> bytes);
+
+}  // namespace weft

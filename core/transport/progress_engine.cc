@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/transport/progress_engine.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <string>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/fd.h"
+#include "core/transport/net_port.h"
+
+namespace weft {
+
+// `mutex` guards the list of ports and is held by the thread during a round over them, so remove()
+// returns only between rounds. A round never blocks: NetPort::progress does not, and the sleep in
+// epoll happens without the lock. take_over sets the port's duty flag, then writes the wake-up; the
+// thread reads the flags after it has cleared the wake-up, so no duty is lost.
+struct ProgressEngine::State {
+  explicit State(Logger& log) : logger(log) {}
+
+  Logger& logger;
+  UniqueFd epoll;
+  UniqueFd wake;
+  mutable std::mutex mutex;
+  std::vector<NetPort*> ports;                // guarded by mutex
+  std::unordered_map<NetPort*, int> watched;  // descriptor in epoll, guarded by mutex
+  std::atomic<bool> stop{false};
+  std::thread thread;
+
+  void loop();
+  bool round(bool& on_duty);
+  int prepare_sleep();
+  void watch(NetPort& port, int descriptor);
+};
+
+namespace {
+
+constexpr int kIdleRounds = 50;       // rounds without movement before the thread sleeps
+constexpr int kCannotSleepNapMs = 1;  // between looks at nets that cannot wake a sleeper
+constexpr int kForever = -1;
+
+}  // namespace
+
+bool ProgressEngine::State::round(bool& on_duty) {
+  const std::scoped_lock lock(mutex);
+  bool moved = false;
+  on_duty = false;
+  for (NetPort* port : ports) {
+    if (!port->on_duty_.load(std::memory_order_acquire)) continue;
+    moved |= port->progress();
+    if (port->busy()) {
+      on_duty = true;
+      continue;
+    }
+    // Off duty, unless an operation came meanwhile: its worker may have called take_over just
+    // before the flag was cleared. Both sides are sequentially consistent, so one sees the other.
+    port->on_duty_.store(false, std::memory_order_seq_cst);
+    if (port->busy()) {
+      port->on_duty_.store(true, std::memory_order_seq_cst);
+      on_duty = true;
+      continue;
+    }
+    if (const auto found = watched.find(port); found != watched.end()) {
+      epoll_ctl(epoll.get(), EPOLL_CTL_DEL, found->second, nullptr);
+      watched.erase(found);
+    }
+  }
+  return moved;
+}
+
+void ProgressEngine::State::watch(NetPort& port, int descriptor) {
+  epoll_event event{};
+  // One shot: while a worker drives the port, its traffic must not wake this thread in vain.
+  event.events = EPOLLIN | EPOLLONESHOT;
+  event.data.u64 = 1;
+  const auto found = watched.find(&port);
+  if (found != watched.end() && found->second != descriptor) {
+    epoll_ctl(epoll.get(), EPOLL_CTL_DEL, found->second, nullptr);
+    watched.erase(found);
+  }
+  const bool known = watched.contains(&port);
+  if (epoll_ctl(epoll.get(), known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, descriptor, &event) == 0) {
+    watched[&port] = descriptor;
+  }
+}
+
+// Milliseconds to sleep: 0 when some port has work right now.
+int ProgressEngine::State::prepare_sleep() {
+  const std::scoped_lock lock(mutex);
+  int sleep_ms = kForever;
+  for (NetPort* port : ports) {
+    if (!port->on_duty_.load(std::memory_order_acquire)) continue;
+    int descriptor = -1;
+    const weft_result result = port->arm(&descriptor);
+    if (result == WEFT_AGAIN) return 0;
+    if (result == WEFT_OK && descriptor >= 0) {
+      watch(*port, descriptor);
+      // A kernel that fills or frees a slot does not touch the descriptor, and its worker moves the
+      // port itself; the bound is for the moment between its last look and its sleep.
+      sleep_ms = sleep_ms == kForever ? 50 : std::min(sleep_ms, 50);
+    } else {
+      sleep_ms = kCannotSleepNapMs;
+    }
+  }
+  return sleep_ms;
+}
+
+void ProgressEngine::State::loop() {
+  int idle_rounds = 0;
+  bool on_duty = false;
+  while (!stop.load(std::memory_order_acquire)) {
+    if (round(on_duty)) {
+      idle_rounds = 0;
+      continue;
+    }
+    if (on_duty && ++idle_rounds < kIdleRounds) {
+      std::this_thread::yield();
+      continue;
+    }
+    idle_rounds = 0;
+    const int sleep_ms = on_duty ? prepare_sleep() : kForever;
+    if (sleep_ms == 0) continue;
+    std::array<epoll_event, 8> events{};
+    const int ready =
+        epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), sleep_ms);
+    for (int i = 0; i < ready; ++i) {
+      if (events[static_cast<std::size_t>(i)].data.u64 == 0) {
+        eventfd_t value = 0;
+        eventfd_read(wake.get(), &value);
+      }
+    }
+  }
+}
+
+ProgressEngine::ProgressEngine() = default;
+
+Result<std::unique_ptr<ProgressEngine>> ProgressEngine::create(Logger& logger) {
+  std::unique_ptr<ProgressEngine> engine(new ProgressEngine());
+  engine->state_ = std::make_unique<State>(logger);
+  State& state = *engine->state_;
+  state.epoll.reset(epoll_create1(EPOLL_CLOEXEC));
+  state.wake.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!state.epoll || !state.wake) {
+    return fail(Error::from_errno(errno, "cannot create the progress engine's descriptors",
+                                  "raise the limit of open files (ulimit -n)"));
+  }
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = 0;
+  if (epoll_ctl(state.epoll.get(), EPOLL_CTL_ADD, state.wake.get(), &event) != 0) {
+    return fail(Error::from_errno(errno, "cannot watch the progress engine's wake-up"));
+  }
+  try {
+    state.thread = std::thread([&state] { state.loop(); });
+  } catch (const std::system_error& error) {
+    return fail(Error::from_errno(error.code().value(), "cannot start the progress engine's thread",
+                                  "raise the limit of processes (ulimit -u)"));
+  }
+  return engine;
+}
+
+ProgressEngine::~ProgressEngine() {
+  if (state_ == nullptr || !state_->thread.joinable()) return;
+  state_->stop.store(true, std::memory_order_release);
+  eventfd_write(state_->wake.get(), 1);
+  state_->thread.join();
+}
+
+Status ProgressEngine::add(NetPort& port) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->ports.push_back(&port);
+  return {};
+}
+
+void ProgressEngine::remove(NetPort& port) {
+  const std::scoped_lock lock(state_->mutex);
+  std::erase(state_->ports, &port);
+  if (const auto found = state_->watched.find(&port); found != state_->watched.end()) {
+    epoll_ctl(state_->epoll.get(), EPOLL_CTL_DEL, found->second, nullptr);
+    state_->watched.erase(found);
+  }
+}
+
+void ProgressEngine::take_over(NetPort& port) {
+  if (port.on_duty_.load(std::memory_order_seq_cst)) return;
+  if (port.on_duty_.exchange(true, std::memory_order_seq_cst)) return;
+  eventfd_write(state_->wake.get(), 1);
+}
+
+std::size_t ProgressEngine::ports_on_duty() const {
+  const std::scoped_lock lock(state_->mutex);
+  return static_cast<std::size_t>(std::ranges::count_if(state_->ports, [](const NetPort* port) {
+    return port->on_duty_.load(std::memory_order_acquire);
+  }));
+}
+
+}  // namespace weft

@@ -1,0 +1,378 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// `weft bench OP`: times a collective over a range of sizes, checks what came out, and prints
+// nccl-tests' columns. Runs as a rank of a job (`weft run -n N -- weft bench all_reduce`).
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <limits>
+#include <span>
+#include <string>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <weft/weft.h>
+
+#include "core/config/units.h"
+#include "core/model/operation.h"
+#include "tools/weft/bench_pattern.h"
+#include "tools/weft/commands.h"
+#include "tools/weft/session.h"
+
+namespace weft::tool {
+namespace {
+
+struct BenchOptions {
+  std::string min_text = "8";
+  std::string max_text = "64MiB";
+  std::uint32_t factor = 2;
+  std::uint32_t iterations = 20;
+  std::uint32_t warmup = 5;
+  std::string type_text = "float32";
+  std::string reduction_text = "sum";
+  std::uint32_t root = 0;
+  bool in_place_only = false;
+  bool check = false;
+  std::string json_file;
+
+  Operation operation = Operation::kAllReduce;
+  std::uint64_t min = 0;
+  std::uint64_t max = 0;
+  weft_data_type type = WEFT_FLOAT32;
+  weft_reduction reduction = WEFT_SUM;
+};
+
+/// One row's half: out of place or in place.
+struct Measurement {
+  double us = 0;
+  double algbw = 0;  ///< GB/s, bytes / time
+  double busbw = 0;  ///< GB/s, as nccl-tests defines it for the operation
+  std::uint64_t wrong = 0;
+};
+
+/// This rank's part of the benchmark.
+class Bench {
+ public:
+  explicit Bench(const BenchOptions& options)
+      : options_(options),
+        context_(make_context()),
+        stream_(make_stream(context_.get())),
+        comm_(join_job(context_.get())) {
+    check(context_.get(), weft_comm_rank(comm_.get(), &rank_), "cannot ask for the rank");
+    check(context_.get(), weft_comm_size(comm_.get(), &ranks_), "cannot ask for the size");
+    if (options_.root >= ranks_) {
+      throw CallFailed(fmt::format("--root {} is not a rank of {}", options_.root, ranks_));
+    }
+  }
+
+  /// Answers the number of wrong elements on all ranks.
+  std::uint64_t run();
+
+ private:
+  template <typename T>
+  Measurement measure(std::uint64_t count, bool in_place);
+  template <typename T>
+  std::uint64_t verify(std::uint64_t count, bool in_place);
+  Measurement measure_as_type(std::uint64_t count, bool in_place);
+
+  void call(const void* send, void* recv, std::uint64_t count);
+  double max_over_ranks(double value);
+  std::uint64_t sum_over_ranks(std::uint64_t value);
+  [[nodiscard]] double bus_factor() const;
+  void print_header() const;
+  void print_row(std::uint64_t bytes, std::uint64_t count, const Measurement* out_of_place,
+                 const Measurement& in_place) const;
+  [[nodiscard]] std::string half_row(const Measurement* half) const;
+  void write_json(std::uint64_t bytes, bool in_place, const Measurement& half);
+
+  const BenchOptions& options_;
+  ContextHandle context_;
+  StreamHandle stream_;
+  CommHandle comm_;
+  std::uint32_t rank_ = 0;
+  std::uint32_t ranks_ = 0;
+  std::vector<std::byte> input_;
+  std::vector<std::byte> output_;
+  std::ofstream json_;
+};
+
+void Bench::call(const void* send, void* recv, std::uint64_t count) {
+  if (options_.operation == Operation::kAllReduce) {
+    check(context_.get(),
+          weft_all_reduce(send, recv, count, options_.type, options_.reduction, comm_.get(),
+                          stream_.get()),
+          "all_reduce");
+  } else {
+    check(
+        context_.get(),
+        weft_broadcast(send, recv, count, options_.type, options_.root, comm_.get(), stream_.get()),
+        "broadcast");
+  }
+  check(context_.get(), weft_stream_synchronize(stream_.get()), "synchronize");
+}
+
+double Bench::max_over_ranks(double value) {
+  // Nanoseconds as an integer: int32 holds two seconds, longer times lose their last digits.
+  const bool coarse = value > 2e6;
+  auto scaled = static_cast<std::int32_t>(std::min(coarse ? value / 1e3 : value * 1e3, 2.1e9));
+  // Whoever is coarse makes all coarse.
+  std::int32_t any_coarse = coarse ? 1 : 0;
+  const auto reduce_max = [&](std::int32_t& number) {
+    check(context_.get(),
+          weft_all_reduce(&number, &number, 1, WEFT_INT32, WEFT_MAX, comm_.get(), stream_.get()),
+          "collecting times");
+    check(context_.get(), weft_stream_synchronize(stream_.get()), "collecting times");
+  };
+  reduce_max(any_coarse);
+  if (any_coarse != 0 && !coarse) scaled = static_cast<std::int32_t>(value / 1e3);
+  reduce_max(scaled);
+  return any_coarse != 0 ? scaled * 1e3 : scaled / 1e3;
+}
+
+std::uint64_t Bench::sum_over_ranks(std::uint64_t value) {
+  auto clipped = static_cast<std::int32_t>(
+      std::min<std::uint64_t>(value, std::numeric_limits<std::int32_t>::max() / ranks_));
+  check(context_.get(),
+        weft_all_reduce(&clipped, &clipped, 1, WEFT_INT32, WEFT_SUM, comm_.get(), stream_.get()),
+        "collecting errors");
+  check(context_.get(), weft_stream_synchronize(stream_.get()), "collecting errors");
+  return static_cast<std::uint64_t>(clipped);
+}
+
+double Bench::bus_factor() const {
+  // nccl-tests, doc/PERFORMANCE.md: what each link carries for a byte of the operation.
+  if (options_.operation == Operation::kAllReduce) return 2.0 * (ranks_ - 1) / ranks_;
+  return 1.0;
+}
+
+template <typename T>
+std::uint64_t Bench::verify(std::uint64_t count, bool in_place) {
+  static constexpr std::uint32_t kRounds = 2;
+  std::uint64_t wrong = 0;
+  for (std::uint32_t round = 0; round < kRounds; ++round) {
+    const std::span<T> input(reinterpret_cast<T*>(input_.data()), count);
+    const std::span<T> output(reinterpret_cast<T*>(output_.data()), count);
+    fill_contribution(in_place ? output : input, rank_, round);
+    if (!in_place) std::memset(output_.data(), 0xA5, count * sizeof(T));
+    call(in_place ? output_.data() : input_.data(), output_.data(), count);
+    const std::span<const T> found(output.data(), output.size());
+    if (options_.operation == Operation::kAllReduce) {
+      wrong += count_wrong(
+          found, [&](std::uint64_t i) { return reduced(ranks_, i, round, options_.reduction); });
+    } else {
+      wrong += count_wrong(found,
+                           [&](std::uint64_t i) { return contribution(options_.root, i, round); });
+    }
+  }
+  return wrong;
+}
+
+template <typename T>
+Measurement Bench::measure(std::uint64_t count, bool in_place) {
+  Measurement measurement;
+  if (options_.check) measurement.wrong = sum_over_ranks(verify<T>(count, in_place));
+
+  // Zeros: an in-place sum of anything else would overflow after some iterations.
+  std::memset(input_.data(), 0, count * sizeof(T));
+  std::memset(output_.data(), 0, count * sizeof(T));
+  const void* send = in_place ? output_.data() : input_.data();
+  for (std::uint32_t i = 0; i < options_.warmup; ++i)
+    call(send, output_.data(), count);
+  static_cast<void>(sum_over_ranks(0));  // all ranks begin together
+  using BenchClock = std::chrono::steady_clock;
+  const auto begin = BenchClock::now();
+  for (std::uint32_t i = 0; i < options_.iterations; ++i)
+    call(send, output_.data(), count);
+  const std::chrono::duration<double, std::micro> span = BenchClock::now() - begin;
+  measurement.us = max_over_ranks(span.count() / options_.iterations);
+  const double bytes = static_cast<double>(count) * sizeof(T);
+  measurement.algbw = measurement.us > 0 ? bytes / measurement.us / 1e3 : 0;
+  measurement.busbw = measurement.algbw * bus_factor();
+  return measurement;
+}
+
+Measurement Bench::measure_as_type(std::uint64_t count, bool in_place) {
+  return options_.type == WEFT_INT32 ? measure<std::int32_t>(count, in_place)
+                                     : measure<float>(count, in_place);
+}
+
+void Bench::print_header() const {
+  fmt::print("# weft {} {}, {} ranks, {} iterations after {} of warm-up, slowest rank's time\n",
+             weft_version(), operation_name(options_.operation), ranks_, options_.iterations,
+             options_.warmup);
+  for (std::uint32_t a = 0; a < ranks_; ++a) {
+    for (std::uint32_t b = a + 1; b < ranks_; ++b) {
+      fmt::print("# ranks {} and {}: {}\n", a, b, describe_pair(comm_.get(), a, b));
+    }
+  }
+  fmt::print("#\n# {:>58} {:>39}\n", "out-of-place", "in-place");
+  fmt::print("# {:>11} {:>12} {:>8} {:>6} {:>5} {:>9} {:>7} {:>7} {:>6} {:>9} {:>7} {:>7} {:>6}\n",
+             "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time",
+             "algbw", "busbw", "#wrong");
+  fmt::print("# {:>11} {:>12} {:>8} {:>6} {:>5} {:>9} {:>7} {:>7} {:>6} {:>9} {:>7} {:>7} {:>6}\n",
+             "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)",
+             "(GB/s)", "");
+}
+
+std::string Bench::half_row(const Measurement* half) const {
+  if (half == nullptr) return fmt::format("{:>9} {:>7} {:>7} {:>6}", "-", "-", "-", "-");
+  return fmt::format("{:>9.2f} {:>7.2f} {:>7.2f} {:>6}", half->us, half->algbw, half->busbw,
+                     options_.check ? std::to_string(half->wrong) : "N/A");
+}
+
+void Bench::print_row(std::uint64_t bytes, std::uint64_t count, const Measurement* out_of_place,
+                      const Measurement& in_place) const {
+  const bool reduces = options_.operation == Operation::kAllReduce;
+  fmt::print("  {:>11} {:>12} {:>8} {:>6} {:>5} {} {}\n", bytes, count,
+             data_type_name(options_.type), reduces ? reduction_name(options_.reduction) : "none",
+             reduces ? -1 : static_cast<int>(options_.root), half_row(out_of_place),
+             half_row(&in_place));
+  static_cast<void>(std::fflush(stdout));
+}
+
+void Bench::write_json(std::uint64_t bytes, bool in_place, const Measurement& half) {
+  utsname machine{};
+  uname(&machine);
+  nlohmann::json line = {
+      {"peer", "weft"},
+      {"version", weft_version()},
+      {"operation", operation_name(options_.operation)},
+      {"ranks", ranks_},
+      {"bytes", bytes},
+      {"type", data_type_name(options_.type)},
+      {"in_place", in_place},
+      {"time_us", half.us},
+      {"algbw_gbs", half.algbw},
+      {"busbw_gbs", half.busbw},
+      {"transport", ranks_ > 1 ? describe_pair(comm_.get(), 0, 1) : std::string("none")},
+      {"kernel", machine.release},
+      {"processors", sysconf(_SC_NPROCESSORS_ONLN)},
+  };
+  if (options_.operation == Operation::kAllReduce) {
+    line["reduction"] = reduction_name(options_.reduction);
+  } else {
+    line["root"] = options_.root;
+  }
+  if (options_.check) line["wrong"] = half.wrong;
+  json_ << line.dump() << '\n';
+}
+
+std::uint64_t Bench::run() {
+  const std::size_t element = element_size(options_.type);
+  input_.resize(std::max<std::uint64_t>(options_.max, element));
+  output_.resize(input_.size());
+  const bool speaks = rank_ == 0;
+  if (speaks && !options_.json_file.empty()) {
+    json_.open(options_.json_file, std::ios::app);
+    if (!json_) throw CallFailed("cannot write " + options_.json_file);
+  }
+  if (speaks) print_header();
+
+  std::uint64_t wrong = 0;
+  double busbw_sum = 0;
+  std::uint32_t rows = 0;
+  for (std::uint64_t bytes = options_.min; bytes <= options_.max;
+       bytes = bytes == 0 ? element : bytes * options_.factor) {
+    const std::uint64_t count = bytes / element;
+    Measurement out_of_place;
+    if (!options_.in_place_only) out_of_place = measure_as_type(count, false);
+    const Measurement in_place = measure_as_type(count, true);
+    wrong += out_of_place.wrong + in_place.wrong;
+    busbw_sum +=
+        options_.in_place_only ? in_place.busbw : (in_place.busbw + out_of_place.busbw) / 2;
+    ++rows;
+    if (!speaks) continue;
+    print_row(count * element, count, options_.in_place_only ? nullptr : &out_of_place, in_place);
+    if (json_.is_open()) {
+      if (!options_.in_place_only) write_json(count * element, false, out_of_place);
+      write_json(count * element, true, in_place);
+    }
+  }
+  if (speaks) {
+    if (options_.check) {
+      fmt::print("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED");
+    }
+    fmt::print("# Avg bus bandwidth    : {:.4f}\n", rows > 0 ? busbw_sum / rows : 0);
+  }
+  if (json_.is_open() && !json_.flush()) throw CallFailed("cannot write " + options_.json_file);
+  return wrong;
+}
+
+std::uint64_t bytes_option(const std::string& name, const std::string& text) {
+  const auto bytes = parse_bytes(text);
+  if (!bytes) throw CallFailed(fmt::format("{} {}: {}", name, text, bytes.error().what()));
+  return static_cast<std::uint64_t>(*bytes);
+}
+
+void settle_options(BenchOptions& options) {
+  options.min = bytes_option("--min", options.min_text);
+  options.max = bytes_option("--max", options.max_text);
+  if (options.min > options.max) {
+    throw CallFailed(
+        fmt::format("--min {} is more than --max {}", options.min_text, options.max_text));
+  }
+  options.type = options.type_text == "int32" ? WEFT_INT32 : WEFT_FLOAT32;
+  options.reduction = options.reduction_text == "max" ? WEFT_MAX : WEFT_SUM;
+  if (!in_job()) {
+    throw CallFailed(
+        "this process is no rank of a job; try: weft run -n 2 -- weft bench all_reduce");
+  }
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* command = app.add_subcommand("bench", "Time a collective and check its results");
+  command->require_subcommand(1);
+  for (const Operation operation : {Operation::kAllReduce, Operation::kBroadcast}) {
+    CLI::App* sub = command->add_subcommand(std::string(operation_name(operation)));
+    sub->add_option("--min", options->min_text, "Smallest size, bytes (8, 4KiB)")
+        ->capture_default_str();
+    sub->add_option("--max", options->max_text, "Largest size, bytes")->capture_default_str();
+    sub->add_option("--factor", options->factor, "Each size is this many times the last")
+        ->check(CLI::Range(2, 1024))
+        ->capture_default_str();
+    sub->add_option("--iters", options->iterations, "Timed calls of each size")
+        ->check(CLI::Range(1, 1000000))
+        ->capture_default_str();
+    sub->add_option("--warmup", options->warmup, "Calls before them")
+        ->check(CLI::Range(0, 1000000))
+        ->capture_default_str();
+    sub->add_option("--type", options->type_text, "Element type")
+        ->check(CLI::IsMember({"float32", "int32"}))
+        ->capture_default_str();
+    if (operation == Operation::kAllReduce) {
+      sub->add_option("--op", options->reduction_text, "Reduction")
+          ->check(CLI::IsMember({"sum", "max"}))
+          ->capture_default_str();
+    } else {
+      sub->add_option("--root", options->root, "Rank that sends")->capture_default_str();
+    }
+    sub->add_flag("--in-place", options->in_place_only, "Measure in place only");
+    sub->add_flag("--check", options->check, "Check every element of every rank");
+    sub->add_option("--json", options->json_file, "Append each row to this file as a JSON line");
+    sub->callback([options, operation, &exit_status] {
+      options->operation = operation;
+      try {
+        settle_options(*options);
+        if (Bench(*options).run() != 0) exit_status = 1;
+      } catch (const std::exception& error) {
+        fmt::print(stderr, "weft bench: {}\n", error.what());
+        exit_status = 1;
+      }
+    });
+  }
+}
+
+}  // namespace weft::tool

@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// `weft explain OP SIZE`: the plan that a call of that size runs, and why. It asks a real
+// communicator: started by hand it starts a job of its own, in a job its first rank speaks.
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "core/bootstrap/job_environment.h"
+#include "core/comm/communicator.h"
+#include "core/comm/context.h"
+#include "core/config/environment.h"
+#include "core/config/units.h"
+#include "core/schedule/plan.h"
+#include "tools/weft/commands.h"
+#include "tools/weft/session.h"
+
+namespace weft::tool {
+namespace {
+
+struct ExplainOptions {
+  std::string size_text;
+  std::uint32_t ranks = 2;
+  std::string type_text = "float32";
+  std::string reduction_text = "sum";
+  std::uint32_t root = 0;
+  Operation operation = Operation::kAllReduce;
+};
+
+Result<Task> task_of(const ExplainOptions& options) {
+  WEFT_TRY_ASSIGN(const std::int64_t bytes, parse_bytes(options.size_text));
+  Task task{.operation = options.operation,
+            .type = options.type_text == "int32" ? WEFT_INT32 : WEFT_FLOAT32,
+            .reduction = options.reduction_text == "max" ? WEFT_MAX : WEFT_SUM,
+            .root = options.root,
+            .count = 0};
+  task.count = static_cast<std::uint64_t>(bytes) / element_size(task.type);
+  return task;
+}
+
+/// In a job: joins it; rank 0 prints.
+Status explain_as_rank(const ExplainOptions& options) {
+  WEFT_TRY_ASSIGN(const Task task, task_of(options));
+  WEFT_TRY_ASSIGN(auto context, Context::create("", capture_environment()));
+  WEFT_TRY_ASSIGN(const JobEnvironment job, read_job_environment(current_environment()));
+  WEFT_TRY_ASSIGN(const UniqueId id, unique_id_of(job, context->next_job_instance()));
+  if (job.rank == 0 && job.world_size > 1) {
+    WEFT_TRY(context->serve_rendezvous_at(id, context->config()));
+  }
+  WEFT_TRY_ASSIGN(
+      auto communicator,
+      Communicator::join(*context, context->config(), id, static_cast<std::uint32_t>(job.rank),
+                         static_cast<std::uint32_t>(job.world_size)));
+  WEFT_TRY_ASSIGN(const auto plan, communicator->plan(task));
+  if (job.rank == 0) {
+    fmt::print("{}", to_text(*plan));
+    for (std::uint32_t rank = 0; rank < communicator->ranks(); ++rank) {
+      const std::uint32_t next = (rank + 1) % communicator->ranks();
+      if (next == rank || (communicator->ranks() == 2 && rank == 1)) continue;
+      fmt::print("ranks {} and {}: {}\n", rank, next, communicator->describe_pair(rank, next));
+    }
+  }
+  return communicator->finish();
+}
+
+/// Starts this very command as a job.
+Status start_job(const ExplainOptions& options) {
+  WEFT_TRY(task_of(options));
+  std::array<char, PATH_MAX + 1> self{};
+  if (readlink("/proc/self/exe", self.data(), self.size() - 1) < 0) {
+    return fail(Error::from_errno(errno, "cannot find this program's own file"));
+  }
+  std::vector<std::string> words = {self.data(),
+                                    "run",
+                                    "-n",
+                                    std::to_string(options.ranks),
+                                    "--no-prefix",
+                                    "--",
+                                    self.data(),
+                                    "explain",
+                                    std::string(operation_name(options.operation)),
+                                    options.size_text,
+                                    "--type",
+                                    options.type_text};
+  if (options.operation == Operation::kAllReduce) {
+    words.insert(words.end(), {"--op", options.reduction_text});
+  } else {
+    words.insert(words.end(), {"--root", std::to_string(options.root)});
+  }
+  std::vector<char*> arguments;
+  for (auto& word : words)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execv(self.data(), arguments.data());
+  return fail(Error::from_errno(errno, fmt::format("cannot start {}", self.data())));
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<ExplainOptions>();
+  CLI::App* command =
+      app.add_subcommand("explain", "Print the plan that a call would run, and why");
+  command->require_subcommand(1);
+  for (const Operation operation : {Operation::kAllReduce, Operation::kBroadcast}) {
+    CLI::App* sub = command->add_subcommand(std::string(operation_name(operation)));
+    sub->add_option("size", options->size_text, "Bytes of the call (8, 8MiB)")->required();
+    sub->add_option("-n,--ranks", options->ranks, "Ranks of the job to start, on this host")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+    sub->add_option("--type", options->type_text, "Element type")
+        ->check(CLI::IsMember({"float32", "int32"}))
+        ->capture_default_str();
+    if (operation == Operation::kAllReduce) {
+      sub->add_option("--op", options->reduction_text, "Reduction")
+          ->check(CLI::IsMember({"sum", "max"}))
+          ->capture_default_str();
+    } else {
+      sub->add_option("--root", options->root, "Rank that sends")->capture_default_str();
+    }
+    sub->callback([options, operation, &exit_status] {
+      options->operation = operation;
+      const Status done = in_job() ? explain_as_rank(*options) : start_job(*options);
+      if (done) return;
+      fmt::print(stderr, "weft explain: {}\n", done.error().to_string());
+      exit_status = 1;
+    });
+  }
+}
+
+}  // namespace weft::tool

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tools/weft/session.h"
+
+#include <cstdlib>
+
+namespace weft::tool {
+
+std::string last_error(weft_context* context) {
+  std::string text(weft_last_error(context, nullptr, 0), '\0');
+  weft_last_error(context, text.data(), text.size());
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+void check(weft_context* context, weft_result result, const char* doing) {
+  if (result == WEFT_OK) return;
+  std::string text = last_error(context);
+  if (text.empty()) text = weft_result_description(result);
+  throw CallFailed(std::string(doing) + ": " + text);
+}
+
+ContextHandle make_context() {
+  weft_context* context = nullptr;
+  check(nullptr, weft_context_create(nullptr, &context), "cannot start weft");
+  return ContextHandle(context);
+}
+
+StreamHandle make_stream(weft_context* context) {
+  weft_stream* stream = nullptr;
+  check(context, weft_stream_create(context, &stream), "cannot create a stream");
+  return StreamHandle(stream);
+}
+
+CommHandle join_job(weft_context* context) {
+  weft_comm* comm = nullptr;
+  check(context, weft_comm_init_env(context, nullptr, &comm), "cannot join the job");
+  return CommHandle(comm);
+}
+
+std::string describe_pair(weft_comm* comm, std::uint32_t a, std::uint32_t b) {
+  std::string text(weft_comm_describe_pair(comm, a, b, nullptr, 0), '\0');
+  if (text.empty()) return text;
+  weft_comm_describe_pair(comm, a, b, text.data(), text.size());
+  text.pop_back();
+  return text;
+}
+
+bool in_job() {
+  // Read before any thread is started.
+  return std::getenv("WEFT_RANK") != nullptr;  // NOLINT(concurrency-mt-unsafe)
+}
+
+}  // namespace weft::tool
