@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", joined.error().to_string().c_str());
     return 4;
   }
-  const std::vector<std::byte> block(1'000'000);
+  const std::vector<std::byte> block(200'000);
   while (std::string_view(argv[4]) == "gather") {
     if (!(*joined)->all_gather(block, "rounds")) return 5;
   }

@@ -71,12 +71,12 @@ TEST_F(BootstrapTest, LargeBlocksOfAllRanksAtOnceDoNotDeadlock) {
   auto ranks = joined_ranks(3);
   on_all(ranks, [&](int me, Rank& rank) {
     ASSERT_TRUE(rank.bootstrap);
-    const std::size_t size = 5'000'000 + static_cast<std::size_t>(me);
+    const std::size_t size = 2'000'000 + static_cast<std::size_t>(me);
     const auto blocks = rank.bootstrap->all_gather(block_of(me, 0, size), "large blocks");
     ASSERT_TRUE(blocks) << blocks.error().to_string();
     for (int who = 0; who < 3; ++who) {
       EXPECT_TRUE((*blocks)[static_cast<std::size_t>(who)] ==
-                  block_of(who, 0, 5'000'000 + static_cast<std::size_t>(who)));
+                  block_of(who, 0, 2'000'000 + static_cast<std::size_t>(who)));
     }
   });
 }
