@@ -56,6 +56,21 @@ TEST(ElfImage, FindsTheEntryAndWhatTheLibraryNeeds) {
   EXPECT_FALSE(image->find("mark_run").value());
 }
 
+TEST(ElfImage, BelievesRelocationsAndNotTheWordsInPlace) {
+  // Linkers may leave the word in place zero; this one does not, so it is done here.
+  std::string content = sample();
+  const std::size_t entry = content.find("WEFTPLUG");
+  for (const std::size_t field :
+       {offsetof(weft_plugin_descriptor, interfaces), offsetof(weft_plugin_descriptor, parameters),
+        offsetof(weft_plugin_descriptor, init)}) {
+    content.replace(entry + field, sizeof(void*), sizeof(void*), '\0');
+  }
+  const auto info = inspect_plugin_bytes(bytes_of(content), "changed");
+  ASSERT_TRUE(info) << info.error().to_string();
+  EXPECT_EQ(info->interfaces.size(), 2U);
+  EXPECT_EQ(info->parameters.size(), 6U);
+}
+
 TEST(ElfImage, RefusesOtherMachinesAndKinds) {
   EXPECT_THAT(parse_error(with_header<std::uint16_t>(offsetof(Elf64_Ehdr, e_machine), EM_AARCH64)),
               StartsWith("is no usable shared library: it was built for another kind of machine "
