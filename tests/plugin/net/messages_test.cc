@@ -214,10 +214,12 @@ rc::Gen<Step> any_step() {
 }
 
 TEST(NetProperty, AnyInterleavingDeliversEachTagInOrder) {
-  NetRank a;
-  NetRank b;
-  const bool holds = rc::check("interleavings", [&] {
+  const bool holds = rc::check("interleavings", [] {
+    NetRank a;
+    NetRank b;
     Link link = make_link(a, b);
+    // Receives that nothing comes for must not take all the room.
+    const std::size_t most = a.device().max_requests / 4;
     const auto steps = *rc::gen::container<std::vector<Step>>(any_step());
     struct Message {
       std::uint32_t tag;
@@ -237,6 +239,7 @@ TEST(NetProperty, AnyInterleavingDeliversEachTagInOrder) {
     };
     for (const Step& step : steps) {
       if (step.kind == Step::kSend) {
+        if (messages.size() == most) continue;
         messages.push_back({step.tag, pattern(step.size, messages.size())});
         if (link.sender.send(messages.back().data, messages.size() - 1, step.tag,
                              messages.size()) == WEFT_OK) {
@@ -245,7 +248,7 @@ TEST(NetProperty, AnyInterleavingDeliversEachTagInOrder) {
           messages.pop_back();
         }
       } else if (step.kind == Step::kReceive) {
-        post(step.tag);
+        if (rooms.size() < most) post(step.tag);
       } else {
         (step.kind == Step::kPollSender ? a : b).poll();
       }

@@ -31,6 +31,11 @@ const weft_plugin_descriptor& plugin_under_test() {
   return *g_plugin;
 }
 
+std::map<std::string, std::string>& common_parameters() {
+  static std::map<std::string, std::string> parameters;
+  return parameters;
+}
+
 Bytes pattern(std::size_t size, std::uint64_t seed) {
   Bytes bytes(size);
   std::uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;
@@ -61,13 +66,15 @@ std::size_t open_descriptors() {
 }
 
 NetRank::NetRank(const Options& options) {
+  std::map<std::string, std::string> parameters = options.parameters;
+  parameters.insert(common_parameters().begin(), common_parameters().end());
   const weft_plugin_descriptor& plugin = plugin_under_test();
   for (std::uint32_t i = 0; i < plugin.parameter_count; ++i) {
     const auto* parameter = reinterpret_cast<const weft_parameter*>(
         reinterpret_cast<const unsigned char*>(plugin.parameters) +
         std::size_t{i} * plugin.parameter_stride);
-    const auto given = options.parameters.find(parameter->name);
-    if (given == options.parameters.end()) continue;
+    const auto given = parameters.find(parameter->name);
+    if (given == parameters.end()) continue;
     const ParameterValue value = parse_parameter(parameter->type, given->second);
     if (parameter->type == WEFT_PARAMETER_TEXT) {
       host_.set_text(parameter->name, value.text);

@@ -22,6 +22,8 @@ namespace weft::test {
 
 /// The plugin under test: `PLUGIN.so` of the command line. Loaded once, never unloaded.
 const weft_plugin_descriptor& plugin_under_test();
+/// Parameters for every rank that does not set them itself: `name` and value as in the file.
+std::map<std::string, std::string>& common_parameters();
 /// Loads the plugin that the suite is about; a message if it cannot.
 std::optional<std::string> load_plugin_under_test(const std::string& path);
 

@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What net-socket promises beyond net.h: the interfaces that a selection names, strangers on its
+// port, keys, messages of errors.
+#include <arpa/inet.h>
+#include <cstring>
+#include <netinet/in.h>
+#include <string>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "plugins/net-socket/devices.h"
+#include "plugins/net-socket/wire.h"
+#include "tests/plugin/net/net_rank.h"
+
+namespace weft::test {
+namespace {
+
+using net_socket::Address;
+using net_socket::Family;
+using net_socket::Interface;
+
+Interface make_interface(const std::string& name, const char* ipv4) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  ::inet_pton(AF_INET, ipv4, &address.sin_addr);
+  Interface interface;
+  interface.name = name;
+  interface.loopback = name == "lo";
+  interface.ipv4 = Address(reinterpret_cast<sockaddr*>(&address), sizeof address);
+  return interface;
+}
+
+std::vector<std::string> chosen(const std::vector<std::string>& patterns) {
+  const auto result = net_socket::select_interfaces(
+      {make_interface("lo", "127.0.0.1"), make_interface("docker0", "172.17.0.1"),
+       make_interface("eth0", "10.0.0.1"), make_interface("eth01", "10.0.1.1"),
+       make_interface("ib0", "10.0.2.1")},
+      patterns, Family::kAny);
+  std::vector<std::string> names;
+  if (result) {
+    for (const Interface& interface : *result)
+      names.push_back(interface.name);
+  }
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(NetSocketInterfaces, AreChosenByPattern) {
+  EXPECT_EQ(chosen({}), (Names{"eth0", "eth01", "ib0", "docker0", "lo"}));
+  EXPECT_EQ(chosen({"eth"}), (Names{"eth0", "eth01"}));
+  EXPECT_EQ(chosen({"=eth0"}), (Names{"eth0"}));
+  EXPECT_EQ(chosen({"^docker"}), (Names{"eth0", "eth01", "ib0", "lo"}));
+  EXPECT_EQ(chosen({"^=eth0", "eth"}), (Names{"eth01"}));
+  EXPECT_EQ(chosen({"ib", "=eth0"}), (Names{"ib0", "eth0"}));
+  EXPECT_EQ(chosen({"wlan"}), Names{});
+}
+
+TEST(NetSocketInterfaces, ThatMatchNothingAreAnErrorThatListsAll) {
+  NetRank rank({.parameters = {{"interfaces", "nosuch0"}}});
+  const weft_net_device* devices = nullptr;
+  std::uint64_t stride = 0;
+  std::uint64_t count = 0;
+  EXPECT_EQ(rank.api().devices(rank.net(), &devices, &stride, &count), WEFT_ERROR_CONFIG);
+  const std::string what = rank.host().last_error().what;
+  EXPECT_NE(what.find("nosuch0"), std::string::npos) << what;
+  EXPECT_NE(what.find("lo (127.0.0.1"), std::string::npos) << what;
+}
+
+/// A listening rank on loopback, and its address as a stranger would find it.
+struct Port {
+  Port() {
+    rank.device();
+    EXPECT_EQ(rank.api().listen(rank.net(), 0, &blob, &listener), WEFT_OK);
+    const auto* bytes = static_cast<const std::uint8_t*>(blob.data);
+    handle.assign(bytes, bytes + blob.size);
+  }
+  ~Port() { rank.api().close_listener(listener); }
+
+  [[nodiscard]] int stranger() const {
+    const auto decoded = net_socket::decode_handle(handle);
+    const Address address(decoded->addresses.front(), 0);
+    const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(::connect(fd, address.raw(), address.size()), 0);
+    return fd;
+  }
+  weft_result accept() { return rank.api().accept(listener, &accepted); }
+
+  NetRank rank{{.parameters = {{"interfaces", "=lo"}}}};
+  weft_blob blob{};
+  weft_net_listener* listener = nullptr;
+  weft_net_connection* accepted = nullptr;
+  Bytes handle;
+};
+
+/// Connects a true sender to the port and closes both ends again.
+void expect_sender_gets_in(Port& port) {
+  NetRank sender({.parameters = {{"interfaces", "=lo"}, {"streams", "3"}}});
+  sender.device();
+  weft_net_connection* from = nullptr;
+  ASSERT_GE(sender.api().connect(sender.net(), 0, {port.handle.data(), port.handle.size()}, &from),
+            0);
+  weft_result accepted = WEFT_IN_PROGRESS;
+  weft_result ready = WEFT_IN_PROGRESS;
+  EXPECT_TRUE(eventually([&] {
+    if (accepted == WEFT_IN_PROGRESS) accepted = port.accept();
+    if (ready == WEFT_IN_PROGRESS) ready = sender.api().ready(from);
+    return accepted != WEFT_IN_PROGRESS && ready != WEFT_IN_PROGRESS;
+  }));
+  EXPECT_EQ(accepted, WEFT_OK) << port.rank.host().last_error().what;
+  EXPECT_EQ(ready, WEFT_OK) << sender.host().last_error().what;
+  if (accepted == WEFT_OK) port.rank.api().close_connection(port.accepted);
+  sender.api().close_connection(from);
+}
+
+TEST(NetSocketStrangers, WithStrayBytesAreTurnedAway) {
+  Port port;
+  std::vector<int> strangers;
+  for (std::size_t i = 0; i < 20; ++i) {
+    strangers.push_back(port.stranger());
+    const Bytes garbage = pattern(i * 13, i);
+    ::send(strangers.back(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
+    EXPECT_EQ(port.accept(), WEFT_IN_PROGRESS);
+  }
+  expect_sender_gets_in(port);
+  EXPECT_GT(port.rank.host().counter("strangers_total"), 0U);
+  for (const int fd : strangers)
+    ::close(fd);
+}
+
+TEST(NetSocketStrangers, ThatStallDoNotKeepTheSenderOut) {
+  Port port;
+  std::vector<int> strangers;
+  const std::size_t before = open_descriptors();
+  for (int i = 0; i < 100; ++i) {
+    strangers.push_back(port.stranger());
+    EXPECT_EQ(port.accept(), WEFT_IN_PROGRESS);
+  }
+  // Of a hundred that say nothing, sixty-four are kept at most.
+  EXPECT_LE(open_descriptors() - before, 100U + 64U);
+  expect_sender_gets_in(port);
+  for (const int fd : strangers)
+    ::close(fd);
+}
+
+TEST(NetSocketStrangers, AreDroppedWhenTheirTimeIsOver) {
+  Port port;
+  NetRank quick({.parameters = {{"interfaces", "=lo"}, {"connect_timeout", "20ms"}}});
+  quick.device();
+  weft_blob blob{};
+  weft_net_listener* listener = nullptr;
+  ASSERT_EQ(quick.api().listen(quick.net(), 0, &blob, &listener), WEFT_OK);
+  const auto* bytes = static_cast<const std::uint8_t*>(blob.data);
+  port.handle.assign(bytes, bytes + blob.size);
+  const int fd = port.stranger();
+  weft_net_connection* accepted = nullptr;
+  EXPECT_TRUE(eventually([&] {
+    EXPECT_EQ(quick.api().accept(listener, &accepted), WEFT_IN_PROGRESS);
+    char byte = 0;
+    return ::recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
+  }));
+  ::close(fd);
+  quick.api().close_listener(listener);
+}
+
+TEST(NetSocketKeys, ThatDifferAreFoundOutByBothEnds) {
+  Port port;
+  NetRank other({.key = Bytes(32, 0x11), .parameters = {{"interfaces", "=lo"}}});
+  other.device();
+  weft_net_connection* from = nullptr;
+  ASSERT_GE(other.api().connect(other.net(), 0, {port.handle.data(), port.handle.size()}, &from),
+            0);
+  weft_result ready = WEFT_IN_PROGRESS;
+  EXPECT_TRUE(eventually([&] {
+    EXPECT_EQ(port.accept(), WEFT_IN_PROGRESS);
+    ready = other.api().ready(from);
+    return ready != WEFT_IN_PROGRESS;
+  }));
+  EXPECT_EQ(ready, WEFT_ERROR_PEER);
+  EXPECT_NE(other.host().last_error().what.find("key"), std::string::npos);
+  other.api().close_connection(from);
+  expect_sender_gets_in(port);
+}
+
+TEST(NetSocketConnect, EndsAtItsDeadline) {
+  Port port;
+  NetRank sender({.parameters = {{"interfaces", "=lo"}, {"connect_timeout", "20ms"}}});
+  sender.device();
+  weft_net_connection* from = nullptr;
+  ASSERT_GE(sender.api().connect(sender.net(), 0, {port.handle.data(), port.handle.size()}, &from),
+            0);
+  weft_result ready = WEFT_IN_PROGRESS;
+  EXPECT_TRUE(eventually([&] {
+    ready = sender.api().ready(from);
+    return ready != WEFT_IN_PROGRESS;
+  }));
+  EXPECT_EQ(ready, WEFT_ERROR_TIMEOUT);
+  EXPECT_NE(sender.host().last_error().what.find("127.0.0.1:"), std::string::npos);
+  sender.api().close_connection(from);
+}
+
+TEST(NetSocketLimits, WithoutDescriptorsSayHowToRaiseThem) {
+  NetRank rank({.parameters = {{"interfaces", "=lo"}}});
+  rank.device();
+  rlimit old{};
+  ::getrlimit(RLIMIT_NOFILE, &old);
+  rlimit none = old;
+  none.rlim_cur = 3;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  weft_blob blob{};
+  weft_net_listener* listener = nullptr;
+  const weft_result result = rank.api().listen(rank.net(), 0, &blob, &listener);
+  ::setrlimit(RLIMIT_NOFILE, &old);
+  EXPECT_EQ(result, WEFT_ERROR_OUT_OF_RESOURCES);
+  EXPECT_NE(rank.host().last_error().hint.find("ulimit -n"), std::string::npos);
+}
+
+TEST(NetSocketWire, SharesCoverAMessageOnce) {
+  for (const std::uint64_t size : {0UL, 1UL, 63UL, 64UL, 65UL, 4097UL, 1000003UL}) {
+    for (std::uint32_t stripes = 1; stripes <= net_socket::kMaxStreams; ++stripes) {
+      std::uint64_t next = 0;
+      for (std::uint32_t stream = 0; stream < net_socket::kMaxStreams; ++stream) {
+        const auto share = net_socket::share_of(size, stripes, stream);
+        if (share.size > 0) {
+          EXPECT_EQ(share.offset, next);
+        }
+        next += share.size;
+      }
+      EXPECT_EQ(next, size);
+    }
+  }
+}
+
+TEST(NetSocketWire, ReadsBackWhatItWrote) {
+  const net_socket::Header header{
+      .sequence = 7, .tag = 8, .stripes = 3, .size = 3 * 4096, .value = 10};
+  EXPECT_EQ(net_socket::decode_header(net_socket::encode(header), 4, 4096), header);
+  EXPECT_FALSE(net_socket::decode_header(net_socket::encode(header), 2, 4096).has_value());
+  net_socket::Header huge = header;
+  huge.size = ~std::uint64_t{0};
+  EXPECT_FALSE(net_socket::decode_header(net_socket::encode(huge), 4, 4096).has_value());
+  net_socket::Hello hello;
+  hello.streams = 4;
+  hello.stream = 3;
+  EXPECT_EQ(net_socket::decode_hello(net_socket::encode(hello)), hello);
+  hello.stream = 4;
+  EXPECT_FALSE(net_socket::decode_hello(net_socket::encode(hello)).has_value());
+}
+
+}  // namespace
+}  // namespace weft::test
