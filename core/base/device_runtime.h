@@ -30,7 +30,8 @@ struct Launch {
   const std::atomic<std::uint32_t>* abort = nullptr;
   /// What a waiting worker may do instead of idling (drive a progress engine); may be null. Called
   /// from several workers at once; must not block; answers true when it achieved something.
-  bool (*progress)(void* context) = nullptr;
+  /// `about_to_sleep`: the worker will not call again before it is woken or 50 ms have passed.
+  bool (*progress)(void* context, bool about_to_sleep) = nullptr;
   void* progress_context = nullptr;
   /// Called exactly once, by the worker that ended last, with the first outcome that is not kDone
   /// (or kDone). What it answers is what the stream reports. Must not block or call the runtime.

@@ -88,8 +88,9 @@ class Waiter {
   /// Waits until the counter reaches `threshold` and answers what was read (acquire). Answers a
   /// smaller value when `leave()` became true; it is asked at least every 50 ms.
   ///
-  /// `progress()` is called while there is nothing to do but wait and answers whether it achieved
-  /// something. `waiters` may be null: then the thread naps instead of sleeping in a futex.
+  /// `progress(about_to_sleep)` is called while there is nothing to do but wait and answers whether
+  /// it achieved something; with true it is the last call before a sleep, after which nobody drives
+  /// what it drives. `waiters` may be null: then the thread naps instead of sleeping in a futex.
   template <class Leave, class Progress>
   std::uint64_t wait(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t threshold,
                      Leave&& leave, Progress&& progress) {
@@ -138,10 +139,10 @@ class Waiter {
         return seen;
       }
       if (leave()) return seen;
-      const bool achieved = progress();
-      if (achieved) {
+      const bool patient = now - active < kYieldTime;
+      if (progress(!patient)) {
         active = now;
-      } else if (now - active < kYieldTime) {
+      } else if (patient) {
         sched_yield();
       } else if (waiters != nullptr) {
         ++sleeps_;

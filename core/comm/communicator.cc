@@ -197,12 +197,12 @@ void Communicator::withdraw(const Launch& launch, const Error& why) {
   under_way_.fetch_sub(1, std::memory_order_acq_rel);
 }
 
-bool Communicator::drive_hook(void* self) {
-  return static_cast<Communicator*>(self)->drive();
+bool Communicator::drive_hook(void* self, bool about_to_sleep) {
+  return static_cast<Communicator*>(self)->drive(about_to_sleep);
 }
 
-bool Communicator::drive() {
-  if (connections_->drive()) return true;
+bool Communicator::drive(bool about_to_sleep) {
+  if (connections_->drive(about_to_sleep)) return true;
   if (report_after_ns_ != 0 || operation_limit_ns_ != 0) check_time();
   return false;
 }
@@ -235,7 +235,7 @@ weft_result Communicator::finished_hook(void* record, const KernelOutcome& outco
 weft_result Communicator::finished(UnderWay& record, const KernelOutcome& outcome) {
   weft_result result = WEFT_OK;
   if (outcome.end == KernelEnd::kDone) {
-    if (connections_->busy()) connections_->hand_over();
+    if (connections_->busy()) connections_->leave();
   } else {
     explain_outcome(record, outcome);
     record.stream->note_failure(failure_);
@@ -301,7 +301,7 @@ Status Communicator::finish() {
   }
   // Messages that the last call left to the engine are part of its work.
   while (connections_ != nullptr && connections_->busy() && !failure_->stopped()) {
-    if (!connections_->drive()) std::this_thread::yield();
+    if (!connections_->drive(false)) std::this_thread::yield();
   }
   if (auto cause = failure_->settle()) return fail(std::move(*cause));
   return {};

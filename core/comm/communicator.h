@@ -87,9 +87,9 @@ class Communicator {
   UnderWay* take_record();
   void give_back(UnderWay* record);
 
-  static bool drive_hook(void* self);
+  static bool drive_hook(void* self, bool about_to_sleep);
   static weft_result finished_hook(void* record, const KernelOutcome& outcome);
-  bool drive();
+  bool drive(bool about_to_sleep);
   weft_result finished(UnderWay& record, const KernelOutcome& outcome);
   void explain_outcome(const UnderWay& record, const KernelOutcome& outcome);
   void check_time();

@@ -87,6 +87,7 @@ struct Piece {
 std::vector<Piece> cut_into_pieces(std::span<const Call> calls) {
   std::vector<Piece> pieces;
   for (const Call& call : calls) {
+    if (call.task.count == 0) continue;
     // The latest piece of the call's stream that comes after this communicator's previous call.
     auto place = pieces.end();
     for (auto piece = pieces.begin(); piece != pieces.end(); ++piece) {
@@ -140,6 +141,7 @@ Status start_piece(Context& context, const Piece& piece) {
 
 Status start_calls(Context& context, std::span<const Call> calls) {
   if (calls.size() == 1) {
+    if (calls[0].task.count == 0) return {};
     return start_piece(context, {.stream = calls[0].stream, .calls = {&calls[0]}});
   }
   for (const Piece& piece : cut_into_pieces(calls))

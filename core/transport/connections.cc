@@ -19,8 +19,6 @@ namespace {
 
 // The device of a net that carries a connection: its first, which is what the plugin prefers.
 constexpr std::uint32_t kDevice = 0;
-// Looks at a port without movement before a waiting worker asks the engine to take over.
-constexpr std::uint32_t kPatience = 64;
 
 // Names one direction of one edge at both ends; ranks are below 2^20.
 std::uint64_t connection_number(std::uint32_t channel, std::uint32_t from, std::uint32_t to) {
@@ -419,19 +417,24 @@ Status Connections::connect(std::span<const std::vector<std::uint32_t>> rings,
   return describe(edges, geometry);
 }
 
-bool Connections::drive() {
+bool Connections::drive(bool about_to_sleep) {
   bool moved = false;
   for (auto& [id, opened] : nets_) {
-    if (opened->port != nullptr && opened->port->busy()) moved |= opened->port->try_progress();
+    if (opened->port == nullptr || !opened->port->busy()) continue;
+    // Before a sleep the last look must not be skipped because another thread is at it.
+    moved |= about_to_sleep ? opened->port->progress() : opened->port->try_progress();
   }
-  if (moved) {
-    fruitless_.store(0, std::memory_order_relaxed);
-    return true;
+  if (!moved && about_to_sleep) hand_over();
+  return moved;
+}
+
+void Connections::leave() {
+  // The engine may be asleep on the net's descriptors, which a slot filled just now does not
+  // touch: what is ready is given to the net here, under the lock.
+  for (auto& [id, opened] : nets_) {
+    if (opened->port != nullptr && opened->port->busy()) opened->port->progress();
   }
-  if (!nets_.empty() && fruitless_.fetch_add(1, std::memory_order_relaxed) > kPatience) {
-    hand_over();
-  }
-  return false;
+  hand_over();
 }
 
 void Connections::hand_over() {

@@ -58,7 +58,7 @@ struct TransportContext {
 };
 
 /// Threads: set up and destroyed by one thread; abort by any thread at any time (`mutex_` guards
-/// the maps for it); drive, hand_over, busy and describe_waiting by any thread once it is
+/// the maps for it); drive, leave, busy and describe_waiting by any thread once it is
 /// connected.
 class Connections {
  public:
@@ -84,10 +84,12 @@ class Connections {
   /// By channel; empty for a single rank.
   [[nodiscard]] std::span<const RingConnections> rings() const { return rings_; }
 
-  /// Moves messages of the nets if nobody else does; for waiting workers. True if any moved.
-  bool drive();
-  /// Hands the nets that still have something under way to the engine.
-  void hand_over();
+  /// Moves messages of the nets if nobody else does; for waiting workers. True if any moved. A
+  /// worker that is about to sleep leaves the nets to the engine.
+  bool drive(bool about_to_sleep);
+  /// For workers that end with messages still under way: starts what is ready, leaves the rest to
+  /// the engine.
+  void leave();
   [[nodiscard]] bool busy() const;
 
   /// Makes everything give up; `reason` (not 0) lands in the peers' error words.
@@ -101,6 +103,7 @@ class Connections {
   struct OpenedNet;
   struct Edge;
 
+  void hand_over();
   std::vector<Edge> edges_of(std::span<const std::vector<std::uint32_t>> rings,
                              const std::function<PairChoice(std::uint32_t peer)>& choice_of);
   Result<std::map<std::uint64_t, std::vector<std::byte>>> prepare(std::span<Edge> edges,
@@ -118,7 +121,6 @@ class Connections {
   std::map<std::string, std::unique_ptr<OpenedNet>, std::less<>> nets_;
   std::vector<std::unique_ptr<ConnectionCursor>> cursors_;
   std::vector<RingConnections> rings_;
-  std::atomic<std::uint32_t> fruitless_{0};
 };
 
 }  // namespace weft

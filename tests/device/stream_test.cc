@@ -259,7 +259,7 @@ TEST(Stream, WaitingWorkersDriveProgress) {
   } engine{world.link(0), items[0].tag};
   Launch launch;
   launch.items = items;
-  launch.progress = [](void* raw) {
+  launch.progress = [](void* raw, bool /*about_to_sleep*/) {
     auto& own = *static_cast<Engine*>(raw);
     if (++own.calls != 10) return false;
     const float sent = 6.0F;

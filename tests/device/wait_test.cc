@@ -14,6 +14,7 @@ namespace weft {
 namespace {
 
 constexpr auto kNever = [] { return false; };
+constexpr auto kNothing = [](bool /*about_to_sleep*/) { return false; };
 
 struct alignas(128) Counter {
   std::uint64_t value = 0;
@@ -24,7 +25,7 @@ TEST(Wait, ReadyAnswersAtOnceWithWhatItSaw) {
   Counter counter;
   post(&counter.value, &counter.waiters, 7);
   Waiter waiter;
-  EXPECT_EQ(waiter.wait(&counter.value, &counter.waiters, 3, kNever, kNever), 7U);
+  EXPECT_EQ(waiter.wait(&counter.value, &counter.waiters, 3, kNever, kNothing), 7U);
   EXPECT_EQ(waiter.sleeps(), 0U);
 }
 
@@ -34,7 +35,7 @@ TEST(Wait, ASleeperIsWoken) {
   std::uint64_t sleeps = 0;
   std::thread sleeper([&] {
     Waiter waiter;
-    EXPECT_EQ(waiter.wait(&counter.value, &counter.waiters, 1, kNever, kNever), 1U);
+    EXPECT_EQ(waiter.wait(&counter.value, &counter.waiters, 1, kNever, kNothing), 1U);
     EXPECT_EQ(payload, 42);
     sleeps = waiter.sleeps();
   });
@@ -69,7 +70,7 @@ TEST(Wait, WithoutAWaitersWordItNaps) {
       asked.fetch_add(1);
       return false;
     };
-    EXPECT_EQ(waiter.wait(&counter.value, nullptr, 1, count, kNever), 1U);
+    EXPECT_EQ(waiter.wait(&counter.value, nullptr, 1, count, kNothing), 1U);
     EXPECT_EQ(waiter.sleeps(), 0U);
   });
   while (asked.load() < 3)
@@ -83,7 +84,7 @@ TEST(Wait, LeavesWhenTold) {
   Waiter waiter;
   int asked = 0;
   const auto leave = [&] { return ++asked == 5; };
-  EXPECT_EQ(waiter.wait(&counter.value, &counter.waiters, 1, leave, kNever), 0U);
+  EXPECT_EQ(waiter.wait(&counter.value, &counter.waiters, 1, leave, kNothing), 0U);
   EXPECT_EQ(asked, 5);
 }
 
@@ -91,7 +92,7 @@ TEST(Wait, ProgressThatAchievesSomethingPutsOffSleep) {
   Counter counter;
   Waiter waiter;
   int calls = 0;
-  const auto progress = [&] {
+  const auto progress = [&](bool /*about_to_sleep*/) {
     if (++calls == 1000) post(&counter.value, &counter.waiters, 1);
     return true;
   };

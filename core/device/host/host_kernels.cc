@@ -14,8 +14,9 @@ WaitResult HostMemory::wait_slowly(std::uint64_t* counter, std::uint32_t* waiter
     return std::atomic_ref<std::uint32_t>(*error).load(std::memory_order_acquire);
   };
   const auto leave = [&] { return aborted() || peer_error() != 0; };
-  const auto progress = [this] {
-    return launch_.progress != nullptr && launch_.progress(launch_.progress_context);
+  const auto progress = [this](bool about_to_sleep) {
+    return launch_.progress != nullptr &&
+           launch_.progress(launch_.progress_context, about_to_sleep);
   };
   const std::uint64_t seen = waiter_.wait(counter, waiters, threshold, leave, progress);
   if (aborted()) return {.status = WaitStatus::kAborted, .value = 0};

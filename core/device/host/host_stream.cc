@@ -226,7 +226,8 @@ weft_result HostStream::synchronize() {
       complete(*piece);
     } else {
       sync_waiter_.wait(
-          &completed_, &completed_waiters_, target, [] { return false; }, [] { return false; });
+          &completed_, &completed_waiters_, target, [] { return false; },
+          [](bool) { return false; });
     }
   }
 }

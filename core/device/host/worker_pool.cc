@@ -86,7 +86,7 @@ void WorkerPool::run(std::uint32_t count, Job job, void* context, Waiter& waiter
   for (Worker* worker = taken; worker != nullptr; worker = worker->next) {
     waiter.wait(
         &worker->finished, &worker->finished_waiters, worker->given, [] { return false; },
-        [] { return false; });
+        [](bool) { return false; });
     last = worker;
   }
   const std::scoped_lock lock(mutex_);
