@@ -4,6 +4,7 @@
 #include "core/comm/communicator.h"
 
 #include <algorithm>
+#include <time.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,10 +19,11 @@ namespace {
 // Plans are small; a program calls few shapes over and over. Beyond that the table starts anew.
 constexpr std::size_t kMostPlans = 1024;
 
+// Coarse, since every call reads it: good to some milliseconds, for limits of seconds.
 std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
 std::string describe_task(const Task& task) {
@@ -155,8 +157,8 @@ void Communicator::give_back(UnderWay* record) {
   free_records_.push_back(record);
 }
 
-Result<Launch> Communicator::prepare(const Task& task, const void* send, void* recv, Stream& stream,
-                                     std::vector<WorkItem>& items) {
+Result<Launch> Communicator::prepare(const Task& task, const void* send, void* recv,
+                                     Stream& stream) {
   if (failure_->stopped()) {
     if (auto cause = failure_->settle()) return fail(std::move(*cause));
   }
@@ -177,9 +179,9 @@ Result<Launch> Communicator::prepare(const Task& task, const void* send, void* r
     waiting_since_ns_.store(now_ns(), std::memory_order_relaxed);
   }
   const OperationTag tag = make_operation_tag(task, record->sequence);
-  bound->work_items(send, recv, tag, items);
+  bound->work_items(send, recv, tag, items_);
   bound->enqueue_messages(tag);
-  return Launch{.items = items,
+  return Launch{.items = items_,
                 .abort = &failure_->abort_flag(),
                 .progress = drive_hook,
                 .progress_context = this,

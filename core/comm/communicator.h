@@ -55,10 +55,8 @@ class Communicator {
   Result<std::shared_ptr<const Plan>> plan(const Task& task);
 
   /// Makes the launch of one call, counting it as under way: it must be given to the runtime, or
-  /// withdrawn. `items` is the caller's scratch and must live until then. Fails if the communicator
-  /// is unusable.
-  Result<Launch> prepare(const Task& task, const void* send, void* recv, Stream& stream,
-                         std::vector<WorkItem>& items);
+  /// withdrawn, before the next is made. Fails if the communicator is unusable.
+  Result<Launch> prepare(const Task& task, const void* send, void* recv, Stream& stream);
   /// The runtime refused the launches of this communicator.
   void withdraw(const Launch& launch, const Error& why);
 
@@ -112,6 +110,7 @@ class Communicator {
   const BoundPlan* latest_plan_ = nullptr;
   std::uint64_t sequence_ = 0;
   Stream* latest_stream_ = nullptr;
+  std::vector<WorkItem> items_;  // of the launch that prepare made last
 
   // What is under way: records are recycled, so a call allocates nothing.
   std::mutex records_mutex_;

@@ -109,30 +109,41 @@ std::vector<Piece> cut_into_pieces(std::span<const Call> calls) {
   return pieces;
 }
 
+Error refusal(weft_result result) {
+  return Error(
+      result, "the device refused to start work",
+      result == WEFT_ERROR_OUT_OF_RESOURCES ? "raise the limit of processes (ulimit -u)" : "");
+}
+
+// The ordinary call: nothing is allocated on its way.
+Status start_one(Context& context, const Call& call) {
+  WEFT_TRY_ASSIGN(const Launch launch,
+                  call.communicator->prepare(call.task, call.send, call.recv, *call.stream));
+  const weft_result result = context.runtime().launch(call.stream->device_stream(), {&launch, 1});
+  if (result == WEFT_OK) return {};
+  Error error = refusal(result);
+  call.communicator->withdraw(launch, error);
+  return fail(std::move(error));
+}
+
 Status start_piece(Context& context, const Piece& piece) {
-  std::vector<std::vector<WorkItem>> items(piece.calls.size());
   std::vector<Launch> launches;
-  std::vector<Communicator*> communicators;
   const auto withdraw_all = [&](const Error& why) {
-    for (std::size_t i = 0; i < launches.size(); ++i)
-      communicators[i]->withdraw(launches[i], why);
+    for (std::size_t i = 0; i < launches.size(); ++i) {
+      piece.calls[i]->communicator->withdraw(launches[i], why);
+    }
   };
-  for (std::size_t i = 0; i < piece.calls.size(); ++i) {
-    const Call& call = *piece.calls[i];
-    auto launch =
-        call.communicator->prepare(call.task, call.send, call.recv, *piece.stream, items[i]);
+  for (const Call* call : piece.calls) {
+    auto launch = call->communicator->prepare(call->task, call->send, call->recv, *piece.stream);
     if (!launch) {
       withdraw_all(launch.error());
       return fail(std::move(launch.error()));
     }
     launches.push_back(*launch);
-    communicators.push_back(call.communicator);
   }
   const weft_result result = context.runtime().launch(piece.stream->device_stream(), launches);
   if (result == WEFT_OK) return {};
-  Error error(
-      result, "the device refused to start work",
-      result == WEFT_ERROR_OUT_OF_RESOURCES ? "raise the limit of processes (ulimit -u)" : "");
+  Error error = refusal(result);
   withdraw_all(error);
   return fail(std::move(error));
 }
@@ -142,7 +153,7 @@ Status start_piece(Context& context, const Piece& piece) {
 Status start_calls(Context& context, std::span<const Call> calls) {
   if (calls.size() == 1) {
     if (calls[0].task.count == 0) return {};
-    return start_piece(context, {.stream = calls[0].stream, .calls = {&calls[0]}});
+    return start_one(context, calls[0]);
   }
   for (const Piece& piece : cut_into_pieces(calls))
     WEFT_TRY(start_piece(context, piece));

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "core/config/config.h"
+#include "core/transport/document.h"
 
 namespace weft {
 namespace {
@@ -24,17 +26,13 @@ constexpr std::size_t kMaxText = std::size_t{64} * 1024;
 std::vector<std::byte> encode_hello(const Hello& hello) {
   std::vector<std::uint8_t> report(hello.report.size());
   if (!report.empty()) std::memcpy(report.data(), hello.report.data(), report.size());
-  const std::vector<std::uint8_t> cbor =
-      json::to_cbor(json::array({hello.version, hello.agreed_settings, json::binary(report)}));
-  std::vector<std::byte> bytes(cbor.size());
-  std::memcpy(bytes.data(), cbor.data(), cbor.size());
-  return bytes;
+  return encode_document(
+      json::array({hello.version, hello.agreed_settings, json::binary(std::move(report))}));
 }
 
 Result<Hello> decode_hello(std::span<const std::byte> bytes) {
   try {
-    const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
-    const json document = json::from_cbor(first, first + bytes.size());
+    const json document = decode_document(bytes);
     Hello hello{.version = document.at(0).get<std::string>(),
                 .agreed_settings = document.at(1).get<std::string>(),
                 .report = {}};

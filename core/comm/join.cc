@@ -112,26 +112,25 @@ Status Communicator::choose_transports() {
   choice_->order = named_list(config_, "transports.order");
   choice_->nets = named_list(config_, "transports.net");
   choice_->rules = config_.rules();
+  if (ranks_ == 1) return {};  // no pair to join, so no plugin is needed
 
   std::vector<TravellingOffer> mine;
-  if (ranks_ > 1) {
-    for (const auto& id : mentioned_plugins(choice_->order, choice_->nets, choice_->rules)) {
-      TravellingOffer travelling;
-      auto plugin = context_.plugins().load(id);
-      if (plugin) {
-        travelling.offer = connections_->open(**plugin, travelling.peer_info);
-      } else {
-        travelling.offer = {.id = id,
-                            .version = {},
-                            .kind = PluginKind::kTransport,
-                            .unusable = plugin.error().to_string()};
-      }
-      if (!travelling.offer.unusable.empty()) {
-        context_.logger().info(Topic::kTransport, "plugin {} is passed over: {}", id,
-                               travelling.offer.unusable);
-      }
-      mine.push_back(std::move(travelling));
+  for (const auto& id : mentioned_plugins(choice_->order, choice_->nets, choice_->rules)) {
+    TravellingOffer travelling;
+    auto plugin = context_.plugins().load(id);
+    if (plugin) {
+      travelling.offer = connections_->open(**plugin, travelling.peer_info);
+    } else {
+      travelling.offer = {.id = id,
+                          .version = {},
+                          .kind = PluginKind::kTransport,
+                          .unusable = plugin.error().to_string()};
     }
+    if (!travelling.offer.unusable.empty()) {
+      context_.logger().info(Topic::kTransport, "plugin {} is passed over: {}", id,
+                             travelling.offer.unusable);
+    }
+    mine.push_back(std::move(travelling));
   }
   WEFT_TRY_ASSIGN(const auto gathered,
                   bootstrap_->all_gather(encode_offers(mine), "transport offers"));
