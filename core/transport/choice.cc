@@ -43,6 +43,10 @@ std::string describe_rank(const Topology& topology, std::uint32_t rank) {
   return fmt::format("rank {} on {}", rank, topology.hosts[topology.ranks[rank].host].host_name);
 }
 
+std::string_view kind_name(PluginKind kind) {
+  return kind == PluginKind::kNet ? "net" : "transport";
+}
+
 /// What one plugin could do for the pair.
 struct Verdict {
   bool possible = false;
@@ -63,6 +67,11 @@ Verdict judge(const ChoiceInput& input, const std::string& id, std::uint32_t a, 
   if (at_a.version != at_b.version) {
     return {.reason = fmt::format("version {} on rank {} and {} on rank {}", at_a.version, a,
                                   at_b.version, b)};
+  }
+  if (at_a.kind != at_b.kind) {
+    // Each rank tells for itself, and whoever has no such net cannot connect one.
+    return {.reason = fmt::format("it is a {} on rank {} and a {} on rank {}", kind_name(at_a.kind),
+                                  a, kind_name(at_b.kind), b)};
   }
   if (at_a.kind == PluginKind::kNet) {
     return {.possible = true, .kind = PluginKind::kNet, .reason = "both ranks have a device"};

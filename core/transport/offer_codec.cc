@@ -3,6 +3,7 @@
 
 #include "core/transport/offer_codec.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -10,6 +11,8 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "core/transport/document.h"
 
 namespace weft {
 namespace {
@@ -22,22 +25,10 @@ constexpr std::size_t kMaxPeerInfo = std::size_t{64} * 1024;
 constexpr std::size_t kMaxBlob = std::size_t{1} << 20;
 constexpr std::size_t kMaxBlobs = 1U << 16;
 
-std::vector<std::byte> to_bytes(const json& document) {
-  const std::vector<std::uint8_t> cbor = json::to_cbor(document);
-  std::vector<std::byte> bytes(cbor.size());
-  std::memcpy(bytes.data(), cbor.data(), cbor.size());
-  return bytes;
-}
-
 json::binary_t to_binary(std::span<const std::byte> bytes) {
   std::vector<std::uint8_t> copy(bytes.size());
   if (!bytes.empty()) std::memcpy(copy.data(), bytes.data(), bytes.size());
   return json::binary_t(std::move(copy));
-}
-
-json parse(std::span<const std::byte> bytes) {
-  const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  return json::from_cbor(first, first + bytes.size());
 }
 
 void require(bool condition, const char* what) {
@@ -47,7 +38,16 @@ void require(bool condition, const char* what) {
 std::string text_of(const json& value) {
   auto text = value.get<std::string>();
   require(text.size() <= kMaxText, "a text is too long");
+  // Texts end up in logs and on terminals.
+  std::ranges::replace_if(
+      text, [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; }, ' ');
   return text;
+}
+
+// The library would cast whatever number stands there.
+std::uint64_t number_of(const json& value) {
+  require(value.is_number_unsigned(), "not a whole number");
+  return value.get<std::uint64_t>();
 }
 
 std::vector<std::byte> binary_of(const json& value, std::size_t most) {
@@ -75,21 +75,21 @@ std::vector<std::byte> encode_offers(std::span<const TravellingOffer> offers) {
   json list = json::array();
   for (const auto& [offer, peer_info] : offers) {
     list.push_back(
-        json::array({offer.id, offer.version, static_cast<int>(offer.kind),
+        json::array({offer.id, offer.version, static_cast<unsigned>(offer.kind),
                      offer.unusable.substr(0, kMaxText), json::binary(to_binary(peer_info))}));
   }
-  return to_bytes(list);
+  return encode_document(list);
 }
 
 Result<std::vector<TravellingOffer>> decode_offers(std::span<const std::byte> bytes) {
   return decode("offers", [&] {
-    const json list = parse(bytes);
+    const json list = decode_document(bytes);
     require(list.is_array() && list.size() <= kMaxOffers, "not a list of offers");
     std::vector<TravellingOffer> offers;
     for (const json& item : list) {
       require(item.is_array() && item.size() == 5, "not an offer");
-      const int kind = item[2].get<int>();
-      require(kind == 0 || kind == 1, "unknown kind of plugin");
+      const std::uint64_t kind = number_of(item[2]);
+      require(kind <= static_cast<std::uint64_t>(PluginKind::kNet), "unknown kind of plugin");
       offers.push_back({.offer = {.id = text_of(item[0]),
                                   .version = text_of(item[1]),
                                   .kind = static_cast<PluginKind>(kind),
@@ -105,17 +105,17 @@ std::vector<std::byte> encode_answers(const Answers& answers) {
   for (const auto& [id, list] : answers) {
     json encoded = json::array();
     for (const ReachAnswer& answer : list) {
-      encoded.push_back(
-          json::array({answer.reachable, answer.bandwidth_mbps, answer.latency_ns, answer.reason}));
+      encoded.push_back(json::array({answer.reachable, answer.bandwidth_mbps, answer.latency_ns,
+                                     answer.reason.substr(0, kMaxText)}));
     }
     map[id] = std::move(encoded);
   }
-  return to_bytes(map);
+  return encode_document(map);
 }
 
 Result<Answers> decode_answers(std::span<const std::byte> bytes, std::uint32_t ranks) {
   return decode("answers", [&] {
-    const json map = parse(bytes);
+    const json map = decode_document(bytes);
     require(map.is_object() && map.size() <= kMaxOffers, "not a map of answers");
     Answers answers;
     for (const auto& [id, list] : map.items()) {
@@ -124,8 +124,8 @@ Result<Answers> decode_answers(std::span<const std::byte> bytes, std::uint32_t r
       for (const json& item : list) {
         require(item.is_array() && item.size() == 4, "not an answer");
         decoded.push_back({.reachable = item[0].get<bool>(),
-                           .bandwidth_mbps = item[1].get<std::uint64_t>(),
-                           .latency_ns = item[2].get<std::uint64_t>(),
+                           .bandwidth_mbps = number_of(item[1]),
+                           .latency_ns = number_of(item[2]),
                            .reason = text_of(item[3])});
       }
       answers.emplace(id, std::move(decoded));
@@ -139,17 +139,17 @@ std::vector<std::byte> encode_blobs(const ConnectionBlobs& blobs) {
   for (const auto& [number, blob] : blobs) {
     list.push_back(json::array({number, json::binary(to_binary(blob))}));
   }
-  return to_bytes(list);
+  return encode_document(list);
 }
 
 Result<ConnectionBlobs> decode_blobs(std::span<const std::byte> bytes) {
   return decode("connection blobs", [&] {
-    const json list = parse(bytes);
+    const json list = decode_document(bytes);
     require(list.is_array() && list.size() <= kMaxBlobs, "not a list of blobs");
     ConnectionBlobs blobs;
     for (const json& item : list) {
       require(item.is_array() && item.size() == 2, "not a blob");
-      blobs[item[0].get<std::uint64_t>()] = binary_of(item[1], kMaxBlob);
+      blobs[number_of(item[0])] = binary_of(item[1], kMaxBlob);
     }
     return blobs;
   });
