@@ -142,7 +142,8 @@ Status Communicator::choose_transports() {
       choice_->offers.back().push_back(item.offer);
     offers.push_back(std::move(decoded));
   }
-  WEFT_TRY(check_named_plugins(*choice_));
+  // A rank that is alone asked no plugin, and needs none.
+  if (ranks_ > 1) WEFT_TRY(check_named_plugins(*choice_));
 
   Answers answers;
   for (const auto& [offer, own_info] : mine) {
