@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What every part of the net-socket plugin stands on: its error value, its owned descriptor, and
+// What every part of the net-socket plugin stands on: its error value and
 // the host's services behind one small object. The plugin sees only the plugin ABI, so these are
 // its own.
 #pragma once
@@ -9,10 +9,11 @@
 #include <cstdint>
 #include <expected>
 #include <string>
-#include <unistd.h>
 #include <utility>
 
 #include <plugin_api/plugin.h>
+
+#include "plugins/common/owned.h"
 
 namespace weft::net_socket {
 
@@ -35,30 +36,7 @@ Failure system_failure(std::string what, int error, weft_result code = WEFT_ERRO
 /// A failure that is about the other end of a connection or the path to it.
 Failure network_failure(std::string what, int error);
 
-/// An owned descriptor; -1 is "none".
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) reset(std::exchange(other.fd_, -1));
-    return *this;
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  ~Fd() { reset(); }
-
-  [[nodiscard]] int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  void reset(int fd = -1) {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = fd;
-  }
-
- private:
-  int fd_ = -1;
-};
+using Fd = plugins::OwnedFd;
 
 /// The host's services, for as long as the plugin instance lives. Copies refer to the same host.
 class Host {

@@ -26,6 +26,7 @@
 #include "core/config/units.h"
 #include "core/model/operation.h"
 #include "tools/weft/bench_pattern.h"
+#include "tools/weft/call_options.h"
 #include "tools/weft/commands.h"
 #include "tools/weft/session.h"
 
@@ -38,9 +39,7 @@ struct BenchOptions {
   std::uint32_t factor = 2;
   std::uint32_t iterations = 20;
   std::uint32_t warmup = 5;
-  std::string type_text = "float32";
-  std::string reduction_text = "sum";
-  std::uint32_t root = 0;
+  CallOptions call;
   bool in_place_only = false;
   bool check = false;
   std::string json_file;
@@ -70,8 +69,8 @@ class Bench {
         comm_(join_job(context_.get())) {
     check(context_.get(), weft_comm_rank(comm_.get(), &rank_), "cannot ask for the rank");
     check(context_.get(), weft_comm_size(comm_.get(), &ranks_), "cannot ask for the size");
-    if (options_.root >= ranks_) {
-      throw CallFailed(fmt::format("--root {} is not a rank of {}", options_.root, ranks_));
+    if (options_.call.root >= ranks_) {
+      throw CallFailed(fmt::format("--root {} is not a rank of {}", options_.call.root, ranks_));
     }
   }
 
@@ -113,10 +112,10 @@ void Bench::call(const void* send, void* recv, std::uint64_t count) {
                           stream_.get()),
           "all_reduce");
   } else {
-    check(
-        context_.get(),
-        weft_broadcast(send, recv, count, options_.type, options_.root, comm_.get(), stream_.get()),
-        "broadcast");
+    check(context_.get(),
+          weft_broadcast(send, recv, count, options_.type, options_.call.root, comm_.get(),
+                         stream_.get()),
+          "broadcast");
   }
   check(context_.get(), weft_stream_synchronize(stream_.get()), "synchronize");
 }
@@ -170,8 +169,8 @@ std::uint64_t Bench::verify(std::uint64_t count, bool in_place) {
       wrong += count_wrong(
           found, [&](std::uint64_t i) { return reduced(ranks_, i, round, options_.reduction); });
     } else {
-      wrong += count_wrong(found,
-                           [&](std::uint64_t i) { return contribution(options_.root, i, round); });
+      wrong += count_wrong(
+          found, [&](std::uint64_t i) { return contribution(options_.call.root, i, round); });
     }
   }
   return wrong;
@@ -222,6 +221,7 @@ void Bench::print_header() const {
   fmt::print("# {:>11} {:>12} {:>8} {:>6} {:>5} {:>9} {:>7} {:>7} {:>6} {:>9} {:>7} {:>7} {:>6}\n",
              "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)",
              "(GB/s)", "");
+  static_cast<void>(std::fflush(stdout));
 }
 
 std::string Bench::half_row(const Measurement* half) const {
@@ -235,7 +235,7 @@ void Bench::print_row(std::uint64_t bytes, std::uint64_t count, const Measuremen
   const bool reduces = options_.operation == Operation::kAllReduce;
   fmt::print("  {:>11} {:>12} {:>8} {:>6} {:>5} {} {}\n", bytes, count,
              data_type_name(options_.type), reduces ? reduction_name(options_.reduction) : "none",
-             reduces ? -1 : static_cast<int>(options_.root), half_row(out_of_place),
+             reduces ? -1 : static_cast<int>(options_.call.root), half_row(out_of_place),
              half_row(&in_place));
   static_cast<void>(std::fflush(stdout));
 }
@@ -261,7 +261,7 @@ void Bench::write_json(std::uint64_t bytes, bool in_place, const Measurement& ha
   if (options_.operation == Operation::kAllReduce) {
     line["reduction"] = reduction_name(options_.reduction);
   } else {
-    line["root"] = options_.root;
+    line["root"] = options_.call.root;
   }
   if (options_.check) line["wrong"] = half.wrong;
   json_ << line.dump() << '\n';
@@ -321,8 +321,8 @@ void settle_options(BenchOptions& options) {
     throw CallFailed(
         fmt::format("--min {} is more than --max {}", options.min_text, options.max_text));
   }
-  options.type = options.type_text == "int32" ? WEFT_INT32 : WEFT_FLOAT32;
-  options.reduction = options.reduction_text == "max" ? WEFT_MAX : WEFT_SUM;
+  options.type = options.call.type();
+  options.reduction = options.call.reduction();
   if (!in_job()) {
     throw CallFailed(
         "this process is no rank of a job; try: weft run -n 2 -- weft bench all_reduce");
@@ -349,16 +349,7 @@ void add_bench_command(CLI::App& app, int& exit_status) {
     sub->add_option("--warmup", options->warmup, "Calls before them")
         ->check(CLI::Range(0, 1000000))
         ->capture_default_str();
-    sub->add_option("--type", options->type_text, "Element type")
-        ->check(CLI::IsMember({"float32", "int32"}))
-        ->capture_default_str();
-    if (operation == Operation::kAllReduce) {
-      sub->add_option("--op", options->reduction_text, "Reduction")
-          ->check(CLI::IsMember({"sum", "max"}))
-          ->capture_default_str();
-    } else {
-      sub->add_option("--root", options->root, "Rank that sends")->capture_default_str();
-    }
+    add_call_options(*sub, operation, options->call);
     sub->add_flag("--in-place", options->in_place_only, "Measure in place only");
     sub->add_flag("--check", options->check, "Check every element of every rank");
     sub->add_option("--json", options->json_file, "Append each row to this file as a JSON line");

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The subcommands of `weft`. Each function adds one to `app` and installs a callback that does the
-// work, prints to standard output, complains on standard error and sets `exit_status` (0 is success).
+// work, prints to standard output, complains on standard error and sets `exit_status` (0 is
+// success).
 #pragma once
 
 namespace CLI {

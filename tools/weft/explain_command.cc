@@ -23,6 +23,7 @@
 #include "core/config/environment.h"
 #include "core/config/units.h"
 #include "core/schedule/plan.h"
+#include "tools/weft/call_options.h"
 #include "tools/weft/commands.h"
 #include "tools/weft/session.h"
 
@@ -32,18 +33,16 @@ namespace {
 struct ExplainOptions {
   std::string size_text;
   std::uint32_t ranks = 2;
-  std::string type_text = "float32";
-  std::string reduction_text = "sum";
-  std::uint32_t root = 0;
+  CallOptions call;
   Operation operation = Operation::kAllReduce;
 };
 
 Result<Task> task_of(const ExplainOptions& options) {
   WEFT_TRY_ASSIGN(const std::int64_t bytes, parse_bytes(options.size_text));
   Task task{.operation = options.operation,
-            .type = options.type_text == "int32" ? WEFT_INT32 : WEFT_FLOAT32,
-            .reduction = options.reduction_text == "max" ? WEFT_MAX : WEFT_SUM,
-            .root = options.root,
+            .type = options.call.type(),
+            .reduction = options.call.reduction(),
+            .root = options.call.root,
             .count = 0};
   task.count = static_cast<std::uint64_t>(bytes) / element_size(task.type);
   return task;
@@ -92,11 +91,11 @@ Status start_job(const ExplainOptions& options) {
                                     std::string(operation_name(options.operation)),
                                     options.size_text,
                                     "--type",
-                                    options.type_text};
+                                    options.call.type_text};
   if (options.operation == Operation::kAllReduce) {
-    words.insert(words.end(), {"--op", options.reduction_text});
+    words.insert(words.end(), {"--op", options.call.reduction_text});
   } else {
-    words.insert(words.end(), {"--root", std::to_string(options.root)});
+    words.insert(words.end(), {"--root", std::to_string(options.call.root)});
   }
   std::vector<char*> arguments;
   for (auto& word : words)
@@ -119,16 +118,7 @@ void add_explain_command(CLI::App& app, int& exit_status) {
     sub->add_option("-n,--ranks", options->ranks, "Ranks of the job to start, on this host")
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
-    sub->add_option("--type", options->type_text, "Element type")
-        ->check(CLI::IsMember({"float32", "int32"}))
-        ->capture_default_str();
-    if (operation == Operation::kAllReduce) {
-      sub->add_option("--op", options->reduction_text, "Reduction")
-          ->check(CLI::IsMember({"sum", "max"}))
-          ->capture_default_str();
-    } else {
-      sub->add_option("--root", options->root, "Rank that sends")->capture_default_str();
-    }
+    add_call_options(*sub, operation, options->call);
     sub->callback([options, operation, &exit_status] {
       options->operation = operation;
       const Status done = in_job() ? explain_as_rank(*options) : start_job(*options);
