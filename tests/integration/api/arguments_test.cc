@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What the public functions answer to arguments that cannot be, each with its text, and to calls at
+// a wrong time.
+#include <array>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/api/handles.h"
+#include "tests/support/process.h"
+
+namespace weft::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class Arguments : public testing::Test {
+ protected:
+  /// That a call on this test's context answered so, with this text.
+  void expect_refusal(weft_result result, weft_result code, const std::string& text) const {
+    EXPECT_EQ(result, code) << last_error(context_.get());
+    EXPECT_EQ(last_error(context_.get()), text);
+  }
+
+  const ContextHandle context_ = make_context();
+  const std::vector<CommHandle> comms_ = init_all(context_.get(), CommSettings(), 2);
+  const StreamHandle stream_ = make_stream(context_.get());
+  weft_comm* comm_ = comms_[0].get();
+  std::array<float, 4> send_{};
+  std::array<float, 4> recv_{};
+
+  weft_result all_reduce(const void* send, void* recv, std::size_t count, weft_data_type type,
+                         weft_reduction reduction) const {
+    return weft_all_reduce(send, recv, count, type, reduction, comm_, stream_.get());
+  }
+};
+
+TEST_F(Arguments, OfContexts) {
+  EXPECT_EQ(weft_context_create(nullptr, nullptr), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error(nullptr), "out is NULL");
+  weft_context_options options{};
+  options.struct_size = 4;
+  weft_context* out = nullptr;
+  EXPECT_EQ(weft_context_create(&options, &out), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error(nullptr),
+            "weft_context_options.struct_size is 4, less than the 16 of this version; try: set it "
+            "to sizeof(weft_context_options)");
+  EXPECT_EQ(out, nullptr);
+  EXPECT_EQ(weft_context_destroy(nullptr), WEFT_OK);
+}
+
+TEST_F(Arguments, OfContextsWithAFile) {
+  const ScratchFolder folder;
+  const std::string file = folder.write("weft.yaml", "version: 1\ntransports: {ordr: [shm]}\n");
+  weft_context_options options{};
+  options.struct_size = sizeof(options);
+  options.config_file = file.c_str();
+  weft_context* out = nullptr;
+  EXPECT_EQ(weft_context_create(&options, &out), WEFT_ERROR_CONFIG);
+  EXPECT_THAT(last_error(nullptr),
+              HasSubstr(file + ":2:14: unknown key \"ordr\"; did you mean \"order\"?"));
+  EXPECT_EQ(out, nullptr);
+
+  const std::string good = folder.write("good.yaml", "version: 1\ntransports: {order: [shm]}\n");
+  options.config_file = good.c_str();
+  ASSERT_EQ(weft_context_create(&options, &out), WEFT_OK) << last_error(nullptr);
+  const ContextHandle context(out);
+  const std::vector<CommHandle> comms = init_all(context.get(), CommSettings(), 2);
+  EXPECT_THAT(describe_pair(comms[0].get(), 0, 1), AllOf(StartsWith("shm: "), HasSubstr(good)));
+}
+
+TEST_F(Arguments, AContextInUseIsKept) {
+  expect_refusal(weft_context_destroy(context_.get()), WEFT_ERROR_INVALID_USAGE,
+                 "3 communicators and streams of the context are alive; try: destroy them before "
+                 "the context");
+  // It still works.
+  make_stream(context_.get());
+}
+
+TEST_F(Arguments, OfUniqueIds) {
+  weft_unique_id id;
+  expect_refusal(weft_get_unique_id(context_.get(), nullptr), WEFT_ERROR_INVALID_ARGUMENT,
+                 "out is NULL");
+  EXPECT_EQ(weft_get_unique_id(nullptr, &id), WEFT_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(Arguments, OfInitRank) {
+  weft_unique_id id{};
+  weft_comm* out = nullptr;
+  weft_context* context = context_.get();
+  const CommSettings settings;
+  expect_refusal(weft_comm_init_rank(context, nullptr, 1, &id, 0, nullptr),
+                 WEFT_ERROR_INVALID_ARGUMENT, "out is NULL");
+  expect_refusal(weft_comm_init_rank(context, nullptr, 1, nullptr, 0, &out),
+                 WEFT_ERROR_INVALID_ARGUMENT, "id is NULL");
+  EXPECT_EQ(weft_comm_init_rank(nullptr, nullptr, 1, &id, 0, &out), WEFT_ERROR_INVALID_ARGUMENT);
+  expect_refusal(weft_comm_init_rank(context, nullptr, 2, &id, 2, &out),
+                 WEFT_ERROR_INVALID_ARGUMENT, "rank 2 of 2: ranks count from 0");
+  expect_refusal(weft_comm_init_rank(context, nullptr, 0, &id, 0, &out),
+                 WEFT_ERROR_INVALID_ARGUMENT, "rank 0 of 0: ranks count from 0");
+  EXPECT_EQ(weft_comm_init_rank(context, nullptr, UINT32_MAX, &id, 0, &out),
+            WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(context), HasSubstr("4294967295 ranks are more than the "));
+  EXPECT_EQ(weft_comm_init_rank(context, nullptr, 2, &id, 0, &out), WEFT_ERROR_INVALID_ARGUMENT)
+      << "an id of zeros";
+  EXPECT_THAT(last_error(context), HasSubstr("unique id"));
+  EXPECT_EQ(out, nullptr);
+}
+
+TEST_F(Arguments, OfSettings) {
+  weft_comm* out = nullptr;
+  weft_comm_config config{};
+  config.struct_size = 3;
+  config.setting_count = 1;
+  expect_refusal(weft_comm_init_all(context_.get(), &config, 1, &out), WEFT_ERROR_INVALID_ARGUMENT,
+                 "nothing of the group was started: weft_comm_config.struct_size is 3, less than "
+                 "the 16 of this version; try: set it to sizeof(weft_comm_config)");
+  const std::array<const char*, 2> half = {"transports.order", nullptr};
+  config.struct_size = sizeof(config);
+  config.settings = half.data();
+  expect_refusal(weft_comm_init_all(context_.get(), &config, 1, &out), WEFT_ERROR_INVALID_ARGUMENT,
+                 "nothing of the group was started: weft_comm_config.settings: pair 0 holds NULL");
+  const auto text_of = [&](const std::vector<std::string>& pairs) {
+    EXPECT_EQ(weft_comm_init_all(context_.get(), CommSettings(pairs).get(), 1, &out),
+              WEFT_ERROR_CONFIG);
+    return last_error(context_.get());
+  };
+  EXPECT_THAT(text_of({"transports.ordr", "shm"}),
+              HasSubstr("unknown key \"transports.ordr\"; did you mean \"transports.order\"?"));
+  EXPECT_THAT(text_of({"buffers.step", "5000"}), HasSubstr("buffers.step"));
+  EXPECT_EQ(out, nullptr);
+}
+
+TEST_F(Arguments, OfInitAll) {
+  weft_comm* out = nullptr;
+  expect_refusal(weft_comm_init_all(context_.get(), nullptr, 2, nullptr),
+                 WEFT_ERROR_INVALID_ARGUMENT, "out is NULL");
+  EXPECT_EQ(weft_comm_init_all(nullptr, nullptr, 2, &out), WEFT_ERROR_INVALID_ARGUMENT);
+  expect_refusal(weft_comm_init_all(context_.get(), nullptr, 0, &out), WEFT_ERROR_INVALID_ARGUMENT,
+                 "a communicator of 0 ranks");
+  must(context_.get(), weft_group_start(context_.get()));
+  expect_refusal(weft_comm_init_all(context_.get(), nullptr, 1, &out), WEFT_ERROR_INVALID_USAGE,
+                 "weft_comm_init_all inside a group: it is a group of its own");
+  must(context_.get(), weft_group_end(context_.get()));
+}
+
+TEST_F(Arguments, OfInitEnv) {
+  weft_comm* out = nullptr;
+  expect_refusal(weft_comm_init_env(context_.get(), nullptr, nullptr), WEFT_ERROR_INVALID_ARGUMENT,
+                 "out is NULL");
+  EXPECT_EQ(weft_comm_init_env(nullptr, nullptr, &out), WEFT_ERROR_INVALID_ARGUMENT);
+  // This process was started by no launcher.
+  EXPECT_LT(weft_comm_init_env(context_.get(), nullptr, &out), 0);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("WEFT_RANK"));
+  EXPECT_EQ(out, nullptr);
+}
+
+TEST_F(Arguments, OfCommunicators) {
+  std::uint32_t number = 7;
+  expect_refusal(weft_comm_size(comm_, nullptr), WEFT_ERROR_INVALID_ARGUMENT, "out is NULL");
+  expect_refusal(weft_comm_rank(comm_, nullptr), WEFT_ERROR_INVALID_ARGUMENT, "out is NULL");
+  expect_refusal(weft_comm_get_async_error(comm_, nullptr), WEFT_ERROR_INVALID_ARGUMENT,
+                 "out is NULL");
+  weft_result error = WEFT_OK;
+  EXPECT_EQ(weft_comm_size(nullptr, &number), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_comm_rank(nullptr, &number), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_comm_get_async_error(nullptr, &error), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_comm_finalize(nullptr), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_comm_abort(nullptr), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_comm_destroy(nullptr), WEFT_OK);
+  EXPECT_EQ(weft_comm_describe_pair(nullptr, 0, 1, nullptr, 0), 0U);
+  EXPECT_EQ(number, 7U);
+}
+
+TEST_F(Arguments, OfGroups) {
+  EXPECT_EQ(weft_group_start(nullptr), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_group_end(nullptr), WEFT_ERROR_INVALID_ARGUMENT);
+  expect_refusal(weft_group_end(context_.get()), WEFT_ERROR_INVALID_USAGE,
+                 "weft_group_end without weft_group_start on this thread");
+}
+
+TEST_F(Arguments, OfStreams) {
+  expect_refusal(weft_stream_create(context_.get(), nullptr), WEFT_ERROR_INVALID_ARGUMENT,
+                 "out is NULL");
+  weft_stream* out = nullptr;
+  EXPECT_EQ(weft_stream_create(nullptr, &out), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_stream_synchronize(nullptr), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_stream_query(nullptr), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_stream_destroy(nullptr), WEFT_OK);
+}
+
+TEST_F(Arguments, OfCollectives) {
+  float* send = send_.data();
+  float* recv = recv_.data();
+  expect_refusal(weft_all_reduce(send, recv, 4, WEFT_FLOAT32, WEFT_SUM, nullptr, stream_.get()),
+                 WEFT_ERROR_INVALID_ARGUMENT, "comm is NULL");
+  expect_refusal(weft_all_reduce(send, recv, 4, WEFT_FLOAT32, WEFT_SUM, comm_, nullptr),
+                 WEFT_ERROR_INVALID_ARGUMENT, "stream is NULL");
+  EXPECT_EQ(weft_all_reduce(send, recv, 4, WEFT_FLOAT32, WEFT_SUM, nullptr, nullptr),
+            WEFT_ERROR_INVALID_ARGUMENT);
+  expect_refusal(all_reduce(nullptr, recv, 4, WEFT_FLOAT32, WEFT_SUM), WEFT_ERROR_INVALID_ARGUMENT,
+                 "the send buffer is NULL, and count is 4");
+  expect_refusal(all_reduce(send, nullptr, 4, WEFT_FLOAT32, WEFT_SUM), WEFT_ERROR_INVALID_ARGUMENT,
+                 "the receive buffer is NULL, and count is 4");
+  EXPECT_EQ(all_reduce(reinterpret_cast<char*>(send) + 2, recv, 3, WEFT_FLOAT32, WEFT_SUM),
+            WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(
+      last_error(context_.get()),
+      AllOf(StartsWith("buffer 0x"), HasSubstr("is not aligned to its elements of 4 bytes")));
+  expect_refusal(all_reduce(send, recv, 4, 99, WEFT_SUM), WEFT_ERROR_INVALID_ARGUMENT,
+                 "99 is no element type; try: one of the WEFT_INT8 to WEFT_FLOAT8_E5M2 constants");
+  expect_refusal(
+      all_reduce(send, recv, 4, WEFT_FLOAT32, 99), WEFT_ERROR_INVALID_ARGUMENT,
+      "99 is no reduction; try: one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG");
+  expect_refusal(all_reduce(send, recv, 2, WEFT_FLOAT64, WEFT_SUM), WEFT_ERROR_UNSUPPORTED,
+                 "this version cannot all-reduce float64 by sum; try: float32 or int32, by sum or "
+                 "max");
+  expect_refusal(all_reduce(send, recv, 4, WEFT_FLOAT32, WEFT_AVG), WEFT_ERROR_UNSUPPORTED,
+                 "this version cannot all-reduce float32 by avg; try: float32 or int32, by sum or "
+                 "max");
+  EXPECT_EQ(all_reduce(send, recv, SIZE_MAX, WEFT_FLOAT32, WEFT_SUM), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("are more than memory can hold"));
+  expect_refusal(weft_broadcast(send, recv, 4, WEFT_FLOAT32, 2, comm_, stream_.get()),
+                 WEFT_ERROR_INVALID_ARGUMENT, "root 2 is not a rank of this communicator of 2");
+  expect_refusal(weft_broadcast(nullptr, recv, 4, WEFT_FLOAT32, 0, comm_, stream_.get()),
+                 WEFT_ERROR_INVALID_ARGUMENT, "the send buffer is NULL, and count is 4");
+  EXPECT_EQ(weft_broadcast(nullptr, nullptr, 0, WEFT_FLOAT32, 0, comm_, stream_.get()), WEFT_OK)
+      << "no elements need no buffers";
+
+  // None of these was started, and the communicator is none the worse.
+  weft_result error = WEFT_ERROR_INTERNAL;
+  must(context_.get(), weft_comm_get_async_error(comm_, &error));
+  EXPECT_EQ(error, WEFT_OK);
+  const StreamHandle other = make_stream(context_.get());
+  send_ = {1, 2, 3, 4};
+  must(context_.get(), all_reduce(send, recv, 4, WEFT_FLOAT32, WEFT_SUM));
+  std::array<float, 4> peer = {4, 3, 2, 1};
+  must(context_.get(), weft_all_reduce(peer.data(), peer.data(), 4, WEFT_FLOAT32, WEFT_SUM,
+                                       comms_[1].get(), other.get()));
+  must(context_.get(), weft_stream_synchronize(stream_.get()));
+  must(context_.get(), weft_stream_synchronize(other.get()));
+  EXPECT_EQ(recv_, (std::array<float, 4>{5, 5, 5, 5}));
+}
+
+TEST_F(Arguments, HandlesOfAnotherContext) {
+  const ContextHandle other = make_context();
+  const StreamHandle stream = make_stream(other.get());
+  expect_refusal(
+      weft_all_reduce(send_.data(), recv_.data(), 4, WEFT_FLOAT32, WEFT_SUM, comm_, stream.get()),
+      WEFT_ERROR_INVALID_ARGUMENT, "the stream belongs to another context than the communicator");
+}
+
+TEST_F(Arguments, AnErrorInAGroupEndsIt) {
+  must(context_.get(), weft_group_start(context_.get()));
+  EXPECT_EQ(all_reduce(send_.data(), recv_.data(), 4, WEFT_FLOAT32, WEFT_SUM), WEFT_OK);
+  EXPECT_EQ(all_reduce(send_.data(), nullptr, 4, WEFT_FLOAT32, WEFT_SUM),
+            WEFT_ERROR_INVALID_ARGUMENT);
+  expect_refusal(weft_group_end(context_.get()), WEFT_ERROR_INVALID_ARGUMENT,
+                 "nothing of the group was started: the receive buffer is NULL, and count is 4");
+  EXPECT_EQ(weft_stream_query(stream_.get()), WEFT_OK);
+  EXPECT_EQ(weft_group_end(context_.get()), WEFT_ERROR_INVALID_USAGE) << "the group is still open";
+}
+
+TEST_F(Arguments, LastErrors) {
+  EXPECT_EQ(last_error(context_.get()), "");
+  EXPECT_EQ(weft_last_error(context_.get(), nullptr, 0), 1U);
+  EXPECT_EQ(weft_group_end(context_.get()), WEFT_ERROR_INVALID_USAGE);
+  const std::string text = "weft_group_end without weft_group_start on this thread";
+  std::array<char, 8> cut{};
+  EXPECT_EQ(weft_last_error(context_.get(), cut.data(), cut.size()), text.size() + 1);
+  EXPECT_STREQ(cut.data(), "weft_gr");
+  std::thread([&] { EXPECT_EQ(last_error(context_.get()), ""); }).join();
+  must(context_.get(), weft_stream_synchronize(stream_.get()));
+  EXPECT_EQ(last_error(context_.get()), text) << "a success has taken the last failure away";
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,400 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Lives of contexts, communicators, streams and groups: several at once, ended in good and in bad
+// ways.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/api/handles.h"
+#include "tests/integration/api/trial.h"
+
+namespace weft::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Shape kSmall{.kind = Kind::kAllReduce,
+                       .count = 1000,
+                       .type = WEFT_INT32,
+                       .reduction = WEFT_SUM,
+                       .root = 0,
+                       .in_place = false,
+                       .shift = 0};
+
+class Life : public testing::Test {
+ protected:
+  ContextHandle context_ = make_context();
+  CommSettings settings_;
+};
+
+/// One call on all ranks of a communicator that this thread holds, each on a stream of its own.
+void expect_it_works(weft_context* context, const std::vector<CommHandle>& comms,
+                     const std::vector<StreamHandle>& streams) {
+  std::vector<std::unique_ptr<Trial>> trials;
+  const auto ranks = static_cast<std::uint32_t>(comms.size());
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    trials.push_back(std::make_unique<Trial>(kSmall, rank, ranks, 1));
+    must(context, trials[rank]->start(comms[rank].get(), streams[rank].get()));
+  }
+  for (const StreamHandle& stream : streams)
+    must(context, weft_stream_synchronize(stream.get()));
+  for (const auto& trial : trials)
+    EXPECT_EQ(trial->wrong(), "");
+}
+
+/// Queries until the stream is empty; how many queries found it busy.
+std::size_t query_until_done(weft_context* context, weft_stream* stream) {
+  std::size_t busy = 0;
+  for (;;) {
+    const weft_result result = weft_stream_query(stream);
+    if (result == WEFT_OK) return busy;
+    if (result != WEFT_IN_PROGRESS) must(context, result);
+    ++busy;
+    std::this_thread::yield();
+  }
+}
+
+TEST_F(Life, TellsItsVersionAndResults) {
+  EXPECT_STREQ(weft_version(), WEFT_VERSION_TEXT);
+  EXPECT_STREQ(weft_result_name(WEFT_ERROR_TIMEOUT), "WEFT_ERROR_TIMEOUT");
+  for (weft_result result = WEFT_ERROR_INTERNAL; result <= WEFT_AGAIN; ++result) {
+    EXPECT_THAT(weft_result_name(result), HasSubstr("WEFT_"));
+    EXPECT_GT(std::string(weft_result_description(result)).size(), 5U);
+  }
+}
+
+TEST_F(Life, ACommunicatorKnowsItsRanks) {
+  const std::vector<CommHandle> comms = init_all(context_.get(), settings_, 3);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    std::uint32_t found = 77;
+    must(context_.get(), weft_comm_size(comms[rank].get(), &found));
+    EXPECT_EQ(found, 3U);
+    must(context_.get(), weft_comm_rank(comms[rank].get(), &found));
+    EXPECT_EQ(found, rank);
+  }
+  const std::string pair = describe_pair(comms[0].get(), 0, 2);
+  EXPECT_THAT(pair, HasSubstr("p2p: "));
+  EXPECT_EQ(pair, describe_pair(comms[1].get(), 2, 0));
+  EXPECT_EQ(weft_comm_describe_pair(comms[0].get(), 0, 3, nullptr, 0), 0U);
+  std::array<char, 5> cut{};
+  EXPECT_EQ(weft_comm_describe_pair(comms[0].get(), 0, 2, cut.data(), cut.size()), pair.size() + 1);
+  EXPECT_STREQ(cut.data(), "p2p:");
+}
+
+TEST_F(Life, ACommunicatorsOwnSettingsOverrideTheContexts) {
+  const std::vector<CommHandle> by_default = init_all(context_.get(), settings_, 2);
+  const CommSettings settings({"transports.order", "shm"});
+  const std::vector<CommHandle> overridden = init_all(context_.get(), settings, 2);
+  EXPECT_THAT(describe_pair(by_default[0].get(), 0, 1), HasSubstr("p2p: "));
+  EXPECT_THAT(describe_pair(overridden[0].get(), 0, 1), HasSubstr("shm: "));
+  EXPECT_THAT(describe_pair(overridden[0].get(), 0, 1), HasSubstr("(communicator)"));
+}
+
+TEST_F(Life, ManyOperationsAreQueuedAndQueried) {
+  const std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
+  const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
+  constexpr std::uint32_t kCalls = 2000;
+  std::vector<std::unique_ptr<Trial>> trials;
+  for (std::uint32_t i = 0; i < kCalls; ++i) {
+    Shape shape = kSmall;
+    shape.count = 1 + (i % 50);
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      trials.push_back(std::make_unique<Trial>(shape, rank, 2, i));
+      must(context_.get(), trials.back()->start(comms[rank].get(), streams[rank].get()));
+    }
+  }
+  for (const StreamHandle& stream : streams)
+    query_until_done(context_.get(), stream.get());
+  for (const auto& trial : trials)
+    ASSERT_EQ(trial->wrong(), "");
+}
+
+TEST_F(Life, AQueryTellsThatWorkWaits) {
+  std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
+  const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
+  EXPECT_EQ(weft_stream_query(streams[0].get()), WEFT_OK);
+  Trial first(kSmall, 0, 2, 0);
+  Trial second(kSmall, 1, 2, 0);
+  must(context_.get(), first.start(comms[0].get(), streams[0].get()));
+  // Its peer has not called yet, so it cannot have ended.
+  EXPECT_EQ(weft_stream_query(streams[0].get()), WEFT_IN_PROGRESS);
+  must(context_.get(), second.start(comms[1].get(), streams[1].get()));
+  query_until_done(context_.get(), streams[0].get());
+  query_until_done(context_.get(), streams[1].get());
+  EXPECT_EQ(first.wrong(), "");
+  EXPECT_EQ(second.wrong(), "");
+}
+
+TEST_F(Life, OneCommunicatorOnSeveralStreams) {
+  const std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
+  const std::vector<StreamHandle> streams = make_streams(context_.get(), 6);
+  std::vector<std::unique_ptr<Trial>> trials;
+  for (std::uint32_t i = 0; i < 60; ++i) {
+    must(context_.get(), weft_group_start(context_.get()));
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      trials.push_back(std::make_unique<Trial>(kSmall, rank, 2, i));
+      must(context_.get(),
+           trials.back()->start(comms[rank].get(), streams[(2 * (i % 3)) + rank].get()));
+    }
+    must(context_.get(), weft_group_end(context_.get()));
+  }
+  for (const StreamHandle& stream : streams)
+    must(context_.get(), weft_stream_synchronize(stream.get()));
+  for (const auto& trial : trials)
+    EXPECT_EQ(trial->wrong(), "");
+}
+
+TEST_F(Life, SeveralCommunicatorsAtOnce) {
+  std::vector<std::vector<CommHandle>> all;
+  all.push_back(init_all(context_.get(), settings_, 2));
+  all.push_back(init_all(context_.get(), CommSettings(only_transport("shm")), 2));
+  all.push_back(init_all(context_.get(), CommSettings(only_transport("net-socket")), 2));
+  const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
+  std::vector<std::unique_ptr<Trial>> trials;
+  for (std::uint32_t i = 0; i < 30; ++i) {
+    must(context_.get(), weft_group_start(context_.get()));
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      for (const auto& comms : all) {
+        trials.push_back(std::make_unique<Trial>(kSmall, rank, 2, i));
+        must(context_.get(), trials.back()->start(comms[rank].get(), streams[rank].get()));
+      }
+    }
+    must(context_.get(), weft_group_end(context_.get()));
+  }
+  for (const StreamHandle& stream : streams)
+    must(context_.get(), weft_stream_synchronize(stream.get()));
+  for (const auto& trial : trials)
+    EXPECT_EQ(trial->wrong(), "");
+}
+
+TEST_F(Life, SeveralContextsShareNothing) {
+  const ContextHandle other = make_context();
+  const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
+  const std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
+  {
+    const std::vector<StreamHandle> other_streams = make_streams(other.get(), 2);
+    const std::vector<CommHandle> other_comms = init_all(other.get(), settings_, 2);
+    expect_it_works(other.get(), other_comms, other_streams);
+    expect_it_works(context_.get(), comms, streams);
+    EXPECT_EQ(weft_group_end(other.get()), WEFT_ERROR_INVALID_USAGE);
+    EXPECT_NE(last_error(other.get()), "");
+    EXPECT_EQ(last_error(context_.get()), "");
+  }
+  must(other.get(), weft_context_destroy(ContextHandle(make_context()).release()));
+  expect_it_works(context_.get(), comms, streams);
+}
+
+TEST_F(Life, RanksOfOneCommunicatorMayBelongToSeveralContexts) {
+  const ContextHandle other = make_context();
+  weft_unique_id id;
+  must(context_.get(), weft_get_unique_id(context_.get(), &id));
+  weft_comm* first = nullptr;
+  weft_comm* second = nullptr;
+  std::thread joiner([&] {
+    EXPECT_EQ(weft_comm_init_rank(other.get(), nullptr, 2, &id, 1, &second), WEFT_OK)
+        << last_error(other.get());
+  });
+  EXPECT_EQ(weft_comm_init_rank(context_.get(), nullptr, 2, &id, 0, &first), WEFT_OK)
+      << last_error(context_.get());
+  joiner.join();
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(second, nullptr);
+  const CommHandle comm(first);
+  const CommHandle other_comm(second);
+  const StreamHandle stream = make_stream(context_.get());
+  const StreamHandle other_stream = make_stream(other.get());
+  Trial mine(kSmall, 0, 2, 0);
+  Trial theirs(kSmall, 1, 2, 0);
+  must(context_.get(), mine.start(comm.get(), stream.get()));
+  must(other.get(), theirs.start(other_comm.get(), other_stream.get()));
+  must(context_.get(), weft_stream_synchronize(stream.get()));
+  must(other.get(), weft_stream_synchronize(other_stream.get()));
+  EXPECT_EQ(mine.wrong(), "");
+  EXPECT_EQ(theirs.wrong(), "");
+}
+
+TEST_F(Life, GroupsNest) {
+  const std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
+  const StreamHandle stream = make_stream(context_.get());
+  Trial first(kSmall, 0, 2, 0);
+  Trial second(kSmall, 1, 2, 0);
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), first.start(comms[0].get(), stream.get()));
+  must(context_.get(), weft_group_end(context_.get()));
+  EXPECT_EQ(weft_stream_query(stream.get()), WEFT_OK) << "an inner end has started work";
+  must(context_.get(), second.start(comms[1].get(), stream.get()));
+  must(context_.get(), weft_group_end(context_.get()));
+  must(context_.get(), weft_stream_synchronize(stream.get()));
+  EXPECT_EQ(first.wrong(), "");
+  EXPECT_EQ(second.wrong(), "");
+}
+
+TEST_F(Life, AGroupBelongsToItsThread) {
+  const std::vector<CommHandle> comms = init_all(context_.get(), settings_, 1);
+  const StreamHandle stream = make_stream(context_.get());
+  must(context_.get(), weft_group_start(context_.get()));
+  std::thread([&] {
+    Trial trial(kSmall, 0, 1, 0);
+    must(context_.get(), trial.start(comms[0].get(), stream.get()));
+    must(context_.get(), weft_stream_synchronize(stream.get()));
+    EXPECT_EQ(trial.wrong(), "") << "it waits for the other thread's group";
+  }).join();
+  must(context_.get(), weft_group_end(context_.get()));
+}
+
+TEST_F(Life, FinalizeWaitsAndDestroyFollows) {
+  std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
+  const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
+  std::vector<std::unique_ptr<Trial>> trials;
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      trials.push_back(std::make_unique<Trial>(kSmall, rank, 2, i));
+      must(context_.get(), trials.back()->start(comms[rank].get(), streams[rank].get()));
+    }
+  }
+  for (const CommHandle& comm : comms)
+    must(context_.get(), weft_comm_finalize(comm.get()));
+  for (const auto& trial : trials)
+    EXPECT_EQ(trial->wrong(), "");
+  for (CommHandle& comm : comms)
+    EXPECT_EQ(weft_comm_destroy(comm.release()), WEFT_OK);
+}
+
+TEST_F(Life, DestroyWaitsForWhatIsQueued) {
+  std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
+  const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
+  std::vector<std::unique_ptr<Trial>> trials;
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      trials.push_back(std::make_unique<Trial>(kSmall, rank, 2, i));
+      must(context_.get(), trials.back()->start(comms[rank].get(), streams[rank].get()));
+    }
+  }
+  comms.clear();
+  for (const auto& trial : trials)
+    EXPECT_EQ(trial->wrong(), "");
+  for (const StreamHandle& stream : streams)
+    EXPECT_EQ(weft_stream_synchronize(stream.get()), WEFT_OK);
+}
+
+class Abort : public testing::TestWithParam<std::string> {};
+
+TEST_P(Abort, EndsABlockedCallFromAnotherThread) {
+  const ContextHandle context = make_context();
+  std::vector<CommHandle> comms =
+      init_all(context.get(), CommSettings(only_transport(GetParam())), 2);
+  const std::vector<StreamHandle> streams = make_streams(context.get(), 2);
+  Trial waiting(kSmall, 0, 2, 0);
+  std::atomic<bool> started{false};
+  std::thread blocked([&] {
+    EXPECT_EQ(waiting.start(comms[0].get(), streams[0].get()), WEFT_OK);
+    started = true;
+    EXPECT_EQ(weft_stream_synchronize(streams[0].get()), WEFT_ERROR_ABORTED);
+    EXPECT_EQ(last_error(context.get()), "rank 0 was aborted by its user");
+  });
+  while (!started)
+    std::this_thread::yield();
+  weft_result error = WEFT_ERROR_INTERNAL;
+  EXPECT_EQ(weft_comm_get_async_error(comms[0].get(), &error), WEFT_OK);
+  EXPECT_EQ(error, WEFT_OK);
+  EXPECT_EQ(weft_comm_abort(comms[0].get()), WEFT_OK);
+  blocked.join();
+  EXPECT_EQ(weft_comm_get_async_error(comms[0].get(), &error), WEFT_OK);
+  EXPECT_EQ(error, WEFT_ERROR_ABORTED);
+
+  // The other rank's call ends with an error that names the one who gave up.
+  Trial other(kSmall, 1, 2, 0);
+  weft_result result = other.start(comms[1].get(), streams[1].get());
+  if (result == WEFT_OK) result = weft_stream_synchronize(streams[1].get());
+  EXPECT_EQ(result, WEFT_ERROR_PEER);
+  EXPECT_THAT(last_error(context.get()), HasSubstr("rank 0"));
+  EXPECT_THAT(last_error(context.get()), HasSubstr("aborted by its user"));
+  EXPECT_EQ(weft_comm_get_async_error(comms[1].get(), &error), WEFT_OK);
+  EXPECT_EQ(error, WEFT_ERROR_PEER);
+
+  // Nothing more can be called, and the end does not wait.
+  EXPECT_EQ(other.start(comms[1].get(), streams[1].get()), WEFT_ERROR_PEER);
+  EXPECT_EQ(weft_comm_finalize(comms[0].get()), WEFT_ERROR_ABORTED);
+  comms.clear();
+  // The context is none the worse for it.
+  std::vector<CommHandle> anew = init_all(context.get(), CommSettings(), 2);
+  expect_it_works(context.get(), anew, streams);
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, Abort, testing::Values("p2p", "shm", "net-socket"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST_F(Life, RanksThatCallDifferentThingsAreTold) {
+  std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
+  const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
+  Shape other = kSmall;
+  other.reduction = WEFT_MAX;
+  Trial first(kSmall, 0, 2, 0);
+  Trial second(other, 1, 2, 0);
+  must(context_.get(), first.start(comms[0].get(), streams[0].get()));
+  must(context_.get(), second.start(comms[1].get(), streams[1].get()));
+  std::vector<weft_result> results;
+  std::vector<std::string> texts;
+  for (const StreamHandle& stream : streams) {
+    results.push_back(weft_stream_synchronize(stream.get()));
+    texts.push_back(last_error(context_.get()));
+  }
+  // One finds it; the other finds it too, or hears of it.
+  EXPECT_EQ(std::ranges::count(results, WEFT_OK), 0);
+  EXPECT_GE(std::ranges::count(results, WEFT_ERROR_MISMATCH), 1);
+  for (const std::string& text : texts) {
+    EXPECT_THAT(text, HasSubstr("by sum"));
+    EXPECT_THAT(text, HasSubstr("by max"));
+  }
+}
+
+TEST_F(Life, AForkedChildIsRefused) {
+  const std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
+  const StreamHandle stream = make_stream(context_.get());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    weft_stream* out = nullptr;
+    weft_result error = WEFT_OK;
+    float number = 0;
+    // The number of the first call that was not refused, or 0.
+    int status = 0;
+    if (weft_stream_create(context_.get(), &out) != WEFT_ERROR_INVALID_USAGE)
+      status = 1;
+    else if (weft_all_reduce(&number, &number, 1, WEFT_FLOAT32, WEFT_SUM, comms[0].get(),
+                             stream.get()) != WEFT_ERROR_INVALID_USAGE)
+      status = 2;
+    else if (weft_stream_synchronize(stream.get()) != WEFT_ERROR_INVALID_USAGE)
+      status = 3;
+    else if (weft_comm_get_async_error(comms[0].get(), &error) != WEFT_ERROR_INVALID_USAGE)
+      status = 4;
+    else if (weft_context_destroy(context_.get()) != WEFT_ERROR_INVALID_USAGE)
+      status = 5;
+    else if (last_error(context_.get()).find("fork") == std::string::npos)
+      status = 6;
+    _exit(status);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "that check of the child failed";
+  expect_it_works(context_.get(), comms, make_streams(context_.get(), 2));
+}
+
+}  // namespace
+}  // namespace weft::test

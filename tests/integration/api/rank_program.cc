@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// One rank of a job, as a program of its own: joins as it is told, makes every call of the trials
+// and says on standard output what came of it.
+//
+//   rank-program env SETTING VALUE ...              joins by the launcher's environment
+//   rank-program make-id RANKS SETTING VALUE ...    is rank 0, and prints "id HEX" for the others
+//   rank-program join HEX RANK RANKS SETTING VALUE ...
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/weft.h>
+
+#include "tests/integration/api/handles.h"
+#include "tests/integration/api/trial.h"
+
+namespace {
+
+using namespace weft::test;  // NOLINT(google-build-using-namespace)
+
+std::string to_hex(const weft_unique_id& id) {
+  std::string text;
+  for (const std::uint8_t byte : id.bytes) {
+    std::array<char, 3> digits{};
+    std::snprintf(digits.data(), digits.size(), "%02x", byte);
+    text += digits.data();
+  }
+  return text;
+}
+
+weft_unique_id from_hex(const std::string& text) {
+  weft_unique_id id{};
+  if (text.size() != 2 * sizeof(id.bytes)) throw std::runtime_error("an id of a wrong length");
+  for (std::size_t i = 0; i < sizeof(id.bytes); ++i) {
+    id.bytes[i] = static_cast<std::uint8_t>(std::stoul(text.substr(2 * i, 2), nullptr, 16));
+  }
+  return id;
+}
+
+CommHandle join(weft_context* context, const std::vector<std::string>& words) {
+  const std::string& way = words.at(0);
+  const std::size_t used = way == "env" ? 1 : way == "make-id" ? 2 : 4;
+  const CommSettings settings({words.begin() + static_cast<std::ptrdiff_t>(used), words.end()});
+  weft_comm* comm = nullptr;
+  if (way == "env") {
+    must(context, weft_comm_init_env(context, settings.get(), &comm));
+  } else if (way == "make-id") {
+    weft_unique_id id;
+    must(context, weft_get_unique_id(context, &id));
+    std::printf("id %s\n", to_hex(id).c_str());
+    std::fflush(stdout);
+    const auto ranks = static_cast<std::uint32_t>(std::stoul(words.at(1)));
+    must(context, weft_comm_init_rank(context, settings.get(), ranks, &id, 0, &comm));
+  } else {
+    const weft_unique_id id = from_hex(words.at(1));
+    const auto rank = static_cast<std::uint32_t>(std::stoul(words.at(2)));
+    const auto ranks = static_cast<std::uint32_t>(std::stoul(words.at(3)));
+    must(context, weft_comm_init_rank(context, settings.get(), ranks, &id, rank, &comm));
+  }
+  return CommHandle(comm);
+}
+
+void run(const std::vector<std::string>& words) {
+  const ContextHandle context = make_context();
+  const StreamHandle stream = make_stream(context.get());
+  const CommHandle comm = join(context.get(), words);
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 0;
+  must(context.get(), weft_comm_rank(comm.get(), &rank));
+  must(context.get(), weft_comm_size(comm.get(), &ranks));
+  for (std::uint32_t peer = 0; peer < ranks; ++peer) {
+    if (peer != rank) {
+      std::printf("pair %u %u: %s\n", rank, peer, describe_pair(comm.get(), rank, peer).c_str());
+    }
+  }
+  std::vector<Shape> shapes = all_shapes(ranks, std::size_t{16} << 10);
+  const std::vector<Shape> large = large_shapes(ranks, std::size_t{8} << 20);
+  shapes.insert(shapes.end(), large.begin(), large.end());
+  // Several at a time without waiting: the wire never runs dry between calls.
+  constexpr std::size_t kBatch = 8;
+  for (std::size_t first = 0; first < shapes.size(); first += kBatch) {
+    std::vector<std::unique_ptr<Trial>> trials;
+    for (std::size_t i = first; i < std::min(first + kBatch, shapes.size()); ++i) {
+      trials.push_back(
+          std::make_unique<Trial>(shapes[i], rank, ranks, static_cast<std::uint32_t>(i)));
+      must(context.get(), trials.back()->start(comm.get(), stream.get()));
+    }
+    must(context.get(), weft_stream_synchronize(stream.get()));
+    for (const auto& trial : trials) {
+      if (const std::string text = trial->wrong(); !text.empty()) throw std::runtime_error(text);
+    }
+  }
+  must(context.get(), weft_comm_finalize(comm.get()));
+  std::printf("rank %u of %u: %zu calls were right\n", rank, ranks, shapes.size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run({argv + 1, argv + argc});
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "rank-program: %s\n", error.what());
+    return 1;
+  }
+}

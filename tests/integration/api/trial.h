@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// One collective call of one rank, with buffers of its own and knowledge of what must come out of
+// it. Uses the public API alone, and no test framework: programs of single ranks use it too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <weft/weft.h>
+
+namespace weft::test {
+
+enum class Kind : std::uint8_t { kAllReduce, kBroadcast };
+
+/// What all ranks call alike, and how the buffers lie.
+struct Shape {
+  Kind kind = Kind::kAllReduce;
+  std::size_t count = 0;
+  weft_data_type type = WEFT_FLOAT32;
+  weft_reduction reduction = WEFT_SUM;
+  std::uint32_t root = 0;
+  bool in_place = false;
+  std::size_t shift = 0;  ///< Elements that the buffers begin after a 64-byte line.
+
+  [[nodiscard]] std::string describe() const;
+};
+
+/// The shapes that every way of making ranks has to carry: both operations, their types and
+/// reductions, no element, one, few, around the borders of ranks' shares and of buffer steps, every
+/// root, in and out of place, aligned to no more than the element.
+[[nodiscard]] std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes);
+
+/// One of `bytes` bytes for each operation, type and reduction.
+[[nodiscard]] std::vector<Shape> large_shapes(std::uint32_t ranks, std::size_t bytes);
+
+class Trial {
+ public:
+  /// `round` makes the data of one trial unlike those of another.
+  Trial(const Shape& shape, std::uint32_t rank, std::uint32_t ranks, std::uint32_t round);
+
+  /// Calls; the trial must live until the stream is synchronized.
+  weft_result start(weft_comm* comm, weft_stream* stream);
+  /// After that: empty if every element is right and nothing else was touched, else what is wrong.
+  [[nodiscard]] std::string wrong() const;
+
+ private:
+  [[nodiscard]] std::uint64_t contribution(std::uint32_t rank, std::size_t element) const;
+  [[nodiscard]] std::uint64_t expected(std::size_t element) const;
+  void store(std::vector<std::byte>& buffer, std::size_t element, std::uint64_t value) const;
+  [[nodiscard]] std::uint64_t load(const std::vector<std::byte>& buffer, std::size_t element) const;
+  [[nodiscard]] std::string wrong_guard(const std::vector<std::byte>& buffer) const;
+
+  Shape shape_;
+  std::uint32_t rank_;
+  std::uint32_t ranks_;
+  std::uint32_t round_;
+  std::size_t width_;  // of an element, bytes
+  std::size_t begin_;  // of the elements in a buffer
+  std::vector<std::byte> send_;
+  std::vector<std::byte> recv_;
+};
+
+}  // namespace weft::test
