@@ -92,7 +92,7 @@ Result<weft::Config> config_for(weft::Context& context, const weft_comm_config* 
                       "set it to sizeof(weft_comm_config)");
   }
   std::map<std::string, std::string> overrides;
-  for (std::uint32_t i = 0; i < config->setting_count; ++i) {
+  for (std::size_t i = 0; i < config->setting_count; ++i) {
     const char* name = config->settings[2 * i];
     const char* value = config->settings[2 * i + 1];
     if (name == nullptr || value == nullptr) {

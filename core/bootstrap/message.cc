@@ -93,7 +93,10 @@ class PayloadReader {
     for (unsigned i = 0; ok_ && i < count; ++i) {
       SocketAddress value;
       const auto family = number<std::uint8_t>();
-      if (family != 4 && family != 6) ok_ = false;
+      if (family != 4 && family != 6) {
+        ok_ = false;
+        break;
+      }
       value.family = static_cast<SocketAddress::Family>(family);
       value.port = number<std::uint16_t>();
       std::ranges::copy(take(value.bytes.size()), value.bytes.begin());
@@ -134,7 +137,7 @@ std::array<std::byte, kHashBytes> keyed_hash(const MessageKey& key,
 }
 
 template <typename T>
-std::optional<T> if_finished(const PayloadReader& reader, T&& value) {
+std::optional<std::remove_cvref_t<T>> if_finished(const PayloadReader& reader, T&& value) {
   if (!reader.finished()) return std::nullopt;
   return std::forward<T>(value);
 }
@@ -285,7 +288,7 @@ std::optional<RingHelloMessage> RingHelloMessage::decode(std::span<const std::by
   message.from = reader.number<std::int32_t>();
   message.to = reader.number<std::int32_t>();
   message.nranks = reader.number<std::int32_t>();
-  return if_finished(reader, std::move(message));
+  return if_finished(reader, message);
 }
 
 std::vector<std::byte> GatherBeginMessage::encode() const {

@@ -119,6 +119,7 @@ Result<Config> Config::with_overrides(const std::map<std::string, std::string>& 
     const auto found = index_.find(name);
     if (found == index_.end()) {
       std::vector<std::string> names;
+      names.reserve(entries_.size());
       for (const ConfigEntry& entry : entries_)
         names.push_back(entry.parameter.name());
       const auto near = nearest_name(name, names);

@@ -96,7 +96,7 @@ Json value_schema(const Parameter& parameter) {
     case ParameterType::kBytes:
       return bytes_schema(parameter);
     case ParameterType::kDuration: {
-      const Json text = {{"type", "string"}, {"pattern", kDurationPattern}};
+      Json text = {{"type", "string"}, {"pattern", kDurationPattern}};
       if (!parameter.may_be_off) return text;
       // Readers of YAML 1.1 take a bare off for false.
       return {{"oneOf", Json::array({text, {{"enum", Json::array({"off", false})}}})}};

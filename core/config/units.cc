@@ -43,8 +43,9 @@ Result<std::int64_t> parse_with_unit(std::string_view text, std::span<const Unit
                                      std::string_view kind, std::string_view unit_names,
                                      bool unit_needed) {
   std::int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, code] = std::from_chars(text.data(), end, number);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [rest, code] = std::from_chars(begin, end, number);
   if (code == std::errc::result_out_of_range)
     return bad(fmt::format("{} is too large", in_quotes(text)));
   if (code != std::errc{} || number < 0 || text.front() == '-') {
@@ -107,8 +108,9 @@ std::string print_duration(std::chrono::nanoseconds duration) {
 
 Result<std::int64_t> parse_integer(std::string_view text) {
   std::int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, code] = std::from_chars(text.data(), end, number);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [rest, code] = std::from_chars(begin, end, number);
   if (code == std::errc::result_out_of_range)
     return bad(fmt::format("{} is too large", in_quotes(text)));
   if (code != std::errc{} || rest != end) {

@@ -26,6 +26,7 @@ Result<const weft_plugin_descriptor*> load_library(const PluginInfo& info) {
   namespace dll = boost::dll;
   // Never unloaded: its threads, thread-local destructors and tables may be in use until the very
   // end of the process. With RTLD_NODELETE the loader keeps it though the handle is dropped here.
+  // NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange): a set of bits, as dlopen takes it
   const auto mode = static_cast<dll::load_mode::type>(
       static_cast<unsigned>(dll::load_mode::rtld_now) |
       static_cast<unsigned>(dll::load_mode::rtld_local) | static_cast<unsigned>(RTLD_NODELETE));

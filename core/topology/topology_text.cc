@@ -73,6 +73,7 @@ void emit_host(YAML::Emitter& out, const HostInfo& host) {
 
 std::string cpus_text(const std::vector<CpuRange>& cpus) {
   std::vector<std::string> parts;
+  parts.reserve(cpus.size());
   for (const CpuRange& range : cpus) {
     parts.push_back(range.first == range.last ? fmt::format("{}", range.first)
                                               : fmt::format("{}-{}", range.first, range.last));
