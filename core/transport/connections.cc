@@ -337,6 +337,7 @@ Status Connections::describe(std::span<Edge> edges, const SlotGeometry& geometry
     RingEnd& end = sends ? rings_[edge.channel].to_next : rings_[edge.channel].from_previous;
     if (edge.net != nullptr) {
       if (edge.net->port == nullptr) {
+        const std::scoped_lock lock(mutex_);  // an abort may look for the port
         edge.net->port = std::make_unique<NetPort>(edge.net->plugin, edge.net->net,
                                                    *context_.runtime, context_.path_failed);
         WEFT_TRY(context_.engine->add(*edge.net->port));
@@ -453,8 +454,13 @@ void Connections::abort(std::uint32_t reason) {
   const std::scoped_lock lock(mutex_);
   for (auto& [id, opened] : transports_)
     opened->plugin.abort(opened->transport, reason);
-  for (auto& [id, opened] : nets_)
-    opened->plugin.abort(opened->net);
+  for (auto& [id, opened] : nets_) {
+    if (opened->port != nullptr) {
+      opened->port->abort();
+    } else {
+      opened->plugin.abort(opened->net);
+    }
+  }
 }
 
 std::string Connections::describe_waiting() {

@@ -303,6 +303,9 @@ weft_result NetPort::arm(int* descriptor) {
 }
 
 void NetPort::abort() {
+  // Steps that never reached the net are reported by nobody: without this the engine would look
+  // after them for ever. What the requests report from now on is no news.
+  broken_.store(true);
   plugin_.abort(net_);
 }
 

@@ -63,13 +63,17 @@ class NetPort {
   bool try_progress();
 
   /// True while an operation's messages are under way.
-  [[nodiscard]] bool busy() const { return outstanding_.load(std::memory_order_seq_cst) != 0; }
+  [[nodiscard]] bool busy() const {
+    return outstanding_.load(std::memory_order_seq_cst) != 0 &&
+           !broken_.load(std::memory_order_relaxed);
+  }
 
   /// For the engine: prepares to sleep. WEFT_AGAIN: there is something to do right now;
   /// UNSUPPORTED: this net cannot wake a sleeper.
   weft_result arm(int* descriptor);
 
-  /// Makes the net give up; from any thread, at any time.
+  /// Makes the net give up, and the port rest; from any thread, at any time. Not a failure: what
+  /// breaks from now on is not reported.
   void abort();
 
   /// One line for each connection that waits for something, for reports.

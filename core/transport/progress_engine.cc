@@ -185,6 +185,7 @@ Status ProgressEngine::add(NetPort& port) {
 void ProgressEngine::remove(NetPort& port) {
   const std::scoped_lock lock(state_->mutex);
   std::erase(state_->ports, &port);
+  port.on_duty_.store(false, std::memory_order_release);
   if (const auto found = state_->watched.find(&port); found != state_->watched.end()) {
     epoll_ctl(state_->epoll.get(), EPOLL_CTL_DEL, found->second, nullptr);
     state_->watched.erase(found);
