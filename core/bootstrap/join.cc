@@ -31,6 +31,7 @@ Deadline deadline_of(const BootstrapOptions& options, std::chrono::nanoseconds m
 
 std::string list_addresses(const std::vector<SocketAddress>& addresses) {
   std::vector<std::string> texts;
+  texts.reserve(addresses.size());
   for (const SocketAddress& address : addresses) {
     texts.push_back(address.to_string());
   }
@@ -111,10 +112,12 @@ class Joiner {
                                   "raise the limit ulimit -n"));
   }
   void tell_root(const Error& error, const std::string& who) {
-    const ErrorMessage message{.culprit = self_.rank,
-                               .code = error.code(),
-                               .what = who + error.what(),
-                               .hint = error.hint()};
+    std::string what = who + error.what();
+    if (error.source() == ErrorSource::kErrno) {
+      what += ": " + errno_text(static_cast<int>(error.native()));
+    }
+    const ErrorMessage message{
+        .culprit = self_.rank, .code = error.code(), .what = std::move(what), .hint = error.hint()};
     root_->queue(MessageType::kRejected, message.encode());
     (void)root_->flush();
   }
@@ -414,6 +417,11 @@ Status Joiner::connect_ring(const WelcomeMessage& welcome) {
     acceptor_.serve(entries, acceptor_first, [&](Wire wire, const Message& message) {
       ring_hello(std::move(wire), message, welcome.previous);
     });
+    if (const auto exhausted = acceptor_.exhausted(); exhausted && !ring_complete()) {
+      return fail(Error::from_errno(static_cast<int>(exhausted->native()),
+                                    self_.to_string() + " " + exhausted->what(),
+                                    exhausted->hint()));
+    }
     if (!limit.passed()) continue;
     if (!ready_sent && !ring_complete()) return fail(ring_timeout(welcome));
     if (ready_sent) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <sys/eventfd.h>
 #include <system_error>
 #include <thread>
@@ -32,7 +33,7 @@ constexpr auto kPortRetrySpan = std::chrono::milliseconds(20);
 std::string list_ranks(const std::vector<int>& ranks) {
   const std::size_t shown = std::min(ranks.size(), kMaxListed);
   std::string text = fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
-                                 fmt::join(ranks.begin(), ranks.begin() + shown, ", "));
+                                 fmt::join(std::span(ranks).first(shown), ", "));
   if (shown < ranks.size()) text += fmt::format(" and {} more", ranks.size() - shown);
   return text;
 }
@@ -218,8 +219,8 @@ std::string BootstrapRoot::State::missing_text() const {
   const std::string_view did = welcomed ? "did not connect with their neighbours" : "did not come";
   const auto span =
       deadline.passed() ? options.timeout : options.report_after.value_or(options.timeout);
-  const std::string text = fmt::format("{} of {} {} within {}", list_ranks(missing), nranks, did,
-                                       format_span(span.count()));
+  std::string text = fmt::format("{} of {} {} within {}", list_ranks(missing), nranks, did,
+                                 format_span(span.count()));
   if (here.empty()) return text;
   return fmt::format("{} ({} {} here)", text, list_ranks(here), here.size() == 1 ? "is" : "are");
 }
@@ -289,16 +290,21 @@ void BootstrapRoot::State::loop() {
       fail_all(Error::from_errno(errno, "the rendezvous cannot wait for sockets"));
       return;
     }
+    serve_members(entries, members_first);
+    if (complete) return;
+    // After the members: the rank of this process may have told why it ends.
     if (entries[0].revents != 0) {
       fail_all(Error(WEFT_ERROR_ABORTED, "the rendezvous was given up before every rank came",
                      "see the output of the rank that made the unique id"));
       return;
     }
-    serve_members(entries, members_first);
-    if (complete) return;
     acceptor->serve(entries, acceptor_first, [this](Wire wire, const Message& message) {
       hello_from(std::move(wire), message);
     });
+    if (const auto exhausted = acceptor->exhausted(); exhausted && !welcomed && !failure) {
+      fail_all(Error::from_errno(static_cast<int>(exhausted->native()),
+                                 "the rendezvous " + exhausted->what(), exhausted->hint()));
+    }
     if (report.passed()) {
       report = Deadline::never();
       log.warn(Topic::kBootstrap, "rendezvous still waits: {}", missing_text());

@@ -17,6 +17,8 @@ constexpr std::size_t kReadBytes = 16UL * 1024;
 // This many strangers at a time: beyond that the oldest goes.
 constexpr std::size_t kMaxPending = 2048;
 constexpr auto kPauseSpan = std::chrono::milliseconds(100);
+// The program may give back some of its own; longer than this nobody waits for it.
+constexpr auto kExhaustedSpan = std::chrono::seconds(1);
 
 void set_option(int fd, int level, int option, int value) {
   // These options exist on every supported kernel; a refusal costs latency, not correctness.
@@ -187,11 +189,18 @@ void Acceptor::accept_from(int listener) {
             Error::from_errno(errno, "cannot accept a connection", "raise the limit ulimit -n");
         if (!warned_) log_.warn(Topic::kBootstrap, "{}: {}", purpose_, error.to_string());
         warned_ = true;
-        if (!pending_.empty()) drop(pending_.front(), "its descriptor is needed");
+        if (!pending_.empty()) {
+          drop(pending_.front(), "its descriptor is needed");
+        } else if (!exhausted_) {
+          exhausted_ = error;
+          exhausted_until_ = Deadline::after(kExhaustedSpan);
+        }
         paused_until_ = Deadline::after(kPauseSpan);
       }
       return;
     }
+    exhausted_.reset();
+    exhausted_until_ = Deadline::never();
     set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY, 1);
     if (pending_.size() >= kMaxPending) drop(pending_.front(), "too many unknown connections");
     std::erase_if(pending_, [](const Pending& pending) { return pending.done; });

@@ -107,6 +107,12 @@ class Acceptor {
   /// When serve must be called although nothing is ready, in milliseconds; -1 for never.
   [[nodiscard]] int timeout_ms() const;
 
+  /// Why nobody can be accepted any more: descriptors are exhausted, for a while already, and not
+  /// by strangers.
+  [[nodiscard]] std::optional<Error> exhausted() const {
+    return exhausted_until_.passed() ? exhausted_ : std::nullopt;
+  }
+
   /// Accepts and reads. `arrived` is called with each connection and its first message.
   void serve(std::span<const pollfd> entries, std::size_t first,
              const std::function<void(Wire, const Message&)>& arrived);
@@ -125,6 +131,8 @@ class Acceptor {
   std::string purpose_;
   std::chrono::nanoseconds first_message_span_;
   bool warned_ = false;  ///< Of exhausted descriptors.
+  std::optional<Error> exhausted_;
+  Deadline exhausted_until_ = Deadline::never();  ///< When waiting for descriptors has no sense.
   std::vector<UniqueFd> listeners_;
   std::vector<SocketAddress> endpoints_;
   std::vector<Pending> pending_;

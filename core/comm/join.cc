@@ -29,6 +29,13 @@ NamedList named_list(const Config& config, const char* name) {
           .origin = entry != nullptr ? entry->origin().to_string() : "default"};
 }
 
+// A rank that fails closes its ends: those who were connecting to it see only that, before or after
+// the news of its failure comes.
+bool may_be_a_consequence(const Error& error) {
+  return error.code() == WEFT_ERROR_PEER || error.code() == WEFT_ERROR_NETWORK ||
+         error.code() == WEFT_ERROR_ABORTED;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::join(Context& context, Config config,
@@ -47,6 +54,10 @@ Result<std::unique_ptr<Communicator>> Communicator::join(Context& context, Confi
   auto joined = communicator->join_others(id);
   if (joined) return communicator;
   Error error = std::move(joined.error());
+  if (communicator->bootstrap_ != nullptr && may_be_a_consequence(error)) {
+    communicator->failure_->suspect(error);
+    if (auto cause = communicator->failure_->settle()) error = std::move(*cause);
+  }
   error.with_context(fmt::format("rank {} of {} cannot join its communicator", rank, ranks));
   // Others are waiting for this rank: they get the reason.
   communicator->failure_->establish(error, communicator->bootstrap_ != nullptr);

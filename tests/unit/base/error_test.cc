@@ -44,6 +44,14 @@ TEST(Error, ErrnoIsKeptAndSpelledOut) {
   EXPECT_EQ(error.to_string(), "cannot open /x (errno 13, Permission denied); try: chmod");
 }
 
+TEST(Error, ExhaustionAlwaysComesWithAdvice) {
+  EXPECT_EQ(Error::from_errno(EMFILE, "x").hint(), "raise the limit of open files (ulimit -n)");
+  EXPECT_EQ(Error::from_errno(ENFILE, "x").hint(), "raise the system's limit fs.file-max");
+  EXPECT_EQ(Error::from_errno(ENOMEM, "x").hint(), "free memory, or raise the limits of memory");
+  EXPECT_EQ(Error::from_errno(EMFILE, "x", "wait").hint(), "wait");
+  EXPECT_EQ(Error::from_errno(EPERM, "x").hint(), "");
+}
+
 TEST(Error, ErrnoChoosesTheCode) {
   EXPECT_EQ(Error::from_errno(ENOMEM, "x").code(), WEFT_ERROR_OUT_OF_MEMORY);
   for (const int value : {EMFILE, ENFILE, EAGAIN, ENOSPC, ENOBUFS}) {
