@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// `weft bench` and `weft explain`: what they print, that they find what is wrong, and that what is
+// explained is what runs.
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/commands/commands.h"
+
+namespace weft::test {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::SizeIs;
+using testing::StartsWith;
+using testing::UnorderedElementsAreArray;
+
+namespace fs = std::filesystem;
+
+std::vector<nlohmann::json> json_lines(const std::string& file) {
+  std::vector<nlohmann::json> rows;
+  for (const std::string& line : lines_of(read_text(file)))
+    rows.push_back(nlohmann::json::parse(line));
+  return rows;
+}
+
+/// A folder with the tampering plugin alone, and what makes ranks use it.
+class Tampering {
+ public:
+  Tampering() {
+    // Copied: others may be allowed to write to a build folder, and then plugins are not loaded.
+    const std::string file = folder_.path() + "/weft-net-example.so";
+    fs::copy_file(TAMPERING_PLUGIN, file);
+    fs::permissions(file, fs::perms(0644));
+  }
+  [[nodiscard]] Variables variables() const {
+    return {{"WEFT_PLUGINS_PATH", folder_.path()},
+            {"WEFT_TRANSPORTS_ORDER", "net"},
+            {"WEFT_TRANSPORTS_NET", "net-example"}};
+  }
+
+ private:
+  ScratchFolder folder_;
+};
+
+TEST(Bench, ChecksAllReduceAndWritesJson) {
+  const ScratchFolder folder;
+  const std::string file = folder.path() + "/rows.json";
+  const Outcome outcome =
+      weft_in_job(3, {"bench", "all_reduce", "--min", "8", "--max", "64KiB", "--factor", "16",
+                      "--iters", "2", "--warmup", "1", "--check", "--json", file});
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_THAT(lines_of(outcome.out), Contains("# Out of bounds values : 0 OK"));
+  EXPECT_THAT(lines_with(outcome.out, "# ranks "), SizeIs(3));
+  EXPECT_THAT(lines_with(outcome.out, "# ranks 0 and 2: shm: "), SizeIs(1));
+  const std::vector<nlohmann::json> rows = json_lines(file);
+  ASSERT_EQ(rows.size(), 8U);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const nlohmann::json& row = rows[i];
+    EXPECT_EQ(row.at("bytes"), 8U << (4 * (i / 2)));
+    EXPECT_EQ(row.at("in_place"), i % 2 == 1);
+    EXPECT_EQ(row.at("wrong"), 0);
+    EXPECT_EQ(row.at("ranks"), 3);
+    EXPECT_EQ(row.at("operation"), "all_reduce");
+    EXPECT_EQ(row.at("type"), "float32");
+    EXPECT_EQ(row.at("reduction"), "sum");
+    EXPECT_EQ(row.at("peer"), "weft");
+    EXPECT_GT(row.at("time_us").get<double>(), 0);
+    EXPECT_NEAR(row.at("algbw_gbs").get<double>(),
+                row.at("bytes").get<double>() / row.at("time_us").get<double>() / 1e3, 1e-9);
+    EXPECT_NEAR(row.at("busbw_gbs").get<double>(), row.at("algbw_gbs").get<double>() * 4 / 3, 1e-9);
+    EXPECT_THAT(row.at("transport").get<std::string>(), StartsWith("shm: "));
+  }
+}
+
+TEST(Bench, ChecksBroadcastFromAnyRoot) {
+  const ScratchFolder folder;
+  const std::string file = folder.path() + "/rows.json";
+  for (const char* root : {"0", "1", "2"}) {
+    const Outcome outcome = weft_in_job(
+        3, {"bench", "broadcast", "--root", root, "--type", "int32", "--min", "4", "--max", "4KiB",
+            "--factor", "32", "--iters", "1", "--check", "--in-place", "--json", file});
+    EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  }
+  const std::vector<nlohmann::json> rows = json_lines(file);
+  ASSERT_EQ(rows.size(), 9U) << "rows are appended";
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].at("root"), i / 3);
+    EXPECT_EQ(rows[i].at("wrong"), 0);
+    EXPECT_EQ(rows[i].at("type"), "int32");
+    EXPECT_EQ(rows[i].at("in_place"), true);
+    EXPECT_FALSE(rows[i].contains("reduction"));
+  }
+}
+
+TEST(Bench, EndsInFailureForAWrongElement) {
+  const Tampering plugin;
+  const std::vector<std::string> words = {"bench",   "all_reduce", "--min",    "1KiB",
+                                          "--max",   "256KiB",     "--factor", "256",
+                                          "--iters", "1",          "--check"};
+  const Outcome right = weft_in_job(2, words, plugin.variables());
+  EXPECT_EQ(right.exit_status, 0) << right.describe();
+  EXPECT_THAT(lines_of(right.out), Contains("# Out of bounds values : 0 OK"));
+
+  Variables variables = plugin.variables();
+  variables["TAMPER"] = "flip";
+  const Outcome wrong = weft_in_job(2, words, variables);
+  EXPECT_EQ(wrong.exit_status, 1) << wrong.describe();
+  EXPECT_THAT(lines_of(wrong.out),
+              Contains(AllOf(StartsWith("# Out of bounds values : "), HasSubstr(" FAILED"))));
+}
+
+TEST(Bench, SaysWhyItCannotStart) {
+  const Outcome alone = weft({"bench", "all_reduce"});
+  EXPECT_EQ(alone.exit_status, 1);
+  EXPECT_EQ(alone.err,
+            "weft bench: this process is no rank of a job; try: weft run -n 2 -- weft bench "
+            "all_reduce\n");
+  const Outcome order = weft_in_job(1, {"bench", "all_reduce", "--min", "2KiB", "--max", "1KiB"});
+  EXPECT_EQ(order.exit_status, 1);
+  EXPECT_THAT(order.err, HasSubstr("--min 2KiB is more than --max 1KiB"));
+  const Outcome size = weft_in_job(1, {"bench", "all_reduce", "--min", "8 parrots"});
+  EXPECT_EQ(size.exit_status, 1);
+  EXPECT_THAT(size.err, HasSubstr("--min 8 parrots: "));
+  const Outcome root = weft_in_job(2, {"bench", "broadcast", "--root", "2", "--max", "8"});
+  EXPECT_EQ(root.exit_status, 1);
+  EXPECT_THAT(root.err, HasSubstr("--root 2 is not a rank of 2"));
+  EXPECT_NE(weft_in_job(1, {"bench", "all_reduce", "--type", "float64"}).exit_status, 0);
+}
+
+/// What each rank sends, by the plan: from "ranks 0-2, each: 96 messages, 12 MiB", in the words of
+/// the plugin that counts.
+std::vector<std::string> due_messages(const std::string& explained) {
+  static const std::map<std::string, std::uint64_t> kUnits = {
+      {"B", 1}, {"KiB", std::uint64_t{1} << 10}, {"MiB", std::uint64_t{1} << 20}};
+  std::vector<std::string> due;
+  for (const std::string& line : lines_with(explained, "  sends ")) {
+    std::istringstream text(line);
+    std::string word;
+    std::string who;
+    std::uint64_t messages = 0;
+    std::uint64_t size = 0;
+    text >> word >> word >> who;
+    if (who.ends_with(',')) text >> word;  // "each:"
+    text >> messages >> word >> size >> word;
+    const std::size_t dash = who.find('-');
+    const std::size_t ranks =
+        dash == std::string::npos ? 1 : std::stoul(who.substr(dash + 1)) - std::stoul(who) + 1;
+    due.insert(due.end(), ranks,
+               "sent " + std::to_string(messages) + " large messages of " +
+                   std::to_string(size * kUnits.at(word)) + " bytes in all");
+  }
+  return due;
+}
+
+TEST(Explain, TellsThePlanThatRuns) {
+  const Tampering plugin;
+  for (const char* channels : {"1", "3"}) {
+    Variables variables = plugin.variables();
+    variables["WEFT_CHANNELS_MAX"] = channels;
+    variables["WEFT_BUFFERS_STEP"] = "64KiB";
+    const Outcome explained = weft({"explain", "all_reduce", "8MiB", "-n", "4"}, variables);
+    ASSERT_EQ(explained.exit_status, 0) << explained.describe();
+    EXPECT_THAT(explained.out,
+                StartsWith("all_reduce of 8 MiB: 2097152 x float32, sum, 4 ranks\n"));
+    EXPECT_THAT(lines_of(explained.out), Contains("  algorithm   ring"));
+    EXPECT_THAT(lines_of(explained.out), Contains(StartsWith("  connection  8 steps of 64 KiB")));
+    EXPECT_THAT(lines_of(explained.out), Contains(std::string("  channels    ") + channels));
+    const std::vector<std::string> due = due_messages(explained.out);
+    EXPECT_EQ(due.size(), 4U) << explained.out;
+
+    const Outcome ran = weft_in_job(4,
+                                    {"bench", "all_reduce", "--min", "8MiB", "--max", "8MiB",
+                                     "--iters", "1", "--warmup", "0", "--in-place"},
+                                    variables);
+    ASSERT_EQ(ran.exit_status, 0) << ran.describe();
+    // The same transports with the same reasons, for the pairs that the plan joins.
+    for (const std::string& line : lines_with(explained.out, "ranks ")) {
+      if (line.starts_with("ranks 3 and 0: ")) continue;  // "0 and 3" there
+      EXPECT_THAT(lines_of(ran.out), Contains("# " + line));
+    }
+    EXPECT_THAT(lines_with(ran.err, "sent "), UnorderedElementsAreArray(due));
+  }
+}
+
+TEST(Explain, StandsInForEveryOption) {
+  const Outcome outcome =
+      weft({"explain", "broadcast", "1MiB", "-n", "3", "--type", "int32", "--root", "2"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_THAT(outcome.out, StartsWith("broadcast of 1 MiB: 262144 x int32"));
+  EXPECT_THAT(lines_with(outcome.out, "ranks "), SizeIs(3));
+  EXPECT_THAT(outcome.out, HasSubstr("reason "));
+  const Outcome wrong = weft({"explain", "all_reduce", "much"});
+  EXPECT_EQ(wrong.exit_status, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("weft explain: "));
+}
+
+TEST(Explain, SpeaksInAJobToo) {
+  const Outcome outcome = weft_in_job(2, {"explain", "all_reduce", "4KiB"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_THAT(lines_with(outcome.out, "all_reduce of 4 KiB"), SizeIs(1)) << "one rank speaks";
+}
+
+}  // namespace
+}  // namespace weft::test

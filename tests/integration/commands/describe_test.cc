@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// `weft info`, `topo`, `plugin` and `config`: their exit statuses and the lines that people and
+// scripts look for.
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/commands/commands.h"
+
+namespace weft::test {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::SizeIs;
+using testing::StartsWith;
+
+std::string after(const std::string& text, const std::string& beginning) {
+  const std::vector<std::string> found = lines_with(text, beginning);
+  return found.size() == 1 ? found[0].substr(beginning.size()) : "";
+}
+
+TEST(Info, TellsVersionConfigurationAndHost) {
+  const ScratchFolder folder;
+  const std::string file = folder.write("weft.yaml", "version: 1\n");
+  const Outcome outcome = weft({"info"}, {{"WEFT_CONFIG", file}, {"WEFT_HOST_ID", "mine"}});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_EQ(after(outcome.out, "weft         "), WEFT_VERSION_TEXT);
+  EXPECT_EQ(after(outcome.out, "config file  "), file);
+  EXPECT_EQ(after(outcome.out, "host id      "), "mine (from WEFT_HOST_ID)");
+  EXPECT_THAT(lines_with(outcome.out, "plugins in   "), SizeIs(3)) << "those of the build tree";
+  EXPECT_THAT(lines_with(outcome.out, "processors   "), SizeIs(1));
+  EXPECT_EQ(weft({"--version"}).out, std::string(WEFT_VERSION_TEXT) + "\n");
+}
+
+TEST(Info, SaysWhatItCanThoughTheConfigurationIsBroken) {
+  const ScratchFolder folder;
+  const std::string file = folder.write("weft.yaml", "version: 1\nlog: {level: loud}\n");
+  const Outcome outcome = weft({"info"}, {{"WEFT_CONFIG", file}});
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(lines_with(outcome.out, "host         "), SizeIs(1));
+  EXPECT_THAT(outcome.err, HasSubstr(file + ":2:14: "));
+}
+
+TEST(Topo, DrawsThisHost) {
+  const Outcome yaml = weft({"topo", "-n", "3"}, {{"WEFT_HOST_ID", "mine"}});
+  EXPECT_EQ(yaml.exit_status, 0);
+  EXPECT_THAT(yaml.out, AllOf(StartsWith("hosts:\n"), HasSubstr("host_id: \"mine\"")));
+  const Outcome dot = weft({"topo", "--dot"});
+  EXPECT_EQ(dot.exit_status, 0);
+  EXPECT_THAT(dot.out, HasSubstr("graph "));
+  EXPECT_NE(weft({"topo", "--dot", "--yaml"}).exit_status, 0);
+}
+
+TEST(Plugin, ListsThoseOfTheBuildTree) {
+  const Outcome outcome = weft({"plugin", "list"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  for (const char* id : {"net-socket ", "p2p ", "shm "})
+    EXPECT_THAT(lines_with(outcome.out, id), Contains(EndsWith(".so"))) << outcome.out;
+  EXPECT_EQ(lines_of(outcome.out).size(), 4U);
+}
+
+TEST(Plugin, SaysThatThereAreNone) {
+  const ScratchFolder folder;
+  const Outcome outcome = weft({"plugin", "list"}, {{"WEFT_PLUGINS_PATH", folder.path()}});
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_EQ(outcome.err, "there are no plugins in " + folder.path() +
+                             "; try: set plugins.path to the folder that holds them\n");
+}
+
+TEST(Plugin, InspectsAFile) {
+  const Outcome outcome = weft({"plugin", "inspect", SHM_PLUGIN});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_EQ(after(outcome.out, "id           "), "shm");
+  EXPECT_THAT(after(outcome.out, "interfaces   "), StartsWith("weft.transport/1-draft."));
+  const ScratchFolder folder;
+  const Outcome text = weft({"plugin", "inspect", folder.write("weft-text.so", "no ELF")});
+  EXPECT_EQ(text.exit_status, 1);
+  EXPECT_THAT(text.err, HasSubstr("weft-text.so"));
+  const Outcome missing = weft({"plugin", "inspect", folder.path() + "/weft-none.so"});
+  EXPECT_EQ(missing.exit_status, 1);
+  EXPECT_THAT(missing.err, HasSubstr("weft-none.so"));
+}
+
+TEST(Config, ShowsValuesAndTheirOrigins) {
+  const ScratchFolder folder;
+  const std::string file =
+      folder.write("weft.yaml", "version: 1\nchannels: {max: 3}\ntimeouts: {report: 5s}\n");
+  const Variables variables = {{"WEFT_CONFIG", file}, {"WEFT_TIMEOUTS_REPORT", "7s"}};
+  const Outcome outcome = weft({"config", "show", "--json"}, variables);
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+  const nlohmann::json shown = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(shown.at("file"), file);
+  std::map<std::string, std::pair<std::string, std::string>> values;
+  for (const nlohmann::json& one : shown.at("parameters"))
+    values[one.at("key")] = {one.at("text"), one.at("origin")};
+  EXPECT_EQ(values["channels.max"], (std::pair<std::string, std::string>("3", file + ":2:17")));
+  EXPECT_EQ(values["timeouts.report"],
+            (std::pair<std::string, std::string>("7s", "WEFT_TIMEOUTS_REPORT")));
+  EXPECT_EQ(values["buffers.step"].second, "default");
+  EXPECT_TRUE(values.contains("net-socket.streams")) << "parameters of plugins";
+  EXPECT_EQ(weft({"config", "show"}, variables).exit_status, 0);
+}
+
+TEST(Config, ExplainsAKey) {
+  const Outcome outcome =
+      weft({"config", "explain", "timeouts.bootstrap"}, {{"WEFT_TIMEOUTS_BOOTSTRAP", "9s"}});
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_EQ(after(outcome.out, "  default   "), "60s");
+  EXPECT_EQ(after(outcome.out, "  now       "), "9s");
+  EXPECT_EQ(after(outcome.out, "  variable  "), "WEFT_TIMEOUTS_BOOTSTRAP");
+  const Outcome by_variable = weft({"config", "explain", "WEFT_TIMEOUTS_BOOTSTRAP"});
+  EXPECT_THAT(by_variable.out, StartsWith("timeouts.bootstrap\n"));
+  const Outcome unknown = weft({"config", "explain", "timeouts.bootstrop"});
+  EXPECT_EQ(unknown.exit_status, 1);
+  EXPECT_EQ(unknown.err,
+            "unknown key \"timeouts.bootstrop\"; did you mean \"timeouts.bootstrap\"?\n");
+}
+
+TEST(Config, ChecksAFile) {
+  const ScratchFolder folder;
+  const std::string good = folder.write("good.yaml", "version: 1\ntransports: {order: [shm]}\n");
+  const Outcome right = weft({"config", "check", good}, {{"WEFT_NO_SUCH_KEY", "1"}});
+  EXPECT_EQ(right.exit_status, 0) << right.describe();
+  EXPECT_EQ(right.out, good + ": ok\n");
+  const std::string bad = folder.write("bad.yaml", "version: 1\ntransports: {ordr: [shm]}\n");
+  const Outcome wrong = weft({"config", "check", bad});
+  EXPECT_EQ(wrong.exit_status, 1);
+  EXPECT_THAT(wrong.err, HasSubstr(bad + ":2:14: unknown key \"ordr\"; did you mean \"order\"?"));
+  EXPECT_EQ(weft({"config", "check", folder.path() + "/none.yaml"}).exit_status, 1);
+}
+
+TEST(Config, PrintsASchema) {
+  const Outcome outcome = weft({"config", "schema"});
+  ASSERT_EQ(outcome.exit_status, 0);
+  const nlohmann::json schema = nlohmann::json::parse(outcome.out);
+  EXPECT_TRUE(schema.at("properties").contains("transports"));
+  EXPECT_TRUE(schema.at("properties").contains("net-socket"));
+  const Outcome core = weft({"config", "schema", "--core"});
+  EXPECT_FALSE(nlohmann::json::parse(core.out).at("properties").contains("net-socket"));
+  EXPECT_THAT(weft({"config", "schema", "--markdown"}).out, HasSubstr("transports"));
+}
+
+}  // namespace
+}  // namespace weft::test
