@@ -189,9 +189,12 @@ void Acceptor::accept_from(int listener) {
             Error::from_errno(errno, "cannot accept a connection", "raise the limit ulimit -n");
         if (!warned_) log_.warn(Topic::kBootstrap, "{}: {}", purpose_, error.to_string());
         warned_ = true;
-        if (!pending_.empty()) {
-          drop(pending_.front(), "its descriptor is needed");
-        } else if (!exhausted_) {
+        // Those who belong here speak within the pause: whoever is silent after it makes room.
+        for (Pending& pending : pending_) {
+          if (pending.warned && !pending.done) drop(pending, "its descriptor is needed");
+          pending.warned = true;
+        }
+        if (pending_.empty() && !exhausted_) {
           exhausted_ = error;
           exhausted_until_ = Deadline::after(kExhaustedSpan);
         }

@@ -122,6 +122,7 @@ class Acceptor {
     Wire wire;
     Deadline deadline;
     bool done = false;
+    bool warned = false;  ///< Was here already when descriptors were exhausted.
   };
   void accept_from(int listener);
   void drop(Pending& pending, std::string_view why);
