@@ -281,7 +281,8 @@ void Communicator::explain_outcome(const UnderWay& record, const KernelOutcome& 
                 culprit < ranks_
                     ? fmt::format("rank {} failed, as rank {} reports", culprit, outcome.peer)
                     : fmt::format("rank {} gave up", outcome.peer))
-              .with_native(ErrorSource::kPeer, static_cast<std::int64_t>(outcome.found)));
+              .with_native(ErrorSource::kPeer,
+                           static_cast<std::int64_t>(culprit < ranks_ ? culprit : outcome.peer)));
       return;
     }
     case KernelEnd::kUnsupported:

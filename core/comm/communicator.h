@@ -57,6 +57,9 @@ class Communicator {
   /// Makes the launch of one call, counting it as under way: it must be given to the runtime, or
   /// withdrawn, before the next is made. Fails if the communicator is unusable.
   Result<Launch> prepare(const Task& task, const void* send, void* recv, Stream& stream);
+  /// A call without elements moves nothing. It counts as a call: whoever leaves it out, or calls it
+  /// with elements, is found at the next one.
+  void pass_over() { ++sequence_; }
   /// The runtime refused the launches of this communicator.
   void withdraw(const Launch& launch, const Error& why);
 

@@ -80,32 +80,28 @@ namespace {
 
 // Launches that start together: at most one of each communicator, whose operations are serial.
 struct Piece {
+  std::size_t round = 0;
   Stream* stream = nullptr;
   std::vector<const Call*> calls;
 };
 
+// Round r holds each communicator's call r, whichever its stream: alike on all ranks. Starting a
+// call may wait for the communicator's previous one on another stream, and that needs the calls of
+// other ranks, which may be in this very group: by then they have been started.
 std::vector<Piece> cut_into_pieces(std::span<const Call> calls) {
   std::vector<Piece> pieces;
+  std::map<const Communicator*, std::size_t> rounds;
   for (const Call& call : calls) {
-    if (call.task.count == 0) continue;
-    // The latest piece of the call's stream that comes after this communicator's previous call.
-    auto place = pieces.end();
-    for (auto piece = pieces.begin(); piece != pieces.end(); ++piece) {
-      const bool holds = std::ranges::any_of(piece->calls, [&](const Call* other) {
-        return other->communicator == call.communicator;
-      });
-      if (holds) {
-        place = pieces.end();
-      } else if (piece->stream == call.stream && place == pieces.end()) {
-        place = piece;
-      }
-    }
+    const std::size_t round = rounds[call.communicator]++;
+    auto place = std::ranges::find_if(pieces, [&](const Piece& piece) {
+      return piece.round == round && piece.stream == call.stream;
+    });
     if (place == pieces.end()) {
-      pieces.push_back({.stream = call.stream, .calls = {}});
-      place = pieces.end() - 1;
+      place = pieces.insert(place, {.round = round, .stream = call.stream, .calls = {}});
     }
     place->calls.push_back(&call);
   }
+  std::ranges::stable_sort(pieces, {}, &Piece::round);
   return pieces;
 }
 
@@ -128,19 +124,25 @@ Status start_one(Context& context, const Call& call) {
 
 Status start_piece(Context& context, const Piece& piece) {
   std::vector<Launch> launches;
+  std::vector<Communicator*> communicators;
   const auto withdraw_all = [&](const Error& why) {
-    for (std::size_t i = 0; i < launches.size(); ++i) {
-      piece.calls[i]->communicator->withdraw(launches[i], why);
-    }
+    for (std::size_t i = 0; i < launches.size(); ++i)
+      communicators[i]->withdraw(launches[i], why);
   };
   for (const Call* call : piece.calls) {
+    if (call->task.count == 0) {
+      call->communicator->pass_over();
+      continue;
+    }
     auto launch = call->communicator->prepare(call->task, call->send, call->recv, *piece.stream);
     if (!launch) {
       withdraw_all(launch.error());
       return fail(std::move(launch.error()));
     }
     launches.push_back(*launch);
+    communicators.push_back(call->communicator);
   }
+  if (launches.empty()) return {};
   const weft_result result = context.runtime().launch(piece.stream->device_stream(), launches);
   if (result == WEFT_OK) return {};
   Error error = refusal(result);
@@ -152,7 +154,10 @@ Status start_piece(Context& context, const Piece& piece) {
 
 Status start_calls(Context& context, std::span<const Call> calls) {
   if (calls.size() == 1) {
-    if (calls[0].task.count == 0) return {};
+    if (calls[0].task.count == 0) {
+      calls[0].communicator->pass_over();
+      return {};
+    }
     return start_one(context, calls[0]);
   }
   for (const Piece& piece : cut_into_pieces(calls))

@@ -1,0 +1,274 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Communicators of several ranks in one process: groups, ends in any order, calls that differ.
+#include "core/comm/communicator.h"
+
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/comm/group.h"
+#include "tests/unit/comm/ranks.h"
+
+namespace weft {
+namespace {
+
+using test::Ranks;
+using test::text_of;
+
+Task sum_of(std::uint64_t count) {
+  return {.operation = Operation::kAllReduce,
+          .type = WEFT_FLOAT32,
+          .reduction = WEFT_SUM,
+          .root = 0,
+          .count = count};
+}
+Task broadcast_of(std::uint64_t count) {
+  return {.operation = Operation::kBroadcast,
+          .type = WEFT_FLOAT32,
+          .reduction = WEFT_SUM,
+          .root = 0,
+          .count = count};
+}
+
+class OverTransport : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, OverTransport, testing::Values("p2p", "shm", "net-socket"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+// One thread, two ranks, each with its calls on two streams: a call on another stream waits for the
+// one before, which needs the other rank's call of this same group.
+TEST_P(OverTransport, GroupStartsWhatItsOwnCallsWaitFor) {
+  Ranks ranks(2, GetParam());
+  std::vector<std::unique_ptr<Stream>> others;
+  for (int rank = 0; rank < 2; ++rank)
+    others.push_back(Ranks::value(Stream::create(ranks.context())));
+  std::vector<std::vector<float>> first(2, std::vector<float>(1000, 1));
+  std::vector<std::vector<float>> second(2, std::vector<float>(500, 2));
+  std::vector<Call> calls;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    calls.push_back({.communicator = ranks.communicators[rank].get(),
+                     .stream = ranks.streams[rank].get(),
+                     .task = sum_of(1000),
+                     .send = first[rank].data(),
+                     .recv = first[rank].data()});
+    calls.push_back({.communicator = ranks.communicators[rank].get(),
+                     .stream = others[rank].get(),
+                     .task = sum_of(500),
+                     .send = second[rank].data(),
+                     .recv = second[rank].data()});
+  }
+  EXPECT_EQ(text_of(start_calls(ranks.context(), calls)), "");
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(text_of(ranks.streams[rank]->synchronize()), "");
+    EXPECT_EQ(text_of(others[rank]->synchronize()), "");
+    EXPECT_EQ(first[rank], std::vector<float>(1000, 2));
+    EXPECT_EQ(second[rank], std::vector<float>(500, 4));
+  }
+}
+
+TEST_P(OverTransport, GroupRunsManyCallsOfOneCommunicatorInOrder) {
+  Ranks ranks(2, GetParam());
+  std::vector<std::unique_ptr<Communicator>> more;
+  ranks.join(more, 2);
+  std::vector<std::vector<float>> data(2, std::vector<float>(100, 1));
+  std::vector<std::vector<float>> aside(2, std::vector<float>(10, 3));
+  std::vector<Call> calls;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (int i = 0; i < 5; ++i) {
+      calls.push_back({.communicator = ranks.communicators[rank].get(),
+                       .stream = ranks.streams[rank].get(),
+                       .task = sum_of(100),
+                       .send = data[rank].data(),
+                       .recv = data[rank].data()});
+    }
+    calls.push_back({.communicator = more[rank].get(),
+                     .stream = ranks.streams[rank].get(),
+                     .task = sum_of(10),
+                     .send = aside[rank].data(),
+                     .recv = aside[rank].data()});
+  }
+  EXPECT_EQ(text_of(start_calls(ranks.context(), calls)), "");
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(text_of(ranks.streams[rank]->synchronize()), "");
+    EXPECT_EQ(data[rank], std::vector<float>(100, 32));
+    EXPECT_EQ(aside[rank], std::vector<float>(10, 6));
+  }
+}
+
+// The root is done, and gone, before the other has begun to look.
+TEST_P(OverTransport, LastDataArrivesThoughItsSenderHasLeft) {
+  for (const std::uint64_t count : {1U, 5000U}) {
+    Ranks ranks(2, GetParam());
+    std::vector<float> sent(count, 7);
+    std::vector<float> got(count, 0);
+    ASSERT_EQ(text_of(start_calls(ranks.context(), {{{.communicator = ranks.communicators[0].get(),
+                                                      .stream = ranks.streams[0].get(),
+                                                      .task = broadcast_of(count),
+                                                      .send = sent.data(),
+                                                      .recv = sent.data()}}})),
+              "");
+    EXPECT_EQ(text_of(ranks.streams[0]->synchronize()), "");
+    // Orderly: the other still has its call before it. Over a net the engine may have to wait for
+    // the other to take what was sent, so it leaves by a thread of its own.
+    std::thread leaving([&] { ranks.communicators[0].reset(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(text_of(start_calls(ranks.context(), {{{.communicator = ranks.communicators[1].get(),
+                                                      .stream = ranks.streams[1].get(),
+                                                      .task = broadcast_of(count),
+                                                      .send = nullptr,
+                                                      .recv = got.data()}}})),
+              "");
+    EXPECT_EQ(text_of(ranks.streams[1]->synchronize()), "");
+    leaving.join();
+    EXPECT_EQ(got, sent);
+  }
+}
+
+TEST_P(OverTransport, RanksLeaveInAnyOrder) {
+  for (const bool backwards : {false, true}) {
+    Ranks ranks(3, GetParam());
+    std::vector<std::vector<float>> data(3, std::vector<float>(64, 1));
+    std::vector<Call> calls;
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      calls.push_back({.communicator = ranks.communicators[rank].get(),
+                       .stream = ranks.streams[rank].get(),
+                       .task = sum_of(64),
+                       .send = data[rank].data(),
+                       .recv = data[rank].data()});
+    }
+    ASSERT_EQ(text_of(start_calls(ranks.context(), calls)), "");
+    // One after the other, in one thread: none waits for those behind it.
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::size_t rank = backwards ? 2 - i : i;
+      EXPECT_EQ(text_of(ranks.communicators[rank]->finish()), "");
+      ranks.communicators[rank].reset();
+    }
+    for (const auto& values : data)
+      EXPECT_EQ(values, std::vector<float>(64, 3));
+  }
+}
+
+// A call without elements moves nothing, but it is a call: who leaves it out calls other things.
+TEST_P(OverTransport, CallWithoutElementsOnOneRankAloneIsNamed) {
+  Ranks ranks(2, GetParam());
+  std::vector<std::vector<float>> data(2, std::vector<float>(64, 1));
+  const auto call = [&](std::size_t rank, std::uint64_t count) {
+    return Call{.communicator = ranks.communicators[rank].get(),
+                .stream = ranks.streams[rank].get(),
+                .task = sum_of(count),
+                .send = data[rank].data(),
+                .recv = data[rank].data()};
+  };
+  ASSERT_EQ(text_of(start_calls(ranks.context(), {{call(0, 0)}})), "");
+  ASSERT_EQ(text_of(start_calls(ranks.context(), {{call(0, 64), call(1, 64)}})), "");
+  const std::string at_0 = text_of(ranks.streams[0]->synchronize());
+  const std::string at_1 = text_of(ranks.streams[1]->synchronize());
+  EXPECT_NE((at_0 + at_1).find("(call 1)"), std::string::npos) << at_0 << "\n" << at_1;
+  EXPECT_NE((at_0 + at_1).find("(call 2)"), std::string::npos) << at_0 << "\n" << at_1;
+  EXPECT_NE(at_0, "");
+  EXPECT_NE(at_1, "");
+}
+
+TEST_P(OverTransport, CallsThatDifferAreBothNamed) {
+  Ranks ranks(2, GetParam());
+  std::vector<std::vector<float>> data(2, std::vector<float>(64, 1));
+  Task other = sum_of(64);
+  other.reduction = WEFT_MAX;
+  ASSERT_EQ(text_of(start_calls(ranks.context(), {{{.communicator = ranks.communicators[0].get(),
+                                                    .stream = ranks.streams[0].get(),
+                                                    .task = sum_of(64),
+                                                    .send = data[0].data(),
+                                                    .recv = data[0].data()},
+                                                   {.communicator = ranks.communicators[1].get(),
+                                                    .stream = ranks.streams[1].get(),
+                                                    .task = other,
+                                                    .send = data[1].data(),
+                                                    .recv = data[1].data()}}})),
+            "");
+  const std::string at_0 = text_of(ranks.streams[0]->synchronize());
+  const std::string at_1 = text_of(ranks.streams[1]->synchronize());
+  EXPECT_NE((at_0 + at_1).find("all_reduce of 64 float32 by sum (call 1)"), std::string::npos)
+      << at_0 << "\n"
+      << at_1;
+  EXPECT_NE((at_0 + at_1).find("all_reduce of 64 float32 by max"), std::string::npos)
+      << at_0 << at_1;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(ranks.communicators[rank]->async_error(),
+              ranks.communicators[rank]->finish().error().code());
+    // Nothing more can be started.
+    EXPECT_NE(
+        text_of(start_calls(ranks.context(), {{{.communicator = ranks.communicators[rank].get(),
+                                                .stream = ranks.streams[rank].get(),
+                                                .task = sum_of(1),
+                                                .send = data[rank].data(),
+                                                .recv = data[rank].data()}}})),
+        "");
+  }
+}
+
+TEST_P(OverTransport, AbortEndsACallThatNobodyAnswers) {
+  Ranks ranks(2, GetParam());
+  std::vector<float> data(64, 1);
+  ASSERT_EQ(text_of(start_calls(ranks.context(), {{{.communicator = ranks.communicators[0].get(),
+                                                    .stream = ranks.streams[0].get(),
+                                                    .task = sum_of(64),
+                                                    .send = data.data(),
+                                                    .recv = data.data()}}})),
+            "");
+  std::thread aborting([&] { ranks.communicators[0]->abort(); });
+  EXPECT_EQ(text_of(ranks.streams[0]->synchronize()), "rank 0 was aborted by its user");
+  aborting.join();
+  EXPECT_EQ(ranks.communicators[0]->async_error(), WEFT_ERROR_ABORTED);
+  // The other is told, though it has called nothing.
+  while (ranks.communicators[1]->async_error() == WEFT_OK)
+    std::this_thread::yield();
+  EXPECT_NE(text_of(ranks.communicators[1]->finish()).find("rank 0"), std::string::npos);
+}
+
+TEST(CommunicatorAlone, ChecksTasks) {
+  Ranks ranks(1, "p2p");
+  const Communicator& alone = *ranks.communicators[0];
+  EXPECT_TRUE(alone.check_task(sum_of(1)));
+  EXPECT_TRUE(alone.check_task(sum_of(0)));
+  Task task = sum_of(1);
+  task.type = 99;
+  EXPECT_EQ(text_of(alone.check_task(task)),
+            "99 is no element type; try: one of the WEFT_INT8 to WEFT_FLOAT8_E5M2 constants");
+  task = sum_of(UINT64_MAX / 8);
+  EXPECT_EQ(text_of(alone.check_task(task)),
+            "2305843009213693951 elements of 4 bytes are more than memory can hold");
+  task = broadcast_of(1);
+  task.root = 1;
+  EXPECT_EQ(text_of(alone.check_task(task)), "root 1 is not a rank of this communicator of 1");
+  task = sum_of(1);
+  task.reduction = 77;
+  EXPECT_EQ(text_of(alone.check_task(task)),
+            "77 is no reduction; try: one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG");
+  task = sum_of(1);
+  task.type = WEFT_FLOAT16;
+  EXPECT_EQ(alone.check_task(task).error().code(), WEFT_ERROR_UNSUPPORTED);
+  EXPECT_EQ(alone.describe_pair(0, 0), "the same rank: memory");
+  EXPECT_EQ(alone.describe_pair(0, 1), "");
+}
+
+TEST(CommunicatorAlone, RefusesRanksThatCannotBe) {
+  const auto context = Ranks::value(Context::create("", test::environment_with({})));
+  for (const auto& [rank, count] :
+       {std::pair(0U, 0U), std::pair(3U, 3U), std::pair(0U, 1U << 20)}) {
+    const auto joined = Communicator::join(*context, context->config(), UniqueId{}, rank, count);
+    ASSERT_FALSE(joined);
+    EXPECT_EQ(joined.error().code(), WEFT_ERROR_INVALID_ARGUMENT);
+  }
+  EXPECT_FALSE(Communicator::join(*context, context->config(), UniqueId{}, 0, 2));
+}
+
+}  // namespace
+}  // namespace weft

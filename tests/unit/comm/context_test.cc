@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a context reads, remembers and refuses.
+#include "core/comm/context.h"
+
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/comm/ranks.h"
+
+namespace weft {
+namespace {
+
+using test::environment_with;
+using test::Ranks;
+
+std::string error_of(const std::string& file, std::map<std::string, std::string> variables) {
+  const auto context = Context::create(file, environment_with(std::move(variables)));
+  return context ? "" : context.error().to_string();
+}
+
+TEST(Context, ReadsItsEnvironmentAndNotTheProcesss) {
+  ASSERT_EQ(setenv("WEFT_CHANNELS_MAX", "5", 1), 0);
+  const auto context =
+      Ranks::value(Context::create("", environment_with({{"WEFT_BUFFERS_STEP", "8KiB"}})));
+  unsetenv("WEFT_CHANNELS_MAX");
+  EXPECT_EQ(context->config().bytes("buffers.step"), 8192U);
+  EXPECT_EQ(context->config().integer("channels.max"), 0);
+  EXPECT_TRUE(context->check_process());
+  EXPECT_FALSE(context->host().host_id.empty());
+}
+
+TEST(Context, SaysWhatIsWrongWithItsConfiguration) {
+  EXPECT_NE(error_of("/nowhere/weft.yaml", {}).find("/nowhere/weft.yaml"), std::string::npos);
+  EXPECT_NE(error_of("", {{"WEFT_CHANNELS_MAX", "many"}}).find("WEFT_CHANNELS_MAX"),
+            std::string::npos);
+  EXPECT_NE(error_of("", {{"WEFT_CHANNELS_MUX", "1"}}).find("WEFT_CHANNELS_MAX"),
+            std::string::npos);
+}
+
+TEST(Context, RemembersTheErrorOfEachThread) {
+  const auto context = Ranks::value(Context::create("", environment_with({})));
+  EXPECT_EQ(context->last_error(), "");
+  EXPECT_EQ(context->remember(Error(WEFT_ERROR_TIMEOUT, "mine")), WEFT_ERROR_TIMEOUT);
+  std::thread([&] {
+    EXPECT_EQ(context->last_error(), "");
+    context->remember(Error(WEFT_ERROR_PEER, "another's"));
+    EXPECT_EQ(context->last_error(), "another's");
+  }).join();
+  EXPECT_EQ(context->last_error(), "mine");
+  const auto second = Ranks::value(Context::create("", environment_with({})));
+  EXPECT_EQ(second->last_error(), "");
+}
+
+TEST(Context, NoticesAChild) {
+  const auto context = Ranks::value(Context::create("", environment_with({})));
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(context->check_process() ? 1 : 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_TRUE(context->check_process());
+}
+
+TEST(Context, KeepsAGroupForEachThread) {
+  const auto context = Ranks::value(Context::create("", environment_with({})));
+  EXPECT_FALSE(context->group_is_open());
+  context->groups().opened();
+  context->group().start();
+  EXPECT_TRUE(context->group_is_open());
+  std::thread([&] { EXPECT_FALSE(context->group_is_open()); }).join();
+  context->group().start();
+  EXPECT_TRUE(context->group().end());
+  EXPECT_TRUE(context->group_is_open());
+  context->group().note_error(Error(WEFT_ERROR_INVALID_ARGUMENT, "the first"));
+  context->group().note_error(Error(WEFT_ERROR_TIMEOUT, "the second"));
+  const Status ended = context->group().end();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().to_string(), "nothing of the group was started: the first");
+  EXPECT_FALSE(context->group_is_open());
+  EXPECT_EQ(context->group().end().error().code(), WEFT_ERROR_INVALID_USAGE);
+  context->groups().closed();
+}
+
+}  // namespace
+}  // namespace weft
