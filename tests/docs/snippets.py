@@ -133,7 +133,11 @@ class Checker:
     def check_file(self, file):
         name = file.relative_to(self.source)
         lines = file.read_text(encoding="utf-8").splitlines()
-        blocks, prose = blocks_of(name, lines)
+        try:
+            blocks, prose = blocks_of(name, lines)
+        except ValueError as error:
+            self.failures.append(str(error))
+            return
         for number, line in prose:
             self.check_prose(file, f"{name}:{number}", line)
         for block in blocks:
