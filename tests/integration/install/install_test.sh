@@ -1,0 +1,113 @@
+#!/bin/bash
+# SPDX-FileCopyrightText: 2026 The Weft authors
+# SPDX-License-Identifier: Apache-2.0
+
+# Weft as it is installed: put into a root of its own, found by pkg-config, used by a C program, by
+# every test of the public API and by a plugin built out of the tree, all against installed files
+# alone.
+#
+#   install_test.sh SOURCE BUILD SANITIZER
+#
+# Exit status 77 where this build cannot be tested so.
+set -euo pipefail
+source_root=$1
+build=$2
+sanitizer=$3
+
+say() { printf '== %s\n' "$*"; }
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+if [[ "$sanitizer" != none ]]; then
+  echo "a library with a sanitizer is not for programs without: nothing to test in this build"
+  exit 77
+fi
+for tool in pkg-config make gcc g++; do
+  if ! command -v "$tool" >/dev/null; then
+    echo "this test needs $tool"
+    exit 77
+  fi
+done
+# What was set for the build or the tests shall not help here.
+for name in $(compgen -v WEFT_ || true); do unset "$name"; done
+unset PKG_CONFIG_PATH LD_LIBRARY_PATH CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+umask 022
+
+say "install"
+install=$(sed -nE 's/^ *COMMAND = (.* install --no-rebuild)$/\1/p' "$build/build.ninja" | head -n 1)
+[[ -n "$install" ]] || fail "$build has no way to install"
+(cd "$build" && DESTDIR="$scratch/root" $install --quiet)
+pc=$(find "$scratch/root" -name weft.pc)
+[[ -n "$pc" ]] || fail "no weft.pc is installed"
+export PKG_CONFIG_LIBDIR=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$scratch/root
+# Some versions of pkg-config put the root before variables, some do not.
+installed_at() { echo "$PKG_CONFIG_SYSROOT_DIR${1#"$PKG_CONFIG_SYSROOT_DIR"}"; }
+libraries=$(installed_at "$(pkg-config --variable=libdir weft)")
+plugins=$(installed_at "$(pkg-config --variable=plugindir weft-plugin-api)")
+prefix=$(pkg-config --variable=prefix weft)
+prefix=${prefix#"$PKG_CONFIG_SYSROOT_DIR"}
+weft=$(find "$scratch/root" -path '*/bin/weft')
+[[ -x "$weft" ]] || fail "no command weft is installed"
+[[ -e "$libraries/libweft.so.0" ]] || fail "no libweft.so.0 in $libraries"
+read -ra flags < <(pkg-config --cflags --libs weft)
+
+for id in p2p shm net-socket; do
+  [[ -e "$plugins/weft-$id.so" ]] || fail "no weft-$id.so in $plugins"
+done
+# The command looks where it was meant to be installed: shown to it there, for a moment.
+look='mount --bind "$1$2" "$2" && exec "$2/bin/weft" plugin list'
+if [[ -d "$prefix" ]] && unshare --mount true 2>/dev/null; then
+  say "the installed command finds the installed plugins"
+  listed=$(unshare --mount --propagation private bash -c "$look" look "$scratch/root" "$prefix") ||
+    fail "the installed command lists nothing"
+  for id in p2p shm net-socket; do
+    grep -q "^$id .* ${plugins#"$scratch/root"}/weft-$id.so$" <<<"$listed" || fail "no $id in: $listed"
+  done
+  [[ $(wc -l <<<"$listed") == 4 ]] || fail "more is listed than was installed: $listed"
+else
+  say "not tested, as it needs root: that the installed command finds the installed plugins"
+fi
+
+say "a C11 program, by pkg-config"
+gcc -std=c11 -Wall -Wextra -pedantic -Werror "$source_root/tests/integration/install/consumer.c" \
+  "${flags[@]}" -o "$scratch/consumer"
+export LD_LIBRARY_PATH=$libraries
+said=$("$scratch/consumer")
+echo "$said"
+[[ "$said" == *"over p2p: "* ]] || fail "the installed library does not use the installed p2p"
+
+say "every test of the public API, by the installed header"
+# Of the source tree nothing can be seen but the tests.
+mkdir "$scratch/visible"
+ln -s "$source_root/tests" "$scratch/visible/tests"
+api=$scratch/visible/tests/integration/api
+read -ra gtest < <(env -u PKG_CONFIG_LIBDIR -u PKG_CONFIG_SYSROOT_DIR pkg-config --cflags --libs gmock_main)
+version=$(pkg-config --modversion weft)
+compile() { # OUTPUT SOURCE...
+  g++ -std=c++23 -D_GNU_SOURCE -DWEFT_VERSION_TEXT="\"$version\"" -DRANK_PROGRAM="\"$scratch/rank-program\"" \
+    -DWEFT_COMMAND="\"$weft\"" -I"$scratch/visible" -o "$@" "${flags[@]}" "${gtest[@]}" -pthread
+}
+compile "$scratch/rank-program" "$api"/{rank_program,trial}.cc
+compile "$scratch/api-test" "$api"/{arguments,life,processes,threads}_test.cc "$api/trial.cc" \
+  "$scratch/visible/tests/support/process.cc"
+ldd "$scratch/api-test" | grep -q "$libraries/libweft.so.0" || fail "the tests use another libweft"
+"$scratch/api-test" --gtest_brief=1
+
+say "the example plugin, by its own Makefile"
+lines=$(wc -l <"$source_root/examples/net-plugin/net_example.cc")
+((lines < 300)) || fail "the example has grown to $lines lines"
+cp -r "$source_root/examples/net-plugin" "$scratch/net-plugin"
+make --silent -C "$scratch/net-plugin" clean weft-net-example.so
+"$weft" plugin inspect "$scratch/net-plugin/weft-net-example.so" >"$scratch/inspected"
+grep -q '^id  *net-example$' "$scratch/inspected" || fail "inspect says $(cat "$scratch/inspected")"
+carried=$(WEFT_PLUGINS_PATH=$scratch/net-plugin WEFT_TRANSPORTS_ORDER=net WEFT_TRANSPORTS_NET=net-example \
+  "$weft" run -n 3 --no-prefix -- "$weft" bench all_reduce --max 1MiB --factor 4 --iters 2 --check)
+echo "$carried"
+[[ $(grep -c '^# ranks . and .: net-example: ' <<<"$carried") == 3 ]] || fail "it does not carry all pairs"
+grep -q '^# Out of bounds values : 0 OK$' <<<"$carried" || fail "it does not carry them rightly"
+say "all is as it should be"
