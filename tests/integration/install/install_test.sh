@@ -60,6 +60,7 @@ for id in p2p shm net-socket; do
   [[ -e "$plugins/weft-$id.so" ]] || fail "no weft-$id.so in $plugins"
 done
 # The command looks where it was meant to be installed: shown to it there, for a moment.
+# shellcheck disable=SC2016  # for the shell in there
 look='mount --bind "$1$2" "$2" && exec "$2/bin/weft" plugin list'
 if [[ -d "$prefix" ]] && unshare --mount true 2>/dev/null; then
   say "the installed command finds the installed plugins"

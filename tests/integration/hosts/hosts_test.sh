@@ -1,0 +1,218 @@
+#!/bin/bash
+# SPDX-FileCopyrightText: 2026 The Weft authors
+# SPDX-License-Identifier: Apache-2.0
+
+# Jobs over several hosts, which are network namespaces: what joins which ranks, IPv4 and IPv6,
+# rules by network, lost packets, a cut cable and a rank that does nothing for a while.
+#
+#   hosts_test.sh WEFT [CASE...]
+#
+# Exit status 77 where hosts cannot be made.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=../../support/netns.sh
+source "$here/../../support/netns.sh"
+weft=$1
+shift
+
+readonly port=29500  # Nobody else is on these hosts.
+scratch=$(mktemp -d)
+ranks=()  # Process ids.
+
+say() { printf '== %s\n' "$*"; }
+fail() {
+  echo "FAILED: $*"
+  local file
+  for file in "$scratch"/rank*; do
+    [[ -s "$file" ]] && sed "s|^|${file##*/}: |" "$file" | tail -n 30
+  done
+  exit 1
+}
+clean() {
+  local pid
+  for pid in "${ranks[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+  netns_clean
+  rm -rf "$scratch"
+}
+make_hosts() {
+  netns_create "$1"
+  trap clean EXIT  # instead of netns_create's own
+}
+
+# start "HOST..." ADDRESS [NAME=VALUE...] -- WORDS...: rank i runs `weft WORDS` on the i-th host;
+# they meet at ADDRESS.
+start() {
+  local hosts=$1 root=$2 settings=() host rank=0
+  local secret=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff
+  shift 2
+  while [[ "$1" != -- ]]; do
+    settings+=("$1")
+    shift
+  done
+  shift
+  rm -f "$scratch"/rank*
+  ranks=()
+  local -A started=()  # Ranks started on a host so far.
+  for host in $hosts; do
+    # Exec, so that the process id is the rank's own.
+    (exec ip netns exec "$(netns_host "$host")" env "WEFT_HOST_ID=$(netns_host "$host")" \
+      "WEFT_RANK=$rank" "WEFT_LOCAL_RANK=${started[$host]:-0}" "WEFT_WORLD_SIZE=$(wc -w <<<"$hosts")" \
+      "WEFT_ROOT=$root:$port" "WEFT_SECRET=$secret" "${settings[@]}" "$weft" "$@" \
+      >"$scratch/rank$rank.out" 2>"$scratch/rank$rank.err") &
+    ranks+=($!)
+    started[$host]=$((${started[$host]:-0} + 1))
+    rank=$((rank + 1))
+  done
+}
+
+# finish SECONDS: waits for all ranks; `statuses` holds how each ended.
+finish() {
+  local until=$((SECONDS + $1)) pid status
+  for pid in "${ranks[@]}"; do
+    # A zombie is still to be waited for: only its state tells that it has ended.
+    while [[ "$(state_of "$pid")" == [^Z] ]]; do
+      ((SECONDS < until)) || fail "process $pid has not ended after $1 s"
+      sleep 0.02
+    done
+  done
+  statuses=()
+  for pid in "${ranks[@]}"; do
+    status=0
+    wait "$pid" || status=$?
+    statuses+=("$status")
+  done
+  ranks=()
+}
+state_of() { sed -nE 's/^State:\s+(\S).*/\1/p' "/proc/$1/status" 2>/dev/null || true; }
+
+all_well() {
+  finish "$1"
+  [[ "${statuses[*]}" =~ ^0(\ 0)*$ ]] || fail "the ranks ended with ${statuses[*]}"
+  grep -q '^# Out of bounds values : 0 OK$' "$scratch/rank0.out" || fail "nothing was found right"
+}
+pair() { # A B PLUGIN: which plugin joins two ranks.
+  grep -q "^# ranks $1 and $2: $3: " "$scratch/rank0.out" || fail "$3 does not join ranks $1 and $2"
+}
+first_row() { # Waits until the first size is done.
+  local until=$((SECONDS + 60))
+  until grep -qs '^ .* float32 ' "$scratch/rank0.out"; do
+    ((SECONDS < until)) && [[ "$(state_of "${ranks[0]}")" == [^Z] ]] || fail "the job does not begin"
+    sleep 0.01
+  done
+}
+
+bench=(bench all_reduce --max 1MiB --factor 8 --iters 3 --check)
+
+two_hosts() {
+  make_hosts 2
+  start "1 1 2 2" "$(netns_ipv4 1)" -- "${bench[@]}"
+  all_well 120
+  pair 0 1 shm
+  pair 2 3 shm
+  pair 0 2 net-socket
+  pair 0 3 net-socket
+  pair 1 2 net-socket
+  pair 1 3 net-socket
+}
+
+two_hosts_ipv6() {
+  make_hosts 2
+  start "1 2 1" "[$(netns_ipv6 1)]" WEFT_NET_SOCKET_FAMILY=ipv6 -- "${bench[@]}"
+  all_well 120
+  pair 0 2 shm
+  pair 0 1 net-socket
+  pair 1 2 net-socket
+}
+
+four_hosts() {
+  make_hosts 4
+  start "1 2 3 4" "$(netns_ipv4 1)" WEFT_NET_SOCKET_STREAMS=2 -- "${bench[@]}"
+  all_well 120
+  pair 0 3 net-socket
+  start "4 3 2 1" "$(netns_ipv4 4)" -- bench broadcast --root 2 --max 1MiB --factor 8 --iters 3 --check
+  all_well 120
+}
+
+rules_by_network() {
+  make_hosts 2
+  cat >"$scratch/weft.yaml" <<END
+version: 1
+transports:
+  order: [shm]
+  rules:
+    - {between: [$(netns_ipv4 1)/32, $(netns_ipv4 2)/32], use: [net-socket]}
+END
+  start "1 1 2" "$(netns_ipv4 1)" "WEFT_CONFIG=$scratch/weft.yaml" -- "${bench[@]}"
+  all_well 120
+  pair 0 1 shm
+  pair 0 2 net-socket
+  grep -q "^# ranks 0 and 2: .*rule .*weft.yaml:5" "$scratch/rank0.out" || fail "the rule is not named"
+
+  # A whole network holds both ranks of a host too.
+  sed -i 's|between: .*, use|between: [10.97.0.0/24, 10.97.0.0/24], use|' "$scratch/weft.yaml"
+  start "1 1 2" "$(netns_ipv4 1)" "WEFT_CONFIG=$scratch/weft.yaml" -- "${bench[@]}"
+  all_well 120
+  pair 0 1 net-socket
+  pair 1 2 net-socket
+
+  # What a rule allows is all there is.
+  sed -i 's|use: .*|use: [shm]}|' "$scratch/weft.yaml"
+  start "1 2" "$(netns_ipv4 1)" "WEFT_CONFIG=$scratch/weft.yaml" -- "${bench[@]}"
+  finish 60
+  [[ "${statuses[*]}" == "1 1" ]] || fail "the ranks ended with ${statuses[*]}"
+  for rank in 0 1; do
+    grep -q 'cannot be joined: rule .*weft.yaml:5.* allows none that can' "$scratch/rank$rank.err" ||
+      fail "rank $rank does not say why"
+  done
+}
+
+lost_packets() {
+  make_hosts 3
+  for host in 1 2 3; do netns_loss "$host" 5; done
+  start "1 2 3" "$(netns_ipv4 1)" -- bench all_reduce --max 64KiB --factor 64 --iters 3 --check
+  all_well 200
+}
+
+cut_cable() {
+  make_hosts 3
+  start "1 2 3" "$(netns_ipv4 1)" WEFT_NET_SOCKET_PEER_TIMEOUT=3s -- \
+    bench all_reduce --max 64MiB --iters 2000
+  first_row
+  netns_cut 3
+  local cut=$SECONDS rank
+  finish 60
+  say "all ranks had ended $((SECONDS - cut)) s after the cut"
+  ((SECONDS - cut < 20)) || fail "that is too late"
+  for rank in 0 1 2; do
+    [[ "${statuses[$rank]}" == 1 ]] || fail "rank $rank ended with ${statuses[$rank]}"
+    # Whoever stays with most of the others names the one that is gone; that one names any of them.
+    grep -qE '^weft bench: .*rank [0-9]' "$scratch/rank$rank.err" || fail "rank $rank names nobody"
+    tail -n 1 "$scratch/rank$rank.err"
+  done
+}
+
+stopped_for_a_while() {
+  make_hosts 2
+  start "1 2" "$(netns_ipv4 1)" -- bench all_reduce --max 8KiB --factor 1024 --iters 5000 --check
+  first_row
+  kill -STOP "${ranks[1]}"
+  sleep 12
+  [[ "$(state_of "${ranks[1]}")" == T ]] || fail "the job was over before its rank was stopped"
+  [[ "$(state_of "${ranks[0]}")" == [RS] ]] || fail "rank 0 did not wait for rank 1"
+  kill -CONT "${ranks[1]}"
+  all_well 120
+}
+
+trap clean EXIT
+netns_available || exit 77
+# Ranks are given what a case says, and no more.
+for name in $(compgen -v WEFT_ || true); do unset "$name"; done
+cases=("$@")
+((${#cases[@]})) || cases=(two_hosts two_hosts_ipv6 four_hosts rules_by_network lost_packets
+  cut_cable stopped_for_a_while)
+for name in "${cases[@]}"; do
+  say "$name"
+  "$name"
+  netns_clean
+done
+say "all is as it should be"
