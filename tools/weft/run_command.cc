@@ -199,6 +199,7 @@ class Job {
   int status_ = 0;
   std::optional<int> exec_status_;
   bool failed_ = false;
+  bool killed_ = false;  ///< The failure that counts is an end by a signal.
   bool terminated_ = false;
   Deadline next_step_ = Deadline::never();
 };
@@ -334,11 +335,15 @@ void Job::ended(std::size_t rank, int wait_status) {
     status = WEXITSTATUS(wait_status);
     how = fmt::format("ended with exit status {}", status);
   }
-  // What follows from the first failure is not worth a line each.
-  if (failed_ || exec_status_) return;
+  // What follows from the first failure is not worth a line each. But a rank that is killed closes
+  // its sockets before it can be waited for, so others may have ended with their error by then: the
+  // first that a signal ended is the one to blame, unless the signal was ours.
+  const bool killed = WIFSIGNALED(wait_status);
+  if (exec_status_ || (failed_ && (!killed || killed_ || terminated_))) return;
+  if (!failed_) next_step_ = Deadline::after(kOwnErrorSpan);
   failed_ = true;
+  killed_ = killed;
   status_ = status;
-  next_step_ = Deadline::after(kOwnErrorSpan);
   // Its own words come before ours.
   for (Stream& stream : child.streams) {
     drain(stream);
