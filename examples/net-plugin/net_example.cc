@@ -24,7 +24,6 @@
 
 constexpr uint32_t kMaxRequests = 32;
 constexpr size_t kNameBytes = 16;
-
 struct Header {  // Travels before each message.
   uint64_t size, value, tag;
 };
@@ -211,8 +210,10 @@ weft_result report(weft_net* net, weft_net_completion* out, uint64_t stride, uin
   *count = 0;
   for (weft_net_connection* c = net->first; c != nullptr; c = c->next) {
     c->progress();
-    for (Request* r = c->requests; r != c->requests + c->count && *count < capacity;) {
-      if (r->status == WEFT_IN_PROGRESS && ++r) continue;
+    const auto pending = [](const Request& r) { return r.status == WEFT_IN_PROGRESS; };
+    while (*count < capacity) {
+      Request* r = std::find_if_not(c->requests, c->requests + c->count, pending);
+      if (r == c->requests + c->count) break;
       auto* one = reinterpret_cast<weft_net_completion*>(reinterpret_cast<char*>(out) +
                                                          stride * (*count)++);
       *one = {one->struct_size, r->status, r->user, r->header.size, r->header.value, c};

@@ -57,6 +57,7 @@ Result<std::chrono::nanoseconds> duration(const Host& host, const char* name) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(cert-err58-cpp): constinit, so nothing runs that could throw
 constinit const weft_parameter kParameters[kParameterCount] = {
     parameter(
         WEFT_PARAMETER_LIST, "interfaces", "", "",

@@ -51,11 +51,11 @@ class Reader {
       value |= uint64_t{*at_++} << (8 * i);
     return static_cast<Number>(value);
   }
-  template <size_t Size>
-  std::array<uint8_t, Size> bytes() {
-    std::array<uint8_t, Size> value;
-    std::copy_n(at_, Size, value.begin());
-    at_ += Size;
+  template <size_t kSize>
+  std::array<uint8_t, kSize> bytes() {
+    std::array<uint8_t, kSize> value;
+    std::copy_n(at_, kSize, value.begin());
+    at_ += kSize;
     return value;
   }
 

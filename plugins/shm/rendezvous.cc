@@ -62,6 +62,7 @@ bool send_message(int socket, const Message& message) {
 /// One message of exactly this size: 1 got it, 0 not there yet, -1 anything else.
 template <class Message>
 int receive_message(int socket, Message* out) {
+  if (socket < 0) return -1;
   const ssize_t got = ::recv(socket, out, sizeof(*out), MSG_DONTWAIT | MSG_TRUNC);
   if (got < 0 && would_block(errno)) return 0;
   return got == static_cast<ssize_t>(sizeof(*out)) ? 1 : -1;
@@ -72,7 +73,8 @@ union DescriptorControl {
   char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-bool send_descriptor(int socket, const Grant& grant, int descriptor) {
+/// 0, or the errno that says why it did not leave.
+int send_descriptor(int socket, const Grant& grant, int descriptor) {
   Grant copy = grant;
   iovec part{.iov_base = &copy, .iov_len = sizeof(copy)};
   DescriptorControl control{};
@@ -86,8 +88,9 @@ bool send_descriptor(int socket, const Grant& grant, int descriptor) {
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &descriptor, sizeof(descriptor));
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         static_cast<ssize_t>(sizeof(copy));
+  const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent < 0) return errno;
+  return sent == static_cast<ssize_t>(sizeof(copy)) ? 0 : EMSGSIZE;
 }
 
 /// Takes over every descriptor that came with a message; there is room for two in the padding.
@@ -180,12 +183,13 @@ Server::Outcome Server::answer(const Session& session, const Key& key, Store& st
   Grant grant{kGrantMagic, request.segment, {}};
   grant.mac = key.sign({signed_part(grant), std::as_bytes(std::span(request.nonce)),
                         std::as_bytes(std::span(session.nonce))});
-  if (send_descriptor(session.socket.get(), grant, descriptor)) {
+  const int error = send_descriptor(session.socket.get(), grant, descriptor);
+  if (error == 0) {
     store.sent(request);
     return Outcome::kOver;
   }
   // A peer that has gone is noticed elsewhere; here it only ends the talk.
-  return errno == ETOOMANYREFS ? Outcome::kFailed : Outcome::kOver;
+  return error == ETOOMANYREFS ? Outcome::kFailed : Outcome::kOver;
 }
 
 weft_result Server::serve(const Key& key, Store& store) {
@@ -248,6 +252,7 @@ weft_result Client::await_hello(const Host& host, const Key& key, const Blob& pe
 }
 
 weft_result Client::await_grant(const Host& host, const Key& key, const Blob& peer, OwnedFd* out) {
+  if (!socket_) return peer_gone(host, peer.rank);
   Grant grant;
   iovec part{.iov_base = &grant, .iov_len = sizeof(grant)};
   DescriptorControl control{};

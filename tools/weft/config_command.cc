@@ -101,7 +101,7 @@ int show(bool as_json) {
   return 0;
 }
 
-std::string or_empty(std::string text) {
+std::string or_empty(const std::string& text) {
   return text.empty() ? "(empty)" : text;
 }
 

@@ -98,6 +98,7 @@ Status start_job(const ExplainOptions& options) {
     words.insert(words.end(), {"--root", std::to_string(options.call.root)});
   }
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (auto& word : words)
     arguments.push_back(word.data());
   arguments.push_back(nullptr);
