@@ -5,15 +5,18 @@
 # Shared by the scripts: saying what is done, installing what is missing, building. To be sourced
 # under `set -euo pipefail` by a script that has set `root` to the top of the tree.
 
-# What is needed to build and to run the tests; CI adds the clang tools.
+# What is needed to build, to run the tests, and to run them under the address sanitizer; CI adds
+# the tools that read the sources.
 build_packages=(
   meson ninja-build g++ pkg-config ccache python3
   libboost-dev libyaml-cpp-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
   libhwloc-dev libsodium-dev libasio-dev
 )
 test_packages=(libgtest-dev libgmock-dev librapidcheck-dev iproute2 nftables)
-# shellcheck disable=SC2034 # Read by .ci/run.
-ci_packages=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev git)
+# shellcheck disable=SC2034 # These two are read by scripts/test and .ci/run.
+asan_packages=(clang-19 libclang-rt-19-dev llvm-19)
+# shellcheck disable=SC2034
+ci_packages=(clang-tidy-19 clang-format-19 git)
 
 say() { printf '==> %s\n' "$*"; }
 
@@ -102,6 +105,43 @@ print(json.load(open(sys.argv[1]))["directories"]["source"])' \
   fi
   [[ -w "$folder" ]] ||
     die "cannot write to $folder, which belongs to $(stat -c %U "$folder"); remove it or run as that user"
+}
+
+# -g1: what a backtrace shows, for three quarters of the compiler's time.
+line_tables=(-Dc_args=-g1 -Dcpp_args=-g1)
+
+# prepare_plain_build true|false: build/, with the tests or not. Tests once wanted stay.
+prepare_plain_build() {
+  local folder="$root/build"
+  prepare_build "$folder" --buildtype=debugoptimized "${line_tables[@]}" "-Dtests=$1"
+  if [[ "$1" == true && "$(build_option "$folder" tests)" != true ]]; then
+    say "adding the tests to build/"
+    meson configure "$folder" -Dtests=true >/dev/null || die "meson could not add the tests to $folder"
+  fi
+}
+
+# build_option FOLDER NAME: the value that a configured folder has.
+build_option() {
+  python3 -c 'import json, sys
+for option in json.load(open(sys.argv[1])):
+    if option["name"] == sys.argv[2]:
+        print(str(option["value"]).lower())' "$1/meson-info/intro-buildoptions.json" "$2"
+}
+
+# Clang takes two thirds of the time that g++ takes with these sanitizers, and has libFuzzer: the
+# tests and the fuzzers share one build.
+prepare_asan_build() {
+  local ccache=
+  ! command -v ccache >/dev/null || ccache="ccache "
+  CC="${ccache}clang-19" CXX="${ccache}clang++-19" prepare_build "$root/build-asan" \
+    -Doptimization=1 -Ddebug=true -Db_lundef=false -Db_sanitize=address,undefined -Dfuzz=true \
+    '-Dc_args=-gline-tables-only -fsanitize=fuzzer-no-link' \
+    '-Dcpp_args=-gline-tables-only -fsanitize=fuzzer-no-link'
+}
+
+prepare_tsan_build() {
+  prepare_build "$root/build-tsan" -Doptimization=1 -Ddebug=true -Db_lundef=false \
+    -Db_sanitize=thread "${line_tables[@]}"
 }
 
 # build FOLDER [TARGET...]
