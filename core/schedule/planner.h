@@ -8,10 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <list>
-#include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/base/error.h"
@@ -70,28 +67,5 @@ struct PlanInput {
 /// limits that make no sense, CONFIG where the allowed names leave nothing (the error names the
 /// key).
 [[nodiscard]] Result<Plan> make_plan(const Task& task, const PlanInput& input);
-
-/// Plans by task, the least recently used goes first. For one PlanInput: a change of topology,
-/// costs or limits needs another cache. Not thread-safe.
-class PlanCache {
- public:
-  /// `capacity` of 0 keeps nothing.
-  explicit PlanCache(std::size_t capacity) : capacity_(capacity) {}
-
-  /// Null where it is not held; else it becomes the most recently used.
-  [[nodiscard]] std::shared_ptr<const Plan> find(const Task& task);
-  /// Keeps a plan under its task, in place of one that was there; answers what it keeps.
-  std::shared_ptr<const Plan> insert(Plan plan);
-  void clear();
-  [[nodiscard]] std::size_t size() const { return plans_.size(); }
-
- private:
-  struct TaskHash {
-    [[nodiscard]] std::size_t operator()(const Task& task) const;
-  };
-  std::size_t capacity_;
-  std::list<std::shared_ptr<const Plan>> plans_;  // most recently used first
-  std::unordered_map<Task, std::list<std::shared_ptr<const Plan>>::iterator, TaskHash> index_;
-};
 
 }  // namespace weft

@@ -10,7 +10,7 @@
 build_packages=(
   meson ninja-build g++ pkg-config ccache python3
   libboost-dev libyaml-cpp-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
-  libhwloc-dev libsodium-dev libasio-dev
+  libhwloc-dev libsodium-dev
 )
 test_packages=(libgtest-dev libgmock-dev librapidcheck-dev iproute2 nftables)
 # shellcheck disable=SC2034 # These two are read by scripts/test and .ci/run.

@@ -255,38 +255,5 @@ TEST_F(Planner, TextTellsWhatWillHappen) {
   EXPECT_THAT(to_text(broadcast(6, 3)), HasSubstr("root 3"));
 }
 
-TEST(PlanCache, ForgetsTheLeastRecentlyUsed) {
-  const auto plan_of = [](std::uint64_t count) { return Plan{.task = {.count = count}}; };
-  PlanCache cache(2);
-  EXPECT_EQ(cache.find({.count = 1}), nullptr);
-  cache.insert(plan_of(1));
-  const auto kept = cache.insert(plan_of(2));
-  EXPECT_EQ(cache.find({.count = 1})->task.count, 1U);  // now 2 is the oldest
-  cache.insert(plan_of(3));
-  EXPECT_EQ(cache.size(), 2U);
-  EXPECT_EQ(cache.find({.count = 2}), nullptr);
-  EXPECT_EQ(kept->task.count, 2U);
-  EXPECT_NE(cache.find({.count = 1}), nullptr);
-  EXPECT_NE(cache.find({.count = 3}), nullptr);
-  EXPECT_EQ(cache.find({.root = 1, .count = 3}), nullptr);
-  cache.clear();
-  EXPECT_EQ(cache.size(), 0U);
-  EXPECT_EQ(cache.find({.count = 3}), nullptr);
-}
-
-TEST(PlanCache, ReplacesAPlanOfTheSameTask) {
-  PlanCache cache(2);
-  cache.insert({.task = {.count = 1}, .predicted_us = 1});
-  cache.insert({.task = {.count = 1}, .predicted_us = 2});
-  EXPECT_EQ(cache.size(), 1U);
-  EXPECT_EQ(cache.find({.count = 1})->predicted_us, 2);
-}
-
-TEST(PlanCache, OfNoCapacityKeepsNothing) {
-  PlanCache cache(0);
-  EXPECT_EQ(cache.insert({.task = {.count = 1}})->task.count, 1U);
-  EXPECT_EQ(cache.size(), 0U);
-}
-
 }  // namespace
 }  // namespace weft
