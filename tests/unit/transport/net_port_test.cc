@@ -386,7 +386,7 @@ TEST(NetWorkers, LeaveWhenTheirNetBreaks) {
     std::thread sender_thread([&] { from.send(1, 100); });
     to.receive(1, 100);
     sender_thread.join();
-    EXPECT_EQ(to.steps(), 50U);
+    EXPECT_LE(to.steps(), 50U);  // an error may be reported before what came before it
     EXPECT_EQ(to.mistake(), "");
     EXPECT_TRUE(comes_to_rest(*engine));
     engine->remove(sender);
