@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A plan bound to connections: what the ports are told to move is what the kernels will move.
+#include "core/comm/bound_plan.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "core/schedule/planner.h"
+#include "tests/support/loopback_net.h"
+#include "tests/support/sample_topology.h"
+
+namespace weft {
+namespace {
+
+TEST(BoundPlan, TellsEachPortTheStepsOfItsConnections) {
+  constexpr SlotGeometry kGeometry{.steps = 8, .step_bytes = 1024};
+  const Topology topology = test::one_host(3);
+  for (const Operation operation : {Operation::kAllReduce, Operation::kBroadcast}) {
+    const Task task{.operation = operation,
+                    .type = WEFT_FLOAT32,
+                    .reduction = WEFT_SUM,
+                    .root = operation == Operation::kBroadcast ? 1U : 0U,
+                    .count = 50'000};
+    const auto plan = std::make_shared<const Plan>(
+        make_plan(task, {.topology = topology,
+                         .costs = {},
+                         .limits = {.steps = 8, .step_bytes = 1024, .max_channels = 2},
+                         .algorithms = {},
+                         .protocols = {}})
+            .value());
+    ASSERT_FALSE(plan->channels.empty());
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      test::LoopbackNet net;
+      weft_net* mine = net.open();
+      weft_net* others = net.open();
+      {
+        NetPort port(net.plugin(), mine, net.runtime(), [](const Error&) {});
+        NetPort far(net.plugin(), others, net.runtime(), [](const Error&) {});
+        std::vector<RingConnections> rings(2);
+        std::string expected;
+        for (std::size_t i = 0; i < plan->channels.size(); ++i) {
+          const RingPlace place = ring_place(*plan, i, rank);
+          RingConnections& ring = rings[plan->channels[i].index];
+          const auto in = net.connect(others, mine);
+          const auto out = net.connect(mine, others);
+          ASSERT_TRUE(far.add(in.sender, WEFT_DIRECTION_SEND, rank, kGeometry));
+          ASSERT_TRUE(far.add(out.receiver, WEFT_DIRECTION_RECV, rank, kGeometry));
+          ring.from_previous.port = ring.to_next.port = &port;
+          ring.from_previous.port_connection =
+              port.add(in.receiver, WEFT_DIRECTION_RECV, place.previous, kGeometry).value();
+          ring.to_next.port_connection =
+              port.add(out.sender, WEFT_DIRECTION_SEND, place.next, kGeometry).value();
+          const std::uint64_t received = steps_received(*plan, i, rank);
+          const std::uint64_t sent = steps_sent(*plan, i, rank);
+          if (received != 0) {
+            expected += fmt::format(
+                "\n  loopback from rank {}: 0 of {} messages done, {} under way", place.previous,
+                received, std::min<std::uint64_t>(received, kGeometry.steps));
+          }
+          if (sent != 0) {
+            expected += fmt::format("\n  loopback to rank {}: 0 of {} messages done, 0 under way",
+                                    place.next, sent);
+          }
+        }
+        const BoundPlan bound(plan, rank, rings);
+        bound.enqueue_messages(7);
+        EXPECT_EQ(port.describe_waiting(), expected);
+
+        std::vector<float> data(task.count);
+        std::vector<WorkItem> items(99);
+        bound.work_items(nullptr, data.data(), 7, items);
+        ASSERT_EQ(items.size(), plan->channels.size());
+        for (std::size_t i = 0; i < items.size(); ++i) {
+          EXPECT_EQ(items[i].send, nullptr);
+          EXPECT_EQ(items[i].recv,
+                    reinterpret_cast<std::byte*>(data.data() + plan->channels[i].offset));
+          EXPECT_EQ(items[i].count, plan->channels[i].count);
+          EXPECT_EQ(items[i].tag, 7U);
+          EXPECT_EQ(items[i].ring_position, ring_place(*plan, i, rank).position);
+        }
+      }
+      net.plugin().close(mine);
+      net.plugin().close(others);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft
