@@ -232,8 +232,11 @@ TEST_F(Arguments, OfCollectives) {
                  WEFT_ERROR_INVALID_ARGUMENT, "root 2 is not a rank of this communicator of 2");
   expect_refusal(weft_broadcast(nullptr, recv, 4, WEFT_FLOAT32, 0, comm_, stream_.get()),
                  WEFT_ERROR_INVALID_ARGUMENT, "the send buffer is NULL, and count is 4");
-  EXPECT_EQ(weft_broadcast(nullptr, nullptr, 0, WEFT_FLOAT32, 0, comm_, stream_.get()), WEFT_OK)
-      << "no elements need no buffers";
+  for (const CommHandle& comm : comms_) {
+    EXPECT_EQ(weft_broadcast(nullptr, nullptr, 0, WEFT_FLOAT32, 0, comm.get(), stream_.get()),
+              WEFT_OK)
+        << "no elements need no buffers";
+  }
 
   // None of these was started, and the communicator is none the worse.
   weft_result error = WEFT_ERROR_INTERNAL;
