@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -147,6 +148,167 @@ INSTANTIATE_TEST_SUITE_P(Jobs, Killed,
                                          Case{"net-socket", 3}, Case{"net-socket", 4},
                                          Case{"net-socket", 8}),
                          case_name);
+
+// Ranks that are threads cannot be killed one by one: one is aborted by its user.
+TEST(Aborted, RankOfThreadsIsNamedByAllOthers) {
+  for (const int ranks : {2, 3, 4, 8}) {
+    Rank program(Environment{{"WEFT_TRANSPORTS_ORDER", "p2p"}});
+    const int victim = ranks - 1;
+    program.tell("threads " + std::to_string(ranks) + " all_reduce 10000 " +
+                 std::to_string(victim));
+    for (int i = 0; i < ranks; ++i) {
+      const std::string text = program.answer();
+      EXPECT_NE(text.find("thread "), std::string::npos) << text;
+      const bool own = text.starts_with("thread " + std::to_string(victim) + ":");
+      EXPECT_NE(text.find(own ? ": error WEFT_ERROR_ABORTED " : ": error WEFT_ERROR_PEER "),
+                std::string::npos)
+          << text;
+      EXPECT_NE(text.find("rank " + std::to_string(victim) + " was aborted by its user"),
+                std::string::npos)
+          << text;
+    }
+    EXPECT_EQ(program.answer(), "threads: ok ");
+    EXPECT_EQ(program.ask("leave"), "leave: ok 0 descriptors 0 threads 0 segments more");
+  }
+}
+
+TEST(Aborted, OneEndsTheWaitOfAll) {
+  for (const char* transport : {"shm", "net-socket"}) {
+    Job job(3, transport_of(transport));
+    ASSERT_EQ(job.join(), "");
+    // Rank 2 never calls; it gives up instead, as does rank 1 at the same time, of its own wait.
+    job[0].tell("loop all_reduce 1000");
+    EXPECT_EQ(job[1].ask("abort-soon 50"), "abort-soon: ok");
+    job[1].tell("loop all_reduce 1000");
+    EXPECT_EQ(job[2].ask("watch"), "watch: running");
+    const auto end = Clock::now() + kPromise;
+    const std::string waiting = job[0].answer(until(end));
+    EXPECT_NE(waiting.find("loop: error WEFT_ERROR_PEER "), std::string::npos) << waiting;
+    EXPECT_NE(waiting.find("rank 1 was aborted by its user"), std::string::npos) << waiting;
+    const std::string own = job[1].answer(until(end));
+    EXPECT_NE(own.find("loop: error WEFT_ERROR_ABORTED rank 1 was aborted by its user"),
+              std::string::npos)
+        << own;
+    EXPECT_EQ(job[2].answer(until(end)), "watch: error WEFT_ERROR_PEER");
+    EXPECT_EQ(job.end(), "");
+  }
+}
+
+// Who is done leaves without harm to those who are not; who fails need not abort to leave.
+TEST(Aborted, LeavingIsNoFailure) {
+  Job job(3);
+  ASSERT_EQ(job.join(), "");
+  for (const auto& answer : job.ask_all("call all_reduce 100"))
+    EXPECT_EQ(answer, "call: ok 0 wrong");
+  EXPECT_EQ(job[1].ask("destroy"), "destroy: ok ");
+  EXPECT_EQ(job[0].ask("async"), "async: ok WEFT_OK");
+  EXPECT_EQ(job[2].ask("async"), "async: ok WEFT_OK");
+  EXPECT_EQ(job.end(), "");
+}
+
+// The kernel of a stopped process goes on answering, so no connection breaks: time alone tells.
+TEST(Stopped, RankIsReportedAndThenEndsTheCall) {
+  for (const char* transport : {"shm", "net-socket"}) {
+    SCOPED_TRACE(transport);
+    Environment environment = transport_of(transport);
+    environment["WEFT_TIMEOUTS_REPORT"] = "1s";
+    environment["WEFT_TIMEOUTS_OPERATION"] = kSanitized ? "5s" : "2s";
+    Job job(3, environment);
+    ASSERT_EQ(job.join(), "");
+    for (const auto& answer : job.ask_all("loop all_reduce 1000"))
+      ASSERT_EQ(answer, "loop: running");
+    job[1].stop();
+    const std::string first = job[0].answer();
+    const std::string second = job[2].answer();
+    bool one_timed_out = false;
+    for (const auto& text : {first, second}) {
+      one_timed_out = one_timed_out || text.starts_with("loop: error WEFT_ERROR_TIMEOUT ");
+      EXPECT_NE(text.find(" has waited "), std::string::npos) << text;
+      EXPECT_NE(text.find("rank 1 "), std::string::npos) << text;
+      EXPECT_NE(text.find("timeouts.operation sets this limit"), std::string::npos) << text;
+    }
+    EXPECT_TRUE(one_timed_out) << first << "\n" << second;
+    const std::string log = job[0].process().err() + job[2].process().err();
+    EXPECT_NE(log.find("WEFT warn comm: rank "), std::string::npos) << log;
+    EXPECT_NE(log.find(" of 3 has waited 1s in its call "), std::string::npos) << log;
+    EXPECT_NE(log.find("rank 1 "), std::string::npos) << log;
+    // The others leave though it does not answer.
+    EXPECT_EQ(job[0].ask("destroy", kPromise), "destroy: ok ");
+    EXPECT_EQ(job[2].ask("destroy", kPromise), "destroy: ok ");
+    job[1].go_on();
+    const std::string late = job[1].answer();
+    EXPECT_NE(late.find("loop: error "), std::string::npos) << late;
+    EXPECT_EQ(job.end(), "");
+  }
+}
+
+struct Pair {
+  const char* name;
+  const char* most;  // what all ranks but one call
+  const char* one;
+  std::vector<const char*> parts;
+};
+
+class MismatchedCalls : public testing::TestWithParam<Pair> {};
+
+TEST_P(MismatchedCalls, IsAnErrorOnEveryRankThatNamesBothCalls) {
+  for (const char* transport : {"shm", "net-socket"}) {
+    for (const int ranks : {2, 4}) {
+      SCOPED_TRACE(std::string(transport) + " " + std::to_string(ranks));
+      Job job(ranks, transport_of(transport));
+      ASSERT_EQ(job.join(), "");
+      for (int rank = 0; rank < ranks; ++rank)
+        job[rank].tell(std::string("loop ") + (rank == 1 ? GetParam().one : GetParam().most));
+      for (int rank = 0; rank < ranks; ++rank) {
+        std::string text = job[rank].answer();
+        // A rank may be done with its part before the others find out: its next call tells.
+        if (text == "loop: running" || text.starts_with("loop: wrong")) text = job[rank].answer();
+        EXPECT_TRUE(text.starts_with("loop: error WEFT_ERROR_MISMATCH ")) << rank << ": " << text;
+        for (const char* part : GetParam().parts)
+          EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << rank << ": " << text;
+      }
+      EXPECT_EQ(job.end(), "");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Mismatch, MismatchedCalls,
+    testing::Values(
+        Pair{"Operation",
+             "all_reduce 1000",
+             "broadcast 1000",
+             {"all_reduce of 1000 int32 by sum", "broadcast of 1000 int32 from rank 0"}},
+        Pair{"Count", "all_reduce 1000", "all_reduce 2000", {"all_reduce of ", "000 int32 by sum"}},
+        Pair{"Type",
+             "all_reduce 1000",
+             "all_reduce 1000 float32",
+             {"1000 int32 by sum", "1000 float32 by sum"}},
+        Pair{"Reduction",
+             "all_reduce 1000",
+             "all_reduce 1000 max",
+             {"1000 int32 by sum", "1000 int32 by max"}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// A root receives from nobody: where all that differ are roots, no rank sees another's call, and
+// only the limit of time ends it.
+TEST(Mismatch, OfRootsEndsByTimeAtTheLatest) {
+  for (const char* transport : {"shm", "net-socket"}) {
+    Environment environment = transport_of(transport);
+    environment["WEFT_TIMEOUTS_OPERATION"] = "1s";
+    Job job(3, environment);
+    ASSERT_EQ(job.join(), "");
+    for (int rank = 0; rank < 3; ++rank)
+      job[rank].tell("loop broadcast 1000 root" + std::to_string(rank));
+    for (int rank = 0; rank < 3; ++rank) {
+      std::string text = job[rank].answer();
+      // The first calls fit into the buffers: nothing is wrong with them.
+      if (text == "loop: running") text = job[rank].answer();
+      EXPECT_TRUE(text.starts_with("loop: error WEFT_ERROR_")) << rank << ": " << text;
+    }
+    EXPECT_EQ(job.end(), "");
+  }
+}
 
 }  // namespace
 }  // namespace weft::test

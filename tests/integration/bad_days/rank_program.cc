@@ -95,6 +95,13 @@ struct Member {
   std::uint32_t ranks = 0;
 };
 
+std::uint32_t root_of(const Words& words) {
+  for (const std::string& word : words) {
+    if (word.starts_with("root")) return static_cast<std::uint32_t>(std::stoul(word.substr(4)));
+  }
+  return 0;
+}
+
 weft_result start_call(const Member& member, const Words& words, Buffers& buffers) {
   const std::size_t count = std::stoull(words.at(2));
   buffers.send.resize(count);
@@ -103,19 +110,16 @@ weft_result start_call(const Member& member, const Words& words, Buffers& buffer
     buffers.send[i] = contribution(member.rank, i);
   weft_data_type type = WEFT_INT32;
   weft_reduction reduction = WEFT_SUM;
-  std::uint32_t root = 0;
   for (std::size_t i = 3; i < words.size(); ++i) {
     if (words[i] == "float32") type = WEFT_FLOAT32;
     if (words[i] == "max") reduction = WEFT_MAX;
-    if (words[i].starts_with("root"))
-      root = static_cast<std::uint32_t>(std::stoul(words[i].substr(4)));
   }
   if (words.at(1) == "all_reduce") {
     return weft_all_reduce(buffers.send.data(), buffers.recv.data(), count, type, reduction,
                            member.comm, member.stream);
   }
-  return weft_broadcast(buffers.send.data(), buffers.recv.data(), count, type, root, member.comm,
-                        member.stream);
+  return weft_broadcast(buffers.send.data(), buffers.recv.data(), count, type, root_of(words),
+                        member.comm, member.stream);
 }
 
 weft_result call_once(const Member& member, const Words& words, Buffers& buffers) {
@@ -129,7 +133,7 @@ std::size_t wrong_elements(const Member& member, const Words& words, const Buffe
   std::size_t wrong = 0;
   const bool sums = words.at(1) == "all_reduce";
   for (std::size_t i = 0; i < buffers.recv.size(); ++i) {
-    std::int32_t expected = contribution(0, i);
+    std::int32_t expected = contribution(root_of(words), i);
     if (sums) {
       expected = 0;
       for (std::uint32_t rank = 0; rank < member.ranks; ++rank)

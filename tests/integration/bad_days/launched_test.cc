@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Jobs of `weft run` whose ranks never come, come twice, die on the way or are all killed at once.
+
+#include <chrono>
+#include <csignal>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/integration/bad_days/job.h"
+
+namespace weft::test {
+namespace {
+
+/// `weft run` of a shell script in which "$0" is the weft command.
+Command run_script(int ranks, const std::string& script, const Environment& environment) {
+  return weft({"run", "-n", std::to_string(ranks), "--", "/bin/sh", "-c", script, WEFT_COMMAND},
+              environment);
+}
+
+TEST(Launched, RankThatNeverComesIsNamed) {
+  Process job(run_script(4,
+                         "case $WEFT_RANK in 1|3) exec sleep 60;; esac; "
+                         "exec \"$0\" bench all_reduce --max 8",
+                         {{"WEFT_TIMEOUTS_BOOTSTRAP", "1s"}}));
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.exit_status, 1) << outcome.describe();
+  EXPECT_EQ(count_of(outcome.err,
+                     "ranks 1, 3 of 4 did not come within 1s (ranks 0, 2 are here); try: see "
+                     "whether those ranks were started and can reach the root; raise "
+                     "timeouts.bootstrap"),
+            2)
+      << outcome.describe();
+  EXPECT_NE(outcome.err.find("stopping ranks 1, 3, still running 5 s after the first failure"),
+            std::string::npos)
+      << outcome.describe();
+  EXPECT_TRUE(job.wait_for_relatives().empty());
+}
+
+TEST(Launched, TwoProcessesThatClaimOneRankAreNamed) {
+  Process job(run_script(3,
+                         "[ $WEFT_RANK = 2 ] && export WEFT_RANK=1; "
+                         "exec \"$0\" bench all_reduce --max 8",
+                         {}));
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.exit_status, 1) << outcome.describe();
+  EXPECT_EQ(count_of(outcome.err, "two processes claim rank 1 of 3: pid "), 3)
+      << outcome.describe();
+  EXPECT_EQ(count_of(outcome.err, "start every rank once, with numbers from 0 and the same count"),
+            3)
+      << outcome.describe();
+  EXPECT_TRUE(job.wait_for_relatives().empty());
+}
+
+// Joins, and dies while the last rank is still missing.
+TEST(Launched, RankThatDiesWhileOthersAreAwaitedIsNamedAtOnce) {
+  Job job(3);
+  const std::string id = job[0].ask("id").substr(7);
+  job[0].tell("join " + id + " 3 0");
+  job[1].tell("join " + id + " 3 1");
+  const std::string who = "rank 1 (pid " + std::to_string(job[1].pid()) + " on ";
+  // It has come once it listens for its neighbours.
+  while (listening_ports(job[1].pid()).empty()) {
+  }
+  job.bury(1);
+  const std::string first = job[0].answer(kPromise);
+  EXPECT_TRUE(first.starts_with("join: error WEFT_ERROR_")) << first;
+  EXPECT_NE(first.find(who), std::string::npos) << first;
+  EXPECT_NE(first.find(" died "), std::string::npos) << first;
+  // Who comes later hears the same.
+  const std::string late = job[1].ask("join " + id + " 3 2", kPromise);
+  EXPECT_NE(late.find(who), std::string::npos) << late;
+  EXPECT_EQ(job.end(), "");
+}
+
+TEST(Launched, KilledRankEndsTheJobWithItsSignal) {
+  Process job(weft({"run", "-n", "3", "--", "/bin/sh", "-c",
+                    "[ $WEFT_RANK = 1 ] && { \"$0\" bench all_reduce --iters 1000000 & p=$!; "
+                    "sleep 0.5; kill -9 $p; wait $p; kill -9 $$; }; "
+                    "exec \"$0\" bench all_reduce --iters 1000000",
+                    WEFT_COMMAND}));
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(count_of(outcome.err, "rank 1 (pid "), 3) << outcome.describe();
+  EXPECT_EQ(count_of(outcome.err, "died: its connection was closed"), 2) << outcome.describe();
+  EXPECT_NE(outcome.exit_status, 0);
+  EXPECT_TRUE(job.wait_for_relatives().empty());
+}
+
+// Nobody gets to clean up: what is left would be left for good.
+TEST(Launched, KillingEverythingLeavesNothing) {
+  for (const bool launcher_alone : {false, true}) {
+    for (const char* order : {"shm", "net"}) {
+      SCOPED_TRACE(order);
+      Traces traces;
+      Process job(bench(4, {"all_reduce", "--min", "1MiB", "--max", "1MiB", "--iters", "1000000"},
+                        {{"WEFT_TRANSPORTS_ORDER", order}}));
+      ASSERT_TRUE(job.wait_for_output("(GB/s)")) << job.err();
+      const auto all = job.relatives();
+      EXPECT_EQ(all.size(), 5U);
+      for (const pid_t pid : all)
+        traces.note(pid);
+      if (launcher_alone) {
+        job.send_signal(SIGKILL);
+      } else {
+        for (const pid_t pid : all)
+          kill(pid, SIGKILL);
+      }
+      const Outcome outcome = job.wait(kPromise);
+      EXPECT_EQ(outcome.signal, SIGKILL) << outcome.describe();
+      EXPECT_TRUE(job.wait_for_relatives(kPromise).empty());
+      EXPECT_EQ(traces.left(), "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
