@@ -141,7 +141,7 @@ TEST(Bench, SaysWhyItCannotStart) {
 /// What each rank sends, by the plan: from "ranks 0-2, each: 96 messages, 12 MiB", in the words of
 /// the plugin that counts.
 std::vector<std::string> due_messages(const std::string& explained) {
-  static const std::map<std::string, std::uint64_t> kUnits = {
+  static const std::map<std::string, std::uint64_t> units = {
       {"B", 1}, {"KiB", std::uint64_t{1} << 10}, {"MiB", std::uint64_t{1} << 20}};
   std::vector<std::string> due;
   for (const std::string& line : lines_with(explained, "  sends ")) {
@@ -158,7 +158,7 @@ std::vector<std::string> due_messages(const std::string& explained) {
         dash == std::string::npos ? 1 : std::stoul(who.substr(dash + 1)) - std::stoul(who) + 1;
     due.insert(due.end(), ranks,
                "sent " + std::to_string(messages) + " large messages of " +
-                   std::to_string(size * kUnits.at(word)) + " bytes in all");
+                   std::to_string(size * units.at(word)) + " bytes in all");
   }
   return due;
 }
