@@ -57,6 +57,6 @@ ssize_t tampering_recv(int fd, void* data, std::size_t size, int flags) {
 }  // namespace
 
 // The plugin says ::send and ::recv.
-#define send watched_send    // NOLINT(readability-identifier-naming)
-#define recv tampering_recv  // NOLINT(readability-identifier-naming)
+#define send watched_send                      // NOLINT(readability-identifier-naming)
+#define recv tampering_recv                    // NOLINT(readability-identifier-naming)
 #include "examples/net-plugin/net_example.cc"  // NOLINT(bugprone-suspicious-include)
