@@ -16,6 +16,7 @@
 
 #include <weft/weft.h>
 
+#include "core/base/version.h"
 #include "core/bootstrap/job_environment.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
@@ -196,7 +197,7 @@ weft_result join(weft_context* owner, const weft_comm_config* config, std::uint3
 extern "C" {
 
 const char* weft_version(void) {
-  return WEFT_VERSION_TEXT;
+  return weft::version_text();
 }
 
 // Both tables hold literals, whose views end with a zero.

@@ -9,8 +9,7 @@
 
 #include <fmt/format.h>
 
-#include <weft/weft.h>
-
+#include "core/base/version.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 #include "core/comm/hello.h"
@@ -98,7 +97,7 @@ Status Communicator::join_others(const UniqueId& id) {
 Status Communicator::agree_on_topology() {
   WEFT_TRY_ASSIGN(RankInfo info, context_.next_rank_info(rank_));
   WEFT_TRY_ASSIGN(auto report, encode_report({.rank = std::move(info), .host = context_.host()}));
-  const Hello mine{.version = weft_version(),
+  const Hello mine{.version = version_text(),
                    .agreed_settings = config_.agreed_text(),
                    .report = std::move(report)};
   WEFT_TRY_ASSIGN(const auto gathered, bootstrap_->all_gather(encode_hello(mine), "greetings"));

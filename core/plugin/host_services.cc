@@ -23,6 +23,7 @@
 #include <fmt/format.h>
 
 #include "core/base/deadline.h"
+#include "core/base/version.h"
 #include "core/config/problems.h"
 
 struct weft_counter {
@@ -436,7 +437,7 @@ HostServices::HostServices(std::string plugin_id, Logger& logger, Reactor& react
   host.struct_size = sizeof(host);
   host.abi_version = WEFT_PLUGIN_ABI_VERSION;
   host.draft = WEFT_PLUGIN_DRAFT;
-  host.host_version = WEFT_VERSION_TEXT;
+  host.host_version = version_text();
   host.instance = instance_.get();
   host.memory = &memory;
   host.log_enabled = &log_enabled;
