@@ -11,6 +11,7 @@ meson test did, or when nothing ran.
 
 import json
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -31,7 +32,9 @@ def gtest_cases(report):
         if case.find("failure") is not None:
             cases.append((name, "failed", ""))
         elif skipped is not None:
-            cases.append((name, "skipped", (skipped.get("message") or "").strip()))
+            # GoogleTest puts the place in front of the reason.
+            reason = re.sub(r"^\S+:\d+\s+", "", (skipped.get("message") or "").strip())
+            cases.append((name, "skipped", reason))
         elif case.get("status") == "notrun":
             cases.append((name, "skipped", "disabled"))
         else:
