@@ -56,7 +56,7 @@ install_packages() {
       die "packages are missing and sudo wants a password that nobody can type here; run as root: apt-get install ${missing[*]}"
   fi
 
-  say "installing ${#missing[@]} missing packages: ${missing[*]}"
+  say "installing what is missing, with apt-get: ${missing[*]}"
   apt_log=$(mktemp "${TMPDIR:-/tmp}/weft-apt.XXXXXX") || die "cannot create a temporary file in ${TMPDIR:-/tmp}"
   # A repository of somebody else's that does not answer need not matter: whether the packages
   # can be installed decides.
@@ -150,7 +150,9 @@ build() {
   shift
   # Without a terminal the progress would be a line for each file.
   [[ -t 1 ]] || quiet=(--quiet)
-  say "building ${folder#"$root"/} with $(cpus) jobs"
+  local patience=
+  [[ -e "$folder/.ninja_log" ]] || patience="; the first time takes some minutes"
+  say "building ${folder#"$root"/} with $(cpus) jobs$patience"
   ninja -C "$folder" "${quiet[@]}" -j "$(cpus)" "$@" ||
     die "the build in $folder failed; the first error stands above"
 }
