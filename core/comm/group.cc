@@ -106,9 +106,10 @@ std::vector<Piece> cut_into_pieces(std::span<const Call> calls) {
 }
 
 Error refusal(weft_result result) {
-  return Error(
-      result, "the device refused to start work",
-      result == WEFT_ERROR_OUT_OF_RESOURCES ? "raise the limit of processes (ulimit -u)" : "");
+  return Error(result, "the device refused to start work",
+               result == WEFT_ERROR_OUT_OF_RESOURCES
+                   ? "raise the limits of processes and memory (ulimit -u, ulimit -v)"
+                   : "");
 }
 
 // The ordinary call: nothing is allocated on its way.
