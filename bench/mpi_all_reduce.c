@@ -3,8 +3,8 @@
 
 /*
  * The peer's side of bench/compare: times MPI_Allreduce of floats the way `weft bench all_reduce`
- * times its own (same sizes, warm-up, a call at a time, the slowest rank's mean) and prints one JSON
- * line a size.
+ * times its own (same sizes, warm-up, a call at a time, the slowest rank's mean) and prints one
+ * JSON line a size.
  *
  * usage: mpi_all_reduce MIN_BYTES MAX_BYTES FACTOR ITERATIONS WARMUP
  */
@@ -52,7 +52,8 @@ int main(int argc, char** argv) {
 
   for (long bytes = min; bytes <= max; bytes *= factor) {
     const int count = (int)(bytes / (long)sizeof(float));
-    for (int i = 0; i < count; ++i) in[i] = (float)((rank + i) % 16 - 8);
+    for (int i = 0; i < count; ++i)
+      in[i] = (float)((rank + i) % 16 - 8);
     time_calls(in, out, count, warmup);
     const double mine = time_calls(in, out, count, iterations) / iterations * 1e6;
     double slowest = 0;
@@ -60,7 +61,8 @@ int main(int argc, char** argv) {
     int wrong = 0;
     for (int i = 0; i < count; ++i) {
       float sum = 0;
-      for (int r = 0; r < ranks; ++r) sum += (float)((r + i) % 16 - 8);
+      for (int r = 0; r < ranks; ++r)
+        sum += (float)((r + i) % 16 - 8);
       wrong += out[i] != sum;
     }
     if (wrong != 0) {
@@ -68,9 +70,10 @@ int main(int argc, char** argv) {
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
     if (rank == 0) {
-      printf("{\"peer\":\"openmpi\",\"version\":\"%s\",\"operation\":\"all_reduce\",\"ranks\":%d,"
-             "\"bytes\":%ld,\"type\":\"float32\",\"in_place\":false,\"time_us\":%.4f}\n",
-             version, ranks, (long)count * 4, slowest);
+      printf(
+          "{\"peer\":\"openmpi\",\"version\":\"%s\",\"operation\":\"all_reduce\",\"ranks\":%d,"
+          "\"bytes\":%ld,\"type\":\"float32\",\"in_place\":false,\"time_us\":%.4f}\n",
+          version, ranks, (long)count * 4, slowest);
       fflush(stdout);
     }
   }

@@ -49,9 +49,9 @@ std::string_view source_name(ErrorSource source) {
 }  // namespace
 
 Error Error::from_errno(int errno_value, std::string what, std::string hint) {
-  // What helps against these is the same wherever they come from.
-  if (hint.empty() && errno_value == EMFILE) hint = "raise the limit of open files (ulimit -n)";
-  if (hint.empty() && errno_value == ENFILE) hint = "raise the system's limit fs.file-max";
+  // What helps against these is the same wherever they come from, and nothing else helps.
+  if (errno_value == EMFILE) hint = "raise the limit of open files (ulimit -n)";
+  if (errno_value == ENFILE) hint = "raise the system's limit fs.file-max";
   if (hint.empty() && errno_value == ENOMEM) hint = "free memory, or raise the limits of memory";
   Error error(code_of_errno(errno_value), std::move(what), std::move(hint));
   error.with_native(ErrorSource::kErrno, errno_value);

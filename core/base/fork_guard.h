@@ -5,11 +5,10 @@
 // wipes in children (MADV_WIPEONFORK, Linux 4.14).
 #pragma once
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <memory>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/base/error.h"
 

@@ -5,13 +5,14 @@
  * C11, pkg-config's flags, nothing of Weft's tree. */
 #include <stdio.h>
 #include <stdlib.h>
+
 #include <weft/weft.h>
 
 enum { RANKS = 2, COUNT = 1000 };
 
-static weft_context *context;
+static weft_context* context;
 
-static void must(weft_result result, const char *doing) {
+static void must(weft_result result, const char* doing) {
   char text[512];
   if (result == WEFT_OK) return;
   weft_last_error(context, text, sizeof text);
@@ -21,8 +22,8 @@ static void must(weft_result result, const char *doing) {
 
 int main(void) {
   static float numbers[RANKS][COUNT];
-  weft_comm *comms[RANKS];
-  weft_stream *stream;
+  weft_comm* comms[RANKS];
+  weft_stream* stream;
   char pair[256];
   int rank, i;
 
@@ -30,7 +31,8 @@ int main(void) {
   must(weft_comm_init_all(context, NULL, RANKS, comms), "make a communicator");
   must(weft_stream_create(context, &stream), "create a stream");
   for (rank = 0; rank < RANKS; ++rank) {
-    for (i = 0; i < COUNT; ++i) numbers[rank][i] = (float)(i * (rank + 1));
+    for (i = 0; i < COUNT; ++i)
+      numbers[rank][i] = (float)(i * (rank + 1));
   }
   must(weft_group_start(context), "start a group");
   for (rank = 0; rank < RANKS; ++rank) {
@@ -50,7 +52,8 @@ int main(void) {
   }
   weft_comm_describe_pair(comms[0], 0, 1, pair, sizeof pair);
   printf("weft %s added over %s\n", weft_version(), pair);
-  for (rank = 0; rank < RANKS; ++rank) must(weft_comm_destroy(comms[rank]), "destroy");
+  for (rank = 0; rank < RANKS; ++rank)
+    must(weft_comm_destroy(comms[rank]), "destroy");
   must(weft_stream_destroy(stream), "destroy the stream");
   must(weft_context_destroy(context), "destroy the context");
   return 0;

@@ -48,7 +48,9 @@ TEST(Error, ExhaustionAlwaysComesWithAdvice) {
   EXPECT_EQ(Error::from_errno(EMFILE, "x").hint(), "raise the limit of open files (ulimit -n)");
   EXPECT_EQ(Error::from_errno(ENFILE, "x").hint(), "raise the system's limit fs.file-max");
   EXPECT_EQ(Error::from_errno(ENOMEM, "x").hint(), "free memory, or raise the limits of memory");
-  EXPECT_EQ(Error::from_errno(EMFILE, "x", "wait").hint(), "wait");
+  EXPECT_EQ(Error::from_errno(EMFILE, "x", "correct the file").hint(),
+            "raise the limit of open files (ulimit -n)");
+  EXPECT_EQ(Error::from_errno(ENOMEM, "x", "wait").hint(), "wait");
   EXPECT_EQ(Error::from_errno(EPERM, "x").hint(), "");
 }
 
