@@ -97,14 +97,19 @@ class SimplePrimitives {
   }
 
  private:
+  // A rank that only sends, or only receives, may have no buffer on the other side.
+  template <typename Byte>
+  WEFT_HD static Byte* at(Byte* buffer, std::uint64_t offset) {
+    return buffer == nullptr ? nullptr : buffer + offset;
+  }
+
   template <unsigned kBits>
   WEFT_HD bool run(Extent extent) {
     constexpr bool kRecv = (kBits & kRecvBit) != 0;
     constexpr bool kSend = (kBits & kSendBit) != 0;
     const ConnectionView& from = item_.from_previous;
     const ConnectionView& to = item_.to_next;
-    const std::byte* input = item_.send + extent.offset * element_bytes_;
-    std::byte* output = item_.recv + extent.offset * element_bytes_;
+    std::uint64_t offset = extent.offset * element_bytes_;
     std::uint64_t left = extent.count * element_bytes_;
     while (left != 0) {
       const auto bytes = static_cast<std::uint32_t>(left < step_bytes_ ? left : step_bytes_);
@@ -122,7 +127,7 @@ class SimplePrimitives {
         arrived = from.buffer + static_cast<std::size_t>(recv_slot_) * from.step_bytes +
                   static_cast<std::uint32_t>(verdict);
       }
-      move<kBits>(slot, arrived, input, output, bytes);
+      move<kBits>(slot, arrived, at(item_.send, offset), at(item_.recv, offset), bytes);
       group_.sync();
       // The tail goes first: someone waits for the data, while a free slot is rarely urgent.
       if constexpr (kSend) {
@@ -138,8 +143,7 @@ class SimplePrimitives {
         ++recv_step_;
         recv_slot_ = recv_slot_ + 1 == from.steps ? 0 : recv_slot_ + 1;
       }
-      input += bytes;
-      output += bytes;
+      offset += bytes;
       left -= bytes;
     }
     return true;

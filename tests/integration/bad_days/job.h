@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/support/process.h"
+#include "tests/support/sanitized.h"
 
 namespace weft::test {
 
@@ -107,12 +108,5 @@ class Job {
                             const Environment& environment = {});
 /// How often `part` stands in `text`.
 [[nodiscard]] int count_of(const std::string& text, const std::string& part);
-
-/// Whether programs run under a sanitizer, which maps memory of its own without bound.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 }  // namespace weft::test

@@ -17,6 +17,7 @@
 #include "plugins/net-socket/devices.h"
 #include "plugins/net-socket/wire.h"
 #include "tests/plugin/net/net_rank.h"
+#include "tests/support/sanitized.h"
 
 namespace weft::test {
 namespace {
@@ -206,6 +207,7 @@ TEST(NetSocketConnect, EndsAtItsDeadline) {
 }
 
 TEST(NetSocketLimits, WithoutDescriptorsSayHowToRaiseThem) {
+  if (weft::test::kSanitized) GTEST_SKIP() << "a sanitizer needs descriptors itself";
   NetRank rank({.parameters = {{"interfaces", "=lo"}}});
   rank.device();
   rlimit old{};

@@ -15,19 +15,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/plugin/transport/bench_rank.h"
+#include "tests/support/sanitized.h"
 
 namespace weft::test {
 
 /// Set by main before any test runs.
 const std::string& plugin_path();
 const std::string& peer_path();
-
-/// Sanitizers need address space of their own and report descriptors of their own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 /// Two ends of one connection.
 struct Pair {

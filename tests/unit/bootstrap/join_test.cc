@@ -15,6 +15,7 @@
 
 #include "core/bootstrap/job_environment.h"
 #include "core/bootstrap/wire.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/bootstrap/ranks.h"
 
 namespace weft {
@@ -387,6 +388,7 @@ TEST_F(BootstrapTest, AStrangerThatDripsBytesIsDroppedInTime) {
 }
 
 TEST_F(BootstrapTest, ExhaustedDescriptorsAreAnErrorNotAHang) {
+  if (weft::test::kSanitized) GTEST_SKIP() << "a sanitizer needs descriptors itself";
   Rank rank;
   auto root = BootstrapRoot::start(quick_options(), rank.log);
   ASSERT_TRUE(root);
