@@ -51,9 +51,11 @@ TEST(ElfImage, FindsTheEntryAndWhatTheLibraryNeeds) {
   ASSERT_TRUE(image) << image.error().to_string();
   const auto entry = image->find("weft_plugin_entry");
   ASSERT_TRUE(entry && *entry);
-  EXPECT_EQ((*entry)->size, 352U);
-  // With a sanitizer linked into the program, a plugin may need no library at all.
+  EXPECT_GE((*entry)->size, 352U);
+  // A sanitizer puts room behind every object, and with one in the program a plugin may need no
+  // library at all.
   if (!weft::test::kSanitized) {
+    EXPECT_EQ((*entry)->size, 352U);
     EXPECT_THAT(image->needed(), Contains(StartsWith("libc.so")));
   }
   EXPECT_FALSE(image->find("weft_plugin_entr").value());
