@@ -406,8 +406,8 @@ TEST_F(BootstrapTest, ExhaustedDescriptorsAreAnErrorNotAHang) {
   EXPECT_EQ(joined.error().code(), WEFT_ERROR_OUT_OF_RESOURCES);
   EXPECT_EQ(joined.error().to_string(),
             me(0) +
-                " cannot create a socket (errno 24, Too many open files); try: raise the limit "
-                "ulimit -n");
+                " cannot create a socket (errno 24, Too many open files); try: raise the limit of "
+                "open files (ulimit -n)");
   EXPECT_FALSE(other_root);
 }
 
