@@ -50,8 +50,8 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const UniqueId& id, int rank,
   }
   WEFT_TRY_ASSIGN(
       state->watch,
-      FailureWatch::start(ring.self, ring.next, std::move(ring.control_to_next), ring.previous,
-                          std::move(ring.control_to_previous), reactor, log));
+      FailureWatch::start(ring.self, nranks, ring.next, std::move(ring.control_to_next),
+                          ring.previous, std::move(ring.control_to_previous), reactor, log));
   state->ring.emplace(rank, nranks, std::move(ring.data_to_next),
                       std::move(ring.data_from_previous), *state->watch, log);
   WEFT_TRY_ASSIGN(const auto blocks, state->ring->run(encode_identity(ring.self), "identities",
@@ -88,15 +88,24 @@ Status Bootstrap::barrier(std::string_view what) {
 void Bootstrap::on_failure(std::function<void(const Error&)> callback) {
   state_->watch->on_failure(std::move(callback));
 }
+void Bootstrap::on_question(std::function<void(int, std::span<const std::byte>)> callback) {
+  state_->watch->on_question(std::move(callback));
+}
+void Bootstrap::ask(std::span<const std::byte> question) {
+  state_->watch->ask(question);
+}
+std::vector<Departure> Bootstrap::departed_neighbours() const {
+  return state_->watch->departed_neighbours();
+}
 void Bootstrap::announce_failure(const Error& error) {
   state_->watch->announce(error);
 }
 void Bootstrap::interrupt(const Error& error) {
   state_->watch->interrupt(error);
 }
-void Bootstrap::leave() {
+void Bootstrap::leave(std::span<const std::byte> last_words) {
   state_->left = true;
-  state_->watch->leave();
+  state_->watch->leave(last_words);
 }
 std::optional<Error> Bootstrap::failure() const {
   return state_->watch->failure();

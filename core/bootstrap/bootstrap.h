@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/reactor.h"
+#include "core/bootstrap/failure_watch.h"
 #include "core/bootstrap/message.h"
 #include "core/bootstrap/options.h"
 #include "core/bootstrap/root.h"
@@ -49,6 +50,10 @@ class Bootstrap {
   /// when that happened before. The error's source is kPeer, its native value the rank. Not called
   /// for failures of this rank itself, nor after leave().
   void on_failure(std::function<void(const Error&)> callback);
+  /// See FailureWatch.
+  void on_question(std::function<void(int asker, std::span<const std::byte> question)> callback);
+  void ask(std::span<const std::byte> question);
+  [[nodiscard]] std::vector<Departure> departed_neighbours() const;
   /// Tells every other rank that this rank's communicator failed. They get the text, and as code
   /// PEER (MISMATCH stays MISMATCH). Nothing if there was a failure before.
   void announce_failure(const Error& error);
@@ -56,8 +61,8 @@ class Bootstrap {
   /// not told.
   void interrupt(const Error& error);
   /// An orderly goodbye: closing this rank's sockets is no failure to others from now on, and
-  /// nothing that others do is one here.
-  void leave();
+  /// nothing that others do is one here. The neighbours get the last words.
+  void leave(std::span<const std::byte> last_words = {});
 
   /// The first failure, if any.
   [[nodiscard]] std::optional<Error> failure() const;

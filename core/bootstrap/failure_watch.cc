@@ -3,6 +3,7 @@
 
 #include "core/bootstrap/failure_watch.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <mutex>
@@ -53,7 +54,7 @@ struct FailureWatch::State {
     Wire wire;
     Reactor::WatchId watch = 0;
     bool watched = false;
-    bool left = false;
+    std::optional<Departure> departure{};
   };
 
   State(Reactor& context_reactor, Logger& logger) : reactor(context_reactor), log(logger) {}
@@ -61,6 +62,7 @@ struct FailureWatch::State {
   Reactor& reactor;
   Logger& log;
   PeerIdentity self;
+  int nranks = 1;
   UniqueFd failed;   // readable once there is a failure
   UniqueFd deliver;  // wakes the reactor's thread to call the callback
   Reactor::WatchId deliver_watch = 0;
@@ -72,14 +74,19 @@ struct FailureWatch::State {
   bool delivered = false;
   bool left = false;
   std::function<void(const Error&)> callback;
+  std::function<void(int, std::span<const std::byte>)> question_callback;
+  std::vector<QuestionMessage> questions;  // to be answered once the mutex is free
 
   void on_side(std::size_t index);
   void read_side(std::size_t index);
   void message_from(std::size_t index, const Message& message);
   void send(std::size_t index, MessageType type, std::span<const std::byte> payload);
   bool set_failure(const Error& error, bool others);
+  void pass_question(std::size_t index, std::span<const std::byte> payload);
+  void question_from(std::size_t index, const Message& message);
   void died(std::size_t index, const Error& error);
   void try_deliver();
+  void answer_questions();
 };
 
 // The first failure wins. What comes later is a consequence of it as a rule.
@@ -111,12 +118,33 @@ void FailureWatch::State::died(std::size_t index, const Error& error) {
   send(1 - index, MessageType::kFailure, message.encode());
 }
 
-void FailureWatch::State::message_from(std::size_t index, const Message& message) {
-  Side& side = *sides[index];
-  if (message.type == MessageType::kGoodbye) {
-    side.left = true;
+void FailureWatch::State::pass_question(std::size_t index, std::span<const std::byte> payload) {
+  // Not to a neighbour that has stopped reading: questions come again, memory does not.
+  if (sides[index] && !sides[index]->wire.has_output()) {
+    send(index, MessageType::kQuestion, payload);
+  }
+}
+
+void FailureWatch::State::question_from(std::size_t index, const Message& message) {
+  auto question = QuestionMessage::decode(message.payload);
+  if (!question || question->asker < 0 || question->asker >= nranks) {
+    died(index, Error(WEFT_ERROR_PEER,
+                      fmt::format("{} sent a malformed question", sides[index]->who.to_string())));
     return;
   }
+  if (question->asker == self.rank) return;  // it has been everywhere
+  pass_question(1 - index, message.payload);
+  questions.push_back(std::move(*question));
+}
+
+void FailureWatch::State::message_from(std::size_t index, const Message& message) {
+  Side& side = *sides[index];
+  if (message.type == MessageType::kGoodbye && message.payload.size() <= kMaxQuestionBytes) {
+    side.departure = {.rank = side.who.rank, .last_words = message.payload};
+    questions.push_back({.asker = side.who.rank, .question = message.payload});
+    return;
+  }
+  if (message.type == MessageType::kQuestion) return question_from(index, message);
   const auto report =
       message.type == MessageType::kFailure ? ErrorMessage::decode(message.payload) : std::nullopt;
   if (!report) {
@@ -142,7 +170,7 @@ void FailureWatch::State::read_side(std::size_t index) {
     }
     if (!*message) {
       if (input && *input == Wire::Input::kOpen) return;
-      if (!side.left) {
+      if (!side.departure) {
         died(index, death_of(side.who, input ? 0 : static_cast<int>(input.error().native())));
       }
       break;
@@ -158,7 +186,22 @@ void FailureWatch::State::on_side(std::size_t index) {
     const std::lock_guard lock(mutex);
     if (sides[index] && sides[index]->watched) read_side(index);
   }
+  answer_questions();
   try_deliver();
+}
+
+void FailureWatch::State::answer_questions() {
+  std::function<void(int, std::span<const std::byte>)> call;
+  std::vector<QuestionMessage> asked;
+  {
+    const std::lock_guard lock(mutex);
+    asked = std::exchange(questions, {});
+    if (asked.empty() || left || failure) return;
+    call = question_callback;
+  }
+  if (!call) return;
+  for (const QuestionMessage& question : asked)
+    call(question.asker, question.question);
 }
 
 void FailureWatch::State::try_deliver() {
@@ -180,13 +223,14 @@ Result<std::unique_ptr<FailureWatch>> FailureWatch::start_alone(Reactor& reactor
   return launch(std::make_unique<State>(reactor, log));
 }
 
-Result<std::unique_ptr<FailureWatch>> FailureWatch::start(const PeerIdentity& self,
+Result<std::unique_ptr<FailureWatch>> FailureWatch::start(const PeerIdentity& self, int nranks,
                                                           const PeerIdentity& next, Wire to_next,
                                                           const PeerIdentity& previous,
                                                           Wire to_previous, Reactor& reactor,
                                                           Logger& log) {
   auto state = std::make_unique<State>(reactor, log);
   state->self = self;
+  state->nranks = nranks;
   watch_link(to_next.fd());
   watch_link(to_previous.fd());
   state->sides[0].emplace(State::Side{.who = next, .wire = std::move(to_next)});
@@ -249,12 +293,30 @@ void FailureWatch::on_failure(std::function<void(const Error&)> callback) {
   eventfd_write(state_->deliver.get(), 1);
 }
 
+void FailureWatch::on_question(std::function<void(int, std::span<const std::byte>)> callback) {
+  const std::lock_guard lock(state_->mutex);
+  state_->question_callback = std::move(callback);
+}
+
+void FailureWatch::ask(std::span<const std::byte> question) {
+  const QuestionMessage message{.asker = state_->self.rank,
+                                .question = {question.begin(), question.end()}};
+  const auto payload = message.encode();
+  const std::lock_guard lock(state_->mutex);
+  if (state_->left || state_->failure) return;
+  for (std::size_t i = 0; i < state_->sides.size(); ++i)
+    state_->pass_question(i, payload);
+}
+
 void FailureWatch::announce(const Error& error) {
   const std::lock_guard lock(state_->mutex);
   if (!state_->set_failure(error, false)) return;
-  // A mismatch is everybody's error; anything else is, to the others, the failure of a peer.
+  // A mismatch is everybody's error; anything else is, to the others, the failure of a peer: of the
+  // one that the error blames, if it blames one.
+  const bool blames_other = error.source() == ErrorSource::kPeer && error.native() >= 0 &&
+                            error.native() < state_->nranks;
   const ErrorMessage message{
-      .culprit = state_->self.rank,
+      .culprit = blames_other ? static_cast<std::int32_t>(error.native()) : state_->self.rank,
       .code = error.code() == WEFT_ERROR_MISMATCH ? WEFT_ERROR_MISMATCH : WEFT_ERROR_PEER,
       .what = fmt::format("{} failed ({}): {}", state_->self.to_string(), result_name(error.code()),
                           error.to_string()),
@@ -270,11 +332,12 @@ void FailureWatch::interrupt(const Error& error) {
   state_->set_failure(error, false);
 }
 
-void FailureWatch::leave() {
+void FailureWatch::leave(std::span<const std::byte> last_words) {
   const std::lock_guard lock(state_->mutex);
   if (state_->left) return;
   for (std::size_t i = 0; i < state_->sides.size(); ++i) {
-    state_->send(i, MessageType::kGoodbye, {});
+    state_->send(i, MessageType::kGoodbye,
+                 last_words.first(std::min(last_words.size(), kMaxQuestionBytes)));
     if (state_->sides[i]) shutdown(state_->sides[i]->wire.fd(), SHUT_WR);
   }
   state_->left = true;
@@ -285,14 +348,13 @@ std::optional<Error> FailureWatch::failure() const {
   return state_->failure;
 }
 
-bool FailureWatch::next_left() const {
+std::vector<Departure> FailureWatch::departed_neighbours() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->sides[0] && state_->sides[0]->left;
-}
-
-bool FailureWatch::previous_left() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->sides[1] && state_->sides[1]->left;
+  std::vector<Departure> departures;
+  for (const auto& side : state_->sides) {
+    if (side && side->departure) departures.push_back(*side->departure);
+  }
+  return departures;
 }
 
 int FailureWatch::failure_fd() const {

@@ -3,12 +3,16 @@
 
 // The second ring: two idle connections of each rank to its neighbours, watched by the reactor.
 // When one closes without a goodbye its rank died; that news, and failures that ranks announce,
-// travel both ways round the ring, so that every rank learns of the same first culprit.
+// travel both ways round the ring, so that every rank learns of the same first culprit. Questions
+// of one rank to all others take the same way.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -18,12 +22,18 @@
 
 namespace weft {
 
+/// A neighbour that said goodbye, and what it said.
+struct Departure {
+  int rank = 0;
+  std::vector<std::byte> last_words;
+};
+
 /// Any thread may call any member. The reactor and the logger outlive it.
 class FailureWatch {
  public:
   /// The watch of an only rank, which has nobody to watch: interrupt still works.
   static Result<std::unique_ptr<FailureWatch>> start_alone(Reactor& reactor, Logger& log);
-  static Result<std::unique_ptr<FailureWatch>> start(const PeerIdentity& self,
+  static Result<std::unique_ptr<FailureWatch>> start(const PeerIdentity& self, int nranks,
                                                      const PeerIdentity& next, Wire to_next,
                                                      const PeerIdentity& previous, Wire to_previous,
                                                      Reactor& reactor, Logger& log);
@@ -34,18 +44,25 @@ class FailureWatch {
 
   /// `callback` runs once, on the reactor's thread, when another rank died or failed.
   void on_failure(std::function<void(const Error&)> callback);
+  /// `callback` runs on the reactor's thread for each question of another rank, which may come
+  /// twice: once from each side; also for the last words of a neighbour. What it refers to must
+  /// live until this is destroyed.
+  void on_question(std::function<void(int asker, std::span<const std::byte> question)> callback);
+  /// Sends a question, at most kMaxQuestionBytes, both ways round the ring, as far as ranks that
+  /// left let it come. A lost question is not repeated: a link that is full takes none.
+  void ask(std::span<const std::byte> question);
   /// Tells the others that this rank failed; this rank's failure is `error`, if it is the first.
   void announce(const Error& error);
   /// This rank's failure is `error`, if it is the first; nobody is told.
   void interrupt(const Error& error);
-  /// Says goodbye: from now on nothing is a failure, neither here nor to the neighbours.
-  void leave();
+  /// Says goodbye, with at most kMaxQuestionBytes of last words for the neighbours: from now on
+  /// nothing is a failure, neither here nor to them.
+  void leave(std::span<const std::byte> last_words = {});
 
   /// The first failure, if any.
   [[nodiscard]] std::optional<Error> failure() const;
-  /// Whether that neighbour said goodbye.
-  [[nodiscard]] bool next_left() const;
-  [[nodiscard]] bool previous_left() const;
+  /// The neighbours that said goodbye; both are the same rank where there are two in all.
+  [[nodiscard]] std::vector<Departure> departed_neighbours() const;
   /// Becomes readable with the first failure and stays so. Not to be read.
   [[nodiscard]] int failure_fd() const;
 

@@ -310,6 +310,23 @@ std::optional<GatherBeginMessage> GatherBeginMessage::decode(std::span<const std
   return if_finished(reader, std::move(message));
 }
 
+std::vector<std::byte> QuestionMessage::encode() const {
+  PayloadWriter writer;
+  writer.number(asker);
+  writer.raw(std::span(question).first(std::min(question.size(), kMaxQuestionBytes)));
+  return writer.take();
+}
+
+std::optional<QuestionMessage> QuestionMessage::decode(std::span<const std::byte> payload) {
+  if (payload.size() < sizeof(asker) || payload.size() > sizeof(asker) + kMaxQuestionBytes) {
+    return std::nullopt;
+  }
+  PayloadReader reader(payload.first(sizeof(asker)));
+  const auto question = payload.subspan(sizeof(asker));
+  return QuestionMessage{.asker = reader.number<std::int32_t>(),
+                         .question = {question.begin(), question.end()}};
+}
+
 std::vector<std::byte> encode_identity(const PeerIdentity& who) {
   PayloadWriter writer;
   writer.identity(who);

@@ -22,7 +22,7 @@
 namespace weft {
 
 /// Changes with any change of a message's meaning; compared by the rendezvous.
-inline constexpr std::uint32_t kBootstrapProtocol = 1;
+inline constexpr std::uint32_t kBootstrapProtocol = 2;
 
 /// Header: magic 4, frame version 2, type 2, payload length 4, keyed hash 32; little-endian.
 inline constexpr std::size_t kMessageHeaderBytes = 44;
@@ -38,6 +38,9 @@ inline constexpr std::size_t kMaxHintBytes = 1024;
 inline constexpr std::size_t kMaxPurposeBytes = 128;
 inline constexpr std::size_t kMaxEndpoints = 8;
 
+/// Bound of what a question, and what a goodbye says, in the terms of the layers above.
+inline constexpr std::size_t kMaxQuestionBytes = 256;
+
 enum class MessageType : std::uint16_t {
   kHello = 1,    ///< rank -> root: who I am and where I listen.
   kHelloTaken,   ///< root -> rank: noted, wait.
@@ -49,9 +52,10 @@ enum class MessageType : std::uint16_t {
   kGatherBegin,  ///< rank -> next rank: a block of an all-gather follows.
   kGatherData,   ///< a piece of that block.
   kFailure,      ///< along the control ring, both ways.
-  kGoodbye,      ///< along the control ring, to both neighbours.
+  kGoodbye,      ///< along the control ring, to both neighbours; with the rank's last words.
+  kQuestion,     ///< along the control ring, both ways, until it is back or meets one that left.
 };
-inline constexpr std::uint16_t kLastMessageType = 11;
+inline constexpr std::uint16_t kLastMessageType = 12;
 
 struct Message {
   MessageType type = MessageType::kHello;
@@ -162,6 +166,16 @@ struct GatherBeginMessage {
   bool operator==(const GatherBeginMessage&) const = default;
   [[nodiscard]] std::vector<std::byte> encode() const;
   static std::optional<GatherBeginMessage> decode(std::span<const std::byte> payload);
+};
+
+/// A question from `asker` to every other rank.
+struct QuestionMessage {
+  std::int32_t asker = 0;
+  std::vector<std::byte> question;
+
+  bool operator==(const QuestionMessage&) const = default;
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static std::optional<QuestionMessage> decode(std::span<const std::byte> payload);
 };
 
 /// The payload of an identity exchange.

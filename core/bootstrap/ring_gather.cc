@@ -55,8 +55,11 @@ Status RingGather::send_some(Step& step) {
 
 // The connection to `who` is gone. The control ring knows who was first; it says so soon, if it was
 // no goodbye.
-Error RingGather::lost(const Step& step, const PeerIdentity& who, bool to_next) {
-  const auto has_left = [&] { return to_next ? watch_.next_left() : watch_.previous_left(); };
+Error RingGather::lost(const Step& step, const PeerIdentity& who) {
+  const auto has_left = [&] {
+    const auto departures = watch_.departed_neighbours();
+    return std::ranges::find(departures, who.rank, &Departure::rank) != departures.end();
+  };
   const Deadline deadline = Deadline::after(kCauseSpan);
   while (!deadline.passed() && !has_left()) {
     if (auto failure = watch_.failure()) return *failure;
@@ -81,7 +84,7 @@ Status RingGather::receive_some(Step& step) {
       WEFT_TRY(take(step, **message));
       continue;
     }
-    if (!open) return fail(lost(step, *step.previous, false));
+    if (!open) return fail(lost(step, *step.previous));
     const std::size_t before = from_previous_.buffered();
     const auto input = from_previous_.fill();
     open = input && *input == Wire::Input::kOpen;
@@ -178,7 +181,7 @@ Result<std::vector<std::vector<std::byte>>> RingGather::steps(std::span<const st
     while (true) {
       const Status sending_status = send_some(step);
       WEFT_TRY(receive_some(step));
-      if (!sending_status) return fail(lost(step, *step.next, true));
+      if (!sending_status) return fail(lost(step, *step.next));
       const bool sent_all = step.queued_all() && !to_next_.has_output();
       if (sent_all && step.received_all()) break;
       std::array<pollfd, 3> entries{

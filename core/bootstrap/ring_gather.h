@@ -51,7 +51,7 @@ class RingGather {
   Status send_some(Step& step);
   Status receive_some(Step& step);
   Status take(Step& step, const Message& message);
-  Error lost(const Step& step, const PeerIdentity& who, bool to_next);
+  Error lost(const Step& step, const PeerIdentity& who);
 
   int rank_;
   int nranks_;

@@ -27,29 +27,23 @@ std::int64_t now_ns() {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
+// A question costs each rank a message, so they become rarer. The first comes when a wait is too
+// long to be that of a healthy ring, the last interval is short beside timeouts.report.
+constexpr std::int64_t kFirstQuestionNs = 500'000'000;
+constexpr std::int64_t kLongestIntervalNs = 16'000'000'000;
+
 std::string describe_task(const Task& task) {
-  if (task.operation == Operation::kAllReduce) {
-    return fmt::format("all_reduce of {} {} by {}", task.count, data_type_name(task.type),
-                       reduction_name(task.reduction));
-  }
-  return fmt::format("broadcast of {} {} from rank {}", task.count, data_type_name(task.type),
-                     task.root);
+  return describe_operation(make_operation_tag(task, 0), std::to_string(task.count));
 }
 
 // What a peer's tag says. The tag holds a fingerprint of the count, not the count itself.
 std::string describe_tag(OperationTag tag, const Task& mine) {
   const OperationTagParts parts = split_operation_tag(tag);
-  if (parts.operation >= kOperationCount) return "an operation that this version does not know";
-  const auto operation = static_cast<Operation>(parts.operation);
   const bool same_count = parts.count_fingerprint == count_fingerprint(mine.count);
-  std::string text =
-      fmt::format("{} of {} {}", operation_name(operation),
-                  same_count ? std::to_string(mine.count) : std::string("another number of"),
-                  data_type_name(parts.type));
-  text += operation == Operation::kAllReduce
-              ? fmt::format(" by {}", reduction_name(parts.reduction))
-              : fmt::format(" from rank {}", parts.root);
-  return text + fmt::format(" (call {})", parts.sequence);
+  return fmt::format("{} (call {})",
+                     describe_operation(tag, same_count ? std::to_string(mine.count)
+                                                        : std::string("another number of")),
+                     parts.sequence);
 }
 
 }  // namespace
@@ -58,7 +52,11 @@ struct Communicator::UnderWay {
   Communicator* communicator = nullptr;
   Stream* stream = nullptr;
   Task task;
-  std::uint64_t sequence = 0;
+  std::uint64_t sequence = 0;  // 0 while the record is free
+
+  [[nodiscard]] CallNote note() const {
+    return {.sequence = sequence, .tag = make_operation_tag(task, sequence), .count = task.count};
+  }
 };
 
 std::size_t Communicator::TaskHash::operator()(const Task& task) const {
@@ -78,7 +76,10 @@ Communicator::Communicator(Context& context, Config config, std::uint32_t rank, 
 Communicator::~Communicator() {
   static_cast<void>(finish());
   // Orderly only where all is well: a failure has been announced, or is about to be by the close.
-  if (bootstrap_ != nullptr) bootstrap_->leave();
+  if (bootstrap_ != nullptr) {
+    const auto last = history_.find(history_.latest());
+    bootstrap_->leave(encode_call_note(last.value_or(CallNote{})));
+  }
   failure_->clear_hook();
   connections_.reset();
   bootstrap_.reset();
@@ -141,21 +142,43 @@ Result<const BoundPlan*> Communicator::bind(const Task& task) {
   return latest_plan_;
 }
 
-Communicator::UnderWay* Communicator::take_record() {
+Communicator::UnderWay* Communicator::take_record(const Task& task, Stream& stream) {
   const std::scoped_lock lock(records_mutex_);
   if (free_records_.empty()) {
     records_.push_back(std::make_unique<UnderWay>());
     free_records_.reserve(records_.size());
-    return records_.back().get();
+    free_records_.push_back(records_.back().get());
   }
   UnderWay* record = free_records_.back();
   free_records_.pop_back();
+  *record = {.communicator = this, .stream = &stream, .task = task, .sequence = history_.add(task)};
   return record;
 }
 
 void Communicator::give_back(UnderWay* record) {
   const std::scoped_lock lock(records_mutex_);
+  record->sequence = 0;
   free_records_.push_back(record);
+}
+
+std::optional<CallNote> Communicator::oldest_under_way() {
+  const std::scoped_lock lock(records_mutex_);
+  const UnderWay* oldest = nullptr;
+  for (const auto& record : records_) {
+    if (record->sequence == 0) continue;
+    if (oldest == nullptr || record->sequence < oldest->sequence) oldest = record.get();
+  }
+  return oldest != nullptr ? std::optional(oldest->note()) : std::nullopt;
+}
+
+std::optional<CallNote> Communicator::find_call(std::uint64_t sequence) {
+  if (auto found = history_.find(sequence)) return found;
+  // More calls wait in the stream than the history holds.
+  const std::scoped_lock lock(records_mutex_);
+  for (const auto& record : records_) {
+    if (sequence != 0 && record->sequence == sequence) return record->note();
+  }
+  return std::nullopt;
 }
 
 Result<Launch> Communicator::prepare(const Task& task, const void* send, void* recv,
@@ -170,15 +193,8 @@ Result<Launch> Communicator::prepare(const Task& task, const void* send, void* r
   }
   latest_stream_ = &stream;
 
-  UnderWay* record = take_record();
-  record->communicator = this;
-  record->stream = &stream;
-  record->task = task;
-  record->sequence = ++sequence_;
-  if (under_way_.fetch_add(1, std::memory_order_acq_rel) == 0 &&
-      (report_after_ns_ != 0 || operation_limit_ns_ != 0)) {
-    waiting_since_ns_.store(now_ns(), std::memory_order_relaxed);
-  }
+  UnderWay* record = take_record(task, stream);
+  if (under_way_.fetch_add(1, std::memory_order_acq_rel) == 0) restart_clock();
   const OperationTag tag = make_operation_tag(task, record->sequence);
   bound->work_items(send, recv, tag, items_);
   bound->enqueue_messages(tag);
@@ -206,27 +222,75 @@ bool Communicator::drive_hook(void* self, bool about_to_sleep) {
 
 bool Communicator::drive(bool about_to_sleep) {
   if (connections_->drive(about_to_sleep)) return true;
-  if (report_after_ns_ != 0 || operation_limit_ns_ != 0) check_time();
+  check_time();
   return false;
+}
+
+void Communicator::restart_clock() {
+  waiting_since_ns_.store(now_ns(), std::memory_order_relaxed);
+  ask_after_ns_.store(kFirstQuestionNs, std::memory_order_relaxed);
 }
 
 void Communicator::check_time() {
   const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
+  std::int64_t ask_after = ask_after_ns_.load(std::memory_order_relaxed);
+  const bool ask = waited > ask_after;
   const bool late = operation_limit_ns_ != 0 && waited > operation_limit_ns_;
-  if (!late && (report_after_ns_ == 0 || waited < report_after_ns_)) return;
-  const std::uint64_t operation = finished_operations_.load(std::memory_order_relaxed) + 1;
-  if (!late && reported_operation_.exchange(operation) == operation) return;
-  const std::string text = fmt::format(
-      "rank {} of {} has waited {} in its call {}:{}", rank_, ranks_,
-      print_duration(
-          std::chrono::duration_cast<std::chrono::seconds>(std::chrono::nanoseconds(waited))),
-      operation, connections_->describe_waiting());
+  const bool report = report_after_ns_ != 0 && waited > report_after_ns_;
+  if (!ask && !late && !report) return;
+  const auto call = oldest_under_way();
+  if (!call) return;
+  const std::int64_t next = ask_after + std::min(ask_after, kLongestIntervalNs);
+  // Of several workers that wait, one asks.
+  if (ask && ask_after_ns_.compare_exchange_strong(ask_after, next)) ask_others(*call);
+  if (late || (report && reported_call_.exchange(call->sequence) != call->sequence)) {
+    say_what_waits(*call, std::chrono::nanoseconds(waited), late);
+  }
+}
+
+void Communicator::say_what_waits(const CallNote& call, std::chrono::nanoseconds waited,
+                                  bool late) {
+  const std::string text =
+      fmt::format("rank {} of {} has waited {} in {}:{}", rank_, ranks_,
+                  print_duration(std::chrono::duration_cast<std::chrono::seconds>(waited)),
+                  describe_call(call), connections_->describe_waiting());
   if (late) {
     failure_->establish(Error(WEFT_ERROR_TIMEOUT, text,
                               "look at the ranks named here; timeouts.operation sets this limit"),
                         true);
   } else {
     context_.logger().warn(Topic::kComm, "{}", text);
+  }
+}
+
+// Data shows calls that differ only where data comes. A rank that waits for long shows its call to
+// all others, and a rank that leaves shows its last call to its neighbours; they compare it with
+// their own call of that number.
+void Communicator::ask_others(const CallNote& waiting) {
+  look_for_leavers(rank_, waiting);
+  bootstrap_->ask(encode_call_note(waiting));
+}
+
+void Communicator::answer_question(std::uint32_t asker, std::span<const std::byte> question) {
+  const auto waiting = decode_call_note(question);
+  if (!waiting) return;
+  if (const auto called = find_call(waiting->sequence)) {
+    if (auto mismatch = find_mismatch(*called, rank_, *waiting, asker)) {
+      failure_->establish(std::move(*mismatch), true);
+    }
+  }
+  look_for_leavers(asker, *waiting);
+}
+
+// Only a rank's neighbours know how it left: they answer for it.
+void Communicator::look_for_leavers(std::uint32_t asker, const CallNote& waiting) {
+  for (const Departure& departure : bootstrap_->departed_neighbours()) {
+    const auto last = decode_call_note(departure.last_words);
+    if (!last) continue;
+    const auto leaver = static_cast<std::uint32_t>(departure.rank);
+    auto cause = find_early_leaver(*last, leaver, waiting, asker);
+    if (!cause) cause = find_mismatch(*last, leaver, waiting, asker);
+    if (cause) failure_->establish(std::move(*cause), true);
   }
 }
 
@@ -245,10 +309,7 @@ weft_result Communicator::finished(UnderWay& record, const KernelOutcome& outcom
     result = failure_->code();
     if (result == WEFT_OK) result = WEFT_ERROR_INTERNAL;
   }
-  if (report_after_ns_ != 0 || operation_limit_ns_ != 0) {
-    waiting_since_ns_.store(now_ns(), std::memory_order_relaxed);
-  }
-  finished_operations_.fetch_add(1, std::memory_order_relaxed);
+  restart_clock();
   give_back(&record);
   under_way_.fetch_sub(1, std::memory_order_acq_rel);
   under_way_.notify_all();

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "core/base/error.h"
 #include "core/bootstrap/bootstrap.h"
 #include "core/comm/bound_plan.h"
+#include "core/comm/call_history.h"
 #include "core/comm/failure.h"
 #include "core/config/config.h"
 #include "core/model/work_item.h"
@@ -58,8 +61,8 @@ class Communicator {
   /// withdrawn, before the next is made. Fails if the communicator is unusable.
   Result<Launch> prepare(const Task& task, const void* send, void* recv, Stream& stream);
   /// A call without elements moves nothing. It counts as a call: whoever leaves it out, or calls it
-  /// with elements, is found at the next one.
-  void pass_over() { ++sequence_; }
+  /// with elements, is found at the next one, or when it waits.
+  void pass_over(const Task& task) { history_.add(task); }
   /// The runtime refused the launches of this communicator.
   void withdraw(const Launch& launch, const Error& why);
 
@@ -85,15 +88,22 @@ class Communicator {
   [[nodiscard]] PlanInput plan_input(Operation operation) const;
 
   Result<const BoundPlan*> bind(const Task& task);
-  UnderWay* take_record();
+  UnderWay* take_record(const Task& task, Stream& stream);
   void give_back(UnderWay* record);
+  [[nodiscard]] std::optional<CallNote> oldest_under_way();
+  [[nodiscard]] std::optional<CallNote> find_call(std::uint64_t sequence);
 
   static bool drive_hook(void* self, bool about_to_sleep);
   static weft_result finished_hook(void* record, const KernelOutcome& outcome);
   bool drive(bool about_to_sleep);
   weft_result finished(UnderWay& record, const KernelOutcome& outcome);
   void explain_outcome(const UnderWay& record, const KernelOutcome& outcome);
+  void restart_clock();
   void check_time();
+  void say_what_waits(const CallNote& call, std::chrono::nanoseconds waited, bool late);
+  void ask_others(const CallNote& waiting);
+  void answer_question(std::uint32_t asker, std::span<const std::byte> question);
+  void look_for_leavers(std::uint32_t asker, const CallNote& waiting);
   void stop_everything(const Error& cause, bool tell_others);
 
   Context& context_;
@@ -111,7 +121,7 @@ class Communicator {
   // Plans, bound: used by the calling thread alone.
   std::unordered_map<Task, std::unique_ptr<BoundPlan>, TaskHash> plans_;
   const BoundPlan* latest_plan_ = nullptr;
-  std::uint64_t sequence_ = 0;
+  CallHistory history_;
   Stream* latest_stream_ = nullptr;
   std::vector<WorkItem> items_;  // of the launch that prepare made last
 
@@ -121,8 +131,9 @@ class Communicator {
   std::vector<UnderWay*> free_records_;             // guarded by records_mutex_
   std::atomic<std::uint64_t> under_way_{0};
   std::atomic<std::int64_t> waiting_since_ns_{0};
-  std::atomic<std::uint64_t> finished_operations_{0};
-  std::atomic<std::uint64_t> reported_operation_{0};
+  std::atomic<std::uint64_t> reported_call_{0};
+  // When the next question is due, after the start of the wait; grows with every question.
+  std::atomic<std::int64_t> ask_after_ns_{0};
   std::int64_t report_after_ns_ = 0;     // 0: never
   std::int64_t operation_limit_ns_ = 0;  // 0: never
 };

@@ -132,7 +132,7 @@ Status start_piece(Context& context, const Piece& piece) {
   };
   for (const Call* call : piece.calls) {
     if (call->task.count == 0) {
-      call->communicator->pass_over();
+      call->communicator->pass_over(call->task);
       continue;
     }
     auto launch = call->communicator->prepare(call->task, call->send, call->recv, *piece.stream);
@@ -156,7 +156,7 @@ Status start_piece(Context& context, const Piece& piece) {
 Status start_calls(Context& context, std::span<const Call> calls) {
   if (calls.size() == 1) {
     if (calls[0].task.count == 0) {
-      calls[0].communicator->pass_over();
+      calls[0].communicator->pass_over(calls[0].task);
       return {};
     }
     return start_one(context, calls[0]);

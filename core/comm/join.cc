@@ -87,6 +87,9 @@ Status Communicator::join_others(const UniqueId& id) {
       [this](const Error& cause, bool tell_others) { stop_everything(cause, tell_others); });
   bootstrap_->on_failure(
       [failure = failure_](const Error& error) { failure->establish(error, false); });
+  bootstrap_->on_question([this](int asker, std::span<const std::byte> question) {
+    answer_question(static_cast<std::uint32_t>(asker), question);
+  });
 
   WEFT_TRY(agree_on_topology());
   WEFT_TRY(choose_transports());

@@ -3,10 +3,12 @@
 
 // Ranks that die, fail, leave, or are interrupted, after everyone has joined.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <map>
 #include <mutex>
 #include <sodium.h>
 #include <spawn.h>
@@ -344,6 +346,90 @@ TEST_F(BootstrapTest, BlocksBeyondTheBoundAreAnErrorOnEveryRank) {
               std::string::npos)
         << blocks.error().what();
   });
+}
+
+// Counts the questions of each rank, as their texts. Declared before the ranks that ask.
+class Questions {
+ public:
+  void listen(Bootstrap& bootstrap) {
+    bootstrap.on_question([this](int asker, std::span<const std::byte> question) {
+      const std::lock_guard lock(mutex_);
+      const auto* text = reinterpret_cast<const char*>(question.data());
+      ++heard_[{asker, std::string(text, question.size())}];
+      changed_.notify_all();
+    });
+  }
+  int wait_for(int asker, const std::string& question, int times = 1) {
+    std::unique_lock lock(mutex_);
+    const std::pair key(asker, question);
+    changed_.wait_for(lock, seconds(15), [&] { return heard_[key] >= times; });
+    return heard_[key];
+  }
+  std::size_t kinds() {
+    const std::lock_guard lock(mutex_);
+    return heard_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::pair<int, std::string>, int> heard_;
+};
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+TEST_F(BootstrapTest, AQuestionReachesAllOthersFromBothSides) {
+  std::vector<Questions> heard(5);
+  auto ranks = joined_ranks(5);
+  for (std::size_t i = 0; i < 5; ++i)
+    heard[i].listen(*ranks[i].bootstrap);
+  ranks[3].bootstrap->ask(bytes_of("who is there?"));
+  for (const std::size_t i : {0U, 1U, 2U, 4U})
+    EXPECT_EQ(heard[i].wait_for(3, "who is there?", 2), 2) << i;
+  EXPECT_EQ(heard[3].kinds(), 0U);
+  for (const auto& rank : ranks)
+    EXPECT_FALSE(rank.bootstrap->failure());
+}
+
+TEST_F(BootstrapTest, AQuestionStopsAtARankThatLeftWhoseNeighboursKnowItsLastWords) {
+  std::vector<Questions> heard(4);
+  auto ranks = joined_ranks(4);
+  for (std::size_t i = 0; i < 4; ++i)
+    heard[i].listen(*ranks[i].bootstrap);
+  ranks[1].bootstrap->leave(bytes_of("so long"));
+  // Last words come like a question.
+  EXPECT_EQ(heard[0].wait_for(1, "so long"), 1);
+  EXPECT_EQ(heard[2].wait_for(1, "so long"), 1);
+  for (const std::size_t i : {0U, 2U}) {
+    const auto departures = ranks[i].bootstrap->departed_neighbours();
+    ASSERT_EQ(departures.size(), 1U);
+    EXPECT_EQ(departures[0].rank, 1);
+    EXPECT_TRUE(std::ranges::equal(departures[0].last_words, bytes_of("so long")));
+  }
+  EXPECT_TRUE(ranks[3].bootstrap->departed_neighbours().empty());
+  // Rank 0 has one way left to ask.
+  ranks[0].bootstrap->ask(bytes_of("and now?"));
+  EXPECT_EQ(heard[2].wait_for(0, "and now?"), 1);
+  EXPECT_EQ(heard[3].wait_for(0, "and now?"), 1);
+  EXPECT_EQ(heard[1].kinds(), 0U);
+  EXPECT_FALSE(ranks[2].bootstrap->failure());
+}
+
+TEST_F(BootstrapTest, AFailureThatBlamesAnotherRankNamesIt) {
+  std::vector<Heard> heard(3);
+  auto ranks = joined_ranks(3);
+  for (const std::size_t i : {1U, 2U})
+    heard[i].listen(*ranks[i].bootstrap);
+  Error error(WEFT_ERROR_PEER, "rank 2 left too early");
+  error.with_native(ErrorSource::kPeer, 2);
+  ranks[0].bootstrap->announce_failure(error);
+  for (const std::size_t i : {1U, 2U}) {
+    const auto failure = heard[i].wait();
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->native(), 2);
+  }
 }
 
 // Beyond the spans of keepalive and user timeout, hence slow.

@@ -247,8 +247,10 @@ TEST_F(BootstrapTest, AnotherProtocolVersionIsNamedToAll) {
   wire.queue(MessageType::kHello, hello.encode());
   const Message answer = receive(wire);
   ASSERT_EQ(answer.type, MessageType::kRejected);
-  EXPECT_EQ(ErrorMessage::decode(answer.payload)->what,
-            "rank 1 (pid 77 on hostC) speaks bootstrap protocol 99, the rendezvous speaks 1");
+  EXPECT_EQ(
+      ErrorMessage::decode(answer.payload)->what,
+      fmt::format("rank 1 (pid 77 on hostC) speaks bootstrap protocol 99, the rendezvous speaks {}",
+                  kBootstrapProtocol));
 }
 
 TEST_F(BootstrapTest, AJoinCanBeGivenUp) {
@@ -472,6 +474,36 @@ TEST_F(BootstrapTest, OneEnvironmentServesSeveralCommunicators) {
     });
     EXPECT_EQ(successes, 3);
   }
+}
+
+// As by two processes of a job that were both given rank 0.
+TEST_F(BootstrapTest, TheRendezvousOfAnIdIsServedOnce) {
+  SocketAddress address = *SocketAddress::parse("127.0.0.1", 0);
+  ASSERT_TRUE(listen_at(address, true));  // finds a port, and gives it back
+  UniqueIdContents contents;
+  contents.secret = *random_secret();
+  contents.roots = {address};
+  const UniqueId id = make_unique_id(contents);
+  std::vector<Rank> ranks(3);
+  std::vector<std::unique_ptr<BootstrapRoot>> roots(3);
+  on_all(ranks, [&](int i, Rank& rank) {
+    if (i != 1) {
+      auto started = BootstrapRoot::start_at(id, quick_options(), rank.log);
+      ASSERT_TRUE(started) << started.error().to_string();
+      roots[static_cast<std::size_t>(i)] = std::move(*started);
+    }
+    join_as(rank, id, i == 1 ? 1 : 0, 2, quick_options());
+  });
+  EXPECT_NE(roots[0] == nullptr, roots[2] == nullptr);
+  for (const Rank& rank : ranks) {
+    ASSERT_TRUE(rank.error);
+    EXPECT_EQ(rank.error->what(),
+              fmt::format("two processes claim rank 0 of 2: pid {0} on hostA and pid {0} on hostA",
+                          getpid()));
+  }
+  // Who comes after them may serve it again.
+  roots.clear();
+  EXPECT_TRUE(*BootstrapRoot::start_at(id, quick_options(), ranks[0].log));
 }
 
 TEST_F(BootstrapTest, APortThatSomebodyElseHoldsIsAnError) {

@@ -133,6 +133,16 @@ TEST(Message, ContentsRoundTripAndNothingShorterOrLongerIsRead) {
       GatherBeginMessage{.sequence = 1ULL << 60, .origin = 2, .bytes = 3, .what = "w"});
 }
 
+TEST(Message, AQuestionIsAnyBytesWithinItsBound) {
+  QuestionMessage message{.asker = 7, .question = std::vector<std::byte>(kMaxQuestionBytes)};
+  EXPECT_EQ(QuestionMessage::decode(message.encode()), message);
+  auto longer = message.encode();
+  longer.push_back({});
+  EXPECT_FALSE(QuestionMessage::decode(longer));
+  EXPECT_FALSE(QuestionMessage::decode(std::span(longer).first(3)));
+  EXPECT_EQ(QuestionMessage::decode(std::span(longer).first(4))->question.size(), 0U);
+}
+
 RC_GTEST_PROP(Message, ContentsOfAnyBytesAreReadOrRefused,
               (const std::vector<std::uint8_t>& values)) {
   const auto bytes = as_bytes(values);
@@ -140,6 +150,7 @@ RC_GTEST_PROP(Message, ContentsOfAnyBytesAreReadOrRefused,
   if (const auto message = ErrorMessage::decode(bytes)) RC_ASSERT(message->encode() == bytes);
   if (const auto message = RingHelloMessage::decode(bytes)) RC_ASSERT(message->encode() == bytes);
   (void)WelcomeMessage::decode(bytes);
+  if (const auto message = QuestionMessage::decode(bytes)) RC_ASSERT(message->encode() == bytes);
   (void)GatherBeginMessage::decode(bytes);
   (void)decode_identity(bytes);
 }

@@ -4,6 +4,7 @@
 // Communicators of several ranks in one process: groups, ends in any order, calls that differ.
 #include "core/comm/communicator.h"
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -212,6 +213,122 @@ TEST_P(OverTransport, CallsThatDifferAreBothNamed) {
                                                 .recv = data[rank].data()}}})),
         "");
   }
+}
+
+// Where calls differ so that no data comes, nothing on a slot shows it: the waiting rank asks.
+class WithoutData : public OverTransport {
+ protected:
+  static Call call_of(Ranks& ranks, std::size_t rank, const Task& task, std::vector<float>& data) {
+    return {.communicator = ranks.communicators[rank].get(),
+            .stream = ranks.streams[rank].get(),
+            .task = task,
+            .send = data.data(),
+            .recv = data.data()};
+  }
+  static Task from_root(std::uint32_t root) {
+    Task task = broadcast_of(64);
+    task.root = root;
+    return task;
+  }
+  std::vector<std::vector<float>> data_ =
+      std::vector<std::vector<float>>(3, std::vector<float>(64, 1));
+};
+INSTANTIATE_TEST_SUITE_P(All, WithoutData, testing::Values("p2p", "shm", "net-socket"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST_P(WithoutData, RanksThatAllTakeAnotherForTheRootLearnIt) {
+  Ranks ranks(2, GetParam());
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    const Call call = call_of(ranks, rank, from_root(1 - rank), data_[rank]);
+    ASSERT_EQ(text_of(start_calls(ranks.context(), {{call}})), "");
+  }
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const auto result = ranks.streams[rank]->synchronize();
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code(), WEFT_ERROR_MISMATCH);
+    const std::string text = text_of(result);
+    EXPECT_NE(text.find("broadcast of 64 float32 from rank 0 (call 1)"), std::string::npos) << text;
+    EXPECT_NE(text.find("broadcast of 64 float32 from rank 1 (call 1)"), std::string::npos) << text;
+  }
+}
+
+TEST_P(WithoutData, LastCallThatHasNoElementsOnOneRankIsNamed) {
+  Ranks ranks(3, GetParam());
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    const Call call = call_of(ranks, rank, sum_of(rank == 1 ? 0 : 64), data_[rank]);
+    ASSERT_EQ(text_of(start_calls(ranks.context(), {{call}})), "");
+  }
+  for (const std::size_t rank : {0U, 2U}) {
+    const auto result = ranks.streams[rank]->synchronize();
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code(), WEFT_ERROR_MISMATCH);
+    const std::string text = text_of(result);
+    EXPECT_NE(text.find("rank 1 called all_reduce of 0 float32 by sum (call 1)"), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("called all_reduce of 64 float32 by sum (call 1)"), std::string::npos)
+        << text;
+  }
+  EXPECT_EQ(ranks.communicators[1]->finish().error().code(), WEFT_ERROR_MISMATCH);
+}
+
+TEST_P(WithoutData, CallAfterARankHasLeftNamesThatRank) {
+  Ranks ranks(3, GetParam());
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    const Call call = call_of(ranks, rank, sum_of(64), data_[rank]);
+    ASSERT_EQ(text_of(start_calls(ranks.context(), {{call}})), "");
+  }
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    ASSERT_EQ(text_of(ranks.streams[rank]->synchronize()), "");
+  ranks.communicators[1].reset();
+  for (const std::size_t rank : {0U, 2U}) {
+    const Call call = call_of(ranks, rank, sum_of(64), data_[rank]);
+    static_cast<void>(start_calls(ranks.context(), {{call}}));
+  }
+  for (const std::size_t rank : {0U, 2U}) {
+    const auto result = ranks.communicators[rank]->finish();
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code(), WEFT_ERROR_PEER);
+    EXPECT_NE(text_of(result).find("rank 1"), std::string::npos) << text_of(result);
+  }
+}
+
+// Two roots send and nobody waits: the calls end well, but not unseen.
+TEST_P(WithoutData, RanksThatBothTakeThemselvesForTheRootLearnItWhenOneLeaves) {
+  Ranks ranks(2, GetParam());
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    const Call call = call_of(ranks, rank, from_root(rank), data_[rank]);
+    ASSERT_EQ(text_of(start_calls(ranks.context(), {{call}})), "");
+    ASSERT_EQ(text_of(ranks.streams[rank]->synchronize()), "");
+  }
+  std::thread leaving([&] { ranks.communicators[0].reset(); });
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(8);
+  while (ranks.communicators[1]->async_error() == WEFT_OK &&
+         std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_LT(ranks.communicators[1]->async_error(), WEFT_OK);
+  leaving.join();
+}
+
+TEST_P(WithoutData, LateRankIsNoMistake) {
+  Ranks ranks(2, GetParam());
+  const Call early = call_of(ranks, 0, sum_of(64), data_[0]);
+  ASSERT_EQ(text_of(start_calls(ranks.context(), {{early}})), "");
+  // Long enough for the first questions.
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+    const Call late = call_of(ranks, 1, sum_of(64), data_[1]);
+    EXPECT_EQ(text_of(start_calls(ranks.context(), {{late}})), "");
+    EXPECT_EQ(text_of(ranks.streams[1]->synchronize()), "");
+  });
+  EXPECT_EQ(text_of(ranks.streams[0]->synchronize()), "");
+  other.join();
+  EXPECT_EQ(data_[0], std::vector<float>(64, 2));
+  EXPECT_EQ(data_[1], std::vector<float>(64, 2));
 }
 
 TEST_P(OverTransport, AbortEndsACallThatNobodyAnswers) {

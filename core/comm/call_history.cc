@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/call_history.h"
+
+#include <fmt/format.h>
+
+namespace weft {
+namespace {
+
+constexpr std::size_t kNoteBytes = 24;
+
+void append_u64(std::vector<std::byte>& out, std::uint64_t value) {
+  for (unsigned i = 0; i < 8; ++i)
+    out.push_back(static_cast<std::byte>((value >> (8U * i)) & 0xFFU));
+}
+
+std::uint64_t read_u64(std::span<const std::byte> bytes) {
+  std::uint64_t value = 0;
+  for (unsigned i = 0; i < 8; ++i)
+    value |= std::to_integer<std::uint64_t>(bytes[i]) << (8U * i);
+  return value;
+}
+
+}  // namespace
+
+std::uint64_t CallHistory::add(const Task& task) {
+  const std::uint64_t sequence = latest_.load(std::memory_order_relaxed) + 1;
+  Entry& entry = entries_[sequence % kLength];
+  entry.count.store(task.count, std::memory_order_relaxed);
+  entry.tag.store(make_operation_tag(task, sequence), std::memory_order_relaxed);
+  latest_.store(sequence, std::memory_order_release);
+  return sequence;
+}
+
+std::optional<CallNote> CallHistory::find(std::uint64_t sequence) const {
+  const std::uint64_t newest = latest();
+  if (sequence == 0 || sequence > newest || newest - sequence >= kLength) return std::nullopt;
+  const Entry& entry = entries_[sequence % kLength];
+  CallNote note{.sequence = sequence,
+                .tag = entry.tag.load(std::memory_order_relaxed),
+                .count = entry.count.load(std::memory_order_relaxed)};
+  // Written over meanwhile: the number in the tag is that of a later call.
+  const OperationTagParts parts = split_operation_tag(note.tag);
+  if (parts.sequence != (sequence & 0xFFFF)) return std::nullopt;
+  if (parts.count_fingerprint != count_fingerprint(note.count)) return std::nullopt;
+  return note;
+}
+
+std::vector<std::byte> encode_call_note(const CallNote& note) {
+  std::vector<std::byte> bytes;
+  bytes.reserve(kNoteBytes);
+  append_u64(bytes, note.sequence);
+  append_u64(bytes, note.tag);
+  append_u64(bytes, note.count);
+  return bytes;
+}
+
+std::optional<CallNote> decode_call_note(std::span<const std::byte> bytes) {
+  if (bytes.size() != kNoteBytes) return std::nullopt;
+  return CallNote{.sequence = read_u64(bytes),
+                  .tag = read_u64(bytes.subspan(8)),
+                  .count = read_u64(bytes.subspan(16))};
+}
+
+std::string describe_operation(OperationTag tag, std::string_view count) {
+  const OperationTagParts parts = split_operation_tag(tag);
+  if (parts.operation >= kOperationCount) return "an operation that this version does not know";
+  const auto operation = static_cast<Operation>(parts.operation);
+  const std::string manner = operation == Operation::kAllReduce
+                                 ? fmt::format("by {}", reduction_name(parts.reduction))
+                                 : fmt::format("from rank {}", parts.root);
+  return fmt::format("{} of {} {} {}", operation_name(operation), count, data_type_name(parts.type),
+                     manner);
+}
+
+std::string describe_call(const CallNote& note) {
+  return fmt::format("{} (call {})", describe_operation(note.tag, std::to_string(note.count)),
+                     note.sequence);
+}
+
+std::optional<Error> find_mismatch(const CallNote& called, std::uint32_t rank,
+                                   const CallNote& waiting, std::uint32_t asker) {
+  if (called.sequence != waiting.sequence || called.tag == waiting.tag) return std::nullopt;
+  return Error(WEFT_ERROR_MISMATCH,
+               fmt::format("rank {} called {}, but rank {} called {}", rank, describe_call(called),
+                           asker, describe_call(waiting)),
+               "make every rank call the same operations in the same order");
+}
+
+std::optional<Error> find_early_leaver(const CallNote& last, std::uint32_t leaver,
+                                       const CallNote& waiting, std::uint32_t asker) {
+  if (last.sequence >= waiting.sequence) return std::nullopt;
+  const std::string when = last.sequence == 0 ? std::string("before any call")
+                                              : fmt::format("after {}", describe_call(last));
+  return Error(WEFT_ERROR_PEER,
+               fmt::format("rank {} left the communicator {}, but rank {} called {}", leaver, when,
+                           asker, describe_call(waiting)),
+               "make every rank call the same operations before it destroys its communicator")
+      .with_native(ErrorSource::kPeer, leaver);
+}
+
+}  // namespace weft

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What this rank called lately, so that a rank that waits can be told whether anyone will ever
+// answer. Tags on slots show calls that differ where data meets; they show nothing where the
+// difference is that no data comes: all ranks take themselves for receivers, a rank called with no
+// elements, a rank has left. For those a waiting rank asks, once round the failure ring.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/model/operation.h"
+#include "core/model/operation_tag.h"
+
+namespace weft {
+
+/// One call, as it is shown to other ranks.
+struct CallNote {
+  std::uint64_t sequence = 0;  ///< Its number within the communicator, from 1.
+  OperationTag tag = 0;
+  std::uint64_t count = 0;
+
+  bool operator==(const CallNote&) const = default;
+};
+
+/// The calls made last. Written by the thread that calls, read by any.
+class CallHistory {
+ public:
+  /// How far back it goes: 16 bytes a call. A rank is ahead of another by what connections buffer,
+  /// which is less, but for calls without elements and calls that only wait in a stream.
+  static constexpr std::size_t kLength = 1024;
+
+  /// Notes a call under the next number, and answers that.
+  std::uint64_t add(const Task& task);
+  /// The number of the last call; 0 before the first.
+  [[nodiscard]] std::uint64_t latest() const { return latest_.load(std::memory_order_acquire); }
+  /// The call with that number, unless it is still to come or long gone.
+  [[nodiscard]] std::optional<CallNote> find(std::uint64_t sequence) const;
+
+ private:
+  struct Entry {
+    std::atomic<OperationTag> tag{0};
+    std::atomic<std::uint64_t> count{0};
+  };
+  std::array<Entry, kLength> entries_;
+  std::atomic<std::uint64_t> latest_{0};
+};
+
+/// The question of a waiting rank, and what a rank says as it leaves: the call that it waits in, or
+/// made last. Nothing for bytes that are none.
+[[nodiscard]] std::vector<std::byte> encode_call_note(const CallNote& note);
+[[nodiscard]] std::optional<CallNote> decode_call_note(std::span<const std::byte> bytes);
+
+/// "all_reduce of 8 float32 by sum"; the tag may be anything, `count` is text since a tag alone
+/// does not tell it.
+[[nodiscard]] std::string describe_operation(OperationTag tag, std::string_view count);
+/// The same with the call's number: "all_reduce of 8 float32 by sum (call 3)".
+[[nodiscard]] std::string describe_call(const CallNote& note);
+
+/// Whether the call that rank `asker` waits in is another than what `rank` called under that
+/// number: the error that names both.
+[[nodiscard]] std::optional<Error> find_mismatch(const CallNote& called, std::uint32_t rank,
+                                                 const CallNote& waiting, std::uint32_t asker);
+
+/// Whether `leaver`, whose last call was `last`, left before the call that `asker` waits in.
+[[nodiscard]] std::optional<Error> find_early_leaver(const CallNote& last, std::uint32_t leaver,
+                                                     const CallNote& waiting, std::uint32_t asker);
+
+}  // namespace weft

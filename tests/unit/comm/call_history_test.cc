@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/call_history.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+Task sum_of(std::uint64_t count) {
+  return {.operation = Operation::kAllReduce,
+          .type = WEFT_INT32,
+          .reduction = WEFT_SUM,
+          .root = 0,
+          .count = count};
+}
+
+CallNote note_of(std::uint64_t count, std::uint64_t sequence) {
+  return {.sequence = sequence, .tag = make_operation_tag(sum_of(count), sequence), .count = count};
+}
+
+TEST(CallHistory, FindsTheCallsMadeLast) {
+  CallHistory history;
+  EXPECT_EQ(history.latest(), 0U);
+  EXPECT_EQ(history.find(0), std::nullopt);
+  EXPECT_EQ(history.find(1), std::nullopt);
+  EXPECT_EQ(history.add(sum_of(5)), 1U);
+  EXPECT_EQ(history.find(1), note_of(5, 1));
+  EXPECT_EQ(history.find(0), std::nullopt);
+  EXPECT_EQ(history.find(2), std::nullopt);
+}
+
+TEST(CallHistory, ForgetsWhatIsLongGone) {
+  CallHistory history;
+  const std::uint64_t calls = 3 * CallHistory::kLength + 7;
+  for (std::uint64_t call = 1; call <= calls; ++call)
+    ASSERT_EQ(history.add(sum_of(call)), call);
+  EXPECT_EQ(history.latest(), calls);
+  for (std::uint64_t call = 0; call <= calls + 2; ++call) {
+    const bool remembered = call <= calls && call + CallHistory::kLength > calls;
+    EXPECT_EQ(history.find(call), remembered ? std::optional(note_of(call, call)) : std::nullopt)
+        << call;
+  }
+}
+
+TEST(CallNotes, TravelAsBytes) {
+  const CallNote note{.sequence = 1ULL << 40, .tag = ~0ULL, .count = 77};
+  const auto bytes = encode_call_note(note);
+  EXPECT_EQ(decode_call_note(bytes), note);
+  EXPECT_EQ(decode_call_note(std::span(bytes).first(bytes.size() - 1)), std::nullopt);
+  EXPECT_EQ(decode_call_note({}), std::nullopt);
+  auto longer = bytes;
+  longer.push_back({});
+  EXPECT_EQ(decode_call_note(longer), std::nullopt);
+}
+
+TEST(CallNotes, AreDescribedWhateverTheyHold) {
+  EXPECT_EQ(describe_call(note_of(8, 3)), "all_reduce of 8 int32 by sum (call 3)");
+  EXPECT_EQ(describe_call({.sequence = 2, .tag = ~0ULL, .count = 1}),
+            "an operation that this version does not know (call 2)");
+}
+
+TEST(FindMismatch, NamesBothCallsAndOnlyWhereTheyDiffer) {
+  EXPECT_EQ(find_mismatch(note_of(8, 3), 0, note_of(8, 3), 1), std::nullopt);
+  EXPECT_EQ(find_mismatch(note_of(9, 2), 0, note_of(8, 3), 1), std::nullopt);
+  const auto error = find_mismatch(note_of(9, 3), 0, note_of(8, 3), 1);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), WEFT_ERROR_MISMATCH);
+  EXPECT_EQ(error->what(),
+            "rank 0 called all_reduce of 9 int32 by sum (call 3), but rank 1 called "
+            "all_reduce of 8 int32 by sum (call 3)");
+}
+
+TEST(FindEarlyLeaver, NamesWhoLeftBeforeTheCall) {
+  EXPECT_EQ(find_early_leaver(note_of(8, 3), 2, note_of(8, 3), 1), std::nullopt);
+  EXPECT_EQ(find_early_leaver(note_of(8, 4), 2, note_of(8, 3), 1), std::nullopt);
+  const auto error = find_early_leaver(note_of(9, 2), 2, note_of(8, 3), 1);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), WEFT_ERROR_PEER);
+  EXPECT_EQ(error->source(), ErrorSource::kPeer);
+  EXPECT_EQ(error->native(), 2);
+  EXPECT_EQ(error->what(),
+            "rank 2 left the communicator after all_reduce of 9 int32 by sum (call 2), but rank 1 "
+            "called all_reduce of 8 int32 by sum (call 3)");
+  EXPECT_NE(find_early_leaver({}, 2, note_of(8, 3), 1)->what().find("before any call"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft
