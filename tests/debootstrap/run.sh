@@ -79,6 +79,11 @@ deb $mirror bookworm-updates main
 deb $security bookworm-security main
 END
 cp /etc/resolv.conf "$target/etc/resolv.conf"
+# What the installer of a machine would have made of a temporary folder: a root that all may enter,
+# that is a mount of its own, and that knows the name of this host.
+chmod 755 "$target"
+mount --bind "$target" "$target"
+echo "127.0.0.1 localhost" >"$target/etc/hosts"
 for file in /etc/apt/apt.conf.d/*proxy*; do
   [[ ! -e "$file" ]] || cp "$file" "$target/etc/apt/apt.conf.d/"
 done
