@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -19,6 +22,7 @@
 #include <fmt/ranges.h>
 
 #include "core/bootstrap/interfaces.h"
+#include "core/bootstrap/job_environment.h"
 #include "core/bootstrap/wire.h"
 
 namespace weft {
@@ -27,7 +31,9 @@ namespace {
 constexpr std::int32_t kMaxRanks = 1 << 16;
 constexpr std::size_t kMaxListed = 16;
 constexpr auto kRankHeadStart = std::chrono::seconds(2);
-constexpr auto kPortRetrySpan = std::chrono::milliseconds(20);
+constexpr auto kRetrySpan = std::chrono::milliseconds(20);
+// An earlier root of the same id, which is over, goes within this.
+constexpr auto kClaimSpan = std::chrono::seconds(1);
 
 // "rank 2", "ranks 0, 1, 3", cut after a few.
 std::string list_ranks(const std::vector<int>& ranks) {
@@ -36,6 +42,24 @@ std::string list_ranks(const std::vector<int>& ranks) {
                                  fmt::join(std::span(ranks).first(shown), ", "));
   if (shown < ranks.size()) text += fmt::format(" and {} more", ranks.size() - shown);
   return text;
+}
+
+// Roots share their port, and a rank that knocks gets to any of them: of one id there must be but
+// one on a host. A name in the abstract space, which belongs to the same network namespace as the
+// port and goes with its process, sees to that. Nothing when somebody holds it; nobody else can
+// know it.
+Result<UniqueFd> claim(const Secret& secret) {
+  WEFT_TRY_ASSIGN(const Secret name, derive_secret(secret, "rendezvous", 0));
+  const std::string text = "weft-root-" + secret_to_hex(name);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(text, address.sun_path + 1);  // A leading zero: no file.
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return fail(Error::from_errno(errno, "cannot create a socket"));
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) return fd;
+  if (errno == EADDRINUSE) return UniqueFd();
+  return fail(Error::from_errno(errno, "cannot bind an abstract Unix socket"));
 }
 
 // Listens at every address of an id. One is enough: a name may stand for an IPv6 address on a host
@@ -71,6 +95,7 @@ struct BootstrapRoot::State {
   UniqueId id;
   BootstrapOptions options;
   Logger& log;
+  UniqueFd claim;
   std::optional<Acceptor> acceptor;
   std::map<int, Member> members;
   std::int32_t nranks = 0;  // of the first that came
@@ -322,6 +347,7 @@ void BootstrapRoot::State::run() {
   loop();
   members.clear();
   acceptor.reset();
+  claim.reset();
   finished = true;
 }
 
@@ -364,6 +390,13 @@ Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start_at(const UniqueId& i
   WEFT_TRY_ASSIGN(const UniqueIdContents contents, read_unique_id(id));
   auto state = std::make_unique<State>(options, log);
   state->id = id;
+  const Deadline claim_deadline = Deadline::after(kClaimSpan);
+  while (true) {
+    WEFT_TRY_ASSIGN(state->claim, claim(contents.secret));
+    if (state->claim) break;
+    if (claim_deadline.passed()) return nullptr;
+    std::this_thread::sleep_for(kRetrySpan);
+  }
   const Deadline deadline =
       options.timeout.count() > 0 ? Deadline::after(options.timeout) : Deadline::never();
   while (true) {
@@ -373,7 +406,7 @@ Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start_at(const UniqueId& i
     if (listening.error().native() != EADDRINUSE || deadline.passed()) {
       return fail(listening.error());
     }
-    std::this_thread::sleep_for(kPortRetrySpan);
+    std::this_thread::sleep_for(kRetrySpan);
   }
 }
 

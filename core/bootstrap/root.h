@@ -22,9 +22,10 @@ class BootstrapRoot {
  public:
   /// A fresh secret, any port, the addresses of the selected interfaces.
   static Result<std::unique_ptr<BootstrapRoot>> start(const BootstrapOptions& options, Logger& log);
-  /// At the port that `id` names, shared with a placeholder or an earlier root of this user. Tries
+  /// At the port that `id` names, shared with a placeholder or other roots of this user. Tries
   /// again until the timeout while the port is taken (blocks). Listens on every address, unless
-  /// the id says 127.0.0.1 or ::1.
+  /// the id says 127.0.0.1 or ::1. Null when this host serves `id` already: whoever joins then
+  /// learns who else claims its rank.
   static Result<std::unique_ptr<BootstrapRoot>> start_at(const UniqueId& id,
                                                          const BootstrapOptions& options,
                                                          Logger& log);

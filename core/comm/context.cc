@@ -96,6 +96,7 @@ Result<UniqueId> Context::serve_rendezvous(const Config& config) {
 Status Context::serve_rendezvous_at(const UniqueId& id, const Config& config) {
   WEFT_TRY_ASSIGN(auto root,
                   BootstrapRoot::start_at(id, bootstrap_options(config, host_), logger_));
+  if (root == nullptr) return {};
   const std::scoped_lock lock(roots_mutex_);
   std::erase_if(roots_, [](const auto& old) { return old->finished(); });
   roots_.push_back(std::move(root));

@@ -492,13 +492,13 @@ TEST_F(BootstrapTest, TheRendezvousOfAnIdIsServedOnce) {
       ASSERT_TRUE(started) << started.error().to_string();
       roots[static_cast<std::size_t>(i)] = std::move(*started);
     }
-    join_as(rank, id, i == 1 ? 1 : 0, 2, quick_options());
+    join_as(rank, id, i == 1 ? 1 : 0, 3, quick_options());
   });
   EXPECT_NE(roots[0] == nullptr, roots[2] == nullptr);
   for (const Rank& rank : ranks) {
     ASSERT_TRUE(rank.error);
     EXPECT_EQ(rank.error->what(),
-              fmt::format("two processes claim rank 0 of 2: pid {0} on hostA and pid {0} on hostA",
+              fmt::format("two processes claim rank 0 of 3: pid {0} on hostA and pid {0} on hostA",
                           getpid()));
   }
   // Who comes after them may serve it again.
