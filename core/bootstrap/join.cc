@@ -107,9 +107,8 @@ class Joiner {
 
   [[nodiscard]] Status check_descriptors(const Connector& connector) const {
     if (!connector.out_of_descriptors()) return {};
-    return fail(Error::from_errno(connector.last_errno(),
-                                  self_.to_string() + " cannot create a socket",
-                                  "raise the limit ulimit -n"));
+    return fail(
+        Error::from_errno(connector.last_errno(), self_.to_string() + " cannot create a socket"));
   }
   void tell_root(const Error& error, const std::string& who) {
     std::string what = who + error.what();

@@ -79,7 +79,7 @@ Result<UniqueFd> listen_at(SocketAddress& address, bool shared_port) {
   const bool v6 = address.family == SocketAddress::Family::kV6;
   UniqueFd fd(socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) {
-    return fail(Error::from_errno(errno, "cannot create a socket", "raise the limit ulimit -n"));
+    return fail(Error::from_errno(errno, "cannot create a socket"));
   }
   set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (shared_port) set_option(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
@@ -102,7 +102,7 @@ Result<UniqueFd> start_connect(const SocketAddress& address) {
   const bool v6 = address.family == SocketAddress::Family::kV6;
   UniqueFd fd(socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) {
-    return fail(Error::from_errno(errno, "cannot create a socket", "raise the limit ulimit -n"));
+    return fail(Error::from_errno(errno, "cannot create a socket"));
   }
   set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY, 1);
   sockaddr_storage native{};
@@ -185,8 +185,7 @@ void Acceptor::accept_from(int listener) {
     UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-        const Error error =
-            Error::from_errno(errno, "cannot accept a connection", "raise the limit ulimit -n");
+        const Error error = Error::from_errno(errno, "cannot accept a connection");
         if (!warned_) log_.warn(Topic::kBootstrap, "{}: {}", purpose_, error.to_string());
         warned_ = true;
         // Those who belong here speak within the pause: whoever is silent after it makes room.

@@ -151,8 +151,7 @@ Result<std::unique_ptr<ProgressEngine>> ProgressEngine::create(Logger& logger) {
   state.epoll.reset(epoll_create1(EPOLL_CLOEXEC));
   state.wake.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!state.epoll || !state.wake) {
-    return fail(Error::from_errno(errno, "cannot create the progress engine's descriptors",
-                                  "raise the limit of open files (ulimit -n)"));
+    return fail(Error::from_errno(errno, "cannot create the progress engine's descriptors"));
   }
   epoll_event event{};
   event.events = EPOLLIN;

@@ -267,8 +267,7 @@ Status Job::start(int rank) {
   std::array<UniqueFd, 3> readers;
   for (std::size_t i = 0; i < pipes.size(); ++i) {
     if (pipe2(pipes[i].data(), O_CLOEXEC) != 0) {
-      return fail(Error::from_errno(errno, fmt::format("cannot create a pipe for rank {}", rank),
-                                    "raise the limit ulimit -n"));
+      return fail(Error::from_errno(errno, fmt::format("cannot create a pipe for rank {}", rank)));
     }
     readers[i].reset(pipes[i][0]);
     writers[i].reset(pipes[i][1]);
