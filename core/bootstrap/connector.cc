@@ -10,7 +10,7 @@ namespace {
 
 // One address that swallows packets must not keep the others from being tried.
 constexpr auto kAttemptSpan = std::chrono::seconds(1);
-constexpr auto kRetrySpan = std::chrono::milliseconds(30);
+constexpr auto kRetryPause = std::chrono::milliseconds(30);
 
 }  // namespace
 
@@ -51,7 +51,7 @@ void Connector::begin() {
 void Connector::give_up_attempt() {
   fd_.reset();
   index_ = (index_ + 1) % addresses_.size();
-  pause_ = Deadline::after(index_ == 0 ? std::chrono::nanoseconds(kRetrySpan)
+  pause_ = Deadline::after(index_ == 0 ? std::chrono::nanoseconds(kRetryPause)
                                        : std::chrono::nanoseconds(0));
 }
 

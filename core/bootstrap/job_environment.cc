@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "core/bootstrap/socket_address.h"
+#include "core/model/ring_geometry.h"
 
 namespace weft {
 namespace {
@@ -33,8 +34,6 @@ constexpr std::array kLaunchers{
              "OMPI_COMM_WORLD_LOCAL_RANK"},
     Launcher{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
 };
-
-constexpr int kMaxRanks = 1 << 16;
 
 Result<std::string_view> variable(const EnvironmentMap& environment, std::string_view name) {
   const auto found = environment.find(name);
@@ -122,9 +121,10 @@ Result<JobEnvironment> read_job_environment(const EnvironmentMap& environment) {
   }
   JobEnvironment job;
   job.launcher = launcher->name;
-  WEFT_TRY_ASSIGN(job.rank, number(environment, launcher->rank, 0, kMaxRanks - 1));
-  WEFT_TRY_ASSIGN(job.world_size, number(environment, launcher->world_size, 1, kMaxRanks));
-  WEFT_TRY_ASSIGN(job.local_rank, number(environment, launcher->local_rank, 0, kMaxRanks - 1));
+  constexpr auto kMost = static_cast<int>(kMaxRanks);
+  WEFT_TRY_ASSIGN(job.rank, number(environment, launcher->rank, 0, kMost - 1));
+  WEFT_TRY_ASSIGN(job.world_size, number(environment, launcher->world_size, 1, kMost));
+  WEFT_TRY_ASSIGN(job.local_rank, number(environment, launcher->local_rank, 0, kMost - 1));
   if (job.rank >= job.world_size) {
     return fail(WEFT_ERROR_CONFIG,
                 fmt::format("the environment variable {} is {}, but {} is {}", launcher->rank,

@@ -24,11 +24,11 @@
 #include "core/bootstrap/interfaces.h"
 #include "core/bootstrap/job_environment.h"
 #include "core/bootstrap/wire.h"
+#include "core/model/ring_geometry.h"
 
 namespace weft {
 namespace {
 
-constexpr std::int32_t kMaxRanks = 1 << 16;
 constexpr std::size_t kMaxListed = 16;
 constexpr auto kRankHeadStart = std::chrono::seconds(2);
 constexpr auto kRetrySpan = std::chrono::milliseconds(20);
@@ -168,7 +168,8 @@ std::optional<Error> BootstrapRoot::State::refusal_of(const HelloMessage& hello)
                              first.to_string(), nranks, who.to_string(), hello.nranks),
                  hint);
   }
-  if (hello.nranks < 1 || hello.nranks > kMaxRanks || who.rank < 0 || who.rank >= hello.nranks) {
+  if (hello.nranks < 1 || hello.nranks > static_cast<std::int32_t>(kMaxRanks) || who.rank < 0 ||
+      who.rank >= hello.nranks) {
     return Error(
         WEFT_ERROR_INVALID_ARGUMENT,
         fmt::format("{} is out of range: there are {} ranks", who.to_string(), hello.nranks), hint);

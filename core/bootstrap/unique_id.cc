@@ -14,8 +14,8 @@ namespace {
 
 // Layout: magic 4, version 1, address count 1, zero 2, secret 32, addresses of 19 bytes each
 // (family 1, port 2 big-endian, address 16), zeros.
-constexpr std::array<std::byte, 4> kMagic{std::byte{'W'}, std::byte{'F'}, std::byte{'I'},
-                                          std::byte{'D'}};
+constexpr std::array<std::byte, 4> kIdMagic{std::byte{'W'}, std::byte{'F'}, std::byte{'I'},
+                                            std::byte{'D'}};
 constexpr std::byte kVersion{1};
 constexpr std::size_t kSecretOffset = 8;
 constexpr std::size_t kAddressOffset = 40;
@@ -35,7 +35,7 @@ Status start_sodium() {
 UniqueId make_unique_id(const UniqueIdContents& contents) {
   UniqueId id;
   const std::size_t count = std::min(contents.roots.size(), kMaxRootAddresses);
-  std::ranges::copy(kMagic, id.bytes.begin());
+  std::ranges::copy(kIdMagic, id.bytes.begin());
   id.bytes[4] = kVersion;
   id.bytes[5] = static_cast<std::byte>(count);
   std::ranges::copy(contents.secret, id.bytes.begin() + kSecretOffset);
@@ -55,7 +55,7 @@ Result<UniqueIdContents> read_unique_id(const UniqueId& id) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("this is no unique id: {}", why),
                 "pass the 128 bytes of weft_get_unique_id unchanged to every rank");
   };
-  if (!std::equal(kMagic.begin(), kMagic.end(), id.bytes.begin())) {
+  if (!std::equal(kIdMagic.begin(), kIdMagic.end(), id.bytes.begin())) {
     return reject("it does not begin as one");
   }
   if (id.bytes[4] != kVersion) {

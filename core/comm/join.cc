@@ -13,6 +13,7 @@
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 #include "core/comm/hello.h"
+#include "core/model/ring_geometry.h"
 #include "core/topology/codec.h"
 #include "core/transport/offer_codec.h"
 

@@ -23,7 +23,7 @@ constexpr std::array<std::pair<std::string_view, RuleScope>, 3> kScopes = {
      {"same-host", RuleScope::kSameHost},
      {"same-fabric", RuleScope::kSameFabric}}};
 
-std::unexpected<Error> bad(std::string what) {
+std::unexpected<Error> bad_rule(std::string what) {
   return fail(WEFT_ERROR_CONFIG, std::move(what));
 }
 
@@ -58,16 +58,17 @@ Result<RuleEnd> parse_end(const std::string& word) {
     // No host is expected to be called so, and a misspelt scope must not pass for one.
     const std::vector<std::string> names = {"same-process", "same-host", "same-fabric"};
     const auto near = nearest_name(word, names);
-    return bad(near ? fmt::format("unknown scope {}; did you mean \"{}\"?", in_quotes(word), *near)
-                    : fmt::format("unknown scope {}; use {}", in_quotes(word), either_of(names)));
+    return bad_rule(
+        near ? fmt::format("unknown scope {}; did you mean \"{}\"?", in_quotes(word), *near)
+             : fmt::format("unknown scope {}; use {}", in_quotes(word), either_of(names)));
   }
   if (word.find_first_of("/:") != std::string::npos || parse_address(word)) {
     auto network = parse_network(word);
-    if (!network) return bad(network.error().what());
+    if (!network) return bad_rule(network.error().what());
     return *network;
   }
   if (!is_host_name(word)) {
-    return bad(
+    return bad_rule(
         fmt::format("{} is no host name, network, same-process, same-host, same-fabric or any",
                     in_quotes(word)));
   }
@@ -171,7 +172,7 @@ bool covers(const Between& outer, const Between& inner) {
 
 Result<Between> parse_between(const std::vector<std::string>& ends) {
   if (ends.empty() || ends.size() > 2) {
-    return bad(fmt::format("\"between\" takes one end or two; found {}", ends.size()));
+    return bad_rule(fmt::format("\"between\" takes one end or two; found {}", ends.size()));
   }
   if (ends.size() == 1) {
     if (const auto scope = parse_scope(ends.front())) return Between{*scope, {}, {}};
@@ -180,7 +181,7 @@ Result<Between> parse_between(const std::vector<std::string>& ends) {
   }
   for (const std::string& end : ends) {
     if (parse_scope(end)) {
-      return bad(
+      return bad_rule(
           fmt::format("{} speaks of a whole pair; it cannot be one end of two", in_quotes(end)));
     }
   }

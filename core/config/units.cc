@@ -35,7 +35,7 @@ constexpr std::array<Unit, 6> kTimeUnits = {{{"ns", 1},
 /// ns, us, ms and s, of kTimeUnits.
 constexpr std::size_t kUnitsToSeconds = 4;
 
-std::unexpected<Error> bad(std::string what) {
+std::unexpected<Error> bad_number(std::string what) {
   return fail(WEFT_ERROR_INVALID_ARGUMENT, std::move(what));
 }
 
@@ -47,27 +47,27 @@ Result<std::int64_t> parse_with_unit(std::string_view text, std::span<const Unit
   const char* const end = begin + text.size();
   const auto [rest, code] = std::from_chars(begin, end, number);
   if (code == std::errc::result_out_of_range)
-    return bad(fmt::format("{} is too large", in_quotes(text)));
+    return bad_number(fmt::format("{} is too large", in_quotes(text)));
   if (code != std::errc{} || number < 0 || text.front() == '-') {
-    return bad(
+    return bad_number(
         fmt::format("{} is no {}; write a whole number and {}", in_quotes(text), kind, unit_names));
   }
   std::string_view unit(rest, static_cast<std::size_t>(end - rest));
   if (unit.empty()) {
     if (!unit_needed) return number;
-    return bad(fmt::format("{} has no unit; use {}", in_quotes(text), unit_names));
+    return bad_number(fmt::format("{} has no unit; use {}", in_quotes(text), unit_names));
   }
   while (unit.starts_with(' '))
     unit.remove_prefix(1);
   for (const Unit& known : units) {
     if (unit != known.name) continue;
     if (number > std::numeric_limits<std::int64_t>::max() / known.factor) {
-      return bad(fmt::format("{} is too large", in_quotes(text)));
+      return bad_number(fmt::format("{} is too large", in_quotes(text)));
     }
     return number * known.factor;
   }
-  return bad(fmt::format("{} has the unknown unit {}; use {}", in_quotes(text), in_quotes(unit),
-                         unit_names));
+  return bad_number(fmt::format("{} has the unknown unit {}; use {}", in_quotes(text),
+                                in_quotes(unit), unit_names));
 }
 
 std::string print_with_unit(std::int64_t value, std::span<const Unit> units) {
@@ -112,9 +112,9 @@ Result<std::int64_t> parse_integer(std::string_view text) {
   const char* const end = begin + text.size();
   const auto [rest, code] = std::from_chars(begin, end, number);
   if (code == std::errc::result_out_of_range)
-    return bad(fmt::format("{} is too large", in_quotes(text)));
+    return bad_number(fmt::format("{} is too large", in_quotes(text)));
   if (code != std::errc{} || rest != end) {
-    return bad(fmt::format("{} is no whole number", in_quotes(text)));
+    return bad_number(fmt::format("{} is no whole number", in_quotes(text)));
   }
   return number;
 }

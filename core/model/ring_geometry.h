@@ -10,6 +10,9 @@
 
 namespace weft {
 
+/// The most ranks that a communicator can have; whoever names more is refused.
+inline constexpr std::uint32_t kMaxRanks = 1U << 16;
+
 /// Elements [offset, offset + count) of a channel.
 struct Extent {
   std::uint64_t offset = 0;

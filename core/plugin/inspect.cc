@@ -33,7 +33,7 @@ namespace {
 constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 30;
 constexpr std::uint32_t kMaxInterfaces = 64;
 constexpr std::uint32_t kMaxParameters = 1024;
-constexpr std::uint32_t kMaxStride = 4096;
+constexpr std::uint32_t kMaxExportStride = 4096;
 constexpr std::uint64_t kMaxText = 4096;
 constexpr std::uint32_t kFirstInterfaceSize = 16;
 constexpr std::uint32_t kFirstParameterSize = 56;
@@ -207,9 +207,9 @@ Result<EntryReader::Table> EntryReader::read_table(std::span<const std::byte> en
   if (table.count > limit) {
     return bad(fmt::format("it claims {} {}, and {} are allowed", table.count, name, limit));
   }
-  if (table.stride < smallest || table.stride > kMaxStride) {
+  if (table.stride < smallest || table.stride > kMaxExportStride) {
     return bad(fmt::format("its {} lie {} bytes apart, and have {} to {}", name, table.stride,
-                           smallest, kMaxStride));
+                           smallest, kMaxExportStride));
   }
   WEFT_TRY_ASSIGN(const ElfPointer pointer, image_.pointer(entry_.address + pointer_offset));
   if (pointer.is_null() || pointer.external) {

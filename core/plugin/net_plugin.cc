@@ -16,8 +16,8 @@ namespace weft {
 namespace {
 
 constexpr std::uint64_t kMaxDevices = 1024;
-constexpr std::uint64_t kMaxStride = 65536;
-constexpr std::size_t kMaxName = 4096;
+constexpr std::uint64_t kMaxDeviceStride = 65536;
+constexpr std::size_t kMaxDeviceName = 4096;
 /// What a device had in the first draft.
 constexpr std::uint32_t kFirstDeviceSize = 112;
 static_assert(offsetof(weft_net_device, reserved) + sizeof(std::uint32_t) == kFirstDeviceSize);
@@ -97,7 +97,7 @@ Result<NetDevice> NetPlugin::read_device(const weft_net_device& raw, std::uint64
         plugin_->defect("devices", fmt::format("gave device {} of {} {}", index, count, what)));
   };
   const auto is_text = [](const char* text) {
-    return text != nullptr && ::strnlen(text, kMaxName) < kMaxName;
+    return text != nullptr && ::strnlen(text, kMaxDeviceName) < kMaxDeviceName;
   };
   if (!is_text(raw.name) || *raw.name == '\0') return bad("without a name");
   if (!is_text(raw.pci_path)) return bad("without a PCI path (\"\" where it is unknown)");
@@ -141,8 +141,8 @@ Result<std::vector<NetDevice>> NetPlugin::devices(weft_net* net) const {
   if (result != WEFT_OK) return fail(error(result, "devices"));
   if (count == 0)
     return fail(plugin_->defect("devices", "gave none, which is an error to say why"));
-  if (list == nullptr || count > kMaxDevices || stride < kFirstDeviceSize || stride > kMaxStride ||
-      stride % alignof(weft_net_device) != 0) {
+  if (list == nullptr || count > kMaxDevices || stride < kFirstDeviceSize ||
+      stride > kMaxDeviceStride || stride % alignof(weft_net_device) != 0) {
     return fail(plugin_->defect("devices", fmt::format("gave {} devices, {} bytes apart, at {}",
                                                        count, stride, fmt::ptr(list))));
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/model/ring_geometry.h"
 #include "core/topology/topology.h"
 
 namespace weft {
@@ -18,7 +19,6 @@ namespace weft {
 /// More than this many bytes are refused unread.
 inline constexpr std::size_t kMaxReportBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxTopologyBytes = std::size_t{1} << 28;
-inline constexpr std::uint32_t kMaxRanks = 1U << 17;
 inline constexpr std::size_t kMaxNics = 1024;
 inline constexpr std::size_t kMaxAddresses = 256;
 inline constexpr std::size_t kMaxCpuRanges = 4096;

@@ -6,11 +6,23 @@
 // success).
 #pragma once
 
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+
 namespace CLI {
 class App;
 }
 
 namespace weft::tool {
+
+/// Says what failed; the exit status of every failure is 1.
+inline int complain(const Error& error) {
+  fmt::print(stderr, "{}\n", error.to_string());
+  return 1;
+}
 
 void add_config_command(CLI::App& app, int& exit_status);
 void add_plugin_command(CLI::App& app, int& exit_status);

@@ -32,12 +32,6 @@ void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-/// Says what failed; the exit status of every failure here is 1.
-int complain(const Error& error) {
-  fmt::print(stderr, "{}\n", error.to_string());
-  return 1;
-}
-
 Result<Config> load() {
   WEFT_TRY_ASSIGN(const ConfigSource source, ConfigSource::read(capture_environment()));
   return resolve(source, discovered_plugin_parameters(source));

@@ -25,12 +25,6 @@
 namespace weft::tool {
 namespace {
 
-/// The exit status of every failure here.
-int complain(const Error& error) {
-  fmt::print(stderr, "{}\n", error.to_string());
-  return 1;
-}
-
 Result<std::vector<std::string>> configured_directories() {
   WEFT_TRY_ASSIGN(const ConfigSource source, ConfigSource::read(capture_environment()));
   WEFT_TRY_ASSIGN(const Config config, resolve_core(source));

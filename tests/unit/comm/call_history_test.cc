@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-Task sum_of(std::uint64_t count) {
+Task sum_of_ints(std::uint64_t count) {
   return {.operation = Operation::kAllReduce,
           .type = WEFT_INT32,
           .reduction = WEFT_SUM,
@@ -17,7 +17,9 @@ Task sum_of(std::uint64_t count) {
 }
 
 CallNote note_of(std::uint64_t count, std::uint64_t sequence) {
-  return {.sequence = sequence, .tag = make_operation_tag(sum_of(count), sequence), .count = count};
+  return {.sequence = sequence,
+          .tag = make_operation_tag(sum_of_ints(count), sequence),
+          .count = count};
 }
 
 TEST(CallHistory, FindsTheCallsMadeLast) {
@@ -25,7 +27,7 @@ TEST(CallHistory, FindsTheCallsMadeLast) {
   EXPECT_EQ(history.latest(), 0U);
   EXPECT_EQ(history.find(0), std::nullopt);
   EXPECT_EQ(history.find(1), std::nullopt);
-  EXPECT_EQ(history.add(sum_of(5)), 1U);
+  EXPECT_EQ(history.add(sum_of_ints(5)), 1U);
   EXPECT_EQ(history.find(1), note_of(5, 1));
   EXPECT_EQ(history.find(0), std::nullopt);
   EXPECT_EQ(history.find(2), std::nullopt);
@@ -35,7 +37,7 @@ TEST(CallHistory, ForgetsWhatIsLongGone) {
   CallHistory history;
   const std::uint64_t calls = 3 * CallHistory::kLength + 7;
   for (std::uint64_t call = 1; call <= calls; ++call)
-    ASSERT_EQ(history.add(sum_of(call)), call);
+    ASSERT_EQ(history.add(sum_of_ints(call)), call);
   EXPECT_EQ(history.latest(), calls);
   for (std::uint64_t call = 0; call <= calls + 2; ++call) {
     const bool remembered = call <= calls && call + CallHistory::kLength > calls;
