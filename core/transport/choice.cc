@@ -111,8 +111,8 @@ Status check_list(const ChoiceInput& input, const std::vector<std::string>& ids,
 
 }  // namespace
 
-std::vector<std::string> mentioned_plugins(const NamedList& order, const NamedList& nets,
-                                           const std::vector<Rule>& rules) {
+Result<std::vector<std::string>> mentioned_plugins(const NamedList& order, const NamedList& nets,
+                                                   const std::vector<Rule>& rules) {
   std::vector<std::string> ids;
   const auto mention = [&](const std::vector<std::string>& list) {
     for (const auto& id : expand(list, nets.ids))
@@ -121,6 +121,14 @@ std::vector<std::string> mentioned_plugins(const NamedList& order, const NamedLi
   mention(order.ids);
   for (const auto& rule : rules)
     mention(rule.use);
+  if (ids.size() > kMaxPlugins) {
+    return fail(
+        WEFT_ERROR_CONFIG,
+        fmt::format("transports.order ({}), transports.net ({}) and transports.rules name {} "
+                    "plugins, more than the {} that are possible",
+                    order.origin, nets.origin, ids.size(), kMaxPlugins),
+        "name only the plugins that the job needs");
+  }
   return ids;
 }
 

@@ -5,6 +5,7 @@
 // rank chooses alike for every pair. Nothing is loaded or connected here.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -60,10 +61,14 @@ struct PairChoice {
   friend bool operator==(const PairChoice&, const PairChoice&) = default;
 };
 
-/// Every plugin id that order, nets and rules name, once, in order of mention.
-[[nodiscard]] std::vector<std::string> mentioned_plugins(const NamedList& order,
-                                                         const NamedList& nets,
-                                                         const std::vector<Rule>& rules);
+/// So many plugins may a configuration name: a rank takes no longer offer from a peer.
+inline constexpr std::size_t kMaxPlugins = 64;
+
+/// Every plugin id that order, nets and rules name, once, in order of mention; CONFIG when they are
+/// more than kMaxPlugins.
+[[nodiscard]] Result<std::vector<std::string>> mentioned_plugins(const NamedList& order,
+                                                                 const NamedList& nets,
+                                                                 const std::vector<Rule>& rules);
 
 /// Fails, the same on every rank, where a plugin that the user named is unusable on some rank.
 [[nodiscard]] Status check_named_plugins(const ChoiceInput& input);

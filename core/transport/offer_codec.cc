@@ -19,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxOffers = 64;
 constexpr std::size_t kMaxText = 4096;
 constexpr std::size_t kMaxPeerInfo = std::size_t{64} * 1024;
 constexpr std::size_t kMaxBlob = std::size_t{1} << 20;
@@ -84,7 +83,7 @@ std::vector<std::byte> encode_offers(std::span<const TravellingOffer> offers) {
 Result<std::vector<TravellingOffer>> decode_offers(std::span<const std::byte> bytes) {
   return decode("offers", [&] {
     const json list = decode_document(bytes);
-    require(list.is_array() && list.size() <= kMaxOffers, "not a list of offers");
+    require(list.is_array() && list.size() <= kMaxPlugins, "not a list of offers");
     std::vector<TravellingOffer> offers;
     for (const json& item : list) {
       require(item.is_array() && item.size() == 5, "not an offer");
@@ -116,7 +115,7 @@ std::vector<std::byte> encode_answers(const Answers& answers) {
 Result<Answers> decode_answers(std::span<const std::byte> bytes, std::uint32_t ranks) {
   return decode("answers", [&] {
     const json map = decode_document(bytes);
-    require(map.is_object() && map.size() <= kMaxOffers, "not a map of answers");
+    require(map.is_object() && map.size() <= kMaxPlugins, "not a map of answers");
     Answers answers;
     for (const auto& [id, list] : map.items()) {
       require(list.is_array() && list.size() == ranks, "not an answer for each rank");

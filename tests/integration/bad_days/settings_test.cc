@@ -127,6 +127,15 @@ TEST(Settings, RuleThatNothingSatisfiesListsItsCandidates) {
   }
 }
 
+TEST(Settings, MorePluginsThanPossibleNameTheBound) {
+  std::string order = "shm";
+  for (int i = 1; i <= 64; ++i)
+    order += ",net-" + std::to_string(i);
+  expect_all_say(bench(2, {"all_reduce", "--max", "8"}, {{"WEFT_TRANSPORTS_ORDER", order}}), 2,
+                 {"transports.order (WEFT_TRANSPORTS_ORDER), transports.net (default) and "
+                  "transports.rules name 65 plugins, more than the 64 that are possible"});
+}
+
 /// A folder with this build's plugins, and with bad ones beside them.
 class Plugins : public testing::Test {
  protected:

@@ -82,7 +82,7 @@ RC_GTEST_PROP(ChoiceProperty, IsOneForBothEndsAndUsable, ()) {
   const Topology topology = test::sample_topology(places);
   const ChoiceInput input = any_input(topology);
   const ChoiceInput copy = input;
-  const auto mentioned = mentioned_plugins(input.order, input.nets, input.rules);
+  const auto mentioned = *mentioned_plugins(input.order, input.nets, input.rules);
   for (std::uint32_t a = 0; a < ranks; ++a) {
     for (std::uint32_t b = 0; b < ranks; ++b) {
       if (a == b) continue;
@@ -102,7 +102,7 @@ RC_GTEST_PROP(ChoiceProperty, IsOneForBothEndsAndUsable, ()) {
         return matches(each.between, pair_facts(topology, a, b));
       });
       if (rule == input.rules.end()) continue;
-      const auto allowed = mentioned_plugins(
+      const auto allowed = *mentioned_plugins(
           {.ids = rule->use, .named_by_user = false, .origin = {}}, input.nets, {});
       RC_ASSERT(std::ranges::find(allowed, choice->plugin) != allowed.end());
     }

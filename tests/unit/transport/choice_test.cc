@@ -114,11 +114,25 @@ TEST_F(Choice, PutsTheNetsWhereTheWordNetStands) {
 }
 
 TEST_F(Choice, MentionsEachPluginOnceInOrder) {
-  const Names ids =
+  const auto ids =
       mentioned_plugins(named({"shm", "net", "shm"}), named({"net-ib", "net-socket"}),
                         {rule({"any"}, {"net-ofi", "net"}), rule({"same-host"}, {"p2p", "shm"})});
   EXPECT_EQ(ids, (Names{"shm", "net-ib", "net-socket", "net-ofi", "p2p"}));
   EXPECT_EQ(mentioned_plugins(named({"shm"}), named({"net-ib"}), {}), Names{"shm"});
+}
+
+TEST_F(Choice, RefusesMorePluginsThanPeersWouldTake) {
+  Names names;
+  for (std::size_t i = 1; i < kMaxPlugins; ++i)
+    names.push_back("net-" + std::to_string(i));
+  EXPECT_TRUE(mentioned_plugins(named({"shm", "net"}), named(names), {}));
+  const auto ids = mentioned_plugins(named({"shm", "net"}), named(names), {rule({"any"}, {"p2p"})});
+  ASSERT_FALSE(ids);
+  EXPECT_EQ(ids.error().code(), WEFT_ERROR_CONFIG);
+  EXPECT_EQ(ids.error().to_string(),
+            "transports.order (default), transports.net (default) and transports.rules name 65 "
+            "plugins, more than the 64 that are possible; try: name only the plugins that the job "
+            "needs");
 }
 
 TEST_F(Choice, LetsTheFirstMatchingRuleDecideAlone) {
