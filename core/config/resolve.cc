@@ -19,10 +19,10 @@ namespace {
 /// Walks the layers in order and collects what is wrong with any of them.
 class Resolver {
  public:
-  Resolver(const ConfigSource& source, bool strict, std::span<const std::string> unread_sections)
+  Resolver(const ConfigSource& source, bool strict, std::span<const UnreadSection> unread_sections)
       : source_(source),
         strict_(strict),
-        unread_sections_(unread_sections.begin(), unread_sections.end()),
+        unread_sections_(unread_sections),
         file_base_{.kind = OriginKind::kFile, .name = source.file(), .line = 1, .column = 1} {}
 
   Result<Config> run(std::span<const Parameter> core, std::span<const Parameter> plugins) {
@@ -74,9 +74,13 @@ class Resolver {
   void read_file() {
     notices_ = source_.notices();
     for (const auto& [key, value] : source_.root().entries) {
-      if (key.text == "version" || unread_sections_.contains(key.text)) continue;
+      if (key.text == "version") continue;
       if (is_group(key.text)) {
         read_group(key.text, value);
+      } else if (const auto* unread = find_unread(unread_sections_, key.text + ".")) {
+        notices_.push_back(fmt::format("{}: section {} cannot be checked: {}",
+                                       origin_of(key, file_base_).to_string(), in_quotes(key.text),
+                                       unread->why));
       } else if (strict_) {
         complain_unknown(key, "", "section");
       }
@@ -148,7 +152,11 @@ class Resolver {
       if (std::ranges::find(reserved, variable) != reserved.end()) continue;
       const auto known = variables_.find(variable);
       if (known == variables_.end()) {
-        if (strict_ && !is_of_unread_section(variable)) complain_variable(variable);
+        if (const auto* unread = find_unread(unread_sections_, variable)) {
+          notices_.push_back(fmt::format("{} cannot be checked: {}", variable, unread->why));
+        } else if (strict_) {
+          complain_variable(variable);
+        }
         continue;
       }
       if (text.empty()) continue;
@@ -162,13 +170,6 @@ class Resolver {
           .kind = OriginKind::kEnvironment, .name = variable, .line = 0, .column = 0};
       add_text_layer(entry, text, where, problems_);
     }
-  }
-
-  [[nodiscard]] bool is_of_unread_section(const std::string& variable) const {
-    return std::ranges::any_of(unread_sections_, [&](const std::string& section) {
-      const Parameter any{.section = section, .key = "", .default_text = {}, .help = {}};
-      return variable.starts_with(any.environment_name());
-    });
   }
 
   void complain_variable(const std::string& variable) {
@@ -188,7 +189,7 @@ class Resolver {
 
   const ConfigSource& source_;
   const bool strict_;
-  const std::set<std::string> unread_sections_;
+  const std::span<const UnreadSection> unread_sections_;
   const Origin file_base_;
   Problems problems_;
   std::set<std::string> core_sections_;
@@ -199,6 +200,14 @@ class Resolver {
 };
 
 }  // namespace
+
+const UnreadSection* find_unread(std::span<const UnreadSection> sections, std::string_view name) {
+  const auto found = std::ranges::find_if(sections, [name](const UnreadSection& section) {
+    const Parameter any{.section = section.name, .key = "", .default_text = {}, .help = {}};
+    return name.starts_with(any.name()) || name.starts_with(any.environment_name());
+  });
+  return found == sections.end() ? nullptr : &*found;
+}
 
 void add_text_layer(ConfigEntry& entry, std::string_view text, const Origin& origin,
                     Problems& problems) {
@@ -219,7 +228,7 @@ Result<Config> resolve_core(const ConfigSource& source) {
 }
 
 Result<Config> resolve(const ConfigSource& source, std::span<const Parameter> plugin_parameters,
-                       std::span<const std::string> unread_sections) {
+                       std::span<const UnreadSection> unread_sections) {
   return Resolver(source, true, unread_sections).run(core_parameters(), plugin_parameters);
 }
 

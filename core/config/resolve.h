@@ -23,12 +23,22 @@ namespace weft {
 /// Errors are WEFT_ERROR_CONFIG with a finding a line, each beginning with its place.
 [[nodiscard]] Result<Config> resolve_core(const ConfigSource& source);
 
+/// A section that belongs to a plugin whose table cannot be read, and why, with the plugin's file.
+struct UnreadSection {
+  std::string name;
+  std::string why;
+};
+
 /// The second step: the core's parameters and those of plugins, in that order. Anything unknown is
-/// an error now. `unread_sections` are those of plugins that stand there and whose table cannot be
-/// read (their own error tells more than "unknown section" would): they pass unseen.
+/// an error now. What stands in `unread_sections` passes with a notice: the plugin may not be
+/// needed, and where it is, its own error tells more than "unknown section" would.
 [[nodiscard]] Result<Config> resolve(const ConfigSource& source,
                                      std::span<const Parameter> plugin_parameters,
-                                     std::span<const std::string> unread_sections = {});
+                                     std::span<const UnreadSection> unread_sections = {});
+
+/// The section that a key of the file or an environment variable belongs to, if it is unread.
+[[nodiscard]] const UnreadSection* find_unread(std::span<const UnreadSection> sections,
+                                               std::string_view name);
 
 /// Adds to `entry` a layer that reads `text`, or tells `problems` why not. For this layer's own
 /// use.

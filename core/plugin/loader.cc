@@ -81,7 +81,7 @@ PluginTables read_plugin_tables(const std::vector<std::string>& directories) {
     auto info = examine_plugin(found.file);
     auto parameters = info ? parameters_of(*info) : std::unexpected(info.error());
     if (!parameters) {
-      tables.unread.push_back(found.id);
+      tables.unread.push_back({.name = found.id, .why = parameters.error().to_string()});
       continue;
     }
     std::ranges::move(*parameters, std::back_inserter(tables.parameters));

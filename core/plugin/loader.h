@@ -17,6 +17,7 @@
 #include "core/base/log.h"
 #include "core/base/reactor.h"
 #include "core/config/parameter.h"
+#include "core/config/resolve.h"
 #include "core/plugin/plugin.h"
 #include "core/plugin/plugin_info.h"
 
@@ -30,11 +31,11 @@ namespace weft {
 /// WEFT_ERROR_PLUGIN names the file and what is wrong with the table.
 [[nodiscard]] Result<std::vector<Parameter>> parameters_of(const PluginInfo& info);
 
-/// The parameter tables of all plugins in the folders that could be loaded, and the ids of those
-/// that could not: their sections are then not read.
+/// The parameter tables of all plugins in the folders that could be loaded, and the sections of
+/// those that could not.
 struct PluginTables {
   std::vector<Parameter> parameters;
-  std::vector<std::string> unread;
+  std::vector<UnreadSection> unread;
 };
 [[nodiscard]] PluginTables read_plugin_tables(const std::vector<std::string>& directories);
 

@@ -3,7 +3,9 @@
 
 // `weft config`: shows the configuration that a program started here would have, explains single
 // parameters, checks files, and prints what is generated from the parameter table.
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,9 +34,16 @@ void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-Result<Config> load() {
+struct Loaded {
+  Config config;
+  std::vector<UnreadSection> unread;
+};
+
+Result<Loaded> load() {
   WEFT_TRY_ASSIGN(const ConfigSource source, ConfigSource::read(capture_environment()));
-  return resolve(source, discovered_plugin_parameters(source));
+  PluginTables tables = discovered_plugin_tables(source);
+  WEFT_TRY_ASSIGN(Config config, resolve(source, tables.parameters, tables.unread));
+  return Loaded{.config = std::move(config), .unread = std::move(tables.unread)};
 }
 
 std::string dumped(const Json& json) {
@@ -59,8 +68,9 @@ Json json_value(const ConfigEntry& entry) {
 }
 
 int show(bool as_json) {
-  const auto config = load();
-  if (!config) return complain(config.error());
+  const auto loaded = load();
+  if (!loaded) return complain(loaded.error());
+  const Config* const config = &loaded->config;
   if (as_json) {
     Json out;
     out["file"] = config->file().empty() ? Json(nullptr) : Json(config->file());
@@ -100,15 +110,19 @@ std::string or_empty(const std::string& text) {
 }
 
 int explain(const std::string& key) {
-  const auto config = load();
-  if (!config) return complain(config.error());
-  const ConfigEntry* found = config->find(key);
+  const auto loaded = load();
+  if (!loaded) return complain(loaded.error());
+  const ConfigEntry* found = loaded->config.find(key);
   std::vector<std::string> names;
-  for (const ConfigEntry& entry : config->entries()) {
+  for (const ConfigEntry& entry : loaded->config.entries()) {
     names.push_back(entry.parameter.name());
     if (entry.parameter.environment_name() == key) found = &entry;
   }
   if (found == nullptr) {
+    if (const auto* unread = find_unread(loaded->unread, key)) {
+      return complain(Error(WEFT_ERROR_CONFIG, fmt::format("{} cannot be explained: {}",
+                                                           in_quotes(key), unread->why)));
+    }
     const auto near = nearest_name(key, names);
     return complain(
         Error(WEFT_ERROR_CONFIG,
@@ -139,8 +153,13 @@ int check(const std::string& file) {
   Environment environment;
   const auto source = ConfigSource::read_file(file, environment);
   if (!source) return complain(source.error());
-  const auto config = resolve(*source, discovered_plugin_parameters(*source));
+  const PluginTables tables = discovered_plugin_tables(*source);
+  const auto config = resolve(*source, tables.parameters, tables.unread);
   if (!config) return complain(config.error());
+  // Programs start with what could not be checked, and nobody can say whether it is right.
+  for (const std::string& notice : config->notices())
+    fmt::print(stderr, "{}\n", notice);
+  if (!config->notices().empty()) return 1;
   print(fmt::format("{}: ok\n", file));
   return 0;
 }
@@ -151,9 +170,7 @@ int schema(bool as_markdown, bool core_alone) {
     // A broken file must not keep its schema from whoever wants to mend it.
     auto source = ConfigSource::read(capture_environment());
     if (!source) source = ConfigSource::without_file(capture_environment());
-    for (Parameter& parameter : discovered_plugin_parameters(*source)) {
-      table.push_back(std::move(parameter));
-    }
+    std::ranges::move(discovered_plugin_tables(*source).parameters, std::back_inserter(table));
   }
   print(as_markdown ? markdown_reference(table) : json_schema(table));
   return 0;

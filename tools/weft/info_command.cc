@@ -89,7 +89,8 @@ void print_host(const HostInfo& host, const RankInfo& process, bool id_given) {
 Status print_configuration() {
   WEFT_TRY_ASSIGN(const ConfigSource source, ConfigSource::read(capture_environment()));
   fmt::print("config file  {}\n", source.file().empty() ? "none" : source.file());
-  WEFT_TRY_ASSIGN(const Config config, resolve(source, discovered_plugin_parameters(source)));
+  const PluginTables tables = discovered_plugin_tables(source);
+  WEFT_TRY_ASSIGN(const Config config, resolve(source, tables.parameters, tables.unread));
   for (const std::string& folder : plugin_directories(config.list("plugins.path"))) {
     fmt::print("plugins in   {}\n", folder);
   }

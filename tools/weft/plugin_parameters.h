@@ -4,15 +4,13 @@
 // The parameter tables of the plugins that this configuration would load, for `weft config`.
 #pragma once
 
-#include <vector>
-
-#include "core/config/parameter.h"
 #include "core/config/source.h"
+#include "core/plugin/loader.h"
 
 namespace weft::tool {
 
-/// The parameters of the plugins found in the folders that `source` names, read without running any
-/// plugin's code. Plugins that cannot be read bring none.
-[[nodiscard]] std::vector<Parameter> discovered_plugin_parameters(const ConfigSource& source);
+/// The tables of the plugins found in the folders that `source` names, read without running any
+/// plugin's code.
+[[nodiscard]] PluginTables discovered_plugin_tables(const ConfigSource& source);
 
 }  // namespace weft::tool

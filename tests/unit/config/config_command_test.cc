@@ -13,9 +13,10 @@
 
 namespace weft::tool {
 
-/// Stands for the search of plugins: two are always there.
-std::vector<Parameter> discovered_plugin_parameters(const ConfigSource& /*source*/) {
-  return plugin_table();
+/// Stands for the search of plugins: two are always there, and a third that cannot be read.
+PluginTables discovered_plugin_tables(const ConfigSource& /*source*/) {
+  return {.parameters = plugin_table(),
+          .unread = {{.name = "net-ib", .why = "/p/weft-net-ib.so is empty; try: build it"}}};
 }
 
 namespace {
@@ -169,6 +170,30 @@ TEST_F(ConfigCommand, Check) {
   const Outcome missing = run("config check " + (folder_ / "none"));
   EXPECT_EQ(missing.status, 1);
   EXPECT_EQ(missing.err, (folder_ / "none") + ": no such file\n");
+}
+
+TEST_F(ConfigCommand, SaysWhyThePluginOfASectionIsUnread) {
+  const std::string file =
+      folder_.write("weft.yaml", "version: 1\nchannels: {max: 4}\nnet-ib: {speed: 3}\n");
+  const std::string why = file +
+                          ":3:1: section \"net-ib\" cannot be checked: /p/weft-net-ib.so is empty; "
+                          "try: build it\n";
+  const Outcome checked = run("config check " + file);
+  EXPECT_EQ(checked.status, 1);
+  EXPECT_EQ(checked.out, "");
+  EXPECT_EQ(checked.err, why);
+  set("WEFT_CONFIG", file);
+  // Programs start with it, and this is what they get.
+  const Outcome shown = run("config show");
+  EXPECT_EQ(shown.status, 0) << shown.err;
+  EXPECT_EQ(shown.out.find("# file: " + file + "\n# " + why), 0U) << shown.out;
+  const Outcome explained = run("config explain net-ib.speed");
+  EXPECT_EQ(explained.status, 1);
+  EXPECT_EQ(explained.err,
+            "\"net-ib.speed\" cannot be explained: /p/weft-net-ib.so is empty; try: build it\n");
+  EXPECT_EQ(run("config explain WEFT_NET_IB_SPEED").err,
+            "\"WEFT_NET_IB_SPEED\" cannot be explained: /p/weft-net-ib.so is empty; try: build "
+            "it\n");
 }
 
 TEST_F(ConfigCommand, Schema) {

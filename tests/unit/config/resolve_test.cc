@@ -83,12 +83,20 @@ TEST(Resolve, CoreStepSeesTheCoreAlone) {
             "f.yaml:2:11: unknown key \"paht\"; did you mean \"path\"?");
 }
 
-TEST(Resolve, UnreadSectionsPass) {
+TEST(Resolve, UnreadSectionsPassWithANotice) {
   const auto source = ConfigSource::parse("version: 1\nnet-ib: {speed: 3}\n", "f.yaml",
                                           bare_environment({{"WEFT_NET_IB_SPEED", "3"}}));
   ASSERT_TRUE(source);
-  const std::vector<std::string> unread = {"net-ib"};
-  EXPECT_TRUE(resolve(*source, plugin_table(), unread));
+  const std::vector<UnreadSection> unread = {
+      {.name = "net-ib", .why = "/p/weft-net-ib.so is empty"},
+      {.name = "shm-two", .why = "never mentioned"}};
+  const auto config = resolve(*source, plugin_table(), unread);
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->notices(),
+            (std::vector<std::string>{"f.yaml:2:1: section \"net-ib\" cannot be checked: "
+                                      "/p/weft-net-ib.so is empty",
+                                      "WEFT_NET_IB_SPEED cannot be checked: /p/weft-net-ib.so is "
+                                      "empty"}));
   EXPECT_EQ(
       resolve(*source, {}).error().to_string(),
       "f.yaml:2:1: unknown section \"net-ib\"; no plugin of that name was found\n"
