@@ -4,6 +4,7 @@
 // `weft bench OP`: times a collective over a range of sizes, checks what came out, and prints
 // nccl-tests' columns. Runs as a rank of a job (`weft run -n N -- weft bench all_reduce`).
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
+#include <set>
 #include <span>
 #include <string>
 #include <sys/utsname.h>
@@ -19,6 +21,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <weft/weft.h>
@@ -28,6 +31,7 @@
 #include "tools/weft/bench_pattern.h"
 #include "tools/weft/call_options.h"
 #include "tools/weft/commands.h"
+#include "tools/weft/plot.h"
 #include "tools/weft/session.h"
 
 namespace weft::tool {
@@ -43,6 +47,7 @@ struct BenchOptions {
   bool in_place_only = false;
   bool check = false;
   std::string json_file;
+  std::string plot_file;
 
   Operation operation = Operation::kAllReduce;
   std::uint64_t min = 0;
@@ -58,6 +63,11 @@ struct Measurement {
   double busbw = 0;  ///< GB/s, as nccl-tests defines it for the operation
   std::uint64_t wrong = 0;
 };
+
+/// Right after the stream said so.
+[[noreturn]] void cannot_write(const std::string& file) {
+  throw CallFailed(Error::from_errno(errno, "cannot write " + file).to_string());
+}
 
 /// This rank's part of the benchmark.
 class Bench {
@@ -93,6 +103,9 @@ class Bench {
                  const Measurement& in_place) const;
   [[nodiscard]] std::string half_row(const Measurement* half) const;
   void write_json(std::uint64_t bytes, bool in_place, const Measurement& half);
+  [[nodiscard]] std::string transports() const;
+  void write_plot(const std::vector<PlotPoint>& out_of_place,
+                  const std::vector<PlotPoint>& in_place) const;
 
   const BenchOptions& options_;
   ContextHandle context_;
@@ -267,6 +280,39 @@ void Bench::write_json(std::uint64_t bytes, bool in_place, const Measurement& ha
   json_ << line.dump() << '\n';
 }
 
+/// Those that join any two ranks: "shm, net-socket".
+std::string Bench::transports() const {
+  std::set<std::string> names;
+  for (std::uint32_t a = 0; a < ranks_; ++a) {
+    for (std::uint32_t b = a + 1; b < ranks_; ++b) {
+      const std::string text = describe_pair(comm_.get(), a, b);
+      names.insert(text.substr(0, text.find(':')));
+    }
+  }
+  return names.empty() ? "no transport" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+void Bench::write_plot(const std::vector<PlotPoint>& out_of_place,
+                       const std::vector<PlotPoint>& in_place) const {
+  Plot plot{.title = fmt::format("{}, {} rank{}, {}", operation_name(options_.operation), ranks_,
+                                 ranks_ == 1 ? "" : "s", transports()),
+            .subtitle = fmt::format("{}, {}, slowest rank's time, {} iterations after {} of "
+                                    "warm-up, weft {}",
+                                    data_type_name(options_.type),
+                                    options_.operation == Operation::kAllReduce
+                                        ? std::string(reduction_name(options_.reduction))
+                                        : fmt::format("root {}", options_.call.root),
+                                    options_.iterations, options_.warmup, weft_version()),
+            .series = {}};
+  if (!options_.in_place_only) {
+    plot.series.push_back({.name = "out of place", .points = out_of_place});
+  }
+  plot.series.push_back({.name = "in place", .points = in_place});
+  std::ofstream file(options_.plot_file);
+  file << to_svg(plot);
+  if (!file.flush()) cannot_write(options_.plot_file);
+}
+
 std::uint64_t Bench::run() {
   const std::size_t element = element_size(options_.type);
   input_.resize(std::max<std::uint64_t>(options_.max, element));
@@ -274,10 +320,17 @@ std::uint64_t Bench::run() {
   const bool speaks = rank_ == 0;
   if (speaks && !options_.json_file.empty()) {
     json_.open(options_.json_file, std::ios::app);
-    if (!json_) throw CallFailed("cannot write " + options_.json_file);
+    if (!json_) cannot_write(options_.json_file);
+  }
+  // Now, so that nobody waits for a picture that cannot be kept. What is there stays until then.
+  if (speaks && !options_.plot_file.empty() &&
+      !std::ofstream(options_.plot_file, std::ios::app).is_open()) {
+    cannot_write(options_.plot_file);
   }
   if (speaks) print_header();
 
+  std::vector<PlotPoint> out_of_place_points;
+  std::vector<PlotPoint> in_place_points;
   std::uint64_t wrong = 0;
   double busbw_sum = 0;
   std::uint32_t rows = 0;
@@ -292,6 +345,10 @@ std::uint64_t Bench::run() {
         options_.in_place_only ? in_place.busbw : (in_place.busbw + out_of_place.busbw) / 2;
     ++rows;
     if (!speaks) continue;
+    const std::uint64_t whole = count * element;
+    out_of_place_points.push_back(
+        {.bytes = whole, .busbw = out_of_place.busbw, .us = out_of_place.us});
+    in_place_points.push_back({.bytes = whole, .busbw = in_place.busbw, .us = in_place.us});
     print_row(count * element, count, options_.in_place_only ? nullptr : &out_of_place, in_place);
     if (json_.is_open()) {
       if (!options_.in_place_only) write_json(count * element, false, out_of_place);
@@ -304,7 +361,8 @@ std::uint64_t Bench::run() {
     }
     fmt::print("# Avg bus bandwidth    : {:.4f}\n", rows > 0 ? busbw_sum / rows : 0);
   }
-  if (json_.is_open() && !json_.flush()) throw CallFailed("cannot write " + options_.json_file);
+  if (speaks && !options_.plot_file.empty()) write_plot(out_of_place_points, in_place_points);
+  if (json_.is_open() && !json_.flush()) cannot_write(options_.json_file);
   return wrong;
 }
 
@@ -353,6 +411,8 @@ void add_bench_command(CLI::App& app, int& exit_status) {
     sub->add_flag("--in-place", options->in_place_only, "Measure in place only");
     sub->add_flag("--check", options->check, "Check every element of every rank");
     sub->add_option("--json", options->json_file, "Append each row to this file as a JSON line");
+    sub->add_option("--plot", options->plot_file,
+                    "Draw bandwidth and time over size into this file, as SVG");
     sub->callback([options, operation, &exit_status] {
       options->operation = operation;
       try {

@@ -103,6 +103,74 @@ TEST(Bench, ChecksBroadcastFromAnyRoot) {
   }
 }
 
+/// Reads a plot as any reader of XML does: its title, how many points and lines, and every text.
+constexpr const char* kReadPlot = R"(
+import sys, xml.etree.ElementTree as xml
+svg = '{http://www.w3.org/2000/svg}'
+root = xml.parse(sys.argv[1]).getroot()
+assert root.tag == svg + 'svg', root.tag
+print(root.find(svg + 'title').text)
+points = [p for p in root.iter() if p.get('class') == 'point']
+circles = [p for p in points if p.tag == svg + 'circle']
+lines = list(root.iter(svg + 'polyline'))
+print(f'{len(circles)} circles, {len(points) - len(circles)} squares, {len(lines)} lines')
+assert sum(len(line.get('points').split()) for line in lines) == len(points)
+for p in circles:
+    assert 0 < float(p.get('cx')) < float(root.get('width')), p.attrib
+    assert 0 < float(p.get('cy')) < float(root.get('height')), p.attrib
+for text in root.iter(svg + 'text'):
+    print(text.text)
+)";
+
+std::vector<std::string> shown_by(const std::string& file) {
+  const Outcome outcome = run({.arguments = {"python3", "-c", kReadPlot, file},
+                               .environment = {{"PYTHONIOENCODING", "utf-8"}},
+                               .input = {}});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  return lines_of(outcome.out);
+}
+
+TEST(Bench, DrawsEveryRow) {
+  const ScratchFolder folder;
+  const std::string file = folder.write("rows.svg", "an older picture");
+  const std::vector<std::string> quick = {"--iters", "1", "--warmup", "0", "--plot", file};
+  const auto draw = [&](int ranks, std::vector<std::string> words) {
+    words.insert(words.begin(), "bench");
+    words.insert(words.end(), quick.begin(), quick.end());
+    const Outcome outcome = weft_in_job(ranks, words, {{"WEFT_TRANSPORTS_ORDER", "shm"}});
+    EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+    return shown_by(file);
+  };
+  auto shown = draw(2, {"all_reduce", "--min", "8", "--max", "8KiB", "--factor", "4"});
+  ASSERT_GE(shown.size(), 2U);
+  EXPECT_EQ(shown[0], "all_reduce, 2 ranks, shm");
+  EXPECT_EQ(shown[1], "12 circles, 12 squares, 4 lines");  // six sizes, bandwidth and time
+  for (const char* label : {"bus bandwidth (GB/s)", "time of a call (\u00b5s)", "size (bytes)",
+                            "8B", "8KiB", "out of place", "in place"}) {
+    EXPECT_THAT(shown, Contains(label));
+  }
+  // What a logarithm does not show is there all the same.
+  shown = draw(2, {"broadcast", "--root", "1", "--min", "0", "--max", "64", "--in-place"});
+  ASSERT_GE(shown.size(), 2U);
+  EXPECT_EQ(shown[0], "broadcast, 2 ranks, shm");
+  EXPECT_EQ(shown[1], "12 circles, 0 squares, 2 lines");
+  EXPECT_THAT(shown, Contains("0"));
+  EXPECT_THAT(shown, Contains(StartsWith("float32, root 1, slowest rank's time, 1 iterations")));
+  shown = draw(1, {"all_reduce", "--min", "64", "--max", "64"});
+  ASSERT_GE(shown.size(), 2U);
+  EXPECT_EQ(shown[0], "all_reduce, 1 rank, no transport");
+  EXPECT_EQ(shown[1], "2 circles, 2 squares, 4 lines");
+}
+
+TEST(Bench, FindsOutFirstWhereItCannotDraw) {
+  const Outcome outcome =
+      weft_in_job(1, {"bench", "all_reduce", "--max", "8", "--plot", "/nonexistent/rows.svg"});
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_EQ(outcome.out, "") << "it began to measure";
+  EXPECT_THAT(outcome.err, HasSubstr("weft bench: cannot write /nonexistent/rows.svg (errno 2, No "
+                                     "such file or directory)"));
+}
+
 TEST(Bench, EndsInFailureForAWrongElement) {
   const Tampering plugin;
   const std::vector<std::string> words = {"bench",   "all_reduce", "--min",    "1KiB",
