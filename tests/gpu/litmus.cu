@@ -1,0 +1,962 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Litmus runs of the ways in which kernels of two GPUs tell each other "the data is there": each
+// pattern is tried a milliard times over NVLink (or PCIe), from many CTAs at once, both ways, with
+// random pauses, and every try that shows a flag without its data is counted. With one GPU the two
+// ends are CTAs of it, and the table says so.
+//
+// A run that finds nothing proves something only if it could have found it: beside each pattern
+// stand weakened copies of it, which have to fail here or there. No spin is without an end.
+//
+// Status: 0 all patterns hold; 1 one failed, or the run is blind or was cut short; 2 usage; 77 no
+// CUDA device.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <unistd.h>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+namespace {
+
+// ---- accesses, as the PTX ISA names them ----
+
+__device__ void store_weak(void* at, uint32_t value) {
+  asm volatile("st.weak.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+__device__ uint32_t load_weak(const void* at) {
+  uint32_t value;
+  asm volatile("ld.weak.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  return value;
+}
+__device__ void store_release(void* at, uint64_t value) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
+}
+__device__ uint64_t load_acquire(const void* at) {
+  uint64_t value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+  return value;
+}
+__device__ void store_relaxed(void* at, uint32_t value) {
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+__device__ uint32_t load_relaxed(const void* at) {
+  uint32_t value;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  return value;
+}
+__device__ void store_relaxed(void* at, uint64_t value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
+}
+__device__ uint64_t load_relaxed_u64(const void* at) {
+  uint64_t value;
+  asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+  return value;
+}
+__device__ void store_volatile(void* at, uint2 value) {
+  asm volatile("st.volatile.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(value.x), "r"(value.y)
+               : "memory");
+}
+__device__ uint2 load_volatile_v2(const void* at) {
+  uint2 value;
+  asm volatile("ld.volatile.global.v2.u32 {%0, %1}, [%2];"
+               : "=r"(value.x), "=r"(value.y)
+               : "l"(at)
+               : "memory");
+  return value;
+}
+__device__ void store_volatile(void* at, uint4 value) {
+  asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(value.x),
+               "r"(value.y), "r"(value.z), "r"(value.w)
+               : "memory");
+}
+__device__ uint4 load_volatile_v4(const void* at) {
+  uint4 value;
+  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(at)
+               : "memory");
+  return value;
+}
+// One 16-byte access of one element, which the ISA calls atomic; a vector of four it does not.
+__device__ void store_relaxed_b128(void* at, uint64_t low, uint64_t high) {
+  asm volatile(
+      "{ .reg .b128 line; mov.b128 line, {%1, %2}; st.relaxed.sys.global.b128 [%0], line; }" ::"l"(
+          at),
+      "l"(low), "l"(high)
+      : "memory");
+}
+__device__ ulonglong2 load_relaxed_b128(const void* at) {
+  ulonglong2 value;
+  asm volatile(
+      "{ .reg .b128 line; ld.relaxed.sys.global.b128 line, [%2]; mov.b128 {%0, %1}, line; }"
+      : "=l"(value.x), "=l"(value.y)
+      : "l"(at)
+      : "memory");
+  return value;
+}
+__device__ uint64_t nanoseconds() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+// ---- what both ends share ----
+
+constexpr uint32_t kSlots = 32;                       // Messages of a pair that may be under way.
+constexpr uint64_t kSpinNanoseconds = 2'000'000'000;  // No wait is longer.
+constexpr uint32_t kSpinsBetweenLooksAtTheClock = 1024;
+constexpr uint32_t kLineBytes = 128;
+constexpr uint32_t kWholeWarp = 0xffffffff;
+
+/// What the readers of one GPU saw.
+struct Tally {
+  unsigned long long tries;
+  unsigned long long broken;  ///< Tries whose flag was seen without their data.
+  unsigned long long apart;   ///< Tries whose 16 bytes did not arrive together.
+  unsigned long long stuck;   ///< Waits that ended by the clock.
+  // The first broken try.
+  uint32_t example;  ///< 1 once the rest is filled in.
+  uint32_t example_pair, example_message, example_thread, example_expected, example_got;
+};
+
+/// One GPU's view of both directions. `cells` and `far` are areas of the same shape: a pattern that
+/// needs two different lines for one message takes one from each.
+struct Side {
+  std::byte* cells_out;  ///< What I write and the peer reads.
+  std::byte* far_out;
+  const std::byte* cells_in;  ///< What the peer writes and I read.
+  const std::byte* far_in;
+  uint64_t* acks_out;       ///< Where I tell the peer what I have read, a line a pair.
+  const uint64_t* acks_in;  ///< Where the peer tells me.
+  Tally* tally;
+};
+
+/// What changes from launch to launch.
+struct Shape {
+  uint32_t first;     ///< Number of the first message. Numbers grow for as long as memory lives.
+  uint32_t messages;  ///< For each pair.
+  uint32_t window;    ///< Messages that the writer may be ahead of the reader; a power of two.
+  uint32_t pauses;    ///< Longest pause in clock cycles, less one; a power of two less one.
+};
+
+/// One message as a thread of the writing or of the reading CTA sees it.
+template <class Pointer>
+struct Message {
+  Pointer cells;  ///< This message's slot in both areas; all its threads have the same.
+  Pointer far;
+  uint32_t cell;    ///< Which cell of the slot is this thread's.
+  uint32_t number;  ///< The flag: never the same twice.
+  uint32_t salt;    ///< Of this pair.
+
+  /// The word that this message carries at `index`; a function of all three, so stale words show.
+  [[nodiscard]] __device__ uint32_t word(uint32_t index) const {
+    uint32_t bits = number * 0x9e3779b1U ^ (salt + index) * 0x85ebca6bU;
+    bits ^= bits >> 15;
+    return bits * 0x2c1b3c6dU;
+  }
+};
+using Written = Message<std::byte*>;
+using Read = Message<const std::byte*>;
+
+/// What one thread has counted, and the first thing that went wrong.
+struct Count {
+  uint32_t tries = 0, broken = 0, apart = 0;
+  bool example = false;
+  uint32_t message = 0, expected = 0, got = 0;
+
+  /// Whether `seen` is not what it should be.
+  __device__ bool differs(const Read& from, uint32_t index, uint32_t seen) {
+    const uint32_t wanted = from.word(index);
+    if (seen == wanted) return false;
+    if (!example) {
+      example = true;
+      message = from.number;
+      expected = wanted;
+      got = seen;
+    }
+    return true;
+  }
+};
+
+/// Ends a spin by the clock. Looks at it seldom, since that is slow.
+class Patience {
+ public:
+  __device__ bool over() {
+    if (++spins_ % kSpinsBetweenLooksAtTheClock != 0) return false;
+    const uint64_t now = nanoseconds();
+    if (since_ == 0) since_ = now;
+    return now - since_ > kSpinNanoseconds;
+  }
+
+ private:
+  uint32_t spins_ = 0;
+  uint64_t since_ = 0;
+};
+
+/// False if `ready` did not become true in time.
+template <class Ready>
+__device__ bool spin_until(Ready ready) {
+  Patience patience;
+  while (!ready()) {
+    if (patience.over()) return false;
+  }
+  return true;
+}
+
+// ---- message passing: data by a whole CTA, one flag ----
+//
+// `write` and `read` are called by all threads of a CTA. `read` answers false if a wait ran out.
+
+enum class Flag {
+  kReleaseAcquire,
+  kRelaxedStore,  // Planted: nothing keeps the flag behind the data.
+  kRelaxedLoad,   // Planted: nothing keeps the reader from an old copy in its L1.
+  kStoredFirst,   // Planted.
+};
+
+template <Flag kFlag>
+struct MessagePassing {
+  static constexpr uint32_t kCellBytes = 4;
+
+  static __device__ void write(const Written& to) {
+    if constexpr (kFlag == Flag::kStoredFirst) {
+      if (threadIdx.x == 0) store_relaxed(to.far, uint64_t{to.number});
+    }
+    store_weak(to.cells + to.cell * kCellBytes, to.word(to.cell));
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    if constexpr (kFlag == Flag::kReleaseAcquire || kFlag == Flag::kRelaxedLoad) {
+      store_release(to.far, to.number);
+    } else if constexpr (kFlag == Flag::kRelaxedStore) {
+      store_relaxed(to.far, uint64_t{to.number});
+    }
+  }
+
+  static __device__ bool read(const Read& from, Count& count) {
+    bool seen = true;
+    if (threadIdx.x == 0) {
+      seen = spin_until([&] {
+        return (kFlag == Flag::kRelaxedLoad ? load_relaxed_u64(from.far)
+                                            : load_acquire(from.far)) == from.number;
+      });
+    }
+    if (!__syncthreads_and(seen)) return false;
+    const uint32_t got = load_weak(from.cells + from.cell * kCellBytes);
+    const bool broken = __syncthreads_or(count.differs(from, from.cell, got));
+    if (threadIdx.x == 0) {
+      ++count.tries;
+      count.broken += broken;
+    }
+    return true;
+  }
+};
+
+// ---- LL: four bytes of data and four of flag in one store, a message a thread ----
+
+struct LlU64 {
+  static constexpr uint32_t kCellBytes = 8;
+  static __device__ void store(const Written& to, uint32_t data) {
+    store_relaxed(to.cells + to.cell * kCellBytes, uint64_t{to.number} << 32 | data);
+  }
+  static __device__ uint2 load(const Read& from) {
+    const uint64_t line = load_relaxed_u64(from.cells + from.cell * kCellBytes);
+    return {static_cast<uint32_t>(line), static_cast<uint32_t>(line >> 32)};
+  }
+};
+
+struct LlV2 {
+  static constexpr uint32_t kCellBytes = 8;
+  static __device__ void store(const Written& to, uint32_t data) {
+    store_volatile(to.cells + to.cell * kCellBytes, uint2{data, to.number});
+  }
+  static __device__ uint2 load(const Read& from) {
+    return load_volatile_v2(from.cells + from.cell * kCellBytes);
+  }
+};
+
+/// Planted: the same eight bytes by two stores.
+template <bool kFlagFirst>
+struct LlTwoStores {
+  static constexpr uint32_t kCellBytes = 8;
+  static __device__ void store(const Written& to, uint32_t data) {
+    std::byte* cell = to.cells + to.cell * kCellBytes;
+    store_relaxed(kFlagFirst ? cell + 4 : cell, kFlagFirst ? to.number : data);
+    store_relaxed(kFlagFirst ? cell : cell + 4, kFlagFirst ? data : to.number);
+  }
+  static __device__ uint2 load(const Read& from) { return LlV2::load(from); }
+};
+
+/// Planted: data and flag in different lines, nothing but the program's order between them.
+struct LlTwoLines {
+  static constexpr uint32_t kCellBytes = 8;
+  static __device__ void store(const Written& to, uint32_t data) {
+    store_relaxed(to.cells + to.cell * kCellBytes, data);
+    store_relaxed(to.far + to.cell * kCellBytes, to.number);
+  }
+  static __device__ uint2 load(const Read& from) {
+    const uint32_t flag = load_relaxed(from.far + from.cell * kCellBytes);
+    return {load_relaxed(from.cells + from.cell * kCellBytes), flag};
+  }
+};
+
+template <class Line>
+struct Ll {
+  static constexpr uint32_t kCellBytes = Line::kCellBytes;
+
+  static __device__ void write(const Written& to) { Line::store(to, to.word(to.cell)); }
+
+  static __device__ bool read(const Read& from, Count& count) {
+    uint2 line;
+    const bool seen = spin_until([&] {
+      line = Line::load(from);
+      return line.y == from.number;
+    });
+    if (!seen) return false;
+    ++count.tries;
+    count.broken += count.differs(from, from.cell, line.x);
+    return true;
+  }
+};
+
+// ---- 16 bytes ----
+
+/// Data, flag, data, flag by one vector store. Each half is an LL line and has to hold as such;
+/// whether both halves come together is only observed.
+struct LlV4 {
+  static constexpr uint32_t kCellBytes = 16;
+
+  static __device__ void write(const Written& to) {
+    store_volatile(to.cells + to.cell * kCellBytes,
+                   uint4{to.word(2 * to.cell), to.number, to.word(2 * to.cell + 1), to.number});
+  }
+
+  static __device__ bool read(const Read& from, Count& count) {
+    bool first = false, second = false, apart = false, broken = false;
+    const bool seen = spin_until([&] {
+      const uint4 line = load_volatile_v4(from.cells + from.cell * kCellBytes);
+      if (!first && line.y == from.number) {
+        first = true;
+        broken |= count.differs(from, 2 * from.cell, line.x);
+      }
+      if (!second && line.w == from.number) {
+        second = true;
+        broken |= count.differs(from, 2 * from.cell + 1, line.z);
+      }
+      apart |= first != second;
+      return first && second;
+    });
+    if (!seen) return false;
+    ++count.tries;
+    count.broken += broken;
+    count.apart += apart;
+    return true;
+  }
+};
+
+/// Twelve bytes of data and four of flag by one 16-byte store of one element. Observed.
+struct LlB128 {
+  static constexpr uint32_t kCellBytes = 16;
+
+  static __device__ void write(const Written& to) {
+    const uint32_t index = 3 * to.cell;
+    store_relaxed_b128(to.cells + to.cell * kCellBytes,
+                       uint64_t{to.word(index + 1)} << 32 | to.word(index),
+                       uint64_t{to.number} << 32 | to.word(index + 2));
+  }
+
+  static __device__ bool read(const Read& from, Count& count) {
+    ulonglong2 line;
+    const bool seen = spin_until([&] {
+      line = load_relaxed_b128(from.cells + from.cell * kCellBytes);
+      return static_cast<uint32_t>(line.y >> 32) == from.number;
+    });
+    if (!seen) return false;
+    const uint32_t index = 3 * from.cell;
+    const bool apart = count.differs(from, index, static_cast<uint32_t>(line.x)) |
+                       count.differs(from, index + 1, static_cast<uint32_t>(line.x >> 32)) |
+                       count.differs(from, index + 2, static_cast<uint32_t>(line.y));
+    ++count.tries;
+    count.apart += apart;
+    return true;
+  }
+};
+
+// ---- LL128: eight lanes store a line, the last eight bytes of it are the flag ----
+
+enum class Line128 {
+  kOneStore,
+  kFlagLaneFirst,  // Planted: the line by two stores of the warp.
+  kFlagElsewhere,  // Planted: one store of the warp, but the flag's lane writes another line.
+  kStraddling,     // Planted: one store, but each 128 bytes lie across two lines.
+};
+
+template <Line128 kLine>
+struct Ll128 {
+  static constexpr uint32_t kCellBytes = 16;
+  static constexpr uint32_t kLanes = kLineBytes / kCellBytes;
+
+  static __device__ bool flag_lane() { return threadIdx.x % kLanes == kLanes - 1; }
+
+  template <class Pointer>
+  static __device__ Pointer cell_of(const Message<Pointer>& message) {
+    const bool elsewhere = kLine == Line128::kFlagElsewhere && flag_lane();
+    return (elsewhere ? message.far : message.cells) + message.cell * kCellBytes +
+           (kLine == Line128::kStraddling ? kLineBytes / 2 : 0);
+  }
+
+  static __device__ void write(const Written& to) {
+    const uint32_t index = 4 * to.cell;
+    uint4 line{to.word(index), to.word(index + 1), to.word(index + 2), to.word(index + 3)};
+    if (flag_lane()) line.z = line.w = to.number;
+    std::byte* cell = cell_of(to);
+    if constexpr (kLine == Line128::kFlagLaneFirst) {
+      if (flag_lane()) store_volatile(cell, line);
+      __syncwarp();
+      if (!flag_lane()) store_volatile(cell, line);
+    } else {
+      store_volatile(cell, line);
+    }
+  }
+
+  static __device__ bool read(const Read& from, Count& count) {
+    const std::byte* cell = cell_of(from);
+    const uint32_t index = 4 * from.cell;
+    Patience patience;
+    bool arrived = false;  // Alike in the lanes of a line.
+    while (true) {
+      const uint4 line = load_volatile_v4(cell);
+      const bool flag = line.z == from.number && line.w == from.number;
+      const bool seen = __shfl_sync(kWholeWarp, flag, kLanes - 1, kLanes);
+      bool wrong = false;
+      if (seen && !arrived) {
+        wrong = count.differs(from, index, line.x) | count.differs(from, index + 1, line.y);
+        if (!flag_lane()) {
+          wrong |= count.differs(from, index + 2, line.z) | count.differs(from, index + 3, line.w);
+        }
+      }
+      const uint32_t lanes = __ballot_sync(kWholeWarp, wrong);
+      if (seen && !arrived && flag_lane()) {
+        const uint32_t first = threadIdx.x % 32 - (kLanes - 1);
+        ++count.tries;
+        count.broken += (lanes >> first & ((1U << kLanes) - 1)) != 0;
+      }
+      arrived |= seen;
+      if (__all_sync(kWholeWarp, arrived)) return true;
+      if (__any_sync(kWholeWarp, patience.over())) return false;
+    }
+  }
+};
+
+// ---- the kernel ----
+
+__device__ uint32_t scramble(uint32_t bits) {
+  bits ^= bits >> 16;
+  bits *= 0x7feb352dU;
+  bits ^= bits >> 15;
+  bits *= 0x846ca68bU;
+  return bits ^ bits >> 16;
+}
+
+/// Every fourth time on average, a warp waits for a random while: some flags are waited for, others
+/// are there already, and the warps of a CTA do not come in step.
+__device__ void pause(uint32_t random, uint32_t longest) {
+  if (random % 4 != 0) return;
+  const uint32_t cycles = random >> 2 & longest;
+  for (const uint32_t begin = clock(); static_cast<uint32_t>(clock()) - begin < cycles;) {
+  }
+}
+
+template <class Pointer>
+__device__ Message<Pointer> message_at(Pointer cells, Pointer far, uint32_t pair, uint32_t number,
+                                       uint32_t cell_bytes) {
+  // Neighbours in time are no neighbours in memory, and a thread's cell moves by half a line or a
+  // whole one from message to message. Slots of a window differ, since 5 is odd.
+  const uint32_t slot = (number * 5 + pair) % kSlots;
+  const size_t offset = (size_t{pair} * kSlots + slot) * blockDim.x * cell_bytes;
+  const uint32_t cell = (threadIdx.x + 8 * number) % blockDim.x;
+  return {cells + offset, far + offset, cell, number, pair * 0x51ed27U};
+}
+
+// An acquire empties its multiprocessor's L1: those of neighbours would hide that a reader lacks
+// one.
+template <class Pattern>
+constexpr bool kRelaxedAcks = false;
+template <>
+constexpr bool kRelaxedAcks<MessagePassing<Flag::kRelaxedLoad>> = true;
+
+template <class Pattern>
+__device__ bool write_messages(const Side& side, const Shape& shape, uint32_t pair) {
+  const uint64_t* ack = side.acks_in + size_t{pair} * (kLineBytes / sizeof(uint64_t));
+  uint64_t acked = shape.first - 1;
+  for (uint32_t i = 0; i < shape.messages; ++i) {
+    const uint32_t number = shape.first + i;
+    bool room = true;
+    if (threadIdx.x == 0 && acked + shape.window < number) {
+      room = spin_until([&] {
+        acked = kRelaxedAcks<Pattern> ? load_relaxed_u64(ack) : load_acquire(ack);
+        return acked + shape.window >= number;
+      });
+    }
+    if (!__syncthreads_and(room)) return false;
+    pause(scramble(number ^ pair << 12 ^ (threadIdx.x / 32) << 28), shape.pauses);
+    Pattern::write(
+        message_at<std::byte*>(side.cells_out, side.far_out, pair, number, Pattern::kCellBytes));
+  }
+  return true;
+}
+
+template <class Pattern>
+__device__ bool read_messages(const Side& side, const Shape& shape, uint32_t pair, Count& count) {
+  uint64_t* ack = side.acks_out + size_t{pair} * (kLineBytes / sizeof(uint64_t));
+  const uint32_t ack_every = max(shape.window / 4, 1U);
+  for (uint32_t i = 0; i < shape.messages; ++i) {
+    const uint32_t number = shape.first + i;
+    pause(scramble(~number ^ pair << 12 ^ (threadIdx.x / 32) << 28), shape.pauses);
+    const bool seen = Pattern::read(
+        message_at<const std::byte*>(side.cells_in, side.far_in, pair, number, Pattern::kCellBytes),
+        count);
+    if (!__syncthreads_and(seen)) return false;
+    const bool due = (i + 1) % ack_every == 0 || i + 1 == shape.messages;
+    if (threadIdx.x == 0 && due) store_release(ack, number);
+  }
+  return true;
+}
+
+__device__ void add_to(Tally* tally, const Count& count, uint32_t pair) {
+  if (count.tries != 0) atomicAdd(&tally->tries, count.tries);
+  if (count.broken != 0) atomicAdd(&tally->broken, count.broken);
+  if (count.apart != 0) atomicAdd(&tally->apart, count.apart);
+  if (count.example && atomicCAS(&tally->example, 0U, 1U) == 0) {
+    tally->example_pair = pair;
+    tally->example_message = count.message;
+    tally->example_thread = threadIdx.x;
+    tally->example_expected = count.expected;
+    tally->example_got = count.got;
+  }
+}
+
+/// Even CTAs write, odd ones read; all of them must be resident at once, on both GPUs.
+template <class Pattern>
+__global__ void litmus(Side side, Shape shape) {
+  const uint32_t pair = blockIdx.x / 2;
+  Count count;
+  const bool done = blockIdx.x % 2 == 0 ? write_messages<Pattern>(side, shape, pair)
+                                        : read_messages<Pattern>(side, shape, pair, count);
+  add_to(side.tally, count, pair);
+  if (!done && threadIdx.x == 0) atomicAdd(&side.tally->stuck, 1ULL);
+}
+
+// ---- the table of patterns ----
+
+enum class Kind {
+  kReal,      // Must never be seen broken.
+  kObserved,  // What is seen is printed.
+  kPlanted,   // Weakened: at least one of all must be seen broken.
+};
+
+struct Pattern {
+  const char* name;
+  Kind kind;
+  bool pulled;  ///< The data lies at its writer; only the flag is written to the reader's memory.
+  uint32_t cell_bytes;
+  uint32_t threads_per_try;  ///< 0: a whole CTA.
+  void (*kernel)(Side, Shape);
+};
+
+template <class P>
+constexpr Pattern row(const char* name, Kind kind, uint32_t threads_per_try, bool pulled = false) {
+  return {name, kind, pulled, P::kCellBytes, threads_per_try, litmus<P>};
+}
+
+const std::array kPatterns = {
+    row<MessagePassing<Flag::kReleaseAcquire>>("mp-push: release, acquire", Kind::kReal, 0),
+    row<MessagePassing<Flag::kReleaseAcquire>>("mp-pull: release, acquire", Kind::kReal, 0, true),
+    row<MessagePassing<Flag::kRelaxedStore>>("mp-push: relaxed store", Kind::kPlanted, 0),
+    row<MessagePassing<Flag::kRelaxedLoad>>("mp-push: relaxed load", Kind::kPlanted, 0),
+    row<MessagePassing<Flag::kRelaxedLoad>>("mp-pull: relaxed load", Kind::kPlanted, 0, true),
+    row<MessagePassing<Flag::kStoredFirst>>("mp-push: flag first", Kind::kPlanted, 0),
+    row<Ll<LlU64>>("ll: u64 relaxed", Kind::kReal, 1),
+    row<Ll<LlV2>>("ll: v2.u32 volatile", Kind::kReal, 1),
+    row<Ll<LlTwoStores<false>>>("ll: two stores, flag last", Kind::kPlanted, 1),
+    row<Ll<LlTwoStores<true>>>("ll: two stores, flag first", Kind::kPlanted, 1),
+    row<Ll<LlTwoLines>>("ll: flag in another line", Kind::kPlanted, 1),
+    row<LlV4>("ll16: v4.u32, a flag each half", Kind::kReal, 1),
+    row<LlB128>("ll16: b128, one flag", Kind::kObserved, 1),
+    row<Ll128<Line128::kOneStore>>("ll128: one store", Kind::kReal, 8),
+    row<Ll128<Line128::kFlagLaneFirst>>("ll128: flag lane first", Kind::kPlanted, 8),
+    row<Ll128<Line128::kFlagElsewhere>>("ll128: flag in another line", Kind::kPlanted, 8),
+    row<Ll128<Line128::kStraddling>>("ll128: across two lines", Kind::kPlanted, 8),
+};
+
+// ---- the host's part ----
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "litmus: %s: %s (%s)\n", what, cudaGetErrorString(error),
+               cudaGetErrorName(error));
+  std::exit(1);
+}
+#define CHECK(call) check(call, #call)
+
+struct Options {
+  uint64_t tries = 1'000'000'000;
+  uint64_t planted_tries = 0;  // 0: a tenth of tries.
+  double limit = 60;
+  int devices[2] = {0, 1};
+  std::string_view only;
+};
+
+constexpr const char* kUsage =
+    "usage: litmus [OPTION VALUE]...\n"
+    "  --tries N          of each pattern, at least (1000000000)\n"
+    "  --planted-tries N  of each weakened copy (a tenth of --tries)\n"
+    "  --devices A,B      CUDA devices (0,1)\n"
+    "  --only TEXT        patterns whose names begin so: mp-push, mp-pull, ll, ll16, ll128\n"
+    "  --limit SECONDS    for all together (60); what was not run by then is a failure\n";
+
+[[noreturn]] void usage_error(std::string_view option, const char* what) {
+  std::fprintf(stderr, "litmus: %.*s: %s; see litmus --help\n", static_cast<int>(option.size()),
+               option.data(), what);
+  std::exit(2);
+}
+
+template <class Number>
+Number number_of(std::string_view option, std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  bool negative = false;
+  if constexpr (std::is_signed_v<Number>) negative = !(value >= Number{});  // Or not a number.
+  if (error != std::errc{} || end != text.data() + text.size() || negative) {
+    usage_error(option, "needs a number, not negative");
+  }
+  return value;
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string_view option = argv[i];
+    if (option == "--help") {
+      std::fputs(kUsage, stdout);
+      std::exit(0);
+    }
+    if (i + 1 == argc) usage_error(option, "unknown, or without its value");
+    const std::string_view value = argv[i + 1];
+    if (option == "--tries") {
+      options.tries = number_of<uint64_t>(option, value);
+    } else if (option == "--planted-tries") {
+      options.planted_tries = number_of<uint64_t>(option, value);
+    } else if (option == "--limit") {
+      options.limit = number_of<double>(option, value);
+    } else if (option == "--only") {
+      options.only = value;
+    } else if (option == "--devices") {
+      const size_t comma = value.find(',');
+      if (comma == std::string_view::npos) usage_error(option, "needs two numbers: 0,1");
+      options.devices[0] = number_of<int>(option, value.substr(0, comma));
+      options.devices[1] = number_of<int>(option, value.substr(comma + 1));
+    } else {
+      usage_error(option, "unknown option");
+    }
+  }
+  if (options.tries == 0) usage_error("--tries", "must be at least 1");
+  if (options.planted_tries == 0) {
+    options.planted_tries = std::max<uint64_t>(options.tries / 10, 1);
+  }
+  return options;
+}
+
+/// The GPUs of the run, one or two, with the memory that their readers own.
+class Bench {
+ public:
+  /// `devices` are one or two.
+  explicit Bench(const std::vector<int>& devices) {
+    for (size_t i = 0; i < devices.size(); ++i) {
+      End end{};
+      end.device = devices[i];
+      CHECK(cudaSetDevice(end.device));
+      if (devices.size() == 2) CHECK(cudaDeviceEnablePeerAccess(devices[1 - i], 0));
+      cudaDeviceProp properties;
+      CHECK(cudaGetDeviceProperties(&properties, end.device));
+      multiprocessors_ = i == 0 ? properties.multiProcessorCount
+                                : std::min(multiprocessors_, properties.multiProcessorCount);
+      threads_ = std::max<size_t>(threads_, size_t(properties.multiProcessorCount) *
+                                                properties.maxThreadsPerMultiProcessor);
+      CHECK(cudaStreamCreateWithFlags(&end.stream, cudaStreamNonBlocking));
+      ends_.push_back(end);
+    }
+    // Half of the threads write; 16 bytes a thread are the most that a pattern takes. The line at
+    // the end is for the pattern that straddles.
+    area_bytes_ = threads_ / 2 * kSlots * 16 + kLineBytes;
+    ack_bytes_ = threads_ / 2 / kLeastThreads * kLineBytes;
+    for (End& end : ends_) {
+      CHECK(cudaSetDevice(end.device));
+      CHECK(cudaMalloc(&end.cells, area_bytes_));
+      CHECK(cudaMalloc(&end.far, area_bytes_));
+      CHECK(cudaMalloc(&end.acks, ack_bytes_));
+      CHECK(cudaMalloc(&end.tally, sizeof(Tally)));
+    }
+  }
+
+  static constexpr uint32_t kLeastThreads = 64;
+
+  /// Message numbers begin again, so nothing of another pattern may be left.
+  void clear() {
+    for (const End& end : ends_) {
+      CHECK(cudaSetDevice(end.device));
+      CHECK(cudaMemset(end.cells, 0, area_bytes_));
+      CHECK(cudaMemset(end.far, 0, area_bytes_));
+      CHECK(cudaMemset(end.acks, 0, ack_bytes_));
+      CHECK(cudaMemset(end.tally, 0, sizeof(Tally)));
+      CHECK(cudaDeviceSynchronize());
+    }
+  }
+
+  /// Pairs of each direction that are resident at once.
+  uint32_t pairs(const Pattern& pattern, uint32_t threads) const {
+    int least = 0;
+    for (const End& end : ends_) {
+      CHECK(cudaSetDevice(end.device));
+      int ctas = 0;
+      CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+          &ctas, reinterpret_cast<const void*>(pattern.kernel), static_cast<int>(threads), 0));
+      least = &end == &ends_.front() ? ctas : std::min(least, ctas);
+    }
+    return static_cast<uint32_t>(least * multiprocessors_ / 2);
+  }
+
+  [[nodiscard]] uint32_t directions() const { return static_cast<uint32_t>(ends_.size()); }
+
+  void run(const Pattern& pattern, uint32_t threads, const Shape& shape) {
+    const uint32_t ctas = 2 * pairs(pattern, threads);
+    for (size_t i = 0; i < ends_.size(); ++i) {
+      const End& mine = ends_[i];
+      const End& peer = ends_[ends_.size() - 1 - i];
+      const End& holds_my_output = pattern.pulled ? mine : peer;
+      const End& holds_my_input = pattern.pulled ? peer : mine;
+      const Side side{holds_my_output.cells,
+                      peer.far,
+                      holds_my_input.cells,
+                      mine.far,
+                      peer.acks,
+                      mine.acks,
+                      mine.tally};
+      CHECK(cudaSetDevice(mine.device));
+      pattern.kernel<<<ctas, threads, 0, mine.stream>>>(side, shape);
+      CHECK(cudaGetLastError());
+    }
+    for (const End& end : ends_) {
+      CHECK(cudaSetDevice(end.device));
+      CHECK(cudaStreamSynchronize(end.stream));
+    }
+  }
+
+  /// Both GPUs' counts since `clear`, and an example of either.
+  [[nodiscard]] Tally tally() const {
+    Tally sum{};
+    for (const End& end : ends_) {
+      Tally part;
+      CHECK(cudaSetDevice(end.device));
+      CHECK(cudaMemcpy(&part, end.tally, sizeof part, cudaMemcpyDeviceToHost));
+      const Tally before = sum;
+      if (part.example != 0) sum = part;
+      sum.tries = before.tries + part.tries;
+      sum.broken = before.broken + part.broken;
+      sum.apart = before.apart + part.apart;
+      sum.stuck = before.stuck + part.stuck;
+    }
+    return sum;
+  }
+
+ private:
+  struct End {
+    int device;
+    cudaStream_t stream;
+    std::byte* cells;
+    std::byte* far;
+    uint64_t* acks;
+    Tally* tally;
+  };
+
+  std::vector<End> ends_;
+  int multiprocessors_ = 0;
+  size_t threads_ = 0;
+  size_t area_bytes_ = 0;
+  size_t ack_bytes_ = 0;
+};
+
+/// What one pattern came to.
+struct Outcome {
+  Tally tally{};
+  double seconds = 0;
+  bool short_of_tries = false;
+};
+
+Outcome try_pattern(Bench& bench, const Pattern& pattern, uint64_t wanted, double seconds_left) {
+  constexpr std::array<uint32_t, 3> kThreads = {Bench::kLeastThreads, 128, 512};
+  constexpr std::array<uint32_t, 4> kWindows = {1, 4, kSlots, 2};
+  constexpr std::array<uint32_t, 3> kPauses = {255, 0, 2047};
+  constexpr uint64_t kLaunches = kThreads.size() * kWindows.size() * 2;
+
+  // Alike in all launches, so that none of them takes long.
+  const uint64_t tries_at_once =
+      uint64_t{bench.directions()} * bench.pairs(pattern, Bench::kLeastThreads) *
+      (pattern.threads_per_try == 0 ? 1 : Bench::kLeastThreads / pattern.threads_per_try);
+  const auto messages =
+      static_cast<uint32_t>(std::clamp<uint64_t>(wanted / kLaunches / tries_at_once, 16, 1 << 20));
+
+  Outcome outcome;
+  const Clock::time_point begin = Clock::now();
+  bench.clear();
+  uint32_t first = 1;
+  for (uint32_t launch = 0; outcome.tally.tries < wanted && outcome.tally.stuck == 0; ++launch) {
+    if (seconds_since(begin) > seconds_left) {
+      outcome.short_of_tries = true;
+      break;
+    }
+    const Shape shape{first, messages, kWindows[launch % kWindows.size()],
+                      kPauses[launch / 4 % kPauses.size()]};
+    const uint32_t threads = kThreads[launch % kThreads.size()];
+    bench.run(pattern, threads, shape);
+    first += shape.messages;
+    outcome.tally = bench.tally();
+  }
+  outcome.seconds = seconds_since(begin);
+  return outcome;
+}
+
+const char* verdict(const Pattern& pattern, const Outcome& outcome) {
+  if (outcome.tally.stuck != 0) return "STUCK";
+  if (pattern.kind == Kind::kPlanted) return outcome.tally.broken != 0 ? "shown" : "not shown";
+  if (outcome.tally.broken != 0) return "BROKEN";
+  if (outcome.short_of_tries) return "TOO FEW TRIES";
+  if (pattern.kind == Kind::kObserved) return outcome.tally.apart != 0 ? "comes apart" : "whole";
+  return "holds";
+}
+
+void print_outcome(const Pattern& pattern, const Outcome& outcome) {
+  constexpr std::array kKinds = {"real", "observed", "planted"};
+  const Tally& tally = outcome.tally;
+  std::printf("%-32s %-9s %14llu %14llu %14llu %7.2f  %s\n", pattern.name,
+              kKinds[static_cast<size_t>(pattern.kind)], tally.tries, tally.broken, tally.apart,
+              outcome.seconds, verdict(pattern, outcome));
+  if (tally.stuck != 0) {
+    std::printf("    %llu CTAs gave up a wait after %.0f s\n", tally.stuck,
+                static_cast<double>(kSpinNanoseconds) / 1e9);
+  }
+  if (tally.example != 0 && pattern.kind != Kind::kPlanted) {
+    std::printf("    first: pair %u, message %u, thread %u: expected %08x, got %08x\n",
+                tally.example_pair, tally.example_message, tally.example_thread,
+                tally.example_expected, tally.example_got);
+  }
+  std::fflush(stdout);
+}
+
+/// The devices to use: two that reach each other, or the only one.
+std::vector<int> choose_devices(const Options& options) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0) {
+    std::fprintf(stderr, "litmus: no CUDA device: %s (%s)\n", cudaGetErrorString(error),
+                 cudaGetErrorName(error));
+    std::exit(77);
+  }
+  std::vector<int> devices = {options.devices[0]};
+  if (count > 1 && options.devices[1] != options.devices[0]) devices.push_back(options.devices[1]);
+  for (const int device : devices) {
+    if (device >= count) {
+      std::fprintf(stderr, "litmus: --devices: there is no device %d, only 0 to %d\n", device,
+                   count - 1);
+      std::exit(2);
+    }
+  }
+  for (size_t i = 0; devices.size() == 2 && i < 2; ++i) {
+    int can = 0;
+    CHECK(cudaDeviceCanAccessPeer(&can, devices[i], devices[1 - i]));
+    if (can == 0) {
+      std::fprintf(stderr,
+                   "litmus: device %d has no peer access to device %d; try other --devices, or the "
+                   "same one twice for two CTAs of it\n",
+                   devices[i], devices[1 - i]);
+      std::exit(1);
+    }
+  }
+  return devices;
+}
+
+void print_heading(const std::vector<int>& devices) {
+  for (const int device : devices) {
+    cudaDeviceProp properties;
+    CHECK(cudaGetDeviceProperties(&properties, device));
+    std::printf("device %d: %s, %d multiprocessors\n", device, properties.name,
+                properties.multiProcessorCount);
+  }
+  std::printf(devices.size() == 2
+                  ? "between the two GPUs, both ways at once, by peer access\n"
+                  : "BETWEEN CTAs OF ONE GPU: this says nothing about the link between two\n");
+  std::printf("%-32s %-9s %14s %14s %14s %7s  %s\n", "pattern", "kind", "tries", "broken",
+              "16 B apart", "seconds", "verdict");
+}
+
+// Launches end by themselves; this is for a driver that does not come back.
+void on_alarm(int) {
+  constexpr std::string_view kText = "litmus: killed: the last launch did not come back in time\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText.data(), kText.size());
+  _exit(1);
+}
+
+int run(const Options& options) {
+  const std::vector<int> devices = choose_devices(options);
+  signal(SIGALRM, on_alarm);
+  alarm(static_cast<unsigned>(options.limit) + 30);
+  print_heading(devices);
+  Bench bench(devices);
+
+  const Clock::time_point begin = Clock::now();
+  int failures = 0;
+  uint32_t planted = 0, shown = 0;
+  for (const Pattern& pattern : kPatterns) {
+    if (!std::string_view(pattern.name).starts_with(options.only)) continue;
+    const bool weakened = pattern.kind == Kind::kPlanted;
+    const Outcome outcome =
+        try_pattern(bench, pattern, weakened ? options.planted_tries : options.tries,
+                    options.limit - seconds_since(begin));
+    print_outcome(pattern, outcome);
+    const bool incomplete = outcome.tally.stuck != 0 || (!weakened && outcome.short_of_tries);
+    failures += incomplete || (!weakened && outcome.tally.broken != 0);
+    planted += weakened;
+    shown += weakened && outcome.tally.broken != 0;
+  }
+  std::printf("%d failures; %u of %u planted defects shown; %.1f s\n", failures, shown, planted,
+              seconds_since(begin));
+  if (planted != 0 && shown == 0) {
+    std::printf("BLIND: no planted defect was seen, so the other rows prove nothing\n");
+    return 1;
+  }
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  // A kernel that is first loaded while another one spins could wait for it.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+  return run(options);
+}
