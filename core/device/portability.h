@@ -10,3 +10,6 @@
 #else
 #define WEFT_HD
 #endif
+
+// For what sources compiled for different instruction sets share: the linker would keep one body.
+#define WEFT_HD_INLINE WEFT_HD __attribute__((always_inline)) inline

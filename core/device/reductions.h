@@ -10,23 +10,58 @@
 
 #include <weft/types.h>
 
+#include "core/device/half.h"
 #include "core/device/portability.h"
 
 namespace weft::device {
 
 /// Position of a reduction in tables of loops.
-enum class LoopId : std::uint8_t { kSumF32 = 0, kMaxF32 = 1, kSumI32 = 2, kMaxI32 = 3 };
-inline constexpr std::uint32_t kLoopCount = 4;
+enum class LoopId : std::uint8_t {
+  kSumF32 = 0,
+  kMaxF32 = 1,
+  kSumI32 = 2,
+  kMaxI32 = 3,
+  kSumF16 = 4,
+  kMaxF16 = 5,
+  kSumBf16 = 6,
+  kMaxBf16 = 7,
+};
+inline constexpr std::uint32_t kLoopCount = 8;
 
-/// a + b. Signed integers wrap.
+template <class T>
+struct LoopsOf;
+template <>
+struct LoopsOf<float> {
+  static constexpr LoopId kSum = LoopId::kSumF32;
+  static constexpr LoopId kMax = LoopId::kMaxF32;
+};
+template <>
+struct LoopsOf<std::int32_t> {
+  static constexpr LoopId kSum = LoopId::kSumI32;
+  static constexpr LoopId kMax = LoopId::kMaxI32;
+};
+template <>
+struct LoopsOf<Float16> {
+  static constexpr LoopId kSum = LoopId::kSumF16;
+  static constexpr LoopId kMax = LoopId::kMaxF16;
+};
+template <>
+struct LoopsOf<Bfloat16> {
+  static constexpr LoopId kSum = LoopId::kSumBf16;
+  static constexpr LoopId kMax = LoopId::kMaxBf16;
+};
+
+/// a + b. Signed integers wrap; 16-bit floats are added as floats and rounded once.
 template <class T>
 struct Sum {
   using Element = T;
-  static constexpr LoopId kLoop = std::is_same_v<T, float> ? LoopId::kSumF32 : LoopId::kSumI32;
+  static constexpr LoopId kLoop = LoopsOf<T>::kSum;
   WEFT_HD static T combine(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
       using U = std::make_unsigned_t<T>;
       return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+    } else if constexpr (half_float<T>) {
+      return from_float<T>(to_float(a) + to_float(b));
     } else {
       return a + b;
     }
@@ -39,9 +74,11 @@ struct Sum {
 template <class T>
 struct Max {
   using Element = T;
-  static constexpr LoopId kLoop = std::is_same_v<T, float> ? LoopId::kMaxF32 : LoopId::kMaxI32;
+  static constexpr LoopId kLoop = LoopsOf<T>::kMax;
   WEFT_HD static T combine(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (half_float<T>) {
+      return from_float<T>(Max<float>::combine(to_float(a), to_float(b)));
+    } else if constexpr (std::is_floating_point_v<T>) {
       return a > b || a != a ? a : b;  // NOLINT(misc-redundant-expression): true for a NaN alone
     } else {
       return a > b ? a : b;

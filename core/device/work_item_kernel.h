@@ -49,6 +49,13 @@ WEFT_HD KernelOutcome all_reduce_item(G& group, M& memory, const WorkItem& item)
   return primitives.finish();
 }
 
+template <class T, class G, class M>
+WEFT_HD KernelOutcome all_reduce_of(G& group, M& memory, const WorkItem& item) {
+  if (item.reduction == WEFT_SUM) return all_reduce_item<Sum<T>>(group, memory, item);
+  if (item.reduction == WEFT_MAX) return all_reduce_item<Max<T>>(group, memory, item);
+  return unsupported();
+}
+
 template <class G, class M>
 WEFT_HD KernelOutcome broadcast_item(G& group, M& memory, const WorkItem& item) {
   const auto bytes = static_cast<std::uint32_t>(element_size(item.type));
@@ -82,26 +89,27 @@ WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item) {
   }
   if (item.operation == Operation::kBroadcast) return broadcast_item(group, memory, item);
   if (item.operation != Operation::kAllReduce) return unsupported();
-  if (item.type == WEFT_FLOAT32 && item.reduction == WEFT_SUM) {
-    return all_reduce_item<Sum<float>>(group, memory, item);
+  switch (item.type) {
+    case WEFT_FLOAT32:
+      return all_reduce_of<float>(group, memory, item);
+    case WEFT_INT32:
+      return all_reduce_of<std::int32_t>(group, memory, item);
+    case WEFT_FLOAT16:
+      return all_reduce_of<Float16>(group, memory, item);
+    case WEFT_BFLOAT16:
+      return all_reduce_of<Bfloat16>(group, memory, item);
+    default:
+      return unsupported();
   }
-  if (item.type == WEFT_FLOAT32 && item.reduction == WEFT_MAX) {
-    return all_reduce_item<Max<float>>(group, memory, item);
-  }
-  if (item.type == WEFT_INT32 && item.reduction == WEFT_SUM) {
-    return all_reduce_item<Sum<std::int32_t>>(group, memory, item);
-  }
-  if (item.type == WEFT_INT32 && item.reduction == WEFT_MAX) {
-    return all_reduce_item<Max<std::int32_t>>(group, memory, item);
-  }
-  return unsupported();
 }
 
 /// Whether run_work_item has a kernel for it, so that a call can be refused before it is planned.
 [[nodiscard]] constexpr bool kernel_exists(Operation operation, weft_data_type type,
                                            weft_reduction reduction) {
   if (operation == Operation::kBroadcast) return element_size(type) != 0;
-  return operation == Operation::kAllReduce && (type == WEFT_FLOAT32 || type == WEFT_INT32) &&
+  const bool type_known =
+      type == WEFT_FLOAT32 || type == WEFT_INT32 || type == WEFT_FLOAT16 || type == WEFT_BFLOAT16;
+  return operation == Operation::kAllReduce && type_known &&
          (reduction == WEFT_SUM || reduction == WEFT_MAX);
 }
 

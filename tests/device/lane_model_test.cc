@@ -79,6 +79,10 @@ TEST_P(LaneModel, AllReduce) {
   all_reduce<float>(world, 301, 1, true, WEFT_MAX, 1);
   all_reduce<std::int32_t>(world, 129, 0, true, WEFT_SUM, 2);
   all_reduce<std::int32_t>(world, 1, 0, false, WEFT_MAX, 3);
+  all_reduce<Float16>(world, 700, 0, false, WEFT_SUM, 4);
+  all_reduce<Bfloat16>(world, 301, 1, true, WEFT_SUM, 5);
+  all_reduce<Float16>(world, 33, 8, true, WEFT_MAX, 6);
+  all_reduce<Bfloat16>(world, 129, 0, false, WEFT_MAX, 7);
 }
 
 TEST_P(LaneModel, Broadcast) {

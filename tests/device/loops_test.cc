@@ -16,6 +16,16 @@
 namespace weft::device {
 namespace {
 
+std::size_t width_of(LoopId loop) {
+  return loop < LoopId::kSumF16 ? 4 : 2;
+}
+
+template <class R>
+std::uint32_t combine_bits(std::uint32_t a, std::uint32_t b) {
+  using T = typename R::Element;
+  return R::combine(T{static_cast<std::uint16_t>(a)}, T{static_cast<std::uint16_t>(b)}).bits;
+}
+
 std::uint32_t plain(LoopId loop, std::uint32_t a, std::uint32_t b) {
   const auto x = std::bit_cast<float>(a);
   const auto y = std::bit_cast<float>(b);
@@ -32,6 +42,14 @@ std::uint32_t plain(LoopId loop, std::uint32_t a, std::uint32_t b) {
       return a + b;
     case LoopId::kMaxI32:
       return static_cast<std::uint32_t>(i > j ? i : j);
+    case LoopId::kSumF16:
+      return combine_bits<Sum<Float16>>(a, b);
+    case LoopId::kMaxF16:
+      return combine_bits<Max<Float16>>(a, b);
+    case LoopId::kSumBf16:
+      return combine_bits<Sum<Bfloat16>>(a, b);
+    case LoopId::kMaxBf16:
+      return combine_bits<Max<Bfloat16>>(a, b);
   }
   return 0;
 }
@@ -39,8 +57,16 @@ std::uint32_t plain(LoopId loop, std::uint32_t a, std::uint32_t b) {
 bool same(LoopId loop, std::uint32_t got, std::uint32_t wanted) {
   if (got == wanted) return true;
   // Which of two NaNs a sum keeps is the processor's choice.
-  return loop == LoopId::kSumF32 && std::isnan(std::bit_cast<float>(got)) &&
-         std::isnan(std::bit_cast<float>(wanted));
+  switch (loop) {
+    case LoopId::kSumF32:
+      return std::isnan(std::bit_cast<float>(got)) && std::isnan(std::bit_cast<float>(wanted));
+    case LoopId::kSumF16:
+      return (got & 0x7FFFU) > 0x7C00U && (wanted & 0x7FFFU) > 0x7C00U;
+    case LoopId::kSumBf16:
+      return (got & 0x7FFFU) > 0x7F80U && (wanted & 0x7FFFU) > 0x7F80U;
+    default:
+      return false;
+  }
 }
 
 class Loops : public ::testing::TestWithParam<const ElementLoops*> {
@@ -67,11 +93,12 @@ TEST_P(Loops, AgreeWithThePlainLoop) {
   constexpr std::uint64_t kCounts[] = {0, 1, 3, 4, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 1000};
   for (std::uint32_t loop = 0; loop < kLoopCount; ++loop) {
     const auto id = static_cast<LoopId>(loop);
+    const std::size_t width = width_of(id);
     for (const std::uint64_t count : kCounts) {
       for (int round = 0; round < 12; ++round) {
         const bool two = round % 2 == 1;
         const auto aliasing = static_cast<Aliasing>(round % 3);
-        const std::size_t bytes = count * 4;
+        const std::size_t bytes = count * width;
         std::vector<std::byte> memory[4];
         std::size_t shift[4];
         for (int i = 0; i < 4; ++i) {
@@ -96,9 +123,9 @@ TEST_P(Loops, AgreeWithThePlainLoop) {
             std::uint32_t x = 0;
             std::uint32_t y = 0;
             std::uint32_t got = 0;
-            std::memcpy(&x, before_a.data() + shift[0] + i * 4, 4);
-            std::memcpy(&y, before_b.data() + shift[1] + i * 4, 4);
-            std::memcpy(&got, output + i * 4, 4);
+            std::memcpy(&x, before_a.data() + shift[0] + i * width, width);
+            std::memcpy(&y, before_b.data() + shift[1] + i * width, width);
+            std::memcpy(&got, output + i * width, width);
             ASSERT_TRUE(same(id, got, plain(id, x, y)))
                 << GetParam()->name << " loop " << loop << " count " << count << " element " << i
                 << std::hex << ": " << x << ' ' << y << " gave " << got;
@@ -117,6 +144,31 @@ TEST_P(Loops, AgreeWithThePlainLoop) {
         } else {
           ASSERT_EQ(memory[3], before_second);
         }
+      }
+    }
+  }
+}
+
+/// Every element of a 16-bit type meets -0, which changes nothing but a NaN, and many others.
+TEST_P(Loops, ConvertAllHalves) {
+  constexpr std::size_t kCount = 0x10000;
+  std::vector<std::uint16_t> a(kCount);
+  std::vector<std::uint16_t> b(kCount);
+  std::vector<std::uint16_t> out(kCount);
+  for (const LoopId id : {LoopId::kSumF16, LoopId::kMaxF16, LoopId::kSumBf16, LoopId::kMaxBf16}) {
+    for (int round = 0; round < 8; ++round) {
+      for (std::size_t i = 0; i < kCount; ++i) {
+        a[i] = static_cast<std::uint16_t>(i);
+        b[i] = round == 0 ? 0x8000U : static_cast<std::uint16_t>(random_());
+      }
+      GetParam()->reduce[static_cast<std::size_t>(id)](
+          reinterpret_cast<std::byte*>(out.data()), nullptr,
+          reinterpret_cast<const std::byte*>(a.data()),
+          reinterpret_cast<const std::byte*>(b.data()), kCount);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        ASSERT_TRUE(same(id, out[i], plain(id, a[i], b[i])))
+            << GetParam()->name << " loop " << static_cast<int>(id) << std::hex << ": " << a[i]
+            << ' ' << b[i] << " gave " << out[i];
       }
     }
   }

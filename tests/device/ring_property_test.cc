@@ -34,12 +34,18 @@ void any_run_of_operations() {
     const Buffers how{.in_place = *rc::gen::arbitrary<bool>(),
                       .shift = *rc::gen::inRange<std::uint32_t>(0, 16),
                       .sequence = static_cast<std::uint64_t>(i)};
-    switch (*rc::gen::inRange(0, 3)) {
+    switch (*rc::gen::inRange(0, 5)) {
       case 0:
         check_all_reduce<float>(world, runner, count, reduction, how);
         break;
       case 1:
         check_all_reduce<std::int32_t>(world, runner, count, reduction, how);
+        break;
+      case 2:
+        check_all_reduce<Float16>(world, runner, count, reduction, how);
+        break;
+      case 3:
+        check_all_reduce<Bfloat16>(world, runner, count, reduction, how);
         break;
       default:
         check_broadcast<std::int16_t>(world, runner, count, WEFT_FLOAT16,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -65,6 +66,10 @@ TEST(Ring, EveryTypeAndReduction) {
   check_all_reduce<float>(world, runner, 1001, WEFT_MAX, {.shift = 1, .sequence = 1});
   check_all_reduce<std::int32_t>(world, runner, 1001, WEFT_SUM, {.shift = 3, .sequence = 2});
   check_all_reduce<std::int32_t>(world, runner, 1001, WEFT_MAX, {.in_place = true, .sequence = 3});
+  check_all_reduce<Float16>(world, runner, 2001, WEFT_SUM, {.shift = 1, .sequence = 4});
+  check_all_reduce<Float16>(world, runner, 2001, WEFT_MAX, {.in_place = true, .sequence = 5});
+  check_all_reduce<Bfloat16>(world, runner, 2001, WEFT_SUM, {.in_place = true, .sequence = 6});
+  check_all_reduce<Bfloat16>(world, runner, 2001, WEFT_MAX, {.shift = 3, .sequence = 7});
 }
 
 TEST(Ring, BroadcastMovesElementsOfEverySize) {
@@ -119,18 +124,23 @@ TEST(Ring, WhatNoKernelExistsForIsRefused) {
     EXPECT_EQ(runner.outcome(1).end, runner.outcome(0).end);
     return runner.outcome(0).end;
   };
-  for (const weft_data_type type : {WEFT_FLOAT64, WEFT_INT8, WEFT_FLOAT16, WEFT_UINT32}) {
+  for (const weft_data_type type : {WEFT_FLOAT64, WEFT_INT8, WEFT_FLOAT8_E4M3, WEFT_UINT32}) {
     EXPECT_EQ(end_of({.type = type, .count = 4}), KernelEnd::kUnsupported);
     EXPECT_FALSE(kernel_exists(Operation::kAllReduce, type, WEFT_SUM));
   }
   for (const weft_reduction reduction : {WEFT_PROD, WEFT_MIN, WEFT_AVG}) {
-    EXPECT_EQ(end_of({.reduction = reduction, .count = 4}), KernelEnd::kUnsupported);
-    EXPECT_FALSE(kernel_exists(Operation::kAllReduce, WEFT_FLOAT32, reduction));
+    for (const weft_data_type type : {WEFT_FLOAT32, WEFT_BFLOAT16}) {
+      EXPECT_EQ(end_of({.type = type, .reduction = reduction, .count = 4}),
+                KernelEnd::kUnsupported);
+      EXPECT_FALSE(kernel_exists(Operation::kAllReduce, type, reduction));
+    }
   }
   EXPECT_EQ(end_of({.operation = Operation::kBroadcast, .type = 99, .count = 4}),
             KernelEnd::kUnsupported);
   EXPECT_EQ(end_of({.operation = static_cast<Operation>(7), .count = 4}), KernelEnd::kUnsupported);
   EXPECT_TRUE(kernel_exists(Operation::kAllReduce, WEFT_INT32, WEFT_MAX));
+  EXPECT_TRUE(kernel_exists(Operation::kAllReduce, WEFT_FLOAT16, WEFT_SUM));
+  EXPECT_TRUE(kernel_exists(Operation::kAllReduce, WEFT_BFLOAT16, WEFT_MAX));
   EXPECT_TRUE(kernel_exists(Operation::kBroadcast, WEFT_FLOAT8_E5M2, WEFT_SUM));
   EXPECT_FALSE(kernel_exists(Operation::kBroadcast, 99, WEFT_SUM));
 }
@@ -148,6 +158,39 @@ TEST(Ring, IntegerSumsWrap) {
   EXPECT_EQ(results, std::vector<weft_result>(2, WEFT_OK));
   EXPECT_EQ(data[0], std::vector<std::int32_t>(100, std::numeric_limits<std::int32_t>::min() + 1));
   EXPECT_EQ(data[1], data[0]);
+}
+
+/// Any bits: overflow, subnormals, infinities and numbers of very different sizes.
+template <class T>
+void check_rounding() {
+  constexpr std::size_t kCount = 5000;
+  RingWorld world({.ranks = 2});
+  RingRunner runner(2);
+  std::mt19937 random(20261123);
+  std::vector<std::vector<T>> data(2, std::vector<T>(kCount));
+  for (auto& own : data) {
+    for (T& element : own)
+      element.bits = static_cast<std::uint16_t>(random());
+  }
+  const auto before = data;
+  const Task task{.type = kTypeOf<T>, .count = kCount};
+  runner.run([&](std::uint32_t rank) {
+    return world.items(rank, task, 0, data[rank].data(), data[rank].data());
+  });
+  EXPECT_EQ(data[0], data[1]) << "not the same bits on all ranks";
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const float sum = to_float(before[0][i]) + to_float(before[1][i]);
+    if (std::isnan(sum)) {
+      EXPECT_TRUE(std::isnan(to_float(data[0][i]))) << i;
+    } else {
+      EXPECT_EQ(data[0][i].bits, from_float<T>(sum).bits) << i;
+    }
+  }
+}
+
+TEST(Ring, SumsOfHalvesAreSumsOfFloatsRoundedOnce) {
+  check_rounding<Float16>();
+  check_rounding<Bfloat16>();
 }
 
 TEST(Ring, MaximumKeepsNotANumber) {

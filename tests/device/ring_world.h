@@ -13,6 +13,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/device/half.h"
 #include "core/model/connection_view.h"
 #include "core/model/operation_tag.h"
 #include "core/model/work_item.h"
@@ -143,27 +144,44 @@ class RingWorld {
   std::deque<Link> links_;
 };
 
-/// What rank `rank` brings at `index`: small whole numbers, exact in every type and order.
+/// What rank `rank` brings at `index`: -30 to 30, so that 8 ranks add them exactly in every type
+/// and order; bfloat16 holds whole numbers up to 256.
+inline std::int32_t sample_number(std::uint32_t rank, std::uint64_t index) {
+  return static_cast<std::int32_t>((index * 7 + rank * 13 + index / 64) % 61) - 30;
+}
+
+template <class T>
+T as_element(std::int32_t number) {
+  if constexpr (half_float<T>) {
+    return from_float<T>(static_cast<float>(number));
+  } else {
+    return static_cast<T>(number);
+  }
+}
+
 template <class T>
 T sample(std::uint32_t rank, std::uint64_t index) {
-  return static_cast<T>(static_cast<std::int32_t>((index * 7 + rank * 13 + index / 64) % 201) -
-                        100);
+  return as_element<T>(sample_number(rank, index));
 }
 
 /// The all-reduce by a plain loop over ranks.
 template <class T>
 T expected_sample(std::uint32_t ranks, std::uint64_t index, weft_reduction reduction) {
-  T result = sample<T>(0, index);
+  std::int32_t result = sample_number(0, index);
   for (std::uint32_t rank = 1; rank < ranks; ++rank) {
-    const T value = sample<T>(rank, index);
-    result = reduction == WEFT_SUM ? result + value : std::max(result, value);
+    const std::int32_t number = sample_number(rank, index);
+    result = reduction == WEFT_SUM ? result + number : std::max(result, number);
   }
-  return result;
+  return as_element<T>(result);
 }
 
 template <class T>
 inline constexpr weft_data_type kTypeOf = WEFT_FLOAT32;
 template <>
 inline constexpr weft_data_type kTypeOf<std::int32_t> = WEFT_INT32;
+template <>
+inline constexpr weft_data_type kTypeOf<Float16> = WEFT_FLOAT16;
+template <>
+inline constexpr weft_data_type kTypeOf<Bfloat16> = WEFT_BFLOAT16;
 
 }  // namespace weft::device::testing

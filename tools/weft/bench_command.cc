@@ -27,6 +27,7 @@
 #include <weft/weft.h>
 
 #include "core/config/units.h"
+#include "core/device/half.h"
 #include "core/model/operation.h"
 #include "tools/weft/bench_pattern.h"
 #include "tools/weft/call_options.h"
@@ -174,16 +175,17 @@ std::uint64_t Bench::verify(std::uint64_t count, bool in_place) {
   for (std::uint32_t round = 0; round < kRounds; ++round) {
     const std::span<T> input(reinterpret_cast<T*>(input_.data()), count);
     const std::span<T> output(reinterpret_cast<T*>(output_.data()), count);
-    fill_contribution(in_place ? output : input, rank_, round);
+    const Pattern pattern(ranks_, round, kMostSummed<T>);
+    pattern.fill(in_place ? output : input, rank_);
     if (!in_place) std::memset(output_.data(), 0xA5, count * sizeof(T));
     call(in_place ? output_.data() : input_.data(), output_.data(), count);
     const std::span<const T> found(output.data(), output.size());
     if (options_.operation == Operation::kAllReduce) {
-      wrong += count_wrong(
-          found, [&](std::uint64_t i) { return reduced(ranks_, i, round, options_.reduction); });
+      wrong += count_wrong(found,
+                           [&](std::uint64_t i) { return pattern.reduced(i, options_.reduction); });
     } else {
       wrong += count_wrong(
-          found, [&](std::uint64_t i) { return contribution(options_.call.root, i, round); });
+          found, [&](std::uint64_t i) { return pattern.contribution(options_.call.root, i); });
     }
   }
   return wrong;
@@ -214,8 +216,16 @@ Measurement Bench::measure(std::uint64_t count, bool in_place) {
 }
 
 Measurement Bench::measure_as_type(std::uint64_t count, bool in_place) {
-  return options_.type == WEFT_INT32 ? measure<std::int32_t>(count, in_place)
-                                     : measure<float>(count, in_place);
+  switch (options_.type) {
+    case WEFT_INT32:
+      return measure<std::int32_t>(count, in_place);
+    case WEFT_FLOAT16:
+      return measure<device::Float16>(count, in_place);
+    case WEFT_BFLOAT16:
+      return measure<device::Bfloat16>(count, in_place);
+    default:
+      return measure<float>(count, in_place);
+  }
 }
 
 void Bench::print_header() const {

@@ -9,7 +9,7 @@ namespace weft::tool {
 
 void add_call_options(CLI::App& command, Operation operation, CallOptions& options) {
   command.add_option("--type", options.type_text, "Element type")
-      ->check(CLI::IsMember({"float32", "int32"}))
+      ->check(CLI::IsMember({"float32", "int32", "float16", "bfloat16"}))
       ->capture_default_str();
   if (operation == Operation::kAllReduce) {
     command.add_option("--op", options.reduction_text, "Reduction")

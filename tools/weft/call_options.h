@@ -21,7 +21,10 @@ struct CallOptions {
   std::uint32_t root = 0;
 
   [[nodiscard]] weft_data_type type() const {
-    return type_text == "int32" ? WEFT_INT32 : WEFT_FLOAT32;
+    for (const weft_data_type type : {WEFT_INT32, WEFT_FLOAT16, WEFT_BFLOAT16}) {
+      if (type_text == data_type_name(type)) return type;
+    }
+    return WEFT_FLOAT32;
   }
   [[nodiscard]] weft_reduction reduction() const {
     return reduction_text == "max" ? WEFT_MAX : WEFT_SUM;

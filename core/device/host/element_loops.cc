@@ -27,7 +27,7 @@ std::size_t usable_variants() {
   std::size_t usable = 1;  // NOLINT(misc-const-correctness): depends on what was built
 #ifdef WEFT_LOOPS_AVX2
   __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2")) return usable;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("f16c")) return usable;
   ++usable;
 #ifdef WEFT_LOOPS_AVX512
   if (!__builtin_cpu_supports("avx512f")) return usable;

@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The element loops, compiled several times with different instruction sets; WEFT_LOOPS_VARIANT
-// names the table. Everything here is local and includes no inline code of a library: a function
-// that the linker merges between variants could bring instructions that the processor lacks.
+// names the table. Everything here is local or always inlined: a function that the linker merges
+// between variants could bring instructions that the processor lacks.
 #include <cstddef>
 #include <cstdint>
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
 
+#include "core/device/half.h"
 #include "core/device/host/element_loops_variants.h"
 
 namespace weft::device {
@@ -26,6 +30,9 @@ using FloatVector [[gnu::vector_size(kVectorBytes), gnu::aligned(1), gnu::may_al
 using IntVector [[gnu::vector_size(kVectorBytes), gnu::aligned(1), gnu::may_alias]] = std::int32_t;
 using WordVector [[gnu::vector_size(kVectorBytes), gnu::aligned(1), gnu::may_alias]] =
     std::uint32_t;
+using HalvesVector [[gnu::vector_size(kVectorBytes / 2), gnu::aligned(1), gnu::may_alias]] =
+    std::uint16_t;
+using LooseHalf [[gnu::aligned(1), gnu::may_alias]] = std::uint16_t;
 using LooseFloat [[gnu::aligned(1), gnu::may_alias]] = float;
 using LooseInt [[gnu::aligned(1), gnu::may_alias]] = std::int32_t;
 using LooseWord [[gnu::aligned(1), gnu::may_alias]] = std::uint32_t;
@@ -37,6 +44,62 @@ using LooseWord [[gnu::aligned(1), gnu::may_alias]] = std::uint32_t;
 #define WEFT_FLOAT_VECTOR_MAX(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
 #define WEFT_FLOAT_MAX(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 
+using FloatLanes [[gnu::vector_size(kVectorBytes)]] = float;
+using WordLanes [[gnu::vector_size(kVectorBytes)]] = std::uint32_t;
+
+struct AddFloats {
+  template <class Real>
+  WEFT_HD_INLINE static Real combine(Real a, Real b) {
+    return WEFT_ADD(a, b);
+  }
+};
+
+struct MaxFloats {
+  template <class Real>
+  WEFT_HD_INLINE static Real combine(Real a, Real b) {
+    return WEFT_FLOAT_VECTOR_MAX(a, b);
+  }
+};
+
+template <class Half, class Combine>
+WEFT_HD_INLINE LooseHalf combine_halves(std::uint16_t a, std::uint16_t b) {
+  const float result = Combine::combine(Half::template widen<float>(std::uint32_t{a}),
+                                        Half::template widen<float>(std::uint32_t{b}));
+  return static_cast<std::uint16_t>(Half::template narrow<std::uint32_t>(result));
+}
+
+/// Each word holds two elements: a lower and an upper one, so that nothing crosses lanes.
+template <class Half, class Combine>
+WEFT_HD_INLINE WordLanes combine_pairs(WordLanes a, WordLanes b) {
+  const FloatLanes lower = Combine::combine(Half::template widen<FloatLanes>(a & 0xFFFFU),
+                                            Half::template widen<FloatLanes>(b & 0xFFFFU));
+  const FloatLanes upper = Combine::combine(Half::template widen<FloatLanes>(a >> 16),
+                                            Half::template widen<FloatLanes>(b >> 16));
+  return Half::template narrow<WordLanes>(lower) | (Half::template narrow<WordLanes>(upper) << 16);
+}
+
+#if defined(__F16C__)
+using HalfLanes [[gnu::vector_size(kVectorBytes / 2)]] = std::uint16_t;
+
+// The forms with a mask: g++ 12 warns of the undefined source of the others (GCC bug 105593).
+#if defined(__AVX512F__)
+#define WEFT_WIDEN_F16(halves) _mm512_maskz_cvtph_ps(0xFFFF, __builtin_bit_cast(__m256i, halves))
+#define WEFT_NARROW_F16(floats) _mm512_maskz_cvtps_ph(0xFFFF, floats, _MM_FROUND_TO_NEAREST_INT)
+#else
+#define WEFT_WIDEN_F16(halves) _mm256_cvtph_ps(__builtin_bit_cast(__m128i, halves))
+#define WEFT_NARROW_F16(floats) _mm256_cvtps_ph(floats, _MM_FROUND_TO_NEAREST_INT)
+#endif
+
+/// The processor's conversions give the bits that Float16's give.
+template <class Combine>
+WEFT_HD_INLINE HalfLanes combine_float16(HalfLanes a, HalfLanes b) {
+  FloatLanes x = WEFT_WIDEN_F16(a);
+  FloatLanes y = WEFT_WIDEN_F16(b);
+  asm("" : "+x"(x), "+x"(y));  // or clang compares the halves themselves, one after the other
+  return __builtin_bit_cast(HalfLanes, WEFT_NARROW_F16(Combine::combine(x, y)));
+}
+#endif
+
 // NOLINTBEGIN(bugprone-macro-parentheses): names of types
 // Each vector is loaded from both sources before it is stored, and blocks do not meet, so that a
 // destination may be a source.
@@ -46,16 +109,17 @@ using LooseWord [[gnu::aligned(1), gnu::may_alias]] = std::uint32_t;
                  std::uint64_t count) { \
     const std::uint64_t bytes = count * sizeof(SCALAR); \
     std::uint64_t at = 0; \
-    for (; at + kUnroll * kVectorBytes <= bytes; at += kUnroll * kVectorBytes) { \
+    for (; at + kUnroll * sizeof(VECTOR) <= bytes; at += kUnroll * sizeof(VECTOR)) { \
       VECTOR value[kUnroll]; \
       for (std::uint64_t i = 0; i < kUnroll; ++i) { \
-        const VECTOR x = *reinterpret_cast<const VECTOR*>(a + at + i * kVectorBytes); \
-        const VECTOR y = *reinterpret_cast<const VECTOR*>(b + at + i * kVectorBytes); \
+        const VECTOR x = *reinterpret_cast<const VECTOR*>(a + at + i * sizeof(VECTOR)); \
+        const VECTOR y = *reinterpret_cast<const VECTOR*>(b + at + i * sizeof(VECTOR)); \
         value[i] = VECTOR_OP(x, y); \
       } \
       for (std::uint64_t i = 0; i < kUnroll; ++i) { \
-        *reinterpret_cast<VECTOR*>(first + at + i * kVectorBytes) = value[i]; \
-        if constexpr (kTwo) *reinterpret_cast<VECTOR*>(second + at + i * kVectorBytes) = value[i]; \
+        *reinterpret_cast<VECTOR*>(first + at + i * sizeof(VECTOR)) = value[i]; \
+        if constexpr (kTwo) \
+          *reinterpret_cast<VECTOR*>(second + at + i * sizeof(VECTOR)) = value[i]; \
       } \
     } \
     for (; at < bytes; at += sizeof(SCALAR)) { \
@@ -81,10 +145,26 @@ WEFT_LOOP(sum_f32, FloatVector, LooseFloat, WEFT_ADD, WEFT_ADD)
 WEFT_LOOP(max_f32, FloatVector, LooseFloat, WEFT_FLOAT_VECTOR_MAX, WEFT_FLOAT_MAX)
 WEFT_LOOP(sum_i32, WordVector, LooseWord, WEFT_ADD, WEFT_ADD)  // unsigned: wraps
 WEFT_LOOP(max_i32, IntVector, LooseInt, WEFT_INT_MAX, WEFT_INT_MAX)
+#if defined(__F16C__)
+WEFT_LOOP(sum_f16, HalvesVector, LooseHalf, combine_float16<AddFloats>,
+          (combine_halves<Float16, AddFloats>))
+WEFT_LOOP(max_f16, HalvesVector, LooseHalf, combine_float16<MaxFloats>,
+          (combine_halves<Float16, MaxFloats>))
+#else
+WEFT_LOOP(sum_f16, WordVector, LooseHalf, (combine_pairs<Float16, AddFloats>),
+          (combine_halves<Float16, AddFloats>))
+WEFT_LOOP(max_f16, WordVector, LooseHalf, (combine_pairs<Float16, MaxFloats>),
+          (combine_halves<Float16, MaxFloats>))
+#endif
+WEFT_LOOP(sum_bf16, WordVector, LooseHalf, (combine_pairs<Bfloat16, AddFloats>),
+          (combine_halves<Bfloat16, AddFloats>))
+WEFT_LOOP(max_bf16, WordVector, LooseHalf, (combine_pairs<Bfloat16, MaxFloats>),
+          (combine_halves<Bfloat16, MaxFloats>))
 
 }  // namespace
 
 extern const ElementLoops WEFT_LOOPS_VARIANT;
-const ElementLoops WEFT_LOOPS_VARIANT = {WEFT_LOOPS_NAME, {sum_f32, max_f32, sum_i32, max_i32}};
+const ElementLoops WEFT_LOOPS_VARIANT = {
+    WEFT_LOOPS_NAME, {sum_f32, max_f32, sum_i32, max_i32, sum_f16, max_f16, sum_bf16, max_bf16}};
 
 }  // namespace weft::device

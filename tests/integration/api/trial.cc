@@ -36,6 +36,31 @@ std::size_t buffer_size(const Shape& shape) {
   return (3 * kLine) + ((shape.shift + shape.count) * width_of(shape.type));
 }
 
+// A sum of whole numbers up to here is exact: as many digits as the type holds.
+std::int64_t most_summed(weft_data_type type) {
+  switch (type) {
+    case WEFT_BFLOAT16:
+      return 1 << 8;
+    case WEFT_FLOAT16:
+      return 1 << 11;
+    default:
+      return 1 << 16;
+  }
+}
+
+// Of a whole number that the type holds.
+std::uint64_t bits_of(std::int64_t number, weft_data_type type) {
+  if (type == WEFT_INT32) return static_cast<std::uint32_t>(number);
+  const auto real = static_cast<float>(number);
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &real, sizeof(bits));
+  if (type == WEFT_FLOAT32 || number == 0) return bits;
+  if (type == WEFT_BFLOAT16) return bits >> 16;
+  // float16 has 5 bits of exponent around 15, where float has 8 around 127.
+  const std::uint32_t exponent = ((bits >> 23) & 0xFFU) - 127 + 15;
+  return ((bits >> 16) & 0x8000U) | (exponent << 10) | ((bits >> 13) & 0x3FFU);
+}
+
 }  // namespace
 
 std::string Shape::describe() const {
@@ -72,7 +97,7 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
   std::vector<Shape> shapes;
   std::size_t turn = 0;
   for (const std::size_t count : counts) {
-    for (const weft_data_type type : {WEFT_FLOAT32, WEFT_INT32}) {
+    for (const weft_data_type type : {WEFT_FLOAT32, WEFT_INT32, WEFT_FLOAT16, WEFT_BFLOAT16}) {
       for (const weft_reduction reduction : {WEFT_SUM, WEFT_MAX}) {
         shapes.push_back({.kind = Kind::kAllReduce,
                           .count = count,
@@ -84,7 +109,8 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
         ++turn;
       }
     }
-    ++turn;  // so that each type and reduction meets each way to lie
+    // 11 turns a count, prime to the 6 ways to lie: each type and reduction meets each of them.
+    turn += 3;
     shapes.push_back({.kind = Kind::kBroadcast,
                       .count = count,
                       .type = turn % 2 == 0 ? WEFT_FLOAT32 : WEFT_INT32,
@@ -118,13 +144,14 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
 
 std::vector<Shape> large_shapes(std::uint32_t ranks, std::size_t bytes) {
   std::vector<Shape> shapes;
-  for (const weft_data_type type : {WEFT_FLOAT32, WEFT_INT32}) {
+  for (const weft_data_type type : {WEFT_FLOAT32, WEFT_INT32, WEFT_FLOAT16, WEFT_BFLOAT16}) {
+    const bool adds = type == WEFT_FLOAT32 || type == WEFT_BFLOAT16;
     shapes.push_back({.kind = Kind::kAllReduce,
-                      .count = bytes / 4,
+                      .count = bytes / width_of(type),
                       .type = type,
-                      .reduction = type == WEFT_FLOAT32 ? WEFT_SUM : WEFT_MAX,
+                      .reduction = adds ? WEFT_SUM : WEFT_MAX,
                       .root = 0,
-                      .in_place = type == WEFT_INT32,
+                      .in_place = !adds,
                       .shift = 0});
   }
   shapes.push_back({.kind = Kind::kBroadcast,
@@ -163,47 +190,31 @@ weft_result Trial::start(weft_comm* comm, weft_stream* stream) {
   return weft_broadcast(send, recv, shape_.count, shape_.type, shape_.root, comm, stream);
 }
 
-// Whole numbers between -500 and 500: floats add them exactly in any order.
+// Small whole numbers, which all types add exactly in any order.
+std::int64_t Trial::number(std::uint32_t rank, std::size_t element) const {
+  const std::int64_t most = most_summed(shape_.type) / ranks_;
+  return static_cast<std::int64_t>(mix(rank, element) % (2 * most + 1)) - most;
+}
+
+std::uint64_t Trial::mix(std::uint32_t rank, std::size_t element) const {
+  return (element * 7919) + (std::uint64_t{rank} * 613) + (std::uint64_t{round_} * 104729) +
+         shape_.count;
+}
+
 std::uint64_t Trial::contribution(std::uint32_t rank, std::size_t element) const {
-  const std::uint64_t mixed = (element * 7919) + (std::uint64_t{rank} * 613) +
-                              (std::uint64_t{round_} * 104729) + shape_.count;
-  if (shape_.kind == Kind::kBroadcast && width_ != 4) return mixed * 0x9E3779B97F4A7C15U;
-  const auto number = static_cast<std::int32_t>(mixed % 1001) - 500;
-  std::uint32_t bits = 0;
-  if (shape_.type == WEFT_FLOAT32) {
-    const auto real = static_cast<float>(number);
-    std::memcpy(&bits, &real, sizeof(bits));
-  } else {
-    std::memcpy(&bits, &number, sizeof(bits));
-  }
-  return bits;
+  if (shape_.kind == Kind::kBroadcast) return mix(rank, element) * 0x9E3779B97F4A7C15U;
+  return bits_of(number(rank, element), shape_.type);
 }
 
 std::uint64_t Trial::expected(std::size_t element) const {
   if (shape_.kind == Kind::kBroadcast) return contribution(shape_.root, element);
   // Made apart from the library: over the whole numbers behind the bits.
-  std::int64_t total = shape_.reduction == WEFT_MAX ? -1000 : 0;
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    const auto bits = static_cast<std::uint32_t>(contribution(rank, element));
-    std::int64_t number = 0;
-    if (shape_.type == WEFT_FLOAT32) {
-      float real = 0;
-      std::memcpy(&real, &bits, sizeof(real));
-      number = static_cast<std::int64_t>(real);
-    } else {
-      number = static_cast<std::int32_t>(bits);
-    }
-    total = shape_.reduction == WEFT_MAX ? std::max(total, number) : total + number;
+  std::int64_t total = number(0, element);
+  for (std::uint32_t rank = 1; rank < ranks_; ++rank) {
+    const std::int64_t other = number(rank, element);
+    total = shape_.reduction == WEFT_MAX ? std::max(total, other) : total + other;
   }
-  std::uint32_t bits = 0;
-  if (shape_.type == WEFT_FLOAT32) {
-    const auto real = static_cast<float>(total);
-    std::memcpy(&bits, &real, sizeof(bits));
-  } else {
-    const auto number = static_cast<std::int32_t>(total);
-    std::memcpy(&bits, &number, sizeof(bits));
-  }
-  return bits;
+  return bits_of(total, shape_.type);
 }
 
 void Trial::store(std::vector<std::byte>& buffer, std::size_t element, std::uint64_t value) const {

@@ -34,7 +34,7 @@ struct Shape {
 /// root, in and out of place, aligned to no more than the element.
 [[nodiscard]] std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes);
 
-/// One of `bytes` bytes for each operation, type and reduction.
+/// Some of `bytes` bytes: every operation, type and reduction, not all pairs of them.
 [[nodiscard]] std::vector<Shape> large_shapes(std::uint32_t ranks, std::size_t bytes);
 
 class Trial {
@@ -48,6 +48,8 @@ class Trial {
   [[nodiscard]] std::string wrong() const;
 
  private:
+  [[nodiscard]] std::uint64_t mix(std::uint32_t rank, std::size_t element) const;
+  [[nodiscard]] std::int64_t number(std::uint32_t rank, std::size_t element) const;
   [[nodiscard]] std::uint64_t contribution(std::uint32_t rank, std::size_t element) const;
   [[nodiscard]] std::uint64_t expected(std::size_t element) const;
   void store(std::vector<std::byte>& buffer, std::size_t element, std::uint64_t value) const;

@@ -13,13 +13,16 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "core/device/reductions.h"
 #include "tests/integration/commands/commands.h"
+#include "tools/weft/bench_pattern.h"
 
 namespace weft::test {
 namespace {
 
 using testing::AllOf;
 using testing::Contains;
+using testing::Each;
 using testing::HasSubstr;
 using testing::SizeIs;
 using testing::StartsWith;
@@ -81,6 +84,48 @@ TEST(Bench, ChecksAllReduceAndWritesJson) {
     EXPECT_NEAR(row.at("busbw_gbs").get<double>(), row.at("algbw_gbs").get<double>() * 4 / 3, 1e-9);
     EXPECT_THAT(row.at("transport").get<std::string>(), StartsWith("shm: "));
   }
+}
+
+TEST(Bench, ChecksEveryTypeAndReduction) {
+  for (const char* type : {"int32", "float16", "bfloat16"}) {
+    for (const char* reduction : {"sum", "max"}) {
+      const Outcome outcome =
+          weft_in_job(3, {"bench", "all_reduce", "--type", type, "--op", reduction, "--max",
+                          "32KiB", "--factor", "16", "--iters", "1", "--warmup", "0", "--check"});
+      EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+      EXPECT_THAT(lines_of(outcome.out), Contains("# Out of bounds values : 0 OK"));
+      EXPECT_THAT(lines_of(outcome.out),
+                  Contains(AllOf(HasSubstr(std::string(" ") + type + " "), HasSubstr(reduction))));
+    }
+  }
+}
+
+// What makes the check right on more ranks than a test can start.
+template <typename T>
+void check_pattern() {
+  for (const std::uint32_t ranks : {2U, 31U, 32U, 33U, 257U, 1000U}) {
+    const tool::Pattern pattern(ranks, 1, tool::kMostSummed<T>);
+    std::vector<bool> heard(ranks);
+    for (std::uint64_t index = 0; index < 200; ++index) {
+      T sum = tool::as_element<T>(0);
+      std::int32_t greatest = 0;
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        const std::int32_t number = pattern.contribution(rank, index);
+        sum = device::Sum<T>::combine(sum, tool::as_element<T>(number));
+        greatest += number < 0 ? -number : number;
+        heard[rank] = heard[rank] || number != 0;
+      }
+      ASSERT_EQ(sum, tool::as_element<T>(pattern.reduced(index, WEFT_SUM)));
+      ASSERT_LE(greatest, 8 * tool::kMostSummed<T>) << "another order might round";
+    }
+    EXPECT_THAT(heard, Each(true)) << "of " << ranks << " ranks";
+  }
+}
+
+TEST(Bench, SumsExactlyOnAnyNumberOfRanks) {
+  check_pattern<float>();
+  check_pattern<device::Float16>();
+  check_pattern<device::Bfloat16>();
 }
 
 TEST(Bench, ChecksBroadcastFromAnyRoot) {
@@ -173,19 +218,21 @@ TEST(Bench, FindsOutFirstWhereItCannotDraw) {
 
 TEST(Bench, EndsInFailureForAWrongElement) {
   const Tampering plugin;
-  const std::vector<std::string> words = {"bench",   "all_reduce", "--min",    "1KiB",
-                                          "--max",   "256KiB",     "--factor", "256",
-                                          "--iters", "1",          "--check"};
-  const Outcome right = weft_in_job(2, words, plugin.variables());
-  EXPECT_EQ(right.exit_status, 0) << right.describe();
-  EXPECT_THAT(lines_of(right.out), Contains("# Out of bounds values : 0 OK"));
+  for (const char* type : {"float32", "float16", "bfloat16"}) {
+    const std::vector<std::string> words = {"bench",   "all_reduce", "--type", type,       "--min",
+                                            "1KiB",    "--max",      "256KiB", "--factor", "256",
+                                            "--iters", "1",          "--check"};
+    const Outcome right = weft_in_job(2, words, plugin.variables());
+    EXPECT_EQ(right.exit_status, 0) << right.describe();
+    EXPECT_THAT(lines_of(right.out), Contains("# Out of bounds values : 0 OK"));
 
-  Variables variables = plugin.variables();
-  variables["TAMPER"] = "flip";
-  const Outcome wrong = weft_in_job(2, words, variables);
-  EXPECT_EQ(wrong.exit_status, 1) << wrong.describe();
-  EXPECT_THAT(lines_of(wrong.out),
-              Contains(AllOf(StartsWith("# Out of bounds values : "), HasSubstr(" FAILED"))));
+    Variables variables = plugin.variables();
+    variables["TAMPER"] = "flip";
+    const Outcome wrong = weft_in_job(2, words, variables);
+    EXPECT_EQ(wrong.exit_status, 1) << wrong.describe();
+    EXPECT_THAT(lines_of(wrong.out),
+                Contains(AllOf(StartsWith("# Out of bounds values : "), HasSubstr(" FAILED"))));
+  }
 }
 
 TEST(Bench, SaysWhyItCannotStart) {
