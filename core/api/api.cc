@@ -84,14 +84,16 @@ weft_result guarded(weft_context* context, Function&& function) {
 }
 
 Result<weft::Config> config_for(weft::Context& context, const weft_comm_config* config) {
-  if (config == nullptr || config->setting_count == 0) return context.config();
-  if (config->struct_size < sizeof(weft_comm_config)) {
+  if (config == nullptr) return context.config();
+  constexpr std::size_t kLeast = offsetof(weft_comm_config, device_kind);
+  if (config->struct_size < kLeast) {
     return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
-                      fmt::format("weft_comm_config.struct_size is {}, less than the {} of this "
-                                  "version",
-                                  config->struct_size, sizeof(weft_comm_config)),
+                      fmt::format("weft_comm_config.struct_size is {}, less than the {} of the "
+                                  "first version",
+                                  config->struct_size, kLeast),
                       "set it to sizeof(weft_comm_config)");
   }
+  if (config->setting_count == 0) return context.config();
   std::map<std::string, std::string> overrides;
   for (std::size_t i = 0; i < config->setting_count; ++i) {
     const char* name = config->settings[2 * i];
@@ -103,6 +105,21 @@ Result<weft::Config> config_for(weft::Context& context, const weft_comm_config* 
     overrides[name] = value;
   }
   return context.config().with_overrides(overrides);
+}
+
+// The device of rank `offset` after the one that the configuration names.
+Result<weft::DeviceRuntime*> device_for(weft::Context& context, const weft_comm_config* config,
+                                        std::int32_t offset) {
+  if (config == nullptr || config->struct_size < sizeof(weft_comm_config) ||
+      config->device_kind == WEFT_DEVICE_HOST) {
+    return &context.runtime();
+  }
+  if (config->device_kind != WEFT_DEVICE_CUDA) {
+    return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
+                      fmt::format("weft_comm_config.device_kind {} is none", config->device_kind),
+                      "one of WEFT_DEVICE_HOST, WEFT_DEVICE_CUDA");
+  }
+  return context.cuda_device(config->device + offset);
 }
 
 weft::UniqueId to_core(const weft_unique_id& id) {
@@ -167,17 +184,20 @@ weft_result call(const weft::Task& task, const void* send, void* recv, bool need
       context.group().add_call(noted);
       return WEFT_OK;
     }
-    return answer(owner, weft::start_calls(context, {&noted, 1}));
+    return answer(owner, weft::start_calls({&noted, 1}));
   });
 }
 
 weft_result join(weft_context* owner, const weft_comm_config* config, std::uint32_t ranks,
-                 const weft::UniqueId& id, std::uint32_t rank, weft_comm** out) {
+                 const weft::UniqueId& id, std::uint32_t rank, std::int32_t device_offset,
+                 weft_comm** out) {
   weft::Context& context = *owner->context;
   auto settings = config_for(context, config);
   if (!settings) return context.remember(settings.error());
-  auto start = [&context, settings = std::move(*settings), id, rank, ranks] {
-    return weft::Communicator::join(context, settings, id, rank, ranks);
+  auto device = device_for(context, config, device_offset);
+  if (!device) return context.remember(device.error());
+  auto start = [&context, settings = std::move(*settings), id, rank, ranks, runtime = *device] {
+    return weft::Communicator::join(context, settings, id, rank, ranks, *runtime);
   };
   if (context.group_is_open()) {
     context.group().add_join(std::move(start),
@@ -272,7 +292,7 @@ weft_result weft_comm_init_rank(weft_context* context, const weft_comm_config* c
   if (context == nullptr || id == nullptr || out == nullptr) {
     return null_argument(context, out == nullptr ? "out" : id == nullptr ? "id" : "context");
   }
-  return guarded(context, [&] { return join(context, config, ranks, to_core(*id), rank, out); });
+  return guarded(context, [&] { return join(context, config, ranks, to_core(*id), rank, 0, out); });
 }
 
 weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* config,
@@ -295,7 +315,7 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
     core.group().start();
     weft_result result = WEFT_OK;
     for (std::uint32_t rank = 0; rank < ranks && result == WEFT_OK; ++rank) {
-      result = join(context, config, ranks, *id, rank, &out[rank]);
+      result = join(context, config, ranks, *id, rank, static_cast<std::int32_t>(rank), &out[rank]);
     }
     if (result != WEFT_OK) {
       core.group().note_error(Error(result, core.last_error()));
@@ -323,7 +343,7 @@ weft_result weft_comm_init_env(weft_context* context, const weft_comm_config* co
       }
     }
     return join(context, config, static_cast<std::uint32_t>(job->world_size), *id,
-                static_cast<std::uint32_t>(job->rank), out);
+                static_cast<std::uint32_t>(job->rank), 0, out);
   });
 }
 
@@ -410,6 +430,20 @@ weft_result weft_stream_create(weft_context* context, weft_stream** out) {
   }
   return guarded(context, [&]() -> weft_result {
     auto stream = weft::Stream::create(*context->context);
+    if (!stream) return context->context->remember(stream.error());
+    *out = new weft_stream{.owner = context, .stream = std::move(*stream)};
+    context->context->users().fetch_add(1);
+    return WEFT_OK;
+  });
+}
+
+weft_result weft_stream_from_cuda(weft_context* context, int32_t device, void* cuda_stream,
+                                  weft_stream** out) {
+  if (context == nullptr || out == nullptr) {
+    return null_argument(context, out == nullptr ? "out" : "context");
+  }
+  return guarded(context, [&]() -> weft_result {
+    auto stream = weft::Stream::wrap(*context->context, device, cuda_stream);
     if (!stream) return context->context->remember(stream.error());
     *out = new weft_stream{.owner = context, .stream = std::move(*stream)};
     context->context->users().fetch_add(1);

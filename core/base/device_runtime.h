@@ -6,6 +6,7 @@
 // device code includes it; calls answer plain codes.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -22,12 +23,24 @@ struct KernelOutcome;
 /// A device's stream; made and destroyed by its runtime.
 class DeviceStream;
 
+/// Memory of a device in the form in which other devices, of this or another process of the host,
+/// open it. The bytes are the device library's own.
+struct MemoryTicket {
+  std::array<std::byte, 128> bytes{};
+};
+
 /// One communicator's share of a launch. Its items block on other ranks and on each other, so the
 /// device runs all of them at once.
+///
+/// A device whose kernels run on their own (`reports_ends()` is false) calls neither `progress` nor
+/// `finished`: its kernels write the first bad end to `outcome`, and a launch may be replayed.
 struct Launch {
   std::span<const WorkItem> items;  ///< Copied before launch() returns.
-  /// Raised to make kernels leave; outlives the launch.
+  /// Raised to make kernels leave; outlives the launch. Where ends are not reported it lies in
+  /// memory of allocate_shared.
   const std::atomic<std::uint32_t>* abort = nullptr;
+  /// Where ends are not reported: memory of allocate_shared, whose `end` is written last, once.
+  KernelOutcome* outcome = nullptr;
   /// What a waiting worker may do instead of idling (drive a progress engine); may be null. Called
   /// from several workers at once; must not block; answers true when it achieved something.
   /// `about_to_sleep`: the worker will not call again before it is woken or 50 ms have passed.
@@ -47,16 +60,59 @@ class DeviceRuntime {
   DeviceRuntime& operator=(const DeviceRuntime&) = delete;
   virtual ~DeviceRuntime() = default;
 
+  /// "host", "cuda".
   [[nodiscard]] virtual std::string_view name() const = 0;
+  /// The driver's number of this device; -1 for the host.
+  [[nodiscard]] virtual std::int32_t index() const { return -1; }
+  /// Whether launches call back when they end; see Launch.
+  [[nodiscard]] virtual bool reports_ends() const { return true; }
+  /// What the driver said of the calling thread's last failure, and its code; empty if nothing.
+  [[nodiscard]] virtual std::string_view last_failure(std::int64_t* native) {
+    *native = 0;
+    return {};
+  }
 
   /// Zeroed memory of the device, aligned to at least 128 bytes.
   virtual weft_result allocate(std::size_t bytes, void** out) = 0;
   /// Takes back what allocate gave; null is ignored. Never waits for a kernel.
   virtual void release(void* memory) = 0;
+  /// Zeroed host memory that kernels of the device reach at the same address, with acquire and
+  /// release in both directions.
+  virtual weft_result allocate_shared(std::size_t bytes, void** out) = 0;
+  /// As release, for allocate_shared.
+  virtual void release_shared(void* memory) = 0;
+
+  /// Makes memory of allocate() reachable for other devices and processes.
+  virtual weft_result export_memory(void* /*memory*/, MemoryTicket* /*out*/) {
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// Opens what export_memory made, anywhere on the host, for kernels of this device: address and
+  /// size. The ticket is not trusted. UNSUPPORTED where no path joins the devices.
+  virtual weft_result import_memory(const MemoryTicket& /*ticket*/, void** /*out*/,
+                                    std::size_t* /*bytes*/) {
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// Closes what import_memory opened; may be deferred.
+  virtual void close_import(void* /*memory*/) {}
+  /// Lets kernels reach host memory of others, page-aligned, at the same address until
+  /// unregister_host.
+  virtual weft_result register_host(void* /*memory*/, std::size_t /*bytes*/) { return WEFT_OK; }
+  virtual void unregister_host(void* /*memory*/) {}
 
   virtual weft_result create_stream(DeviceStream** out) = 0;
-  /// Waits for what is queued, then frees the stream.
+  /// A stream of the device's own API (a cudaStream_t), which stays its owner's.
+  virtual weft_result wrap_stream(void* /*native*/, DeviceStream** /*out*/) {
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// Waits for what is queued, then frees the stream. A wrapped stream is not waited for.
   virtual void destroy_stream(DeviceStream* stream) = 0;
+  /// Makes what is launched on `stream` from now on wait for what was launched on `earlier`.
+  virtual weft_result order_after(DeviceStream* /*stream*/, DeviceStream* earlier) {
+    return synchronize(earlier);
+  }
+
+  /// Whether calls on the stream are recorded for later replays instead of run.
+  virtual bool is_capturing(DeviceStream* /*stream*/) { return false; }
 
   /// Appends one piece of work to the stream: all launches of it start together once the stream's
   /// earlier work has ended, and the stream goes on when all have ended. Does not block.

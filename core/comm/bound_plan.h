@@ -29,6 +29,8 @@ class BoundPlan {
   /// Writes the work items of one call into `out`.
   void work_items(const void* send, void* recv, OperationTag tag, std::vector<WorkItem>& out) const;
 
+  /// Whether a net carries some of it.
+  [[nodiscard]] bool needs_cpu() const { return !messages_.empty(); }
   /// Tells each net what to move for one call.
   void enqueue_messages(OperationTag tag) const;
 

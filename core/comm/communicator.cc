@@ -12,6 +12,7 @@
 #include "core/comm/context.h"
 #include "core/comm/stream.h"
 #include "core/config/units.h"
+#include "core/device/work_item_kernel.h"
 
 namespace weft {
 namespace {
@@ -63,8 +64,9 @@ std::size_t Communicator::TaskHash::operator()(const Task& task) const {
   return std::hash<std::uint64_t>{}(make_operation_tag(task, 0) ^ (task.count << 1));
 }
 
-Communicator::Communicator(Context& context, Config config, std::uint32_t rank, std::uint32_t ranks)
-    : context_(context), config_(std::move(config)), rank_(rank), ranks_(ranks) {
+Communicator::Communicator(Context& context, Config config, std::uint32_t rank, std::uint32_t ranks,
+                           DeviceRuntime& runtime)
+    : context_(context), config_(std::move(config)), rank_(rank), ranks_(ranks), runtime_(runtime) {
   const auto limit_of = [&](const char* name) -> std::int64_t {
     const auto span = config_.duration(name);
     return span ? span->count() : 0;
@@ -105,13 +107,11 @@ Status Communicator::check_task(const Task& task) const {
     return fail(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} is no reduction", task.reduction),
                 "one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG");
   }
-  const bool type_known = task.type == WEFT_FLOAT32 || task.type == WEFT_INT32;
-  const bool reduction_known = task.reduction == WEFT_SUM || task.reduction == WEFT_MAX;
-  if (!type_known || !reduction_known) {
+  if (!device::kernel_exists(task.operation, task.type, task.reduction)) {
     return fail(WEFT_ERROR_UNSUPPORTED,
                 fmt::format("this version cannot all-reduce {} by {}", data_type_name(task.type),
                             reduction_name(task.reduction)),
-                "float32 or int32, by sum or max");
+                "float16, bfloat16, float32 or int32, by sum or max");
   }
   return {};
 }
@@ -119,7 +119,7 @@ Status Communicator::check_task(const Task& task) const {
 PlanInput Communicator::plan_input(Operation operation) const {
   const std::string section = fmt::format("collectives.{}.", operation_name(operation));
   return {.topology = topology_,
-          .costs = {},
+          .costs = costs_,
           .limits = limits_,
           .algorithms = config_.list(section + "algorithm"),
           .protocols = config_.list(section + "protocol")};
@@ -183,35 +183,75 @@ std::optional<CallNote> Communicator::find_call(std::uint64_t sequence) {
 
 Result<Launch> Communicator::prepare(const Task& task, const void* send, void* recv,
                                      Stream& stream) {
+  if (report_ != nullptr) report_->look();
   if (failure_->stopped()) {
     if (auto cause = failure_->settle()) return fail(std::move(*cause));
   }
-  WEFT_TRY_ASSIGN(const BoundPlan* bound, bind(task));
-  if (latest_stream_ != &stream && under_way_.load(std::memory_order_acquire) != 0) {
-    // Operations of a communicator are serial, streams are not: wait for those of the old stream.
-    static_cast<void>(context_.runtime().synchronize(latest_stream_->device_stream()));
+  if (&stream.runtime() != &runtime_) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("the stream belongs to device {} {}, the communicator to device {} {}",
+                            stream.runtime().name(), stream.runtime().index(), runtime_.name(),
+                            runtime_.index()));
   }
-  latest_stream_ = &stream;
-
-  UnderWay* record = take_record(task, stream);
-  if (under_way_.fetch_add(1, std::memory_order_acq_rel) == 0) restart_clock();
-  const OperationTag tag = make_operation_tag(task, record->sequence);
+  WEFT_TRY_ASSIGN(const BoundPlan* bound, bind(task));
+  if (bound->needs_cpu() && runtime_.is_capturing(stream.device_stream())) {
+    return fail(WEFT_ERROR_UNSUPPORTED,
+                fmt::format("{} cannot be captured into a graph: messages of a net need the CPU in "
+                            "each replay",
+                            describe_task(task)),
+                "call it outside of the capture");
+  }
+  order_after_latest(stream);
+  std::uint64_t sequence = 0;
+  Launch launch;
+  if (report_ == nullptr) {
+    launch = launch_with_record(task, stream, &sequence);
+  } else {
+    sequence = history_.add(task);
+    stream.watch(report_);
+    launch.abort = report_->abort_word();
+    launch.outcome = report_->outcome();
+  }
+  const OperationTag tag = make_operation_tag(task, sequence);
   bound->work_items(send, recv, tag, items_);
   bound->enqueue_messages(tag);
-  return Launch{.items = items_,
-                .abort = &failure_->abort_flag(),
-                .progress = drive_hook,
-                .progress_context = this,
-                .finished = finished_hook,
-                .finished_context = record};
+  // Kernels that run on their own drive no net.
+  if (report_ != nullptr && connections_->busy()) connections_->leave();
+  launch.items = items_;
+  return launch;
+}
+
+// Operations of a communicator are serial, streams are not: wait for those of the old stream.
+void Communicator::order_after_latest(Stream& stream) {
+  if (latest_stream_ != &stream && latest_stream_ != nullptr && !latest_stream_life_.expired() &&
+      (report_ != nullptr || under_way_.load(std::memory_order_acquire) != 0)) {
+    static_cast<void>(
+        runtime_.order_after(stream.device_stream(), latest_stream_->device_stream()));
+  }
+  if (latest_stream_ == &stream) return;
+  latest_stream_ = &stream;
+  latest_stream_life_ = stream.life();
+}
+
+Launch Communicator::launch_with_record(const Task& task, Stream& stream, std::uint64_t* sequence) {
+  UnderWay* record = take_record(task, stream);
+  if (under_way_.fetch_add(1, std::memory_order_acq_rel) == 0) restart_clock();
+  *sequence = record->sequence;
+  return {.items = {},
+          .abort = &failure_->abort_flag(),
+          .progress = drive_hook,
+          .progress_context = this,
+          .finished = finished_hook,
+          .finished_context = record};
 }
 
 void Communicator::withdraw(const Launch& launch, const Error& why) {
   // Peers will wait for this call in vain: the communicator is lost.
   auto* record = static_cast<UnderWay*>(launch.finished_context);
-  failure_->establish(Error(why).with_context(fmt::format("rank {} could not start its {}", rank_,
-                                                          describe_task(record->task))),
-                      true);
+  const std::string call = record != nullptr ? describe_task(record->task) : "call";
+  failure_->establish(
+      Error(why).with_context(fmt::format("rank {} could not start its {}", rank_, call)), true);
+  if (record == nullptr) return;
   give_back(record);
   under_way_.fetch_sub(1, std::memory_order_acq_rel);
 }
@@ -317,49 +357,19 @@ weft_result Communicator::finished(UnderWay& record, const KernelOutcome& outcom
 }
 
 void Communicator::explain_outcome(const UnderWay& record, const KernelOutcome& outcome) {
-  const auto mismatch = [&](const std::string& theirs) {
-    failure_->establish(Error(WEFT_ERROR_MISMATCH,
-                              fmt::format("rank {} called {} (call {}), but rank {} called {}",
-                                          rank_, describe_task(record.task),
-                                          record.sequence & 0xFFFF, outcome.peer, theirs),
-                              "make every rank call the same operations in the same order"),
-                        true);
-  };
-  switch (outcome.end) {
-    case KernelEnd::kDone:
-    case KernelEnd::kAborted:  // whoever raised the flag has said why
-      return;
-    case KernelEnd::kTagMismatch:
-      return mismatch(describe_tag(outcome.found, record.task));
-    case KernelEnd::kSizeMismatch:
-      return mismatch(fmt::format("something that sends {} bytes where {} were due", outcome.found,
-                                  outcome.expected));
-    case KernelEnd::kPeerError: {
-      // The word holds 1 + the rank that is to blame, see stop_everything.
-      const std::uint64_t culprit = outcome.found - 1;
-      failure_->suspect(
-          Error(WEFT_ERROR_PEER,
-                culprit < ranks_
-                    ? fmt::format("rank {} failed, as rank {} reports", culprit, outcome.peer)
-                    : fmt::format("rank {} gave up", outcome.peer))
-              .with_native(ErrorSource::kPeer,
-                           static_cast<std::int64_t>(culprit < ranks_ ? culprit : outcome.peer)));
-      return;
-    }
-    case KernelEnd::kUnsupported:
-      failure_->establish(Error(WEFT_ERROR_UNSUPPORTED,
-                                fmt::format("device {} has no kernel for {}",
-                                            context_.runtime().name(), describe_task(record.task))),
-                          true);
-      return;
-  }
+  explain_kernel_end(
+      *failure_, rank_, ranks_, outcome,
+      fmt::format("{} (call {})", describe_task(record.task), record.sequence & 0xFFFF),
+      outcome.end == KernelEnd::kTagMismatch ? describe_tag(outcome.found, record.task) : "");
 }
 
 Status Communicator::finish() {
-  if (latest_stream_ != nullptr && under_way_.load(std::memory_order_acquire) != 0) {
+  if (latest_stream_ != nullptr && !latest_stream_life_.expired() &&
+      (report_ != nullptr || under_way_.load(std::memory_order_acquire) != 0)) {
     // The caller may run the work itself, so that a communicator ends though nobody synchronizes.
-    static_cast<void>(context_.runtime().synchronize(latest_stream_->device_stream()));
+    static_cast<void>(runtime_.synchronize(latest_stream_->device_stream()));
   }
+  if (report_ != nullptr) report_->look();
   for (std::uint64_t left = under_way_.load(std::memory_order_acquire); left != 0;
        left = under_way_.load(std::memory_order_acquire)) {
     under_way_.wait(left, std::memory_order_acquire);
@@ -370,6 +380,11 @@ Status Communicator::finish() {
   }
   if (auto cause = failure_->settle()) return fail(std::move(*cause));
   return {};
+}
+
+weft_result Communicator::async_error() {
+  if (report_ != nullptr) report_->look();
+  return failure_->code();
 }
 
 void Communicator::abort() {

@@ -22,6 +22,7 @@
 #include "core/comm/bound_plan.h"
 #include "core/comm/call_history.h"
 #include "core/comm/failure.h"
+#include "core/comm/kernel_report.h"
 #include "core/config/config.h"
 #include "core/model/work_item.h"
 #include "core/schedule/planner.h"
@@ -39,15 +40,17 @@ class Stream;
 class Communicator {
  public:
   /// Blocks until all ranks joined and are connected; fails on all of them alike.
+  /// `runtime` is the device of this rank; all ranks have devices of one kind.
   static Result<std::unique_ptr<Communicator>> join(Context& context, Config config,
                                                     const UniqueId& id, std::uint32_t rank,
-                                                    std::uint32_t ranks);
+                                                    std::uint32_t ranks, DeviceRuntime& runtime);
   /// Waits for its work, unless it has failed; then says goodbye.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
   [[nodiscard]] Context& context() const { return context_; }
+  [[nodiscard]] DeviceRuntime& runtime() const { return runtime_; }
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] std::uint32_t ranks() const { return ranks_; }
   [[nodiscard]] const Topology& topology() const { return topology_; }
@@ -69,7 +72,7 @@ class Communicator {
   /// Waits until nothing is under way; answers the cause if the communicator has failed.
   Status finish();
   void abort();
-  [[nodiscard]] weft_result async_error() { return failure_->code(); }
+  [[nodiscard]] weft_result async_error();
 
   /// "shm: same host; first that can of ..."; empty for ranks that do not exist.
   [[nodiscard]] std::string describe_pair(std::uint32_t a, std::uint32_t b) const;
@@ -80,14 +83,19 @@ class Communicator {
     std::size_t operator()(const Task& task) const;
   };
 
-  Communicator(Context& context, Config config, std::uint32_t rank, std::uint32_t ranks);
+  Communicator(Context& context, Config config, std::uint32_t rank, std::uint32_t ranks,
+               DeviceRuntime& runtime);
   Status join_others(const UniqueId& id);
   Status agree_on_topology();
   Status choose_transports();
   Status connect();
+  void choose_limits();
+  [[nodiscard]] bool memory_joins_all() const;
   [[nodiscard]] PlanInput plan_input(Operation operation) const;
 
   Result<const BoundPlan*> bind(const Task& task);
+  void order_after_latest(Stream& stream);
+  Launch launch_with_record(const Task& task, Stream& stream, std::uint64_t* sequence);
   UnderWay* take_record(const Task& task, Stream& stream);
   void give_back(UnderWay* record);
   [[nodiscard]] std::optional<CallNote> oldest_under_way();
@@ -110,6 +118,7 @@ class Communicator {
   const Config config_;
   const std::uint32_t rank_;
   const std::uint32_t ranks_;
+  DeviceRuntime& runtime_;
   const std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
   std::unique_ptr<Bootstrap> bootstrap_;
   Topology topology_;
@@ -117,12 +126,15 @@ class Communicator {
   std::unique_ptr<Connections> connections_;
   std::unique_ptr<ChoiceInput> choice_;
   PlanLimits limits_;
+  CostTable costs_;
+  std::shared_ptr<KernelReport> report_;  // of devices whose launches do not call back
 
   // Plans, bound: used by the calling thread alone.
   std::unordered_map<Task, std::unique_ptr<BoundPlan>, TaskHash> plans_;
   const BoundPlan* latest_plan_ = nullptr;
   CallHistory history_;
   Stream* latest_stream_ = nullptr;
+  std::weak_ptr<const void> latest_stream_life_;
   std::vector<WorkItem> items_;  // of the launch that prepare made last
 
   // What is under way: records are recycled, so a call allocates nothing.

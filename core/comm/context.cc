@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/comm/cuda_library.h"
 #include "core/config/resolve.h"
 #include "core/config/source.h"
 #include "core/plugin/search.h"
@@ -63,6 +64,11 @@ Result<std::unique_ptr<Context>> Context::create(const std::string& config_file,
     return entry != nullptr ? Result<Value>(entry->value())
                             : parse_value(parameter, parameter.default_text);
   };
+  options.cuda_devices = [owner = context.get()](std::int32_t index) -> DeviceRuntime* {
+    const std::scoped_lock lock(owner->devices_mutex_);
+    const auto found = owner->cuda_devices_.find(index);
+    return found == owner->cuda_devices_.end() ? nullptr : found->second.get();
+  };
   context->plugins_ = std::make_unique<PluginHost>(std::move(options), context->logger_,
                                                    *context->reactor_, *context->runtime_);
   return context;
@@ -77,8 +83,24 @@ Status Context::check_process() const {
               "make contexts after fork, or exec");
 }
 
-Result<RankInfo> Context::next_rank_info(std::uint32_t rank) {
+Result<DeviceRuntime*> Context::cuda_device(std::int32_t index) {
+  const std::scoped_lock lock(devices_mutex_);
+  auto& device = cuda_devices_[index];
+  if (device == nullptr) {
+    auto opened = open_cuda_device(index);
+    if (!opened) {
+      cuda_devices_.erase(index);
+      return fail(std::move(opened.error()));
+    }
+    device = std::move(*opened);
+    logger_.info(Topic::kComm, "CUDA device {} is open", index);
+  }
+  return device.get();
+}
+
+Result<RankInfo> Context::next_rank_info(std::uint32_t rank, const DeviceRuntime& runtime) {
   WEFT_TRY_ASSIGN(RankInfo info, discover_process(host_));
+  info.device = runtime.name();
   info.rank = rank;
   info.local_index = local_index_.fetch_add(1);
   return info;

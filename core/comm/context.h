@@ -47,13 +47,17 @@ class Context {
   [[nodiscard]] const Environment& environment() const { return environment_; }
   [[nodiscard]] Logger& logger() { return logger_; }
   [[nodiscard]] Reactor& reactor() { return *reactor_; }
+  /// The host device.
   [[nodiscard]] DeviceRuntime& runtime() { return *runtime_; }
+  /// A CUDA device, opened when first asked for. DEVICE where there is no driver, no such device or
+  /// no libweft-cuda.so beside this library.
+  Result<DeviceRuntime*> cuda_device(std::int32_t index);
   [[nodiscard]] ProgressEngine& engine() { return *engine_; }
   [[nodiscard]] PluginHost& plugins() { return *plugins_; }
   [[nodiscard]] const HostInfo& host() const { return host_; }
 
   /// What this process's next rank says of itself.
-  Result<RankInfo> next_rank_info(std::uint32_t rank);
+  Result<RankInfo> next_rank_info(std::uint32_t rank, const DeviceRuntime& runtime);
   /// Starts to serve the rendezvous of a new communicator, until it is over or the context ends.
   Result<UniqueId> serve_rendezvous(const Config& config);
   /// The same at the address that a launcher named.
@@ -62,7 +66,7 @@ class Context {
   std::uint64_t next_job_instance() { return job_instance_.fetch_add(1); }
 
   /// The group of the calling thread.
-  Group& group() { return groups_.of_this_thread(*this); }
+  Group& group() { return groups_.of_this_thread(); }
   [[nodiscard]] bool group_is_open() { return groups_.any_open() && group().is_open(); }
   Groups& groups() { return groups_; }
 
@@ -83,6 +87,9 @@ class Context {
   std::unique_ptr<Config> config_;
   std::unique_ptr<Reactor> reactor_;
   std::unique_ptr<DeviceRuntime> runtime_;
+  std::mutex devices_mutex_;
+  std::map<std::int32_t, std::unique_ptr<DeviceRuntime>>
+      cuda_devices_;  // guarded by devices_mutex_
   std::unique_ptr<ProgressEngine> engine_;
   std::unique_ptr<PluginHost> plugins_;
   HostInfo host_;

@@ -7,9 +7,20 @@
 
 namespace weft {
 
+void Failure::raise() {
+  abort_.store(1, std::memory_order_release);
+  if (mirror_ != nullptr) mirror_->store(1, std::memory_order_release);
+}
+
+void Failure::set_mirror(std::atomic<std::uint32_t>* mirror) {
+  const std::scoped_lock lock(mutex_);
+  mirror_ = mirror;
+  if (mirror_ != nullptr && stopped()) raise();
+}
+
 void Failure::suspect(Error evidence) {
   const std::unique_lock lock(mutex_);
-  abort_.store(1, std::memory_order_release);
+  raise();
   if (cause_ || suspicion_) return;
   suspicion_ = std::move(evidence);
   suspected_at_ = std::chrono::steady_clock::now();
@@ -17,7 +28,7 @@ void Failure::suspect(Error evidence) {
 
 void Failure::establish(Error cause, bool tell_others) {
   std::unique_lock lock(mutex_);
-  abort_.store(1, std::memory_order_release);
+  raise();
   if (cause_) return;
   cause_ = std::move(cause);
   tell_others_ = tell_others;

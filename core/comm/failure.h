@@ -36,6 +36,10 @@ class Failure {
   [[nodiscard]] const std::atomic<std::uint32_t>& abort_flag() const { return abort_; }
   [[nodiscard]] bool stopped() const { return abort_.load(std::memory_order_acquire) != 0; }
 
+  /// A second word that is raised with the flag, in memory that kernels of a device reach; null for
+  /// none any more.
+  void set_mirror(std::atomic<std::uint32_t>* mirror);
+
   void suspect(Error evidence);
   /// The first cause stays; later ones are dropped.
   void establish(Error cause, bool tell_others);
@@ -53,13 +57,15 @@ class Failure {
 
  private:
   using Time = std::chrono::steady_clock::time_point;
+  void raise();
   void promote_if_ripe(std::unique_lock<std::mutex>& lock);
   void run_hook(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<std::uint32_t> abort_{0};
-  std::optional<Error> suspicion_;  // guarded by mutex_, as all below
+  std::atomic<std::uint32_t>* mirror_ = nullptr;  // guarded by mutex_
+  std::optional<Error> suspicion_;                // guarded by mutex_, as all below
   Time suspected_at_{};
   std::optional<Error> cause_;
   bool tell_others_ = false;

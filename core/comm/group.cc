@@ -34,7 +34,7 @@ Status Group::end() {
   const auto error = std::exchange(error_, nullptr);
   if (error != nullptr) return fail(Error(*error).with_context("nothing of the group was started"));
   WEFT_TRY(run_joins(joins));
-  return start_calls(context_, calls);
+  return start_calls(calls);
 }
 
 Status Group::run_joins(std::vector<Join> joins) {
@@ -64,10 +64,10 @@ Status Group::run_joins(std::vector<Join> joins) {
   return {};
 }
 
-Group& Groups::of_this_thread(Context& context) {
+Group& Groups::of_this_thread() {
   const std::scoped_lock lock(mutex_);
   auto& group = groups_[std::this_thread::get_id()];
-  if (group == nullptr) group = std::make_unique<Group>(context);
+  if (group == nullptr) group = std::make_unique<Group>();
   return *group;
 }
 
@@ -105,7 +105,13 @@ std::vector<Piece> cut_into_pieces(std::span<const Call> calls) {
   return pieces;
 }
 
-Error refusal(weft_result result) {
+Error refusal(DeviceRuntime& runtime, weft_result result) {
+  std::int64_t native = 0;
+  const std::string_view said = runtime.last_failure(&native);
+  if (!said.empty()) {
+    return Error(result, "the device refused to start work: " + std::string(said))
+        .with_native(ErrorSource::kCuda, native);
+  }
   return Error(result, "the device refused to start work",
                result == WEFT_ERROR_OUT_OF_RESOURCES
                    ? "raise the limits of processes and memory (ulimit -u, ulimit -v)"
@@ -113,17 +119,18 @@ Error refusal(weft_result result) {
 }
 
 // The ordinary call: nothing is allocated on its way.
-Status start_one(Context& context, const Call& call) {
+Status start_one(const Call& call) {
   WEFT_TRY_ASSIGN(const Launch launch,
                   call.communicator->prepare(call.task, call.send, call.recv, *call.stream));
-  const weft_result result = context.runtime().launch(call.stream->device_stream(), {&launch, 1});
+  const weft_result result =
+      call.stream->runtime().launch(call.stream->device_stream(), {&launch, 1});
   if (result == WEFT_OK) return {};
-  Error error = refusal(result);
+  Error error = refusal(call.stream->runtime(), result);
   call.communicator->withdraw(launch, error);
   return fail(std::move(error));
 }
 
-Status start_piece(Context& context, const Piece& piece) {
+Status start_piece(const Piece& piece) {
   std::vector<Launch> launches;
   std::vector<Communicator*> communicators;
   const auto withdraw_all = [&](const Error& why) {
@@ -144,25 +151,26 @@ Status start_piece(Context& context, const Piece& piece) {
     communicators.push_back(call->communicator);
   }
   if (launches.empty()) return {};
-  const weft_result result = context.runtime().launch(piece.stream->device_stream(), launches);
+  const weft_result result =
+      piece.stream->runtime().launch(piece.stream->device_stream(), launches);
   if (result == WEFT_OK) return {};
-  Error error = refusal(result);
+  Error error = refusal(piece.stream->runtime(), result);
   withdraw_all(error);
   return fail(std::move(error));
 }
 
 }  // namespace
 
-Status start_calls(Context& context, std::span<const Call> calls) {
+Status start_calls(std::span<const Call> calls) {
   if (calls.size() == 1) {
     if (calls[0].task.count == 0) {
       calls[0].communicator->pass_over(calls[0].task);
       return {};
     }
-    return start_one(context, calls[0]);
+    return start_one(calls[0]);
   }
   for (const Piece& piece : cut_into_pieces(calls))
-    WEFT_TRY(start_piece(context, piece));
+    WEFT_TRY(start_piece(piece));
   return {};
 }
 

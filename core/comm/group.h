@@ -35,8 +35,6 @@ struct Call {
 /// Used by its own thread alone.
 class Group {
  public:
-  explicit Group(Context& context) : context_(context) {}
-
   [[nodiscard]] bool is_open() const { return depth_ > 0; }
   void start() { ++depth_; }
   /// Closes one level; the outermost one runs everything: joins first (side by side, a thread
@@ -59,7 +57,6 @@ class Group {
   static Status run_joins(std::vector<Join> joins);
   Status run_calls(const std::vector<Call>& calls);
 
-  Context& context_;
   std::uint32_t depth_ = 0;
   std::vector<Join> joins_;
   std::vector<Call> calls_;
@@ -71,7 +68,7 @@ class Groups {
  public:
   /// Whether any thread has an open group: one relaxed load for the calls that have none.
   [[nodiscard]] bool any_open() const { return open_.load(std::memory_order_relaxed) != 0; }
-  Group& of_this_thread(Context& context);
+  Group& of_this_thread();
   void opened() { open_.fetch_add(1, std::memory_order_relaxed); }
   void closed() { open_.fetch_sub(1, std::memory_order_relaxed); }
   /// Forgets the group of this thread, when it is closed.
@@ -84,6 +81,6 @@ class Groups {
 };
 
 /// Starts calls, all of a stream's launches together; `calls` may concern several communicators.
-Status start_calls(Context& context, std::span<const Call> calls);
+Status start_calls(std::span<const Call> calls);
 
 }  // namespace weft

@@ -22,6 +22,20 @@ namespace {
 
 constexpr std::uint32_t kSteps = 8;  // slots of a connection
 
+// Of ranks on GPUs. A channel is a CTA, and so many fill a link; where data goes through host
+// memory, which carries far less, fewer do. The costs order alternatives.
+constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
+constexpr std::uint32_t kDeviceChannels = 32;
+constexpr std::uint32_t kStagedChannels = 4;
+constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 2.0, .bytes_per_us = 12000.0},
+                                           HopCost{.latency_us = 2.0, .bytes_per_us = 12000.0},
+                                           HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
+                                  .call_us = 3.0};
+constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
+                                             HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
+                                             HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
+                                    .call_us = 3.0};
+
 NamedList named_list(const Config& config, const char* name) {
   const ConfigEntry* entry = config.find(name);
   return {.ids = config.list(name),
@@ -40,7 +54,8 @@ bool may_be_a_consequence(const Error& error) {
 
 Result<std::unique_ptr<Communicator>> Communicator::join(Context& context, Config config,
                                                          const UniqueId& id, std::uint32_t rank,
-                                                         std::uint32_t ranks) {
+                                                         std::uint32_t ranks,
+                                                         DeviceRuntime& runtime) {
   if (ranks == 0 || rank >= ranks) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
                 fmt::format("rank {} of {}: ranks count from 0", rank, ranks));
@@ -50,7 +65,7 @@ Result<std::unique_ptr<Communicator>> Communicator::join(Context& context, Confi
                 fmt::format("{} ranks are more than the {} that are possible", ranks, kMaxRanks));
   }
   std::unique_ptr<Communicator> communicator(
-      new Communicator(context, std::move(config), rank, ranks));
+      new Communicator(context, std::move(config), rank, ranks, runtime));
   auto joined = communicator->join_others(id);
   if (joined) return communicator;
   Error error = std::move(joined.error());
@@ -80,10 +95,13 @@ Status Communicator::join_others(const UniqueId& id) {
       .communicator = number,
       .secret = secret,
       .host_id = context_.host().host_id,
-      .runtime = &context_.runtime(),
+      .runtime = &runtime_,
       .engine = &context_.engine(),
       .logger = &context_.logger(),
       .path_failed = [failure = failure_](const Error& error) { failure->suspect(error); }});
+  if (!runtime_.reports_ends()) {
+    WEFT_TRY_ASSIGN(report_, KernelReport::create(runtime_, rank_, ranks_, failure_));
+  }
   failure_->set_hook(
       [this](const Error& cause, bool tell_others) { stop_everything(cause, tell_others); });
   bootstrap_->on_failure(
@@ -99,7 +117,7 @@ Status Communicator::join_others(const UniqueId& id) {
 }
 
 Status Communicator::agree_on_topology() {
-  WEFT_TRY_ASSIGN(RankInfo info, context_.next_rank_info(rank_));
+  WEFT_TRY_ASSIGN(RankInfo info, context_.next_rank_info(rank_, runtime_));
   WEFT_TRY_ASSIGN(auto report, encode_report({.rank = std::move(info), .host = context_.host()}));
   const Hello mine{.version = version_text(),
                    .agreed_settings = config_.agreed_text(),
@@ -117,6 +135,13 @@ Status Communicator::agree_on_topology() {
   }
   WEFT_TRY(check_agreement(hellos));
   WEFT_TRY_ASSIGN(topology_, merge(reports));
+  for (const RankInfo& other : topology_.ranks) {
+    if (other.device == topology_.ranks[0].device) continue;
+    return fail(WEFT_ERROR_MISMATCH,
+                fmt::format("rank 0 runs on device {}, and rank {} on device {}",
+                            topology_.ranks[0].device, other.rank, other.device),
+                "give all ranks of a communicator devices of one kind");
+  }
   return {};
 }
 
@@ -190,12 +215,35 @@ Status Communicator::choose_transports() {
   return {};
 }
 
-Status Communicator::connect() {
+// Whether every pair is joined by memory, so that kernels reach all ranks without a CPU.
+bool Communicator::memory_joins_all() const {
+  for (std::uint32_t a = 0; a < ranks_; ++a) {
+    for (std::uint32_t b = a + 1; b < ranks_; ++b) {
+      const auto choice = choose_pair(*choice_, a, b);
+      if (!choice || choice->plugin != "p2p") return false;
+    }
+  }
+  return true;
+}
+
+// Computed from what all ranks have in common.
+void Communicator::choose_limits() {
   const auto wanted = static_cast<std::uint32_t>(config_.integer("channels.max"));
-  const std::uint32_t channels = wanted != 0 ? wanted : host_channels(topology_);
+  const ConfigEntry* step = config_.find("buffers.step");
   limits_ = {.steps = kSteps,
              .step_bytes = static_cast<std::uint32_t>(config_.bytes("buffers.step")),
-             .max_channels = channels};
+             .max_channels = wanted != 0 ? wanted : host_channels(topology_)};
+  if (runtime_.reports_ends()) return;
+  const bool links = memory_joins_all();
+  if (step == nullptr || !step->is_set()) limits_.step_bytes = kDeviceStepBytes;
+  limits_.max_channels = std::min(wanted != 0 ? wanted : kDeviceChannels, kDeviceChannels);
+  if (!links && wanted == 0) limits_.max_channels = kStagedChannels;
+  costs_ = links ? kLinkCosts : kStagedCosts;
+}
+
+Status Communicator::connect() {
+  choose_limits();
+  const std::uint32_t channels = limits_.max_channels;
   rings_ = weft::rings(topology_, channels);
   if (ranks_ == 1) return {};
   const auto limit = config_.duration("timeouts.bootstrap");

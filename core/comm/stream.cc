@@ -3,15 +3,17 @@
 
 #include "core/comm/stream.h"
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/comm/context.h"
 
 namespace weft {
 
-Stream::Stream(Context& context, DeviceStream* device_stream)
-    : context_(context), device_stream_(device_stream) {}
+Stream::Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_stream)
+    : context_(context), runtime_(runtime), device_stream_(device_stream) {}
 
 Result<std::unique_ptr<Stream>> Stream::create(Context& context) {
   DeviceStream* device_stream = nullptr;
@@ -20,19 +22,28 @@ Result<std::unique_ptr<Stream>> Stream::create(Context& context) {
     return fail(result,
                 "cannot create a stream of device " + std::string(context.runtime().name()));
   }
-  return std::unique_ptr<Stream>(new Stream(context, device_stream));
+  return std::unique_ptr<Stream>(new Stream(context, context.runtime(), device_stream));
+}
+
+Result<std::unique_ptr<Stream>> Stream::wrap(Context& context, std::int32_t device, void* native) {
+  WEFT_TRY_ASSIGN(DeviceRuntime * runtime, context.cuda_device(device));
+  DeviceStream* device_stream = nullptr;
+  if (const weft_result result = runtime->wrap_stream(native, &device_stream); result != WEFT_OK) {
+    return fail(result, "cannot wrap a stream of CUDA device " + std::to_string(device));
+  }
+  return std::unique_ptr<Stream>(new Stream(context, *runtime, device_stream));
 }
 
 Stream::~Stream() {
-  context_.runtime().destroy_stream(device_stream_);
+  runtime_.destroy_stream(device_stream_);
 }
 
 Status Stream::synchronize() {
-  return explain(context_.runtime().synchronize(device_stream_));
+  return explain(runtime_.synchronize(device_stream_));
 }
 
 Result<weft_result> Stream::query() {
-  const weft_result result = context_.runtime().query(device_stream_);
+  const weft_result result = runtime_.query(device_stream_);
   if (result == WEFT_IN_PROGRESS) return result;
   WEFT_TRY(explain(result));
   return WEFT_OK;
@@ -43,7 +54,23 @@ void Stream::note_failure(std::shared_ptr<Failure> failure) {
   if (failure_ == nullptr) failure_ = std::move(failure);
 }
 
+void Stream::watch(const std::shared_ptr<KernelReport>& report) {
+  const auto same = [&](const auto& known) { return known.lock() == report; };
+  if (std::ranges::none_of(reports_, same)) reports_.push_back(report);
+}
+
+void Stream::look_at_reports() {
+  std::erase_if(reports_, [](const auto& report) { return report.expired(); });
+  for (const auto& known : reports_) {
+    const auto report = known.lock();
+    if (report == nullptr) continue;
+    report->look();
+    if (report->failure()->stopped()) note_failure(report->failure());
+  }
+}
+
 Status Stream::explain(weft_result result) {
+  if (!reports_.empty()) look_at_reports();
   std::shared_ptr<Failure> failure;
   {
     const std::scoped_lock lock(mutex_);
@@ -53,7 +80,11 @@ Status Stream::explain(weft_result result) {
     if (auto cause = failure->settle()) return fail(std::move(*cause));
   }
   if (result == WEFT_OK) return {};
-  return fail(result, "work on the stream failed");
+  std::int64_t native = 0;
+  const std::string_view said = runtime_.last_failure(&native);
+  if (said.empty()) return fail(result, "work on the stream failed");
+  return fail(Error(result, "work on the stream failed: " + std::string(said))
+                  .with_native(ErrorSource::kCuda, native));
 }
 
 }  // namespace weft

@@ -5,13 +5,16 @@
 // ended badly.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "core/base/device_runtime.h"
 #include "core/base/error.h"
 #include "core/comm/failure.h"
+#include "core/comm/kernel_report.h"
 
 namespace weft {
 
@@ -21,12 +24,17 @@ class Context;
 class Stream {
  public:
   static Result<std::unique_ptr<Stream>> create(Context& context);
+  /// A stream of CUDA device `device`, which its owner keeps and destroys after this.
+  static Result<std::unique_ptr<Stream>> wrap(Context& context, std::int32_t device, void* native);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   [[nodiscard]] Context& context() const { return context_; }
+  [[nodiscard]] DeviceRuntime& runtime() const { return runtime_; }
   [[nodiscard]] DeviceStream* device_stream() const { return device_stream_; }
+  /// Expires with the stream.
+  [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
 
   /// Waits until the stream is empty, then tells why its work failed, if it did.
   Status synchronize();
@@ -35,13 +43,19 @@ class Stream {
 
   /// Work of a communicator on this stream ended badly.
   void note_failure(std::shared_ptr<Failure> failure);
+  /// Work whose kernels report only to memory is launched: look there when the stream is asked.
+  void watch(const std::shared_ptr<KernelReport>& report);
 
  private:
-  Stream(Context& context, DeviceStream* device_stream);
+  Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_stream);
+  void look_at_reports();
   Status explain(weft_result result);
 
   Context& context_;
+  DeviceRuntime& runtime_;
   DeviceStream* device_stream_;
+  const std::shared_ptr<const void> life_ = std::make_shared<int>();
+  std::vector<std::weak_ptr<KernelReport>> reports_;  // used by the stream's thread alone
   std::mutex mutex_;
   std::shared_ptr<Failure> failure_;  // guarded by mutex_: of the first bad end since the last ask
 };

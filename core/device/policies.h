@@ -52,6 +52,8 @@ struct WaitResult {
 ///  - wait_at_least(counter, waiters, threshold, error): leader only; blocks until the counter has
 ///    reached the threshold (acquire), the abort flag is raised or the error word is not zero.
 ///  - post(counter, waiters, value): leader only; publishes the value (release), wakes sleepers.
+///  - give_up(word, reason): leader only; stores a reason (not 0) into the error word of another
+///    rank; null is ignored, where the host tells it.
 ///  - load_line, store_line: 16 aligned bytes.
 ///  - copy(group, first, second, source, bytes), reduce<R>(group, first, second, a, b, count): all
 ///    lanes; `second` may be null. A destination may be the very address of a source, and must not
@@ -64,6 +66,7 @@ concept device_memory = lane_group<G> && requires(T& memory, G& group, std::uint
   memory.store_release(counter, value);
   { memory.wait_at_least(counter, word, value, word) } -> std::same_as<WaitResult>;
   memory.post(counter, word, value);
+  memory.give_up(word, std::uint32_t{});
   { memory.load_line(from) } -> std::same_as<Line>;
   memory.store_line(to, line);
   memory.copy(group, to, to, from, value);

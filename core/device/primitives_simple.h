@@ -92,6 +92,7 @@ class SimplePrimitives {
     if (group_.leader()) {
       if (recv_step_ != recv_begin_) item_.from_previous.cursor->step = recv_step_;
       if (send_step_ != send_begin_) item_.to_next.cursor->step = send_step_;
+      if (outcome_.end != KernelEnd::kDone) give_up();
     }
     return outcome_;
   }
@@ -101,6 +102,16 @@ class SimplePrimitives {
   template <typename Byte>
   WEFT_HD static Byte* at(Byte* buffer, std::uint64_t offset) {
     return buffer == nullptr ? nullptr : buffer + offset;
+  }
+
+  // Leader only: lets the neighbours' kernels end too, where they can be told from here.
+  WEFT_HD void give_up() {
+    constexpr std::uint32_t kNobodyNamed = UINT32_MAX;
+    const std::uint32_t reason = outcome_.end == KernelEnd::kPeerError
+                                     ? static_cast<std::uint32_t>(outcome_.found)
+                                     : kNobodyNamed;
+    memory_.give_up(item_.from_previous.peer_error, reason);
+    memory_.give_up(item_.to_next.peer_error, reason);
   }
 
   template <unsigned kBits>

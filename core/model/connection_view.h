@@ -39,6 +39,7 @@ struct ConnectionView {
   std::uint32_t* tail_waiters = nullptr;  ///< Sleepers on tail; null: nobody may sleep on it.
   SlotMeta* slots = nullptr;              ///< `steps` entries.
   std::uint32_t* error = nullptr;         ///< Non-zero: the other end gave up. May be null.
+  std::uint32_t* peer_error = nullptr;    ///< Where a kernel that gives up tells the other end.
   ConnectionCursor* cursor = nullptr;     ///< This end's position.
   std::uint32_t steps = 0;
   std::uint32_t step_bytes = 0;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <random>
 #include <set>
 #include <string_view>
@@ -41,6 +42,7 @@ constexpr std::size_t kMaxCounterName = 64;
 /// Threads with an error that nobody asked for; beyond it the oldest state is of no use to anyone.
 constexpr std::size_t kMaxPendingFailures = 1024;
 constexpr std::uint64_t kMemoryAlignment = 4096;
+constexpr std::uint64_t kExportGrain = std::uint64_t{2} << 20;
 
 /// One line of text that cannot disturb a terminal or a log, whoever wrote it.
 std::string one_line(const char* text, std::size_t limit) {
@@ -95,6 +97,21 @@ struct Allocation {
   void* raw = nullptr;
   std::uint64_t size = 0;
   std::uint64_t id = 0;
+  DeviceRuntime* runtime = nullptr;
+  std::int32_t device = -1;
+
+  [[nodiscard]] weft_memory describe(const void* address) const {
+    weft_memory memory{};
+    memory.kind = device < 0 ? WEFT_MEMORY_HOST : WEFT_MEMORY_CUDA;
+    memory.device = device;
+    memory.sharing = device < 0 ? WEFT_SHARING_NONE : WEFT_SHARING_IPC;
+    memory.address = const_cast<void*>(address);
+    memory.size = size;
+    memory.allocation_id = id;
+    memory.generation = 1;
+    memory.handle = raw;
+    return memory;
+  }
 };
 
 /// Writes `full` to `out`, but no more than the caller has room for, and not the size itself.
@@ -117,13 +134,18 @@ bool fill_output(T* out, const T& full) {
 // lock costs nothing that matters.
 struct weft_host_instance {
   weft_host_instance(std::string plugin_id, weft::Logger& log, weft::Reactor& loop,
-                     weft::DeviceRuntime& memory_runtime)
-      : id(std::move(plugin_id)), logger(log), reactor(loop), runtime(memory_runtime) {}
+                     weft::DeviceRuntime& memory_runtime, weft::DeviceFinder devices)
+      : id(std::move(plugin_id)),
+        logger(log),
+        reactor(loop),
+        runtime(memory_runtime),
+        cuda_devices(std::move(devices)) {}
 
   std::string id;
   weft::Logger& logger;
   weft::Reactor& reactor;
   weft::DeviceRuntime& runtime;
+  const weft::DeviceFinder cuda_devices;
   weft_host host{};
   weft_host_memory memory{};
   std::map<std::string, weft::Setting, std::less<>> settings;
@@ -133,6 +155,7 @@ struct weft_host_instance {
   std::map<std::string, std::unique_ptr<weft_counter>, std::less<>> counters;
   std::set<weft::Reactor::WatchId> watches;
   std::map<const char*, weft::Allocation> allocations;
+  std::multimap<void*, weft::DeviceRuntime*> imports;
   std::uint64_t next_allocation = 0;
 
   weft_result refuse(weft_result code, std::string what, std::string hint = {}) {
@@ -273,24 +296,40 @@ const void* get_extension(weft_host_instance* /*host*/, const char* /*id*/) {
   return nullptr;
 }
 
-weft_result allocate(weft_host_instance* host, weft_memory_kind kind, std::int32_t device,
-                     std::uint64_t size, std::uint32_t sharing, weft_memory* out) {
-  if (kind != WEFT_MEMORY_HOST || device != -1) {
-    return host->refuse(
-        WEFT_ERROR_UNSUPPORTED,
-        fmt::format("memory of kind {} on device {} cannot be allocated: this host has host memory "
-                    "(kind {}, device -1) alone",
-                    kind, device, WEFT_MEMORY_HOST + 0));
+/// Keeps an allocation and describes it to the plugin; gives it back where that cannot be done.
+weft_result hand_out(weft_host_instance* host, void* address, Allocation allocation,
+                     weft_memory* out) {
+  {
+    const std::lock_guard lock(host->mutex);
+    allocation.id = host->next_allocation++;
+    host->allocations[static_cast<const char*>(address)] = allocation;
   }
+  if (fill_output(out, allocation.describe(address))) return WEFT_OK;
+  {
+    const std::lock_guard lock(host->mutex);
+    host->allocations.erase(static_cast<const char*>(address));
+  }
+  allocation.runtime->release(allocation.raw);
+  return host->refuse(WEFT_ERROR_INVALID_ARGUMENT, "the output has no struct_size");
+}
+
+weft_result device_failure(weft_host_instance* host, DeviceRuntime& runtime, weft_result result,
+                           const std::string& what) {
+  std::int64_t native = 0;
+  const std::string_view said = runtime.last_failure(&native);
+  return host->keep({result < 0 ? result : WEFT_ERROR_OUT_OF_MEMORY,
+                     said.empty() ? WEFT_SOURCE_PLUGIN : WEFT_SOURCE_CUDA,
+                     native,
+                     said.empty() ? what : fmt::format("{}: {}", what, said),
+                     {}});
+}
+
+weft_result allocate_host(weft_host_instance* host, std::uint64_t size, std::uint32_t sharing,
+                          weft_memory* out) {
   if (sharing != WEFT_SHARING_NONE) {
     return host->refuse(WEFT_ERROR_UNSUPPORTED,
                         "ordinary host memory cannot be handed to another process",
                         "make a memfd and map it");
-  }
-  constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 47;
-  if (size == 0 || size > kMaxSize || out == nullptr) {
-    return host->refuse(WEFT_ERROR_INVALID_ARGUMENT,
-                        fmt::format("{} bytes of memory asked for", size));
   }
   void* raw = nullptr;
   const weft_result result = host->runtime.allocate(size + kMemoryAlignment, &raw);
@@ -301,64 +340,162 @@ weft_result allocate(weft_host_instance* host, weft_memory_kind kind, std::int32
   void* aligned = raw;
   std::size_t room = size + kMemoryAlignment;
   std::align(kMemoryAlignment, size, aligned, room);
-  weft_memory memory{};
-  memory.kind = WEFT_MEMORY_HOST;
-  memory.device = -1;
-  memory.sharing = WEFT_SHARING_NONE;
-  memory.address = aligned;
-  memory.size = size;
-  memory.generation = 1;
-  memory.handle = raw;
-  {
-    const std::lock_guard lock(host->mutex);
-    memory.allocation_id = host->next_allocation++;
-    host->allocations[static_cast<const char*>(aligned)] = {raw, size, memory.allocation_id};
+  return hand_out(host, aligned, {.raw = raw, .size = size, .runtime = &host->runtime}, out);
+}
+
+weft_result allocate_cuda(weft_host_instance* host, DeviceRuntime& runtime, std::uint64_t size,
+                          std::uint32_t sharing, weft_memory* out) {
+  if ((sharing & ~static_cast<std::uint32_t>(WEFT_SHARING_IPC)) != 0) {
+    return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                        "CUDA memory is handed to other processes by WEFT_SHARING_IPC alone");
   }
-  if (fill_output(out, memory)) return WEFT_OK;
-  {
-    const std::lock_guard lock(host->mutex);
-    host->allocations.erase(static_cast<const char*>(aligned));
+  // Whole pages of the driver: a ticket opens the page, and nothing of others shall lie in it.
+  const std::uint64_t grain = sharing == WEFT_SHARING_NONE ? kMemoryAlignment : kExportGrain;
+  const std::uint64_t rounded = (size + grain - 1) / grain * grain;
+  void* raw = nullptr;
+  const weft_result result = runtime.allocate(rounded, &raw);
+  if (result != WEFT_OK) {
+    return device_failure(
+        host, runtime, result,
+        fmt::format("cannot allocate {} bytes on CUDA device {}", rounded, runtime.index()));
   }
-  host->runtime.release(raw);
-  return host->refuse(WEFT_ERROR_INVALID_ARGUMENT, "allocate: the output has no struct_size");
+  return hand_out(host, raw,
+                  {.raw = raw, .size = rounded, .runtime = &runtime, .device = runtime.index()},
+                  out);
+}
+
+/// The runtime of a CUDA device of this context; says why not where there is none.
+DeviceRuntime* find_device(weft_host_instance* host, std::int32_t device) {
+  DeviceRuntime* runtime = host->cuda_devices ? host->cuda_devices(device) : nullptr;
+  if (runtime == nullptr) {
+    host->refuse(WEFT_ERROR_UNSUPPORTED,
+                 fmt::format("no rank of this context runs on CUDA device {}", device));
+  }
+  return runtime;
+}
+
+weft_result allocate(weft_host_instance* host, weft_memory_kind kind, std::int32_t device,
+                     std::uint64_t size, std::uint32_t sharing, weft_memory* out) {
+  constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 47;
+  if (size == 0 || size > kMaxSize || out == nullptr) {
+    return host->refuse(WEFT_ERROR_INVALID_ARGUMENT,
+                        fmt::format("{} bytes of memory asked for", size));
+  }
+  if (kind == WEFT_MEMORY_HOST && device == -1) return allocate_host(host, size, sharing, out);
+  if (kind == WEFT_MEMORY_CUDA && device >= 0) {
+    DeviceRuntime* runtime = find_device(host, device);
+    return runtime == nullptr ? WEFT_ERROR_UNSUPPORTED
+                              : allocate_cuda(host, *runtime, size, sharing, out);
+  }
+  return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                      fmt::format("memory of kind {} on device {} cannot be allocated: there is "
+                                  "host memory (kind {}, device -1) and CUDA memory (kind {})",
+                                  kind, device, WEFT_MEMORY_HOST + 0, WEFT_MEMORY_CUDA + 0));
 }
 
 void free_memory(weft_host_instance* host, weft_memory* memory) {
   if (memory == nullptr || !WEFT_HAS(memory, weft_memory, address)) return;
-  void* raw = nullptr;
+  std::optional<Allocation> given_back;
   {
     const std::lock_guard lock(host->mutex);
+    // An import has no handle: it may be another rank's allocation of this very instance.
+    const auto import =
+        memory->handle == nullptr ? host->imports.find(memory->address) : host->imports.end();
+    if (import != host->imports.end()) {
+      import->second->close_import(import->first);
+      host->imports.erase(import);
+      return;
+    }
     const auto found = host->allocations.find(static_cast<const char*>(memory->address));
     if (found != host->allocations.end()) {
-      raw = found->second.raw;
+      given_back = found->second;
       host->allocations.erase(found);
     }
   }
-  if (raw == nullptr) {
+  if (!given_back) {
     host->logger.error(Topic::kPlugin,
                        "{}: gave back memory at {} that it does not hold; nothing was freed",
                        host->id, fmt::ptr(memory->address));
     return;
   }
-  host->runtime.release(raw);
+  given_back->runtime->release(given_back->raw);
 }
 
-weft_result export_memory(weft_host_instance* host, const weft_memory* /*memory*/,
-                          std::uint32_t /*sharing*/, weft_memory_export* /*out*/) {
-  return host->refuse(WEFT_ERROR_UNSUPPORTED,
-                      "ordinary host memory cannot be handed to another process",
-                      "make a memfd and map it");
+weft_result export_memory(weft_host_instance* host, const weft_memory* memory,
+                          std::uint32_t sharing, weft_memory_export* out) {
+  if (!WEFT_HAS(memory, weft_memory, address) || !WEFT_HAS(out, weft_memory_export, bytes)) {
+    return host->refuse(WEFT_ERROR_INVALID_ARGUMENT, "export_memory: incomplete arguments");
+  }
+  std::optional<Allocation> allocation;
+  {
+    const std::lock_guard lock(host->mutex);
+    const auto found = host->allocations.find(static_cast<const char*>(memory->address));
+    if (found != host->allocations.end()) allocation = found->second;
+  }
+  if (!allocation) {
+    return host->refuse(WEFT_ERROR_INVALID_ARGUMENT,
+                        "export_memory: this instance did not allocate that memory");
+  }
+  if (allocation->device < 0 || sharing != WEFT_SHARING_IPC) {
+    return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                        allocation->device < 0
+                            ? "ordinary host memory cannot be handed to another process"
+                            : "CUDA memory travels by WEFT_SHARING_IPC alone",
+                        allocation->device < 0 ? "make a memfd and map it" : "");
+  }
+  MemoryTicket ticket;
+  const weft_result result = allocation->runtime->export_memory(allocation->raw, &ticket);
+  if (result != WEFT_OK) {
+    return device_failure(host, *allocation->runtime, result, "cannot export CUDA memory");
+  }
+  weft_memory_export form{};
+  form.sharing = WEFT_SHARING_IPC;
+  form.descriptor = -1;
+  form.bytes_used = sizeof(ticket.bytes);
+  static_assert(sizeof(form.bytes) == sizeof(ticket.bytes));
+  std::memcpy(form.bytes, ticket.bytes.data(), sizeof(form.bytes));
+  fill_output(out, form);
+  return WEFT_OK;
 }
 
 weft_result import_memory(weft_host_instance* host, const weft_memory_export* from,
-                          void* /*fixed_address*/, weft_memory* /*out*/) {
+                          std::int32_t device, void* fixed_address, weft_memory* out) {
   // The descriptor is the host's from the call on, whatever the answer.
   if (WEFT_HAS(from, weft_memory_export, descriptor) && from->descriptor >= 0 &&
       from->sharing == WEFT_SHARING_DESCRIPTOR) {
     ::close(from->descriptor);
   }
-  return host->refuse(WEFT_ERROR_UNSUPPORTED,
-                      "this host exports no memory, so there is none to import");
+  if (!WEFT_HAS(from, weft_memory_export, bytes) || from->sharing != WEFT_SHARING_IPC ||
+      from->bytes_used != sizeof(MemoryTicket::bytes) || fixed_address != nullptr) {
+    return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                        "only CUDA memory that travels by WEFT_SHARING_IPC can be imported, "
+                        "wherever the driver puts it");
+  }
+  DeviceRuntime* runtime = find_device(host, device);
+  if (runtime == nullptr) return WEFT_ERROR_UNSUPPORTED;
+  MemoryTicket ticket;
+  std::memcpy(ticket.bytes.data(), from->bytes, sizeof(ticket.bytes));
+  void* address = nullptr;
+  std::size_t size = 0;
+  const weft_result result = runtime->import_memory(ticket, &address, &size);
+  if (result != WEFT_OK) {
+    return device_failure(
+        host, *runtime, result,
+        fmt::format("CUDA device {} cannot reach a peer's memory", runtime->index()));
+  }
+  weft_memory memory{};
+  memory.kind = WEFT_MEMORY_CUDA;
+  memory.device = device;
+  memory.address = address;
+  memory.size = size;
+  if (!fill_output(out, memory)) {
+    runtime->close_import(address);
+    return host->refuse(WEFT_ERROR_INVALID_ARGUMENT,
+                        "import_memory: the output has no struct_size");
+  }
+  const std::lock_guard lock(host->mutex);
+  host->imports.emplace(address, runtime);
+  return WEFT_OK;
 }
 
 weft_result query(weft_host_instance* host, const void* address, weft_memory* out) {
@@ -370,13 +507,7 @@ weft_result query(weft_host_instance* host, const void* address, weft_memory* ou
     if (after != host->allocations.begin()) {
       const auto& [start, allocation] = *std::prev(after);
       if (static_cast<std::uint64_t>(wanted - start) < allocation.size) {
-        memory.kind = WEFT_MEMORY_HOST;
-        memory.device = -1;
-        memory.address = const_cast<char*>(start);
-        memory.size = allocation.size;
-        memory.allocation_id = allocation.id;
-        memory.generation = 1;
-        memory.handle = allocation.raw;
+        memory = allocation.describe(start);
       }
     }
   }
@@ -414,9 +545,10 @@ std::uint64_t first_allocation_id() {
 }  // namespace
 
 HostServices::HostServices(std::string plugin_id, Logger& logger, Reactor& reactor,
-                           DeviceRuntime& host_runtime, const PluginSettings& settings)
+                           DeviceRuntime& host_runtime, const PluginSettings& settings,
+                           DeviceFinder cuda_devices)
     : instance_(std::make_unique<weft_host_instance>(std::move(plugin_id), logger, reactor,
-                                                     host_runtime)) {
+                                                     host_runtime, std::move(cuda_devices))) {
   instance_->next_allocation = first_allocation_id();
   for (const auto& [parameter, value] : settings) {
     Setting& kept = instance_->settings[parameter.key];
@@ -465,7 +597,7 @@ HostServices::~HostServices() {
                      host.allocations.size());
   }
   for (const auto& [address, allocation] : host.allocations)
-    host.runtime.release(allocation.raw);
+    allocation.runtime->release(allocation.raw);
 }
 
 const weft_host* HostServices::table() const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,14 +43,17 @@ struct CounterReading {
 /// Parameters of a plugin with their final values.
 using PluginSettings = std::vector<std::pair<Parameter, Value>>;
 
-/// Logger, reactor and runtime outlive it. Threads: every member may be called from any thread.
+/// The runtime of a CUDA device, or nullptr where the context has not opened it.
+using DeviceFinder = std::function<DeviceRuntime*(std::int32_t index)>;
+
+/// Logger, reactor and runtimes outlive it. Threads: every member may be called from any thread.
 ///
-/// Host memory alone: CUDA memory, exports, imports, segment lists and revocation answer
-/// WEFT_ERROR_UNSUPPORTED with a text, since plain host memory of a process offers none of these.
+/// Plain host memory of a process cannot be exported; segment lists and revocation answer
+/// WEFT_ERROR_UNSUPPORTED with a text for all memory.
 class HostServices {
  public:
   HostServices(std::string plugin_id, Logger& logger, Reactor& reactor, DeviceRuntime& host_runtime,
-               const PluginSettings& settings);
+               const PluginSettings& settings, DeviceFinder cuda_devices = {});
   /// Takes back what the plugin left behind (watches, memory) and warns of it.
   ~HostServices();
   HostServices(const HostServices&) = delete;

@@ -118,8 +118,8 @@ Result<std::unique_ptr<Plugin>> PluginHost::start(std::string_view id) {
   WEFT_TRY_ASSIGN(PluginInfo info, examine_plugin(file));
   WEFT_TRY_ASSIGN(const PluginSettings settings, settings_of(info));
   WEFT_TRY_ASSIGN(const weft_plugin_descriptor* entry, load_library(info));
-  auto services =
-      std::make_unique<HostServices>(info.id, logger_, reactor_, host_runtime_, settings);
+  auto services = std::make_unique<HostServices>(info.id, logger_, reactor_, host_runtime_,
+                                                 settings, options_.cuda_devices);
   auto plugin = Plugin::start(std::move(info), *entry, std::move(services));
   if (!plugin) return fail(std::move(plugin).error().with_context(file));
   return plugin;

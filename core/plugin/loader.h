@@ -47,6 +47,8 @@ struct PluginHostOptions {
   std::vector<std::string> directories;
   /// Called once for each parameter while a plugin is loaded; empty: every default.
   ParameterReader parameters;
+  /// Where CUDA memory for plugins comes from; empty: nowhere.
+  DeviceFinder cuda_devices{};
 };
 
 /// A context's plugins. Logger, reactor and runtime outlive it. Threads: every member may be called

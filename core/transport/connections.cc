@@ -106,7 +106,11 @@ struct Connections::Edge {
 };
 
 Connections::Connections(TransportContext context) : context_(std::move(context)) {}
-Connections::~Connections() = default;
+Connections::~Connections() {
+  for (void* memory : registered_)
+    context_.runtime->unregister_host(memory);
+  context_.runtime->release(cursors_);
+}
 
 PluginOffer Connections::open(const Plugin& plugin, std::vector<std::byte>& peer_info) {
   const bool is_net = plugin.offers(WEFT_NET_INTERFACE);
@@ -145,7 +149,7 @@ PluginOffer Connections::open(const Plugin& plugin, std::vector<std::byte>& peer
     info.struct_size = sizeof(info);
     info.rank = context_.rank;
     info.ranks = context_.ranks;
-    info.device = -1;
+    info.device = context_.runtime->index();
     info.communicator = context_.communicator;
     info.key = reinterpret_cast<const std::uint8_t*>(key->data());
     info.key_size = key->size();
@@ -332,6 +336,12 @@ Status Connections::join(std::span<Edge> edges, Bootstrap& bootstrap, Deadline d
 }
 
 Status Connections::describe(std::span<Edge> edges, const SlotGeometry& geometry) {
+  void* memory = nullptr;
+  if (context_.runtime->allocate(edges.size() * sizeof(ConnectionCursor), &memory) != WEFT_OK) {
+    return fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory for the positions of connections");
+  }
+  cursors_ = memory;
+  auto* cursor = static_cast<ConnectionCursor*>(memory);
   for (Edge& edge : edges) {
     const bool sends = edge.direction == WEFT_DIRECTION_SEND;
     RingEnd& end = sends ? rings_[edge.channel].to_next : rings_[edge.channel].from_previous;
@@ -366,12 +376,48 @@ Status Connections::describe(std::span<Edge> edges, const SlotGeometry& geometry
       end.view.steps = described.steps;
       end.view.step_bytes = described.step_bytes;
       end.view.order_bytes = described.order_bytes;
+      end.view.peer_error = described.peer_error;
       end.view.peer = edge.peer;
+      in_host_memory_ = in_host_memory_ && described.memory == WEFT_MEMORY_HOST;
+      if (described.memory == WEFT_MEMORY_HOST) WEFT_TRY(let_device_reach(end.view));
     }
-    cursors_.push_back(std::make_unique<ConnectionCursor>());
-    end.view.cursor = cursors_.back().get();
+    end.view.cursor = cursor++;
   }
   return {};
+}
+
+// A GPU reaches host memory of a transport once it is registered with the driver, in whole pages.
+// Sleepers' words are of no use to it: it neither sleeps nor wakes.
+Status Connections::let_device_reach(ConnectionView& view) {
+  if (context_.runtime->reports_ends()) return {};
+  constexpr std::uintptr_t kPage = 4096;
+  const auto reach = [&](const void* first, std::size_t bytes) -> Status {
+    const auto begin = reinterpret_cast<std::uintptr_t>(first) / kPage * kPage;
+    const auto end = (reinterpret_cast<std::uintptr_t>(first) + bytes + kPage - 1) / kPage * kPage;
+    auto* memory = reinterpret_cast<void*>(begin);
+    if (registered_.contains(memory)) return {};
+    if (const weft_result result = context_.runtime->register_host(memory, end - begin);
+        result != WEFT_OK) {
+      std::int64_t native = 0;
+      return fail(Error(result, fmt::format("{} bytes of host memory cannot be reached by device "
+                                            "{} {}: {}",
+                                            end - begin, context_.runtime->name(),
+                                            context_.runtime->index(),
+                                            context_.runtime->last_failure(&native)))
+                      .with_native(ErrorSource::kCuda, native));
+    }
+    registered_.insert(memory);
+    return {};
+  };
+  view.head_waiters = nullptr;
+  view.tail_waiters = nullptr;
+  // Counters, metadata and the error word lie before the slots, on pages of their own.
+  const auto control = std::min(
+      {reinterpret_cast<std::uintptr_t>(view.head), reinterpret_cast<std::uintptr_t>(view.tail),
+       reinterpret_cast<std::uintptr_t>(view.error), reinterpret_cast<std::uintptr_t>(view.slots)});
+  const auto slots_end = reinterpret_cast<std::uintptr_t>(view.slots + view.steps);
+  WEFT_TRY(reach(reinterpret_cast<const void*>(control), slots_end - control));
+  return reach(view.buffer, static_cast<std::size_t>(view.steps) * view.step_bytes);
 }
 
 void Connections::close_unused(std::span<const Edge> edges) {
@@ -465,7 +511,8 @@ void Connections::abort(std::uint32_t reason) {
 
 std::string Connections::describe_waiting() {
   std::string text;
-  for (std::size_t channel = 0; channel < rings_.size(); ++channel) {
+  // Counters of a GPU are out of a CPU's reach.
+  for (std::size_t channel = 0; in_host_memory_ && channel < rings_.size(); ++channel) {
     const ConnectionView& from = rings_[channel].from_previous.view;
     const ConnectionView& to = rings_[channel].to_next.view;
     text += fmt::format(

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -113,13 +114,16 @@ class Connections {
   Result<bool> join_transports();
   Result<bool> join_net(Edge& edge);
   Status describe(std::span<Edge> edges, const SlotGeometry& geometry);
+  Status let_device_reach(ConnectionView& view);
   void close_unused(std::span<const Edge> edges);
 
   TransportContext context_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<OpenedTransport>, std::less<>> transports_;
   std::map<std::string, std::unique_ptr<OpenedNet>, std::less<>> nets_;
-  std::vector<std::unique_ptr<ConnectionCursor>> cursors_;
+  void* cursors_ = nullptr;     // ConnectionCursor of each end, in the device's memory
+  std::set<void*> registered_;  // host memory that the device was allowed to reach
+  bool in_host_memory_ = true;
   std::vector<RingConnections> rings_;
 };
 

@@ -63,7 +63,7 @@ NetPort::~NetPort() {
   for (const auto& connection : connections_) {
     plugin_.close_connection(connection->net);
     if (connection->registration != nullptr) plugin_.deregister_memory(connection->registration);
-    runtime_.release(connection->block);
+    runtime_.release_shared(connection->block);
   }
 }
 
@@ -78,7 +78,7 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   const std::size_t counters = 2 * kLine;
   const std::size_t metas = round_up(geometry.steps * sizeof(SlotMeta), kLine);
   const std::size_t data = static_cast<std::size_t>(geometry.steps) * geometry.step_bytes;
-  if (runtime_.allocate(counters + metas + data, &added->block) != WEFT_OK) {
+  if (runtime_.allocate_shared(counters + metas + data, &added->block) != WEFT_OK) {
     plugin_.close_connection(connection);
     return fail(WEFT_ERROR_OUT_OF_MEMORY,
                 fmt::format("cannot allocate {} bytes to stage messages of rank {}",
@@ -106,7 +106,7 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   auto registration = plugin_.register_memory(connection, info);
   if (!registration) {
     plugin_.close_connection(connection);
-    runtime_.release(added->block);
+    runtime_.release_shared(added->block);
     return fail(std::move(registration.error())
                     .with_context(fmt::format("registering {} bytes to stage messages of rank {}",
                                               data, peer)));
@@ -295,6 +295,8 @@ void NetPort::report_failure() {
 }
 
 weft_result NetPort::arm(int* descriptor) {
+  // A GPU that fills or frees a slot wakes nobody.
+  if (!runtime_.reports_ends()) return WEFT_AGAIN;
   const std::scoped_lock lock(mutex_);
   std::int32_t fd = -1;
   const weft_result result = plugin_.table().arm(net_, &fd);

@@ -49,7 +49,7 @@ extern "C" {
 #define WEFT_PLUGIN_MAGIC UINT64_C(0x47554C5054464557)
 
 /** The draft of revision 1 that these headers describe. */
-#define WEFT_PLUGIN_DRAFT 1
+#define WEFT_PLUGIN_DRAFT 2
 
 /** Version of the entry and of the host services: 0 while revision 1 is a draft. */
 #define WEFT_PLUGIN_ABI_VERSION 0
@@ -182,11 +182,12 @@ typedef struct weft_host_memory {
   weft_result (*export_memory)(weft_host_instance* host, const weft_memory* memory,
                                uint32_t sharing, weft_memory_export* out);
   /**
-   * Maps what a peer exported; takes the descriptor over in any case. A non-NULL `fixed_address`
-   * says where: an occupied range is an error.
+   * Maps what a rank of this host exported, this process's own included, for `device` (-1: for
+   * CPUs); takes the descriptor over in any case. A non-NULL `fixed_address` says where: an occupied
+   * range is an error. Bytes of a peer need not be checked before.
    */
   weft_result (*import_memory)(weft_host_instance* host, const weft_memory_export* from,
-                               void* fixed_address, weft_memory* out);
+                               int32_t device, void* fixed_address, weft_memory* out);
   /** Looks up the allocation that `address` lies in; NOT a copy: `out` must not be freed. */
   weft_result (*query)(weft_host_instance* host, const void* address, weft_memory* out);
   /**
@@ -271,7 +272,7 @@ typedef struct weft_plugin weft_plugin;
 typedef struct weft_interface {
   uint32_t struct_size;
   uint32_t reserved;
-  const char* id; /**< "weft.net/1-draft.1": name, revision, and the draft while there is one. */
+  const char* id; /**< "weft.net/1-draft.2": name, revision, and the draft while there is one. */
 } weft_interface;
 
 /**

@@ -20,10 +20,10 @@
 extern "C" {
 #endif
 
-#define WEFT_TRANSPORT_INTERFACE "weft.transport/1-draft.1"
+#define WEFT_TRANSPORT_INTERFACE "weft.transport/1-draft.2"
 
 /** Reserved: more than two parties (multicast, reduction in the network). */
-#define WEFT_TRANSPORT_GROUP_INTERFACE "weft.transport.group/1-draft.1"
+#define WEFT_TRANSPORT_GROUP_INTERFACE "weft.transport.group/1-draft.2"
 
 /** A transport opened for one communicator. */
 typedef struct weft_transport weft_transport;
@@ -148,6 +148,8 @@ typedef struct weft_protocol_view {
   weft_agent tail_writer;
   weft_memory_kind head_memory; /**< Where head lies. */
   weft_memory_kind tail_memory;
+  /** Where a kernel that gives up tells the other end; NULL: abort alone tells it. */
+  uint32_t* peer_error;
 } weft_protocol_view;
 
 /** The form of a caller's buffer that travels to peers. */

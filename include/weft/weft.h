@@ -82,6 +82,13 @@ WEFT_API weft_result weft_context_destroy(weft_context* context);
 
 /* ---- communicators --------------------------------------------------------------------------- */
 
+/** Whose kernels do a rank's work, and whose memory its buffers are in. */
+typedef int32_t weft_device_kind;
+enum {
+  WEFT_DEVICE_HOST = 0, /**< The CPU. */
+  WEFT_DEVICE_CUDA = 1  /**< A CUDA device. */
+};
+
 /** How to make a communicator, like weft_context_options. */
 typedef struct weft_comm_config {
   uint32_t struct_size;
@@ -89,6 +96,11 @@ typedef struct weft_comm_config {
   /** `setting_count` pairs "section.key", "value", which override the context's configuration for
    * this communicator: {"transports.order", "shm", ...}. May be NULL. */
   const char* const* settings;
+  /** Of this rank; all ranks of a communicator have one kind. */
+  weft_device_kind device_kind;
+  /** Number of the CUDA device, as cudaSetDevice takes it. With weft_comm_init_all that of rank 0;
+   * rank i takes the i-th after it. */
+  int32_t device;
 } weft_comm_config;
 
 /**
@@ -156,16 +168,24 @@ WEFT_API weft_result weft_group_start(weft_context* context);
  * started then, or the communicators it concerns are in error. */
 WEFT_API weft_result weft_group_end(weft_context* context);
 
-/* ---- streams of the host device -------------------------------------------------------------- */
+/* ---- streams ---------------------------------------------------------------------------------- */
 
 /** Makes a stream of the host device. */
 WEFT_API weft_result weft_stream_create(weft_context* context, weft_stream** out);
+/**
+ * Makes a stream of `cuda_stream`, a cudaStream_t of CUDA device `device`, which remains the
+ * caller's and must outlive it. Calls on it may be captured into a graph: the work of such calls
+ * runs with each replay, and a replay counts as a call, so all ranks replay alike.
+ */
+WEFT_API weft_result weft_stream_from_cuda(weft_context* context, int32_t device, void* cuda_stream,
+                                           weft_stream** out);
 /** Waits until the stream is empty; answers the first error of its work since the last call. The
  * calling thread may do the work itself. */
 WEFT_API weft_result weft_stream_synchronize(weft_stream* stream);
 /** As synchronize, but answers WEFT_IN_PROGRESS instead of waiting. */
 WEFT_API weft_result weft_stream_query(weft_stream* stream);
-/** Waits until the stream is empty and frees it. NULL is allowed. */
+/** Waits until the stream is empty and frees it. A stream of weft_stream_from_cuda is not waited
+ * for. NULL is allowed. */
 WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
 
 /* ---- collectives ----------------------------------------------------------------------------- */
@@ -176,8 +196,9 @@ WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
  * whose calls differ get WEFT_ERROR_MISMATCH with a text that names both calls.
  */
 
-/** recv = reduction over the ranks of send. In place if send == recv. Types: float32, int32;
- * reductions: sum, max. */
+/** recv = reduction over the ranks of send. In place if send == recv. Types: float16, bfloat16,
+ * float32, int32; reductions: sum, max. The 16-bit floats are added two at a time as float32, and
+ * each sum is rounded to nearest even; every rank gets the same bits. */
 WEFT_API weft_result weft_all_reduce(const void* send, void* recv, size_t count,
                                      weft_data_type type, weft_reduction reduction, weft_comm* comm,
                                      weft_stream* stream);

@@ -38,6 +38,8 @@ class Host {
   void debug(const std::string& text) const;
   /// Value of a parameter of type FLAG; `fallback` where the host has none.
   [[nodiscard]] bool flag(const char* name, bool fallback) const;
+  /// All services, for what has no wrapper here.
+  [[nodiscard]] const weft_host& services() const { return *services_; }
   [[nodiscard]] std::uint64_t now_ns() const { return services_->now_ns(services_->instance); }
 
  private:

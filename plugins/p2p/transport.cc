@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <sys/mman.h>
 #include <utility>
@@ -40,7 +41,11 @@ weft_result open(weft_plugin* plugin, const weft_transport_open_info* info, weft
     transport->rank = info->rank;
     transport->ranks = info->ranks;
     transport->communicator = info->communicator;
-    transport->info = {kMagic, info->rank, plugins::this_process()};
+    transport->device = info->device;
+    transport->info = {kMagic, info->rank, info->device, plugins::this_process()};
+    if (info->device >= 0) {
+      transport->imports = std::make_unique<Imports>(plugin->host, info->device);
+    }
     *out = transport.release();
     return weft_result{WEFT_OK};
   });
@@ -48,6 +53,10 @@ weft_result open(weft_plugin* plugin, const weft_transport_open_info* info, weft
 
 void close(weft_transport* transport) {
   const std::unique_ptr<weft_transport> owner(transport);
+  if (!transport->aborted.load()) return;
+  weft_plugin& plugin = *transport->plugin;
+  const std::scoped_lock lock(plugin.mutex);
+  std::ranges::move(transport->arenas, std::back_inserter(plugin.abandoned));
 }
 
 weft_result peer_info(weft_transport* transport, weft_blob* out) {
@@ -62,18 +71,25 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
       return host.fail(WEFT_ERROR_INVALID_ARGUMENT, "p2p: a peer's description is too short");
     }
     PeerInfo theirs;
+    const bool on_device = transport->device >= 0;
     std::string reason = "same process";
     bool can = false;
-    if (peer->same_process == 0) {
-      reason = "other process";
+    if (on_device ? peer->same_host == 0 : peer->same_process == 0) {
+      reason = on_device ? "other host" : "other process";
     } else if (peer->info.size != sizeof(theirs) || peer->info.data == nullptr) {
       reason = "peer information of " + rank_text(peer->rank) + " has " +
                std::to_string(peer->info.size) + " bytes instead of " +
                std::to_string(sizeof(theirs)) + ": another version of this plugin?";
     } else {
       std::memcpy(static_cast<void*>(&theirs), peer->info.data, sizeof(theirs));
-      if (theirs.magic != kMagic || theirs.rank != peer->rank) {
+      if (theirs.magic != kMagic || theirs.rank != peer->rank || theirs.device < -1) {
         reason = "peer information of " + rank_text(peer->rank) + " is not understood";
+      } else if (on_device != (theirs.device >= 0)) {
+        reason = on_device ? "the peer runs on the CPU" : "the peer runs on a CUDA device";
+      } else if (on_device) {
+        reason = theirs.process == transport->info.process ? "CUDA devices of one process"
+                                                           : "CUDA devices of one host";
+        can = true;
       } else if (theirs.process != transport->info.process) {
         reason = "other process (pid " + std::to_string(theirs.process.pid) + ")";
       } else {
@@ -82,7 +98,7 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
     }
     weft_can_connect answer{};
     answer.capabilities = can ? WEFT_TRANSPORT_CAN_CONNECT : 0;
-    answer.locality = WEFT_LOCALITY_PROCESS;
+    answer.locality = on_device ? WEFT_LOCALITY_HOST : WEFT_LOCALITY_PROCESS;
     answer.bandwidth_mbps = can ? kBandwidthMbps : 0;
     answer.latency_ns = can ? kLatencyNs : 0;
     reason.copy(answer.reason, sizeof(answer.reason) - 1);
@@ -146,10 +162,60 @@ weft_result prepare_one(weft_transport* transport, const weft_connection_request
   return WEFT_OK;
 }
 
+/// Parts of one arena for all requests, so that a peer opens one thing.
+weft_result prepare_on_device(weft_transport* transport, const weft_connection_request* requests,
+                              std::uint64_t stride,
+                              std::vector<std::unique_ptr<weft_connection>>& made) {
+  const Host& host = transport->plugin->host;
+  std::uint64_t bytes = 0;
+  for (std::uint64_t i = 0; i < made.size(); ++i) {
+    const weft_connection_request& request = *plugins::element(requests, stride, i);
+    plugins::SegmentLayout checked;
+    const weft_result result = plugins::make_layout(host, &request, transport->ranks, &checked);
+    if (result != WEFT_OK) return result;
+    made[i] = std::make_unique<weft_connection>(transport, request, std::move(checked));
+    auto end = std::make_unique<DeviceEnd>();
+    std::vector<plugins::ProtocolSpec> specs;
+    for (const auto& protocol : made[i]->layout.protocols)
+      specs.push_back(protocol.spec);
+    end->mine = lay_out(request.direction, specs);
+    end->theirs = lay_out(
+        request.direction == WEFT_DIRECTION_SEND ? WEFT_DIRECTION_RECV : WEFT_DIRECTION_SEND,
+        specs);
+    end->offset = bytes;
+    bytes += end->mine.bytes;
+    made[i]->device_end = std::move(end);
+  }
+  std::shared_ptr<Arena> arena;
+  const weft_result result = Arena::make(host, transport->device, bytes, &arena);
+  if (result != WEFT_OK) return result;
+  transport->arenas.push_back(arena);
+  for (const auto& connection : made) {
+    DeviceEnd& end = *connection->device_end;
+    end.arena = arena;
+    end.blob.magic = kMagic;
+    end.blob.communicator = transport->communicator;
+    end.blob.number = connection->number;
+    end.blob.rank = transport->rank;
+    end.blob.peer = connection->peer;
+    end.blob.direction = static_cast<std::uint32_t>(connection->direction);
+    end.blob.protocols = connection->layout.specs();
+    end.blob.offset = end.offset;
+    std::ranges::copy(arena->ticket().bytes, end.blob.ticket.begin());
+  }
+  return WEFT_OK;
+}
+
 weft_result prepare(weft_transport* transport, const weft_connection_request* requests,
                     std::uint64_t stride, std::uint64_t count, weft_connection** out) {
   return guarded(transport->plugin->host, [&] {
     std::vector<std::unique_ptr<weft_connection>> made(count);
+    if (transport->device >= 0) {
+      const weft_result result = prepare_on_device(transport, requests, stride, made);
+      if (result != WEFT_OK) return result;
+      std::ranges::transform(made, out, [](auto& connection) { return connection.release(); });
+      return weft_result{WEFT_OK};
+    }
     for (std::uint64_t i = 0; i < count; ++i) {
       const weft_result result =
           prepare_one(transport, plugins::element(requests, stride, i), &made[i]);
@@ -166,7 +232,11 @@ weft_result prepare(weft_transport* transport, const weft_connection_request* re
 }
 
 weft_result connection_blob(weft_connection* connection, weft_blob* out) {
-  *out = {&connection->blob, sizeof(connection->blob)};
+  if (connection->device_end != nullptr) {
+    *out = {&connection->device_end->blob, sizeof(connection->device_end->blob)};
+  } else {
+    *out = {&connection->blob, sizeof(connection->blob)};
+  }
   return WEFT_OK;
 }
 
@@ -205,8 +275,43 @@ void set_connected(weft_connection* connection) {
   connection->connected = true;
 }
 
+weft_result connect_on_device(weft_connection* connection, const weft_blob& bytes) {
+  const Host& host = connection->transport->plugin->host;
+  DeviceEnd& end = *connection->device_end;
+  const std::string whose = "p2p: the blob of " + rank_text(connection->peer);
+  DeviceBlob blob;
+  if (bytes.size != sizeof(blob) || bytes.data == nullptr) {
+    return host.fail_peer(whose + " has " + std::to_string(bytes.size) + " bytes instead of " +
+                          std::to_string(sizeof(blob)));
+  }
+  std::memcpy(static_cast<void*>(&blob), bytes.data, sizeof(blob));
+  const DeviceBlob& own = end.blob;
+  if (blob.magic != kMagic || blob.communicator != own.communicator || blob.number != own.number ||
+      blob.rank != own.peer || blob.peer != own.rank || blob.direction == own.direction ||
+      blob.direction > WEFT_DIRECTION_RECV) {
+    return host.fail_peer(whose + " is damaged or belongs to another connection");
+  }
+  if (blob.protocols != own.protocols) {
+    return host.fail(
+        WEFT_ERROR_MISMATCH,
+        "p2p: this rank and " + rank_text(connection->peer) + " ask for buffers of different sizes",
+        "give all ranks the same configuration");
+  }
+  weft_memory memory{};
+  const weft_result result = connection->transport->imports->open(blob.ticket, &memory);
+  if (result != WEFT_OK) return result;
+  if (blob.offset > memory.size || end.theirs.bytes > memory.size - blob.offset ||
+      blob.offset % 128 != 0) {
+    return host.fail_peer(whose + " names memory beyond what it shares");
+  }
+  end.peer_part = static_cast<std::byte*>(memory.address) + blob.offset;
+  connection->connected = true;
+  return WEFT_OK;
+}
+
 weft_result connect_one(weft_connection* connection, const weft_blob& bytes) {
   if (connection->connected) return WEFT_OK;
+  if (connection->device_end != nullptr) return connect_on_device(connection, bytes);
   const Host& host = connection->transport->plugin->host;
   Blob blob;
   weft_result result = read_blob(*connection, bytes, &blob);
@@ -249,7 +354,12 @@ weft_result describe(weft_connection* connection, weft_protocol protocol, weft_p
     if (!connection->connected) {
       return host.fail(WEFT_ERROR_INVALID_USAGE, "p2p: describe before connect has finished");
     }
-    if (!connection->segment().describe(protocol, connection->direction, out)) {
+    const bool described =
+        connection->device_end != nullptr
+            ? connection->device_end->describe(protocol, connection->direction,
+                                               connection->transport->device, out)
+            : connection->segment().describe(protocol, connection->direction, out);
+    if (!described) {
       return host.fail(WEFT_ERROR_INVALID_ARGUMENT,
                        "p2p: protocol " + std::to_string(protocol) + " was not asked for");
     }
@@ -263,7 +373,9 @@ void close_connection(weft_connection* connection) {
   std::erase(connection->transport->connections, connection);
 }
 
+// What runs on a CUDA device learns it from its own host: no CPU stores to device memory.
 void abort(weft_transport* transport, std::uint32_t reason) {
+  transport->aborted.store(true);
   const std::scoped_lock lock(transport->mutex);
   for (const weft_connection* connection : transport->connections) {
     connection->segment().give_up(connection->direction, reason);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,7 @@
 #include "plugins/common/process_identity.h"
 #include "plugins/common/segment.h"
 #include "plugins/p2p/block.h"
+#include "plugins/p2p/device_end.h"
 
 /// One instance of the plugin; the ABI's opaque type.
 struct weft_plugin {
@@ -26,6 +28,10 @@ struct weft_plugin {
 
   weft::plugins::Host host;
   bool huge_pages = true;
+  std::mutex mutex;
+  /// Of transports that were aborted: kernels of peers may still store there, so it is not used
+  /// again while the instance lives. Guarded by mutex.
+  std::vector<std::shared_ptr<weft::p2p::Arena>> abandoned;
 };
 
 namespace weft::p2p {
@@ -33,7 +39,8 @@ namespace weft::p2p {
 /// What a rank tells all others. Travels, not trusted.
 struct PeerInfo {
   std::uint64_t magic = 0;
-  std::uint64_t rank = 0;
+  std::uint32_t rank = 0;
+  std::int32_t device = -1;  ///< Number of its CUDA device in its process, -1 for a CPU rank.
   plugins::ProcessIdentity process;
 };
 
@@ -74,6 +81,7 @@ struct weft_connection {
   weft::p2p::Blob blob;
   std::shared_ptr<weft::p2p::Block> block;  ///< The receiver's from prepare on.
   weft::p2p::Offer offer;                   ///< The receiver's until the sender has its share.
+  std::unique_ptr<weft::p2p::DeviceEnd> device_end;  ///< Of ranks on CUDA devices, instead.
   bool connected = false;
 
   [[nodiscard]] weft::plugins::Segment segment() const { return {block->mapping.data(), &layout}; }
@@ -84,8 +92,12 @@ struct weft_transport {
   weft_plugin* plugin = nullptr;
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
+  std::int32_t device = -1;
   std::uint64_t communicator = 0;
   weft::p2p::PeerInfo info;
+  std::unique_ptr<weft::p2p::Imports> imports;  ///< Of a rank on a CUDA device.
+  std::vector<std::shared_ptr<weft::p2p::Arena>> arenas;
+  std::atomic<bool> aborted = false;
   std::mutex mutex;  ///< Guards `connections`, since abort comes from any thread.
   std::vector<weft_connection*> connections;  ///< Connected ones.
 };

@@ -174,7 +174,7 @@ AT(weft_slot_meta, size, 0);
 AT(weft_slot_meta, offset, 4);
 AT(weft_slot_meta, tag, 8);
 
-SIZE(weft_protocol_view, 104);
+SIZE(weft_protocol_view, 112);
 AT(weft_protocol_view, struct_size, 0);
 AT(weft_protocol_view, protocol, 4);
 AT(weft_protocol_view, memory, 8);
@@ -194,6 +194,7 @@ AT(weft_protocol_view, head_writer, 88);
 AT(weft_protocol_view, tail_writer, 92);
 AT(weft_protocol_view, head_memory, 96);
 AT(weft_protocol_view, tail_memory, 100);
+AT(weft_protocol_view, peer_error, 104);
 
 SIZE(weft_buffer_export, 56);
 AT(weft_buffer_export, struct_size, 0);

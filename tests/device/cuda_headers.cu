@@ -46,6 +46,9 @@ struct GlobalMemory {
   __device__ void post(std::uint64_t* counter, std::uint32_t*, std::uint64_t value) {
     store_release(counter, value);
   }
+  __device__ void give_up(std::uint32_t* word, std::uint32_t reason) {
+    if (word != nullptr) atomicExch_system(word, reason);
+  }
   __device__ WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t*,
                                       std::uint64_t threshold, std::uint32_t* error) {
     for (;;) {

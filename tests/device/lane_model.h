@@ -69,6 +69,9 @@ class LaneMemory {
   static void post(std::uint64_t* counter, std::uint32_t*, std::uint64_t value) {
     store_release(counter, value);
   }
+  static void give_up(std::uint32_t* word, std::uint32_t reason) {
+    if (word != nullptr) std::atomic_ref<std::uint32_t>(*word).store(reason);
+  }
   WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t*, std::uint64_t threshold,
                            std::uint32_t* error) {
     for (;;) {

@@ -60,7 +60,7 @@ Status explain_as_rank(const ExplainOptions& options) {
   WEFT_TRY_ASSIGN(
       auto communicator,
       Communicator::join(*context, context->config(), id, static_cast<std::uint32_t>(job.rank),
-                         static_cast<std::uint32_t>(job.world_size)));
+                         static_cast<std::uint32_t>(job.world_size), context->runtime()));
   WEFT_TRY_ASSIGN(const auto plan, communicator->plan(task));
   if (job.rank == 0) {
     fmt::print("{}", to_text(*plan));

@@ -43,6 +43,10 @@ class HostDevice final : public DeviceRuntime {
 
   weft_result allocate(std::size_t bytes, void** out) override;
   void release(void* memory) override;
+  weft_result allocate_shared(std::size_t bytes, void** out) override {
+    return allocate(bytes, out);
+  }
+  void release_shared(void* memory) override { release(memory); }
   weft_result create_stream(DeviceStream** out) override;
   void destroy_stream(DeviceStream* stream) override;
   /// Also answers WEFT_ERROR_OUT_OF_RESOURCES or WEFT_ERROR_OUT_OF_MEMORY; then nothing is queued

@@ -43,6 +43,9 @@ class HostMemory {
     weft::post(counter, waiters, value);
   }
 
+  // The host tells the peers of a failure itself, and wakes them.
+  static void give_up(std::uint32_t* /*word*/, std::uint32_t /*reason*/) {}
+
   [[nodiscard]] WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t* waiters,
                                          std::uint64_t threshold, std::uint32_t* error) {
     const std::uint64_t seen = load_counter(counter);

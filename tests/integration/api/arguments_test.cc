@@ -122,7 +122,7 @@ TEST_F(Arguments, OfSettings) {
   config.setting_count = 1;
   expect_refusal(weft_comm_init_all(context_.get(), &config, 1, &out), WEFT_ERROR_INVALID_ARGUMENT,
                  "nothing of the group was started: weft_comm_config.struct_size is 3, less than "
-                 "the 16 of this version; try: set it to sizeof(weft_comm_config)");
+                 "the 16 of the first version; try: set it to sizeof(weft_comm_config)");
   const std::array<const char*, 2> half = {"transports.order", nullptr};
   config.struct_size = sizeof(config);
   config.settings = half.data();
@@ -197,6 +197,28 @@ TEST_F(Arguments, OfStreams) {
   EXPECT_EQ(weft_stream_destroy(nullptr), WEFT_OK);
 }
 
+// No machine has so many: what is asked for is refused, with or without a driver.
+TEST_F(Arguments, OfDevices) {
+  weft_stream* stream = nullptr;
+  EXPECT_EQ(weft_stream_from_cuda(nullptr, 0, nullptr, &stream), WEFT_ERROR_INVALID_ARGUMENT);
+  expect_refusal(weft_stream_from_cuda(context_.get(), 0, nullptr, nullptr),
+                 WEFT_ERROR_INVALID_ARGUMENT, "out is NULL");
+  EXPECT_LT(weft_stream_from_cuda(context_.get(), 1000, nullptr, &stream), WEFT_OK);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("CUDA device 1000 cannot be used: "));
+  EXPECT_EQ(stream, nullptr);
+
+  weft_comm* out = nullptr;
+  weft_comm_config config{};
+  config.struct_size = sizeof(config);
+  config.device_kind = WEFT_DEVICE_CUDA;
+  config.device = 1000;
+  EXPECT_LT(weft_comm_init_all(context_.get(), &config, 1, &out), WEFT_OK);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("CUDA device 1000 cannot be used: "));
+  config.device_kind = 7;
+  EXPECT_EQ(weft_comm_init_all(context_.get(), &config, 1, &out), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("weft_comm_config.device_kind 7 is none"));
+}
+
 TEST_F(Arguments, OfCollectives) {
   float* send = send_.data();
   float* recv = recv_.data();
@@ -215,17 +237,25 @@ TEST_F(Arguments, OfCollectives) {
   EXPECT_THAT(
       last_error(context_.get()),
       AllOf(StartsWith("buffer 0x"), HasSubstr("is not aligned to its elements of 4 bytes")));
+  EXPECT_EQ(all_reduce(reinterpret_cast<char*>(send) + 1, recv, 3, WEFT_FLOAT16, WEFT_SUM),
+            WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("is not aligned to its elements of 2 bytes"));
   expect_refusal(all_reduce(send, recv, 4, 99, WEFT_SUM), WEFT_ERROR_INVALID_ARGUMENT,
                  "99 is no element type; try: one of the WEFT_INT8 to WEFT_FLOAT8_E5M2 constants");
   expect_refusal(
       all_reduce(send, recv, 4, WEFT_FLOAT32, 99), WEFT_ERROR_INVALID_ARGUMENT,
       "99 is no reduction; try: one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG");
-  expect_refusal(all_reduce(send, recv, 2, WEFT_FLOAT64, WEFT_SUM), WEFT_ERROR_UNSUPPORTED,
-                 "this version cannot all-reduce float64 by sum; try: float32 or int32, by sum or "
-                 "max");
-  expect_refusal(all_reduce(send, recv, 4, WEFT_FLOAT32, WEFT_AVG), WEFT_ERROR_UNSUPPORTED,
-                 "this version cannot all-reduce float32 by avg; try: float32 or int32, by sum or "
-                 "max");
+  expect_refusal(
+      all_reduce(send, recv, 2, WEFT_FLOAT64, WEFT_SUM), WEFT_ERROR_UNSUPPORTED,
+      "this version cannot all-reduce float64 by sum; try: float16, bfloat16, float32 or "
+      "int32, by sum or max");
+  expect_refusal(all_reduce(send, recv, 2, WEFT_BFLOAT16, WEFT_PROD), WEFT_ERROR_UNSUPPORTED,
+                 "this version cannot all-reduce bfloat16 by prod; try: float16, bfloat16, float32 "
+                 "or int32, by sum or max");
+  expect_refusal(
+      all_reduce(send, recv, 4, WEFT_FLOAT32, WEFT_AVG), WEFT_ERROR_UNSUPPORTED,
+      "this version cannot all-reduce float32 by avg; try: float16, bfloat16, float32 or "
+      "int32, by sum or max");
   EXPECT_EQ(all_reduce(send, recv, SIZE_MAX, WEFT_FLOAT32, WEFT_SUM), WEFT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(context_.get()), HasSubstr("are more than memory can hold"));
   expect_refusal(weft_broadcast(send, recv, 4, WEFT_FLOAT32, 2, comm_, stream_.get()),

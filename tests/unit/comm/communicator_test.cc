@@ -66,7 +66,7 @@ TEST_P(OverTransport, GroupStartsWhatItsOwnCallsWaitFor) {
                      .send = second[rank].data(),
                      .recv = second[rank].data()});
   }
-  EXPECT_EQ(text_of(start_calls(ranks.context(), calls)), "");
+  EXPECT_EQ(text_of(start_calls(calls)), "");
   for (std::size_t rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(text_of(ranks.streams[rank]->synchronize()), "");
     EXPECT_EQ(text_of(others[rank]->synchronize()), "");
@@ -96,7 +96,7 @@ TEST_P(OverTransport, GroupRunsManyCallsOfOneCommunicatorInOrder) {
                      .send = aside[rank].data(),
                      .recv = aside[rank].data()});
   }
-  EXPECT_EQ(text_of(start_calls(ranks.context(), calls)), "");
+  EXPECT_EQ(text_of(start_calls(calls)), "");
   for (std::size_t rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(text_of(ranks.streams[rank]->synchronize()), "");
     EXPECT_EQ(data[rank], std::vector<float>(100, 32));
@@ -110,22 +110,22 @@ TEST_P(OverTransport, LastDataArrivesThoughItsSenderHasLeft) {
     Ranks ranks(2, GetParam());
     std::vector<float> sent(count, 7);
     std::vector<float> got(count, 0);
-    ASSERT_EQ(text_of(start_calls(ranks.context(), {{{.communicator = ranks.communicators[0].get(),
-                                                      .stream = ranks.streams[0].get(),
-                                                      .task = broadcast_of(count),
-                                                      .send = sent.data(),
-                                                      .recv = sent.data()}}})),
+    ASSERT_EQ(text_of(start_calls({{{.communicator = ranks.communicators[0].get(),
+                                     .stream = ranks.streams[0].get(),
+                                     .task = broadcast_of(count),
+                                     .send = sent.data(),
+                                     .recv = sent.data()}}})),
               "");
     EXPECT_EQ(text_of(ranks.streams[0]->synchronize()), "");
     // Orderly: the other still has its call before it. Over a net the engine may have to wait for
     // the other to take what was sent, so it leaves by a thread of its own.
     std::thread leaving([&] { ranks.communicators[0].reset(); });
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    EXPECT_EQ(text_of(start_calls(ranks.context(), {{{.communicator = ranks.communicators[1].get(),
-                                                      .stream = ranks.streams[1].get(),
-                                                      .task = broadcast_of(count),
-                                                      .send = nullptr,
-                                                      .recv = got.data()}}})),
+    EXPECT_EQ(text_of(start_calls({{{.communicator = ranks.communicators[1].get(),
+                                     .stream = ranks.streams[1].get(),
+                                     .task = broadcast_of(count),
+                                     .send = nullptr,
+                                     .recv = got.data()}}})),
               "");
     EXPECT_EQ(text_of(ranks.streams[1]->synchronize()), "");
     leaving.join();
@@ -145,7 +145,7 @@ TEST_P(OverTransport, RanksLeaveInAnyOrder) {
                        .send = data[rank].data(),
                        .recv = data[rank].data()});
     }
-    ASSERT_EQ(text_of(start_calls(ranks.context(), calls)), "");
+    ASSERT_EQ(text_of(start_calls(calls)), "");
     // One after the other, in one thread: none waits for those behind it.
     for (std::size_t i = 0; i < 3; ++i) {
       const std::size_t rank = backwards ? 2 - i : i;
@@ -168,8 +168,8 @@ TEST_P(OverTransport, CallWithoutElementsOnOneRankAloneIsNamed) {
                 .send = data[rank].data(),
                 .recv = data[rank].data()};
   };
-  ASSERT_EQ(text_of(start_calls(ranks.context(), {{call(0, 0)}})), "");
-  ASSERT_EQ(text_of(start_calls(ranks.context(), {{call(0, 64), call(1, 64)}})), "");
+  ASSERT_EQ(text_of(start_calls({{call(0, 0)}})), "");
+  ASSERT_EQ(text_of(start_calls({{call(0, 64), call(1, 64)}})), "");
   const std::string at_0 = text_of(ranks.streams[0]->synchronize());
   const std::string at_1 = text_of(ranks.streams[1]->synchronize());
   EXPECT_NE((at_0 + at_1).find("(call 1)"), std::string::npos) << at_0 << "\n" << at_1;
@@ -183,16 +183,16 @@ TEST_P(OverTransport, CallsThatDifferAreBothNamed) {
   std::vector<std::vector<float>> data(2, std::vector<float>(64, 1));
   Task other = sum_of(64);
   other.reduction = WEFT_MAX;
-  ASSERT_EQ(text_of(start_calls(ranks.context(), {{{.communicator = ranks.communicators[0].get(),
-                                                    .stream = ranks.streams[0].get(),
-                                                    .task = sum_of(64),
-                                                    .send = data[0].data(),
-                                                    .recv = data[0].data()},
-                                                   {.communicator = ranks.communicators[1].get(),
-                                                    .stream = ranks.streams[1].get(),
-                                                    .task = other,
-                                                    .send = data[1].data(),
-                                                    .recv = data[1].data()}}})),
+  ASSERT_EQ(text_of(start_calls({{{.communicator = ranks.communicators[0].get(),
+                                   .stream = ranks.streams[0].get(),
+                                   .task = sum_of(64),
+                                   .send = data[0].data(),
+                                   .recv = data[0].data()},
+                                  {.communicator = ranks.communicators[1].get(),
+                                   .stream = ranks.streams[1].get(),
+                                   .task = other,
+                                   .send = data[1].data(),
+                                   .recv = data[1].data()}}})),
             "");
   const std::string at_0 = text_of(ranks.streams[0]->synchronize());
   const std::string at_1 = text_of(ranks.streams[1]->synchronize());
@@ -205,13 +205,12 @@ TEST_P(OverTransport, CallsThatDifferAreBothNamed) {
     EXPECT_EQ(ranks.communicators[rank]->async_error(),
               ranks.communicators[rank]->finish().error().code());
     // Nothing more can be started.
-    EXPECT_NE(
-        text_of(start_calls(ranks.context(), {{{.communicator = ranks.communicators[rank].get(),
-                                                .stream = ranks.streams[rank].get(),
-                                                .task = sum_of(1),
-                                                .send = data[rank].data(),
-                                                .recv = data[rank].data()}}})),
-        "");
+    EXPECT_NE(text_of(start_calls({{{.communicator = ranks.communicators[rank].get(),
+                                     .stream = ranks.streams[rank].get(),
+                                     .task = sum_of(1),
+                                     .send = data[rank].data(),
+                                     .recv = data[rank].data()}}})),
+              "");
   }
 }
 
@@ -244,7 +243,7 @@ TEST_P(WithoutData, RanksThatAllTakeAnotherForTheRootLearnIt) {
   Ranks ranks(2, GetParam());
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     const Call call = call_of(ranks, rank, from_root(1 - rank), data_[rank]);
-    ASSERT_EQ(text_of(start_calls(ranks.context(), {{call}})), "");
+    ASSERT_EQ(text_of(start_calls({{call}})), "");
   }
   for (std::size_t rank = 0; rank < 2; ++rank) {
     const auto result = ranks.streams[rank]->synchronize();
@@ -260,7 +259,7 @@ TEST_P(WithoutData, LastCallThatHasNoElementsOnOneRankIsNamed) {
   Ranks ranks(3, GetParam());
   for (std::size_t rank = 0; rank < 3; ++rank) {
     const Call call = call_of(ranks, rank, sum_of(rank == 1 ? 0 : 64), data_[rank]);
-    ASSERT_EQ(text_of(start_calls(ranks.context(), {{call}})), "");
+    ASSERT_EQ(text_of(start_calls({{call}})), "");
   }
   for (const std::size_t rank : {0U, 2U}) {
     const auto result = ranks.streams[rank]->synchronize();
@@ -279,14 +278,14 @@ TEST_P(WithoutData, CallAfterARankHasLeftNamesThatRank) {
   Ranks ranks(3, GetParam());
   for (std::size_t rank = 0; rank < 3; ++rank) {
     const Call call = call_of(ranks, rank, sum_of(64), data_[rank]);
-    ASSERT_EQ(text_of(start_calls(ranks.context(), {{call}})), "");
+    ASSERT_EQ(text_of(start_calls({{call}})), "");
   }
   for (std::size_t rank = 0; rank < 3; ++rank)
     ASSERT_EQ(text_of(ranks.streams[rank]->synchronize()), "");
   ranks.communicators[1].reset();
   for (const std::size_t rank : {0U, 2U}) {
     const Call call = call_of(ranks, rank, sum_of(64), data_[rank]);
-    static_cast<void>(start_calls(ranks.context(), {{call}}));
+    static_cast<void>(start_calls({{call}}));
   }
   for (const std::size_t rank : {0U, 2U}) {
     const auto result = ranks.communicators[rank]->finish();
@@ -301,7 +300,7 @@ TEST_P(WithoutData, RanksThatBothTakeThemselvesForTheRootLearnItWhenOneLeaves) {
   Ranks ranks(2, GetParam());
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     const Call call = call_of(ranks, rank, from_root(rank), data_[rank]);
-    ASSERT_EQ(text_of(start_calls(ranks.context(), {{call}})), "");
+    ASSERT_EQ(text_of(start_calls({{call}})), "");
     ASSERT_EQ(text_of(ranks.streams[rank]->synchronize()), "");
   }
   std::thread leaving([&] { ranks.communicators[0].reset(); });
@@ -317,12 +316,12 @@ TEST_P(WithoutData, RanksThatBothTakeThemselvesForTheRootLearnItWhenOneLeaves) {
 TEST_P(WithoutData, LateRankIsNoMistake) {
   Ranks ranks(2, GetParam());
   const Call early = call_of(ranks, 0, sum_of(64), data_[0]);
-  ASSERT_EQ(text_of(start_calls(ranks.context(), {{early}})), "");
+  ASSERT_EQ(text_of(start_calls({{early}})), "");
   // Long enough for the first questions.
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(1300));
     const Call late = call_of(ranks, 1, sum_of(64), data_[1]);
-    EXPECT_EQ(text_of(start_calls(ranks.context(), {{late}})), "");
+    EXPECT_EQ(text_of(start_calls({{late}})), "");
     EXPECT_EQ(text_of(ranks.streams[1]->synchronize()), "");
   });
   EXPECT_EQ(text_of(ranks.streams[0]->synchronize()), "");
@@ -334,11 +333,11 @@ TEST_P(WithoutData, LateRankIsNoMistake) {
 TEST_P(OverTransport, AbortEndsACallThatNobodyAnswers) {
   Ranks ranks(2, GetParam());
   std::vector<float> data(64, 1);
-  ASSERT_EQ(text_of(start_calls(ranks.context(), {{{.communicator = ranks.communicators[0].get(),
-                                                    .stream = ranks.streams[0].get(),
-                                                    .task = sum_of(64),
-                                                    .send = data.data(),
-                                                    .recv = data.data()}}})),
+  ASSERT_EQ(text_of(start_calls({{{.communicator = ranks.communicators[0].get(),
+                                   .stream = ranks.streams[0].get(),
+                                   .task = sum_of(64),
+                                   .send = data.data(),
+                                   .recv = data.data()}}})),
             "");
   std::thread aborting([&] { ranks.communicators[0]->abort(); });
   EXPECT_EQ(text_of(ranks.streams[0]->synchronize()), "rank 0 was aborted by its user");
@@ -370,7 +369,7 @@ TEST(CommunicatorAlone, ChecksTasks) {
   EXPECT_EQ(text_of(alone.check_task(task)),
             "77 is no reduction; try: one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG");
   task = sum_of(1);
-  task.type = WEFT_FLOAT16;
+  task.type = WEFT_FLOAT64;
   EXPECT_EQ(alone.check_task(task).error().code(), WEFT_ERROR_UNSUPPORTED);
   EXPECT_EQ(alone.describe_pair(0, 0), "the same rank: memory");
   EXPECT_EQ(alone.describe_pair(0, 1), "");
@@ -380,11 +379,13 @@ TEST(CommunicatorAlone, RefusesRanksThatCannotBe) {
   const auto context = Ranks::value(Context::create("", test::environment_with({})));
   for (const auto& [rank, count] :
        {std::pair(0U, 0U), std::pair(3U, 3U), std::pair(0U, 1U << 20)}) {
-    const auto joined = Communicator::join(*context, context->config(), UniqueId{}, rank, count);
+    const auto joined = Communicator::join(*context, context->config(), UniqueId{}, rank, count,
+                                           context->runtime());
     ASSERT_FALSE(joined);
     EXPECT_EQ(joined.error().code(), WEFT_ERROR_INVALID_ARGUMENT);
   }
-  EXPECT_FALSE(Communicator::join(*context, context->config(), UniqueId{}, 0, 2));
+  EXPECT_FALSE(
+      Communicator::join(*context, context->config(), UniqueId{}, 0, 2, context->runtime()));
 }
 
 }  // namespace

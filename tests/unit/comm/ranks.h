@@ -49,7 +49,8 @@ class Ranks {
     std::vector<std::thread> threads;
     for (std::uint32_t rank = 0; rank < count; ++rank) {
       threads.emplace_back([&, rank] {
-        auto joined = Communicator::join(*context_, context_->config(), id, rank, count);
+        auto joined =
+            Communicator::join(*context_, context_->config(), id, rank, count, context_->runtime());
         if (joined) {
           into[rank] = std::move(*joined);
         } else {

@@ -189,9 +189,11 @@ TEST_F(Services, MemoryThatCannotBeHadIsRefusedWithAReason) {
   memory.struct_size = sizeof(memory);
   const weft_host_memory& service = *host_->memory;
   EXPECT_EQ(service.allocate(self_, WEFT_MEMORY_CUDA, 0, 64, 0, &memory), WEFT_ERROR_UNSUPPORTED);
+  EXPECT_EQ(said(), "no rank of this context runs on CUDA device 0");
+  EXPECT_EQ(service.allocate(self_, WEFT_MEMORY_DMABUF, 0, 64, 0, &memory), WEFT_ERROR_UNSUPPORTED);
   EXPECT_EQ(said(),
-            "memory of kind 1 on device 0 cannot be allocated: this host has host memory (kind 0, "
-            "device -1) alone");
+            "memory of kind 2 on device 0 cannot be allocated: there is host memory (kind 0, "
+            "device -1) and CUDA memory (kind 1)");
   EXPECT_EQ(service.allocate(self_, WEFT_MEMORY_HOST, -1, 64, WEFT_SHARING_DESCRIPTOR, &memory),
             WEFT_ERROR_UNSUPPORTED);
   EXPECT_EQ(said(), "ordinary host memory cannot be handed to another process");
@@ -211,8 +213,16 @@ TEST_F(Services, MemoryThatCannotBeHadIsRefusedWithAReason) {
   EXPECT_EQ(service.on_revoke(self_, 1, nullptr, nullptr), WEFT_ERROR_UNSUPPORTED);
   EXPECT_EQ(said(), "ordinary host memory goes only when the plugin itself gives it back");
   weft_memory_export exported{};
-  EXPECT_EQ(service.export_memory(self_, &memory, WEFT_SHARING_DESCRIPTOR, &exported),
+  exported.struct_size = sizeof(exported);
+  EXPECT_EQ(service.export_memory(self_, &memory, WEFT_SHARING_IPC, &exported),
+            WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(said(), "export_memory: this instance did not allocate that memory");
+  context_.runtime.fail = false;
+  ASSERT_EQ(service.allocate(self_, WEFT_MEMORY_HOST, -1, 64, 0, &memory), WEFT_OK);
+  EXPECT_EQ(service.export_memory(self_, &memory, WEFT_SHARING_IPC, &exported),
             WEFT_ERROR_UNSUPPORTED);
+  EXPECT_EQ(said(), "ordinary host memory cannot be handed to another process");
+  service.free(self_, &memory);
   EXPECT_EQ(context_.runtime.live, 0);
 }
 
@@ -223,8 +233,12 @@ TEST_F(Services, ImportTakesTheDescriptorOverEvenWhenItRefuses) {
   from.descriptor = ::eventfd(0, EFD_CLOEXEC);
   weft_memory memory{};
   memory.struct_size = sizeof(memory);
-  EXPECT_EQ(host_->memory->import_memory(self_, &from, nullptr, &memory), WEFT_ERROR_UNSUPPORTED);
-  EXPECT_EQ(said(), "this host exports no memory, so there is none to import");
+  EXPECT_EQ(host_->memory->import_memory(self_, &from, -1, nullptr, &memory),
+            WEFT_ERROR_UNSUPPORTED);
+  EXPECT_EQ(
+      said(),
+      "only CUDA memory that travels by WEFT_SHARING_IPC can be imported, wherever the driver "
+      "puts it");
   EXPECT_EQ(::close(from.descriptor), -1);
 }
 

@@ -23,13 +23,13 @@ TEST(Inspect, ReadsEverythingAndRunsNothing) {
   EXPECT_EQ(info->struct_size, 352U);
   EXPECT_EQ(info->abi_version, 0U);
   EXPECT_EQ(info->abi_oldest, 0U);
-  EXPECT_EQ(info->draft, 1U);
+  EXPECT_EQ(info->draft, 2U);
   EXPECT_EQ(info->id, "short-table");
   EXPECT_EQ(info->version, "1.2.3");
   EXPECT_EQ(info->vendor, "The Weft tests");
   EXPECT_EQ(info->description, "A plugin for tests.");
   EXPECT_TRUE(info->tables_read);
-  EXPECT_THAT(info->interfaces, ElementsAre("weft.net/1-draft.1", "weft.transport/1-draft.1"));
+  EXPECT_THAT(info->interfaces, ElementsAre("weft.net/1-draft.2", "weft.transport/1-draft.2"));
   ASSERT_EQ(info->parameters.size(), 6U);
   EXPECT_EQ(info->parameters[2].name, "buffer");
   EXPECT_EQ(info->parameters[2].type, WEFT_PARAMETER_BYTES);

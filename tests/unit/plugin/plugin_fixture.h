@@ -84,6 +84,10 @@ class MemoryRuntime final : public DeviceRuntime {
     if (memory != nullptr) --live;
     std::free(memory);
   }
+  weft_result allocate_shared(std::size_t bytes, void** out) override {
+    return allocate(bytes, out);
+  }
+  void release_shared(void* memory) override { release(memory); }
   weft_result create_stream(DeviceStream** /*out*/) override { return WEFT_ERROR_UNSUPPORTED; }
   void destroy_stream(DeviceStream* /*stream*/) override {}
   weft_result launch(DeviceStream* /*stream*/, std::span<const Launch> /*launches*/) override {

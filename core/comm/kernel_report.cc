@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/kernel_report.h"
+
+#include <new>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/comm/call_history.h"
+
+namespace weft {
+namespace {
+
+std::string describe_tag(OperationTag tag) {
+  return fmt::format("{} (call {})", describe_operation(tag, "some"),
+                     split_operation_tag(tag).sequence);
+}
+
+}  // namespace
+
+void explain_kernel_end(Failure& failure, std::uint32_t rank, std::uint32_t ranks,
+                        const KernelOutcome& outcome, const std::string& called,
+                        const std::string& their_call) {
+  const auto mismatch = [&](const std::string& theirs) {
+    failure.establish(Error(WEFT_ERROR_MISMATCH,
+                            fmt::format("rank {} called {}, but rank {} called {}", rank, called,
+                                        outcome.peer, theirs),
+                            "make every rank call the same operations in the same order"),
+                      true);
+  };
+  switch (outcome.end) {
+    case KernelEnd::kDone:
+    case KernelEnd::kAborted:  // whoever raised the flag has said why
+      return;
+    case KernelEnd::kTagMismatch:
+      return mismatch(their_call);
+    case KernelEnd::kSizeMismatch:
+      return mismatch(fmt::format("something that sends {} bytes where {} were due", outcome.found,
+                                  outcome.expected));
+    case KernelEnd::kPeerError: {
+      // The word holds 1 + the rank that is to blame, see Communicator::stop_everything.
+      const std::uint64_t culprit = outcome.found - 1;
+      failure.suspect(
+          Error(WEFT_ERROR_PEER, culprit < ranks ? fmt::format("rank {} failed, as rank {} reports",
+                                                               culprit, outcome.peer)
+                                                 : fmt::format("rank {} gave up", outcome.peer))
+              .with_native(ErrorSource::kPeer,
+                           static_cast<std::int64_t>(culprit < ranks ? culprit : outcome.peer)));
+      return;
+    }
+    case KernelEnd::kUnsupported:
+      failure.establish(
+          Error(WEFT_ERROR_UNSUPPORTED, fmt::format("the device has no kernel for {}", called)),
+          true);
+      return;
+  }
+}
+
+KernelReport::KernelReport(DeviceRuntime& runtime, std::uint32_t rank, std::uint32_t ranks,
+                           std::shared_ptr<Failure> failure, Shared* shared)
+    : runtime_(runtime),
+      rank_(rank),
+      ranks_(ranks),
+      failure_(std::move(failure)),
+      shared_(shared) {}
+
+Result<std::shared_ptr<KernelReport>> KernelReport::create(DeviceRuntime& runtime,
+                                                           std::uint32_t rank, std::uint32_t ranks,
+                                                           std::shared_ptr<Failure> failure) {
+  void* memory = nullptr;
+  if (const weft_result result = runtime.allocate_shared(sizeof(Shared), &memory);
+      result != WEFT_OK) {
+    return fail(result, fmt::format("cannot allocate {} bytes that device {} shares with the host",
+                                    sizeof(Shared), runtime.name()));
+  }
+  auto* shared = new (memory) Shared{};
+  std::shared_ptr<KernelReport> report(
+      new KernelReport(runtime, rank, ranks, std::move(failure), shared));
+  report->failure_->set_mirror(&shared->abort);
+  return report;
+}
+
+KernelReport::~KernelReport() {
+  failure_->set_mirror(nullptr);
+  runtime_.release_shared(shared_);
+}
+
+void KernelReport::look() {
+  const std::atomic_ref<KernelEnd> end(shared_->outcome.end);
+  if (end.load(std::memory_order_acquire) == KernelEnd::kDone) return;
+  if (explained_.exchange(true)) return;
+  const KernelOutcome outcome = shared_->outcome;
+  const bool tags = outcome.end == KernelEnd::kTagMismatch;
+  explain_kernel_end(*failure_, rank_, ranks_, outcome,
+                     tags ? describe_tag(outcome.expected) : std::string("an operation"),
+                     tags ? describe_tag(outcome.found) : std::string());
+}
+
+}  // namespace weft

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// How a communicator and kernels that run on their own talk: a word that makes kernels leave, and a
+// place where the first that ends badly says why. For devices whose launches do not call back.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "core/base/device_runtime.h"
+#include "core/base/error.h"
+#include "core/comm/failure.h"
+#include "core/model/work_item.h"
+
+namespace weft {
+
+/// Why a kernel of rank `rank` of `ranks` ended badly, as evidence or as a cause, given to
+/// `failure`. `called` names the call, where it is known.
+void explain_kernel_end(Failure& failure, std::uint32_t rank, std::uint32_t ranks,
+                        const KernelOutcome& outcome, const std::string& called,
+                        const std::string& their_call);
+
+/// Threads: all members from any.
+class KernelReport {
+ public:
+  static Result<std::shared_ptr<KernelReport>> create(DeviceRuntime& runtime, std::uint32_t rank,
+                                                      std::uint32_t ranks,
+                                                      std::shared_ptr<Failure> failure);
+  ~KernelReport();
+  KernelReport(const KernelReport&) = delete;
+  KernelReport& operator=(const KernelReport&) = delete;
+
+  [[nodiscard]] const std::shared_ptr<Failure>& failure() const { return failure_; }
+  [[nodiscard]] const std::atomic<std::uint32_t>* abort_word() const { return &shared_->abort; }
+  [[nodiscard]] KernelOutcome* outcome() const { return &shared_->outcome; }
+
+  /// Turns what a kernel reported into the communicator's failure.
+  void look();
+
+ private:
+  // Host memory that kernels reach; each part on lines of its own.
+  struct Shared {
+    alignas(128) std::atomic<std::uint32_t> abort;
+    alignas(128) KernelOutcome outcome;
+  };
+
+  KernelReport(DeviceRuntime& runtime, std::uint32_t rank, std::uint32_t ranks,
+               std::shared_ptr<Failure> failure, Shared* shared);
+
+  DeviceRuntime& runtime_;
+  const std::uint32_t rank_;
+  const std::uint32_t ranks_;
+  const std::shared_ptr<Failure> failure_;
+  Shared* const shared_;
+  std::atomic<bool> explained_{false};
+};
+
+}  // namespace weft

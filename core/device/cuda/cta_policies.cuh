@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// CUDA's policies: a group is one CTA, memory is ordered by PTX instructions of system scope. The
+// only place for inline assembly, __syncthreads and threadIdx.
+//
+// Order (PTX ISA, "Memory Consistency Model"): all threads of a CTA write payload with weak stores,
+// meet at a barrier, then one thread stores the tail with release at system scope; release is
+// cumulative over what the barrier ordered before it. A reader's acquire of the tail and a barrier
+// order its CTA's loads after it. Nothing that a peer writes is read through the read-only cache.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/policies.h"
+
+namespace weft::device::cuda {
+
+/// One CTA. Every thread makes one.
+class CtaGroup {
+ public:
+  /// `slots` lie in shared memory, two of them: a value may still be read when the next is written.
+  __device__ explicit CtaGroup(std::uint64_t* slots) : slots_(slots) {}
+
+  [[nodiscard]] __device__ std::uint32_t rank() const { return threadIdx.x; }
+  [[nodiscard]] __device__ std::uint32_t size() const { return blockDim.x; }
+  [[nodiscard]] __device__ bool leader() const { return threadIdx.x == 0; }
+  __device__ void sync() { __syncthreads(); }
+  __device__ std::uint64_t broadcast(std::uint64_t value) {
+    turn_ ^= 1U;
+    if (leader()) slots_[turn_] = value;
+    __syncthreads();
+    return slots_[turn_];
+  }
+
+ private:
+  std::uint64_t* slots_;
+  std::uint32_t turn_ = 0;
+};
+
+__device__ inline std::uint64_t load_acquire_system(const std::uint64_t* counter) {
+  std::uint64_t value = 0;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(counter) : "memory");
+  return value;
+}
+
+__device__ inline void store_release_system(std::uint64_t* counter, std::uint64_t value) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(counter), "l"(value) : "memory");
+}
+
+__device__ inline std::uint32_t load_relaxed_system(const std::uint32_t* word) {
+  std::uint32_t value = 0;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+}
+
+__device__ inline void store_relaxed_system(std::uint32_t* word, std::uint32_t value) {
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+
+/// Lines of several 16 bytes that a thread holds at once: so many loads are under way.
+inline constexpr std::uint32_t kLinesInFlight = 8;
+
+/// The memory of a launch. `abort` is host memory: looked at now and then, since it is far.
+class CudaMemory {
+ public:
+  __device__ explicit CudaMemory(const std::uint32_t* abort) : abort_(abort) {}
+
+  [[nodiscard]] __device__ static std::uint64_t load_acquire(std::uint64_t* counter) {
+    return load_acquire_system(counter);
+  }
+  __device__ static void store_release(std::uint64_t* counter, std::uint64_t value) {
+    store_release_system(counter, value);
+  }
+
+  /// No waiter words: a GPU wakes nobody, so whoever waits for a GPU polls.
+  __device__ static void post(std::uint64_t* counter, std::uint32_t* /*waiters*/,
+                              std::uint64_t value) {
+    store_release_system(counter, value);
+  }
+
+  [[nodiscard]] __device__ WaitResult wait_at_least(std::uint64_t* counter,
+                                                    std::uint32_t* /*waiters*/,
+                                                    std::uint64_t threshold, std::uint32_t* error) {
+    while (true) {
+      for (std::uint32_t turn = 0; turn < kTurnsBetweenLooks; ++turn) {
+        const std::uint64_t seen = load_acquire_system(counter);
+        if (seen >= threshold) return {.status = WaitStatus::kReady, .value = seen};
+      }
+      if (load_relaxed_system(abort_) != 0) return {.status = WaitStatus::kAborted, .value = 0};
+      const std::uint32_t told = error == nullptr ? 0 : load_relaxed_system(error);
+      if (told != 0) return {.status = WaitStatus::kPeerError, .value = told};
+    }
+  }
+
+  __device__ static void give_up(std::uint32_t* peer_error, std::uint32_t reason) {
+    if (peer_error != nullptr) store_relaxed_system(peer_error, reason);
+  }
+
+  [[nodiscard]] __device__ static Line load_line(const std::byte* from) {
+    const uint4 raw = *reinterpret_cast<const uint4*>(from);
+    return std::bit_cast<Line>(raw);
+  }
+  __device__ static void store_line(std::byte* to, Line line) {
+    *reinterpret_cast<uint4*>(to) = std::bit_cast<uint4>(line);
+  }
+
+  __device__ void copy(CtaGroup& group, std::byte* first, std::byte* second,
+                       const std::byte* source, std::uint64_t bytes);
+  template <class R>
+  __device__ void reduce(CtaGroup& group, std::byte* first, std::byte* second, const std::byte* a,
+                         const std::byte* b, std::uint64_t count);
+
+ private:
+  static constexpr std::uint32_t kTurnsBetweenLooks = 512;
+
+  const std::uint32_t* abort_;
+};
+
+}  // namespace weft::device::cuda
+
+#include "core/device/cuda/line_loops.cuh"

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The kernels, as the device's host side launches them: by pointer and argument block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/model/work_item.h"
+
+namespace weft::device::cuda {
+
+inline constexpr std::uint32_t kThreads = 512;   ///< Of a CTA.
+inline constexpr std::uint32_t kMostItems = 32;  ///< Of a launch: one CTA each.
+
+/// What a kernel is given besides its items. All pointers are device-visible.
+struct KernelControl {
+  const std::uint32_t* abort = nullptr;  ///< Host memory.
+  KernelOutcome* outcome = nullptr;      ///< Host memory: the first bad end.
+};
+
+/// The argument of a kernel, by value: a captured graph keeps it. In sizes, since a launch costs
+/// what its argument weighs.
+template <std::uint32_t kItems>
+struct KernelArgument {
+  KernelControl control;
+  WorkItem items[kItems];
+};
+
+/// How many items the argument of the kernel for `items` items has room for.
+[[nodiscard]] constexpr std::uint32_t argument_items(std::uint32_t items) {
+  return items <= 2 ? 2 : items <= 8 ? 8 : kMostItems;
+}
+
+/// The kernel that runs items like `item`, with room for argument_items(items) of them; null where
+/// there is none.
+[[nodiscard]] const void* kernel_for(const WorkItem& item, std::uint32_t items);
+
+/// All kernels, to be loaded before anything spins.
+[[nodiscard]] std::span<const void* const> all_kernels();
+
+}  // namespace weft::device::cuda

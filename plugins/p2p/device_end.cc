@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "plugins/p2p/device_end.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::p2p {
+namespace {
+
+/// Two lines that a device fetches together; counters of different writers share none.
+constexpr std::uint64_t kGrain = 128;
+
+std::uint64_t round_up(std::uint64_t bytes) {
+  return (bytes + kGrain - 1) / kGrain * kGrain;
+}
+
+// What one store of a device keeps together on NVLink and PCIe without further proof.
+constexpr std::uint32_t kOrderBytes = 8;
+
+}  // namespace
+
+weft_result Arena::make(const plugins::Host& host, std::int32_t device, std::uint64_t bytes,
+                        std::shared_ptr<Arena>* out) {
+  std::shared_ptr<Arena> arena(new Arena(host));
+  const weft_host& services = host.services();
+  arena->memory_.struct_size = sizeof(arena->memory_);
+  weft_result result = services.memory->allocate(services.instance, WEFT_MEMORY_CUDA, device, bytes,
+                                                 WEFT_SHARING_IPC, &arena->memory_);
+  if (result != WEFT_OK) return result;
+  arena->ticket_.struct_size = sizeof(arena->ticket_);
+  result = services.memory->export_memory(services.instance, &arena->memory_, WEFT_SHARING_IPC,
+                                          &arena->ticket_);
+  if (result != WEFT_OK) return result;
+  *out = std::move(arena);
+  return WEFT_OK;
+}
+
+Arena::~Arena() {
+  const weft_host& services = host_.services();
+  if (memory_.address != nullptr) services.memory->free(services.instance, &memory_);
+}
+
+Imports::~Imports() {
+  const weft_host& services = host_.services();
+  for (auto& [ticket, memory] : opened_)
+    services.memory->free(services.instance, &memory);
+}
+
+weft_result Imports::open(const std::array<std::uint8_t, 128>& ticket, weft_memory* out) {
+  const auto known = opened_.find(ticket);
+  if (known != opened_.end()) {
+    *out = known->second;
+    return WEFT_OK;
+  }
+  weft_memory_export form{};
+  form.struct_size = sizeof(form);
+  form.sharing = WEFT_SHARING_IPC;
+  form.descriptor = -1;
+  form.bytes_used = sizeof(form.bytes);
+  std::memcpy(form.bytes, ticket.data(), ticket.size());
+  weft_memory memory{};
+  memory.struct_size = sizeof(memory);
+  const weft_host& services = host_.services();
+  const weft_result result =
+      services.memory->import_memory(services.instance, &form, device_, nullptr, &memory);
+  if (result != WEFT_OK) return result;
+  opened_.emplace(ticket, memory);
+  *out = memory;
+  return WEFT_OK;
+}
+
+PartLayout lay_out(weft_direction direction, const std::vector<plugins::ProtocolSpec>& specs) {
+  PartLayout layout;
+  layout.bytes = kGrain;  // the error word
+  for (const plugins::ProtocolSpec& spec : specs) {
+    PartLayout::Protocol protocol{.spec = spec, .counter = layout.bytes};
+    layout.bytes += kGrain;
+    if (direction == WEFT_DIRECTION_RECV) {
+      protocol.slots = layout.bytes;
+      layout.bytes += round_up(spec.steps * sizeof(weft_slot_meta));
+      protocol.buffer = layout.bytes;
+      layout.bytes += round_up(static_cast<std::uint64_t>(spec.steps) * spec.step_bytes);
+    }
+    layout.protocols.push_back(protocol);
+  }
+  return layout;
+}
+
+bool DeviceEnd::describe(weft_protocol protocol, weft_direction direction, std::int32_t device,
+                         weft_protocol_view* out) const {
+  const auto has = [&](const PartLayout::Protocol& one) { return one.spec.protocol == protocol; };
+  const auto own = std::ranges::find_if(mine.protocols, has);
+  const auto other = std::ranges::find_if(theirs.protocols, has);
+  if (own == mine.protocols.end() || other == theirs.protocols.end()) return false;
+  const bool sends = direction == WEFT_DIRECTION_SEND;
+  std::byte* receiver = sends ? peer_part : part();
+  std::byte* sender = sends ? part() : peer_part;
+  const PartLayout::Protocol& at_receiver = sends ? *other : *own;
+  const PartLayout::Protocol& at_sender = sends ? *own : *other;
+
+  weft_protocol_view view{};
+  view.struct_size = sizeof(view);
+  view.protocol = protocol;
+  view.memory = WEFT_MEMORY_CUDA;
+  view.device = device;
+  view.buffer = receiver + at_receiver.buffer;
+  view.steps = own->spec.steps;
+  view.step_bytes = own->spec.step_bytes;
+  view.order_bytes = kOrderBytes;
+  view.head = reinterpret_cast<std::uint64_t*>(sender + at_sender.counter);
+  view.tail = reinterpret_cast<std::uint64_t*>(receiver + at_receiver.counter);
+  view.slots = reinterpret_cast<weft_slot_meta*>(receiver + at_receiver.slots);
+  view.error = reinterpret_cast<std::uint32_t*>(part());
+  view.peer_error = reinterpret_cast<std::uint32_t*>(peer_part);
+  view.head_writer = WEFT_AGENT_GPU;
+  view.tail_writer = WEFT_AGENT_GPU;
+  view.head_memory = WEFT_MEMORY_CUDA;
+  view.tail_memory = WEFT_MEMORY_CUDA;
+  plugins::write_out(view, out);
+  return true;
+}
+
+}  // namespace weft::p2p
