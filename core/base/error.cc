@@ -28,8 +28,6 @@ weft_result code_of_errno(int value) {
 
 std::string_view source_name(ErrorSource source) {
   switch (source) {
-    case ErrorSource::kWeft:
-      return "weft";
     case ErrorSource::kErrno:
       return "errno";
     case ErrorSource::kCuda:
@@ -38,10 +36,11 @@ std::string_view source_name(ErrorSource source) {
       return "verbs";
     case ErrorSource::kFabric:
       return "libfabric";
-    case ErrorSource::kPeer:
-      return "peer";
     case ErrorSource::kPlugin:
       return "plugin";
+    case ErrorSource::kWeft:
+    case ErrorSource::kPeer:
+      break;
   }
   return "unknown";
 }
@@ -69,7 +68,7 @@ std::string Error::to_string() const {
     // std::generic_category().message is thread-safe, strerror is not.
     text += fmt::format(" (errno {}, {})", native_,
                         std::generic_category().message(static_cast<int>(native_)));
-  } else if (source_ != ErrorSource::kWeft) {
+  } else if (source_ != ErrorSource::kWeft && source_ != ErrorSource::kPeer) {
     text += fmt::format(" ({} code {})", source_name(source_), native_);
   }
   if (!hint_.empty()) text += "; try: " + hint_;

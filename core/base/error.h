@@ -16,7 +16,8 @@
 
 namespace weft {
 
-/// Who reported the native value of an Error.
+/// Who reported the native value of an Error. That of kPeer is the rank which is to blame: the text
+/// names it, so it is not shown once more.
 enum class ErrorSource : std::uint8_t { kWeft, kErrno, kCuda, kVerbs, kFabric, kPeer, kPlugin };
 
 /// A failure. A value: copied into the last error of a context, sent to peers as text.

@@ -22,9 +22,7 @@ ErrorSource source_of(weft_error_source source) {
       return ErrorSource::kVerbs;
     case WEFT_SOURCE_FABRIC:
       return ErrorSource::kFabric;
-    case WEFT_SOURCE_PEER:
-      return ErrorSource::kPeer;
-    default:
+    default:  // Among them a peer's own code, which the core would take for a rank.
       return ErrorSource::kPlugin;
   }
 }

@@ -68,6 +68,13 @@ TEST(Error, NativeCodesOfOthersNameTheReporter) {
   EXPECT_EQ(error.to_string(), "no queue pair (verbs code -7)");
 }
 
+TEST(Error, TheRankToBlameIsNotShownTwice) {
+  Error error(WEFT_ERROR_PEER, "rank 2 died", "see its output");
+  error.with_native(ErrorSource::kPeer, 2);
+  EXPECT_EQ(error.native(), 2);
+  EXPECT_EQ(error.to_string(), "rank 2 died; try: see its output");
+}
+
 TEST(Error, EveryCodeHasANameAndASentence) {
   std::set<std::string_view> names;
   for (weft_result code = WEFT_ERROR_INTERNAL; code <= WEFT_AGAIN; ++code) {
