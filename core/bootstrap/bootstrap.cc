@@ -88,7 +88,7 @@ Status Bootstrap::barrier(std::string_view what) {
 void Bootstrap::on_failure(std::function<void(const Error&)> callback) {
   state_->watch->on_failure(std::move(callback));
 }
-void Bootstrap::on_question(std::function<void(int, std::span<const std::byte>)> callback) {
+void Bootstrap::on_question(std::function<void(const Question&)> callback) {
   state_->watch->on_question(std::move(callback));
 }
 void Bootstrap::ask(std::span<const std::byte> question) {

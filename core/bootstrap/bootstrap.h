@@ -51,7 +51,7 @@ class Bootstrap {
   /// for failures of this rank itself, nor after leave().
   void on_failure(std::function<void(const Error&)> callback);
   /// See FailureWatch.
-  void on_question(std::function<void(int asker, std::span<const std::byte> question)> callback);
+  void on_question(std::function<void(const Question&)> callback);
   void ask(std::span<const std::byte> question);
   [[nodiscard]] std::vector<Departure> departed_neighbours() const;
   /// Tells every other rank that this rank's communicator failed. They get the text, and as code

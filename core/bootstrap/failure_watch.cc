@@ -74,7 +74,7 @@ struct FailureWatch::State {
   bool delivered = false;
   bool left = false;
   std::function<void(const Error&)> callback;
-  std::function<void(int, std::span<const std::byte>)> question_callback;
+  std::function<void(const Question&)> question_callback;
   std::vector<QuestionMessage> questions;  // to be answered once the mutex is free
 
   void on_side(std::size_t index);
@@ -87,6 +87,7 @@ struct FailureWatch::State {
   void died(std::size_t index, const Error& error);
   void try_deliver();
   void answer_questions();
+  [[nodiscard]] std::vector<Departure> departures() const;
 };
 
 // The first failure wins. What comes later is a consequence of it as a rule.
@@ -191,17 +192,27 @@ void FailureWatch::State::on_side(std::size_t index) {
 }
 
 void FailureWatch::State::answer_questions() {
-  std::function<void(int, std::span<const std::byte>)> call;
+  std::function<void(const Question&)> call;
   std::vector<QuestionMessage> asked;
+  std::vector<Departure> departed;
   {
     const std::lock_guard lock(mutex);
     asked = std::exchange(questions, {});
     if (asked.empty() || left || failure) return;
     call = question_callback;
+    departed = departures();
   }
   if (!call) return;
   for (const QuestionMessage& question : asked)
-    call(question.asker, question.question);
+    call({.asker = question.asker, .text = question.question, .departed = departed});
+}
+
+std::vector<Departure> FailureWatch::State::departures() const {
+  std::vector<Departure> departures;
+  for (const auto& side : sides) {
+    if (side && side->departure) departures.push_back(*side->departure);
+  }
+  return departures;
 }
 
 void FailureWatch::State::try_deliver() {
@@ -293,7 +304,7 @@ void FailureWatch::on_failure(std::function<void(const Error&)> callback) {
   eventfd_write(state_->deliver.get(), 1);
 }
 
-void FailureWatch::on_question(std::function<void(int, std::span<const std::byte>)> callback) {
+void FailureWatch::on_question(std::function<void(const Question&)> callback) {
   const std::lock_guard lock(state_->mutex);
   state_->question_callback = std::move(callback);
 }
@@ -350,11 +361,7 @@ std::optional<Error> FailureWatch::failure() const {
 
 std::vector<Departure> FailureWatch::departed_neighbours() const {
   const std::lock_guard lock(state_->mutex);
-  std::vector<Departure> departures;
-  for (const auto& side : state_->sides) {
-    if (side && side->departure) departures.push_back(*side->departure);
-  }
-  return departures;
+  return state_->departures();
 }
 
 int FailureWatch::failure_fd() const {

@@ -28,6 +28,14 @@ struct Departure {
   std::vector<std::byte> last_words;
 };
 
+/// What another rank asks all. Its memory is the watch's, for the time of the callback.
+struct Question {
+  int asker = 0;
+  std::span<const std::byte> text;
+  /// The neighbours that are known to have left.
+  std::span<const Departure> departed;
+};
+
 /// Any thread may call any member. The reactor and the logger outlive it.
 class FailureWatch {
  public:
@@ -47,7 +55,7 @@ class FailureWatch {
   /// `callback` runs on the reactor's thread for each question of another rank, which may come
   /// twice: once from each side; also for the last words of a neighbour. What it refers to must
   /// live until this is destroyed.
-  void on_question(std::function<void(int asker, std::span<const std::byte> question)> callback);
+  void on_question(std::function<void(const Question&)> callback);
   /// Sends a question, at most kMaxQuestionBytes, both ways round the ring, as far as ranks that
   /// left let it come. A lost question is not repeated: a link that is full takes none.
   void ask(std::span<const std::byte> question);

@@ -307,24 +307,27 @@ void Communicator::say_what_waits(const CallNote& call, std::chrono::nanoseconds
 // all others, and a rank that leaves shows its last call to its neighbours; they compare it with
 // their own call of that number.
 void Communicator::ask_others(const CallNote& waiting) {
-  look_for_leavers(rank_, waiting);
+  look_for_leavers(bootstrap_->departed_neighbours(), rank_, waiting);
   bootstrap_->ask(encode_call_note(waiting));
 }
 
-void Communicator::answer_question(std::uint32_t asker, std::span<const std::byte> question) {
-  const auto waiting = decode_call_note(question);
+// On the reactor's thread, also while the destructor leaves: bootstrap_ is not this thread's.
+void Communicator::answer_question(const Question& question) {
+  const auto asker = static_cast<std::uint32_t>(question.asker);
+  const auto waiting = decode_call_note(question.text);
   if (!waiting) return;
   if (const auto called = find_call(waiting->sequence)) {
     if (auto mismatch = find_mismatch(*called, rank_, *waiting, asker)) {
       failure_->establish(std::move(*mismatch), true);
     }
   }
-  look_for_leavers(asker, *waiting);
+  look_for_leavers(question.departed, asker, *waiting);
 }
 
 // Only a rank's neighbours know how it left: they answer for it.
-void Communicator::look_for_leavers(std::uint32_t asker, const CallNote& waiting) {
-  for (const Departure& departure : bootstrap_->departed_neighbours()) {
+void Communicator::look_for_leavers(std::span<const Departure> departed, std::uint32_t asker,
+                                    const CallNote& waiting) {
+  for (const Departure& departure : departed) {
     const auto last = decode_call_note(departure.last_words);
     if (!last) continue;
     const auto leaver = static_cast<std::uint32_t>(departure.rank);

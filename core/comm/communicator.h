@@ -91,6 +91,13 @@ class Communicator {
   Status connect();
   void choose_limits();
   [[nodiscard]] bool memory_joins_all() const;
+  /// Marks an error that every rank finds, since all compute it from the same: each answers it as
+  /// its own, and no rank tells it to another.
+  template <typename R>
+  R by_all(R result) {
+    if (!result) all_find_error_ = true;
+    return result;
+  }
   [[nodiscard]] PlanInput plan_input(Operation operation) const;
 
   Result<const BoundPlan*> bind(const Task& task);
@@ -110,8 +117,9 @@ class Communicator {
   void check_time();
   void say_what_waits(const CallNote& call, std::chrono::nanoseconds waited, bool late);
   void ask_others(const CallNote& waiting);
-  void answer_question(std::uint32_t asker, std::span<const std::byte> question);
-  void look_for_leavers(std::uint32_t asker, const CallNote& waiting);
+  void answer_question(const Question& question);
+  void look_for_leavers(std::span<const Departure> departed, std::uint32_t asker,
+                        const CallNote& waiting);
   void stop_everything(const Error& cause, bool tell_others);
 
   Context& context_;
@@ -126,6 +134,7 @@ class Communicator {
   std::unique_ptr<Connections> connections_;
   std::unique_ptr<ChoiceInput> choice_;
   PlanLimits limits_;
+  bool all_find_error_ = false;  // of joining
   CostTable costs_;
   std::shared_ptr<KernelReport> report_;  // of devices whose launches do not call back
 

@@ -4,7 +4,9 @@
 #include "core/comm/group.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -39,19 +41,32 @@ Status Group::end() {
 
 Status Group::run_joins(std::vector<Join> joins) {
   if (joins.empty()) return {};
-  // Joins block until all ranks have come, and several of them may be ranks of one communicator.
+  // Joins block until all ranks have come, and several of them may be ranks of one communicator:
+  // none begins before each has its thread.
+  enum class Order : std::uint8_t { kWait, kJoin, kLeave };
+  std::atomic<Order> order{Order::kWait};
   std::vector<std::optional<Result<std::unique_ptr<Communicator>>>> joined(joins.size());
   std::vector<std::thread> threads;
+  threads.reserve(joins.size());
   std::optional<Error> no_thread;
-  for (std::size_t i = 1; i < joins.size(); ++i) {
+  const auto refused = [](int error) {
+    return Error::from_errno(error, "cannot start a thread to join a rank",
+                             "raise the limits of processes and memory (ulimit -u, ulimit -v)");
+  };
+  for (std::size_t i = 1; i < joins.size() && !no_thread; ++i) {
     try {
-      threads.emplace_back([&, i] { joined[i].emplace(joins[i].join()); });
+      threads.emplace_back([&, i] {
+        order.wait(Order::kWait);
+        if (order == Order::kJoin) joined[i].emplace(joins[i].join());
+      });
     } catch (const std::system_error& error) {
-      no_thread = Error::from_errno(error.code().value(), "cannot start a thread to join a rank",
-                                    "raise the limit of processes (ulimit -u)");
-      break;
+      no_thread = refused(error.code().value());
+    } catch (const std::bad_alloc&) {
+      no_thread = refused(ENOMEM);
     }
   }
+  order = no_thread ? Order::kLeave : Order::kJoin;
+  order.notify_all();
   if (!no_thread) joined[0].emplace(joins[0].join());
   for (auto& thread : threads)
     thread.join();

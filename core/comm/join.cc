@@ -74,8 +74,9 @@ Result<std::unique_ptr<Communicator>> Communicator::join(Context& context, Confi
     if (auto cause = communicator->failure_->settle()) error = std::move(*cause);
   }
   error.with_context(fmt::format("rank {} of {} cannot join its communicator", rank, ranks));
-  // Others are waiting for this rank: they get the reason.
-  communicator->failure_->establish(error, communicator->bootstrap_ != nullptr);
+  // Others are waiting for this rank: they get the reason, unless they find it themselves.
+  communicator->failure_->establish(
+      error, communicator->bootstrap_ != nullptr && !communicator->all_find_error_);
   return fail(std::move(error));
 }
 
@@ -106,9 +107,7 @@ Status Communicator::join_others(const UniqueId& id) {
       [this](const Error& cause, bool tell_others) { stop_everything(cause, tell_others); });
   bootstrap_->on_failure(
       [failure = failure_](const Error& error) { failure->establish(error, false); });
-  bootstrap_->on_question([this](int asker, std::span<const std::byte> question) {
-    answer_question(static_cast<std::uint32_t>(asker), question);
-  });
+  bootstrap_->on_question([this](const Question& question) { answer_question(question); });
 
   WEFT_TRY(agree_on_topology());
   WEFT_TRY(choose_transports());
@@ -133,14 +132,14 @@ Status Communicator::agree_on_topology() {
     reports.push_back(hello->report);
     hellos.push_back(std::move(*hello));
   }
-  WEFT_TRY(check_agreement(hellos));
+  WEFT_TRY(by_all(check_agreement(hellos)));
   WEFT_TRY_ASSIGN(topology_, merge(reports));
   for (const RankInfo& other : topology_.ranks) {
     if (other.device == topology_.ranks[0].device) continue;
-    return fail(WEFT_ERROR_MISMATCH,
-                fmt::format("rank 0 runs on device {}, and rank {} on device {}",
-                            topology_.ranks[0].device, other.rank, other.device),
-                "give all ranks of a communicator devices of one kind");
+    return by_all(Status(fail(WEFT_ERROR_MISMATCH,
+                              fmt::format("rank 0 runs on device {}, and rank {} on device {}",
+                                          topology_.ranks[0].device, other.rank, other.device),
+                              "give all ranks of a communicator devices of one kind")));
   }
   return {};
 }
@@ -182,8 +181,7 @@ Status Communicator::choose_transports() {
       choice_->offers.back().push_back(item.offer);
     offers.push_back(std::move(decoded));
   }
-  // A rank that is alone asked no plugin, and needs none.
-  if (ranks_ > 1) WEFT_TRY(check_named_plugins(*choice_));
+  WEFT_TRY(by_all(check_named_plugins(*choice_)));
 
   Answers answers;
   for (const auto& [offer, own_info] : mine) {
@@ -205,7 +203,7 @@ Status Communicator::choose_transports() {
   // Every pair, not only this rank's own: a pair that cannot be joined fails on every rank.
   for (std::uint32_t a = 0; a < ranks_; ++a) {
     for (std::uint32_t b = a + 1; b < ranks_; ++b) {
-      WEFT_TRY_ASSIGN(const PairChoice choice, choose_pair(*choice_, a, b));
+      WEFT_TRY_ASSIGN(const PairChoice choice, by_all(choose_pair(*choice_, a, b)));
       if (a == rank_ || b == rank_) {
         context_.logger().info(Topic::kTransport, "ranks {} and {}: {}: {}", a, b, choice.plugin,
                                choice.reason);

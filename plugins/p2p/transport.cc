@@ -22,11 +22,6 @@ using plugins::Host;
 
 constexpr std::uint64_t kMagic = UINT64_C(0x3150325054464557);  // "WEFTP2P1" in memory
 
-// A round of copying through a cache that both cores share; where they do not, less. Only the order
-// among transports matters here: no other is faster between ranks of one process.
-constexpr std::uint64_t kBandwidthMbps = 10000;
-constexpr std::uint64_t kLatencyNs = 300;
-
 std::string rank_text(std::uint32_t rank) {
   return "rank " + std::to_string(rank);
 }
@@ -99,8 +94,6 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
     weft_can_connect answer{};
     answer.capabilities = can ? WEFT_TRANSPORT_CAN_CONNECT : 0;
     answer.locality = on_device ? WEFT_LOCALITY_HOST : WEFT_LOCALITY_PROCESS;
-    answer.bandwidth_mbps = can ? kBandwidthMbps : 0;
-    answer.latency_ns = can ? kLatencyNs : 0;
     reason.copy(answer.reason, sizeof(answer.reason) - 1);
     plugins::write_out(answer, out);
     return weft_result{WEFT_OK};

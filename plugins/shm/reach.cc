@@ -14,11 +14,6 @@
 namespace weft::shm {
 namespace {
 
-// Two copies through shared memory on a core of today, and a round of a cache line between cores
-// plus the bookkeeping around it. Rough on purpose: they order transports, they plan nothing.
-constexpr std::uint64_t kBandwidthMbps = 5000;
-constexpr std::uint64_t kLatencyNs = 1000;
-
 std::string user_text(std::uint64_t user) {
   return "user " + std::to_string(user);
 }
@@ -81,8 +76,6 @@ weft_result judge_peer(const weft_transport& transport, const weft_peer& peer,
   answer.locality = WEFT_LOCALITY_HOST;
   if (reason.empty()) {
     answer.capabilities = WEFT_TRANSPORT_CAN_CONNECT;
-    answer.bandwidth_mbps = kBandwidthMbps;
-    answer.latency_ns = kLatencyNs;
     reason = "same host";
     if (theirs.process.pid_namespace == transport.info.process.pid_namespace &&
         can_read(theirs.process, theirs.probe_address, theirs.probe.data(), theirs.probe.size())) {

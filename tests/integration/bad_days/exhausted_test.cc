@@ -110,6 +110,20 @@ TEST(Exhausted, MemoryIsAnErrorWithAdviceOrSuffices) {
   }
 }
 
+// The ranks that have a thread already must not wait for those that get none.
+TEST(Exhausted, AGroupWithoutThreadsForItsRanksFailsAtOnce) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory does not fit into such limits";
+  Job job(1);
+  EXPECT_TRUE(job[0].ask("id").starts_with("id: ok "));         // its context is there
+  EXPECT_EQ(job[0].ask("limit memory 40000000"), "limit: ok");  // stacks take 8 MiB each
+  const std::string text = job[0].ask("threads 32 all_reduce 1 0", kPromise);
+  EXPECT_TRUE(
+      text.starts_with("threads: error WEFT_ERROR_OUT_OF_RESOURCES cannot start a thread to "
+                       "join a rank (errno "))
+      << text;
+  EXPECT_EQ(job.end(), "");
+}
+
 TEST(Exhausted, MemfdRefusedIsNamedByAllRanks) {
   bool joined = false;
   const std::string text = join_with("shm", "deny-memfd", &joined);

@@ -106,6 +106,10 @@ cp -r "$source_root/examples/net-plugin" "$scratch/net-plugin"
 make --silent -C "$scratch/net-plugin" clean weft-net-example.so
 "$weft" plugin inspect "$scratch/net-plugin/weft-net-example.so" >"$scratch/inspected"
 grep -q '^id  *net-example$' "$scratch/inspected" || fail "inspect says $(cat "$scratch/inspected")"
+# A vendor may build against a build tree, too.
+make --silent -C "$scratch/net-plugin" clean
+env -u PKG_CONFIG_LIBDIR -u PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH="$build/meson-uninstalled" \
+  make --silent -C "$scratch/net-plugin" weft-net-example.so
 carried=$(WEFT_PLUGINS_PATH=$scratch/net-plugin WEFT_TRANSPORTS_ORDER=net WEFT_TRANSPORTS_NET=net-example \
   "$weft" run -n 3 --no-prefix -- "$weft" bench all_reduce --max 1MiB --factor 4 --iters 2 --check)
 echo "$carried"

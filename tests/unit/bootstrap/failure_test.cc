@@ -352,10 +352,10 @@ TEST_F(BootstrapTest, BlocksBeyondTheBoundAreAnErrorOnEveryRank) {
 class Questions {
  public:
   void listen(Bootstrap& bootstrap) {
-    bootstrap.on_question([this](int asker, std::span<const std::byte> question) {
+    bootstrap.on_question([this](const Question& question) {
       const std::lock_guard lock(mutex_);
-      const auto* text = reinterpret_cast<const char*>(question.data());
-      ++heard_[{asker, std::string(text, question.size())}];
+      const auto* text = reinterpret_cast<const char*>(question.text.data());
+      ++heard_[{question.asker, std::string(text, question.text.size())}];
       changed_.notify_all();
     });
   }
