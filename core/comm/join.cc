@@ -152,7 +152,8 @@ Status Communicator::choose_transports() {
   choice_->rules = config_.rules();
   if (ranks_ == 1) return {};  // no pair to join, so no plugin is needed
 
-  WEFT_TRY_ASSIGN(const auto ids, mentioned_plugins(choice_->order, choice_->nets, choice_->rules));
+  WEFT_TRY_ASSIGN(const auto ids,
+                  by_all(mentioned_plugins(choice_->order, choice_->nets, choice_->rules)));
   std::vector<TravellingOffer> mine;
   for (const auto& id : ids) {
     TravellingOffer travelling;

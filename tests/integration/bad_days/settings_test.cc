@@ -22,6 +22,8 @@ void expect_all_say(const Command& command, int ranks, const std::vector<std::st
   const Outcome outcome = job.wait();
   EXPECT_EQ(outcome.exit_status, 1) << outcome.describe();
   EXPECT_EQ(outcome.out, "");
+  // Each rank finds it itself: none answers it as the failure of another.
+  EXPECT_EQ(outcome.err.find(" failed ("), std::string::npos) << outcome.describe();
   for (const auto& part : parts) {
     for (int rank = 0; rank < ranks; ++rank) {
       const std::string prefix = "[" + std::to_string(rank) + "] ";
