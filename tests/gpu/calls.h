@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What is run on a team, whoever drives it: tests on threads and ranks in processes of their own.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "tests/gpu/team.h"
+
+namespace weft::gpu_test {
+
+/// All kinds of calls of one type, in all places, up to options().largest. `few`: of ranks that
+/// take turns on one device, where a call takes long.
+void run_calls(Team& team, const Type& type, bool few);
+/// The sizes of a transport: small ones to 4 MiB.
+void run_transport_calls(Team& team);
+
+/// A communicator's first call ever is captured.
+void capture_first_use(Team& team);
+/// Several graphs and eager calls by turns.
+void replay_alternately(Team& team);
+/// A thousand replays, one after the other without a pause, each with inputs of its own; some of
+/// them eager calls if `mixed`.
+void replay_often(Team& team, const Type& type, bool mixed);
+
+/// Runs `body`; a kernel that this build lacks makes the test a skipped one.
+template <class Body>
+void skip_if_unsupported(Body body) {
+  try {
+    body();
+  } catch (const Unsupported& problem) {
+    GTEST_SKIP() << problem.what();
+  }
+}
+
+#define SKIP_UNLESS_POSSIBLE(layout) \
+  if (!(layout).possible()) \
+  GTEST_SKIP() << "needs " << ((layout).one_device ? 1 : (layout).ranks) << " CUDA devices, and " \
+               << device_count() << " are here"
+
+/// 1, 2 and 4 ranks on as many devices, and 2 and 4 on one.
+inline const std::array kLayouts{Layout{1, false}, Layout{2, false}, Layout{4, false},
+                                 Layout{2, true}, Layout{4, true}};
+/// Those with peers.
+inline const std::array kPairs{Layout{2, false}, Layout{4, false}, Layout{2, true},
+                               Layout{4, true}};
+
+template <class Parameter>
+std::string layout_name(const testing::TestParamInfo<Parameter>& info) {
+  return info.param.name();
+}
+
+}  // namespace weft::gpu_test

@@ -1,0 +1,244 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Kernels that spin for a peer that never comes: they leave, in time, and with the right cause. And
+// ranks whose calls differ.
+#include <chrono>
+#include <functional>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "tests/gpu/calls.h"
+
+namespace weft::gpu_test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kSoon = 5s;         // for everyone to know
+constexpr auto kSpinning = 300ms;  // by then a kernel spins
+
+struct End {
+  weft_result result = WEFT_OK;
+  std::string text;
+};
+
+/// Enqueues `work` and waits for the stream, on a thread of its own.
+std::future<End> spin(Member& member, const Team::Action& work) {
+  return std::async(std::launch::async, [&member, work]() -> End {
+    try {
+      CUDA(cudaSetDevice(member.device));
+      work(member);
+      check(weft_stream_synchronize(member.stream), "weft_stream_synchronize");
+    } catch (const Problem& problem) {
+      return {problem.code, problem.what()};
+    }
+    return {};
+  });
+}
+
+/// The end, within kSoon. If it does not come, the watchdog ends the program.
+End end_of(std::future<End>& waiting) {
+  EXPECT_EQ(waiting.wait_for(kSoon), std::future_status::ready) << "the stream still waits";
+  return waiting.get();
+}
+
+/// What a member's communicator says, once it is no more OK.
+weft_result error_of(const Member& member) {
+  const Clock::time_point deadline = Clock::now() + kSoon;
+  weft_result error = WEFT_OK;
+  while (error == WEFT_OK && Clock::now() < deadline) {
+    check(weft_comm_get_async_error(member.comm, &error), "weft_comm_get_async_error");
+    std::this_thread::sleep_for(1ms);
+  }
+  return error;
+}
+
+/// Device memory for calls whose results are of no interest.
+class Scratch {
+ public:
+  explicit Scratch(Team& team) {
+    for (const Member& member : team.members()) {
+      zones_.push_back(std::make_unique<Zone>(member.device, kCount * 4, 0));
+      zones_.back()->write({}, 0, member.cuda);
+    }
+  }
+  void all_reduce(const Member& member, std::size_t count = kCount,
+                  weft_data_type type = WEFT_FLOAT32, weft_reduction reduction = WEFT_SUM) {
+    std::byte* buffer = zones_[member.rank]->data();
+    check(weft_all_reduce(buffer, buffer, count, type, reduction, member.comm, member.stream),
+          "weft_all_reduce");
+  }
+  void broadcast(const Member& member, std::size_t count, std::uint32_t root) {
+    std::byte* buffer = zones_[member.rank]->data();
+    check(weft_broadcast(buffer, buffer, count, WEFT_FLOAT32, root, member.comm, member.stream),
+          "weft_broadcast");
+  }
+
+  static constexpr std::size_t kCount = 100000;
+
+ private:
+  std::vector<std::unique_ptr<Zone>> zones_;
+};
+
+class AbortTest : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override { SKIP_UNLESS_POSSIBLE(GetParam()); }
+  void TearDown() override {
+    if (IsSkipped()) return;
+    // Whatever has happened to the last one.
+    Team next(Mode::kThreads, GetParam());
+    Trial(next, {.type = kInt32, .count = 65537}).run(options().seed);
+  }
+};
+
+void abort_while_spinning(const Team::Action& work, Team& team, Scratch& scratch) {
+  std::vector<Member>& members = team.members();
+  std::future<End> waiting = spin(members[0], work);
+  ASSERT_EQ(waiting.wait_for(kSpinning), std::future_status::timeout)
+      << "the call ended without its peers: " << waiting.get().text;
+  check(weft_comm_abort(members[0].comm), "weft_comm_abort");
+  const End end = end_of(waiting);
+  EXPECT_EQ(end.result, WEFT_ERROR_ABORTED) << end.text;
+  EXPECT_EQ(error_of(members[0]), WEFT_ERROR_ABORTED);
+  for (std::size_t i = 1; i < members.size(); ++i) {
+    EXPECT_EQ(error_of(members[i]), WEFT_ERROR_PEER);
+    try {
+      scratch.all_reduce(members[i]);
+      ADD_FAILURE() << "rank " << i << " calls on as if nothing were";
+    } catch (const Problem& problem) {
+      EXPECT_EQ(problem.code, WEFT_ERROR_PEER);
+      EXPECT_NE(std::string(problem.what()).find("rank 0"), std::string::npos) << problem.what();
+    }
+  }
+}
+
+TEST_P(AbortTest, WhileItsFirstCallSpins) {
+  Team team(Mode::kThreads, GetParam());
+  Scratch scratch(team);
+  abort_while_spinning([&](Member& member) { scratch.all_reduce(member); }, team, scratch);
+}
+
+TEST_P(AbortTest, WhileManyCallsAreQueued) {
+  Team team(Mode::kThreads, GetParam());
+  Scratch scratch(team);
+  Trial(team, {.type = kFloat32, .count = 4093}).run(options().seed);
+  abort_while_spinning(
+      [&](Member& member) {
+        for (std::size_t i = 0; i < 100; ++i)
+          scratch.all_reduce(member, 1 + i * 1000);
+      },
+      team, scratch);
+}
+
+TEST_P(AbortTest, WhileAReplaySpins) {
+  Team team(Mode::kThreads, GetParam());
+  Scratch scratch(team);
+  std::vector<cudaGraphExec_t> made(team.layout().ranks);
+  team.each([&](Member& member) {
+    cudaGraph_t graph = nullptr;
+    CUDA(cudaStreamBeginCapture(member.cuda, cudaStreamCaptureModeThreadLocal));
+    scratch.all_reduce(member);
+    CUDA(cudaStreamEndCapture(member.cuda, &graph));
+    CUDA(cudaGraphInstantiate(&made[member.rank], graph, 0));
+    CUDA(cudaGraphDestroy(graph));
+  });
+  abort_while_spinning(
+      [&](Member& member) { CUDA(cudaGraphLaunch(made[member.rank], member.cuda)); }, team,
+      scratch);
+  for (cudaGraphExec_t graph : made)
+    CUDA(cudaGraphExecDestroy(graph));
+}
+
+TEST_P(AbortTest, ByTheRankThatNeverCalls) {
+  Team team(Mode::kThreads, GetParam());
+  Scratch scratch(team);
+  std::vector<Member>& members = team.members();
+  std::vector<std::future<End>> waiting;
+  for (std::size_t i = 0; i + 1 < members.size(); ++i)
+    waiting.push_back(spin(members[i], [&](Member& member) { scratch.all_reduce(member); }));
+  std::this_thread::sleep_for(kSpinning);
+  check(weft_comm_abort(members.back().comm), "weft_comm_abort");
+  const std::string culprit = "rank " + std::to_string(members.size() - 1);
+  for (std::future<End>& each : waiting) {
+    const End end = end_of(each);
+    EXPECT_EQ(end.result, WEFT_ERROR_PEER) << end.text;
+    EXPECT_NE(end.text.find(culprit), std::string::npos) << end.text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, AbortTest, testing::ValuesIn(kPairs), layout_name<Layout>);
+
+// ---- ranks whose calls differ ----
+
+class MismatchTest : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override { SKIP_UNLESS_POSSIBLE(GetParam()); }
+
+  /// Rank 0 calls `first`, all others `second`: each learns it, and both calls.
+  static void differ(const std::function<void(Member&, Scratch&)>& first,
+                     const std::function<void(Member&, Scratch&)>& second,
+                     const std::vector<std::string>& words) {
+    Team team(Mode::kThreads, GetParam());
+    Scratch scratch(team);
+    std::vector<std::future<End>> waiting;
+    for (Member& member : team.members()) {
+      waiting.push_back(
+          spin(member, [&](Member& self) { (self.rank == 0 ? first : second)(self, scratch); }));
+    }
+    const Clock::time_point deadline = Clock::now() + kSoon;
+    bool hangs = false;
+    for (const std::future<End>& each : waiting)
+      hangs |= each.wait_until(deadline) != std::future_status::ready;
+    EXPECT_FALSE(hangs) << "still waiting after 5 s";
+    if (hangs) Team::abort_all();
+    for (std::size_t rank = 0; rank < waiting.size(); ++rank) {
+      const End end = end_of(waiting[rank]);
+      EXPECT_EQ(end.result, WEFT_ERROR_MISMATCH) << "rank " << rank << ": " << end.text;
+      EXPECT_NE(end.text.find("rank 0 called"), std::string::npos) << end.text;
+      for (const std::string& word : words)
+        EXPECT_NE(end.text.find(word), std::string::npos) << word << " in: " << end.text;
+    }
+  }
+};
+
+TEST_P(MismatchTest, Counts) {
+  differ([](Member& member, Scratch& scratch) { scratch.all_reduce(member, 1000); },
+         [](Member& member, Scratch& scratch) { scratch.all_reduce(member, 2000); },
+         {"all_reduce"});
+}
+TEST_P(MismatchTest, LargeCounts) {
+  differ([](Member& member, Scratch& scratch) { scratch.all_reduce(member, 100000); },
+         [](Member& member, Scratch& scratch) { scratch.all_reduce(member, 99999); },
+         {"all_reduce"});
+}
+TEST_P(MismatchTest, Types) {
+  differ([](Member& member, Scratch& scratch) { scratch.all_reduce(member, 1000, WEFT_FLOAT32); },
+         [](Member& member, Scratch& scratch) { scratch.all_reduce(member, 1000, WEFT_INT32); },
+         {"float32", "int32"});
+}
+TEST_P(MismatchTest, Reductions) {
+  differ([](Member& member,
+            Scratch& scratch) { scratch.all_reduce(member, 1000, WEFT_INT32, WEFT_SUM); },
+         [](Member& member, Scratch& scratch) {
+           scratch.all_reduce(member, 1000, WEFT_INT32, WEFT_MAX);
+         },
+         {"sum", "max"});
+}
+TEST_P(MismatchTest, Operations) {
+  differ([](Member& member, Scratch& scratch) { scratch.all_reduce(member, 1000); },
+         [](Member& member, Scratch& scratch) { scratch.broadcast(member, 1000, 0); },
+         {"all_reduce", "broadcast"});
+}
+TEST_P(MismatchTest, Roots) {
+  differ([](Member& member, Scratch& scratch) { scratch.broadcast(member, 1000, 1); },
+         [](Member& member, Scratch& scratch) { scratch.broadcast(member, 1000, 0); },
+         {"broadcast"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, MismatchTest, testing::ValuesIn(kPairs), layout_name<Layout>);
+
+}  // namespace
+}  // namespace weft::gpu_test

@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A process for each rank: this program starts itself as the ranks of a job, with the environment
+// that a launcher sets. The tests RankOfJob are what such a rank does; without a job they are left
+// out.
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <netinet/in.h>
+#include <random>
+#include <string>
+#include <sys/socket.h>
+#include <thread>
+#include <tuple>
+#include <unistd.h>
+
+#include "tests/gpu/calls.h"
+#include "tests/support/process.h"
+
+extern char** environ;
+
+namespace weft::gpu_test {
+namespace {
+
+using namespace std::chrono_literals;
+using Environment = std::map<std::string, std::optional<std::string>>;
+
+/// The ranks of one job as processes that run the test RankOfJob.`name`.
+class Job {
+ public:
+  Job(const Layout& layout, const std::string& name, const Environment& extra = {}) {
+    Environment environment;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string text(*entry);
+      const std::size_t equals = text.find('=');
+      if (text.starts_with("WEFT_")) environment[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+    environment["WEFT_WORLD_SIZE"] = std::to_string(layout.ranks);
+    environment["WEFT_ROOT"] = "127.0.0.1:" + std::to_string(reserve_port());
+    environment["WEFT_SECRET"] = random_hex(64);
+    for (const auto& [key, value] : extra)
+      environment[key] = value;
+    const Options& own = options();
+    std::vector<std::string> arguments{"/proc/self/exe", "--gtest_filter=RankOfJob." + name,
+                                       "--seed=" + std::to_string(own.seed),
+                                       "--largest=" + std::to_string(own.largest),
+                                       "--patience=" + std::to_string(patience().count())};
+    if (!own.algorithm.empty()) arguments.push_back("--algorithm=" + own.algorithm);
+    if (!own.protocol.empty()) arguments.push_back("--protocol=" + own.protocol);
+    if (own.small) arguments.emplace_back("--small");
+    if (layout.one_device) arguments.emplace_back("--one-device");
+    for (std::uint32_t rank = 0; rank < layout.ranks; ++rank) {
+      environment["WEFT_RANK"] = environment["WEFT_LOCAL_RANK"] = std::to_string(rank);
+      ranks_.push_back(std::make_unique<test::Process>(
+          test::Command{.arguments = arguments, .environment = environment, .input = {}}));
+    }
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  ~Job() { close(port_); }
+
+  test::Process& operator[](std::size_t rank) { return *ranks_[rank]; }
+
+  /// Waits for all. A test that a rank skipped makes this test a skipped one.
+  void expect_success() {
+    const auto deadline = std::chrono::steady_clock::now() + patience() + 5s;
+    std::string skipped;
+    std::string failures;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const auto left = deadline - std::chrono::steady_clock::now();
+      const test::Outcome outcome =
+          ranks_[rank]->wait(std::chrono::duration_cast<std::chrono::milliseconds>(left));
+      if (outcome.out.find("[  SKIPPED ]") != std::string::npos) skipped = outcome.out;
+      if (outcome.exit_status != 0) {
+        failures += "rank " + std::to_string(rank) + ": " + outcome.describe() + "\n";
+      }
+    }
+    if (!skipped.empty()) GTEST_SKIP() << skipped;
+    EXPECT_EQ(failures, "");
+  }
+
+ private:
+  static std::chrono::seconds patience() {
+    return std::chrono::seconds(options().patience > 20 ? options().patience - 10 : 10);
+  }
+
+  /// Bound, not listening, until the job is over: rank 0 listens there, and no other program.
+  int reserve_port() {
+    port_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int on = 1;
+    setsockopt(port_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    setsockopt(port_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    if (bind(port_, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+        getsockname(port_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+      throw std::runtime_error("no port of 127.0.0.1 can be had");
+    }
+    return ntohs(address.sin_port);
+  }
+  static std::string random_hex(std::size_t digits) {
+    std::random_device random;
+    std::string text;
+    while (text.size() < digits)
+      text += "0123456789abcdef"[random() % 16];
+    return text;
+  }
+
+  int port_ = -1;
+  std::vector<std::unique_ptr<test::Process>> ranks_;
+};
+
+// ---- in a process of its own ----
+
+Layout layout_of_job() {
+  const char* ranks = std::getenv("WEFT_WORLD_SIZE");
+  if (ranks == nullptr) throw std::runtime_error("this is no rank of a job");
+  return {static_cast<std::uint32_t>(std::strtoul(ranks, nullptr, 10)), options().one_device};
+}
+
+void say(const std::string& line) {
+  std::cout << line << std::endl;
+}
+
+void calls_of(const Type& type) {
+  skip_if_unsupported([&] {
+    Team team(Mode::kProcess, layout_of_job());
+    // Processes take turns on one device: a call takes as long as the turns.
+    run_calls(team, type, options().one_device);
+  });
+}
+TEST(RankOfJob, Calls_float32) {
+  calls_of(kFloat32);
+}
+TEST(RankOfJob, Calls_int32) {
+  calls_of(kInt32);
+}
+TEST(RankOfJob, Calls_float16) {
+  calls_of(kFloat16);
+}
+TEST(RankOfJob, Calls_bfloat16) {
+  calls_of(kBfloat16);
+}
+TEST(RankOfJob, Graphs) {
+  Team team(Mode::kProcess, layout_of_job());
+  capture_first_use(team);
+  if (options().small || options().one_device) return;
+  replay_alternately(team);
+  replay_often(team, kInt32, true);
+}
+TEST(RankOfJob, Transport) {
+  Team team(Mode::kProcess, layout_of_job());
+  std::array<char, 256> pair{};
+  weft_comm_describe_pair(team.members()[0].comm, 0, 1, pair.data(), pair.size());
+  EXPECT_TRUE(std::string(pair.data()).starts_with(std::getenv("WEFT_TRANSPORTS_ORDER")))
+      << pair.data();
+  if (options().one_device) {
+    Trial(team, {.type = kFloat32, .count = 65537}).run(options().seed);
+  } else {
+    run_transport_calls(team);
+  }
+}
+
+// Rank 1 is killed while the others' kernels wait for it.
+TEST(RankOfJob, Bereaved) {
+  const Layout layout = layout_of_job();
+  {
+    Team team(Mode::kProcess, layout);
+    Trial trial(team, {.type = kFloat32, .count = 4093});
+    trial.run(options().seed);
+    trial.prepare(options().seed + 1);
+    if (team.members()[0].rank == 1) {
+      say("READY");
+      pause();
+    }
+    team.issue([&](Member& member) { trial.issue(member); });
+    say("READY");
+    const weft_result result = weft_stream_synchronize(team.members()[0].stream);
+    say(std::string("RETURNED ") + weft_result_name(result) + " " + last_error());
+    EXPECT_EQ(result, WEFT_ERROR_PEER);
+    EXPECT_NE(last_error().find("rank 1"), std::string::npos) << last_error();
+  }
+  // This process goes on, with ranks of its own.
+  Team next(Mode::kThreads, {2, true});
+  Trial(next, {.type = kInt32, .count = 65537}).run(options().seed);
+}
+
+// ---- who starts them ----
+
+using LayoutAndType = std::tuple<Layout, Type>;
+
+class Processes : public testing::TestWithParam<LayoutAndType> {};
+TEST_P(Processes, AllCalls) {
+  const auto& [layout, type] = GetParam();
+  SKIP_UNLESS_POSSIBLE(layout);
+  Job(layout, std::string("Calls_") + type.name).expect_success();
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, Processes,
+                         testing::Combine(testing::ValuesIn(kLayouts), testing::ValuesIn(kTypes)),
+                         [](const testing::TestParamInfo<LayoutAndType>& info) {
+                           return std::get<0>(info.param).name() + "_" +
+                                  std::get<1>(info.param).name;
+                         });
+
+class ProcessPairs : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override { SKIP_UNLESS_POSSIBLE(GetParam()); }
+};
+TEST_P(ProcessPairs, Graphs) {
+  Job(GetParam(), "Graphs").expect_success();
+}
+TEST_P(ProcessPairs, Transport_p2p) {
+  Job(GetParam(), "Transport", {{"WEFT_TRANSPORTS_ORDER", "p2p"}}).expect_success();
+}
+TEST_P(ProcessPairs, Transport_shm) {
+  Job(GetParam(), "Transport", {{"WEFT_TRANSPORTS_ORDER", "shm"}}).expect_success();
+}
+TEST_P(ProcessPairs, Transport_net) {
+  Job(GetParam(), "Transport",
+      {{"WEFT_TRANSPORTS_ORDER", "net"}, {"WEFT_TRANSPORTS_NET", "net-socket"}})
+      .expect_success();
+}
+TEST_P(ProcessPairs, KillOne) {
+  Job job(GetParam(), "Bereaved");
+  const std::uint32_t ranks = GetParam().ranks;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    ASSERT_TRUE(job[rank].wait_for_output("READY\n", 30s))
+        << "rank " << rank << ": " << job[rank].out() << job[rank].err();
+  }
+  std::this_thread::sleep_for(300ms);
+  job[1].send_signal(SIGKILL);
+  const auto deadline = std::chrono::steady_clock::now() + 5s;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    if (rank == 1) continue;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    EXPECT_TRUE(job[rank].wait_for_output("RETURNED", std::max(left, 1ms)))
+        << "rank " << rank << " still waits for the rank that was killed";
+  }
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const test::Outcome outcome = job[rank].wait(30s);
+    if (rank == 1) continue;
+    EXPECT_EQ(outcome.exit_status, 0) << "rank " << rank << ": " << outcome.describe();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, ProcessPairs, testing::ValuesIn(kPairs), layout_name<Layout>);
+
+}  // namespace
+}  // namespace weft::gpu_test

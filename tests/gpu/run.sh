@@ -1,0 +1,223 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 The Weft authors
+# SPDX-License-Identifier: Apache-2.0
+
+# Runs the pieces of the GPU tests on this machine, in the bundle that this file lies in, and ends
+# with a table. Status: 0 nothing failed, 1 something did, 2 usage.
+set -u
+
+usage() {
+  cat <<'END'
+usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [PIECE...]
+
+  threads      a thread for each rank
+  one-thread   one thread for all ranks
+  processes    a process for each rank
+  graphs       captured calls, by threads and processes
+  abort        aborts and killed processes while kernels spin
+  transports   p2p, shm and net in turn
+  algorithms   each algorithm and protocol of all-reduce that there is, forced
+  long         1 GiB
+  litmus       litmus tests of the memory between two GPUs
+  memcheck     small calls under compute-sanitizer
+  bench        all-reduce timed beside NCCL
+  mismatch     ranks whose calls differ
+
+Without a piece all of them; "correctness" is the first three. Logs go to $WEFT_GPU_LOGS, or to the
+folder logs beside this file.
+END
+}
+
+bundle=$(cd "$(dirname "$0")" && pwd)
+nccl='' seed=$((RANDOM * 32768 + RANDOM))
+pieces=()
+while (($#)); do
+  case $1 in
+    --bundle) bundle=$(cd "${2:?}" && pwd) || exit 2; shift ;;
+    --nccl) nccl=${2:?}; shift ;;
+    --seed) seed=${2:?}; shift ;;
+    -h | --help) usage; exit 0 ;;
+    -*) usage >&2; exit 2 ;;
+    correctness) pieces+=(threads one-thread processes) ;;
+    *) pieces+=("$1") ;;
+  esac
+  shift
+done
+if ((${#pieces[@]} == 0)); then
+  pieces=(threads one-thread processes graphs abort transports algorithms long litmus memcheck
+    bench mismatch)
+fi
+
+logs=${WEFT_GPU_LOGS:-$bundle/logs}
+mkdir -p "$logs" || exit 2
+chmod -R go-w "$bundle/plugins" 2>/dev/null # a copy may have widened it, and Weft asks for it
+chmod go-w "$bundle" 2>/dev/null
+export LD_LIBRARY_PATH=$bundle:$bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+# Newer ones of the machine must stay: its own libraries may need them.
+if ldd "$bundle/weft" "$bundle/gpu_test" 2>&1 | grep -q 'not found'; then
+  LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$bundle/lib/gcc
+fi
+export WEFT_PLUGINS_PATH=$bundle/plugins
+export PATH=$PATH:/usr/local/cuda/bin
+
+gpus=$("$bundle/gpu_test" --gtest_filter=- | sed -n 's/^\([0-9]*\) CUDA devices.*/\1/p')
+gpus=${gpus:-0}
+echo "bundle $bundle, logs $logs, $gpus GPUs, seed $seed"
+"$bundle/weft" --version 2>/dev/null
+
+table=()
+failed_pieces=0
+row() { # piece passed failed skipped seconds note
+  table+=("$(printf '%-22s %7s %7s %7s %8s  %s' "$@")")
+  (($3 == 0)) || failed_pieces=$((failed_pieces + 1))
+}
+skip() { # piece reason
+  echo "skipped: $1: $2"
+  row "$1" 0 0 1 0 "$2"
+}
+
+# What GoogleTest's lines say, and whether the program came to its end.
+count_tests() { # log status
+  passed=$(grep -c '^\[       OK \]' "$1")
+  skipped=$(grep -c '^\[  SKIPPED \] .* ms)' "$1")
+  failed=$(grep -Ec '^\[  FAILED  \] .* (ms|here)\)' "$1")
+  note=''
+  if (($2 == 124 || $2 == 137)); then
+    note="hung in $(grep '^\[ RUN      \]' "$1" | tail -1 | cut -c14-)"
+    failed=$((failed + 1))
+  elif (($2 == 77)); then
+    note=$(tail -1 "$1")
+    failed=1
+  elif (($2 != 0 && failed == 0)); then
+    note="ended with status $2 in $(grep '^\[ RUN      \]' "$1" | tail -1 | cut -c14-)"
+    failed=1
+  elif ((passed + skipped + failed == 0)); then
+    note='no test was run'
+    failed=1
+  fi
+}
+
+# Runs a command under a limit; its status in $status, its seconds in $seconds.
+timed() { # limit log command...
+  local limit=$1 log=$2 begin=$SECONDS
+  shift 2
+  timeout --kill-after=5 "$limit" "$@" >"$log" 2>&1
+  status=$?
+  seconds=$((SECONDS - begin))
+}
+
+tests() { # piece limit filter [option...]
+  local piece=$1 limit=$2 filter=$3 log=$logs/$1.log
+  shift 3
+  echo "--- $piece"
+  timed "$limit" "$log" "$bundle/gpu_test" --gtest_filter="$filter" --seed="$seed" "$@"
+  count_tests "$log" $status
+  grep -E '^\[  (FAILED|SKIPPED) .* (ms|here)\)' "$log" | head -40
+  ((failed == 0)) || grep -E -m 20 -A 8 ': Failure$|^unknown file|takes longer' "$log" | cut -c-1000
+  row "$piece" "$passed" "$failed" "$skipped" "$seconds" "$note"
+}
+
+# A program that answers by its status: one test.
+program() { # piece limit command...
+  local piece=$1 limit=$2 log=$logs/$1.log
+  shift 2
+  echo "--- $piece"
+  timed "$limit" "$log" "$@"
+  tail -60 "$log"
+  case $status in
+    0) row "$piece" 1 0 0 $seconds '' ;;
+    124 | 137) row "$piece" 0 1 0 $seconds "hung, killed after $limit s" ;;
+    *) row "$piece" 0 1 0 $seconds "status $status" ;;
+  esac
+}
+
+algorithms() {
+  local algorithm protocol largest
+  # The one-shot algorithm is for small calls.
+  while read -r algorithm protocol largest; do
+    if ! WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM=$algorithm \
+      WEFT_COLLECTIVES_ALL_REDUCE_PROTOCOL=$protocol \
+      "$bundle/weft" config show >"$logs/$algorithm-$protocol.log" 2>&1; then
+      skip "$algorithm-$protocol" 'this build does not know it'
+      continue
+    fi
+    tests "$algorithm-$protocol" 400 \
+      'Gpu/Threads.*:Gpu/Processes.*:Gpu/GraphsTest.ThousandReplays*' \
+      --algorithm="$algorithm" --protocol="$protocol" --largest="$largest" </dev/null
+  done <<'END'
+ring simple 67108864
+direct ll 65536
+END
+}
+
+memcheck() {
+  local sanitizer
+  sanitizer=$(command -v compute-sanitizer)
+  if [[ -z $sanitizer ]]; then
+    skip memcheck 'compute-sanitizer is not installed'
+    return
+  fi
+  local layout=2_
+  ((gpus > 1)) || layout=2OnOneDevice_
+  local log=$logs/memcheck.log
+  echo '--- memcheck'
+  timed 400 "$log" "$sanitizer" --tool memcheck --target-processes all --error-exitcode 9 \
+    "$bundle/gpu_test" --gtest_filter="Gpu/Processes.AllCalls/${layout}*" --seed="$seed" --small \
+    --patience=150
+  if grep -q 'Device not supported' "$log"; then
+    skip memcheck 'compute-sanitizer does not support this device here'
+    return
+  fi
+  count_tests "$log" $status
+  grep '^=========' "$log" | head -30
+  row memcheck "$passed" "$failed" "$skipped" "$seconds" "$note"
+}
+
+find_nccl() {
+  [[ -z $nccl ]] && nccl=$(ldconfig -p 2>/dev/null | sed -n 's/.*libnccl\.so\.2 .*=> //p' | head -1)
+  [[ -z $nccl ]] && nccl=$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0])' 2>/dev/null) &&
+    nccl=$nccl/lib/libnccl.so.2
+  [[ -n $nccl ]]
+}
+
+bench() {
+  if [[ ! -x $bundle/gpu-all-reduce ]]; then
+    skip bench 'the bundle was made without nccl.h'
+    return
+  elif ((gpus < 2)); then
+    skip bench 'needs 2 GPUs'
+    return
+  fi
+  local libraries=nccl,nccl-window,weft
+  find_nccl || { libraries=weft; echo 'no libnccl.so.2 was found: Weft alone is timed'; }
+  program bench 280 "$bundle/gpu-all-reduce" --weft "$bundle" --libraries "$libraries" \
+    --json "$logs/bench.jsonl" --limit 250 --limits ${nccl:+--nccl "$nccl"}
+}
+
+for piece in "${pieces[@]}"; do
+  case $piece in
+    threads) tests threads 400 'Gpu/Threads.*' ;;
+    one-thread) tests one-thread 400 'Gpu/OneThread.*' ;;
+    processes) tests processes 500 'Gpu/Processes.*' ;;
+    graphs) tests graphs 400 'Gpu/GraphsTest.*:Gpu/ProcessPairs.Graphs*' ;;
+    abort) tests abort 400 'Gpu/AbortTest.*:Gpu/ProcessPairs.KillOne*' ;;
+    transports) tests transports 400 'Gpu/Transports.*:Gpu/ProcessPairs.Transport*' ;;
+    algorithms) algorithms ;;
+    long) tests long 400 'Gpu/Long.*' --patience=120 ;;
+    litmus)
+      if ((gpus < 2)); then
+        skip litmus 'needs 2 GPUs'
+      else
+        program litmus 150 "$bundle/litmus" --limit 100
+      fi ;;
+    memcheck) memcheck ;;
+    bench) bench ;;
+    mismatch) tests mismatch 400 'Gpu/MismatchTest.*' ;;
+    *) echo "run.sh: no piece is called $piece" >&2; usage >&2; exit 2 ;;
+  esac
+done
+
+echo
+printf '%-22s %7s %7s %7s %8s\n' piece passed failed skipped seconds
+printf '%s\n' "${table[@]}"
+((failed_pieces == 0))
