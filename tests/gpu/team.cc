@@ -52,7 +52,7 @@ void on_threads(std::size_t count, const std::function<void(std::size_t)>& actio
 }
 
 struct CommConfig {
-  explicit CommConfig(const Settings& settings) {
+  explicit CommConfig(Settings given) : settings(std::move(given)) {
     for (const auto& [name, value] : settings) {
       pointers.push_back(name.c_str());
       pointers.push_back(value.c_str());
@@ -61,6 +61,10 @@ struct CommConfig {
     config.setting_count = static_cast<std::uint32_t>(settings.size());
     config.settings = pointers.data();
   }
+  CommConfig(const CommConfig&) = delete;
+  CommConfig& operator=(const CommConfig&) = delete;
+
+  const Settings settings;
   std::vector<const char*> pointers;
   weft_comm_config config{};
 };

@@ -111,6 +111,10 @@ void describe(std::ostream& out, const Type& type, std::uint32_t bits) {
 
 }  // namespace
 
+std::ostream& operator<<(std::ostream& out, const Type& type) {
+  return out << type.name;
+}
+
 std::ostream& operator<<(std::ostream& out, const Call& call) {
   if (call.broadcast) {
     out << "broadcast of rank " << call.root;

@@ -23,6 +23,7 @@ struct Type {
   weft_data_type weft;
   std::size_t bytes;
 };
+std::ostream& operator<<(std::ostream& out, const Type& type);
 inline constexpr Type kFloat32{"float32", WEFT_FLOAT32, 4};
 inline constexpr Type kInt32{"int32", WEFT_INT32, 4};
 inline constexpr Type kFloat16{"float16", WEFT_FLOAT16, 2};
