@@ -29,6 +29,16 @@ namespace {
 using namespace std::chrono_literals;
 using Environment = std::map<std::string, std::optional<std::string>>;
 
+/// So that nobody takes the lines of a rank's GoogleTest for this one's.
+std::string indented(const std::string& text) {
+  std::string result = "  ";
+  for (const char c : text) {
+    result += c;
+    if (c == '\n') result += "  ";
+  }
+  return result;
+}
+
 /// The ranks of one job as processes that run the test RankOfJob.`name`.
 class Job {
  public:
@@ -79,8 +89,8 @@ class Job {
         failures += "rank " + std::to_string(rank) + ": " + outcome.describe() + "\n";
       }
     }
-    if (!skipped.empty()) GTEST_SKIP() << skipped;
-    EXPECT_EQ(failures, "");
+    if (!skipped.empty()) GTEST_SKIP() << indented(skipped);
+    if (!failures.empty()) ADD_FAILURE() << indented(failures);
   }
 
  private:
@@ -231,7 +241,7 @@ TEST_P(ProcessPairs, KillOne) {
   const std::uint32_t ranks = GetParam().ranks;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     ASSERT_TRUE(job[rank].wait_for_output("READY\n", 30s))
-        << "rank " << rank << ": " << job[rank].out() << job[rank].err();
+        << "rank " << rank << ": " << indented(job[rank].out() + job[rank].err());
   }
   std::this_thread::sleep_for(300ms);
   job[1].send_signal(SIGKILL);
@@ -246,7 +256,7 @@ TEST_P(ProcessPairs, KillOne) {
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     const test::Outcome outcome = job[rank].wait(30s);
     if (rank == 1) continue;
-    EXPECT_EQ(outcome.exit_status, 0) << "rank " << rank << ": " << outcome.describe();
+    EXPECT_EQ(outcome.exit_status, 0) << "rank " << rank << ": " << indented(outcome.describe());
   }
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, ProcessPairs, testing::ValuesIn(kPairs), layout_name<Layout>);
