@@ -11,7 +11,7 @@
 namespace weft {
 
 BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank,
-                     std::span<const RingConnections> rings)
+                     std::span<const RingConnections> rings, const DirectPeers* direct)
     : plan_(std::move(plan)) {
   const auto add_message = [&](const RingEnd& end, std::uint64_t steps) {
     if (end.port == nullptr || steps == 0) return;
@@ -35,7 +35,9 @@ BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank,
     item.chunk = channel.chunk;
     item.ranks = plan_->ranks;
     item.ring_position = ring_place(*plan_, i, rank).position;
-    if (plan_->ranks > 1) {
+    if (plan_->algorithm == Algorithm::kDirect) {
+      item.direct = direct;
+    } else if (plan_->ranks > 1) {
       const RingConnections& ring = rings[channel.index];
       item.from_previous = ring.from_previous.view;
       item.to_next = ring.to_next.view;

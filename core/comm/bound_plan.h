@@ -20,9 +20,10 @@ namespace weft {
 /// A value; views point into connections, which must outlive it.
 class BoundPlan {
  public:
-  /// `rings` holds this rank's ends of each channel's ring.
+  /// `rings` holds this rank's ends of each channel's ring; `direct` may be null where the plan is
+  /// not a direct one, and outlives this.
   BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank,
-            std::span<const RingConnections> rings);
+            std::span<const RingConnections> rings, const DirectPeers* direct);
 
   [[nodiscard]] const Plan& plan() const { return *plan_; }
 

@@ -137,7 +137,8 @@ Result<const BoundPlan*> Communicator::bind(const Task& task) {
   if (found != plans_.end()) return latest_plan_ = found->second.get();
   WEFT_TRY_ASSIGN(auto fresh, plan(task));
   if (plans_.size() >= kMostPlans) plans_.clear();
-  auto bound = std::make_unique<BoundPlan>(std::move(fresh), rank_, connections_->rings());
+  auto bound = std::make_unique<BoundPlan>(std::move(fresh), rank_, connections_->rings(),
+                                           connections_->direct());
   latest_plan_ = plans_.emplace(task, std::move(bound)).first->second.get();
   return latest_plan_;
 }

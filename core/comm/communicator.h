@@ -90,7 +90,8 @@ class Communicator {
   Status choose_transports();
   Status connect();
   void choose_limits();
-  [[nodiscard]] bool memory_joins_all() const;
+  enum class Reach : std::uint8_t { kMessages = 0, kMemory = 1, kDeviceMemory = 2 };
+  [[nodiscard]] Reach reach() const;
   /// Marks an error that every rank finds, since all compute it from the same: each answers it as
   /// its own, and no rank tells it to another.
   template <typename R>

@@ -27,10 +27,12 @@ constexpr std::uint32_t kSteps = 8;  // slots of a connection
 constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
 constexpr std::uint32_t kDeviceChannels = 32;
 constexpr std::uint32_t kStagedChannels = 4;
+constexpr std::uint64_t kDeviceDirectBytes = 256 * 1024;
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 2.0, .bytes_per_us = 12000.0},
                                            HopCost{.latency_us = 2.0, .bytes_per_us = 12000.0},
                                            HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
-                                  .call_us = 3.0};
+                                  .call_us = 3.0,
+                                  .direct = {.latency_us = 0.5, .bytes_per_us = 60000.0}};
 constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
@@ -214,15 +216,18 @@ Status Communicator::choose_transports() {
   return {};
 }
 
-// Whether every pair is joined by memory, so that kernels reach all ranks without a CPU.
-bool Communicator::memory_joins_all() const {
+// How far the memory reaches that joins the pairs.
+Communicator::Reach Communicator::reach() const {
+  Reach reach = Reach::kDeviceMemory;
   for (std::uint32_t a = 0; a < ranks_; ++a) {
     for (std::uint32_t b = a + 1; b < ranks_; ++b) {
-      const auto choice = choose_pair(*choice_, a, b);
-      if (!choice || choice->plugin != "p2p") return false;
+      // Cannot fail: choose_transports has chosen for every pair.
+      const PairChoice choice = choose_pair(*choice_, a, b).value_or(PairChoice{});
+      if (choice.kind == PluginKind::kNet) return Reach::kMessages;
+      if (!choice.device_memory) reach = Reach::kMemory;
     }
   }
-  return true;
+  return reach;
 }
 
 // Computed from what all ranks have in common.
@@ -232,8 +237,18 @@ void Communicator::choose_limits() {
   limits_ = {.steps = kSteps,
              .step_bytes = static_cast<std::uint32_t>(config_.bytes("buffers.step")),
              .max_channels = wanted != 0 ? wanted : host_channels(topology_)};
-  if (runtime_.reports_ends()) return;
-  const bool links = memory_joins_all();
+  const bool on_host = runtime_.reports_ends();
+  const Reach reached = reach();
+  const bool links = reached == Reach::kDeviceMemory;
+  const ConfigEntry* direct = config_.find("buffers.direct");
+  const bool can_write = on_host ? reached != Reach::kMessages : links;
+  if (ranks_ > 1 && ranks_ <= kMostDirectRanks && can_write) {
+    const bool wanted_by_user = direct != nullptr && direct->is_set();
+    limits_.direct_bytes = wanted_by_user ? config_.bytes("buffers.direct")
+                           : on_host      ? 0
+                                          : kDeviceDirectBytes;
+  }
+  if (on_host) return;
   if (step == nullptr || !step->is_set()) limits_.step_bytes = kDeviceStepBytes;
   limits_.max_channels = std::min(wanted != 0 ? wanted : kDeviceChannels, kDeviceChannels);
   if (!links && wanted == 0) limits_.max_channels = kStagedChannels;
@@ -247,7 +262,9 @@ Status Communicator::connect() {
   if (ranks_ == 1) return {};
   const auto limit = config_.duration("timeouts.bootstrap");
   return connections_->connect(
-      rings_, {.steps = limits_.steps, .step_bytes = limits_.step_bytes},
+      {.rings = rings_,
+       .slots = {.steps = limits_.steps, .step_bytes = limits_.step_bytes},
+       .direct_bytes = limits_.direct_bytes},
       [this](std::uint32_t peer) {
         // Cannot fail: choose_transports has chosen for every pair.
         return choose_pair(*choice_, std::min(rank_, peer), std::max(rank_, peer))

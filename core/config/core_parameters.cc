@@ -7,6 +7,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/base/log.h"
 
@@ -18,6 +19,7 @@ using std::chrono::nanoseconds;
 constexpr std::int64_t kShortestTimeout = nanoseconds(std::chrono::milliseconds(1)).count();
 constexpr std::int64_t kLongestTimeout = nanoseconds(std::chrono::hours(24 * 7)).count();
 constexpr std::int64_t kMaximumChannels = 64;
+constexpr std::int64_t kMostDirectBytes = std::int64_t{16} << 20;
 
 std::vector<std::string> log_levels() {
   std::vector<std::string> names;
@@ -67,25 +69,25 @@ void add_transports(std::vector<Parameter>& table) {
            "each end."});
 }
 
+void add_collective(std::vector<Parameter>& table, const std::string& operation,
+                    std::vector<std::string> algorithms, std::vector<std::string> protocols) {
+  const auto add = [&](const char* key, std::vector<std::string> choices, const char* what) {
+    table.push_back({.section = "collectives",
+                     .key = fmt::format("{}.{}", operation, key),
+                     .type = ParameterType::kList,
+                     .choices = choices,
+                     .minimum = 1,
+                     .agreed = true,
+                     .default_text = fmt::format("{}", fmt::join(choices, ",")),
+                     .help = fmt::format("{} that {} may use.", what, operation)});
+  };
+  add("algorithm", std::move(algorithms), "Algorithms");
+  add("protocol", std::move(protocols), "Protocols");
+}
+
 void add_collectives(std::vector<Parameter>& table) {
-  for (const std::string operation : {"all_reduce", "broadcast"}) {
-    table.push_back({.section = "collectives",
-                     .key = operation + ".algorithm",
-                     .type = ParameterType::kList,
-                     .choices = {"ring"},
-                     .minimum = 1,
-                     .agreed = true,
-                     .default_text = "ring",
-                     .help = fmt::format("Algorithms that {} may use.", operation)});
-    table.push_back({.section = "collectives",
-                     .key = operation + ".protocol",
-                     .type = ParameterType::kList,
-                     .choices = {"simple"},
-                     .minimum = 1,
-                     .agreed = true,
-                     .default_text = "simple",
-                     .help = fmt::format("Protocols that {} may use.", operation)});
-  }
+  add_collective(table, "all_reduce", {"ring", "direct"}, {"simple", "ll"});
+  add_collective(table, "broadcast", {"ring"}, {"simple"});
 }
 
 void add_resources(std::vector<Parameter>& table) {
@@ -108,6 +110,16 @@ void add_resources(std::vector<Parameter>& table) {
                    .agreed = true,
                    .default_text = "128KiB",
                    .help = "Size of one step of a connection's buffer; a buffer has 8 steps."});
+  table.push_back({.section = "buffers",
+                   .key = "direct",
+                   .type = ParameterType::kBytes,
+                   .minimum = 0,
+                   .maximum = kMostDirectBytes,
+                   .agreed = true,
+                   .default_text = "0B",
+                   .help = "Largest call that ranks write straight into each other's memory, which "
+                           "takes four times as much at each rank for each other one; where unset, "
+                           "256KiB between GPUs that reach each other, else none."});
   table.push_back({.section = "bootstrap",
                    .key = "interfaces",
                    .type = ParameterType::kList,

@@ -74,7 +74,8 @@ struct Bfloat16 {
     const Word rounded = word + 0x7FFFU + ((word >> 16) & 1U);
     const Word zero = word & 0U;
     // These bits make anything a quiet NaN, whatever rounding made of a NaN.
-    const Word nan = value != value ? zero | 0x7FC00000U : zero;  // NOLINT(misc-redundant-expression)
+    const Word nan =
+        value != value ? zero | 0x7FC00000U : zero;  // NOLINT(misc-redundant-expression)
     return (rounded | nan) >> 16;
   }
 

@@ -12,6 +12,8 @@
 
 #include "core/device/portability.h"
 #include "core/device/reductions.h"
+#include "core/model/direct_peers.h"
+#include "core/model/work_item.h"
 
 namespace weft::device {
 
@@ -21,12 +23,14 @@ namespace weft::device {
 ///  - sync(): what any lane wrote before is seen by every lane after.
 ///  - broadcast(value): the leader's value on every lane; orders memory as sync() does for what
 ///    the leader wrote or acquired before.
+///  - any(flag): on every lane whether it is true on any; a barrier as sync().
 template <class T>
-concept lane_group = requires(T& group, std::uint64_t value) {
+concept lane_group = requires(T& group, std::uint64_t value, bool flag) {
   { group.rank() } -> std::convertible_to<std::uint32_t>;
   { group.size() } -> std::convertible_to<std::uint32_t>;
   { group.leader() } -> std::convertible_to<bool>;
   { group.broadcast(value) } -> std::same_as<std::uint64_t>;
+  { group.any(flag) } -> std::same_as<bool>;
   group.sync();
 };
 
@@ -72,5 +76,24 @@ concept device_memory = lane_group<G> && requires(T& memory, G& group, std::uint
   memory.copy(group, to, to, from, value);
   memory.template reduce<Sum<float>>(group, to, to, from, from, value);
 };
+
+/// Memory whose words tell by themselves that they have come. Any lane calls any of it.
+///  - load_words, store_words: 16 aligned bytes as two words of 8, each whole, in no order.
+///  - fence(): what this lane stored before is seen by other ranks before what it stores after.
+///  - keep_waiting(turn, peers): between looks at words that have not come; `turn` counts the looks
+///    from 0. An end other than kDone: the lane must leave.
+///  - why_leave(peers): that end, asked again.
+///  - give_up: as above.
+template <class T>
+concept flagged_memory =
+    requires(T& memory, std::byte* to, const std::byte* from, Line line, std::uint32_t* word,
+             std::uint32_t turn, const DirectPeers& peers) {
+      { memory.load_words(from) } -> std::same_as<Line>;
+      memory.store_words(to, line);
+      memory.fence();
+      { memory.keep_waiting(turn, peers) } -> std::same_as<KernelOutcome>;
+      { memory.why_leave(peers) } -> std::same_as<KernelOutcome>;
+      memory.give_up(word, turn);
+    };
 
 }  // namespace weft::device

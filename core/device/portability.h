@@ -1,14 +1,20 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// One mark for functions that run on the host and, where nvcc compiles them, on a GPU. Everything
-// in core/device outside host/ and cuda/ compiles with a plain C++20 compiler.
+// One mark for functions that run on the host and, where nvcc compiles them, on a GPU; one for
+// loops whose arrays must stay in registers there. Everything in core/device outside host/ and
+// cuda/ compiles with a plain C++20 compiler.
 #pragma once
 
 #if defined(__CUDACC__)
 #define WEFT_HD __host__ __device__
 #else
 #define WEFT_HD
+#endif
+#if defined(__CUDA_ARCH__)
+#define WEFT_UNROLL _Pragma("unroll")
+#else
+#define WEFT_UNROLL
 #endif
 
 // For what sources compiled for different instruction sets share: the linker would keep one body.

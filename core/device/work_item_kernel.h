@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "core/device/one_shot_all_reduce.h"
 #include "core/device/policies.h"
 #include "core/device/portability.h"
 #include "core/device/primitives_simple.h"
@@ -98,6 +99,49 @@ WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item) {
       return all_reduce_of<Float16>(group, memory, item);
     case WEFT_BFLOAT16:
       return all_reduce_of<Bfloat16>(group, memory, item);
+    default:
+      return unsupported();
+  }
+}
+
+/// Whether a direct call fits between these peers, of which a kernel knows at most `most_ranks`.
+WEFT_HD inline bool fits_directly(const WorkItem& item, const DirectPeers& peers,
+                                  std::uint32_t most_ranks) {
+  return item.algorithm == Algorithm::kDirect && item.protocol == Protocol::kLL &&
+         item.operation == Operation::kAllReduce && peers.ranks <= most_ranks &&
+         peers.rank < peers.ranks && peers.positions != nullptr &&
+         direct_half_bytes(item.count * element_size(item.type)) <= peers.half_bytes;
+}
+
+template <std::uint32_t kRanks, class T, class G, class M>
+WEFT_HD KernelOutcome one_shot_of(G& group, M& memory, const WorkItem& item,
+                                  const DirectPeers& peers, std::uint32_t part,
+                                  std::uint32_t parts) {
+  if (item.reduction == WEFT_SUM) {
+    return OneShotAllReduce<kRanks, Sum<T>, G, M>(group, memory, item, peers, part, parts).run();
+  }
+  if (item.reduction == WEFT_MAX) {
+    return OneShotAllReduce<kRanks, Max<T>, G, M>(group, memory, item, peers, part, parts).run();
+  }
+  return unsupported();
+}
+
+/// Runs one part of a direct call to its end; otherwise as run_work_item.
+template <std::uint32_t kRanks, class G, class M>
+  requires lane_group<G> && flagged_memory<M>
+WEFT_HD KernelOutcome run_direct_item(G& group, M& memory, const WorkItem& item,
+                                      const DirectPeers& peers, std::uint32_t part,
+                                      std::uint32_t parts) {
+  if (!fits_directly(item, peers, kRanks)) return unsupported();
+  switch (item.type) {
+    case WEFT_FLOAT32:
+      return one_shot_of<kRanks, float>(group, memory, item, peers, part, parts);
+    case WEFT_INT32:
+      return one_shot_of<kRanks, std::int32_t>(group, memory, item, peers, part, parts);
+    case WEFT_FLOAT16:
+      return one_shot_of<kRanks, Float16>(group, memory, item, peers, part, parts);
+    case WEFT_BFLOAT16:
+      return one_shot_of<kRanks, Bfloat16>(group, memory, item, peers, part, parts);
     default:
       return unsupported();
   }

@@ -16,11 +16,11 @@ namespace weft {
 enum class Operation : std::uint8_t { kAllReduce = 0, kBroadcast = 1 };
 inline constexpr std::size_t kOperationCount = 2;
 
-enum class Algorithm : std::uint8_t { kRing = 0 };
-inline constexpr std::size_t kAlgorithmCount = 1;
+enum class Algorithm : std::uint8_t { kRing = 0, kDirect = 1 };
+inline constexpr std::size_t kAlgorithmCount = 2;
 
-enum class Protocol : std::uint8_t { kSimple = 0 };
-inline constexpr std::size_t kProtocolCount = 1;
+enum class Protocol : std::uint8_t { kSimple = 0, kLL = 1 };
+inline constexpr std::size_t kProtocolCount = 2;
 
 [[nodiscard]] constexpr std::string_view operation_name(Operation operation) {
   constexpr std::string_view kNames[kOperationCount] = {"all_reduce", "broadcast"};
@@ -28,12 +28,12 @@ inline constexpr std::size_t kProtocolCount = 1;
 }
 
 [[nodiscard]] constexpr std::string_view algorithm_name(Algorithm algorithm) {
-  constexpr std::string_view kNames[kAlgorithmCount] = {"ring"};
+  constexpr std::string_view kNames[kAlgorithmCount] = {"ring", "direct"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
 [[nodiscard]] constexpr std::string_view protocol_name(Protocol protocol) {
-  constexpr std::string_view kNames[kProtocolCount] = {"simple"};
+  constexpr std::string_view kNames[kProtocolCount] = {"simple", "ll"};
   return kNames[static_cast<std::size_t>(protocol)];
 }
 

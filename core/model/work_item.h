@@ -8,12 +8,13 @@
 #include <cstdint>
 
 #include "core/model/connection_view.h"
+#include "core/model/direct_peers.h"
 #include "core/model/operation.h"
 #include "core/model/operation_tag.h"
 
 namespace weft {
 
-/// Everything a ring kernel needs. Plain data: copied into the device's queue as it is.
+/// Everything a kernel needs. Plain data: copied into the device's queue as it is.
 struct WorkItem {
   Operation operation = Operation::kAllReduce;
   Algorithm algorithm = Algorithm::kRing;
@@ -33,8 +34,11 @@ struct WorkItem {
   std::uint32_t ring_position = 0;
 
   OperationTag tag = 0;
-  ConnectionView from_previous;
-  ConnectionView to_next;
+  ConnectionView from_previous;  ///< Of rings.
+  ConnectionView to_next;        ///< Of rings.
+  /// Of direct algorithms, whose launch has one item, cut into parts by the device. Host memory,
+  /// read by the device's host side; outlives the launch.
+  const DirectPeers* direct = nullptr;
 };
 
 /// Why a kernel ended. Everything but kDone leaves output undefined and the connections unusable.

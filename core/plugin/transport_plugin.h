@@ -30,6 +30,9 @@ struct PairAnswer {
   [[nodiscard]] bool can_connect() const {
     return (capabilities & WEFT_TRANSPORT_CAN_CONNECT) != 0;
   }
+  [[nodiscard]] bool device_memory() const {
+    return (capabilities & WEFT_TRANSPORT_DEVICE_MEMORY) != 0;
+  }
 };
 
 /// Does not own the plugin, which outlives it. Threads as transport.h says of each function; spans

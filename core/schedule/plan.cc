@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "core/model/direct_peers.h"
 #include "core/model/ring_geometry.h"
 
 namespace weft {
@@ -69,6 +70,10 @@ Traffic broadcast_traffic(const Plan& plan, const ChannelPlan& channel, std::uin
 Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   if (plan.ranks < 2) return {};
   const ChannelPlan& share = plan.channels[channel];
+  if (plan.algorithm == Algorithm::kDirect) {
+    return {.steps = plan.ranks - 1,
+            .bytes = (plan.ranks - 1) * share.count * element_size(plan.task.type)};
+  }
   const std::uint32_t position = ring_place(plan, channel, rank).position;
   switch (plan.task.operation) {
     case Operation::kAllReduce:
@@ -107,6 +112,24 @@ Status validate_ring(const ChannelPlan& channel, std::uint32_t ranks) {
   return {};
 }
 
+Status validate_direct(const Plan& plan) {
+  if (plan.task.operation != Operation::kAllReduce || plan.protocol != Protocol::kLL) {
+    return invalid("only an all-reduce by lines goes directly");
+  }
+  if (plan.ranks < 2 || plan.ranks > kMostDirectRanks) {
+    return invalid(fmt::format("{} ranks cannot write to each other directly", plan.ranks));
+  }
+  if (plan.channels.size() != 1 || plan.channels[0].offset != 0 ||
+      plan.channels[0].count != plan.task.count || plan.task.count == 0) {
+    return invalid("a direct call has one channel, which holds all elements");
+  }
+  if (plan.steps != kDirectHalves || direct_half_bytes(plan.task.bytes()) > plan.step_bytes) {
+    return invalid(fmt::format("{} bytes do not fit into half an inbox of {}", plan.task.bytes(),
+                               plan.step_bytes));
+  }
+  return validate_ring(plan.channels[0], plan.ranks);
+}
+
 }  // namespace
 
 RingPlace ring_place(const Plan& plan, std::size_t channel, std::uint32_t rank) {
@@ -140,6 +163,7 @@ Status validate(const Plan& plan, const Topology& topology) {
         fmt::format("it is for {} ranks, there are {}", plan.ranks, topology.rank_count()));
   }
   if (plan.task.root >= plan.ranks) return invalid(fmt::format("no rank {}", plan.task.root));
+  if (plan.algorithm == Algorithm::kDirect) return validate_direct(plan);
   if (plan.step_bytes == 0 || plan.step_bytes % kChunkGrainBytes != 0) {
     return invalid(fmt::format("steps of {} bytes", plan.step_bytes));
   }

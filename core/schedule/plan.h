@@ -20,10 +20,11 @@ namespace weft {
 /// `offset` elements into the caller's.
 struct ChannelPlan {
   std::uint32_t index = 0;
-  std::uint64_t offset = 0;           ///< First element, of the whole call.
-  std::uint64_t count = 0;            ///< Elements.
-  std::uint64_t chunk = 0;            ///< Elements of one chunk at most: chunk_steps whole steps.
-  std::vector<std::uint32_t> ring{};  ///< Each rank once; ring[i] sends to ring[i + 1].
+  std::uint64_t offset = 0;  ///< First element, of the whole call.
+  std::uint64_t count = 0;   ///< Elements.
+  std::uint64_t chunk = 0;   ///< Elements of one chunk at most: chunk_steps whole steps.
+  /// Each rank once; ring[i] sends to ring[i + 1], or to all others in a direct call.
+  std::vector<std::uint32_t> ring{};
   friend bool operator==(const ChannelPlan&, const ChannelPlan&) = default;
 };
 
@@ -42,8 +43,8 @@ struct Plan {
   Algorithm algorithm = Algorithm::kRing;
   Protocol protocol = Protocol::kSimple;
   std::uint32_t ranks = 0;
-  std::uint32_t steps = 0;        ///< Slots of each connection.
-  std::uint32_t step_bytes = 0;   ///< Bytes of one slot.
+  std::uint32_t steps = 0;        ///< Slots of each connection; halves of each inbox.
+  std::uint32_t step_bytes = 0;   ///< Bytes of one of them.
   std::uint32_t chunk_steps = 0;  ///< Steps of one chunk, on every channel.
   /// Ordered by offset and without gaps; none where there is nothing to do (no elements).
   std::vector<ChannelPlan> channels{};
@@ -66,7 +67,8 @@ struct RingPlace {
 [[nodiscard]] RingPlace ring_place(const Plan& plan, std::size_t channel, std::uint32_t rank);
 
 /// Steps that `rank` fills towards its next on one channel, and steps that it consumes from its
-/// previous: exactly what the kernels do and what the progress engine has to move.
+/// previous: exactly what the kernels do and what the progress engine has to move. Of a direct
+/// call, which no progress engine carries: one for each other rank.
 [[nodiscard]] std::uint64_t steps_sent(const Plan& plan, std::size_t channel, std::uint32_t rank);
 [[nodiscard]] std::uint64_t steps_received(const Plan& plan, std::size_t channel,
                                            std::uint32_t rank);

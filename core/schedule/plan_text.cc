@@ -82,9 +82,12 @@ std::string to_text(const Plan& plan) {
   std::string text = fmt::format("{}, {} ranks\n", task_text(plan.task), plan.ranks);
   text += fmt::format("  algorithm   {}\n", algorithm_name(plan.algorithm));
   text += fmt::format("  protocol    {}\n", protocol_name(plan.protocol));
-  text += fmt::format("  connection  {} steps of {}, chunks of {} {}\n", plan.steps,
-                      size_text(plan.step_bytes), plan.chunk_steps,
-                      plan.chunk_steps == 1 ? "step" : "steps");
+  const bool direct = plan.algorithm == Algorithm::kDirect;
+  text += direct ? fmt::format("  inboxes     {} halves of {} from each other rank\n", plan.steps,
+                               size_text(plan.step_bytes))
+                 : fmt::format("  connection  {} steps of {}, chunks of {} {}\n", plan.steps,
+                               size_text(plan.step_bytes), plan.chunk_steps,
+                               plan.chunk_steps == 1 ? "step" : "steps");
   text += fmt::format("  channels    {}\n", plan.channels.size());
   const std::uint64_t element_bytes = element_size(plan.task.type);
   for (const ChannelPlan& channel : plan.channels) {
@@ -93,7 +96,9 @@ std::string to_text(const Plan& plan) {
                     channel.offset + channel.count - 1, size_text(channel.count * element_bytes));
     const auto same = std::ranges::find_if(
         plan.channels, [&](const ChannelPlan& other) { return other.ring == channel.ring; });
-    text += same->index == channel.index
+    text += direct ? fmt::format("        each of the ranks {} writes to all others\n",
+                                 fmt::join(channel.ring, ", "))
+            : same->index == channel.index
                 ? fmt::format("        ring {} -> {}\n", fmt::join(channel.ring, " -> "),
                               channel.ring.front())
                 : fmt::format("        ring as channel {}\n", same->index);

@@ -4,8 +4,10 @@
 #include "core/schedule/planner.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +18,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/model/direct_peers.h"
 #include "core/model/ring_geometry.h"
 
 namespace weft {
@@ -73,6 +76,11 @@ Status check_limits(const PlanLimits& limits) {
   }
   if (limits.min_channel_bytes == 0) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT, "a channel must pay from 1 byte or more, not 0");
+  }
+  if (limits.direct_bytes > kMostDirectBytes) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("inboxes take calls of up to {} bytes, not {}", kMostDirectBytes,
+                            limits.direct_bytes));
   }
   return {};
 }
@@ -182,12 +190,48 @@ bool allowed(const std::vector<std::string>& names, std::string_view name) {
   return names.empty() || std::ranges::find(names, name) != names.end();
 }
 
+/// Every rank writes its input to every other, two bytes for each byte of payload.
+double direct_time_us(const Task& task, std::uint32_t ranks, const CostTable& costs) {
+  const auto written = static_cast<double>(2 * task.bytes() * (ranks - 1));
+  return costs.call_us + costs.direct.latency_us + written / costs.direct.bytes_per_us;
+}
+
+Plan make_direct_plan(const Task& task, const PlanInput& input) {
+  const std::uint32_t ranks = input.topology.rank_count();
+  Plan plan{.task = task,
+            .algorithm = Algorithm::kDirect,
+            .protocol = Protocol::kLL,
+            .ranks = ranks,
+            .steps = kDirectHalves,
+            .step_bytes = static_cast<std::uint32_t>(direct_half_bytes(input.limits.direct_bytes)),
+            .chunk_steps = 1};
+  ChannelPlan channel{.index = 0, .offset = 0, .count = task.count, .chunk = task.count};
+  channel.ring.resize(ranks);
+  std::iota(channel.ring.begin(), channel.ring.end(), 0);
+  plan.channels.push_back(std::move(channel));
+  plan.predicted_us = direct_time_us(task, ranks, input.costs);
+  return plan;
+}
+
+/// Why the direct way is out of the question; empty where it is not.
+std::string direct_refusal(const Task& task, const PlanInput& input) {
+  if (input.topology.rank_count() == 1) return "there is no other rank";
+  if (task.count == 0) return "there are no elements to move";
+  if (input.limits.direct_bytes == 0) {
+    return "these ranks do not write into each other's memory, or buffers.direct is 0";
+  }
+  if (task.bytes() > input.limits.direct_bytes) {
+    return fmt::format("more than the {} bytes of buffers.direct", input.limits.direct_bytes);
+  }
+  return {};
+}
+
 std::string reason_text(const Plan& plan, const PlanInput& input, std::size_t possible) {
   if (plan.channels.empty()) return "there are no elements to move";
   if (plan.ranks == 1) return "one rank alone only copies its input";
-  const std::string why = possible == 1
-                              ? "the only way of those allowed that can do it"
-                              : fmt::format("the fastest of {} by the cost model", possible);
+  std::string why = possible == 1 ? "the only way of those allowed that can do it"
+                                  : fmt::format("the fastest of {} by the cost model", possible);
+  if (plan.algorithm == Algorithm::kDirect) return why;
   const std::size_t used = plan.channels.size();
   const std::uint32_t most = input.limits.max_channels;
   if (most == 1) return why + "; 1 channel is all there is";
@@ -197,33 +241,78 @@ std::string reason_text(const Plan& plan, const PlanInput& input, std::size_t po
                              : fmt::format("; {} of {} channels: {}", used, most, pays));
 }
 
+/// A way in which the operation can be done at all.
+struct Way {
+  Algorithm algorithm;
+  Protocol protocol;
+  std::string (*refusal)(const Task& task, const PlanInput& input);
+  Plan (*make)(const Task& task, const PlanInput& input);
+};
+
+std::string never_refused(const Task& /*task*/, const PlanInput& /*input*/) {
+  return {};
+}
+
+std::span<const Way> ways_of(Operation operation) {
+  static constexpr std::array kWays = {
+      Way{Algorithm::kRing, Protocol::kSimple, never_refused, make_ring_plan},
+      Way{Algorithm::kDirect, Protocol::kLL, direct_refusal, make_direct_plan},
+  };
+  return std::span(kWays).first(operation == Operation::kAllReduce ? 2 : 1);
+}
+
+std::string key_of(Operation operation, std::string_view list) {
+  return fmt::format("collectives.{}.{}", operation_name(operation), list);
+}
+
+/// Why the configuration keeps the planner from a way; empty where it does not.
+std::string forbidden(const Way& way, Operation operation, const PlanInput& input) {
+  if (!allowed(input.algorithms, algorithm_name(way.algorithm))) {
+    return key_of(operation, "algorithm") + " leaves it out";
+  }
+  if (!allowed(input.protocols, protocol_name(way.protocol))) {
+    return key_of(operation, "protocol") + " leaves it out";
+  }
+  return {};
+}
+
 /// Names of the configuration that mean nothing here, for the list of alternatives.
-void add_unknown(Plan& plan, const std::vector<std::string>& algorithms,
-                 const std::vector<std::string>& protocols) {
-  for (const std::string& name : algorithms) {
-    if (name != algorithm_name(Algorithm::kRing)) {
-      plan.alternatives.push_back({.algorithm = name,
-                                   .protocol = "any",
-                                   .refused = fmt::format("{} has no such algorithm",
-                                                          operation_name(plan.task.operation))});
+void add_unknown(std::vector<Alternative>& considered, Operation operation,
+                 const PlanInput& input) {
+  const auto ways = ways_of(operation);
+  const auto refusal = [&](std::string_view what) {
+    return fmt::format("{} has no such {}", operation_name(operation), what);
+  };
+  for (const std::string& name : input.algorithms) {
+    if (std::ranges::none_of(
+            ways, [&](const Way& way) { return name == algorithm_name(way.algorithm); })) {
+      considered.push_back({.algorithm = name, .protocol = "any", .refused = refusal("algorithm")});
     }
   }
-  for (const std::string& name : protocols) {
-    if (name != protocol_name(Protocol::kSimple)) {
-      plan.alternatives.push_back(
-          {.algorithm = "any",
-           .protocol = name,
-           .refused = fmt::format("{} has no such protocol", operation_name(plan.task.operation))});
+  for (const std::string& name : input.protocols) {
+    if (std::ranges::none_of(ways,
+                             [&](const Way& way) { return name == protocol_name(way.protocol); })) {
+      considered.push_back({.algorithm = "any", .protocol = name, .refused = refusal("protocol")});
     }
   }
 }
 
-Status nothing_left(const Task& task, std::string_view key, const std::vector<std::string>& names,
-                    std::string_view exists) {
-  return fail(WEFT_ERROR_CONFIG,
-              fmt::format("collectives.{}.{} allows only [{}], and none of these exists for it",
-                          operation_name(task.operation), key, fmt::join(names, ", ")),
-              fmt::format("add \"{}\" to the list, or leave the key out", exists));
+Error nothing_left(const Task& task, const PlanInput& input,
+                   std::span<const Alternative> considered) {
+  std::string text;
+  const auto add = [&](std::string_view key, const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    text += fmt::format("{}{} allows only [{}]", text.empty() ? "" : " and ",
+                        key_of(task.operation, key), fmt::join(names, ", "));
+  };
+  add("algorithm", input.algorithms);
+  add("protocol", input.protocols);
+  text += ", which leaves no way:";
+  for (const Alternative& way : considered)
+    text += fmt::format(" {} with {}: {};", way.algorithm, way.protocol, way.refused);
+  text.pop_back();
+  return {WEFT_ERROR_CONFIG, text,
+          "add \"ring\" and \"simple\" to the lists, or leave the keys out"};
 }
 
 }  // namespace
@@ -240,21 +329,27 @@ Result<Plan> make_plan(const Task& task, const PlanInput& input) {
   }
   WEFT_TRY(check_task(task, input.topology.rank_count()));
   WEFT_TRY(check_limits(input.limits));
-  const std::string_view algorithm = algorithm_name(Algorithm::kRing);
-  const std::string_view protocol = protocol_name(Protocol::kSimple);
-  if (!allowed(input.algorithms, algorithm)) {
-    WEFT_TRY(nothing_left(task, "algorithm", input.algorithms, algorithm));
+  std::vector<Alternative> considered;
+  std::optional<Plan> best;
+  std::size_t possible = 0;
+  for (const Way& way : ways_of(task.operation)) {
+    Alternative alternative{.algorithm = std::string(algorithm_name(way.algorithm)),
+                            .protocol = std::string(protocol_name(way.protocol)),
+                            .refused = forbidden(way, task.operation, input)};
+    if (alternative.refused.empty()) alternative.refused = way.refusal(task, input);
+    if (alternative.refused.empty()) {
+      Plan plan = way.make(task, input);
+      alternative.predicted_us = plan.predicted_us;
+      ++possible;
+      if (!best || plan.predicted_us < best->predicted_us) best = std::move(plan);
+    }
+    considered.push_back(std::move(alternative));
   }
-  if (!allowed(input.protocols, protocol)) {
-    WEFT_TRY(nothing_left(task, "protocol", input.protocols, protocol));
-  }
-  Plan plan = make_ring_plan(task, input);
-  plan.alternatives.push_back({.algorithm = std::string(algorithm),
-                               .protocol = std::string(protocol),
-                               .predicted_us = plan.predicted_us});
-  add_unknown(plan, input.algorithms, input.protocols);
-  plan.reason = reason_text(plan, input, 1);
-  return plan;
+  add_unknown(considered, task.operation, input);
+  if (!best) return fail(nothing_left(task, input, considered));
+  best->reason = reason_text(*best, input, possible);
+  best->alternatives = std::move(considered);
+  return std::move(*best);
 }
 
 }  // namespace weft

@@ -40,6 +40,8 @@ struct CostTable {
       HopCost{.latency_us = 25.0, .bytes_per_us = 1200.0},
   };
   double call_us = 2.0;  ///< Spent once per call, whatever its size.
+  /// Of one rank's writes to one other, where all write to all.
+  HopCost direct{.latency_us = 1.0, .bytes_per_us = 2000.0};
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
 
@@ -50,6 +52,8 @@ struct PlanLimits {
   std::uint32_t max_channels = 1;         ///< At least 1.
   /// The fewest bytes that pay for one more channel, for each rank; at least 1.
   std::uint64_t min_channel_bytes = std::uint64_t{64} << 10;
+  /// The largest call that ranks can write straight into each other's memory; 0: none.
+  std::uint64_t direct_bytes = 0;
   friend bool operator==(const PlanLimits&, const PlanLimits&) = default;
 };
 

@@ -51,6 +51,7 @@ std::string_view kind_name(PluginKind kind) {
 struct Verdict {
   bool possible = false;
   PluginKind kind = PluginKind::kTransport;
+  bool device_memory = false;
   std::string reason;
 };
 
@@ -86,9 +87,12 @@ Verdict judge(const ChoiceInput& input, const std::string& id, std::uint32_t a, 
       return {.reason = fmt::format("rank {} says: {}", rank, answer.reason)};
     }
   }
+  const ReachAnswer& first = input.answers[a].find(id)->second[b];
+  const ReachAnswer& second = input.answers[b].find(id)->second[a];
   return {.possible = true,
           .kind = PluginKind::kTransport,
-          .reason = input.answers[a].find(id)->second[b].reason};
+          .device_memory = first.device_memory && second.device_memory,
+          .reason = first.reason};
 }
 
 Status check_list(const ChoiceInput& input, const std::vector<std::string>& ids,
@@ -187,6 +191,7 @@ Result<PairChoice> choose_pair(const ChoiceInput& input, std::uint32_t a, std::u
       return PairChoice{
           .plugin = id,
           .kind = verdict.kind,
+          .device_memory = verdict.device_memory,
           .reason = fmt::format("{}; first that can of {}{}", verdict.reason, named_by,
                                 passed_over.empty() ? "" : ", after " + passed_over)};
     }

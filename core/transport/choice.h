@@ -30,6 +30,7 @@ struct PluginOffer {
 /// What one rank's memory transport says of one peer.
 struct ReachAnswer {
   bool reachable = false;
+  bool device_memory = false;        ///< Kernels of both devices reach it by themselves.
   std::uint64_t bandwidth_mbps = 0;  ///< 0: unknown.
   std::uint64_t latency_ns = 0;      ///< 0: unknown.
   std::string reason;
@@ -57,7 +58,8 @@ struct ChoiceInput {
 struct PairChoice {
   std::string plugin;
   PluginKind kind = PluginKind::kTransport;
-  std::string reason;  ///< One line: what the plugin said and which list or rule named it.
+  bool device_memory = false;  ///< Kernels of both ranks reach it by themselves.
+  std::string reason;          ///< One line: what the plugin said and which list or rule named it.
   friend bool operator==(const PairChoice&, const PairChoice&) = default;
 };
 

@@ -20,6 +20,9 @@ namespace {
 // The device of a net that carries a connection: its first, which is what the plugin prefers.
 constexpr std::uint32_t kDevice = 0;
 
+// Stands for the channel of what ranks write to each other directly.
+constexpr std::uint32_t kDirectChannel = 0xFFFF;
+
 // Names one direction of one edge at both ends; ranks are below 2^20.
 std::uint64_t connection_number(std::uint32_t channel, std::uint32_t from, std::uint32_t to) {
   return (static_cast<std::uint64_t>(channel) << 40) | (static_cast<std::uint64_t>(from) << 20) |
@@ -70,6 +73,7 @@ struct Connections::Edge {
   std::uint32_t peer = 0;
   weft_direction direction = WEFT_DIRECTION_SEND;
   std::uint64_t number = 0;
+  weft_protocol_request protocol{};
   PairChoice choice;
 
   OpenedTransport* transport = nullptr;
@@ -87,6 +91,7 @@ struct Connections::Edge {
     peer = other.peer;
     direction = other.direction;
     number = other.number;
+    protocol = other.protocol;
     choice = std::move(other.choice);
     transport = other.transport;
     connection = other.connection;
@@ -98,6 +103,8 @@ struct Connections::Edge {
   }
   Edge(const Edge&) = delete;
   Edge& operator=(const Edge&) = delete;
+  [[nodiscard]] bool sends() const { return direction == WEFT_DIRECTION_SEND; }
+  [[nodiscard]] bool direct() const { return channel == kDirectChannel; }
   // What a failed set-up leaves; a port has taken the connection over otherwise.
   ~Edge() {
     if (net_connection != nullptr) net->plugin.close_connection(net_connection);
@@ -110,6 +117,7 @@ Connections::~Connections() {
   for (void* memory : registered_)
     context_.runtime->unregister_host(memory);
   context_.runtime->release(cursors_);
+  context_.runtime->release(positions_);
 }
 
 PluginOffer Connections::open(const Plugin& plugin, std::vector<std::byte>& peer_info) {
@@ -188,6 +196,7 @@ std::vector<ReachAnswer> Connections::ask(const std::string& id, const Topology&
       continue;
     }
     answer = {.reachable = said->can_connect(),
+              .device_memory = said->device_memory(),
               .bandwidth_mbps = said->bandwidth_mbps,
               .latency_ns = said->latency_ns,
               .reason = said->reason};
@@ -195,43 +204,60 @@ std::vector<ReachAnswer> Connections::ask(const std::string& id, const Topology&
   return answers;
 }
 
-std::vector<Connections::Edge> Connections::edges_of(
-    std::span<const std::vector<std::uint32_t>> rings,
+Connections::Edge Connections::edge_to(
+    std::uint32_t peer, std::uint32_t channel, weft_direction direction,
     const std::function<PairChoice(std::uint32_t peer)>& choice_of) {
+  Edge edge;
+  edge.channel = channel;
+  edge.peer = peer;
+  edge.direction = direction;
+  edge.number = edge.sends() ? connection_number(channel, context_.rank, peer)
+                             : connection_number(channel, peer, context_.rank);
+  edge.choice = choice_of(peer);
+  if (edge.choice.kind == PluginKind::kNet) {
+    edge.net = nets_.find(edge.choice.plugin)->second.get();
+  } else {
+    edge.transport = transports_.find(edge.choice.plugin)->second.get();
+  }
+  return edge;
+}
+
+std::vector<Connections::Edge> Connections::edges_of(
+    const ConnectionNeeds& needs, const std::function<PairChoice(std::uint32_t peer)>& choice_of) {
   std::vector<Edge> edges;
-  for (std::uint32_t channel = 0; channel < rings.size(); ++channel) {
-    const auto& ring = rings[channel];
+  const auto add = [&](std::uint32_t peer, std::uint32_t channel, weft_direction direction,
+                       const weft_protocol_request& protocol) {
+    edges.push_back(edge_to(peer, channel, direction, choice_of));
+    edges.back().protocol = protocol;
+  };
+  weft_protocol_request simple{};
+  simple.struct_size = sizeof(simple);
+  simple.protocol = WEFT_PROTOCOL_SIMPLE;
+  simple.steps = needs.slots.steps;
+  simple.step_bytes = needs.slots.step_bytes;
+  for (std::uint32_t channel = 0; channel < needs.rings.size(); ++channel) {
+    const auto& ring = needs.rings[channel];
     const auto place =
         static_cast<std::size_t>(std::ranges::find(ring, context_.rank) - ring.begin());
-    const std::uint32_t previous = ring[(place + ring.size() - 1) % ring.size()];
-    const std::uint32_t next = ring[(place + 1) % ring.size()];
-    for (const weft_direction direction : {WEFT_DIRECTION_RECV, WEFT_DIRECTION_SEND}) {
-      const bool sends = direction == WEFT_DIRECTION_SEND;
-      Edge edge;
-      edge.channel = channel;
-      edge.peer = sends ? next : previous;
-      edge.direction = direction;
-      edge.number = sends ? connection_number(channel, context_.rank, next)
-                          : connection_number(channel, previous, context_.rank);
-      edge.choice = choice_of(edge.peer);
-      if (edge.choice.kind == PluginKind::kNet) {
-        edge.net = nets_.find(edge.choice.plugin)->second.get();
-      } else {
-        edge.transport = transports_.find(edge.choice.plugin)->second.get();
-      }
-      edges.push_back(std::move(edge));
-    }
+    add(ring[(place + ring.size() - 1) % ring.size()], channel, WEFT_DIRECTION_RECV, simple);
+    add(ring[(place + 1) % ring.size()], channel, WEFT_DIRECTION_SEND, simple);
+  }
+  if (needs.direct_bytes == 0) return edges;
+  weft_protocol_request lines{};
+  lines.struct_size = sizeof(lines);
+  lines.protocol = WEFT_PROTOCOL_LL;
+  lines.steps = kDirectHalves;
+  lines.step_bytes = static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes));
+  for (std::uint32_t peer = 0; peer < context_.ranks; ++peer) {
+    if (peer == context_.rank) continue;
+    add(peer, kDirectChannel, WEFT_DIRECTION_RECV, lines);
+    add(peer, kDirectChannel, WEFT_DIRECTION_SEND, lines);
   }
   return edges;
 }
 
-Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges, const SlotGeometry& geometry) {
+Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
   ConnectionBlobs blobs;
-  weft_protocol_request protocol{};
-  protocol.struct_size = sizeof(protocol);
-  protocol.protocol = WEFT_PROTOCOL_SIMPLE;
-  protocol.steps = geometry.steps;
-  protocol.step_bytes = geometry.step_bytes;
   for (auto& [id, opened] : transports_) {
     std::vector<weft_connection_request> requests;
     std::vector<Edge*> asking;
@@ -243,9 +269,9 @@ Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges, const SlotGe
       request.peer = edge.peer;
       request.channel = edge.channel;
       request.number = edge.number;
-      request.protocols = &protocol;
+      request.protocols = &edge.protocol;
       request.protocol_count = 1;
-      request.protocol_stride = sizeof(protocol);
+      request.protocol_stride = sizeof(edge.protocol);
       requests.push_back(request);
       asking.push_back(&edge);
     }
@@ -335,54 +361,77 @@ Status Connections::join(std::span<Edge> edges, Bootstrap& bootstrap, Deadline d
   }
 }
 
-Status Connections::describe(std::span<Edge> edges, const SlotGeometry& geometry) {
-  void* memory = nullptr;
-  if (context_.runtime->allocate(edges.size() * sizeof(ConnectionCursor), &memory) != WEFT_OK) {
-    return fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory for the positions of connections");
+Result<ConnectionView> Connections::view_of_net(Edge& edge, RingEnd& end) {
+  if (edge.net->port == nullptr) {
+    const std::scoped_lock lock(mutex_);  // an abort may look for the port
+    edge.net->port = std::make_unique<NetPort>(edge.net->plugin, edge.net->net, *context_.runtime,
+                                               context_.path_failed);
+    WEFT_TRY(context_.engine->add(*edge.net->port));
   }
-  cursors_ = memory;
-  auto* cursor = static_cast<ConnectionCursor*>(memory);
+  NetPort& port = *edge.net->port;
+  const SlotGeometry geometry{.steps = edge.protocol.steps, .step_bytes = edge.protocol.step_bytes};
+  WEFT_TRY_ASSIGN(end.port_connection, port.add(std::exchange(edge.net_connection, nullptr),
+                                                edge.direction, edge.peer, geometry));
+  end.port = &port;
+  return port.view(end.port_connection);
+}
+
+Result<ConnectionView> Connections::view_of(const Edge& edge) {
+  WEFT_TRY_ASSIGN(const weft_protocol_view described,
+                  edge.transport->plugin.describe(edge.connection, edge.protocol));
+  static_assert(sizeof(SlotMeta) == sizeof(weft_slot_meta));
+  ConnectionView view;
+  view.buffer = static_cast<std::byte*>(described.buffer);
+  view.head = described.head;
+  view.tail = described.tail;
+  view.head_waiters = described.head_waiters;
+  view.tail_waiters = described.tail_waiters;
+  view.slots = reinterpret_cast<SlotMeta*>(described.slots);
+  view.error = described.error;
+  view.steps = described.steps;
+  view.step_bytes = described.step_bytes;
+  view.order_bytes = described.order_bytes;
+  view.peer_error = described.peer_error;
+  view.peer = edge.peer;
+  in_host_memory_ = in_host_memory_ && described.memory == WEFT_MEMORY_HOST;
+  if (described.memory == WEFT_MEMORY_HOST) WEFT_TRY(let_device_reach(view));
+  return view;
+}
+
+void Connections::describe_direct(const Edge& edge, const ConnectionView& view) {
+  if (edge.sends()) {
+    direct_.outbox[edge.peer] = view.buffer;
+    direct_.peer_error[edge.peer] = view.peer_error;
+  } else {
+    direct_.inbox[edge.peer] = view.buffer;
+    direct_.error[edge.peer] = view.error;
+  }
+}
+
+Status Connections::describe(std::span<Edge> edges, const ConnectionNeeds& needs) {
+  const auto allocate = [&](std::size_t bytes, void** memory) -> Status {
+    if (context_.runtime->allocate(bytes, memory) == WEFT_OK) return {};
+    return fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory for the positions of connections");
+  };
+  rings_.resize(needs.rings.size());
+  WEFT_TRY(allocate(2 * rings_.size() * sizeof(ConnectionCursor), &cursors_));
+  auto* cursor = static_cast<ConnectionCursor*>(cursors_);
   for (Edge& edge : edges) {
-    const bool sends = edge.direction == WEFT_DIRECTION_SEND;
-    RingEnd& end = sends ? rings_[edge.channel].to_next : rings_[edge.channel].from_previous;
-    if (edge.net != nullptr) {
-      if (edge.net->port == nullptr) {
-        const std::scoped_lock lock(mutex_);  // an abort may look for the port
-        edge.net->port = std::make_unique<NetPort>(edge.net->plugin, edge.net->net,
-                                                   *context_.runtime, context_.path_failed);
-        WEFT_TRY(context_.engine->add(*edge.net->port));
-      }
-      NetPort& port = *edge.net->port;
-      WEFT_TRY_ASSIGN(end.port_connection, port.add(std::exchange(edge.net_connection, nullptr),
-                                                    edge.direction, edge.peer, geometry));
-      end.port = &port;
-      end.view = port.view(end.port_connection);
-    } else {
-      weft_protocol_request asked{};
-      asked.struct_size = sizeof(asked);
-      asked.protocol = WEFT_PROTOCOL_SIMPLE;
-      asked.steps = geometry.steps;
-      asked.step_bytes = geometry.step_bytes;
-      WEFT_TRY_ASSIGN(const weft_protocol_view described,
-                      edge.transport->plugin.describe(edge.connection, asked));
-      static_assert(sizeof(SlotMeta) == sizeof(weft_slot_meta));
-      end.view.buffer = static_cast<std::byte*>(described.buffer);
-      end.view.head = described.head;
-      end.view.tail = described.tail;
-      end.view.head_waiters = described.head_waiters;
-      end.view.tail_waiters = described.tail_waiters;
-      end.view.slots = reinterpret_cast<SlotMeta*>(described.slots);
-      end.view.error = described.error;
-      end.view.steps = described.steps;
-      end.view.step_bytes = described.step_bytes;
-      end.view.order_bytes = described.order_bytes;
-      end.view.peer_error = described.peer_error;
-      end.view.peer = edge.peer;
-      in_host_memory_ = in_host_memory_ && described.memory == WEFT_MEMORY_HOST;
-      if (described.memory == WEFT_MEMORY_HOST) WEFT_TRY(let_device_reach(end.view));
+    if (edge.direct()) {
+      WEFT_TRY_ASSIGN(const ConnectionView view, view_of(edge));
+      describe_direct(edge, view);
+      continue;
     }
+    RingEnd& end = edge.sends() ? rings_[edge.channel].to_next : rings_[edge.channel].from_previous;
+    WEFT_TRY_ASSIGN(end.view, edge.net != nullptr ? view_of_net(edge, end) : view_of(edge));
     end.view.cursor = cursor++;
   }
+  if (needs.direct_bytes == 0) return {};
+  WEFT_TRY(allocate(kMostDirectParts * sizeof(std::uint32_t), &positions_));
+  direct_.ranks = context_.ranks;
+  direct_.rank = context_.rank;
+  direct_.half_bytes = static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes));
+  direct_.positions = static_cast<std::uint32_t*>(positions_);
   return {};
 }
 
@@ -429,13 +478,12 @@ void Connections::close_unused(std::span<const Edge> edges) {
   std::erase_if(nets_, [&](const auto& entry) { return !used.contains(entry.first); });
 }
 
-Status Connections::connect(std::span<const std::vector<std::uint32_t>> rings,
-                            const SlotGeometry& geometry,
+Status Connections::connect(const ConnectionNeeds& needs,
                             const std::function<PairChoice(std::uint32_t peer)>& choice_of,
                             Bootstrap& bootstrap, Deadline deadline) {
-  std::vector<Edge> edges = edges_of(rings, choice_of);
+  std::vector<Edge> edges = edges_of(needs, choice_of);
   close_unused(edges);
-  WEFT_TRY_ASSIGN(const ConnectionBlobs mine, prepare(edges, geometry));
+  WEFT_TRY_ASSIGN(const ConnectionBlobs mine, prepare(edges));
   WEFT_TRY_ASSIGN(const auto gathered,
                   bootstrap.all_gather(encode_blobs(mine), "connection blobs"));
   std::map<std::uint32_t, ConnectionBlobs> by_peer;
@@ -460,8 +508,7 @@ Status Connections::connect(std::span<const std::vector<std::uint32_t>> rings,
     }
   }
   WEFT_TRY(join(edges, bootstrap, deadline));
-  rings_.resize(rings.size());
-  return describe(edges, geometry);
+  return describe(edges, needs);
 }
 
 bool Connections::drive(bool about_to_sleep) {

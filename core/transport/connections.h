@@ -22,6 +22,7 @@
 #include "core/base/log.h"
 #include "core/bootstrap/bootstrap.h"
 #include "core/model/connection_view.h"
+#include "core/model/direct_peers.h"
 #include "core/plugin/loader.h"
 #include "core/plugin/net_plugin.h"
 #include "core/plugin/transport_plugin.h"
@@ -42,6 +43,13 @@ struct RingEnd {
 struct RingConnections {
   RingEnd from_previous;
   RingEnd to_next;
+};
+
+/// What connect() sets up between this rank and others.
+struct ConnectionNeeds {
+  std::span<const std::vector<std::uint32_t>> rings;  ///< rings[channel] is an order of ranks.
+  SlotGeometry slots;                                 ///< Of the rings' connections.
+  std::uint64_t direct_bytes = 0;  ///< The largest call written straight to all others; 0: none.
 };
 
 /// Who this rank is and what it was given to work with; all references outlive Connections.
@@ -76,14 +84,18 @@ class Connections {
   std::vector<ReachAnswer> ask(const std::string& id, const Topology& topology,
                                std::span<const std::vector<std::byte>> infos);
 
-  /// Connects this rank's ends of each ring (rings[channel] is an order of ranks), with the plugin
-  /// that `choice_of(peer)` names, and closes what nobody chose. Collective over the bootstrap.
-  Status connect(std::span<const std::vector<std::uint32_t>> rings, const SlotGeometry& geometry,
+  /// Connects this rank's ends, with the plugin that `choice_of(peer)` names, and closes what
+  /// nobody chose. Collective over the bootstrap.
+  Status connect(const ConnectionNeeds& needs,
                  const std::function<PairChoice(std::uint32_t peer)>& choice_of,
                  Bootstrap& bootstrap, Deadline deadline);
 
   /// By channel; empty for a single rank.
   [[nodiscard]] std::span<const RingConnections> rings() const { return rings_; }
+  /// Null where ranks do not write to each other directly.
+  [[nodiscard]] const DirectPeers* direct() const {
+    return direct_.positions != nullptr ? &direct_ : nullptr;
+  }
 
   /// Moves messages of the nets if nobody else does; for waiting workers. True if any moved. A
   /// worker that is about to sleep leaves the nets to the engine.
@@ -105,15 +117,19 @@ class Connections {
   struct Edge;
 
   void hand_over();
-  std::vector<Edge> edges_of(std::span<const std::vector<std::uint32_t>> rings,
+  Edge edge_to(std::uint32_t peer, std::uint32_t channel, weft_direction direction,
+               const std::function<PairChoice(std::uint32_t peer)>& choice_of);
+  std::vector<Edge> edges_of(const ConnectionNeeds& needs,
                              const std::function<PairChoice(std::uint32_t peer)>& choice_of);
-  Result<std::map<std::uint64_t, std::vector<std::byte>>> prepare(std::span<Edge> edges,
-                                                                  const SlotGeometry& geometry);
+  Result<std::map<std::uint64_t, std::vector<std::byte>>> prepare(std::span<Edge> edges);
   Status begin_net(Edge& edge, std::span<const std::byte> peer_blob);
   Status join(std::span<Edge> edges, Bootstrap& bootstrap, Deadline deadline);
   Result<bool> join_transports();
   Result<bool> join_net(Edge& edge);
-  Status describe(std::span<Edge> edges, const SlotGeometry& geometry);
+  Status describe(std::span<Edge> edges, const ConnectionNeeds& needs);
+  Result<ConnectionView> view_of(const Edge& edge);
+  Result<ConnectionView> view_of_net(Edge& edge, RingEnd& end);
+  void describe_direct(const Edge& edge, const ConnectionView& view);
   Status let_device_reach(ConnectionView& view);
   void close_unused(std::span<const Edge> edges);
 
@@ -121,10 +137,12 @@ class Connections {
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<OpenedTransport>, std::less<>> transports_;
   std::map<std::string, std::unique_ptr<OpenedNet>, std::less<>> nets_;
-  void* cursors_ = nullptr;     // ConnectionCursor of each end, in the device's memory
+  void* cursors_ = nullptr;     // ConnectionCursor of each ring's end, in the device's memory
+  void* positions_ = nullptr;   // of direct_, in the device's memory
   std::set<void*> registered_;  // host memory that the device was allowed to reach
   bool in_host_memory_ = true;
   std::vector<RingConnections> rings_;
+  DirectPeers direct_;
 };
 
 }  // namespace weft

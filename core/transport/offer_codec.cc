@@ -104,8 +104,8 @@ std::vector<std::byte> encode_answers(const Answers& answers) {
   for (const auto& [id, list] : answers) {
     json encoded = json::array();
     for (const ReachAnswer& answer : list) {
-      encoded.push_back(json::array({answer.reachable, answer.bandwidth_mbps, answer.latency_ns,
-                                     answer.reason.substr(0, kMaxText)}));
+      encoded.push_back(json::array({answer.reachable, answer.device_memory, answer.bandwidth_mbps,
+                                     answer.latency_ns, answer.reason.substr(0, kMaxText)}));
     }
     map[id] = std::move(encoded);
   }
@@ -121,11 +121,12 @@ Result<Answers> decode_answers(std::span<const std::byte> bytes, std::uint32_t r
       require(list.is_array() && list.size() == ranks, "not an answer for each rank");
       std::vector<ReachAnswer> decoded;
       for (const json& item : list) {
-        require(item.is_array() && item.size() == 4, "not an answer");
+        require(item.is_array() && item.size() == 5, "not an answer");
         decoded.push_back({.reachable = item[0].get<bool>(),
-                           .bandwidth_mbps = number_of(item[1]),
-                           .latency_ns = number_of(item[2]),
-                           .reason = text_of(item[3])});
+                           .device_memory = item[1].get<bool>(),
+                           .bandwidth_mbps = number_of(item[2]),
+                           .latency_ns = number_of(item[3]),
+                           .reason = text_of(item[4])});
       }
       answers.emplace(id, std::move(decoded));
     }

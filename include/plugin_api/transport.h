@@ -60,7 +60,9 @@ enum {
   WEFT_TRANSPORT_SINGLE_COPY = 2,  /**< read_peer works (host memory only). */
   WEFT_TRANSPORT_MAPS_BUFFERS = 4, /**< export_buffer and import_buffer work. */
   WEFT_TRANSPORT_COPY_ENGINE = 8,  /**< Mapped memory is reachable by the device's copy engines. */
-  WEFT_TRANSPORT_REMOTE_ATOMICS = 16
+  WEFT_TRANSPORT_REMOTE_ATOMICS = 16,
+  /** Connections lie in memory of the ranks' devices, whose kernels reach both ends by themselves. */
+  WEFT_TRANSPORT_DEVICE_MEMORY = 32
 };
 
 /** A rank as this end sees it. Valid during the call. */

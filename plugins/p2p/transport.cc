@@ -93,6 +93,7 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
     }
     weft_can_connect answer{};
     answer.capabilities = can ? WEFT_TRANSPORT_CAN_CONNECT : 0;
+    if (can && on_device) answer.capabilities |= WEFT_TRANSPORT_DEVICE_MEMORY;
     answer.locality = on_device ? WEFT_LOCALITY_HOST : WEFT_LOCALITY_PROCESS;
     reason.copy(answer.reason, sizeof(answer.reason) - 1);
     plugins::write_out(answer, out);

@@ -24,6 +24,7 @@ struct LaneTeam {
   const std::uint32_t size;
   std::barrier<> barrier;
   std::uint64_t told[2] = {0, 0};
+  std::atomic<bool> raised{false};
 };
 
 /// One lane's handle; lane 0 leads.
@@ -43,6 +44,15 @@ class LaneGroup {
     if (leader()) place = value;
     sync();
     return place;
+  }
+  bool any(bool flag) {
+    if (flag) team_.raised.store(true, std::memory_order_relaxed);
+    sync();
+    const bool answer = team_.raised.load(std::memory_order_relaxed);
+    sync();
+    if (leader()) team_.raised.store(false, std::memory_order_relaxed);
+    sync();
+    return answer;
   }
 
  private:
@@ -93,6 +103,34 @@ class LaneMemory {
     return line;
   }
   static void store_line(std::byte* to, Line line) { std::memcpy(to, &line, sizeof(line)); }
+  static Line load_words(const std::byte* from) {
+    auto* words = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(from));
+    return {.low = std::atomic_ref(words[0]).load(std::memory_order_relaxed),
+            .high = std::atomic_ref(words[1]).load(std::memory_order_relaxed)};
+  }
+  static void store_words(std::byte* to, Line line) {
+    auto* words = reinterpret_cast<std::uint64_t*>(to);
+    std::atomic_ref(words[0]).store(line.low, std::memory_order_relaxed);
+    std::atomic_ref(words[1]).store(line.high, std::memory_order_relaxed);
+  }
+  static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+  [[nodiscard]] KernelOutcome why_leave(const DirectPeers& peers) const {
+    if (abort_.load(std::memory_order_acquire) != 0) {
+      return {.end = KernelEnd::kAborted, .peer = 0, .expected = 0, .found = 0};
+    }
+    for (std::uint32_t rank = 0; rank < peers.ranks; ++rank) {
+      if (peers.error[rank] == nullptr) continue;
+      const auto word = std::atomic_ref<std::uint32_t>(*peers.error[rank]).load();
+      if (word != 0) {
+        return {.end = KernelEnd::kPeerError, .peer = rank, .expected = 0, .found = word};
+      }
+    }
+    return {};
+  }
+  [[nodiscard]] KernelOutcome keep_waiting(std::uint32_t /*turn*/, const DirectPeers& peers) const {
+    std::this_thread::yield();
+    return why_leave(peers);
+  }
   void copy(LaneGroup& group, std::byte* first, std::byte* second, const std::byte* source,
             std::uint64_t bytes) {
     lane_copy(group, *this, first, second, source, bytes);

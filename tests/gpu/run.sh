@@ -50,6 +50,7 @@ fi
 
 logs=${WEFT_GPU_LOGS:-$bundle/logs}
 mkdir -p "$logs" || exit 2
+unset WEFT_GPU_LOGS # Weft refuses variables of its prefix that it does not know
 chmod -R go-w "$bundle/plugins" 2>/dev/null # a copy may have widened it, and Weft asks for it
 chmod go-w "$bundle" 2>/dev/null
 export LD_LIBRARY_PATH=$bundle:$bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -114,6 +115,7 @@ tests() { # piece limit filter [option...]
   count_tests "$log" $status
   grep -E '^\[  (FAILED|SKIPPED) .* (ms|here)\)' "$log" | head -40
   ((failed == 0)) || grep -E -m 20 -A 8 ': Failure$|^unknown file|takes longer' "$log" | cut -c-1000
+  [[ -z $note ]] || tail -5 "$log"
   row "$piece" "$passed" "$failed" "$skipped" "$seconds" "$note"
 }
 

@@ -34,6 +34,7 @@ class CtaGroup {
     __syncthreads();
     return slots_[turn_];
   }
+  __device__ bool any(bool flag) { return __syncthreads_or(flag ? 1 : 0) != 0; }
 
  private:
   std::uint64_t* slots_;
@@ -58,6 +59,24 @@ __device__ inline std::uint32_t load_relaxed_system(const std::uint32_t* word) {
 
 __device__ inline void store_relaxed_system(std::uint32_t* word, std::uint32_t value) {
   asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+
+// A vector of 16 bytes is two accesses of 8 at least, each whole: what LL lines rest on
+// (tests/gpu/litmus.cu, "ll").
+__device__ inline Line load_words_system(const std::byte* from) {
+  uint4 raw;
+  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(raw.x), "=r"(raw.y), "=r"(raw.z), "=r"(raw.w)
+               : "l"(from)
+               : "memory");
+  return std::bit_cast<Line>(raw);
+}
+
+__device__ inline void store_words_system(std::byte* to, Line line) {
+  const uint4 raw = std::bit_cast<uint4>(line);
+  asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(raw.x),
+               "r"(raw.y), "r"(raw.z), "r"(raw.w)
+               : "memory");
 }
 
 /// Lines of several 16 bytes that a thread holds at once: so many loads are under way.
@@ -97,6 +116,31 @@ class CudaMemory {
 
   __device__ static void give_up(std::uint32_t* peer_error, std::uint32_t reason) {
     if (peer_error != nullptr) store_relaxed_system(peer_error, reason);
+  }
+
+  [[nodiscard]] __device__ static Line load_words(const std::byte* from) {
+    return load_words_system(from);
+  }
+  __device__ static void store_words(std::byte* to, Line line) { store_words_system(to, line); }
+  __device__ static void fence() { __threadfence_system(); }
+
+  [[nodiscard]] __device__ KernelOutcome keep_waiting(std::uint32_t turn,
+                                                      const DirectPeers& peers) const {
+    if (turn % kTurnsBetweenLooks != kTurnsBetweenLooks - 1) return {};
+    return why_leave(peers);
+  }
+  [[nodiscard]] __device__ KernelOutcome why_leave(const DirectPeers& peers) const {
+    if (load_relaxed_system(abort_) != 0) {
+      return {.end = KernelEnd::kAborted, .peer = 0, .expected = 0, .found = 0};
+    }
+    for (std::uint32_t rank = 0; rank < peers.ranks; ++rank) {
+      if (peers.error[rank] == nullptr) continue;
+      const std::uint32_t word = load_relaxed_system(peers.error[rank]);
+      if (word != 0) {
+        return {.end = KernelEnd::kPeerError, .peer = rank, .expected = 0, .found = word};
+      }
+    }
+    return {};
   }
 
   [[nodiscard]] __device__ static Line load_line(const std::byte* from) {

@@ -88,6 +88,7 @@ struct CudaStream {
   cudaStream_t native = nullptr;
   cudaEvent_t event = nullptr;  // for order_after
   bool owned = false;
+  bool may_overlap = false;  // kernels with the end of the one before
 };
 
 // DeviceStream is never defined: its address stands for the stream of the runtime that made it.
@@ -147,8 +148,34 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const void* k
                "cudaLaunchKernel");
 }
 
+// Programmatic serialization: the kernel may be set up while the one before it in the stream still
+// runs, and waits for its end itself.
+weft_result launch_direct(CudaStream& stream, const Launch& launch) {
+  const WorkItem& item = launch.items.front();
+  const void* kernel = launch.items.size() == 1 ? direct_kernel_for(item) : nullptr;
+  if (kernel == nullptr) return WEFT_ERROR_UNSUPPORTED;
+  DirectArgument argument{.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
+                                      .outcome = launch.outcome},
+                          .item = item,
+                          .peers = *item.direct};
+  void* arguments[] = {&argument};
+  const std::uint64_t payload = item.count * element_size(item.type);
+  const DirectShape shape = direct_shape(1 + (payload + 7) / 8);
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(shape.parts);
+  config.blockDim = dim3(shape.threads);
+  config.stream = stream.native;
+  config.attrs = &overlap;
+  config.numAttrs = stream.may_overlap ? 1 : 0;
+  return check(cudaLaunchKernelExC(&config, kernel, arguments), "cudaLaunchKernelExC");
+}
+
 weft_result launch_one(CudaStream& stream, const Launch& launch) {
   if (launch.items.empty()) return WEFT_OK;
+  if (launch.items.front().direct != nullptr) return launch_direct(stream, launch);
   const auto items = static_cast<std::uint32_t>(launch.items.size());
   if (items > kMostItems) return WEFT_ERROR_OUT_OF_RESOURCES;
   const void* kernel = kernel_for(launch.items.front(), items);
@@ -199,10 +226,15 @@ weft_result CudaDevice::prepare() {
   WEFT_CUDA(cudaStreamCreateWithFlags(&own_stream_, cudaStreamNonBlocking));
   // A kernel that is loaded when first launched is loaded while others may spin, and waits for
   // them.
-  for (const void* kernel : all_kernels()) {
-    cudaFuncAttributes attributes{};
-    WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+  for (const auto kernels : {ring_kernels(), direct_kernels()}) {
+    for (const void* kernel : kernels) {
+      cudaFuncAttributes attributes{};
+      WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+    }
   }
+  int major = 0;
+  WEFT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_));
+  launches_overlap_ = major >= 9;
   return WEFT_OK;
 }
 
@@ -399,6 +431,7 @@ void CudaDevice::unregister_host(void* memory) {
 weft_result CudaDevice::create_stream(DeviceStream** out) {
   const Scope scope(index_);
   auto stream = std::make_unique<CudaStream>();
+  stream->may_overlap = launches_overlap_;
   stream->owned = true;
   WEFT_CUDA(cudaStreamCreateWithFlags(&stream->native, cudaStreamNonBlocking));
   *out = reinterpret_cast<DeviceStream*>(stream.release());
@@ -407,6 +440,7 @@ weft_result CudaDevice::create_stream(DeviceStream** out) {
 
 weft_result CudaDevice::wrap_stream(void* native, DeviceStream** out) {
   auto stream = std::make_unique<CudaStream>();
+  stream->may_overlap = launches_overlap_;
   stream->native = static_cast<cudaStream_t>(native);
   *out = reinterpret_cast<DeviceStream*>(stream.release());
   return WEFT_OK;

@@ -75,6 +75,7 @@ class CudaDevice final : public DeviceRuntime {
 
   const std::int32_t index_;
   cudaStream_t own_stream_ = nullptr;  // of this object's own small work, beside all others
+  bool launches_overlap_ = false;      // the device knows programmatic serialization
 
   std::mutex mutex_;
   Pool device_memory_;  // guarded by mutex_, as all below

@@ -29,6 +29,27 @@ struct KernelArgument {
   WorkItem items[kItems];
 };
 
+/// The argument of a direct kernel, whose CTAs are the parts of one item.
+struct DirectArgument {
+  KernelControl control;
+  WorkItem item;  ///< Its pointer `direct` is the host's.
+  DirectPeers peers;
+};
+
+/// How a direct call is spread: one line a thread as far as CTAs suffice.
+struct DirectShape {
+  std::uint32_t parts = 1;
+  std::uint32_t threads = 32;  ///< Of each part.
+};
+[[nodiscard]] constexpr DirectShape direct_shape(std::uint64_t lines) {
+  constexpr std::uint32_t kWarp = 32;
+  const std::uint64_t wanted = (lines + kThreads - 1) / kThreads;
+  const auto parts =
+      static_cast<std::uint32_t>(wanted < kMostDirectParts ? wanted : kMostDirectParts);
+  if (parts > 1) return {.parts = parts, .threads = kThreads};
+  return {.parts = 1, .threads = static_cast<std::uint32_t>((lines + kWarp - 1) / kWarp * kWarp)};
+}
+
 /// How many items the argument of the kernel for `items` items has room for.
 [[nodiscard]] constexpr std::uint32_t argument_items(std::uint32_t items) {
   return items <= 2 ? 2 : items <= 8 ? 8 : kMostItems;
@@ -38,7 +59,11 @@ struct KernelArgument {
 /// there is none.
 [[nodiscard]] const void* kernel_for(const WorkItem& item, std::uint32_t items);
 
+/// The kernel that runs direct items like `item`; null where there is none.
+[[nodiscard]] const void* direct_kernel_for(const WorkItem& item);
+
 /// All kernels, to be loaded before anything spins.
-[[nodiscard]] std::span<const void* const> all_kernels();
+[[nodiscard]] std::span<const void* const> ring_kernels();
+[[nodiscard]] std::span<const void* const> direct_kernels();
 
 }  // namespace weft::device::cuda

@@ -6,23 +6,11 @@
 
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/report.cuh"
 #include "core/device/work_item_kernel.h"
 
 namespace weft::device::cuda {
 namespace {
-
-// The first item that ends badly says why; `end` goes last, since the host looks at it. Several
-// CTAs may fail at once: their reports may mix, but each is a true one of this launch.
-__device__ void report(const KernelControl& control, const KernelOutcome& outcome) {
-  if (outcome.end == KernelEnd::kDone || control.outcome == nullptr) return;
-  auto* end = reinterpret_cast<std::uint32_t*>(&control.outcome->end);
-  if (load_relaxed_system(end) != 0) return;
-  control.outcome->peer = outcome.peer;
-  control.outcome->expected = outcome.expected;
-  control.outcome->found = outcome.found;
-  __threadfence_system();
-  store_relaxed_system(end, static_cast<std::uint32_t>(outcome.end));
-}
 
 template <class Reduction, std::uint32_t kItems>
 __global__ void __launch_bounds__(kThreads, 1)
@@ -69,6 +57,10 @@ const auto& entries() {
       all_reduce_entry<Max<float>>(WEFT_FLOAT32, WEFT_MAX),
       all_reduce_entry<Sum<std::int32_t>>(WEFT_INT32, WEFT_SUM),
       all_reduce_entry<Max<std::int32_t>>(WEFT_INT32, WEFT_MAX),
+      all_reduce_entry<Sum<Float16>>(WEFT_FLOAT16, WEFT_SUM),
+      all_reduce_entry<Max<Float16>>(WEFT_FLOAT16, WEFT_MAX),
+      all_reduce_entry<Sum<Bfloat16>>(WEFT_BFLOAT16, WEFT_SUM),
+      all_reduce_entry<Max<Bfloat16>>(WEFT_BFLOAT16, WEFT_MAX),
       Entry{.operation = Operation::kBroadcast,
             .type = 0,
             .reduction = 0,
@@ -94,7 +86,7 @@ const void* kernel_for(const WorkItem& item, std::uint32_t items) {
   return nullptr;
 }
 
-std::span<const void* const> all_kernels() {
+std::span<const void* const> ring_kernels() {
   static const auto kAll = [] {
     std::array<const void*, 3 * std::tuple_size_v<std::remove_cvref_t<decltype(entries())>>> all{};
     std::size_t next = 0;

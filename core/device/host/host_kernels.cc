@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Instantiates the kernels for the host's policies.
+#include <chrono>
+#include <thread>
+
 #include "core/device/host/host_memory.h"
 #include "core/device/work_item_kernel.h"
 
@@ -24,8 +27,44 @@ WaitResult HostMemory::wait_slowly(std::uint64_t* counter, std::uint32_t* waiter
   return {.status = WaitStatus::kPeerError, .value = peer_error()};
 }
 
+KernelOutcome HostMemory::why_leave(const DirectPeers& peers) const {
+  if (aborted()) return {.end = KernelEnd::kAborted, .peer = 0, .expected = 0, .found = 0};
+  for (std::uint32_t rank = 0; rank < peers.ranks; ++rank) {
+    if (peers.error[rank] == nullptr) continue;
+    const auto word =
+        std::atomic_ref<std::uint32_t>(*peers.error[rank]).load(std::memory_order_acquire);
+    if (word != 0) {
+      return {.end = KernelEnd::kPeerError, .peer = rank, .expected = 0, .found = word};
+    }
+  }
+  return {};
+}
+
+// Nobody wakes who waits for a line, so long waits are naps.
+KernelOutcome HostMemory::keep_waiting(std::uint32_t turn, const DirectPeers& peers) {
+  constexpr std::uint32_t kSpins = 64;
+  constexpr std::uint32_t kYields = 256;
+  constexpr std::chrono::microseconds kNap(50);
+  if (turn < kSpins) {
+    cpu_relax();
+    return {};
+  }
+  const KernelOutcome why = why_leave(peers);
+  if (why.end != KernelEnd::kDone) return why;
+  if (launch_.progress != nullptr && launch_.progress(launch_.progress_context, false)) return {};
+  if (turn < kSpins + kYields) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(kNap);
+  }
+  return {};
+}
+
 KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {
   SingleLane group;
+  if (item.direct != nullptr) {
+    return run_direct_item<kMostDirectRanks>(group, memory, item, *item.direct, 0, 1);
+  }
   return run_work_item(group, memory, item);
 }
 

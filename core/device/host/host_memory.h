@@ -23,6 +23,7 @@ struct SingleLane {
   static constexpr bool leader() { return true; }
   static constexpr void sync() {}
   static constexpr std::uint64_t broadcast(std::uint64_t value) { return value; }
+  static constexpr bool any(bool flag) { return flag; }
 };
 
 /// Made anew for each item; the Waiter belongs to the thread or stream that runs it.
@@ -61,6 +62,20 @@ class HostMemory {
     return line;
   }
   static void store_line(std::byte* to, Line line) { std::memcpy(to, &line, sizeof(line)); }
+
+  [[nodiscard]] static Line load_words(const std::byte* from) {
+    auto* words = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(from));
+    return {.low = std::atomic_ref(words[0]).load(std::memory_order_relaxed),
+            .high = std::atomic_ref(words[1]).load(std::memory_order_relaxed)};
+  }
+  static void store_words(std::byte* to, Line line) {
+    auto* words = reinterpret_cast<std::uint64_t*>(to);
+    std::atomic_ref(words[0]).store(line.low, std::memory_order_relaxed);
+    std::atomic_ref(words[1]).store(line.high, std::memory_order_relaxed);
+  }
+  static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+  [[nodiscard]] KernelOutcome keep_waiting(std::uint32_t turn, const DirectPeers& peers);
+  [[nodiscard]] KernelOutcome why_leave(const DirectPeers& peers) const;
 
   static void copy(SingleLane&, std::byte* first, std::byte* second, const std::byte* source,
                    std::uint64_t bytes) {

@@ -71,7 +71,7 @@ TEST(BoundPlan, TellsEachPortTheStepsOfItsConnections) {
                                     place.next, sent);
           }
         }
-        const BoundPlan bound(plan, rank, rings);
+        const BoundPlan bound(plan, rank, rings, nullptr);
         bound.enqueue_messages(7);
         EXPECT_EQ(port.describe_waiting(), expected);
 

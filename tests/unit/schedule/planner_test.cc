@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/model/direct_peers.h"
 #include "tests/support/sample_topology.h"
 
 namespace weft {
@@ -159,12 +160,54 @@ TEST_F(Planner, ListsWhatWasConsidered) {
   algorithms_ = {"ring", "tree"};
   protocols_ = {"simple", "ll128"};
   const Plan made = all_reduce(kMiB);
-  ASSERT_EQ(made.alternatives.size(), 3U);
+  ASSERT_EQ(made.alternatives.size(), 4U);
   EXPECT_EQ(made.alternatives[0].algorithm, "ring");
   EXPECT_EQ(made.alternatives[0].predicted_us, made.predicted_us);
-  EXPECT_EQ(made.alternatives[1].algorithm, "tree");
-  EXPECT_THAT(made.alternatives[1].refused, HasSubstr("all_reduce has no such algorithm"));
-  EXPECT_EQ(made.alternatives[2].protocol, "ll128");
+  EXPECT_EQ(made.alternatives[1].algorithm, "direct");
+  EXPECT_EQ(made.alternatives[1].refused, "collectives.all_reduce.algorithm leaves it out");
+  EXPECT_EQ(made.alternatives[2].algorithm, "tree");
+  EXPECT_THAT(made.alternatives[2].refused, HasSubstr("all_reduce has no such algorithm"));
+  EXPECT_EQ(made.alternatives[3].protocol, "ll128");
+}
+
+TEST_F(Planner, GoesDirectlyWhereItIsFasterAndFits) {
+  costs_.direct = {.latency_us = 0.1, .bytes_per_us = 10000};
+  EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kRing);
+  EXPECT_THAT(all_reduce(8).alternatives[1].refused, HasSubstr("buffers.direct is 0"));
+  limits_.direct_bytes = 4096;
+  const Plan made = all_reduce(4096);
+  EXPECT_EQ(made.algorithm, Algorithm::kDirect);
+  EXPECT_EQ(made.protocol, Protocol::kLL);
+  ASSERT_EQ(made.channels.size(), 1U);
+  EXPECT_EQ(made.channels[0].count, 1024U);
+  EXPECT_EQ(made.step_bytes, direct_half_bytes(4096));
+  EXPECT_TRUE(validate(made, topology_));
+  EXPECT_DOUBLE_EQ(made.predicted_us, costs_.call_us + 0.1 + 2.0 * 4096 * (made.ranks - 1) / 10000);
+  EXPECT_EQ(steps_sent(made, 0, 1), made.ranks - 1);
+  EXPECT_EQ(bytes_sent(made, 0, 1), 4096U * (made.ranks - 1));
+  EXPECT_THAT(all_reduce(4100).alternatives[1].refused, HasSubstr("more than the 4096 bytes"));
+  EXPECT_EQ(all_reduce(0).algorithm, Algorithm::kRing);
+  costs_.direct.latency_us = 1e6;
+  EXPECT_EQ(all_reduce(4096).algorithm, Algorithm::kRing);
+  EXPECT_EQ(broadcast(1).algorithm, Algorithm::kRing);
+}
+
+TEST_F(Planner, RefusesDirectPlansThatCannotRun) {
+  limits_.direct_bytes = 4096;
+  algorithms_ = {"direct"};
+  const Plan good = all_reduce(4096);
+  ASSERT_TRUE(validate(good, topology_));
+  const auto broken = [&](auto change) {
+    Plan plan = good;
+    change(plan);
+    const Status checked = validate(plan, topology_);
+    return checked ? "" : checked.error().what();
+  };
+  EXPECT_THAT(broken([](Plan& plan) { plan.protocol = Protocol::kSimple; }), HasSubstr("by lines"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.channels[0].count = 1000; }), HasSubstr("one channel"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.step_bytes = 128; }), HasSubstr("do not fit"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.channels[0].ring[0] = 9; }), HasSubstr("rank 9"));
+  EXPECT_THAT(complaint({.count = 1025}), HasSubstr("more than the 4096 bytes"));
 }
 
 TEST_F(Planner, NamesTheKeyThatLeavesNothing) {

@@ -72,6 +72,7 @@ TEST(OfferCodec, KeepsAnswers) {
                            {"shm",
                             {{},
                              {.reachable = true,
+                              .device_memory = true,
                               .bandwidth_mbps = std::numeric_limits<std::uint64_t>::max(),
                               .latency_ns = 400,
                               .reason = "same host"}}}};
@@ -82,6 +83,8 @@ TEST(OfferCodec, KeepsAnswers) {
   EXPECT_FALSE(back->at("p2p")[1].reachable);
   const ReachAnswer& answer = back->at("shm")[1];
   EXPECT_TRUE(answer.reachable);
+  EXPECT_TRUE(answer.device_memory);
+  EXPECT_FALSE(back->at("p2p")[1].device_memory);
   EXPECT_EQ(answer.bandwidth_mbps, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(answer.latency_ns, 400U);
   EXPECT_FALSE(decode_answers(encode_answers(answers), 3));
@@ -139,7 +142,7 @@ TEST(OfferCodec, RefusesWhatIsNoOffer) {
 
 TEST(OfferCodec, RefusesWhatIsNoAnswer) {
   const auto answer = [](const json& reachable, const json& mbps) {
-    return json{{"shm", json::array({json::array({reachable, mbps, 1, "why"})})}};
+    return json{{"shm", json::array({json::array({reachable, false, mbps, 1, "why"})})}};
   };
   EXPECT_EQ(answers_error(answer(true, 5)), "");
   EXPECT_NE(answers_error(answer(1, 5)), "");

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Direct one-shot all-reduce over LL lines: every rank writes its whole input into an inbox at each
+// other rank, and reduces what arrives in its own with its input. One way over the wire, no
+// counter, no barrier between ranks; bytes grow with the ranks, so it is for small calls.
+//
+// All ranks reduce in the order of rank numbers, so all get the same bits.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/flagged_line.h"
+#include "core/device/policies.h"
+#include "core/device/portability.h"
+#include "core/model/direct_peers.h"
+#include "core/model/work_item.h"
+
+namespace weft::device {
+
+template <class Element>
+struct LineElements {
+  static constexpr std::uint32_t kCount = kLinePayload / sizeof(Element);
+  Element of[kCount];
+};
+
+/// The payload of a line: the first 8 of `bytes` bytes at `from`, which is aligned to its element;
+/// zeros beyond.
+template <class Element>
+WEFT_HD std::uint64_t load_payload(const std::byte* from, std::uint64_t bytes) {
+  if (bytes >= kLinePayload && reinterpret_cast<std::uintptr_t>(from) % kLinePayload == 0) {
+    return *reinterpret_cast<const std::uint64_t*>(from);
+  }
+  auto line = std::bit_cast<LineElements<Element>>(std::uint64_t{0});
+  for (std::uint32_t i = 0; i < line.kCount; ++i) {
+    if (i * sizeof(Element) < bytes) line.of[i] = reinterpret_cast<const Element*>(from)[i];
+  }
+  return std::bit_cast<std::uint64_t>(line);
+}
+
+/// The reverse of load_payload.
+template <class Element>
+WEFT_HD void store_payload(std::byte* to, std::uint64_t payload, std::uint64_t bytes) {
+  if (bytes >= kLinePayload && reinterpret_cast<std::uintptr_t>(to) % kLinePayload == 0) {
+    *reinterpret_cast<std::uint64_t*>(to) = payload;
+    return;
+  }
+  const auto line = std::bit_cast<LineElements<Element>>(payload);
+  for (std::uint32_t i = 0; i < line.kCount; ++i) {
+    if (i * sizeof(Element) < bytes) reinterpret_cast<Element*>(to)[i] = line.of[i];
+  }
+}
+
+template <class Reduction>
+WEFT_HD std::uint64_t combine_payloads(std::uint64_t a, std::uint64_t b) {
+  using Elements = LineElements<typename Reduction::Element>;
+  const auto left = std::bit_cast<Elements>(a);
+  const auto right = std::bit_cast<Elements>(b);
+  Elements result;
+  for (std::uint32_t i = 0; i < Elements::kCount; ++i)
+    result.of[i] = Reduction::combine(left.of[i], right.of[i]);
+  return std::bit_cast<std::uint64_t>(result);
+}
+
+/// Part `part` of `parts` of one call, by one group. All lanes make the same one. `kRanks` bounds
+/// the ranks, so that what arrives stays in registers. A call has lines_of(item) lines, of which
+/// each part must have one.
+template <std::uint32_t kRanks, class Reduction, class Group, class Memory>
+  requires lane_group<Group> && flagged_memory<Memory>
+class OneShotAllReduce {
+ public:
+  using Element = typename Reduction::Element;
+
+  WEFT_HD OneShotAllReduce(Group& group, Memory& memory, const WorkItem& item,
+                           const DirectPeers& peers, std::uint32_t part, std::uint32_t parts)
+      : group_(group),
+        memory_(memory),
+        item_(item),
+        peers_(peers),
+        part_(part),
+        parts_(parts),
+        bytes_(item.count * sizeof(Element)),
+        lines_(lines_of(item)) {}
+
+  [[nodiscard]] WEFT_HD static std::uint64_t lines_of(const WorkItem& item) {
+    return 1 + (item.count * sizeof(Element) + kLinePayload - 1) / kLinePayload;
+  }
+
+  /// The leader's answer is the complete one.
+  WEFT_HD KernelOutcome run() {
+    const std::uint32_t position = peers_.positions[part_];
+    flag_ = position + 1;
+    half_ = static_cast<std::uint64_t>(position % 2) * peers_.half_bytes;
+    if (flag_ + 1 >= peers_.period) wipe_other_half();
+    const std::uint64_t first = static_cast<std::uint64_t>(part_) * group_.size() + group_.rank();
+    const std::uint64_t stride = static_cast<std::uint64_t>(parts_) * group_.size();
+    for (std::uint64_t line = first; line < lines_; line += stride)
+      push(line);
+    for (std::uint64_t line = first; line < lines_ && outcome_.end == KernelEnd::kDone;
+         line += stride) {
+      take(line);
+    }
+    finish(position);
+    return outcome_;
+  }
+
+ private:
+  // Line 0 is the header: the call's tag.
+  [[nodiscard]] WEFT_HD std::uint64_t own_payload(std::uint64_t line) const {
+    if (line == 0) return item_.tag;
+    const std::uint64_t at = (line - 1) * kLinePayload;
+    return load_payload<Element>(item_.send + at, bytes_ - at);
+  }
+
+  WEFT_HD void push(std::uint64_t line) {
+    const Line full = flagged_line(own_payload(line), flag_);
+    const std::uint64_t at = half_ + line * sizeof(Line);
+    WEFT_UNROLL
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      if (peers_.outbox[rank] != nullptr) memory_.store_words(peers_.outbox[rank] + at, full);
+    }
+  }
+
+  WEFT_HD void take(std::uint64_t line) {
+    const std::uint64_t own = own_payload(line);
+    std::uint64_t arrived[kRanks];
+    if (!wait_for(half_ + line * sizeof(Line), arrived)) return;
+    if (line == 0) return compare_tags(arrived);
+    std::uint64_t reduced = peers_.rank == 0 ? own : arrived[0];
+    WEFT_UNROLL
+    for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
+      if (rank >= peers_.ranks) continue;
+      reduced = combine_payloads<Reduction>(reduced, rank == peers_.rank ? own : arrived[rank]);
+    }
+    const std::uint64_t at = (line - 1) * kLinePayload;
+    store_payload<Element>(item_.recv + at, reduced, bytes_ - at);
+  }
+
+  // The lines of all ranks at once, so that their loads are under way together.
+  WEFT_HD bool wait_for(std::uint64_t at, std::uint64_t (&arrived)[kRanks]) {
+    for (std::uint32_t turn = 0;; ++turn) {
+      bool all = true;
+      WEFT_UNROLL
+      for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+        if (peers_.inbox[rank] == nullptr) continue;
+        const Line line = memory_.load_words(peers_.inbox[rank] + at);
+        arrived[rank] = payload_of(line);
+        all = all && has_flag(line, flag_);
+      }
+      if (all) return true;
+      outcome_ = memory_.keep_waiting(turn, peers_);
+      if (outcome_.end != KernelEnd::kDone) return false;
+    }
+  }
+
+  WEFT_HD void compare_tags(const std::uint64_t (&tags)[kRanks]) {
+    WEFT_UNROLL
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      if (peers_.inbox[rank] == nullptr || tags[rank] == item_.tag) continue;
+      outcome_ = {
+          .end = KernelEnd::kTagMismatch, .peer = rank, .expected = item_.tag, .found = tags[rank]};
+    }
+  }
+
+  // Before flags begin again, no line may be left that has one of them: the half of the call before
+  // is read to its end, and that of this call is wiped by the next. Nobody writes there: others
+  // pass on to the next call with the help of lines that this part pushes after this.
+  WEFT_HD void wipe_other_half() {
+    const std::uint64_t other = peers_.half_bytes - half_;
+    const std::uint64_t stride = static_cast<std::uint64_t>(parts_) * group_.size() * sizeof(Line);
+    std::uint64_t at =
+        (static_cast<std::uint64_t>(part_) * group_.size() + group_.rank()) * sizeof(Line);
+    for (; at < peers_.half_bytes; at += stride) {
+      for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+        if (peers_.inbox[rank] != nullptr) memory_.store_words(peers_.inbox[rank] + other + at, {});
+      }
+    }
+    memory_.fence();
+    group_.sync();
+  }
+
+  WEFT_HD void finish(std::uint32_t position) {
+    // Also the barrier behind which no lane reads the position any more.
+    const bool failed = group_.any(outcome_.end != KernelEnd::kDone);
+    const std::uint32_t next = position + 1 == peers_.period ? 0 : position + 1;
+    for (std::uint32_t word = part_ + group_.rank() * parts_; word < kMostDirectParts;
+         word += group_.size() * parts_) {
+      peers_.positions[word] = next;
+    }
+    if (!failed || !group_.leader()) return;
+    // What made another lane leave is there to be seen still.
+    if (outcome_.end == KernelEnd::kDone) outcome_ = memory_.why_leave(peers_);
+    constexpr std::uint32_t kNobodyNamed = UINT32_MAX;
+    const std::uint32_t reason = outcome_.end == KernelEnd::kPeerError
+                                     ? static_cast<std::uint32_t>(outcome_.found)
+                                     : kNobodyNamed;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      memory_.give_up(peers_.peer_error[rank], reason);
+  }
+
+  Group& group_;
+  Memory& memory_;
+  const WorkItem& item_;
+  const DirectPeers& peers_;
+  const std::uint32_t part_;
+  const std::uint32_t parts_;
+  const std::uint64_t bytes_;
+  const std::uint64_t lines_;
+  std::uint32_t flag_ = 0;
+  std::uint64_t half_ = 0;
+  KernelOutcome outcome_;
+};
+
+}  // namespace weft::device

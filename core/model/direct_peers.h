@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Where the ranks of a communicator write straight into each other's memory: what the direct
+// algorithms see of it. Pointers and sizes, no owner.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft {
+
+/// The most ranks that write to each other directly, and the most parts that one call is cut into.
+inline constexpr std::uint32_t kMostDirectRanks = 8;
+inline constexpr std::uint32_t kMostDirectParts = 32;
+
+/// The largest call, in bytes, that an inbox may be made for; and the halves of an inbox.
+inline constexpr std::uint64_t kMostDirectBytes = std::uint64_t{16} << 20;
+inline constexpr std::uint32_t kDirectHalves = 2;
+
+/// Flags of lines count the calls, from 1 on, and begin again after so many; even, since calls
+/// take the two halves of an inbox in turn.
+inline constexpr std::uint32_t kFlagPeriod = 0xFFFFFFFE;
+
+/// Each rank has an inbox for each other rank: two halves, which calls take in turn. A half is a
+/// header line and then the payload's lines, of 16 bytes each (see core/device/flagged_line.h).
+///
+/// Why two halves suffice: a rank begins call e + 2 only after call e + 1 ended, in which it got a
+/// line that every other rank wrote after it had taken all lines of call e.
+///
+/// A call's place in the sequence is memory of the device rather than a part of the call, so that a
+/// replayed graph goes on from where the last call ended. Each part reads its own word; at its end
+/// part p of n writes the words p, p + n, p + 2 n and so on.
+struct DirectPeers {
+  std::uint32_t ranks = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t half_bytes = 0;                   ///< Of an inbox, a multiple of 128.
+  std::uint32_t period = kFlagPeriod;             ///< Alike on all ranks.
+  std::uint32_t* positions = nullptr;             ///< kMostDirectParts words, each below `period`.
+  std::byte* inbox[kMostDirectRanks]{};           ///< Lines from rank r; null for the rank itself.
+  std::byte* outbox[kMostDirectRanks]{};          ///< Rank r's inbox of this rank's lines.
+  std::uint32_t* error[kMostDirectRanks]{};       ///< Not zero: rank r gave up. May be null.
+  std::uint32_t* peer_error[kMostDirectRanks]{};  ///< Where rank r is told so. May be null.
+};
+
+/// Bytes of one half for calls of up to `payload` bytes.
+[[nodiscard]] constexpr std::uint64_t direct_half_bytes(std::uint64_t payload) {
+  constexpr std::uint64_t kLine = 16;
+  constexpr std::uint64_t kPayloadOfLine = 8;
+  const std::uint64_t bytes = (1 + (payload + kPayloadOfLine - 1) / kPayloadOfLine) * kLine;
+  return (bytes + 127) / 128 * 128;
+}
+
+}  // namespace weft

@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The direct kernels with 1, 8 and 32 lanes a part and several parts a rank, each lane a thread.
+// Worth most under a thread sanitizer.
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/work_item_kernel.h"
+#include "tests/device/direct_world.h"
+#include "tests/device/lane_model.h"
+#include "tests/device/ring_world.h"
+
+namespace weft::device::testing {
+namespace {
+
+struct Shape {
+  std::uint32_t ranks;
+  std::uint32_t parts;
+  std::uint32_t lanes;
+};
+
+class DirectLanes : public ::testing::TestWithParam<Shape> {
+ protected:
+  /// The leaders' outcomes: by rank, then by part.
+  std::vector<std::vector<KernelOutcome>> run(const std::vector<WorkItem>& items) {
+    const auto [ranks, parts, lanes] = GetParam();
+    std::vector<std::vector<KernelOutcome>> outcomes(items.size(),
+                                                     std::vector<KernelOutcome>(parts));
+    std::vector<std::unique_ptr<LaneTeam>> teams;
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < items.size(); ++rank) {
+      for (std::uint32_t part = 0; part < parts; ++part) {
+        teams.push_back(std::make_unique<LaneTeam>(lanes));
+        for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+          threads.emplace_back([&, rank, part, lane, team = teams.back().get()] {
+            LaneGroup group(*team, lane);
+            LaneMemory memory(abort_);
+            const KernelOutcome outcome = run_direct_item<kMostDirectRanks>(
+                group, memory, items[rank], *items[rank].direct, part, parts);
+            if (lane == 0) outcomes[rank][part] = outcome;
+          });
+        }
+      }
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+    return outcomes;
+  }
+
+  template <class T>
+  void all_reduce(DirectWorld& world, std::uint64_t count, std::uint64_t shift, bool in_place,
+                  weft_reduction reduction, std::uint64_t sequence) {
+    const std::uint32_t ranks = GetParam().ranks;
+    const T guard = as_element<T>(77);
+    std::vector<std::vector<T>> input(ranks, std::vector<T>(count + shift + 9, guard));
+    std::vector<std::vector<T>> output = input;
+    std::vector<WorkItem> items;
+    const Task task{.type = kTypeOf<T>, .reduction = reduction, .count = count};
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      std::vector<T>& source = in_place ? output[rank] : input[rank];
+      for (std::uint64_t i = 0; i < count; ++i)
+        source[shift + i] = sample<T>(rank, i + sequence);
+      items.push_back(
+          world.item(rank, task, sequence, source.data() + shift, output[rank].data() + shift));
+    }
+    for (const auto& parts : run(items)) {
+      for (const KernelOutcome& outcome : parts)
+        ASSERT_EQ(outcome.end, KernelEnd::kDone);
+    }
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      for (std::uint64_t i = 0; i < output[rank].size(); ++i) {
+        const bool inside = i >= shift && i < shift + count;
+        const T wanted =
+            inside ? expected_sample<T>(ranks, i - shift + sequence, reduction) : guard;
+        ASSERT_EQ(output[rank][i], wanted) << "rank " << rank << " element " << i << " of " << count
+                                           << " from " << shift << ", call " << sequence;
+      }
+    }
+  }
+
+  std::atomic<std::uint32_t> abort_{0};
+};
+
+TEST_P(DirectLanes, AllReduce) {
+  DirectWorld world(GetParam().ranks, 4096);
+  all_reduce<float>(world, 700, 0, false, WEFT_SUM, 0);
+  all_reduce<float>(world, 301, 1, true, WEFT_MAX, 1);
+  all_reduce<std::int32_t>(world, 1024, 0, true, WEFT_SUM, 2);
+  all_reduce<std::int32_t>(world, 257, 1, false, WEFT_MAX, 3);
+  all_reduce<Float16>(world, 700, 0, false, WEFT_SUM, 4);
+  all_reduce<Bfloat16>(world, 703, 1, true, WEFT_SUM, 5);
+  all_reduce<Float16>(world, 405, 3, true, WEFT_MAX, 6);
+  all_reduce<Bfloat16>(world, 409, 2, false, WEFT_MAX, 7);
+}
+
+// A call of one part follows one of several and the other way round: all words must keep up.
+TEST_P(DirectLanes, SmallAndLargeCallsMix) {
+  const std::uint32_t parts = GetParam().parts;
+  DirectWorld world(GetParam().ranks, 4096);
+  for (std::uint32_t call = 0; call < 6; ++call) {
+    const std::uint64_t count = call % 2 == 0 ? 1000 : 2 * (parts * GetParam().lanes) + call;
+    all_reduce<float>(world, count, 0, call % 3 == 0, WEFT_SUM, call);
+    for (std::uint32_t rank = 0; rank < GetParam().ranks; ++rank) {
+      for (const std::uint32_t word : world.positions(rank))
+        ASSERT_EQ(word, call + 1);
+    }
+  }
+}
+
+// Old lines have the flags of calls to come: each must be gone before its flag is in use again.
+TEST_P(DirectLanes, FlagsBeginAgain) {
+  constexpr std::uint32_t kPeriod = 6;
+  DirectWorld world(GetParam().ranks, 4096, kPeriod);
+  for (std::uint32_t call = 0; call < 3 * kPeriod + 1; ++call) {
+    // Long ones at some calls alone, so that their lines would be found by later calls.
+    const bool is_long = call % 5 == 0 || call % kPeriod + 2 >= kPeriod;
+    all_reduce<std::int32_t>(world, is_long ? 1000 : 300, 0, false, WEFT_SUM, call);
+    ASSERT_EQ(world.positions(0)[0], (call + 1) % kPeriod);
+  }
+}
+
+TEST_P(DirectLanes, FlagsBeginAgainAtTheTrueEnd) {
+  DirectWorld world(GetParam().ranks, 1024);
+  world.go_to(kFlagPeriod - 3);
+  for (std::uint32_t call = 0; call < 6; ++call)
+    all_reduce<float>(world, 200, 0, false, WEFT_SUM, call);
+  EXPECT_EQ(world.positions(0)[0], 3U);
+}
+
+TEST_P(DirectLanes, AllLeaveWhenCallsDiffer) {
+  const std::uint32_t ranks = GetParam().ranks;
+  DirectWorld world(ranks, 4096);
+  std::vector<std::vector<float>> data(ranks, std::vector<float>(1000));
+  std::vector<WorkItem> items;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const Task task{.reduction = rank == 0 ? WEFT_MAX : WEFT_SUM, .count = 1000};
+    items.push_back(world.item(rank, task, 0, data[rank].data(), data[rank].data()));
+  }
+  const auto outcomes = run(items);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const KernelOutcome& first = outcomes[rank][0];
+    EXPECT_EQ(first.end, KernelEnd::kTagMismatch) << "rank " << rank;
+    EXPECT_EQ(first.expected, items[rank].tag);
+    EXPECT_EQ(first.found, items[first.peer].tag);
+    EXPECT_NE(first.found, first.expected);
+  }
+}
+
+// A shorter call on one rank: the lines that never come must not keep the others.
+TEST_P(DirectLanes, AllLeaveWhenCountsDiffer) {
+  const std::uint32_t ranks = GetParam().ranks;
+  DirectWorld world(ranks, 4096);
+  std::vector<std::vector<float>> data(ranks, std::vector<float>(1000));
+  std::vector<WorkItem> items;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const std::uint64_t count = rank == 0 ? 2 * GetParam().parts * GetParam().lanes : 1000;
+    items.push_back(world.item(rank, {.count = count}, 0, data[rank].data(), data[rank].data()));
+  }
+  for (const auto& parts : run(items)) {
+    EXPECT_EQ(parts[0].end, KernelEnd::kTagMismatch);
+  }
+}
+
+TEST_P(DirectLanes, AllLeaveWhenAborted) {
+  const std::uint32_t ranks = GetParam().ranks;
+  DirectWorld world(ranks, 4096);
+  std::vector<std::vector<float>> data(ranks, std::vector<float>(1000));
+  std::vector<WorkItem> items;
+  for (std::uint32_t rank = 0; rank + 1 < ranks; ++rank)  // the last never comes
+    items.push_back(world.item(rank, {.count = 1000}, 0, data[rank].data(), data[rank].data()));
+  std::thread aborter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    abort_.store(1);
+  });
+  const auto outcomes = run(items);
+  aborter.join();
+  for (const auto& parts : outcomes) {
+    for (const KernelOutcome& outcome : parts)
+      EXPECT_TRUE(outcome.end == KernelEnd::kAborted || outcome.end == KernelEnd::kPeerError);
+  }
+  for (std::uint32_t rank = 0; rank + 1 < ranks; ++rank)
+    EXPECT_NE(world.error(ranks - 1, rank), 0U) << "rank " << rank << " told the last nothing";
+}
+
+TEST_P(DirectLanes, AllLeaveWhenAPeerGaveUp) {
+  const std::uint32_t ranks = GetParam().ranks;
+  DirectWorld world(ranks, 4096);
+  std::vector<float> data(1000);
+  world.error(0, ranks - 1) = 7;
+  const auto outcomes = run({world.item(0, {.count = 1000}, 0, data.data(), data.data())});
+  for (const KernelOutcome& outcome : outcomes[0]) {
+    EXPECT_EQ(outcome.end, KernelEnd::kPeerError);
+    EXPECT_EQ(outcome.peer, ranks - 1);
+    EXPECT_EQ(outcome.found, 7U);
+  }
+}
+
+TEST_P(DirectLanes, WhatDoesNotFitIsRefused) {
+  DirectWorld world(GetParam().ranks, 1024);
+  std::vector<float> data(1000);
+  const WorkItem item = world.item(0, {.count = 1000}, 0, data.data(), data.data());
+  EXPECT_EQ(run({item})[0][0].end, KernelEnd::kUnsupported);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, DirectLanes,
+                         ::testing::Values(Shape{2, 1, 1}, Shape{2, 1, 8}, Shape{2, 3, 4},
+                                           Shape{3, 2, 8}, Shape{5, 1, 3}, Shape{8, 1, 2},
+                                           Shape{2, 1, 32}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.ranks) + "Ranks" +
+                                  std::to_string(info.param.parts) + "Parts" +
+                                  std::to_string(info.param.lanes) + "Lanes";
+                         });
+
+}  // namespace
+}  // namespace weft::device::testing
