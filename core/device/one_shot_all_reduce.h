@@ -139,20 +139,28 @@ class OneShotAllReduce {
   }
 
   // The lines of all ranks at once, so that their loads are under way together.
-  WEFT_HD bool wait_for(std::uint64_t at, std::uint64_t (&arrived)[kRanks]) {
-    for (std::uint32_t turn = 0;; ++turn) {
-      bool all = true;
-      WEFT_UNROLL
-      for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-        if (peers_.inbox[rank] == nullptr) continue;
-        const Line line = memory_.load_words(peers_.inbox[rank] + at);
-        arrived[rank] = payload_of(line);
-        all = all && has_flag(line, flag_);
-      }
-      if (all) return true;
-      outcome_ = memory_.keep_waiting(turn, peers_);
-      if (outcome_.end != KernelEnd::kDone) return false;
+  WEFT_HD bool have_come(std::uint64_t at, std::uint64_t (&arrived)[kRanks]) {
+    bool all = true;
+    WEFT_UNROLL
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      if (peers_.inbox[rank] == nullptr) continue;
+      const Line line = memory_.load_words(peers_.inbox[rank] + at);
+      arrived[rank] = payload_of(line);
+      all = all && has_flag(line, flag_);
     }
+    return all;
+  }
+
+  WEFT_HD bool wait_for(std::uint64_t at, std::uint64_t (&arrived)[kRanks]) {
+    for (std::uint32_t turn = 0; !have_come(at, arrived); ++turn) {
+      outcome_ = memory_.keep_waiting(turn, peers_);
+      if (outcome_.end == KernelEnd::kDone) continue;
+      // A peer that gave up wrote its lines before; they say more than that it did.
+      if (outcome_.end != KernelEnd::kPeerError || !have_come(at, arrived)) return false;
+      outcome_ = {};
+      return true;
+    }
+    return true;
   }
 
   WEFT_HD void compare_tags(const std::uint64_t (&tags)[kRanks]) {

@@ -83,7 +83,7 @@ concept device_memory = lane_group<G> && requires(T& memory, G& group, std::uint
 ///  - keep_waiting(turn, peers): between looks at words that have not come; `turn` counts the looks
 ///    from 0. An end other than kDone: the lane must leave.
 ///  - why_leave(peers): that end, asked again.
-///  - give_up: as above.
+///  - give_up: as above; what was stored before it is seen by whoever leaves for it.
 template <class T>
 concept flagged_memory =
     requires(T& memory, std::byte* to, const std::byte* from, Line line, std::uint32_t* word,

@@ -4,6 +4,8 @@
 // The direct kernels with 1, 8 and 32 lanes a part and several parts a rank, each lane a thread.
 // Worth most under a thread sanitizer.
 #include <atomic>
+#include <barrier>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -27,23 +29,34 @@ struct Shape {
 
 class DirectLanes : public ::testing::TestWithParam<Shape> {
  protected:
-  /// The leaders' outcomes: by rank, then by part.
-  std::vector<std::vector<KernelOutcome>> run(const std::vector<WorkItem>& items) {
-    const auto [ranks, parts, lanes] = GetParam();
-    std::vector<std::vector<KernelOutcome>> outcomes(items.size(),
-                                                     std::vector<KernelOutcome>(parts));
+  using Outcomes = std::vector<std::vector<KernelOutcome>>;  // by rank, then by part
+
+  /// Runs each call after the one before as a device does: all lanes of a rank meet between two
+  /// calls, the ranks do not. Answers the leaders' outcomes of each.
+  std::vector<Outcomes> run_calls(const std::vector<std::vector<WorkItem>>& calls) {
+    const auto [all_ranks, parts, lanes] = GetParam();
+    const std::size_t ranks = calls.front().size();
+    std::vector<Outcomes> outcomes(calls.size(),
+                                   Outcomes(ranks, std::vector<KernelOutcome>(parts)));
     std::vector<std::unique_ptr<LaneTeam>> teams;
+    std::vector<std::unique_ptr<std::barrier<>>> between_calls;
     std::vector<std::thread> threads;
-    for (std::size_t rank = 0; rank < items.size(); ++rank) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      between_calls.push_back(std::make_unique<std::barrier<>>(parts * lanes));
       for (std::uint32_t part = 0; part < parts; ++part) {
         teams.push_back(std::make_unique<LaneTeam>(lanes));
         for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-          threads.emplace_back([&, rank, part, lane, team = teams.back().get()] {
-            LaneGroup group(*team, lane);
-            LaneMemory memory(abort_);
-            const KernelOutcome outcome = run_direct_item<kMostDirectRanks>(
-                group, memory, items[rank], *items[rank].direct, part, parts);
-            if (lane == 0) outcomes[rank][part] = outcome;
+          threads.emplace_back([&, rank, part, lane, parts = parts, team = teams.back().get()] {
+            if (rank > 0) std::this_thread::sleep_for(late_);
+            for (std::size_t call = 0; call < calls.size(); ++call) {
+              const WorkItem& item = calls[call][rank];
+              LaneGroup group(*team, lane);
+              LaneMemory memory(abort_);
+              const KernelOutcome outcome =
+                  run_direct_item<kMostDirectRanks>(group, memory, item, *item.direct, part, parts);
+              if (lane == 0) outcomes[call][rank][part] = outcome;
+              between_calls[rank]->arrive_and_wait();
+            }
           });
         }
       }
@@ -52,6 +65,8 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
       thread.join();
     return outcomes;
   }
+
+  Outcomes run(const std::vector<WorkItem>& items) { return run_calls({items}).front(); }
 
   template <class T>
   void all_reduce(DirectWorld& world, std::uint64_t count, std::uint64_t shift, bool in_place,
@@ -85,6 +100,7 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
   }
 
   std::atomic<std::uint32_t> abort_{0};
+  std::chrono::microseconds late_{0};  // all ranks but the first come so late
 };
 
 TEST_P(DirectLanes, AllReduce) {
@@ -113,14 +129,52 @@ TEST_P(DirectLanes, SmallAndLargeCallsMix) {
   }
 }
 
+// A rank may be a call ahead of another, which must still find the lines of the call that it is in.
+TEST_P(DirectLanes, RanksRunAheadByOneCall) {
+  constexpr std::uint32_t kCalls = 200;
+  const auto [ranks, parts, lanes] = GetParam();
+  DirectWorld world(ranks, 4096);
+  const std::uint64_t count = 2 * parts * lanes + 3;
+  std::vector<std::vector<float>> data(ranks, std::vector<float>(count, 1));
+  std::vector<std::vector<float>> output(ranks, std::vector<float>(kCalls * count));
+  std::vector<std::vector<WorkItem>> calls(kCalls);
+  for (std::uint32_t call = 0; call < kCalls; ++call) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      calls[call].push_back(world.item(rank, {.count = count}, call, data[rank].data(),
+                                       output[rank].data() + call * count));
+    }
+  }
+  std::atomic<bool> done{false};
+  std::thread watchdog([&] {
+    for (int tenths = 0; tenths < 600 && !done; ++tenths)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    abort_.store(1);
+  });
+  const auto outcomes = run_calls(calls);
+  done = true;
+  watchdog.join();
+  for (const Outcomes& call : outcomes) {
+    for (const auto& of_rank : call) {
+      for (const KernelOutcome& outcome : of_rank)
+        ASSERT_EQ(outcome.end, KernelEnd::kDone);
+    }
+  }
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    ASSERT_EQ(output[rank], std::vector<float>(kCalls * count, static_cast<float>(ranks)));
+}
+
 // Old lines have the flags of calls to come: each must be gone before its flag is in use again.
+// Most lanes have a line in long calls alone, and look at it before the other ranks have come.
 TEST_P(DirectLanes, FlagsBeginAgain) {
   constexpr std::uint32_t kPeriod = 6;
-  DirectWorld world(GetParam().ranks, 4096, kPeriod);
+  const auto [ranks, parts, lanes] = GetParam();
+  DirectWorld world(ranks, 4096, kPeriod);
+  late_ = std::chrono::microseconds(500);
+  const std::uint64_t long_call = 2 * (parts * lanes - 1) + 2;
+  const std::uint64_t short_call = 2 * ((parts - 1) * lanes) + 2;
   for (std::uint32_t call = 0; call < 3 * kPeriod + 1; ++call) {
-    // Long ones at some calls alone, so that their lines would be found by later calls.
-    const bool is_long = call % 5 == 0 || call % kPeriod + 2 >= kPeriod;
-    all_reduce<std::int32_t>(world, is_long ? 1000 : 300, 0, false, WEFT_SUM, call);
+    const bool is_long = call % kPeriod + 2 >= kPeriod;
+    all_reduce<std::int32_t>(world, is_long ? long_call : short_call, 0, false, WEFT_SUM, call);
     ASSERT_EQ(world.positions(0)[0], (call + 1) % kPeriod);
   }
 }

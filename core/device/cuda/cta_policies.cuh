@@ -115,7 +115,9 @@ class CudaMemory {
   }
 
   __device__ static void give_up(std::uint32_t* peer_error, std::uint32_t reason) {
-    if (peer_error != nullptr) store_relaxed_system(peer_error, reason);
+    if (peer_error == nullptr) return;
+    __threadfence_system();
+    store_relaxed_system(peer_error, reason);
   }
 
   [[nodiscard]] __device__ static Line load_words(const std::byte* from) {
@@ -137,6 +139,7 @@ class CudaMemory {
       if (peers.error[rank] == nullptr) continue;
       const std::uint32_t word = load_relaxed_system(peers.error[rank]);
       if (word != 0) {
+        __threadfence_system();  // what that rank wrote before is seen now
         return {.end = KernelEnd::kPeerError, .peer = rank, .expected = 0, .found = word};
       }
     }
