@@ -28,8 +28,8 @@ inline constexpr std::uint32_t kBootstrapProtocol = 2;
 inline constexpr std::size_t kMessageHeaderBytes = 44;
 
 /// Bounds of a payload: of everything but all-gather data, and of one piece of that data.
-inline constexpr std::size_t kMaxControlPayload = 8 * 1024;
-inline constexpr std::size_t kMaxDataPayload = 64 * 1024;
+inline constexpr std::size_t kMaxControlPayload = std::size_t{8} * 1024;
+inline constexpr std::size_t kMaxDataPayload = std::size_t{64} * 1024;
 
 /// Bounds of the texts inside.
 inline constexpr std::size_t kMaxHostBytes = 255;

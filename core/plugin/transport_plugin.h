@@ -40,8 +40,8 @@ struct PairAnswer {
 class TransportPlugin {
  public:
   /// Largest peer info and connection blob that are taken.
-  static constexpr std::uint64_t kMaxPeerInfo = 64 * 1024;
-  static constexpr std::uint64_t kMaxConnectionBlob = 1024 * 1024;
+  static constexpr std::uint64_t kMaxPeerInfo = std::uint64_t{64} * 1024;
+  static constexpr std::uint64_t kMaxConnectionBlob = std::uint64_t{1024} * 1024;
 
   /// WEFT_ERROR_PLUGIN if the plugin offers no such interface, or lacks required functions.
   static Result<TransportPlugin> wrap(const Plugin& plugin);

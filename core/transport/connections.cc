@@ -439,21 +439,21 @@ Status Connections::describe(std::span<Edge> edges, const ConnectionNeeds& needs
 // Sleepers' words are of no use to it: it neither sleeps nor wakes.
 Status Connections::let_device_reach(ConnectionView& view) {
   if (context_.runtime->reports_ends()) return {};
-  constexpr std::uintptr_t kPage = 4096;
-  const auto reach = [&](const void* first, std::size_t bytes) -> Status {
-    const auto begin = reinterpret_cast<std::uintptr_t>(first) / kPage * kPage;
-    const auto end = (reinterpret_cast<std::uintptr_t>(first) + bytes + kPage - 1) / kPage * kPage;
-    auto* memory = reinterpret_cast<void*>(begin);
+  constexpr std::size_t kPage = 4096;
+  const auto reach = [&](std::byte* first, std::size_t bytes) -> Status {
+    const std::size_t before = reinterpret_cast<std::uintptr_t>(first) % kPage;
+    const std::size_t whole = (before + bytes + kPage - 1) / kPage * kPage;
+    std::byte* const memory = first - before;
     if (registered_.contains(memory)) return {};
-    if (const weft_result result = context_.runtime->register_host(memory, end - begin);
+    if (const weft_result result = context_.runtime->register_host(memory, whole);
         result != WEFT_OK) {
       std::int64_t native = 0;
-      return fail(Error(result, fmt::format("{} bytes of host memory cannot be reached by device "
-                                            "{} {}: {}",
-                                            end - begin, context_.runtime->name(),
-                                            context_.runtime->index(),
-                                            context_.runtime->last_failure(&native)))
-                      .with_native(ErrorSource::kCuda, native));
+      return fail(
+          Error(result, fmt::format("{} bytes of host memory cannot be reached by device "
+                                    "{} {}: {}",
+                                    whole, context_.runtime->name(), context_.runtime->index(),
+                                    context_.runtime->last_failure(&native)))
+              .with_native(ErrorSource::kCuda, native));
     }
     registered_.insert(memory);
     return {};
@@ -461,11 +461,11 @@ Status Connections::let_device_reach(ConnectionView& view) {
   view.head_waiters = nullptr;
   view.tail_waiters = nullptr;
   // Counters, metadata and the error word lie before the slots, on pages of their own.
-  const auto control = std::min(
-      {reinterpret_cast<std::uintptr_t>(view.head), reinterpret_cast<std::uintptr_t>(view.tail),
-       reinterpret_cast<std::uintptr_t>(view.error), reinterpret_cast<std::uintptr_t>(view.slots)});
-  const auto slots_end = reinterpret_cast<std::uintptr_t>(view.slots + view.steps);
-  WEFT_TRY(reach(reinterpret_cast<const void*>(control), slots_end - control));
+  std::byte* const control = std::min(
+      {reinterpret_cast<std::byte*>(view.head), reinterpret_cast<std::byte*>(view.tail),
+       reinterpret_cast<std::byte*>(view.error), reinterpret_cast<std::byte*>(view.slots)});
+  std::byte* const slots_end = reinterpret_cast<std::byte*>(view.slots + view.steps);
+  WEFT_TRY(reach(control, static_cast<std::size_t>(slots_end - control)));
   return reach(view.buffer, static_cast<std::size_t>(view.steps) * view.step_bytes);
 }
 

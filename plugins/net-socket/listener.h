@@ -75,7 +75,7 @@ class Listener final : public Member {
   /// Callers that have not named the token.
   static constexpr size_t kMaxStrangers = 64;
   /// All callers: every stream of a few senders at once.
-  static constexpr size_t kMaxCallers = kMaxStrangers + 4 * kMaxStreams;
+  static constexpr size_t kMaxCallers = kMaxStrangers + size_t{4} * kMaxStreams;
   static constexpr size_t kMaxGroups = 4;
 
   Listener(Net& net, const Interface& interface) : net_(net), device_(interface.name) {}

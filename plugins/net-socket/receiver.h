@@ -28,7 +28,7 @@ class Receiver final : public Connection {
 
  private:
   /// Most bytes of read-ahead.
-  static constexpr size_t kStagingBytes = 16 * 1024;
+  static constexpr size_t kStagingBytes = size_t{16} * 1024;
 
   Receiver(Net& net, std::string device, std::string peer, size_t streams, uint64_t stripe);
   void read_first_stream();

@@ -126,8 +126,8 @@ weft_result map_memory(const Host& host, const OwnedFd& descriptor, std::uint64_
                        bool huge_pages, std::uint32_t peer, Mapping* out) {
   struct stat facts{};
   const int seals = ::fcntl(descriptor.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(descriptor.get(), &facts) != 0 ||
-      static_cast<std::uint64_t>(facts.st_size) != size) {
+  if (!descriptor || seals < 0 || (seals & kSeals) != kSeals ||
+      ::fstat(descriptor.get(), &facts) != 0 || static_cast<std::uint64_t>(facts.st_size) != size) {
     return host.fail_peer("shm: rank " + std::to_string(peer) +
                           " passed something else than sealed memory of " + std::to_string(size) +
                           " bytes");
