@@ -52,9 +52,12 @@ class Trial {
   [[nodiscard]] std::int64_t number(std::uint32_t rank, std::size_t element) const;
   [[nodiscard]] std::uint64_t contribution(std::uint32_t rank, std::size_t element) const;
   [[nodiscard]] std::uint64_t expected(std::size_t element) const;
-  void store(std::vector<std::byte>& buffer, std::size_t element, std::uint64_t value) const;
-  [[nodiscard]] std::uint64_t load(const std::vector<std::byte>& buffer, std::size_t element) const;
-  [[nodiscard]] std::string wrong_guard(const std::vector<std::byte>& buffer) const;
+  [[nodiscard]] std::vector<std::byte> sent() const;
+  [[nodiscard]] std::vector<std::byte> due() const;
+  template <typename ValueOf>
+  [[nodiscard]] std::vector<std::byte> image(ValueOf value_of) const;
+  [[nodiscard]] std::string difference(const std::vector<std::byte>& found,
+                                       const std::vector<std::byte>& due) const;
 
   Shape shape_;
   std::uint32_t rank_;
