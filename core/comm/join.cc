@@ -27,7 +27,7 @@ constexpr std::uint32_t kSteps = 8;  // slots of a connection
 constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
 constexpr std::uint32_t kDeviceChannels = 32;
 constexpr std::uint32_t kStagedChannels = 4;
-constexpr std::uint64_t kDeviceDirectBytes = 256 * 1024;
+constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{256} * 1024;
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 2.0, .bytes_per_us = 12000.0},
                                            HopCost{.latency_us = 2.0, .bytes_per_us = 12000.0},
                                            HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
