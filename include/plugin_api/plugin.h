@@ -183,8 +183,8 @@ typedef struct weft_host_memory {
                                uint32_t sharing, weft_memory_export* out);
   /**
    * Maps what a rank of this host exported, this process's own included, for `device` (-1: for
-   * CPUs); takes the descriptor over in any case. A non-NULL `fixed_address` says where: an occupied
-   * range is an error. Bytes of a peer need not be checked before.
+   * CPUs); takes the descriptor over in any case. A non-NULL `fixed_address` says where: an
+   * occupied range is an error. Bytes of a peer need not be checked before.
    */
   weft_result (*import_memory)(weft_host_instance* host, const weft_memory_export* from,
                                int32_t device, void* fixed_address, weft_memory* out);

@@ -61,7 +61,7 @@ enum {
   WEFT_TRANSPORT_MAPS_BUFFERS = 4, /**< export_buffer and import_buffer work. */
   WEFT_TRANSPORT_COPY_ENGINE = 8,  /**< Mapped memory is reachable by the device's copy engines. */
   WEFT_TRANSPORT_REMOTE_ATOMICS = 16,
-  /** Connections lie in memory of the ranks' devices, whose kernels reach both ends by themselves. */
+  /** Connections lie in memory of the ranks' devices, whose kernels reach both ends themselves. */
   WEFT_TRANSPORT_DEVICE_MEMORY = 32
 };
 

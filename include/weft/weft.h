@@ -168,7 +168,7 @@ WEFT_API weft_result weft_group_start(weft_context* context);
  * started then, or the communicators it concerns are in error. */
 WEFT_API weft_result weft_group_end(weft_context* context);
 
-/* ---- streams ---------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 /** Makes a stream of the host device. */
 WEFT_API weft_result weft_stream_create(weft_context* context, weft_stream** out);
