@@ -46,7 +46,8 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
       for (std::uint32_t part = 0; part < parts; ++part) {
         teams.push_back(std::make_unique<LaneTeam>(lanes));
         for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-          threads.emplace_back([&, rank, part, lane, parts = parts, team = teams.back().get()] {
+          threads.emplace_back([&, rank, part, lane, parts = parts, team = teams.back().get(),
+                                next_call = between_calls.back().get()] {
             if (rank > 0) std::this_thread::sleep_for(late_);
             for (std::size_t call = 0; call < calls.size(); ++call) {
               const WorkItem& item = calls[call][rank];
@@ -55,7 +56,7 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
               const KernelOutcome outcome =
                   run_direct_item<kMostDirectRanks>(group, memory, item, *item.direct, part, parts);
               if (lane == 0) outcomes[call][rank][part] = outcome;
-              between_calls[rank]->arrive_and_wait();
+              next_call->arrive_and_wait();
             }
           });
         }
