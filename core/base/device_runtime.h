@@ -41,6 +41,9 @@ struct Launch {
   const std::atomic<std::uint32_t>* abort = nullptr;
   /// Where ends are not reported: memory of allocate_shared, whose `end` is written last, once.
   KernelOutcome* outcome = nullptr;
+  /// Likewise, may be null: kernels that wait for long store the tag of their call here, again and
+  /// again while they do.
+  std::uint64_t* waiting = nullptr;
   /// What a waiting worker may do instead of idling (drive a progress engine); may be null. Called
   /// from several workers at once; must not block; answers true when it achieved something.
   /// `about_to_sleep`: the worker will not call again before it is woken or 50 ms have passed.

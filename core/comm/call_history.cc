@@ -47,6 +47,14 @@ std::optional<CallNote> CallHistory::find(std::uint64_t sequence) const {
   return note;
 }
 
+std::optional<CallNote> CallHistory::find_tag(OperationTag tag) const {
+  const std::uint64_t newest = latest();
+  const std::uint64_t back = (newest - split_operation_tag(tag).sequence) & 0xFFFF;
+  if (back >= newest) return std::nullopt;
+  const auto found = find(newest - back);
+  return found && found->tag == tag ? found : std::nullopt;
+}
+
 std::vector<std::byte> encode_call_note(const CallNote& note) {
   std::vector<std::byte> bytes;
   bytes.reserve(kNoteBytes);

@@ -4,7 +4,11 @@
 #include "core/comm/communicator.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -77,6 +81,7 @@ Communicator::Communicator(Context& context, Config config, std::uint32_t rank, 
 
 Communicator::~Communicator() {
   static_cast<void>(finish());
+  if (kernel_watch_ != 0) context_.reactor().remove(kernel_watch_);
   // Orderly only where all is well: a failure has been announced, or is about to be by the close.
   if (bootstrap_ != nullptr) {
     const auto last = history_.find(history_.latest());
@@ -212,6 +217,7 @@ Result<Launch> Communicator::prepare(const Task& task, const void* send, void* r
     stream.watch(report_);
     launch.abort = report_->abort_word();
     launch.outcome = report_->outcome();
+    launch.waiting = report_->waiting_word();
   }
   const OperationTag tag = make_operation_tag(task, sequence);
   bound->work_items(send, recv, tag, items_);
@@ -272,21 +278,69 @@ void Communicator::restart_clock() {
   ask_after_ns_.store(kFirstQuestionNs, std::memory_order_relaxed);
 }
 
+bool Communicator::is_long(std::int64_t waited) const {
+  return waited > ask_after_ns_.load(std::memory_order_relaxed) ||
+         (operation_limit_ns_ != 0 && waited > operation_limit_ns_) ||
+         (report_after_ns_ != 0 && waited > report_after_ns_);
+}
+
 void Communicator::check_time() {
   const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
+  if (!is_long(waited)) return;
+  if (const auto call = oldest_under_way()) consider_wait(*call, waited, true);
+}
+
+void Communicator::consider_wait(const CallNote& call, std::int64_t waited, bool may_ask) {
   std::int64_t ask_after = ask_after_ns_.load(std::memory_order_relaxed);
-  const bool ask = waited > ask_after;
-  const bool late = operation_limit_ns_ != 0 && waited > operation_limit_ns_;
-  const bool report = report_after_ns_ != 0 && waited > report_after_ns_;
-  if (!ask && !late && !report) return;
-  const auto call = oldest_under_way();
-  if (!call) return;
   const std::int64_t next = ask_after + std::min(ask_after, kLongestIntervalNs);
   // Of several workers that wait, one asks.
-  if (ask && ask_after_ns_.compare_exchange_strong(ask_after, next)) ask_others(*call);
-  if (late || (report && reported_call_.exchange(call->sequence) != call->sequence)) {
-    say_what_waits(*call, std::chrono::nanoseconds(waited), late);
+  if (may_ask && waited > ask_after && ask_after_ns_.compare_exchange_strong(ask_after, next)) {
+    ask_others(call);
   }
+  const bool late = operation_limit_ns_ != 0 && waited > operation_limit_ns_;
+  const bool report = report_after_ns_ != 0 && waited > report_after_ns_;
+  if (late || (report && reported_call_.exchange(call.sequence) != call.sequence)) {
+    say_what_waits(call, std::chrono::nanoseconds(waited), late);
+  }
+}
+
+// No worker waits together with a kernel that runs on its own: the reactor looks now and then at
+// what kernels tell.
+Status Communicator::start_kernel_watch() {
+  constexpr itimerspec kPeriod{.it_interval = {.tv_sec = 0, .tv_nsec = 400'000'000},
+                               .it_value = {.tv_sec = 0, .tv_nsec = 400'000'000}};
+  kernel_timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!kernel_timer_ || timerfd_settime(kernel_timer_.get(), 0, &kPeriod, nullptr) != 0) {
+    return fail(Error::from_errno(errno, "cannot make a timer"));
+  }
+  WEFT_TRY_ASSIGN(kernel_watch_,
+                  context_.reactor().add(kernel_timer_.get(), EPOLLIN,
+                                         [this](std::uint32_t) { watch_kernels(); }));
+  return {};
+}
+
+// On the reactor's thread.
+void Communicator::watch_kernels() {
+  std::uint64_t expirations = 0;
+  static_cast<void>(read(kernel_timer_.get(), &expirations, sizeof(expirations)));
+  report_->look();
+  const auto tag = report_->take_waiting();
+  if (!tag) {
+    waiting_tag_ = 0;
+    return;
+  }
+  if (*tag != waiting_tag_) {
+    waiting_tag_ = *tag;
+    restart_clock();
+    return;
+  }
+  const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
+  if (!is_long(waited)) return;
+  const auto call = history_.find_tag(*tag);
+  // A graph may replay a call that is long gone: then its number and its count are not known.
+  consider_wait(call.value_or(CallNote{
+                    .sequence = split_operation_tag(*tag).sequence, .tag = *tag, .count = 0}),
+                waited, call.has_value());
 }
 
 void Communicator::say_what_waits(const CallNote& call, std::chrono::nanoseconds waited,

@@ -116,6 +116,10 @@ class Communicator {
   void explain_outcome(const UnderWay& record, const KernelOutcome& outcome);
   void restart_clock();
   void check_time();
+  Status start_kernel_watch();
+  void watch_kernels();
+  [[nodiscard]] bool is_long(std::int64_t waited) const;
+  void consider_wait(const CallNote& call, std::int64_t waited, bool may_ask);
   void say_what_waits(const CallNote& call, std::chrono::nanoseconds waited, bool late);
   void ask_others(const CallNote& waiting);
   void answer_question(const Question& question);
@@ -138,6 +142,9 @@ class Communicator {
   bool all_find_error_ = false;  // of joining
   CostTable costs_;
   std::shared_ptr<KernelReport> report_;  // of devices whose launches do not call back
+  UniqueFd kernel_timer_;                 // when to look at report_
+  Reactor::WatchId kernel_watch_ = 0;
+  OperationTag waiting_tag_ = 0;  // used by watch_kernels alone
 
   // Plans, bound: used by the calling thread alone.
   std::unordered_map<Task, std::unique_ptr<BoundPlan>, TaskHash> plans_;

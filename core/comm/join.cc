@@ -22,10 +22,12 @@ namespace {
 
 constexpr std::uint32_t kSteps = 8;  // slots of a connection
 
-// Of ranks on GPUs. A channel is a CTA, and so many fill a link; where data goes through host
-// memory, which carries far less, fewer do. The costs order alternatives.
+// Of ranks on GPUs. A channel is a CTA, which moves nothing while a step changes hands: so many
+// together fill a link. Where data goes through host memory, which carries far less, fewer do. The
+// costs order alternatives.
+constexpr std::uint32_t kDeviceSteps = 4;
 constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
-constexpr std::uint32_t kDeviceChannels = 32;
+constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint32_t kStagedChannels = 4;
 constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{256} * 1024;
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 2.0, .bytes_per_us = 12000.0},
@@ -104,6 +106,7 @@ Status Communicator::join_others(const UniqueId& id) {
       .path_failed = [failure = failure_](const Error& error) { failure->suspect(error); }});
   if (!runtime_.reports_ends()) {
     WEFT_TRY_ASSIGN(report_, KernelReport::create(runtime_, rank_, ranks_, failure_));
+    WEFT_TRY(start_kernel_watch());
   }
   failure_->set_hook(
       [this](const Error& cause, bool tell_others) { stop_everything(cause, tell_others); });
@@ -250,7 +253,8 @@ void Communicator::choose_limits() {
   }
   if (on_host) return;
   if (step == nullptr || !step->is_set()) limits_.step_bytes = kDeviceStepBytes;
-  limits_.max_channels = std::min(wanted != 0 ? wanted : kDeviceChannels, kDeviceChannels);
+  limits_.steps = kDeviceSteps;
+  limits_.max_channels = wanted != 0 ? std::min(wanted, kDeviceChannels) : kDeviceChannels;
   if (!links && wanted == 0) limits_.max_channels = kStagedChannels;
   costs_ = links ? kLinkCosts : kStagedCosts;
 }

@@ -88,6 +88,11 @@ KernelReport::~KernelReport() {
   runtime_.release_shared(shared_);
 }
 
+std::optional<OperationTag> KernelReport::take_waiting() {
+  const OperationTag tag = std::atomic_ref(shared_->waiting).exchange(0, std::memory_order_relaxed);
+  return tag != 0 ? std::optional(tag) : std::nullopt;
+}
+
 void KernelReport::look() {
   const std::atomic_ref<KernelEnd> end(shared_->outcome.end);
   if (end.load(std::memory_order_acquire) == KernelEnd::kDone) return;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "core/base/device_runtime.h"
 #include "core/base/error.h"
@@ -35,6 +36,11 @@ class KernelReport {
   [[nodiscard]] const std::shared_ptr<Failure>& failure() const { return failure_; }
   [[nodiscard]] const std::atomic<std::uint32_t>* abort_word() const { return &shared_->abort; }
   [[nodiscard]] KernelOutcome* outcome() const { return &shared_->outcome; }
+  [[nodiscard]] std::uint64_t* waiting_word() const { return &shared_->waiting; }
+
+  /// The tag of the call that a kernel has waited in for long, if one did since this was asked
+  /// last.
+  [[nodiscard]] std::optional<OperationTag> take_waiting();
 
   /// Turns what a kernel reported into the communicator's failure.
   void look();
@@ -44,6 +50,7 @@ class KernelReport {
   struct Shared {
     alignas(128) std::atomic<std::uint32_t> abort;
     alignas(128) KernelOutcome outcome;
+    alignas(128) std::uint64_t waiting;
   };
 
   KernelReport(DeviceRuntime& runtime, std::uint32_t rank, std::uint32_t ranks,

@@ -13,7 +13,7 @@ __global__ void run_work_items(const weft::WorkItem* items, weft::KernelOutcome*
                                const std::uint32_t* abort) {
   __shared__ std::uint64_t slots[2];
   CtaGroup group(slots);
-  CudaMemory memory(abort);
+  CudaMemory memory(abort, nullptr, 0);
   const weft::KernelOutcome outcome = weft::device::run_work_item(group, memory, items[blockIdx.x]);
   if (group.leader()) outcomes[blockIdx.x] = outcome;
 }
@@ -22,7 +22,7 @@ __global__ void run_direct_item(const weft::WorkItem* item, const weft::DirectPe
                                 weft::KernelOutcome* outcomes, const std::uint32_t* abort) {
   __shared__ std::uint64_t slots[2];
   CtaGroup group(slots);
-  CudaMemory memory(abort);
+  CudaMemory memory(abort, nullptr, 0);
   const weft::KernelOutcome outcome = weft::device::run_direct_item<weft::kMostDirectRanks>(
       group, memory, *item, *peers, blockIdx.x, gridDim.x);
   if (group.leader()) outcomes[blockIdx.x] = outcome;

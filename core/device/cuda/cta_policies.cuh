@@ -82,10 +82,12 @@ __device__ inline void store_words_system(std::byte* to, Line line) {
 /// Lines of several 16 bytes that a thread holds at once: so many loads are under way.
 inline constexpr std::uint32_t kLinesInFlight = 8;
 
-/// The memory of a launch. `abort` is host memory: looked at now and then, since it is far.
+/// The memory of a launch. `abort` and `waiting` are host memory: visited now and then, since it is
+/// far. `waiting` may be null; otherwise whoever waits for long stores `tag` there.
 class CudaMemory {
  public:
-  __device__ explicit CudaMemory(const std::uint32_t* abort) : abort_(abort) {}
+  __device__ CudaMemory(const std::uint32_t* abort, std::uint64_t* waiting, std::uint64_t tag)
+      : abort_(abort), waiting_(waiting), tag_(tag) {}
 
   [[nodiscard]] __device__ static std::uint64_t load_acquire(std::uint64_t* counter) {
     return load_acquire_system(counter);
@@ -103,11 +105,12 @@ class CudaMemory {
   [[nodiscard]] __device__ WaitResult wait_at_least(std::uint64_t* counter,
                                                     std::uint32_t* /*waiters*/,
                                                     std::uint64_t threshold, std::uint32_t* error) {
-    while (true) {
+    for (std::uint32_t looks = 0;; ++looks) {
       for (std::uint32_t turn = 0; turn < kTurnsBetweenLooks; ++turn) {
         const std::uint64_t seen = load_acquire_system(counter);
         if (seen >= threshold) return {.status = WaitStatus::kReady, .value = seen};
       }
+      if (looks % kLooksBetweenWords == kLooksBetweenWords - 1) say_that_it_waits();
       if (load_relaxed_system(abort_) != 0) return {.status = WaitStatus::kAborted, .value = 0};
       const std::uint32_t told = error == nullptr ? 0 : load_relaxed_system(error);
       if (told != 0) return {.status = WaitStatus::kPeerError, .value = told};
@@ -128,7 +131,9 @@ class CudaMemory {
 
   [[nodiscard]] __device__ KernelOutcome keep_waiting(std::uint32_t turn,
                                                       const DirectPeers& peers) const {
+    constexpr std::uint32_t kTurnsBetweenWords = kTurnsBetweenLooks * kLooksBetweenWords;
     if (turn % kTurnsBetweenLooks != kTurnsBetweenLooks - 1) return {};
+    if (turn % kTurnsBetweenWords == kTurnsBetweenWords - 1) say_that_it_waits();
     return why_leave(peers);
   }
   [[nodiscard]] __device__ KernelOutcome why_leave(const DirectPeers& peers) const {
@@ -161,9 +166,18 @@ class CudaMemory {
                          const std::byte* b, std::uint64_t count);
 
  private:
+  // A turn takes about half a microsecond, so words are a sixth of a second apart.
   static constexpr std::uint32_t kTurnsBetweenLooks = 512;
+  static constexpr std::uint32_t kLooksBetweenWords = 512;
+
+  __device__ void say_that_it_waits() const {
+    if (waiting_ == nullptr) return;
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(waiting_), "l"(tag_) : "memory");
+  }
 
   const std::uint32_t* abort_;
+  std::uint64_t* waiting_;
+  const std::uint64_t tag_;
 };
 
 }  // namespace weft::device::cuda

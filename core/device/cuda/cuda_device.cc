@@ -100,14 +100,14 @@ using ProcessName = std::array<std::uint64_t, 2>;
 
 // Drawn once for each process: a pid alone means little where processes have namespaces.
 const ProcessName& this_process() {
-  static const ProcessName kName = [] {
-    ProcessName name{};
+  static const ProcessName name = [] {
+    ProcessName drawn{};
     std::random_device random;
-    for (std::uint64_t& word : name)
+    for (std::uint64_t& word : drawn)
       word = (static_cast<std::uint64_t>(random()) << 32) | random();
-    return name;
+    return drawn;
   }();
-  return kName;
+  return name;
 }
 
 // The extent of an allocation. By the driver's function, which the runtime hands out: linking the
@@ -140,7 +140,8 @@ template <std::uint32_t kItems>
 weft_result launch_items(CudaStream& stream, const Launch& launch, const void* kernel) {
   KernelArgument<kItems> argument;
   argument.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
-                      .outcome = launch.outcome};
+                      .outcome = launch.outcome,
+                      .waiting = launch.waiting};
   std::copy(launch.items.begin(), launch.items.end(), argument.items);
   void* arguments[] = {&argument};
   return check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(launch.items.size())),
@@ -155,7 +156,8 @@ weft_result launch_direct(CudaStream& stream, const Launch& launch) {
   const void* kernel = launch.items.size() == 1 ? direct_kernel_for(item) : nullptr;
   if (kernel == nullptr) return WEFT_ERROR_UNSUPPORTED;
   DirectArgument argument{.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
-                                      .outcome = launch.outcome},
+                                      .outcome = launch.outcome,
+                                      .waiting = launch.waiting},
                           .item = item,
                           .peers = *item.direct};
   void* arguments[] = {&argument};

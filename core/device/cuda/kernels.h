@@ -13,12 +13,13 @@
 namespace weft::device::cuda {
 
 inline constexpr std::uint32_t kThreads = 512;   ///< Of a CTA.
-inline constexpr std::uint32_t kMostItems = 32;  ///< Of a launch: one CTA each.
+inline constexpr std::uint32_t kMostItems = 64;  ///< Of a launch: one CTA each.
 
 /// What a kernel is given besides its items. All pointers are device-visible.
 struct KernelControl {
   const std::uint32_t* abort = nullptr;  ///< Host memory.
   KernelOutcome* outcome = nullptr;      ///< Host memory: the first bad end.
+  std::uint64_t* waiting = nullptr;      ///< Host memory: the tag of a call that waits for long.
 };
 
 /// The argument of a kernel, by value: a captured graph keeps it. In sizes, since a launch costs

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   overlap_launches();
   __shared__ std::uint64_t slots[2];
   CtaGroup group(slots);
-  CudaMemory memory(argument.control.abort);
+  CudaMemory memory(argument.control.abort, argument.control.waiting, argument.item.tag);
   OneShotAllReduce<kRanks, Reduction, CtaGroup, CudaMemory> call(
       group, memory, argument.item, argument.peers, blockIdx.x, gridDim.x);
   const KernelOutcome outcome = call.run();

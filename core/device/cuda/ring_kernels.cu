@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ std::uint64_t slots[2];
   const WorkItem& item = argument.items[blockIdx.x];
   CtaGroup group(slots);
-  CudaMemory memory(argument.control.abort);
+  CudaMemory memory(argument.control.abort, argument.control.waiting, item.tag);
   const KernelOutcome outcome = all_reduce_item<Reduction>(group, memory, item);
   if (group.leader()) report(argument.control, outcome);
 }
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ std::uint64_t slots[2];
   const WorkItem& item = argument.items[blockIdx.x];
   CtaGroup group(slots);
-  CudaMemory memory(argument.control.abort);
+  CudaMemory memory(argument.control.abort, argument.control.waiting, item.tag);
   const KernelOutcome outcome = broadcast_item(group, memory, item);
   if (group.leader()) report(argument.control, outcome);
 }

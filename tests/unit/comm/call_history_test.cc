@@ -46,6 +46,18 @@ TEST(CallHistory, ForgetsWhatIsLongGone) {
   }
 }
 
+TEST(CallHistory, FindsACallByItsTag) {
+  CallHistory history;
+  EXPECT_EQ(history.find_tag(note_of(1, 1).tag), std::nullopt);
+  for (std::uint64_t call = 1; call <= 70'000; ++call)
+    history.add(sum_of_ints(call));
+  EXPECT_EQ(history.find_tag(note_of(70'000, 70'000).tag), note_of(70'000, 70'000));
+  EXPECT_EQ(history.find_tag(note_of(69'500, 69'500).tag), note_of(69'500, 69'500));
+  EXPECT_EQ(history.find_tag(note_of(60'000, 60'000).tag), std::nullopt);  // long gone
+  EXPECT_EQ(history.find_tag(note_of(5, 70'000).tag), std::nullopt);       // another call
+  EXPECT_EQ(history.find_tag(note_of(70'001, 70'001).tag), std::nullopt);  // still to come
+}
+
 TEST(CallNotes, TravelAsBytes) {
   const CallNote note{.sequence = 1ULL << 40, .tag = ~0ULL, .count = 77};
   const auto bytes = encode_call_note(note);
