@@ -28,13 +28,14 @@ constexpr std::uint32_t kSteps = 8;  // slots of a connection
 constexpr std::uint32_t kDeviceSteps = 4;
 constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
 constexpr std::uint32_t kDeviceChannels = 64;
+constexpr std::uint64_t kLeastDeviceChannelBytes = 16 * 1024;
 constexpr std::uint32_t kStagedChannels = 4;
-constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{256} * 1024;
-constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 2.0, .bytes_per_us = 12000.0},
-                                           HopCost{.latency_us = 2.0, .bytes_per_us = 12000.0},
+constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{1} << 20;
+constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.0, .bytes_per_us = 8000.0},
+                                           HopCost{.latency_us = 4.0, .bytes_per_us = 8000.0},
                                            HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
-                                  .call_us = 3.0,
-                                  .direct = {.latency_us = 0.5, .bytes_per_us = 60000.0}};
+                                  .call_us = 1.5,
+                                  .direct = {.latency_us = 0.5, .bytes_per_us = 240000.0}};
 constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
@@ -254,6 +255,7 @@ void Communicator::choose_limits() {
   if (on_host) return;
   if (step == nullptr || !step->is_set()) limits_.step_bytes = kDeviceStepBytes;
   limits_.steps = kDeviceSteps;
+  if (links) limits_.min_channel_bytes = kLeastDeviceChannelBytes;
   limits_.max_channels = wanted != 0 ? std::min(wanted, kDeviceChannels) : kDeviceChannels;
   if (!links && wanted == 0) limits_.max_channels = kStagedChannels;
   costs_ = links ? kLinkCosts : kStagedCosts;

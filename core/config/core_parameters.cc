@@ -119,7 +119,7 @@ void add_resources(std::vector<Parameter>& table) {
                    .default_text = "0B",
                    .help = "Largest call that ranks write straight into each other's memory, which "
                            "takes four times as much at each rank for each other one; where unset, "
-                           "256KiB between GPUs that reach each other, else none."});
+                           "1MiB between GPUs that reach each other, else none."});
   table.push_back({.section = "bootstrap",
                    .key = "interfaces",
                    .type = ParameterType::kList,

@@ -19,12 +19,13 @@ class Seeds {
   std::uint64_t calls_ = 0;
 };
 
-/// Around vectors, a CTA's threads, steps of 128 KiB, the 256 KiB up to which ranks write straight
-/// to each other, and what 32 channels take at once.
+/// Around vectors, a CTA's threads, steps of 128 KiB, the 1 MiB up to which ranks write straight
+/// to each other, and what 64 channels take at once.
 std::vector<std::size_t> small_counts() {
   if (options().small) return {0, 1, 257, 4093};
-  return {0,     1,     2,     3,     5,     7,      8,      31,     127,    257,     1021,   4093,
-          16381, 32768, 32771, 65536, 65537, 131072, 131073, 262147, 524287, 1048573, 5000011};
+  return {0,     1,      2,      3,      5,      7,      8,       31,
+          127,   257,    1021,   4093,   16381,  32768,  32771,   65536,
+          65537, 131072, 131073, 262144, 262147, 524287, 1048573, 5000011};
 }
 
 struct Place {

@@ -149,7 +149,7 @@ algorithms() {
       --algorithm="$algorithm" --protocol="$protocol" --largest="$largest" </dev/null
   done <<'END'
 ring simple 8388608
-direct ll 262144
+direct ll 1048576
 END
 }
 
@@ -199,7 +199,7 @@ bench() {
 
 for piece in "${pieces[@]}"; do
   case $piece in
-    threads) tests threads 400 'Gpu/Threads.*' ;;
+    threads) tests threads 400 'Gpu/Threads.*' --largest=$((16 << 20)) ;;
     one-thread) tests one-thread 400 'Gpu/OneThread.*' --largest=$((8 << 20)) ;;
     processes) tests processes 500 'Gpu/Processes.*' --largest=$((16 << 20)) ;;
     graphs) tests graphs 400 'Gpu/GraphsTest.*:Gpu/ProcessPairs.Graphs*' ;;
