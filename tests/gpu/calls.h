@@ -24,16 +24,6 @@ void replay_alternately(Team& team);
 /// them eager calls if `mixed`.
 void replay_often(Team& team, const Type& type, bool mixed);
 
-/// Runs `body`; a kernel that this build lacks makes the test a skipped one.
-template <class Body>
-void skip_if_unsupported(Body body) {
-  try {
-    body();
-  } catch (const Unsupported& problem) {
-    GTEST_SKIP() << problem.what();
-  }
-}
-
 #define SKIP_UNLESS_POSSIBLE(layout) \
   if (!(layout).possible()) \
   GTEST_SKIP() << "needs " << ((layout).one_device ? 1 : (layout).ranks) << " CUDA devices, and " \
