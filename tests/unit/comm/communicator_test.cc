@@ -37,12 +37,15 @@ Task broadcast_of(std::uint64_t count) {
 }
 
 class OverTransport : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, OverTransport, testing::Values("p2p", "shm", "net-socket"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::erase(name, '-');
-                           return name;
-                         });
+std::string name_of(const testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  std::erase(name, '-');
+  std::erase(name, ' ');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(All, OverTransport,
+                         testing::Values("p2p", "shm", "net-socket", "p2p direct", "shm direct"),
+                         name_of);
 
 // One thread, two ranks, each with its calls on two streams: a call on another stream waits for the
 // one before, which needs the other rank's call of this same group.
@@ -232,12 +235,8 @@ class WithoutData : public OverTransport {
   std::vector<std::vector<float>> data_ =
       std::vector<std::vector<float>>(3, std::vector<float>(64, 1));
 };
-INSTANTIATE_TEST_SUITE_P(All, WithoutData, testing::Values("p2p", "shm", "net-socket"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, WithoutData,
+                         testing::Values("p2p", "shm", "net-socket", "shm direct"), name_of);
 
 TEST_P(WithoutData, RanksThatAllTakeAnotherForTheRootLearnIt) {
   Ranks ranks(2, GetParam());
@@ -347,6 +346,20 @@ TEST_P(OverTransport, AbortEndsACallThatNobodyAnswers) {
   while (ranks.communicators[1]->async_error() == WEFT_OK)
     std::this_thread::yield();
   EXPECT_NE(text_of(ranks.communicators[1]->finish()).find("rank 0"), std::string::npos);
+}
+
+TEST(DirectCalls, AreForRanksThatMemoryJoins) {
+  for (const char* transport : {"p2p direct", "shm direct"}) {
+    Ranks ranks(2, transport);
+    const auto plan = Ranks::value(ranks.communicators[0]->plan(sum_of(16)));
+    EXPECT_EQ(plan->algorithm, Algorithm::kDirect) << transport;
+    EXPECT_EQ(plan->protocol, Protocol::kLL) << transport;
+    const auto too_large = ranks.communicators[0]->plan(sum_of(16385));
+    ASSERT_FALSE(too_large) << transport;
+    EXPECT_NE(too_large.error().what().find("65536 bytes of buffers.direct"), std::string::npos);
+  }
+  Ranks ranks(2, "net-socket", {{"WEFT_BUFFERS_DIRECT", "64KiB"}});
+  EXPECT_EQ(Ranks::value(ranks.communicators[0]->plan(sum_of(16)))->algorithm, Algorithm::kRing);
 }
 
 TEST(CommunicatorAlone, ChecksTasks) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -29,9 +30,16 @@ inline Environment environment_with(std::map<std::string, std::string> variables
 
 class Ranks {
  public:
-  /// Joins `count` ranks, connected by `transport` alone. What hangs is an error after 10 s.
-  Ranks(std::uint32_t count, const std::string& transport,
+  /// Joins `count` ranks, connected by `transport` alone; "shm direct" also makes every all-reduce
+  /// go directly. What hangs is an error after 10 s.
+  Ranks(std::uint32_t count, std::string transport,
         std::map<std::string, std::string> variables = {}) {
+    constexpr std::string_view kDirect = " direct";
+    if (transport.ends_with(kDirect)) {
+      transport.resize(transport.size() - kDirect.size());
+      variables.try_emplace("WEFT_BUFFERS_DIRECT", "64KiB");
+      variables.try_emplace("WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM", "direct");
+    }
     variables.try_emplace("WEFT_TRANSPORTS_ORDER", transport);
     variables.try_emplace("WEFT_TIMEOUTS_OPERATION", "10s");
     variables.try_emplace("WEFT_NET_SOCKET_INTERFACES", "=lo");
