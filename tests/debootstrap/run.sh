@@ -45,7 +45,7 @@ unmount_all() {
   local point
   while read -r point; do
     umount "$point" 2>/dev/null || umount -l "$point" || true
-  done < <(awk -v top="$target/" 'index($5, top) == 1 { print $5 }' /proc/self/mountinfo | sort -r)
+  done < <(awk -v top="$target/" 'index($5 "/", top) == 1 { print $5 }' /proc/self/mountinfo | sort -r)
 }
 
 clean_up() {
