@@ -6,12 +6,21 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <poll.h>
 #include <sodium.h>
 #include <sys/epoll.h>
 
 #include <fmt/format.h>
 
 namespace weft::net_socket {
+namespace {
+
+bool somebody_calls(int door) {
+  pollfd look{.fd = door, .events = POLLIN, .revents = 0};
+  return ::poll(&look, 1, 0) > 0;
+}
+
+}  // namespace
 
 void Listener::Door::on_events(uint32_t /*events*/) {
   ready = true;
@@ -96,19 +105,22 @@ void Listener::take_callers(Door& door) {
     Fd fd(::accept4(door.fd.get(), reinterpret_cast<sockaddr*>(&storage), &size,
                     SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
+      int error = errno;
       // A caller that is gone again, and network errors of its own, are its business.
-      if (errno == ECONNABORTED || errno == EINTR || errno == EPROTO || errno == ENETDOWN ||
-          errno == EHOSTUNREACH || errno == ENETUNREACH) {
+      if (error == ECONNABORTED || error == EINTR || error == EPROTO || error == ENETDOWN ||
+          error == EHOSTUNREACH || error == ENETUNREACH) {
         continue;
       }
-      if (errno == EMFILE && std::ranges::count(callers_, false, &Caller::named_token) > 0) {
+      // Linux wants the descriptor before it looks whether anybody calls.
+      if (error == EMFILE && !somebody_calls(door.fd.get())) error = EAGAIN;
+      if (error == EMFILE && std::ranges::count(callers_, false, &Caller::named_token) > 0) {
         // Strangers must not cost the sender its place.
         std::erase_if(callers_, [](const Caller& caller) { return !caller.named_token; });
         continue;
       }
       door.ready = false;
-      if (errno != EAGAIN) {
-        failure_ = system_failure(fmt::format("cannot accept a connection on {}", device_), errno);
+      if (error != EAGAIN) {
+        failure_ = system_failure(fmt::format("cannot accept a connection on {}", device_), error);
       }
       return;
     }

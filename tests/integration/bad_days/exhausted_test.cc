@@ -46,9 +46,7 @@ std::string join_with(const std::string& transport, const std::string& limit, bo
       continue;
     }
     EXPECT_TRUE(text.starts_with("join: error ")) << text;
-    if (transport == "shm") {
-      EXPECT_NE(text.find("rank 1 "), std::string::npos) << text;
-    }
+    EXPECT_NE(text.find("rank 1 "), std::string::npos) << text;
     EXPECT_NE(text.find("; try: "), std::string::npos) << text;
   }
   if (*joined) {
