@@ -17,6 +17,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/fork_closed.h"
+
 namespace weft {
 namespace {
 
@@ -52,6 +54,7 @@ struct FailureWatch::State {
   struct Side {
     PeerIdentity who;
     Wire wire;
+    std::unique_ptr<ClosedInChildren> not_in_children{};
     Reactor::WatchId watch = 0;
     bool watched = false;
     std::optional<Departure> departure{};
@@ -246,6 +249,8 @@ Result<std::unique_ptr<FailureWatch>> FailureWatch::start(const PeerIdentity& se
   watch_link(to_previous.fd());
   state->sides[0].emplace(State::Side{.who = next, .wire = std::move(to_next)});
   state->sides[1].emplace(State::Side{.who = previous, .wire = std::move(to_previous)});
+  for (auto& side : state->sides)
+    side->not_in_children = std::make_unique<ClosedInChildren>(side->wire.fd());
   return launch(std::move(state));
 }
 

@@ -28,7 +28,7 @@ constexpr std::uint32_t kSteps = 8;  // slots of a connection
 constexpr std::uint32_t kDeviceSteps = 4;
 constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
 constexpr std::uint32_t kDeviceChannels = 64;
-constexpr std::uint64_t kLeastDeviceChannelBytes = 16 * 1024;
+constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 4;
 constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{1} << 20;
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.0, .bytes_per_us = 8000.0},

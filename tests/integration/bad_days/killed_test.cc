@@ -149,6 +149,25 @@ INSTANTIATE_TEST_SUITE_P(Jobs, Killed,
                                          Case{"net-socket", 8}),
                          case_name);
 
+// A forked child that lives on has copies of its parent's connections.
+TEST(KilledParent, IsNamedThoughItsChildLives) {
+  Job job(3, transport_of("shm"));
+  ASSERT_EQ(job.join(), "");
+  const std::string forked = job[1].ask("fork");
+  ASSERT_TRUE(forked.starts_with("fork: ok ")) << forked;
+  const std::string who = "rank 1 (pid " + std::to_string(job[1].pid()) + " on ";
+  job[1].kill();  // burying it would take its child along
+  for (const int rank : {0, 2}) {
+    const std::string text = job[rank].ask("call all_reduce 10", kPromise);
+    EXPECT_TRUE(text.starts_with("call: error WEFT_ERROR_PEER ")) << text;
+    EXPECT_NE(text.find(who), std::string::npos) << text;
+    EXPECT_EQ(job[rank].ask("destroy"), "destroy: ok ");
+  }
+  EXPECT_EQ(::kill(std::stoi(forked.substr(9)), 0), 0) << "the child was gone already";
+  job.bury(1);
+  EXPECT_EQ(job.end(), "");
+}
+
 // Ranks that are threads cannot be killed one by one: one is aborted by its user.
 TEST(Aborted, RankOfThreadsIsNamedByAllOthers) {
   for (const int ranks : {2, 3, 4, 8}) {

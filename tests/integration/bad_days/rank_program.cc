@@ -155,6 +155,7 @@ class RankProgram {
 
   void limit(const Words& words);
   void deny_memfd(const Words& words);
+  void fork_child(const Words& words);
   void make_id(const Words& words);
   void join(const Words& words);
   void call(const Words& words);
@@ -179,6 +180,7 @@ RankProgram::RankProgram() : before_(holdings()) {
   };
   add("limit", &RankProgram::limit);
   add("deny-memfd", &RankProgram::deny_memfd);
+  add("fork", &RankProgram::fork_child);
   add("id", &RankProgram::make_id);
   add("join", &RankProgram::join);
   add("call", &RankProgram::call);
@@ -268,6 +270,19 @@ void RankProgram::deny_memfd(const Words& /*words*/) {
       prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) == 0;
   say(done ? "deny-memfd: ok" : "deny-memfd: refused");
+}
+
+// A child as multiprocessing libraries fork them: it holds what this process holds, and goes on.
+void RankProgram::fork_child(const Words& /*words*/) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+      ::close(descriptor);
+    ::alarm(60);
+    while (true)
+      ::pause();
+  }
+  say("fork: ok " + std::to_string(child));
 }
 
 void RankProgram::make_id(const Words& words) {
