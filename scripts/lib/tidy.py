@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: 2026 The Weft authors
 # SPDX-License-Identifier: Apache-2.0
-"""tidy.py BUILD JOBS: clang-tidy over the sources of a configured build, each once.
+"""tidy.py BUILD JOBS [FOLDER]: clang-tidy over the sources of a configured build, each once; of those
+below a folder alone, by its .clang-tidy.
 
 The sources of a target are read as one unit, so that what they share is read once: a quarter of the
 time. A unit is named UnifiedSource*, since the static analyzer follows paths through included
@@ -21,14 +22,14 @@ CLANG_TIDY = ["clang-tidy-19", "-quiet",
               *(f"-extra-arg={a}" for a in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=20000"))]
 
 
-def write_units(build, folder):
+def write_units(build, folder, below):
     """Writes into the folder the units and their compile database; answers them, longest first."""
     members = {}
     seen = set()
     with open(os.path.join(build, "compile_commands.json")) as file:
         for entry in json.load(file):
             source = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
-            if source not in seen:
+            if source not in seen and source.startswith(below):
                 seen.add(source)
                 target = os.path.dirname(entry["output"]), os.path.splitext(source)[1]
                 members.setdefault(target, []).append((source, entry))
@@ -54,13 +55,19 @@ def main():
     folder = os.path.join(build, "tidy")
     os.makedirs(folder, exist_ok=True)
 
+    below = os.path.join(os.path.abspath(sys.argv[3]), "") if len(sys.argv) > 3 else ""
+    options = []
+    if below:
+        with open(below + ".clang-tidy") as file:
+            options.append("-config=" + file.read())
+
     def read(unit):
-        return subprocess.run([*CLANG_TIDY, "-p", folder, unit], stdout=subprocess.PIPE,
+        return subprocess.run([*CLANG_TIDY, *options, "-p", folder, unit], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
 
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for result in pool.map(read, write_units(build, folder)):
+        for result in pool.map(read, write_units(build, folder, below)):
             if result.returncode != 0:
                 bad += 1
                 print(result.stdout, flush=True)

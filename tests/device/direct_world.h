@@ -22,7 +22,7 @@ class DirectWorld {
       : peers_(ranks), errors_(std::size_t{ranks} * ranks), positions_(ranks) {
     const std::uint64_t half = direct_half_bytes(most_bytes);
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      inboxes_.emplace_back(ranks * kDirectHalves * half / sizeof(Block));
+      inboxes_.emplace_back(half * kDirectHalves * ranks / sizeof(Block));
       positions_[rank].resize(kMostDirectParts);
     }
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -34,8 +34,8 @@ class DirectWorld {
       own.positions = positions_[rank].data();
       for (std::uint32_t peer = 0; peer < ranks; ++peer) {
         if (peer == rank) continue;
-        own.inbox[peer] = inboxes_[rank].data()->bytes + peer * kDirectHalves * half;
-        own.outbox[peer] = inboxes_[peer].data()->bytes + rank * kDirectHalves * half;
+        own.inbox[peer] = inboxes_[rank].data()->bytes + half * kDirectHalves * peer;
+        own.outbox[peer] = inboxes_[peer].data()->bytes + half * kDirectHalves * rank;
         own.error[peer] = &errors_[rank * ranks + peer];
         own.peer_error[peer] = &errors_[peer * ranks + rank];
       }

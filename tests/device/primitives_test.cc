@@ -51,7 +51,9 @@ class Primitives : public ::testing::Test {
     EXPECT_EQ(link.slot(0).tag, items_[0].tag);
     EXPECT_EQ(link.slot(1).tag, items_[0].tag);
     EXPECT_EQ(link.slot(1).offset, 0U);
-    EXPECT_EQ(std::memcmp(link.sender(2).buffer, values->data(), kCount * 4), 0);
+    std::vector<float> sent(kCount);
+    std::memcpy(sent.data(), link.sender(2).buffer, kCount * 4);
+    EXPECT_EQ(sent, *values);
   }
   void expect_output(const std::vector<float>* values) {
     EXPECT_EQ(output_, values != nullptr ? *values : std::vector<float>(kCount, -1.0F));

@@ -147,7 +147,7 @@ class RingWorld {
 /// What rank `rank` brings at `index`: -30 to 30, so that 8 ranks add them exactly in every type
 /// and order; bfloat16 holds whole numbers up to 256.
 inline std::int32_t sample_number(std::uint32_t rank, std::uint64_t index) {
-  return static_cast<std::int32_t>((index * 7 + rank * 13 + index / 64) % 61) - 30;
+  return static_cast<std::int32_t>((index * 7 + std::uint64_t{rank} * 13 + index / 64) % 61) - 30;
 }
 
 template <class T>

@@ -255,7 +255,7 @@ struct LoopbackTable {
   static void deinit(weft_plugin*) {}
 
   static const weft_plugin_descriptor& descriptor() {
-    static const weft_plugin_descriptor kDescriptor = [] {
+    static const weft_plugin_descriptor made = [] {
       weft_plugin_descriptor entry{};
       entry.magic = WEFT_PLUGIN_MAGIC;
       entry.struct_size = sizeof(entry);
@@ -264,7 +264,7 @@ struct LoopbackTable {
       entry.get_interface = get_interface;
       return entry;
     }();
-    return kDescriptor;
+    return made;
   }
 };
 

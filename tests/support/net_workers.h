@@ -20,7 +20,7 @@ namespace weft::test {
 
 /// Byte `i` of what step `step` carries.
 inline std::byte payload_byte(std::uint64_t step, std::uint64_t tag, std::uint32_t i) {
-  return static_cast<std::byte>(step * 31 + tag * 17 + i * 7 + 3);
+  return static_cast<std::byte>(step * 31 + tag * 17 + std::uint64_t{i} * 7 + 3);
 }
 
 inline void fill_slot(const ConnectionView& view, std::uint64_t step, std::uint32_t size,

@@ -13,12 +13,14 @@
 namespace weft::device::cuda {
 namespace {
 
-// Lets the next kernel of the stream be set up while this one runs, and waits for the one before:
-// nothing is read or written between the two. Where kernels are not launched so, both do nothing.
+// Waits for the kernel before this one in the stream, then lets the next be set up while this one
+// runs. In that order one kernel at most is resident early: a queue of them would fill the device,
+// while this one may wait for a kernel that is still to come. Where kernels are not launched so,
+// both do nothing.
 __device__ void overlap_launches() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
   asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 

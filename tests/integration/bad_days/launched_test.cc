@@ -82,9 +82,9 @@ TEST(Launched, RankThatDiesWhileOthersAreAwaitedIsNamedAtOnce) {
 
 TEST(Launched, KilledRankEndsTheJobWithItsSignal) {
   Process job(weft({"run", "-n", "3", "--", "/bin/sh", "-c",
-                    "[ $WEFT_RANK = 1 ] && { \"$0\" bench all_reduce --iters 1000000 & p=$!; "
-                    "sleep 0.5; kill -9 $p; wait $p; kill -9 $$; }; "
-                    "exec \"$0\" bench all_reduce --iters 1000000",
+                    ("[ $WEFT_RANK = 1 ] && { \"$0\" bench all_reduce --iters 1000000 & p=$!; "
+                     "sleep 0.5; kill -9 $p; wait $p; kill -9 $$; }; "
+                     "exec \"$0\" bench all_reduce --iters 1000000"),
                     WEFT_COMMAND}));
   const Outcome outcome = job.wait();
   EXPECT_EQ(count_of(outcome.err, "rank 1 (pid "), 3) << outcome.describe();

@@ -89,8 +89,8 @@ TEST(Settings, UnknownVariableIsNamed) {
 
 TEST(Settings, RanksThatDifferTellBothValues) {
   Command command = weft({"run", "-n", "3", "--", "/bin/sh", "-c",
-                          "[ $WEFT_RANK = 2 ] && export WEFT_BUFFERS_STEP=64KiB; exec "
-                          "\"$0\" bench all_reduce --max 8",
+                          ("[ $WEFT_RANK = 2 ] && export WEFT_BUFFERS_STEP=64KiB; exec "
+                           "\"$0\" bench all_reduce --max 8"),
                           WEFT_COMMAND});
   expect_all_say(command, 3,
                  {"ranks are configured differently, with rank 0 as here and rank 2 as there: "

@@ -16,11 +16,11 @@
 namespace weft::test {
 namespace {
 
-template <std::size_t Size>
-void expect_padded_text(const char (&text)[Size]) {
-  const std::size_t length = ::strnlen(text, Size);
-  ASSERT_LT(length, Size) << "the text has no end";
-  for (std::size_t i = length; i < Size; ++i)
+template <std::size_t kSize>
+void expect_padded_text(const char (&text)[kSize]) {
+  const std::size_t length = ::strnlen(text, kSize);
+  ASSERT_LT(length, kSize) << "the text has no end";
+  for (std::size_t i = length; i < kSize; ++i)
     EXPECT_EQ(text[i], 0) << "byte " << i;
 }
 

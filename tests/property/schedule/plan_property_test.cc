@@ -119,7 +119,9 @@ RC_GTEST_PROP(PlanProperty, IsTheSameForTheSameInput, ()) {
 TEST(RingExecutor, SeesADeadlockWhereAChunkFillsAllSlots) {
   const Topology topology = test::one_host(3);
   const PlanLimits limits{.steps = 8, .step_bytes = 64};
-  Plan plan = make_plan({.count = 3 * 4 * 16}, {.topology = topology, .limits = limits}).value();
+  Plan plan =
+      make_plan({.count = std::uint64_t{3} * 4 * 16}, {.topology = topology, .limits = limits})
+          .value();
   ASSERT_EQ(plan.chunk_steps, 4U);
   EXPECT_EQ(test::execute(plan, 0, 5).failure, "");
   EXPECT_EQ(test::execute(plan, 0, 4).failure.substr(0, 8), "deadlock");
