@@ -86,7 +86,7 @@ ParameterValue parse_parameter(weft_parameter_type type, const std::string& text
     }
     return value;
   }
-  static const std::map<std::string, std::int64_t> kFactors = {
+  static const std::map<std::string, std::int64_t> factors = {
       {"", 1},   {"B", 1},     {"KiB", 1024},     {"MiB", 1 << 20},     {"GiB", 1 << 30},
       {"ns", 1}, {"us", 1000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"min", 60'000'000'000}};
   if (text == "off" || text == "true" || text == "false") {
@@ -95,8 +95,8 @@ ParameterValue parse_parameter(weft_parameter_type type, const std::string& text
   }
   std::size_t used = 0;
   const std::int64_t number = std::stoll(text, &used);
-  const auto factor = kFactors.find(text.substr(used));
-  if (factor == kFactors.end()) throw std::invalid_argument("no value of a parameter: " + text);
+  const auto factor = factors.find(text.substr(used));
+  if (factor == factors.end()) throw std::invalid_argument("no value of a parameter: " + text);
   value.number = number * factor->second;
   return value;
 }

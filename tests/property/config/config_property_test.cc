@@ -224,7 +224,6 @@ RC_GTEST_PROP(Layers, FileAndEnvironmentReadAlike, ()) {
   // The same text, quoted by hand where it is no list: both ways accept it or both refuse it.
   const auto value = parse_value(parameter, text);
   if (parameter.type == ParameterType::kList || parameter.type == ParameterType::kRules) return;
-  const std::string indent = parameter.key.find('.') == std::string::npos ? "" : "  ";
   std::string file = "version: 1\n" + parameter.section + ":\n";
   const std::size_t dot = parameter.key.find('.');
   if (dot != std::string::npos) {
