@@ -55,7 +55,7 @@ chmod -R go-w "$bundle/plugins" 2>/dev/null # a copy may have widened it, and We
 chmod go-w "$bundle" 2>/dev/null
 export LD_LIBRARY_PATH=$bundle:$bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 # Newer ones of the machine must stay: its own libraries may need them.
-if ldd "$bundle/weft" "$bundle/gpu_test" 2>&1 | grep -q 'not found'; then
+if [[ "$(ldd "$bundle/weft" "$bundle/gpu_test" 2>&1)" == *'not found'* ]]; then
   LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$bundle/lib/gcc
 fi
 export WEFT_PLUGINS_PATH=$bundle/plugins

@@ -39,7 +39,7 @@ trap 'rm -rf "$scratch"' EXIT
 umask 022
 
 say "install"
-install=$(sed -nE 's/^ *COMMAND = (.* install --no-rebuild)$/\1/p' "$build/build.ninja" | head -n 1)
+install=$(sed -nE '/^ *COMMAND = .* install --no-rebuild$/{s/^ *COMMAND = //p;q}' "$build/build.ninja")
 [[ -n "$install" ]] || fail "$build has no way to install"
 (cd "$build" && DESTDIR="$scratch/root" $install --quiet)
 pc=$(find "$scratch/root" -name weft.pc)
@@ -96,7 +96,8 @@ compile() { # OUTPUT SOURCE...
 compile "$scratch/rank-program" "$api"/{rank_program,trial}.cc
 compile "$scratch/api-test" "$api"/{arguments,life,processes,threads}_test.cc "$api/trial.cc" \
   "$scratch/visible/tests/support/process.cc"
-ldd "$scratch/api-test" | grep -q "$libraries/libweft.so.0" || fail "the tests use another libweft"
+loaded=$(ldd "$scratch/api-test")
+[[ "$loaded" == *"$libraries/libweft.so.0 "* ]] || fail "the tests use another libweft: $loaded"
 "$scratch/api-test" --gtest_brief=1
 
 say "the example plugin, by its own Makefile"
