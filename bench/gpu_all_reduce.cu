@@ -860,7 +860,7 @@ struct Case {
 /// A library that takes part.
 struct Contestant {
   std::string name;
-  std::unique_ptr<Library> library;
+  std::unique_ptr<Library> contender;
   std::string version;
   Arena arena;
   bool out = false;  ///< Failed: takes part no more.
@@ -897,7 +897,7 @@ class Rank {
       }
     }
     for (Contestant& contestant : contestants_) {
-      if (!contestant.out) attempt(contestant, "leave", [&] { contestant.library->leave(); });
+      if (!contestant.out) attempt(contestant, "leave", [&] { contestant.contender->leave(); });
     }
     return failures_;
   }
@@ -975,8 +975,8 @@ class Rank {
   }
 
   static void abort(Contestant& contestant) {
-    if (std::exchange(contestant.out, true) || contestant.library == nullptr) return;
-    contestant.library->abort();
+    if (std::exchange(contestant.out, true) || contestant.contender == nullptr) return;
+    contestant.contender->abort();
   }
 
   void print_failures(const std::string& where) {
@@ -1043,22 +1043,22 @@ class Rank {
     const bool joined =
         attempt(contestant, "make an id",
                 [&] {
-                  contestant.library = make_library(name, process_, seat_);
-                  contestant.version = contestant.library->version();
-                  if (seat_.rank == 0) contestant.library->make_id(board_.id);
+                  contestant.contender = make_library(name, process_, seat_);
+                  contestant.version = contestant.contender->version();
+                  if (seat_.rank == 0) contestant.contender->make_id(board_.id);
                 }) &&
         attempt(
             contestant, "join",
             [&] {
               const size_t before = free_memory();
               const Clock::time_point begin = Clock::now();
-              contestant.library->join(board_.id);
+              contestant.contender->join(board_.id);
               place().value = seconds_since(begin);
               used = static_cast<double>(before) - static_cast<double>(free_memory());
             },
             [&] { seconds = slowest(); }) &&
         attempt(contestant, "take buffers",
-                [&] { contestant.arena = contestant.library->take_arena(plain_, arena_bytes_); });
+                [&] { contestant.arena = contestant.contender->take_arena(plain_, arena_bytes_); });
     if (!joined || seat_.rank != 0) return;
     std::printf("%s %s, %s mode: joined in %.3f s, %.0f MiB of memory of GPU 0\n", name.c_str(),
                 contestant.version.c_str(), mode_.c_str(), seconds, used / (1 << 20));
@@ -1113,7 +1113,7 @@ class Rank {
       });
     }
     CHECK(cudaGetLastError());
-    wait(*contestant.library);
+    wait(*contestant.contender);
   }
 
   /// Throws nothing for wrong sums: says how many on the board.
@@ -1130,7 +1130,7 @@ class Rank {
     }
     CHECK(cudaGetLastError());
     CHECK(cudaMemcpyAsync(&found, mismatch_, sizeof found, cudaMemcpyDeviceToHost, seat_.stream));
-    wait(*contestant.library);
+    wait(*contestant.contender);
     place().wrong = found.count;
     if (found.count != 0) describe_mismatch(contestant, which, found);
   }
@@ -1161,8 +1161,8 @@ class Rank {
       return;
     }
     for (size_t set = 0; set < sets(which.bytes); ++set) {
-      contestant.library->all_reduce(send(contestant, which, set), recv(contestant, which, set),
-                                     count(which), options_.type);
+      contestant.contender->all_reduce(send(contestant, which, set), recv(contestant, which, set),
+                                       count(which), options_.type);
     }
   }
 
@@ -1182,7 +1182,7 @@ class Rank {
     static_cast<void>(cudaGraphDestroy(graph));
     check(made, "cudaGraphInstantiate");
     CHECK(cudaGraphUpload(contestant.graph, seat_.stream));
-    wait(*contestant.library);
+    wait(*contestant.contender);
   }
 
   [[nodiscard]] size_t passes(size_t bytes) const {
@@ -1196,7 +1196,7 @@ class Rank {
     const auto run_passes = [&](size_t number) {
       for (size_t i = 0; i < number; ++i)
         pass(contestant, which);
-      wait(*contestant.library);
+      wait(*contestant.contender);
     };
     contestant.rounds.clear();
     contestant.wrong = false;
@@ -1239,7 +1239,7 @@ class Rank {
           for (size_t i = 0; i < passes(which.bytes); ++i)
             pass(contestant, which);
           CHECK(cudaEventRecord(end_, seat_.stream));
-          wait(*contestant.library);
+          wait(*contestant.contender);
           float milliseconds = 0;
           CHECK(cudaEventElapsedTime(&milliseconds, begin_, end_));
           place().value = 1e3 * static_cast<double>(milliseconds) /

@@ -23,6 +23,10 @@ struct KernelOutcome;
 /// A device's stream; made and destroyed by its runtime.
 class DeviceStream;
 
+/// What the drivers of GPUs hand out at a time: memory in whole pieces of this size shares its
+/// pages with nothing, so that a ticket opens it alone.
+inline constexpr std::size_t kExportGrain = std::size_t{2} << 20;
+
 /// Memory of a device in the form in which other devices, of this or another process of the host,
 /// open it. The bytes are the device library's own.
 struct MemoryTicket {

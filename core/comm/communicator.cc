@@ -37,6 +37,9 @@ std::int64_t now_ns() {
 constexpr std::int64_t kFirstQuestionNs = 500'000'000;
 constexpr std::int64_t kLongestIntervalNs = 16'000'000'000;
 
+// In the place of the number of a call that has been reported.
+constexpr std::uint64_t kUnknownCall = UINT64_MAX;
+
 std::string describe_task(const Task& task) {
   return describe_operation(make_operation_tag(task, 0), std::to_string(task.count));
 }
@@ -287,20 +290,22 @@ bool Communicator::is_long(std::int64_t waited) const {
 void Communicator::check_time() {
   const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
   if (!is_long(waited)) return;
-  if (const auto call = oldest_under_way()) consider_wait(*call, waited, true);
+  if (const auto call = oldest_under_way()) consider_wait(*call, describe_call(*call), waited);
 }
 
-void Communicator::consider_wait(const CallNote& call, std::int64_t waited, bool may_ask) {
+void Communicator::consider_wait(const std::optional<CallNote>& call,
+                                 const std::string& description, std::int64_t waited) {
   std::int64_t ask_after = ask_after_ns_.load(std::memory_order_relaxed);
   const std::int64_t next = ask_after + std::min(ask_after, kLongestIntervalNs);
   // Of several workers that wait, one asks.
-  if (may_ask && waited > ask_after && ask_after_ns_.compare_exchange_strong(ask_after, next)) {
-    ask_others(call);
+  if (call && waited > ask_after && ask_after_ns_.compare_exchange_strong(ask_after, next)) {
+    ask_others(*call);
   }
   const bool late = operation_limit_ns_ != 0 && waited > operation_limit_ns_;
   const bool report = report_after_ns_ != 0 && waited > report_after_ns_;
-  if (late || (report && reported_call_.exchange(call.sequence) != call.sequence)) {
-    say_what_waits(call, std::chrono::nanoseconds(waited), late);
+  const std::uint64_t sequence = call ? call->sequence : kUnknownCall;
+  if (late || (report && reported_call_.exchange(sequence) != sequence)) {
+    say_what_waits(description, std::chrono::nanoseconds(waited), late);
   }
 }
 
@@ -338,17 +343,16 @@ void Communicator::watch_kernels() {
   if (!is_long(waited)) return;
   const auto call = history_.find_tag(*tag);
   // A graph may replay a call that is long gone: then its number and its count are not known.
-  consider_wait(call.value_or(CallNote{
-                    .sequence = split_operation_tag(*tag).sequence, .tag = *tag, .count = 0}),
-                waited, call.has_value());
+  consider_wait(
+      call, call ? describe_call(*call) : describe_operation(*tag, "an unknown number of"), waited);
 }
 
-void Communicator::say_what_waits(const CallNote& call, std::chrono::nanoseconds waited,
+void Communicator::say_what_waits(const std::string& call, std::chrono::nanoseconds waited,
                                   bool late) {
   const std::string text =
       fmt::format("rank {} of {} has waited {} in {}:{}", rank_, ranks_,
-                  print_duration(std::chrono::duration_cast<std::chrono::seconds>(waited)),
-                  describe_call(call), connections_->describe_waiting());
+                  print_duration(std::chrono::duration_cast<std::chrono::seconds>(waited)), call,
+                  connections_->describe_waiting());
   if (late) {
     failure_->establish(Error(WEFT_ERROR_TIMEOUT, text,
                               "look at the ranks named here; timeouts.operation sets this limit"),

@@ -119,8 +119,9 @@ class Communicator {
   Status start_kernel_watch();
   void watch_kernels();
   [[nodiscard]] bool is_long(std::int64_t waited) const;
-  void consider_wait(const CallNote& call, std::int64_t waited, bool may_ask);
-  void say_what_waits(const CallNote& call, std::chrono::nanoseconds waited, bool late);
+  void consider_wait(const std::optional<CallNote>& call, const std::string& description,
+                     std::int64_t waited);
+  void say_what_waits(const std::string& call, std::chrono::nanoseconds waited, bool late);
   void ask_others(const CallNote& waiting);
   void answer_question(const Question& question);
   void look_for_leavers(std::span<const Departure> departed, std::uint32_t asker,

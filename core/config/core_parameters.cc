@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/log.h"
+#include "core/model/direct_peers.h"
 
 namespace weft {
 namespace {
@@ -19,7 +20,6 @@ using std::chrono::nanoseconds;
 constexpr std::int64_t kShortestTimeout = nanoseconds(std::chrono::milliseconds(1)).count();
 constexpr std::int64_t kLongestTimeout = nanoseconds(std::chrono::hours(24 * 7)).count();
 constexpr std::int64_t kMaximumChannels = 64;
-constexpr std::int64_t kMostDirectBytes = std::int64_t{16} << 20;
 
 std::vector<std::string> log_levels() {
   std::vector<std::string> names;
@@ -114,7 +114,7 @@ void add_resources(std::vector<Parameter>& table) {
                    .key = "direct",
                    .type = ParameterType::kBytes,
                    .minimum = 0,
-                   .maximum = kMostDirectBytes,
+                   .maximum = std::int64_t{kMostDirectBytes},
                    .agreed = true,
                    .default_text = "0B",
                    .help = "Largest call that ranks write straight into each other's memory, which "

@@ -52,7 +52,7 @@ struct Float16 {
     const Word nan = ((magnitude >> 13) & 0x3FFU) | 0x7E00U;
     Word result = absolute < 0x1p16F ? normal : infinity;
     result = absolute < 0x1p-14F ? small : result;
-    result = value != value ? nan : result;  // NOLINT(misc-redundant-expression)
+    result = value != value ? nan : result;  // NOLINT(misc-redundant-expression): NaNs alone
     return result | ((word >> 16) & 0x8000U);
   }
 
@@ -74,8 +74,8 @@ struct Bfloat16 {
     const Word rounded = word + 0x7FFFU + ((word >> 16) & 1U);
     const Word zero = word & 0U;
     // These bits make anything a quiet NaN, whatever rounding made of a NaN.
-    const Word nan =
-        value != value ? zero | 0x7FC00000U : zero;  // NOLINT(misc-redundant-expression)
+    // NOLINTNEXTLINE(misc-redundant-expression): true for a NaN alone
+    const Word nan = value != value ? zero | 0x7FC00000U : zero;
     return (rounded | nan) >> 16;
   }
 

@@ -85,7 +85,7 @@ class OneShotAllReduce {
         lines_(lines_of(item)) {}
 
   [[nodiscard]] WEFT_HD static std::uint64_t lines_of(const WorkItem& item) {
-    return 1 + (item.count * sizeof(Element) + kLinePayload - 1) / kLinePayload;
+    return direct_lines(item.count * sizeof(Element));
   }
 
   /// The leader's answer is the complete one.

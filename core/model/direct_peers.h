@@ -43,12 +43,16 @@ struct DirectPeers {
   std::uint32_t* peer_error[kMostDirectRanks]{};  ///< Where rank r is told so. May be null.
 };
 
+/// Lines of a call of `payload` bytes, the header line included.
+[[nodiscard]] constexpr std::uint64_t direct_lines(std::uint64_t payload) {
+  constexpr std::uint64_t kPayloadOfLine = 8;
+  return 1 + (payload + kPayloadOfLine - 1) / kPayloadOfLine;
+}
+
 /// Bytes of one half for calls of up to `payload` bytes.
 [[nodiscard]] constexpr std::uint64_t direct_half_bytes(std::uint64_t payload) {
   constexpr std::uint64_t kLine = 16;
-  constexpr std::uint64_t kPayloadOfLine = 8;
-  const std::uint64_t bytes = (1 + (payload + kPayloadOfLine - 1) / kPayloadOfLine) * kLine;
-  return (bytes + 127) / 128 * 128;
+  return (direct_lines(payload) * kLine + 127) / 128 * 128;
 }
 
 }  // namespace weft

@@ -127,8 +127,6 @@ weft_result address_range(void* memory, CUdeviceptr* base, std::size_t* bytes) {
   return WEFT_OK;
 }
 
-/// What cudaMalloc hands out by itself, so that a ticket opens nothing else.
-constexpr std::size_t kExportGrain = std::size_t{2} << 20;
 constexpr std::size_t kSmallGrain = 512;
 
 std::size_t rounded(std::size_t bytes) {
@@ -162,7 +160,7 @@ weft_result launch_direct(CudaStream& stream, const Launch& launch) {
                           .peers = *item.direct};
   void* arguments[] = {&argument};
   const std::uint64_t payload = item.count * element_size(item.type);
-  const DirectShape shape = direct_shape(1 + (payload + 7) / 8);
+  const DirectShape shape = direct_shape(direct_lines(payload));
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;

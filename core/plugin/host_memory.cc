@@ -1,0 +1,276 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The memory that plugins get of their host: allocated, handed to other processes, given back.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "core/plugin/host_instance.h"
+
+namespace weft {
+namespace {
+
+constexpr std::uint64_t kMemoryAlignment = 4096;
+
+/// Keeps an allocation and describes it to the plugin; gives it back where that cannot be done.
+weft_result hand_out(weft_host_instance* host, void* address, Allocation allocation,
+                     weft_memory* out) {
+  {
+    const std::lock_guard lock(host->mutex);
+    allocation.id = host->next_allocation++;
+    host->allocations[static_cast<const char*>(address)] = allocation;
+  }
+  if (fill_output(out, allocation.describe(address))) return WEFT_OK;
+  {
+    const std::lock_guard lock(host->mutex);
+    host->allocations.erase(static_cast<const char*>(address));
+  }
+  allocation.runtime->release(allocation.raw);
+  return host->refuse(WEFT_ERROR_INVALID_ARGUMENT, "the output has no struct_size");
+}
+
+weft_result device_failure(weft_host_instance* host, DeviceRuntime& runtime, weft_result result,
+                           const std::string& what) {
+  std::int64_t native = 0;
+  const std::string_view said = runtime.last_failure(&native);
+  return host->keep({result < 0 ? result : WEFT_ERROR_OUT_OF_MEMORY,
+                     said.empty() ? WEFT_SOURCE_PLUGIN : WEFT_SOURCE_CUDA,
+                     native,
+                     said.empty() ? what : fmt::format("{}: {}", what, said),
+                     {}});
+}
+
+weft_result allocate_host(weft_host_instance* host, std::uint64_t size, std::uint32_t sharing,
+                          weft_memory* out) {
+  if (sharing != WEFT_SHARING_NONE) {
+    return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                        "ordinary host memory cannot be handed to another process",
+                        "make a memfd and map it");
+  }
+  void* raw = nullptr;
+  const weft_result result = host->runtime.allocate(size + kMemoryAlignment, &raw);
+  if (result != WEFT_OK || raw == nullptr) {
+    return host->refuse(result < 0 ? result : WEFT_ERROR_OUT_OF_MEMORY,
+                        fmt::format("cannot allocate {} bytes of host memory", size));
+  }
+  void* aligned = raw;
+  std::size_t room = size + kMemoryAlignment;
+  std::align(kMemoryAlignment, size, aligned, room);
+  return hand_out(host, aligned, {.raw = raw, .size = size, .runtime = &host->runtime}, out);
+}
+
+weft_result allocate_cuda(weft_host_instance* host, DeviceRuntime& runtime, std::uint64_t size,
+                          std::uint32_t sharing, weft_memory* out) {
+  if ((sharing & ~static_cast<std::uint32_t>(WEFT_SHARING_IPC)) != 0) {
+    return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                        "CUDA memory is handed to other processes by WEFT_SHARING_IPC alone");
+  }
+  // Whole pages of the driver: a ticket opens the page, and nothing of others shall lie in it.
+  const std::uint64_t grain = sharing == WEFT_SHARING_NONE ? kMemoryAlignment : kExportGrain;
+  const std::uint64_t rounded = (size + grain - 1) / grain * grain;
+  void* raw = nullptr;
+  const weft_result result = runtime.allocate(rounded, &raw);
+  if (result != WEFT_OK) {
+    return device_failure(
+        host, runtime, result,
+        fmt::format("cannot allocate {} bytes on CUDA device {}", rounded, runtime.index()));
+  }
+  return hand_out(host, raw,
+                  {.raw = raw, .size = rounded, .runtime = &runtime, .device = runtime.index()},
+                  out);
+}
+
+/// The runtime of a CUDA device of this context; says why not where there is none.
+DeviceRuntime* find_device(weft_host_instance* host, std::int32_t device) {
+  DeviceRuntime* runtime = host->cuda_devices ? host->cuda_devices(device) : nullptr;
+  if (runtime == nullptr) {
+    host->refuse(WEFT_ERROR_UNSUPPORTED,
+                 fmt::format("no rank of this context runs on CUDA device {}", device));
+  }
+  return runtime;
+}
+
+weft_result allocate(weft_host_instance* host, weft_memory_kind kind, std::int32_t device,
+                     std::uint64_t size, std::uint32_t sharing, weft_memory* out) {
+  constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 47;
+  if (size == 0 || size > kMaxSize || out == nullptr) {
+    return host->refuse(WEFT_ERROR_INVALID_ARGUMENT,
+                        fmt::format("{} bytes of memory asked for", size));
+  }
+  if (kind == WEFT_MEMORY_HOST && device == -1) return allocate_host(host, size, sharing, out);
+  if (kind == WEFT_MEMORY_CUDA && device >= 0) {
+    DeviceRuntime* runtime = find_device(host, device);
+    return runtime == nullptr ? WEFT_ERROR_UNSUPPORTED
+                              : allocate_cuda(host, *runtime, size, sharing, out);
+  }
+  return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                      fmt::format("memory of kind {} on device {} cannot be allocated: there is "
+                                  "host memory (kind {}, device -1) and CUDA memory (kind {})",
+                                  kind, device, WEFT_MEMORY_HOST + 0, WEFT_MEMORY_CUDA + 0));
+}
+
+void free_memory(weft_host_instance* host, weft_memory* memory) {
+  if (memory == nullptr || !WEFT_HAS(memory, weft_memory, address)) return;
+  std::optional<Allocation> given_back;
+  {
+    const std::lock_guard lock(host->mutex);
+    // An import has no handle: it may be another rank's allocation of this very instance.
+    const auto import =
+        memory->handle == nullptr ? host->imports.find(memory->address) : host->imports.end();
+    if (import != host->imports.end()) {
+      import->second->close_import(import->first);
+      host->imports.erase(import);
+      return;
+    }
+    const auto found = host->allocations.find(static_cast<const char*>(memory->address));
+    if (found != host->allocations.end()) {
+      given_back = found->second;
+      host->allocations.erase(found);
+    }
+  }
+  if (!given_back) {
+    host->logger.error(Topic::kPlugin,
+                       "{}: gave back memory at {} that it does not hold; nothing was freed",
+                       host->id, fmt::ptr(memory->address));
+    return;
+  }
+  given_back->runtime->release(given_back->raw);
+}
+
+weft_result export_memory(weft_host_instance* host, const weft_memory* memory,
+                          std::uint32_t sharing, weft_memory_export* out) {
+  if (!WEFT_HAS(memory, weft_memory, address) || !WEFT_HAS(out, weft_memory_export, bytes)) {
+    return host->refuse(WEFT_ERROR_INVALID_ARGUMENT, "export_memory: incomplete arguments");
+  }
+  std::optional<Allocation> allocation;
+  {
+    const std::lock_guard lock(host->mutex);
+    const auto found = host->allocations.find(static_cast<const char*>(memory->address));
+    if (found != host->allocations.end()) allocation = found->second;
+  }
+  if (!allocation) {
+    return host->refuse(WEFT_ERROR_INVALID_ARGUMENT,
+                        "export_memory: this instance did not allocate that memory");
+  }
+  if (allocation->device < 0 || sharing != WEFT_SHARING_IPC) {
+    return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                        allocation->device < 0
+                            ? "ordinary host memory cannot be handed to another process"
+                            : "CUDA memory travels by WEFT_SHARING_IPC alone",
+                        allocation->device < 0 ? "make a memfd and map it" : "");
+  }
+  MemoryTicket ticket;
+  const weft_result result = allocation->runtime->export_memory(allocation->raw, &ticket);
+  if (result != WEFT_OK) {
+    return device_failure(host, *allocation->runtime, result, "cannot export CUDA memory");
+  }
+  weft_memory_export form{};
+  form.sharing = WEFT_SHARING_IPC;
+  form.descriptor = -1;
+  form.bytes_used = sizeof(ticket.bytes);
+  static_assert(sizeof(form.bytes) == sizeof(ticket.bytes));
+  std::memcpy(form.bytes, ticket.bytes.data(), sizeof(form.bytes));
+  fill_output(out, form);
+  return WEFT_OK;
+}
+
+weft_result import_memory(weft_host_instance* host, const weft_memory_export* from,
+                          std::int32_t device, void* fixed_address, weft_memory* out) {
+  // The descriptor is the host's from the call on, whatever the answer.
+  if (WEFT_HAS(from, weft_memory_export, descriptor) && from->descriptor >= 0 &&
+      from->sharing == WEFT_SHARING_DESCRIPTOR) {
+    ::close(from->descriptor);
+  }
+  if (!WEFT_HAS(from, weft_memory_export, bytes) || from->sharing != WEFT_SHARING_IPC ||
+      from->bytes_used != sizeof(MemoryTicket::bytes) || fixed_address != nullptr) {
+    return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                        "only CUDA memory that travels by WEFT_SHARING_IPC can be imported, "
+                        "wherever the driver puts it");
+  }
+  DeviceRuntime* runtime = find_device(host, device);
+  if (runtime == nullptr) return WEFT_ERROR_UNSUPPORTED;
+  MemoryTicket ticket;
+  std::memcpy(ticket.bytes.data(), from->bytes, sizeof(ticket.bytes));
+  void* address = nullptr;
+  std::size_t size = 0;
+  const weft_result result = runtime->import_memory(ticket, &address, &size);
+  if (result != WEFT_OK) {
+    return device_failure(
+        host, *runtime, result,
+        fmt::format("CUDA device {} cannot reach a peer's memory", runtime->index()));
+  }
+  weft_memory memory{};
+  memory.kind = WEFT_MEMORY_CUDA;
+  memory.device = device;
+  memory.address = address;
+  memory.size = size;
+  if (!fill_output(out, memory)) {
+    runtime->close_import(address);
+    return host->refuse(WEFT_ERROR_INVALID_ARGUMENT,
+                        "import_memory: the output has no struct_size");
+  }
+  const std::lock_guard lock(host->mutex);
+  host->imports.emplace(address, runtime);
+  return WEFT_OK;
+}
+
+weft_result query(weft_host_instance* host, const void* address, weft_memory* out) {
+  weft_memory memory{};
+  {
+    const std::lock_guard lock(host->mutex);
+    const auto* wanted = static_cast<const char*>(address);
+    auto after = host->allocations.upper_bound(wanted);
+    if (after != host->allocations.begin()) {
+      const auto& [start, allocation] = *std::prev(after);
+      if (static_cast<std::uint64_t>(wanted - start) < allocation.size) {
+        memory = allocation.describe(start);
+      }
+    }
+  }
+  if (memory.address == nullptr) {
+    return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                        fmt::format("no allocation of this host lies at {}: ordinary host memory "
+                                    "has no allocation id",
+                                    fmt::ptr(address)));
+  }
+  if (fill_output(out, memory)) return WEFT_OK;
+  return host->refuse(WEFT_ERROR_INVALID_ARGUMENT, "query: the output has no struct_size");
+}
+
+weft_result segments(weft_host_instance* host, const weft_memory* /*memory*/,
+                     weft_memory_segment* /*out*/, std::uint64_t /*stride*/,
+                     std::uint64_t /*capacity*/, std::uint64_t* /*count*/) {
+  return host->refuse(WEFT_ERROR_UNSUPPORTED, "ordinary host memory is not made of segments");
+}
+
+weft_result on_revoke(weft_host_instance* host, std::uint64_t /*allocation_id*/,
+                      void (* /*revoked*/)(void* user, std::uint64_t allocation_id),
+                      void* /*user*/) {
+  return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                      "ordinary host memory goes only when the plugin itself gives it back");
+}
+}  // namespace
+
+void provide_memory(weft_host_memory& table) {
+  table.struct_size = sizeof(table);
+  table.allocate = &allocate;
+  table.free = &free_memory;
+  table.export_memory = &export_memory;
+  table.import_memory = &import_memory;
+  table.query = &query;
+  table.segments = &segments;
+  table.on_revoke = &on_revoke;
+}
+
+}  // namespace weft
