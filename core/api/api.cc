@@ -135,12 +135,19 @@ weft_comm* wrap(weft_context* context, std::unique_ptr<weft::Communicator> commu
   return comm;
 }
 
-Status check_buffers(const weft::Task& task, const void* send, const void* recv, bool needs_send) {
+// Which buffers a rank must give.
+struct Needs {
+  bool send = true;
+  bool recv = true;
+};
+
+Status check_buffers(const weft::Task& task, const void* send, const void* recv, Needs needs) {
   if (task.count == 0) return {};
-  if ((needs_send && send == nullptr) || recv == nullptr) {
+  const bool lacks_recv = needs.recv && recv == nullptr;
+  if (lacks_recv || (needs.send && send == nullptr)) {
     return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
                       fmt::format("{} buffer is NULL, and count is {}",
-                                  recv == nullptr ? "the receive" : "the send", task.count));
+                                  lacks_recv ? "the receive" : "the send", task.count));
   }
   const std::size_t element = weft::element_size(task.type);
   for (const void* buffer : {send, recv}) {
@@ -153,8 +160,8 @@ Status check_buffers(const weft::Task& task, const void* send, const void* recv,
   return {};
 }
 
-weft_result call(const weft::Task& task, const void* send, void* recv, bool needs_send,
-                 weft_comm* comm, weft_stream* stream) {
+weft_result call(const weft::Task& task, const void* send, void* recv, Needs needs, weft_comm* comm,
+                 weft_stream* stream) {
   if (comm == nullptr) return null_argument(stream != nullptr ? stream->owner : nullptr, "comm");
   if (stream == nullptr) return null_argument(comm->owner, "stream");
   weft_context* owner = comm->owner;
@@ -172,7 +179,7 @@ weft_result call(const weft::Task& task, const void* send, void* recv, bool need
     if (Status status = comm->communicator->check_task(task); !status) {
       return refuse(status.error());
     }
-    if (Status status = check_buffers(task, send, recv, needs_send); !status) {
+    if (Status status = check_buffers(task, send, recv, needs); !status) {
       return refuse(status.error());
     }
     const weft::Call noted{.communicator = comm->communicator.get(),
@@ -186,6 +193,10 @@ weft_result call(const weft::Task& task, const void* send, void* recv, bool need
     }
     return answer(owner, weft::start_calls({&noted, 1}));
   });
+}
+
+bool is_rank(const weft_comm* comm, std::uint32_t rank) {
+  return comm != nullptr && comm->communicator->rank() == rank;
 }
 
 weft_result join(weft_context* owner, const weft_comm_config* config, std::uint32_t ranks,
@@ -482,7 +493,7 @@ weft_result weft_all_reduce(const void* send, void* recv, size_t count, weft_dat
                .reduction = reduction,
                .root = 0,
                .count = count},
-              send, recv, true, comm, stream);
+              send, recv, {}, comm, stream);
 }
 
 weft_result weft_broadcast(const void* send, void* recv, size_t count, weft_data_type type,
@@ -492,7 +503,38 @@ weft_result weft_broadcast(const void* send, void* recv, size_t count, weft_data
                .reduction = WEFT_SUM,
                .root = root,
                .count = count},
-              send, recv, comm != nullptr && comm->communicator->rank() == root, comm, stream);
+              send, recv, {.send = is_rank(comm, root)}, comm, stream);
+}
+
+weft_result weft_reduce(const void* send, void* recv, size_t count, weft_data_type type,
+                        weft_reduction reduction, uint32_t root, weft_comm* comm,
+                        weft_stream* stream) {
+  return call({.operation = weft::Operation::kReduce,
+               .type = type,
+               .reduction = reduction,
+               .root = root,
+               .count = count},
+              send, recv, {.recv = is_rank(comm, root)}, comm, stream);
+}
+
+weft_result weft_all_gather(const void* send, void* recv, size_t count, weft_data_type type,
+                            weft_comm* comm, weft_stream* stream) {
+  return call({.operation = weft::Operation::kAllGather,
+               .type = type,
+               .reduction = WEFT_SUM,
+               .root = 0,
+               .count = count},
+              send, recv, {}, comm, stream);
+}
+
+weft_result weft_reduce_scatter(const void* send, void* recv, size_t count, weft_data_type type,
+                                weft_reduction reduction, weft_comm* comm, weft_stream* stream) {
+  return call({.operation = weft::Operation::kReduceScatter,
+               .type = type,
+               .reduction = reduction,
+               .root = 0,
+               .count = count},
+              send, recv, {}, comm, stream);
 }
 
 }  // extern "C"

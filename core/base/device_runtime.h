@@ -17,6 +17,7 @@
 
 namespace weft {
 
+struct Task;
 struct WorkItem;
 struct KernelOutcome;
 
@@ -78,6 +79,9 @@ class DeviceRuntime {
     *native = 0;
     return {};
   }
+
+  /// Whether launch() can carry out such calls: operation, type and reduction.
+  [[nodiscard]] virtual bool has_kernel(const Task& task) const = 0;
 
   /// Zeroed memory of the device, aligned to at least 128 bytes.
   virtual weft_result allocate(std::size_t bytes, void** out) = 0;

@@ -35,6 +35,10 @@ BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank,
     item.chunk = channel.chunk;
     item.ranks = plan_->ranks;
     item.ring_position = ring_place(*plan_, i, rank).position;
+    if (has_blocks(plan_->task.operation)) {
+      item.stride = plan_->task.count;
+      item.ring = channel.ring.data();
+    }
     if (plan_->algorithm == Algorithm::kDirect) {
       item.direct = direct;
     } else if (plan_->ranks > 1) {
@@ -54,9 +58,9 @@ void BoundPlan::work_items(const void* send, void* recv, OperationTag tag,
   const std::size_t element = element_size(plan_->task.type);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t offset = plan_->channels[i].offset * element;
-    // A rank that only receives a broadcast may pass no input at all.
+    // A rank that only receives, or only sends, may pass no buffer for the other.
     out[i].send = send == nullptr ? nullptr : static_cast<const std::byte*>(send) + offset;
-    out[i].recv = static_cast<std::byte*>(recv) + offset;
+    out[i].recv = recv == nullptr ? nullptr : static_cast<std::byte*>(recv) + offset;
     out[i].tag = tag;
   }
 }

@@ -75,11 +75,16 @@ std::string describe_operation(OperationTag tag, std::string_view count) {
   const OperationTagParts parts = split_operation_tag(tag);
   if (parts.operation >= kOperationCount) return "an operation that this version does not know";
   const auto operation = static_cast<Operation>(parts.operation);
-  const std::string manner = operation == Operation::kAllReduce
-                                 ? fmt::format("by {}", reduction_name(parts.reduction))
-                                 : fmt::format("from rank {}", parts.root);
-  return fmt::format("{} of {} {} {}", operation_name(operation), count, data_type_name(parts.type),
-                     manner);
+  std::string text =
+      fmt::format("{} of {} {}", operation_name(operation), count, data_type_name(parts.type));
+  if (reduces(operation)) text += fmt::format(" by {}", reduction_name(parts.reduction));
+  if (operation == Operation::kBroadcast || operation == Operation::kRecv) {
+    text += fmt::format(" from rank {}", parts.root);
+  }
+  if (operation == Operation::kReduce || operation == Operation::kSend) {
+    text += fmt::format(" to rank {}", parts.root);
+  }
+  return text;
 }
 
 std::string describe_call(const CallNote& note) {

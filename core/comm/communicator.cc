@@ -16,7 +16,6 @@
 #include "core/comm/context.h"
 #include "core/comm/stream.h"
 #include "core/config/units.h"
-#include "core/device/work_item_kernel.h"
 
 namespace weft {
 namespace {
@@ -106,22 +105,31 @@ Status Communicator::check_task(const Task& task) const {
         WEFT_ERROR_INVALID_ARGUMENT,
         fmt::format("{} elements of {} bytes are more than memory can hold", task.count, element));
   }
-  if (task.operation == Operation::kBroadcast && task.root >= ranks_) {
+  if (has_blocks(task.operation) && task.count > UINT64_MAX / 4 / element / ranks_) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("{} blocks of {} elements of {} bytes are more than memory can hold",
+                            ranks_, task.count, element));
+  }
+  if (has_root(task.operation) && task.root >= ranks_) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
                 fmt::format("root {} is not a rank of this communicator of {}", task.root, ranks_));
   }
-  if (task.operation != Operation::kAllReduce) return {};
+  if (!reduces(task.operation)) return check_kernel(task);
   if (task.reduction < WEFT_SUM || task.reduction > WEFT_AVG) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} is no reduction", task.reduction),
                 "one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG");
   }
-  if (!device::kernel_exists(task.operation, task.type, task.reduction)) {
-    return fail(WEFT_ERROR_UNSUPPORTED,
-                fmt::format("this version cannot all-reduce {} by {}", data_type_name(task.type),
-                            reduction_name(task.reduction)),
-                "float16, bfloat16, float32 or int32, by sum or max");
-  }
-  return {};
+  return check_kernel(task);
+}
+
+Status Communicator::check_kernel(const Task& task) const {
+  if (runtime_.has_kernel(task)) return {};
+  const std::string by =
+      reduces(task.operation) ? fmt::format(" by {}", reduction_name(task.reduction)) : "";
+  return fail(
+      WEFT_ERROR_UNSUPPORTED,
+      fmt::format("this version has no kernel for {} of {}{} on devices of kind {}",
+                  operation_name(task.operation), data_type_name(task.type), by, runtime_.name()));
 }
 
 PlanInput Communicator::plan_input(Operation operation) const {

@@ -100,6 +100,7 @@ class Communicator {
     return result;
   }
   [[nodiscard]] PlanInput plan_input(Operation operation) const;
+  [[nodiscard]] Status check_kernel(const Task& task) const;
 
   Result<const BoundPlan*> bind(const Task& task);
   void order_after_latest(Stream& stream);

@@ -87,7 +87,8 @@ void add_collective(std::vector<Parameter>& table, const std::string& operation,
 
 void add_collectives(std::vector<Parameter>& table) {
   add_collective(table, "all_reduce", {"ring", "direct"}, {"simple", "ll"});
-  add_collective(table, "broadcast", {"ring"}, {"simple"});
+  for (const char* operation : {"broadcast", "all_gather", "reduce_scatter", "reduce"})
+    add_collective(table, operation, {"ring"}, {"simple"});
 }
 
 void add_resources(std::vector<Parameter>& table) {

@@ -13,8 +13,6 @@
 
 namespace weft::device {
 
-inline constexpr std::uint32_t kLinePayload = 8;  ///< Bytes.
-
 WEFT_HD inline Line flagged_line(std::uint64_t payload, std::uint32_t flag) {
   const std::uint64_t high_half = static_cast<std::uint64_t>(flag) << 32;
   return {.low = high_half | (payload & UINT32_MAX), .high = high_half | (payload >> 32)};

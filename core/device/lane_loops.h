@@ -78,8 +78,9 @@ WEFT_HD Line combine_lines(const Line& a, const Line& b) {
 
 /// Combines `count` elements of `a` and `b` into `first` and, unless it is null, `second`.
 template <class R, class G, class M>
-WEFT_HD void lane_reduce(G& group, M& memory, std::byte* first, std::byte* second,
-                         const std::byte* a, const std::byte* b, std::uint64_t count) {
+WEFT_HD void lane_reduce(const R& /*reduction*/, G& group, M& memory, std::byte* first,
+                         std::byte* second, const std::byte* a, const std::byte* b,
+                         std::uint64_t count) {
   using Element = typename R::Element;
   const std::uint64_t bytes = count * sizeof(Element);
   const std::uintptr_t joined =
@@ -98,6 +99,19 @@ WEFT_HD void lane_reduce(G& group, M& memory, std::byte* first, std::byte* secon
   for (std::uint64_t at = whole + group.rank() * sizeof(Element); at < bytes;
        at += static_cast<std::uint64_t>(group.size()) * sizeof(Element)) {
     const Element value = R::combine(load_unit<Element>(a + at), load_unit<Element>(b + at));
+    store_unit(first + at, value);
+    if (second != nullptr) store_unit(second + at, value);
+  }
+}
+
+/// Finishes `count` elements at `first` in place, and copies them to `second` unless it is null.
+template <class R, class G>
+WEFT_HD void lane_finish(const R& reduction, G& group, std::byte* first, std::byte* second,
+                         std::uint64_t count) {
+  using Element = typename R::Element;
+  for (std::uint64_t i = group.rank(); i < count; i += group.size()) {
+    const std::uint64_t at = i * sizeof(Element);
+    const Element value = reduction.finish(load_unit<Element>(first + at));
     store_unit(first + at, value);
     if (second != nullptr) store_unit(second + at, value);
   }

@@ -8,85 +8,37 @@
 // All ranks reduce in the order of rank numbers, so all get the same bits.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "core/device/flagged_line.h"
 #include "core/device/policies.h"
 #include "core/device/portability.h"
+#include "core/device/reductions.h"
 #include "core/model/direct_peers.h"
 #include "core/model/work_item.h"
 
 namespace weft::device {
 
-template <class Element>
-struct LineElements {
-  static constexpr std::uint32_t kCount = kLinePayload / sizeof(Element);
-  Element of[kCount];
-};
-
-/// The payload of a line: the first 8 of `bytes` bytes at `from`, which is aligned to its element;
-/// zeros beyond.
-template <class Element>
-WEFT_HD std::uint64_t load_payload(const std::byte* from, std::uint64_t bytes) {
-  if (bytes >= kLinePayload && reinterpret_cast<std::uintptr_t>(from) % kLinePayload == 0) {
-    return *reinterpret_cast<const std::uint64_t*>(from);
-  }
-  auto line = std::bit_cast<LineElements<Element>>(std::uint64_t{0});
-  for (std::uint32_t i = 0; i < line.kCount; ++i) {
-    if (i * sizeof(Element) < bytes) line.of[i] = reinterpret_cast<const Element*>(from)[i];
-  }
-  return std::bit_cast<std::uint64_t>(line);
-}
-
-/// The reverse of load_payload.
-template <class Element>
-WEFT_HD void store_payload(std::byte* to, std::uint64_t payload, std::uint64_t bytes) {
-  if (bytes >= kLinePayload && reinterpret_cast<std::uintptr_t>(to) % kLinePayload == 0) {
-    *reinterpret_cast<std::uint64_t*>(to) = payload;
-    return;
-  }
-  const auto line = std::bit_cast<LineElements<Element>>(payload);
-  for (std::uint32_t i = 0; i < line.kCount; ++i) {
-    if (i * sizeof(Element) < bytes) reinterpret_cast<Element*>(to)[i] = line.of[i];
-  }
-}
-
-template <class Reduction>
-WEFT_HD std::uint64_t combine_payloads(std::uint64_t a, std::uint64_t b) {
-  using Elements = LineElements<typename Reduction::Element>;
-  const auto left = std::bit_cast<Elements>(a);
-  const auto right = std::bit_cast<Elements>(b);
-  Elements result;
-  for (std::uint32_t i = 0; i < Elements::kCount; ++i)
-    result.of[i] = Reduction::combine(left.of[i], right.of[i]);
-  return std::bit_cast<std::uint64_t>(result);
-}
-
 /// Part `part` of `parts` of one call, by one group. All lanes make the same one. `kRanks` bounds
-/// the ranks, so that what arrives stays in registers. A call has lines_of(item) lines, of which
-/// each part must have one.
+/// the ranks, so that what arrives stays in registers. A call has direct_lines() of its bytes, of
+/// which each part must have one.
 template <std::uint32_t kRanks, class Reduction, class Group, class Memory>
   requires lane_group<Group> && flagged_memory<Memory>
 class OneShotAllReduce {
  public:
-  using Element = typename Reduction::Element;
-
   WEFT_HD OneShotAllReduce(Group& group, Memory& memory, const WorkItem& item,
-                           const DirectPeers& peers, std::uint32_t part, std::uint32_t parts)
+                           const DirectPeers& peers, const Reduction& reduction, std::uint32_t part,
+                           std::uint32_t parts)
       : group_(group),
         memory_(memory),
         item_(item),
         peers_(peers),
+        reduction_(reduction),
         part_(part),
         parts_(parts),
-        bytes_(item.count * sizeof(Element)),
-        lines_(lines_of(item)) {}
-
-  [[nodiscard]] WEFT_HD static std::uint64_t lines_of(const WorkItem& item) {
-    return direct_lines(item.count * sizeof(Element));
-  }
+        bytes_(item.count * reduction.element_bytes()),
+        lines_(direct_lines(bytes_)) {}
 
   /// The leader's answer is the complete one.
   WEFT_HD KernelOutcome run() {
@@ -111,7 +63,7 @@ class OneShotAllReduce {
   [[nodiscard]] WEFT_HD std::uint64_t own_payload(std::uint64_t line) const {
     if (line == 0) return item_.tag;
     const std::uint64_t at = (line - 1) * kLinePayload;
-    return load_payload<Element>(item_.send + at, bytes_ - at);
+    return reduction_.load_payload(item_.send + at, bytes_ - at);
   }
 
   WEFT_HD void push(std::uint64_t line) {
@@ -132,10 +84,10 @@ class OneShotAllReduce {
     WEFT_UNROLL
     for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
       if (rank >= peers_.ranks) continue;
-      reduced = combine_payloads<Reduction>(reduced, rank == peers_.rank ? own : arrived[rank]);
+      reduced = reduction_.combine_payloads(reduced, rank == peers_.rank ? own : arrived[rank]);
     }
     const std::uint64_t at = (line - 1) * kLinePayload;
-    store_payload<Element>(item_.recv + at, reduced, bytes_ - at);
+    reduction_.store_payload(item_.recv + at, reduction_.finish_payload(reduced), bytes_ - at);
   }
 
   // The lines of all ranks at once, so that their loads are under way together.
@@ -212,6 +164,7 @@ class OneShotAllReduce {
   Memory& memory_;
   const WorkItem& item_;
   const DirectPeers& peers_;
+  const Reduction reduction_;
   const std::uint32_t part_;
   const std::uint32_t parts_;
   const std::uint64_t bytes_;

@@ -11,7 +11,6 @@
 #include <cstdint>
 
 #include "core/device/portability.h"
-#include "core/device/reductions.h"
 #include "core/model/direct_peers.h"
 #include "core/model/work_item.h"
 
@@ -59,9 +58,12 @@ struct WaitResult {
 ///  - give_up(word, reason): leader only; stores a reason (not 0) into the error word of another
 ///    rank; null is ignored, where the host tells it.
 ///  - load_line, store_line: 16 aligned bytes.
-///  - copy(group, first, second, source, bytes), reduce<R>(group, first, second, a, b, count): all
-///    lanes; `second` may be null. A destination may be the very address of a source, and must not
-///    overlap one otherwise. Pointers are aligned to the element, or to nothing for copy.
+///  - copy(group, first, second, source, bytes), reduce(reduction, group, first, second, a, b,
+///    count): all lanes; `second` may be null. A destination may be the very address of a source,
+///    and must not overlap one otherwise. Pointers are aligned to the element, or to nothing for
+///    copy.
+///  - finish(reduction, group, first, second, count): all lanes; finishes what lies at `first` in
+///    place, and copies it to `second` unless that is null.
 template <class T, class G>
 concept device_memory = lane_group<G> && requires(T& memory, G& group, std::uint64_t* counter,
                                                   std::uint32_t* word, std::uint64_t value,
@@ -74,7 +76,6 @@ concept device_memory = lane_group<G> && requires(T& memory, G& group, std::uint
   { memory.load_line(from) } -> std::same_as<Line>;
   memory.store_line(to, line);
   memory.copy(group, to, to, from, value);
-  memory.template reduce<Sum<float>>(group, to, to, from, from, value);
 };
 
 /// Memory whose words tell by themselves that they have come. Any lane calls any of it.

@@ -22,10 +22,11 @@ namespace weft::device {
 
 /// The bits that select what the generic operation does in each step.
 enum PrimitiveBits : std::uint8_t {
-  kRecvBit = 1U,    ///< Takes a slot of from_previous.
-  kSendBit = 2U,    ///< Fills a slot of to_next.
-  kInputBit = 4U,   ///< Reads the caller's input; together with kRecvBit: reduces both.
-  kOutputBit = 8U,  ///< Writes the caller's output.
+  kRecvBit = 1U,     ///< Takes a slot of from_previous.
+  kSendBit = 2U,     ///< Fills a slot of to_next.
+  kInputBit = 4U,    ///< Reads the caller's input; together with kRecvBit: reduces both.
+  kOutputBit = 8U,   ///< Writes the caller's output.
+  kFinishBit = 16U,  ///< What was reduced is complete: finishes it, if the reduction asks for that.
 };
 
 /// A slot may begin at a multiple of this many bytes.
@@ -40,8 +41,13 @@ class SimplePrimitives {
  public:
   /// `receives` and `sends` say which connections the algorithm uses; those must be usable.
   WEFT_HD SimplePrimitives(Group& group, Memory& memory, const WorkItem& item,
-                           std::uint32_t element_bytes, bool receives, bool sends)
-      : group_(group), memory_(memory), item_(item), element_bytes_(element_bytes) {
+                           const Reduction& reduction, std::uint32_t element_bytes, bool receives,
+                           bool sends)
+      : group_(group),
+        memory_(memory),
+        item_(item),
+        reduction_(reduction),
+        element_bytes_(element_bytes) {
     const ConnectionView& from = item.from_previous;
     const ConnectionView& to = item.to_next;
     if (receives) {
@@ -59,29 +65,35 @@ class SimplePrimitives {
     }
   }
 
+  // Extents are elements of the caller's buffers. Where a primitive reads the input and writes the
+  // output at different places, `output` is the first element of the output.
+
   /// Input to the next rank.
-  WEFT_HD bool send(Extent extent) { return run < kSendBit | kInputBit > (extent); }
+  WEFT_HD bool send(Extent input) { return run < kSendBit | kInputBit > (input, 0); }
   /// Previous rank to output.
-  WEFT_HD bool recv(Extent extent) { return run < kRecvBit | kOutputBit > (extent); }
+  WEFT_HD bool recv(Extent output) { return run < kRecvBit | kOutputBit > (output, output.offset); }
   /// Input to output and to the next rank.
-  WEFT_HD bool copy_send(Extent extent) {
-    return run < kSendBit | kInputBit | kOutputBit > (extent);
+  WEFT_HD bool copy_send(Extent input, std::uint64_t output) {
+    return run < kSendBit | kInputBit | kOutputBit > (input, output);
   }
+  WEFT_HD bool copy_send(Extent both) { return copy_send(both, both.offset); }
   /// Previous rank to output and to the next rank.
-  WEFT_HD bool recv_copy_send(Extent extent) {
-    return run < kRecvBit | kSendBit | kOutputBit > (extent);
-  }
-  /// Previous rank with input to output.
-  WEFT_HD bool recv_reduce_copy(Extent extent) {
-    return run < kRecvBit | kInputBit | kOutputBit > (extent);
+  WEFT_HD bool recv_copy_send(Extent output) {
+    return run < kRecvBit | kSendBit | kOutputBit > (output, output.offset);
   }
   /// Previous rank with input to the next rank.
-  WEFT_HD bool recv_reduce_send(Extent extent) {
-    return run < kRecvBit | kSendBit | kInputBit > (extent);
+  WEFT_HD bool recv_reduce_send(Extent input) {
+    return run < kRecvBit | kSendBit | kInputBit > (input, 0);
   }
+  // The last step of a reduction: what they write is finished.
+  /// Previous rank with input to output.
+  WEFT_HD bool recv_reduce_copy(Extent input, std::uint64_t output) {
+    return run < kRecvBit | kInputBit | kOutputBit | kFinishBit > (input, output);
+  }
+  WEFT_HD bool recv_reduce_copy(Extent both) { return recv_reduce_copy(both, both.offset); }
   /// Previous rank with input to output and to the next rank.
-  WEFT_HD bool recv_reduce_copy_send(Extent extent) {
-    return run < kRecvBit | kSendBit | kInputBit | kOutputBit > (extent);
+  WEFT_HD bool recv_reduce_copy_send(Extent both) {
+    return run < kRecvBit | kSendBit | kInputBit | kOutputBit | kFinishBit > (both, both.offset);
   }
 
   /// Writes the cursors back. The position of a kernel that failed is written too, though nothing
@@ -115,12 +127,13 @@ class SimplePrimitives {
   }
 
   template <unsigned kBits>
-  WEFT_HD bool run(Extent extent) {
+  WEFT_HD bool run(Extent extent, std::uint64_t output) {
     constexpr bool kRecv = (kBits & kRecvBit) != 0;
     constexpr bool kSend = (kBits & kSendBit) != 0;
     const ConnectionView& from = item_.from_previous;
     const ConnectionView& to = item_.to_next;
-    std::uint64_t offset = extent.offset * element_bytes_;
+    std::uint64_t input_at = extent.offset * element_bytes_;
+    std::uint64_t output_at = output * element_bytes_;
     std::uint64_t left = extent.count * element_bytes_;
     while (left != 0) {
       const auto bytes = static_cast<std::uint32_t>(left < step_bytes_ ? left : step_bytes_);
@@ -138,7 +151,7 @@ class SimplePrimitives {
         arrived = from.buffer + static_cast<std::size_t>(recv_slot_) * from.step_bytes +
                   static_cast<std::uint32_t>(verdict);
       }
-      move<kBits>(slot, arrived, at(item_.send, offset), at(item_.recv, offset), bytes);
+      move<kBits>(slot, arrived, at(item_.send, input_at), at(item_.recv, output_at), bytes);
       group_.sync();
       // The tail goes first: someone waits for the data, while a free slot is rarely urgent.
       if constexpr (kSend) {
@@ -154,7 +167,8 @@ class SimplePrimitives {
         ++recv_step_;
         recv_slot_ = recv_slot_ + 1 == from.steps ? 0 : recv_slot_ + 1;
       }
-      offset += bytes;
+      input_at += bytes;
+      output_at += bytes;
       left -= bytes;
     }
     return true;
@@ -170,8 +184,16 @@ class SimplePrimitives {
     std::byte* first = kOutput ? output : slot;
     std::byte* second = kOutput && kSend ? slot : nullptr;
     if constexpr (kRecv && kInput) {
-      memory_.template reduce<Reduction>(group_, first, second, arrived, input,
-                                         bytes / sizeof(typename Reduction::Element));
+      const std::uint32_t count = bytes / element_bytes_;
+      if constexpr ((kBits & kFinishBit) != 0) {
+        if (reduction_.finishes()) {
+          memory_.reduce(reduction_, group_, first, nullptr, arrived, input, count);
+          group_.sync();
+          memory_.finish(reduction_, group_, first, second, count);
+          return;
+        }
+      }
+      memory_.reduce(reduction_, group_, first, second, arrived, input, count);
     } else {
       memory_.copy(group_, first, second, kRecv ? arrived : input, bytes);
     }
@@ -230,6 +252,7 @@ class SimplePrimitives {
   Group& group_;
   Memory& memory_;
   const WorkItem& item_;
+  const Reduction reduction_;
   const std::uint32_t element_bytes_;
   std::uint32_t step_bytes_ = 0;
   std::uint32_t recv_slot_ = 0;

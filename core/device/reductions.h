@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The reductions that kernels are instantiated for. One line here, one in work_item_kernel.h and
-// one in the host device's table of loops make a new one.
+// What elements are reduced by: values that kernels are templates over. Those here know element and
+// operation at compile time, for GPUs; the host looks both up when it runs
+// (core/device/host/host_reduction.h).
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -15,47 +18,12 @@
 
 namespace weft::device {
 
-/// Position of a reduction in tables of loops.
-enum class LoopId : std::uint8_t {
-  kSumF32 = 0,
-  kMaxF32 = 1,
-  kSumI32 = 2,
-  kMaxI32 = 3,
-  kSumF16 = 4,
-  kMaxF16 = 5,
-  kSumBf16 = 6,
-  kMaxBf16 = 7,
-};
-inline constexpr std::uint32_t kLoopCount = 8;
+/// Bytes of payload of a line of the LL protocol; see flagged_line.h.
+inline constexpr std::uint32_t kLinePayload = 8;
 
-template <class T>
-struct LoopsOf;
-template <>
-struct LoopsOf<float> {
-  static constexpr LoopId kSum = LoopId::kSumF32;
-  static constexpr LoopId kMax = LoopId::kMaxF32;
-};
-template <>
-struct LoopsOf<std::int32_t> {
-  static constexpr LoopId kSum = LoopId::kSumI32;
-  static constexpr LoopId kMax = LoopId::kMaxI32;
-};
-template <>
-struct LoopsOf<Float16> {
-  static constexpr LoopId kSum = LoopId::kSumF16;
-  static constexpr LoopId kMax = LoopId::kMaxF16;
-};
-template <>
-struct LoopsOf<Bfloat16> {
-  static constexpr LoopId kSum = LoopId::kSumBf16;
-  static constexpr LoopId kMax = LoopId::kMaxBf16;
-};
-
-/// a + b. Signed integers wrap; 16-bit floats are added as floats and rounded once.
-template <class T>
-struct Sum {
-  using Element = T;
-  static constexpr LoopId kLoop = LoopsOf<T>::kSum;
+/// a + b. Integers wrap; 16-bit floats are added as floats and rounded once.
+struct Add {
+  template <class T>
   WEFT_HD static T combine(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
       using U = std::make_unsigned_t<T>;
@@ -68,16 +36,28 @@ struct Sum {
   }
 };
 
+/// a * b, as Add.
+struct Multiply {
+  template <class T>
+  WEFT_HD static T combine(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+    } else if constexpr (half_float<T>) {
+      return from_float<T>(to_float(a) * to_float(b));
+    } else {
+      return a * b;
+    }
+  }
+};
+
 /// The larger of both. A NaN on either side gives a NaN; of two equal values, zeros of both signs
 /// included, the right one. A ring computes each element on one rank and copies it to the others,
 /// so all ranks hold the same bits.
-template <class T>
-struct Max {
-  using Element = T;
-  static constexpr LoopId kLoop = LoopsOf<T>::kMax;
+struct TakeMax {
+  template <class T>
   WEFT_HD static T combine(T a, T b) {
     if constexpr (half_float<T>) {
-      return from_float<T>(Max<float>::combine(to_float(a), to_float(b)));
+      return from_float<T>(combine(to_float(a), to_float(b)));
     } else if constexpr (std::is_floating_point_v<T>) {
       return a > b || a != a ? a : b;  // NOLINT(misc-redundant-expression): true for a NaN alone
     } else {
@@ -85,6 +65,113 @@ struct Max {
     }
   }
 };
+
+/// The smaller of both, as TakeMax.
+struct TakeMin {
+  template <class T>
+  WEFT_HD static T combine(T a, T b) {
+    if constexpr (half_float<T>) {
+      return from_float<T>(combine(to_float(a), to_float(b)));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return a < b || a != a ? a : b;  // NOLINT(misc-redundant-expression): true for a NaN alone
+    } else {
+      return a < b ? a : b;
+    }
+  }
+};
+
+/// value / divisor; integers round towards zero.
+template <class T>
+WEFT_HD T divide(T value, std::uint32_t divisor) {
+  if constexpr (std::is_integral_v<T> && sizeof(T) <= 4) {
+    // Exact, as a quotient of 32 bits is no nearer to the next integer than 2^-32; and in vectors.
+    return static_cast<T>(static_cast<double>(value) / static_cast<double>(divisor));
+  } else if constexpr (std::is_integral_v<T>) {
+    using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+    return static_cast<T>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
+  } else if constexpr (half_float<T>) {
+    return from_float<T>(to_float(value) / static_cast<float>(divisor));
+  } else {
+    return value / static_cast<T>(divisor);
+  }
+}
+
+/// What a kernel asks of a reduction by value:
+///  - element_bytes().
+///  - finishes(): whether the complete sum is still to be divided, by finish_payload() or by
+///    Memory::finish.
+///  - combine_payloads(a, b), finish_payload(a): all elements of a line's payload at once.
+///  - load_payload(from, bytes): the first 8 of `bytes` bytes at `from`, which is aligned to its
+///    element; zeros beyond. store_payload(to, payload, bytes): the reverse.
+/// `Memory::reduce` and `Memory::finish` take it for whole slices.
+template <class T, class Op, bool kAverages = false>
+struct TypedReduction {
+  using Element = T;
+
+  std::uint32_t divisor = 1;  ///< Of averages: the number of ranks.
+
+  WEFT_HD static T combine(T a, T b) { return Op::combine(a, b); }
+  WEFT_HD T finish(T value) const {
+    if constexpr (kAverages) return divide(value, divisor);
+    return value;
+  }
+  WEFT_HD static constexpr std::uint32_t element_bytes() { return sizeof(T); }
+  WEFT_HD static constexpr bool finishes() { return kAverages; }
+
+  WEFT_HD static std::uint64_t combine_payloads(std::uint64_t a, std::uint64_t b) {
+    const auto left = std::bit_cast<Payload>(a);
+    const auto right = std::bit_cast<Payload>(b);
+    Payload result;
+    for (std::uint32_t i = 0; i < Payload::kCount; ++i)
+      result.of[i] = combine(left.of[i], right.of[i]);
+    return std::bit_cast<std::uint64_t>(result);
+  }
+  WEFT_HD std::uint64_t finish_payload(std::uint64_t payload) const {
+    if constexpr (!kAverages) return payload;
+    auto elements = std::bit_cast<Payload>(payload);
+    for (std::uint32_t i = 0; i < Payload::kCount; ++i)
+      elements.of[i] = finish(elements.of[i]);
+    return std::bit_cast<std::uint64_t>(elements);
+  }
+  WEFT_HD static std::uint64_t load_payload(const std::byte* from, std::uint64_t bytes) {
+    if (bytes >= kLinePayload && reinterpret_cast<std::uintptr_t>(from) % kLinePayload == 0) {
+      return *reinterpret_cast<const std::uint64_t*>(from);
+    }
+    auto line = std::bit_cast<Payload>(std::uint64_t{0});
+    for (std::uint32_t i = 0; i < Payload::kCount; ++i) {
+      if (i * sizeof(T) < bytes) line.of[i] = reinterpret_cast<const T*>(from)[i];
+    }
+    return std::bit_cast<std::uint64_t>(line);
+  }
+  WEFT_HD static void store_payload(std::byte* to, std::uint64_t payload, std::uint64_t bytes) {
+    if (bytes >= kLinePayload && reinterpret_cast<std::uintptr_t>(to) % kLinePayload == 0) {
+      *reinterpret_cast<std::uint64_t*>(to) = payload;
+      return;
+    }
+    const auto line = std::bit_cast<Payload>(payload);
+    for (std::uint32_t i = 0; i < Payload::kCount; ++i) {
+      if (i * sizeof(T) < bytes) reinterpret_cast<T*>(to)[i] = line.of[i];
+    }
+  }
+
+ private:
+  struct Payload {
+    static constexpr std::uint32_t kCount = kLinePayload / sizeof(T);
+    T of[kCount];
+  };
+};
+
+template <class T>
+using Sum = TypedReduction<T, Add>;
+template <class T>
+using Prod = TypedReduction<T, Multiply>;
+template <class T>
+using Max = TypedReduction<T, TakeMax>;
+template <class T>
+using Min = TypedReduction<T, TakeMin>;
+/// The sum, divided by the number of ranks when it is complete.
+template <class T>
+using Average = TypedReduction<T, Add, true>;
 
 /// Stands where an algorithm only copies.
 struct NoReduction {};

@@ -19,6 +19,12 @@ WEFT_HD inline bool ring_all_reduce_fits(const WorkItem& item, std::uint32_t ele
                   item.to_next.step_bytes) < item.to_next.steps;
 }
 
+/// The same where each rank sends a chunk and then passes on those of the others.
+WEFT_HD inline bool ring_chunk_fits(const WorkItem& item, std::uint32_t element_bytes) {
+  return steps_of(item.chunk < item.count ? item.chunk : item.count, element_bytes,
+                  item.to_next.step_bytes) < item.to_next.steps;
+}
+
 /// `primitives` stand over the item's two connections. Ends early when a primitive does.
 template <class Primitives>
 WEFT_HD void ring_all_reduce(Primitives& primitives, const WorkItem& item,

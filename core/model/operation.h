@@ -13,28 +13,58 @@
 
 namespace weft {
 
-enum class Operation : std::uint8_t { kAllReduce = 0, kBroadcast = 1 };
-inline constexpr std::size_t kOperationCount = 2;
+enum class Operation : std::uint8_t {
+  kAllReduce = 0,
+  kBroadcast = 1,
+  kAllGather = 2,
+  kReduceScatter = 3,
+  kReduce = 4,
+  kSend = 5,
+  kRecv = 6,
+};
+inline constexpr std::size_t kOperationCount = 7;
 
-enum class Algorithm : std::uint8_t { kRing = 0, kDirect = 1 };
-inline constexpr std::size_t kAlgorithmCount = 2;
+enum class Algorithm : std::uint8_t { kRing = 0, kDirect = 1, kPair = 2 };
+inline constexpr std::size_t kAlgorithmCount = 3;
 
 enum class Protocol : std::uint8_t { kSimple = 0, kLL = 1 };
 inline constexpr std::size_t kProtocolCount = 2;
 
 [[nodiscard]] constexpr std::string_view operation_name(Operation operation) {
-  constexpr std::string_view kNames[kOperationCount] = {"all_reduce", "broadcast"};
+  constexpr std::string_view kNames[kOperationCount] = {
+      "all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "send", "recv"};
   return kNames[static_cast<std::size_t>(operation)];
 }
 
 [[nodiscard]] constexpr std::string_view algorithm_name(Algorithm algorithm) {
-  constexpr std::string_view kNames[kAlgorithmCount] = {"ring", "direct"};
+  constexpr std::string_view kNames[kAlgorithmCount] = {"ring", "direct", "pair"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
 [[nodiscard]] constexpr std::string_view protocol_name(Protocol protocol) {
   constexpr std::string_view kNames[kProtocolCount] = {"simple", "ll"};
   return kNames[static_cast<std::size_t>(protocol)];
+}
+
+/// Whether elements of different ranks are combined.
+[[nodiscard]] constexpr bool reduces(Operation operation) {
+  return operation == Operation::kAllReduce || operation == Operation::kReduceScatter ||
+         operation == Operation::kReduce;
+}
+
+/// Whether one rank is another than the rest; Task::root is its number.
+[[nodiscard]] constexpr bool has_root(Operation operation) {
+  return operation == Operation::kBroadcast || operation == Operation::kReduce;
+}
+
+/// Whether it is a matter of two ranks; Task::root is the number of the other one.
+[[nodiscard]] constexpr bool joins_pair(Operation operation) {
+  return operation == Operation::kSend || operation == Operation::kRecv;
+}
+
+/// Whether one of the two buffers holds a block of Task::count elements for each rank.
+[[nodiscard]] constexpr bool has_blocks(Operation operation) {
+  return operation == Operation::kAllGather || operation == Operation::kReduceScatter;
 }
 
 /// Bytes of one element; 0 for a value that is no element type.
@@ -74,15 +104,16 @@ inline constexpr std::size_t kProtocolCount = 2;
   return reduction >= 0 && reduction <= WEFT_AVG ? kNames[reduction] : "?";
 }
 
-/// One call on one communicator, without its buffers: the same on every rank, or a mistake of the
-/// caller that the operation tag brings to light.
+/// One call on one communicator, without its buffers: the same on every rank but for sends and
+/// receives, or a mistake of the caller that the operation tag brings to light.
 struct Task {
   Operation operation = Operation::kAllReduce;
   weft_data_type type = WEFT_FLOAT32;
   weft_reduction reduction = WEFT_SUM;  ///< Ignored by operations that do not reduce; then kSum.
-  std::uint32_t root = 0;               ///< Rank; 0 where the operation has no root.
-  std::uint64_t count = 0;              ///< Elements.
+  std::uint32_t root = 0;               ///< Rank: the root, the other one of a pair; otherwise 0.
+  std::uint64_t count = 0;  ///< Elements; of one rank's block where the operation has blocks.
 
+  /// Of `count` elements.
   [[nodiscard]] std::uint64_t bytes() const { return count * element_size(type); }
   friend bool operator==(const Task&, const Task&) = default;
 };

@@ -28,14 +28,20 @@ struct WorkItem {
   std::uint64_t count = 0;          ///< Elements of this channel.
   std::uint64_t chunk = 0;          ///< Elements of one chunk at most; a chunk spans whole steps.
 
+  /// Elements from one rank's block to the next, of operations that have blocks.
+  std::uint64_t stride = 0;
+  /// The ranks by their place in the ring, of operations that have blocks; memory that the device
+  /// reads, outlives the launch.
+  const std::uint32_t* ring = nullptr;
+
   std::uint32_t ranks = 1;
   /// This rank's distance from the ring's origin along the ring, 0 to ranks - 1. For operations
-  /// with a root the origin is the root; for others it is rank 0 of the ring order.
+  /// with a root the origin is the root; for others it is the first of the ring order.
   std::uint32_t ring_position = 0;
 
   OperationTag tag = 0;
-  ConnectionView from_previous;  ///< Of rings.
-  ConnectionView to_next;        ///< Of rings.
+  ConnectionView from_previous;  ///< Of rings, and of the receiver of a pair.
+  ConnectionView to_next;        ///< Of rings, and of the sender of a pair.
   /// Of direct algorithms, whose launch has one item, cut into parts by the device. Host memory,
   /// read by the device's host side; outlives the launch.
   const DirectPeers* direct = nullptr;

@@ -57,8 +57,8 @@ Traffic all_reduce_traffic(const Plan& plan, const ChannelPlan& channel, std::ui
   return traffic;
 }
 
-Traffic broadcast_traffic(const Plan& plan, const ChannelPlan& channel, std::uint32_t position) {
-  if (position + 1 == plan.ranks) return {};
+/// All of a channel's elements once, chunk by chunk.
+Traffic pass_traffic(const Plan& plan, const ChannelPlan& channel) {
   const std::uint64_t element_bytes = element_size(plan.task.type);
   const std::uint64_t rest = channel.count % channel.chunk;
   const std::uint64_t full_chunks = channel.count / channel.chunk;
@@ -78,8 +78,19 @@ Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   switch (plan.task.operation) {
     case Operation::kAllReduce:
       return all_reduce_traffic(plan, share, position);
+    case Operation::kAllGather:
+    case Operation::kReduceScatter: {
+      const Traffic block = pass_traffic(plan, share);
+      return {.steps = block.steps * (plan.ranks - 1), .bytes = block.bytes * (plan.ranks - 1)};
+    }
     case Operation::kBroadcast:
-      return broadcast_traffic(plan, share, position);
+      return position + 1 == plan.ranks ? Traffic{} : pass_traffic(plan, share);
+    case Operation::kReduce:
+      return position == 0 ? Traffic{} : pass_traffic(plan, share);
+    case Operation::kSend:
+      return pass_traffic(plan, share);
+    case Operation::kRecv:
+      return {};
   }
   return {};
 }
@@ -136,8 +147,7 @@ RingPlace ring_place(const Plan& plan, std::size_t channel, std::uint32_t rank) 
   const std::vector<std::uint32_t>& ring = plan.channels[channel].ring;
   const auto size = static_cast<std::uint32_t>(ring.size());
   const std::uint32_t index = index_in(ring, rank);
-  const std::uint32_t origin =
-      plan.task.operation == Operation::kBroadcast ? index_in(ring, plan.task.root) : 0;
+  const std::uint32_t origin = has_root(plan.task.operation) ? index_in(ring, plan.task.root) : 0;
   return {.position = (index + size - origin) % size,
           .previous = ring[(index + size - 1) % size],
           .next = ring[(index + 1) % size]};

@@ -38,11 +38,9 @@ std::string time_text(double us) {
 std::string task_text(const Task& task) {
   std::string text = fmt::format("{} of {}: {} x {}", operation_name(task.operation),
                                  size_text(task.bytes()), task.count, data_type_name(task.type));
-  if (task.operation == Operation::kAllReduce) {
-    text += fmt::format(", {}", reduction_name(task.reduction));
-  } else {
-    text += fmt::format(", root {}", task.root);
-  }
+  if (reduces(task.operation)) text += fmt::format(", {}", reduction_name(task.reduction));
+  if (has_root(task.operation)) text += fmt::format(", root {}", task.root);
+  if (has_blocks(task.operation)) text += ", for each rank";
   return text;
 }
 

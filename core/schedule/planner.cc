@@ -55,7 +55,8 @@ Status check_task(const Task& task, std::uint32_t ranks) {
   }
   // Keeps every product of the planner and the kernels within 64 bits, padding included.
   constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 56;
-  if (task.count > kMaxBytes / element_bytes) {
+  const std::uint64_t blocks = has_blocks(task.operation) ? ranks : 1;
+  if (task.count > kMaxBytes / element_bytes / blocks) {
     return refuse(
         fmt::format("{} elements of {} bytes are more than any memory", task.count, element_bytes));
   }
@@ -93,18 +94,24 @@ struct RingCost {
   double bytes_per_us = std::numeric_limits<double>::infinity();
 };
 
+/// `first`: the rank to which nothing comes, where data does not go all the way round.
 RingCost ring_cost(const Topology& topology, const CostTable& costs,
-                   std::span<const std::uint32_t> ring, std::optional<std::uint32_t> root) {
+                   std::span<const std::uint32_t> ring, std::optional<std::uint32_t> first) {
   RingCost cost;
   if (ring.size() < 2) return cost;
   for (std::size_t i = 0; i < ring.size(); ++i) {
     const std::uint32_t to = ring[(i + 1) % ring.size()];
-    if (root && to == *root) continue;  // nothing goes back to the root
+    if (first && to == *first) continue;
     const HopCost& hop = costs.hops[static_cast<std::size_t>(hop_kind(topology, ring[i], to))];
     cost.latency_us += hop.latency_us;
     cost.bytes_per_us = std::min(cost.bytes_per_us, hop.bytes_per_us);
   }
   return cost;
+}
+
+std::uint32_t next_of(const std::vector<std::uint32_t>& ring, std::uint32_t rank) {
+  const auto place = std::ranges::find(ring, rank) - ring.begin();
+  return ring[static_cast<std::size_t>(place + 1) % ring.size()];
 }
 
 /// time = hops * latency + bytes / bandwidth, of the longest way that data goes.
@@ -113,13 +120,18 @@ double ring_time_us(const Plan& plan, const Topology& topology, const CostTable&
   const auto ranks = static_cast<double>(plan.ranks);
   const ChannelPlan& channel = plan.channels.front();  // none is longer
   const auto bytes = static_cast<double>(channel.count * element_size(plan.task.type));
-  if (plan.task.operation == Operation::kAllReduce) {
+  const Operation operation = plan.task.operation;
+  if (!has_root(operation)) {
     const RingCost cost = ring_cost(topology, costs, channel.ring, std::nullopt);
-    // Each chunk passes 2 (n - 1) of the 2 n edges of two rounds.
-    const double share = 2 * (ranks - 1) / ranks;
-    return costs.call_us + share * cost.latency_us + share * bytes / cost.bytes_per_us;
+    // Each chunk passes n - 1 of the n edges of a round; an all-reduce is two rounds.
+    const double rounds = operation == Operation::kAllReduce ? 2 : 1;
+    const double share = rounds * (ranks - 1) / ranks;
+    const double round_bytes = has_blocks(operation) ? bytes * ranks : bytes;
+    return costs.call_us + share * cost.latency_us + share * round_bytes / cost.bytes_per_us;
   }
-  const RingCost cost = ring_cost(topology, costs, channel.ring, plan.task.root);
+  const bool to_root = operation == Operation::kReduce;
+  const RingCost cost = ring_cost(topology, costs, channel.ring,
+                                  to_root ? next_of(channel.ring, plan.task.root) : plan.task.root);
   const double chunk =
       std::min(bytes, static_cast<double>(plan.chunk_steps) * static_cast<double>(plan.step_bytes));
   // All bytes pass each edge; the last rank gets its first chunk n - 2 chunks late.
@@ -129,7 +141,7 @@ double ring_time_us(const Plan& plan, const Topology& topology, const CostTable&
 
 /// How many channels the size pays for: each must carry min_channel_bytes for every rank.
 std::uint32_t channel_count(const Task& task, std::uint32_t ranks, const PlanLimits& limits) {
-  // An all-reduce spreads a channel over the ranks, a broadcast moves all of it over each hop.
+  // An all-reduce spreads a channel over the ranks; all others move all of it over each hop.
   const std::uint64_t per_rank =
       task.operation == Operation::kAllReduce ? task.bytes() / ranks : task.bytes();
   return static_cast<std::uint32_t>(
@@ -140,10 +152,10 @@ std::uint32_t channel_count(const Task& task, std::uint32_t ranks, const PlanLim
 /// filled: five steps are walked as 3 + 2 rather than 4 + 1.
 std::uint32_t chunk_steps_for(const Task& task, std::uint64_t channel_elements, std::uint32_t ranks,
                               const PlanLimits& limits) {
-  // Half of the slots for a chunk: the other half takes the next one while it is consumed. A
-  // broadcast is a pipeline: the smaller its chunks, the earlier the last rank begins.
+  // Half of the slots for a chunk: the other half takes the next one while it is consumed. To and
+  // from a root data is a pipeline: the smaller its chunks, the earlier the last rank begins.
   const std::uint64_t most =
-      task.operation == Operation::kAllReduce ? std::max<std::uint32_t>(1, limits.steps / 2) : 1;
+      has_root(task.operation) ? 1 : std::max<std::uint32_t>(1, limits.steps / 2);
   const std::uint64_t share = task.operation == Operation::kAllReduce
                                   ? divide_up(channel_elements, ranks)
                                   : channel_elements;
@@ -259,6 +271,7 @@ std::span<const Way> ways_of(Operation operation) {
       Way{Algorithm::kRing, Protocol::kSimple, never_refused, make_ring_plan},
       Way{Algorithm::kDirect, Protocol::kLL, direct_refusal, make_direct_plan},
   };
+  if (joins_pair(operation)) return {};
   return std::span(kWays).first(operation == Operation::kAllReduce ? 2 : 1);
 }
 

@@ -196,17 +196,44 @@ WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
  * whose calls differ get WEFT_ERROR_MISMATCH with a text that names both calls.
  */
 
-/** recv = reduction over the ranks of send. In place if send == recv. Types: float16, bfloat16,
- * float32, int32; reductions: sum, max. The 16-bit floats are added two at a time as float32, and
- * each sum is rounded to nearest even; every rank gets the same bits. */
+/*
+ * Types: all of weft_data_type can be moved. Reductions: sum, prod, min, max and avg of all types
+ * but the 8-bit floats; between CUDA devices this version reduces float16, bfloat16, float32 and
+ * int32 by sum and max, with all-reduce alone.
+ *
+ * The 16-bit floats are combined two at a time as float32, and each result is rounded to nearest
+ * even. Integers wrap. avg is the sum, divided by the number of ranks when it is complete; integers
+ * round towards zero. A NaN makes min and max a NaN. Every rank that gets an element gets the same
+ * bits.
+ */
+
+/** recv = reduction over the ranks of send. In place if send == recv. */
 WEFT_API weft_result weft_all_reduce(const void* send, void* recv, size_t count,
                                      weft_data_type type, weft_reduction reduction, weft_comm* comm,
                                      weft_stream* stream);
 
 /** recv = send of rank `root`, on every rank. send counts on the root alone; in place there if
- * send == recv. All types. */
+ * send == recv. */
 WEFT_API weft_result weft_broadcast(const void* send, void* recv, size_t count, weft_data_type type,
                                     uint32_t root, weft_comm* comm, weft_stream* stream);
+
+/** recv of rank `root` = reduction over the ranks of send. recv counts on the root alone; in place
+ * there if send == recv. */
+WEFT_API weft_result weft_reduce(const void* send, void* recv, size_t count, weft_data_type type,
+                                 weft_reduction reduction, uint32_t root, weft_comm* comm,
+                                 weft_stream* stream);
+
+/** recv = the ranks' send one after the other: `count` elements of each, ranks * count in all. In
+ * place if send == recv + rank * count elements. */
+WEFT_API weft_result weft_all_gather(const void* send, void* recv, size_t count,
+                                     weft_data_type type, weft_comm* comm, weft_stream* stream);
+
+/** recv = block `rank` of the reduction over the ranks of send, which has ranks * count elements:
+ * a block of `count` for each rank. In place if recv == send + rank * count elements; the other
+ * blocks are left alone then. */
+WEFT_API weft_result weft_reduce_scatter(const void* send, void* recv, size_t count,
+                                         weft_data_type type, weft_reduction reduction,
+                                         weft_comm* comm, weft_stream* stream);
 
 #ifdef __cplusplus
 }

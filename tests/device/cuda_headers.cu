@@ -5,6 +5,7 @@
 // kernels over CUDA's policies.
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/work_item_kernel.h"
+#include "tests/device/typed_dispatch.h"
 
 using weft::device::cuda::CtaGroup;
 using weft::device::cuda::CudaMemory;
@@ -14,7 +15,11 @@ __global__ void run_work_items(const weft::WorkItem* items, weft::KernelOutcome*
   __shared__ std::uint64_t slots[2];
   CtaGroup group(slots);
   CudaMemory memory(abort, nullptr, 0);
-  const weft::KernelOutcome outcome = weft::device::run_work_item(group, memory, items[blockIdx.x]);
+  const weft::WorkItem& item = items[blockIdx.x];
+  const weft::KernelOutcome outcome =
+      weft::device::testing::with_reduction(item, [&](const auto& reduction) {
+        return weft::device::run_work_item(group, memory, item, reduction);
+      });
   if (group.leader()) outcomes[blockIdx.x] = outcome;
 }
 
@@ -23,7 +28,10 @@ __global__ void run_direct_item(const weft::WorkItem* item, const weft::DirectPe
   __shared__ std::uint64_t slots[2];
   CtaGroup group(slots);
   CudaMemory memory(abort, nullptr, 0);
-  const weft::KernelOutcome outcome = weft::device::run_direct_item<weft::kMostDirectRanks>(
-      group, memory, *item, *peers, blockIdx.x, gridDim.x);
+  const weft::KernelOutcome outcome =
+      weft::device::testing::with_reduction(*item, [&](const auto& reduction) {
+        return weft::device::run_direct_item<weft::kMostDirectRanks>(
+            group, memory, *item, *peers, reduction, blockIdx.x, gridDim.x);
+      });
   if (group.leader()) outcomes[blockIdx.x] = outcome;
 }

@@ -17,6 +17,7 @@
 #include "tests/device/direct_world.h"
 #include "tests/device/lane_model.h"
 #include "tests/device/ring_world.h"
+#include "tests/device/typed_dispatch.h"
 
 namespace weft::device::testing {
 namespace {
@@ -53,8 +54,10 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
               const WorkItem& item = calls[call][rank];
               LaneGroup group(*team, lane);
               LaneMemory memory(abort_);
-              const KernelOutcome outcome =
-                  run_direct_item<kMostDirectRanks>(group, memory, item, *item.direct, part, parts);
+              const KernelOutcome outcome = with_reduction(item, [&](const auto& reduction) {
+                return run_direct_item<kMostDirectRanks>(group, memory, item, *item.direct,
+                                                         reduction, part, parts);
+              });
               if (lane == 0) outcomes[call][rank][part] = outcome;
               next_call->arrive_and_wait();
             }

@@ -136,9 +136,14 @@ class LaneMemory {
     lane_copy(group, *this, first, second, source, bytes);
   }
   template <class R>
-  void reduce(LaneGroup& group, std::byte* first, std::byte* second, const std::byte* a,
-              const std::byte* b, std::uint64_t count) {
-    lane_reduce<R>(group, *this, first, second, a, b, count);
+  void reduce(const R& reduction, LaneGroup& group, std::byte* first, std::byte* second,
+              const std::byte* a, const std::byte* b, std::uint64_t count) {
+    lane_reduce(reduction, group, *this, first, second, a, b, count);
+  }
+  template <class R>
+  static void finish(const R& reduction, LaneGroup& group, std::byte* first, std::byte* second,
+                     std::uint64_t count) {
+    lane_finish(reduction, group, first, second, count);
   }
 
  private:

@@ -14,7 +14,9 @@
 #include <gtest/gtest.h>
 
 #include "core/device/work_item_kernel.h"
+#include "tests/device/ring_runner.h"
 #include "tests/device/ring_world.h"
+#include "tests/device/typed_dispatch.h"
 
 namespace weft::device::testing {
 namespace {
@@ -32,7 +34,9 @@ std::vector<std::vector<KernelOutcome>> run_lanes(const std::vector<WorkItem>& i
       threads.emplace_back([&, rank, lane, team = teams.back().get()] {
         LaneGroup group(*team, lane);
         LaneMemory memory(abort);
-        outcomes[rank][lane] = run_work_item(group, memory, items[rank]);
+        outcomes[rank][lane] = with_reduction(items[rank], [&](const auto& reduction) {
+          return run_work_item(group, memory, items[rank], reduction);
+        });
       });
     }
   }
@@ -83,6 +87,51 @@ TEST_P(LaneModel, AllReduce) {
   all_reduce<Bfloat16>(world, 301, 1, true, WEFT_SUM, 5);
   all_reduce<Float16>(world, 33, 8, true, WEFT_MAX, 6);
   all_reduce<Bfloat16>(world, 129, 0, false, WEFT_MAX, 7);
+}
+
+TEST_P(LaneModel, EveryOperation) {
+  const auto [ranks, lanes] = GetParam();
+  RingWorld world({.ranks = ranks, .steps = 3, .downwards = true});
+  std::uint64_t sequence = 0;
+  const auto run = [&]<class T>(Operation operation, weft_reduction reduction, T) {
+    for (const bool in_place : {false, true}) {
+      const Task task{.operation = operation,
+                      .type = kTypeOf<T>,
+                      .reduction = reduction,
+                      .root = has_root(operation) ? 1U : 0U,
+                      .count = 230};
+      std::vector<RankBuffers<T>> buffers;
+      std::vector<WorkItem> items;
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        RankBuffers<T>& own = buffers.emplace_back(
+            task, rank, ranks, Buffers{.in_place = in_place, .shift = in_place ? 3U : 0U});
+        for (std::uint64_t i = 0; i < own.send_count(); ++i)
+          own.send()[i] = sample<T>(rank, i, reduction);
+      }
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        RankBuffers<T>& own = buffers[rank];
+        items.push_back(world.items(rank, task, sequence, own.send(), own.recv())[0]);
+      }
+      ++sequence;
+      for (const auto& outcomes : run_lanes(items, lanes, abort_)) {
+        for (const KernelOutcome& outcome : outcomes)
+          ASSERT_EQ(outcome.end, KernelEnd::kDone);
+      }
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        for (std::uint64_t i = 0; gets_result(task, rank) && i < buffers[rank].recv_count(); ++i) {
+          ASSERT_EQ(buffers[rank].recv()[i], expected_element<T>(task, rank, ranks, i))
+              << operation_name(operation) << ", rank " << rank << " element " << i;
+        }
+      }
+    }
+  };
+  run(Operation::kAllReduce, WEFT_AVG, float{});
+  run(Operation::kAllReduce, WEFT_PROD, Float16{});
+  run(Operation::kAllGather, WEFT_SUM, float{});
+  run(Operation::kReduceScatter, WEFT_SUM, Bfloat16{});
+  run(Operation::kReduceScatter, WEFT_AVG, std::int32_t{});
+  run(Operation::kReduce, WEFT_MIN, float{});
+  run(Operation::kReduce, WEFT_AVG, Float16{});
 }
 
 TEST_P(LaneModel, Broadcast) {

@@ -12,61 +12,97 @@
 #include <gtest/gtest.h>
 
 #include "core/device/host/element_loops.h"
+#include "core/device/reductions.h"
+#include "core/model/operation.h"
 
 namespace weft::device {
 namespace {
 
-std::size_t width_of(LoopId loop) {
-  return loop < LoopId::kSumF16 ? 4 : 2;
+std::size_t width_of(std::uint32_t loop) {
+  return element_size(static_cast<weft_data_type>(loop / kCombineCount));
 }
 
-template <class R>
-std::uint32_t combine_bits(std::uint32_t a, std::uint32_t b) {
-  using T = typename R::Element;
-  return R::combine(T{static_cast<std::uint16_t>(a)}, T{static_cast<std::uint16_t>(b)}).bits;
+template <class T>
+std::uint64_t combine_bits(std::uint32_t combine, std::uint64_t a, std::uint64_t b) {
+  T x;
+  T y;
+  std::memcpy(&x, &a, sizeof(T));
+  std::memcpy(&y, &b, sizeof(T));
+  const T all[] = {Sum<T>::combine(x, y), Prod<T>::combine(x, y), Max<T>::combine(x, y),
+                   Min<T>::combine(x, y)};
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &all[combine], sizeof(T));
+  return bits;
 }
 
-std::uint32_t plain(LoopId loop, std::uint32_t a, std::uint32_t b) {
-  const auto x = std::bit_cast<float>(a);
-  const auto y = std::bit_cast<float>(b);
-  const auto i = static_cast<std::int32_t>(a);
-  const auto j = static_cast<std::int32_t>(b);
-  switch (loop) {
-    case LoopId::kSumF32:
-      return std::bit_cast<std::uint32_t>(x + y);
-    case LoopId::kMaxF32:
-      if (std::isnan(x) || std::isnan(y))
-        return std::bit_cast<std::uint32_t>(std::isnan(x) ? x : y);
-      return std::bit_cast<std::uint32_t>(x > y ? x : y);
-    case LoopId::kSumI32:
-      return a + b;
-    case LoopId::kMaxI32:
-      return static_cast<std::uint32_t>(i > j ? i : j);
-    case LoopId::kSumF16:
-      return combine_bits<Sum<Float16>>(a, b);
-    case LoopId::kMaxF16:
-      return combine_bits<Max<Float16>>(a, b);
-    case LoopId::kSumBf16:
-      return combine_bits<Sum<Bfloat16>>(a, b);
-    case LoopId::kMaxBf16:
-      return combine_bits<Max<Bfloat16>>(a, b);
+/// One pair of elements by the plain templates.
+std::uint64_t plain(std::uint32_t loop, std::uint64_t a, std::uint64_t b) {
+  const std::uint32_t combine = loop % kCombineCount;
+  switch (static_cast<weft_data_type>(loop / kCombineCount)) {
+    case WEFT_INT8:
+      return combine_bits<std::int8_t>(combine, a, b);
+    case WEFT_UINT8:
+      return combine_bits<std::uint8_t>(combine, a, b);
+    case WEFT_INT32:
+      return combine_bits<std::int32_t>(combine, a, b);
+    case WEFT_UINT32:
+      return combine_bits<std::uint32_t>(combine, a, b);
+    case WEFT_INT64:
+      return combine_bits<std::int64_t>(combine, a, b);
+    case WEFT_UINT64:
+      return combine_bits<std::uint64_t>(combine, a, b);
+    case WEFT_FLOAT16:
+      return combine_bits<Float16>(combine, a, b);
+    case WEFT_FLOAT32:
+      return combine_bits<float>(combine, a, b);
+    case WEFT_FLOAT64:
+      return combine_bits<double>(combine, a, b);
+    case WEFT_BFLOAT16:
+      return combine_bits<Bfloat16>(combine, a, b);
+    default:
+      ADD_FAILURE() << "no loop " << loop;
+      return 0;
   }
-  return 0;
 }
 
-bool same(LoopId loop, std::uint32_t got, std::uint32_t wanted) {
+bool same(std::uint32_t loop, std::uint64_t got, std::uint64_t wanted) {
   if (got == wanted) return true;
-  // Which of two NaNs a sum keeps is the processor's choice.
-  switch (loop) {
-    case LoopId::kSumF32:
-      return std::isnan(std::bit_cast<float>(got)) && std::isnan(std::bit_cast<float>(wanted));
-    case LoopId::kSumF16:
+  // Which of two NaNs a sum or a product keeps is the processor's choice.
+  switch (static_cast<weft_data_type>(loop / kCombineCount)) {
+    case WEFT_FLOAT32:
+      return std::isnan(std::bit_cast<float>(static_cast<std::uint32_t>(got))) &&
+             std::isnan(std::bit_cast<float>(static_cast<std::uint32_t>(wanted)));
+    case WEFT_FLOAT64:
+      return std::isnan(std::bit_cast<double>(got)) && std::isnan(std::bit_cast<double>(wanted));
+    case WEFT_FLOAT16:
       return (got & 0x7FFFU) > 0x7C00U && (wanted & 0x7FFFU) > 0x7C00U;
-    case LoopId::kSumBf16:
+    case WEFT_BFLOAT16:
       return (got & 0x7FFFU) > 0x7F80U && (wanted & 0x7FFFU) > 0x7F80U;
     default:
       return false;
   }
+}
+
+// What the templates above do, for numbers of which the result is known.
+TEST(Reductions, CombineAsTheyAreCalled) {
+  EXPECT_EQ(Sum<std::int8_t>::combine(127, 1), -128);
+  EXPECT_EQ(Prod<std::int8_t>::combine(64, 2), -128);
+  EXPECT_EQ(Prod<std::int32_t>::combine(-3, 7), -21);
+  EXPECT_EQ(Prod<std::uint64_t>::combine(std::uint64_t{1} << 63, 2), 0U);
+  EXPECT_EQ(Max<std::int64_t>::combine(-5, -7), -5);
+  EXPECT_EQ(Min<std::int64_t>::combine(-5, -7), -7);
+  EXPECT_EQ(Max<std::uint8_t>::combine(200, 100), 200);
+  EXPECT_EQ(Min<std::uint32_t>::combine(UINT32_MAX, 1), 1U);
+  EXPECT_EQ(Prod<double>::combine(0.5, -3), -1.5);
+  EXPECT_TRUE(std::isnan(Min<float>::combine(1, NAN)));
+  EXPECT_TRUE(std::isnan(Min<double>::combine(NAN, 1)));
+  EXPECT_EQ(to_float(Prod<Bfloat16>::combine(from_float<Bfloat16>(3), from_float<Bfloat16>(-4))),
+            -12);
+  EXPECT_EQ(to_float(Min<Float16>::combine(from_float<Float16>(3), from_float<Float16>(-4))), -4);
+  EXPECT_EQ(divide<std::int32_t>(-7, 2), -3);
+  EXPECT_EQ(divide<std::uint64_t>(UINT64_MAX, 2), UINT64_MAX / 2);
+  EXPECT_EQ(divide<double>(-7, 2), -3.5);
+  EXPECT_EQ(to_float(divide(from_float<Float16>(7), 2)), 3.5);
 }
 
 class Loops : public ::testing::TestWithParam<const ElementLoops*> {
@@ -92,8 +128,7 @@ TEST_P(Loops, AgreeWithThePlainLoop) {
   constexpr std::size_t kGuard = 64;
   constexpr std::uint64_t kCounts[] = {0, 1, 3, 4, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 1000};
   for (std::uint32_t loop = 0; loop < kLoopCount; ++loop) {
-    const auto id = static_cast<LoopId>(loop);
-    const std::size_t width = width_of(id);
+    const std::size_t width = width_of(loop);
     for (const std::uint64_t count : kCounts) {
       for (int round = 0; round < 12; ++round) {
         const bool two = round % 2 == 1;
@@ -120,13 +155,13 @@ TEST_P(Loops, AgreeWithThePlainLoop) {
         const auto check = [&](const std::byte* output, const std::vector<std::byte>& whole,
                                const std::vector<std::byte>& before) {
           for (std::uint64_t i = 0; i < count; ++i) {
-            std::uint32_t x = 0;
-            std::uint32_t y = 0;
-            std::uint32_t got = 0;
+            std::uint64_t x = 0;
+            std::uint64_t y = 0;
+            std::uint64_t got = 0;
             std::memcpy(&x, before_a.data() + shift[0] + i * width, width);
             std::memcpy(&y, before_b.data() + shift[1] + i * width, width);
             std::memcpy(&got, output + i * width, width);
-            ASSERT_TRUE(same(id, got, plain(id, x, y)))
+            ASSERT_TRUE(same(loop, got, plain(loop, x, y)))
                 << GetParam()->name << " loop " << loop << " count " << count << " element " << i
                 << std::hex << ": " << x << ' ' << y << " gave " << got;
           }
@@ -155,20 +190,24 @@ TEST_P(Loops, ConvertAllHalves) {
   std::vector<std::uint16_t> a(kCount);
   std::vector<std::uint16_t> b(kCount);
   std::vector<std::uint16_t> out(kCount);
-  for (const LoopId id : {LoopId::kSumF16, LoopId::kMaxF16, LoopId::kSumBf16, LoopId::kMaxBf16}) {
+  std::vector<std::uint32_t> loops;
+  for (const weft_reduction combine : {WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN}) {
+    loops.push_back(loop_index(WEFT_FLOAT16, combine));
+    loops.push_back(loop_index(WEFT_BFLOAT16, combine));
+  }
+  for (const std::uint32_t id : loops) {
     for (int round = 0; round < 8; ++round) {
       for (std::size_t i = 0; i < kCount; ++i) {
         a[i] = static_cast<std::uint16_t>(i);
         b[i] = round == 0 ? 0x8000U : static_cast<std::uint16_t>(random_());
       }
-      GetParam()->reduce[static_cast<std::size_t>(id)](
-          reinterpret_cast<std::byte*>(out.data()), nullptr,
-          reinterpret_cast<const std::byte*>(a.data()),
-          reinterpret_cast<const std::byte*>(b.data()), kCount);
+      GetParam()->reduce[id](reinterpret_cast<std::byte*>(out.data()), nullptr,
+                             reinterpret_cast<const std::byte*>(a.data()),
+                             reinterpret_cast<const std::byte*>(b.data()), kCount);
       for (std::size_t i = 0; i < kCount; ++i) {
         ASSERT_TRUE(same(id, out[i], plain(id, a[i], b[i])))
-            << GetParam()->name << " loop " << static_cast<int>(id) << std::hex << ": " << a[i]
-            << ' ' << b[i] << " gave " << out[i];
+            << GetParam()->name << " loop " << id << std::hex << ": " << a[i] << ' ' << b[i]
+            << " gave " << out[i];
       }
     }
   }

@@ -15,7 +15,7 @@
 namespace weft::device::testing {
 namespace {
 
-using SumPrimitives = SimplePrimitives<SingleLane, HostMemory, Sum<float>>;
+using SumPrimitives = SimplePrimitives<SingleLane, HostMemory, HostReduction>;
 
 /// Rank 1 of three, with two steps' worth of data come in from rank 0.
 class Primitives : public ::testing::Test {
@@ -28,13 +28,13 @@ class Primitives : public ::testing::Test {
       input_[i] = sample<float>(1, i);
     }
     auto feeder = world_.items(0, task_, 0, arriving_.data(), nullptr);
-    SumPrimitives primitives(lane_, memory_, feeder[0], 4, false, true);
+    SumPrimitives primitives(lane_, memory_, feeder[0], sum_, 4, false, true);
     EXPECT_TRUE(primitives.send(kExtent));
     EXPECT_EQ(primitives.finish().end, KernelEnd::kDone);
     items_ = world_.items(1, task_, 0, input_.data(), output_.data());
   }
 
-  SumPrimitives primitives() { return {lane_, memory_, items_[0], 4, true, true}; }
+  SumPrimitives primitives() { return {lane_, memory_, items_[0], sum_, 4, true, true}; }
 
   void expect_received(bool received) {
     EXPECT_EQ(world_.link(0).head(), received ? 2U : 0U);
@@ -72,6 +72,7 @@ class Primitives : public ::testing::Test {
   Launch launch_;
   Waiter waiter_;
   SingleLane lane_;
+  const HostReduction sum_{best_element_loops(), WEFT_FLOAT32, WEFT_SUM, 1};
   HostMemory memory_{best_element_loops(), waiter_, launch_, failed_};
   std::vector<float> arriving_ = std::vector<float>(kCount);
   std::vector<float> input_ = std::vector<float>(kCount);

@@ -15,6 +15,47 @@
 namespace weft::device::testing {
 namespace {
 
+/// One call of any operation; a type is drawn by its place among all that reduce.
+void any_operation(RingWorld& world, RingRunner& runner, std::uint64_t sequence) {
+  const std::uint32_t ranks = world.shape().ranks;
+  Task task;
+  task.operation =
+      *rc::gen::element(Operation::kAllReduce, Operation::kBroadcast, Operation::kAllGather,
+                        Operation::kReduceScatter, Operation::kReduce);
+  task.reduction = *rc::gen::inRange<weft_reduction>(WEFT_SUM, WEFT_AVG + 1);
+  if (has_root(task.operation)) task.root = *rc::gen::inRange<std::uint32_t>(0, ranks);
+  task.count = *rc::gen::inRange<std::uint64_t>(0, has_blocks(task.operation) ? 2000 : 6000);
+  const Buffers how{.in_place = *rc::gen::arbitrary<bool>(),
+                    .shift = *rc::gen::inRange<std::uint32_t>(0, 16),
+                    .sequence = sequence};
+  const auto check = [&]<class T>(T) {
+    task.type = kTypeOf<T>;
+    check_operation<T>(world, runner, task, how);
+  };
+  switch (*rc::gen::inRange(0, 10)) {
+    case 0:
+      return check(float{});
+    case 1:
+      return check(double{});
+    case 2:
+      return check(Float16{});
+    case 3:
+      return check(Bfloat16{});
+    case 4:
+      return check(std::int8_t{});
+    case 5:
+      return check(std::uint8_t{});
+    case 6:
+      return check(std::int32_t{});
+    case 7:
+      return check(std::uint32_t{});
+    case 8:
+      return check(std::int64_t{});
+    default:
+      return check(std::uint64_t{});
+  }
+}
+
 void any_run_of_operations() {
   RingShape shape;
   shape.ranks = *rc::gen::inRange<std::uint32_t>(1, 9);
@@ -23,34 +64,14 @@ void any_run_of_operations() {
   shape.step_bytes = 64 * *rc::gen::inRange<std::uint32_t>(1, 9);
   shape.chunk_steps = *rc::gen::inRange<std::uint32_t>(1, shape.steps);
   shape.sleepers = *rc::gen::arbitrary<bool>();
+  shape.downwards = *rc::gen::arbitrary<bool>();
   const auto threads =
       *rc::gen::element(RingRunner::Threads::kOne, RingRunner::Threads::kOnePerRank);
   RingWorld world(shape);
   RingRunner runner(shape.ranks, threads);
   const int operations = *rc::gen::inRange(1, 4);
   for (int i = 0; i < operations; ++i) {
-    const auto count = *rc::gen::inRange<std::uint64_t>(0, 6000);
-    const auto reduction = *rc::gen::element<weft_reduction>(WEFT_SUM, WEFT_MAX);
-    const Buffers how{.in_place = *rc::gen::arbitrary<bool>(),
-                      .shift = *rc::gen::inRange<std::uint32_t>(0, 16),
-                      .sequence = static_cast<std::uint64_t>(i)};
-    switch (*rc::gen::inRange(0, 5)) {
-      case 0:
-        check_all_reduce<float>(world, runner, count, reduction, how);
-        break;
-      case 1:
-        check_all_reduce<std::int32_t>(world, runner, count, reduction, how);
-        break;
-      case 2:
-        check_all_reduce<Float16>(world, runner, count, reduction, how);
-        break;
-      case 3:
-        check_all_reduce<Bfloat16>(world, runner, count, reduction, how);
-        break;
-      default:
-        check_broadcast<std::int16_t>(world, runner, count, WEFT_FLOAT16,
-                                      *rc::gen::inRange<std::uint32_t>(0, shape.ranks), how);
-    }
+    any_operation(world, runner, static_cast<std::uint64_t>(i));
     RC_ASSERT(!::testing::Test::HasFailure());
   }
   if (shape.ranks == 1) return;

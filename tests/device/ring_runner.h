@@ -4,6 +4,7 @@
 // Runs one operation on every rank of a RingWorld and checks what came out.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -105,95 +106,119 @@ struct Buffers {
   std::uint64_t sequence = 0;
 };
 
-/// One rank's input and output with guards behind the output.
+/// One rank's input and output with guards around the output. In place the smaller one lies in the
+/// larger one, at the rank's own block.
 template <class T>
 class RankBuffers {
  public:
-  RankBuffers(std::uint64_t count, const Buffers& how)
-      : count_(count),
+  RankBuffers(const Task& task, std::uint32_t rank, std::uint32_t ranks, const Buffers& how)
+      : send_count_(task.operation == Operation::kReduceScatter ? task.count * ranks : task.count),
+        recv_count_(task.operation == Operation::kAllGather ? task.count * ranks : task.count),
         shift_(how.shift),
         in_place_(how.in_place),
-        input_(count + how.shift + kGuard, T{77}),
-        output_(count + how.shift + kGuard, T{77}) {}
+        block_(has_blocks(task.operation) ? rank * task.count : 0),
+        input_(send_count_ + how.shift + kGuard, kGuardValue),
+        output_(
+            (how.in_place ? std::max(send_count_, recv_count_) : recv_count_) + how.shift + kGuard,
+            kGuardValue) {}
 
-  T* send() { return (in_place_ ? output_ : input_).data() + shift_; }
-  T* recv() { return output_.data() + shift_; }
+  [[nodiscard]] std::uint64_t send_count() const { return send_count_; }
+  [[nodiscard]] std::uint64_t recv_count() const { return recv_count_; }
+  T* send() {
+    if (!in_place_) return input_.data() + shift_;
+    return output_.data() + shift_ + (send_count_ < recv_count_ ? block_ : 0);
+  }
+  T* recv() {
+    return output_.data() + shift_ + (in_place_ && recv_count_ < send_count_ ? block_ : 0);
+  }
   void check_guards() const {
     for (std::uint64_t i = 0; i < kGuard; ++i) {
-      ASSERT_EQ(output_[shift_ + count_ + i], T{77}) << "written behind the end";
+      ASSERT_EQ(output_[output_.size() - kGuard + i], kGuardValue) << "written behind the end";
     }
     for (std::uint64_t i = 0; i < shift_; ++i) {
-      ASSERT_EQ(output_[i], T{77}) << "written before the beginning";
+      ASSERT_EQ(output_[i], kGuardValue) << "written before the beginning";
     }
   }
 
  private:
   static constexpr std::uint64_t kGuard = 32;
-  std::uint64_t count_;
+  static constexpr T kGuardValue{77};
+  std::uint64_t send_count_;
+  std::uint64_t recv_count_;
   std::uint64_t shift_;
   bool in_place_;
+  std::uint64_t block_;
   std::vector<T> input_;
   std::vector<T> output_;
 };
 
+/// Whether `rank` gets a result.
+inline bool gets_result(const Task& task, std::uint32_t rank) {
+  return task.operation != Operation::kReduce || rank == task.root;
+}
+
+/// What must stand at element `i` of `rank`'s output.
 template <class T>
-void check_all_reduce(RingWorld& world, RingRunner& runner, std::uint64_t count,
-                      weft_reduction reduction, const Buffers& how) {
+T expected_element(const Task& task, std::uint32_t rank, std::uint32_t ranks, std::uint64_t i) {
+  switch (task.operation) {
+    case Operation::kBroadcast:
+      return sample<T>(task.root, i, task.reduction);
+    case Operation::kAllGather:
+      return sample<T>(static_cast<std::uint32_t>(i / task.count), i % task.count, task.reduction);
+    case Operation::kReduceScatter:
+      return expected_sample<T>(ranks, rank * task.count + i, task.reduction);
+    default:
+      return expected_sample<T>(ranks, i, task.reduction);
+  }
+}
+
+/// Runs `task` on all ranks and checks every element. `T` is task.type's, or one of its size where
+/// the operation only copies.
+template <class T>
+void check_operation(RingWorld& world, RingRunner& runner, const Task& task, const Buffers& how) {
   const std::uint32_t ranks = world.shape().ranks;
-  const Task task{.operation = Operation::kAllReduce,
-                  .type = kTypeOf<T>,
-                  .reduction = reduction,
-                  .root = 0,
-                  .count = count};
-  std::vector<RankBuffers<T>> buffers(ranks, RankBuffers<T>(count, how));
+  std::vector<RankBuffers<T>> buffers;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    for (std::uint64_t i = 0; i < count; ++i)
-      buffers[rank].send()[i] = sample<T>(rank, i);
+    RankBuffers<T>& own = buffers.emplace_back(task, rank, ranks, how);
+    for (std::uint64_t i = 0; i < own.send_count(); ++i)
+      own.send()[i] = sample<T>(rank, i, task.reduction);
   }
   const auto results = runner.run([&](std::uint32_t rank) {
     return world.items(rank, task, how.sequence, buffers[rank].send(), buffers[rank].recv());
   });
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    RankBuffers<T>& own = buffers[rank];
     ASSERT_EQ(results[rank], WEFT_OK) << "rank " << rank;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      ASSERT_EQ(buffers[rank].recv()[i], expected_sample<T>(ranks, i, reduction))
-          << "rank " << rank << " element " << i << " of " << count;
+    for (std::uint64_t i = 0; gets_result(task, rank) && i < own.recv_count(); ++i) {
+      ASSERT_EQ(own.recv()[i], expected_element<T>(task, rank, ranks, i))
+          << operation_name(task.operation) << " of type " << task.type << " by " << task.reduction
+          << ", rank " << rank << " element " << i << " of " << own.recv_count();
     }
-    if (!how.in_place) {
-      for (std::uint64_t i = 0; i < count; ++i) {
-        ASSERT_EQ(buffers[rank].send()[i], sample<T>(rank, i)) << "input was written";
-      }
+    // In place the blocks of others stay as they were, too.
+    const std::uint64_t own_block = rank * task.count;
+    for (std::uint64_t i = 0; i < own.send_count(); ++i) {
+      if (how.in_place && task.operation != Operation::kReduceScatter) break;
+      if (how.in_place && i >= own_block && i < own_block + task.count) continue;
+      ASSERT_EQ(own.send()[i], sample<T>(rank, i, task.reduction)) << "input was written";
     }
-    buffers[rank].check_guards();
+    own.check_guards();
   }
+}
+
+template <class T>
+void check_all_reduce(RingWorld& world, RingRunner& runner, std::uint64_t count,
+                      weft_reduction reduction, const Buffers& how) {
+  check_operation<T>(world, runner, {.type = kTypeOf<T>, .reduction = reduction, .count = count},
+                     how);
 }
 
 /// `T` stands for the element's size alone.
 template <class T>
 void check_broadcast(RingWorld& world, RingRunner& runner, std::uint64_t count, weft_data_type type,
                      std::uint32_t root, const Buffers& how) {
-  const std::uint32_t ranks = world.shape().ranks;
-  const Task task{.operation = Operation::kBroadcast,
-                  .type = type,
-                  .reduction = WEFT_SUM,
-                  .root = root,
-                  .count = count};
-  std::vector<RankBuffers<T>> buffers(ranks, RankBuffers<T>(count, how));
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    for (std::uint64_t i = 0; i < count; ++i)
-      buffers[rank].send()[i] = sample<T>(rank, i);
-  }
-  const auto results = runner.run([&](std::uint32_t rank) {
-    return world.items(rank, task, how.sequence, buffers[rank].send(), buffers[rank].recv());
-  });
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    ASSERT_EQ(results[rank], WEFT_OK) << "rank " << rank;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      ASSERT_EQ(buffers[rank].recv()[i], sample<T>(root, i))
-          << "rank " << rank << " element " << i << " of " << count;
-    }
-    buffers[rank].check_guards();
-  }
+  check_operation<T>(
+      world, runner,
+      {.operation = Operation::kBroadcast, .type = type, .root = root, .count = count}, how);
 }
 
 }  // namespace weft::device::testing

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "core/device/half.h"
@@ -90,20 +91,22 @@ struct RingShape {
   std::uint32_t step_bytes = 256;
   std::uint32_t chunk_steps = 2;
   bool sleepers = true;
+  bool downwards = false;  ///< The ring runs from high ranks to low ones.
 };
 
-/// The links of `channels` rings; ring position of a rank is its number, rotated by the root for
-/// operations that have one.
+/// The links of `channels` rings.
 class RingWorld {
  public:
   explicit RingWorld(const RingShape& shape) : shape_(shape) {
+    for (std::uint32_t place = 0; place < shape.ranks; ++place)
+      order_.push_back(at_place(place));
     for (std::uint32_t i = 0; i < shape.ranks * shape.channels; ++i) {
       links_.emplace_back(shape.steps, shape.step_bytes, shape.sleepers);
     }
   }
 
   [[nodiscard]] const RingShape& shape() const { return shape_; }
-  /// From `rank` to the next one.
+  /// From `rank` to the next one of the ring.
   Link& link(std::uint32_t rank, std::uint32_t channel = 0) {
     return links_[channel * shape_.ranks + rank];
   }
@@ -127,12 +130,16 @@ class RingWorld {
       item.chunk = std::max<std::uint64_t>(
           1, static_cast<std::uint64_t>(shape_.chunk_steps) * shape_.step_bytes / element);
       item.ranks = ranks;
-      item.ring_position = (rank + ranks - task.root) % ranks;
+      const std::uint32_t origin = has_root(task.operation) ? at_place(task.root) : 0;
+      const std::uint32_t place = at_place(rank);
+      item.ring_position = (place + ranks - origin) % ranks;
+      item.ring = order_.data();
+      item.stride = task.count;
       item.tag = make_operation_tag(task, sequence);
       if (ranks > 1) {
-        item.from_previous =
-            link((rank + ranks - 1) % ranks, channel).receiver((rank + ranks - 1) % ranks);
-        item.to_next = link(rank, channel).sender((rank + 1) % ranks);
+        const std::uint32_t previous = order_[(place + ranks - 1) % ranks];
+        item.from_previous = link(previous, channel).receiver(previous);
+        item.to_next = link(rank, channel).sender(order_[(place + 1) % ranks]);
       }
       result.push_back(item);
     }
@@ -140,14 +147,23 @@ class RingWorld {
   }
 
  private:
+  /// The rank at a place of the ring, and the place of a rank.
+  [[nodiscard]] std::uint32_t at_place(std::uint32_t place) const {
+    return shape_.downwards ? shape_.ranks - 1 - place : place;
+  }
+
   RingShape shape_;
+  std::vector<std::uint32_t> order_;
   std::deque<Link> links_;
 };
 
 /// What rank `rank` brings at `index`: -30 to 30, so that 8 ranks add them exactly in every type
-/// and order; bfloat16 holds whole numbers up to 256.
-inline std::int32_t sample_number(std::uint32_t rank, std::uint64_t index) {
-  return static_cast<std::int32_t>((index * 7 + std::uint64_t{rank} * 13 + index / 64) % 61) - 30;
+/// of floats and order; bfloat16 holds whole numbers up to 256. Of products 1, -1 and 2.
+inline std::int32_t sample_number(std::uint32_t rank, std::uint64_t index,
+                                  weft_reduction reduction = WEFT_SUM) {
+  const std::uint64_t mixed = index * 7 + std::uint64_t{rank} * 13 + index / 64;
+  if (reduction == WEFT_PROD) return mixed % 5 == 0 ? 2 : mixed % 2 == 0 ? 1 : -1;
+  return static_cast<std::int32_t>(mixed % 61) - 30;
 }
 
 template <class T>
@@ -160,25 +176,65 @@ T as_element(std::int32_t number) {
 }
 
 template <class T>
-T sample(std::uint32_t rank, std::uint64_t index) {
-  return as_element<T>(sample_number(rank, index));
+T sample(std::uint32_t rank, std::uint64_t index, weft_reduction reduction = WEFT_SUM) {
+  return as_element<T>(sample_number(rank, index, reduction));
 }
 
-/// The all-reduce by a plain loop over ranks.
+/// The reduction over all ranks by a plain loop, apart from the templates that are tested.
 template <class T>
 T expected_sample(std::uint32_t ranks, std::uint64_t index, weft_reduction reduction) {
-  std::int32_t result = sample_number(0, index);
-  for (std::uint32_t rank = 1; rank < ranks; ++rank) {
-    const std::int32_t number = sample_number(rank, index);
-    result = reduction == WEFT_SUM ? result + number : std::max(result, number);
+  std::int64_t total = reduction == WEFT_PROD ? 1 : 0;
+  T most = sample<T>(0, index);
+  T least = most;
+  const auto less = [](T a, T b) {
+    if constexpr (half_float<T>) {
+      return to_float(a) < to_float(b);
+    } else {
+      return a < b;
+    }
+  };
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const std::int32_t number = sample_number(rank, index, reduction);
+    total = reduction == WEFT_PROD ? total * number : total + number;
+    const T value = as_element<T>(number);
+    most = less(most, value) ? value : most;
+    least = less(value, least) ? value : least;
   }
-  return as_element<T>(result);
+  if (reduction == WEFT_MAX) return most;
+  if (reduction == WEFT_MIN) return least;
+  if constexpr (std::is_integral_v<T>) {
+    const T wrapped = static_cast<T>(total);
+    if (reduction != WEFT_AVG) return wrapped;
+    if constexpr (std::is_signed_v<T>) {
+      return static_cast<T>(static_cast<std::int64_t>(wrapped) / std::int64_t{ranks});
+    } else {
+      return static_cast<T>(static_cast<std::uint64_t>(wrapped) / std::uint64_t{ranks});
+    }
+  } else if constexpr (half_float<T>) {
+    const auto whole = static_cast<float>(total);
+    return from_float<T>(reduction == WEFT_AVG ? whole / static_cast<float>(ranks) : whole);
+  } else {
+    const auto whole = static_cast<T>(total);
+    return reduction == WEFT_AVG ? whole / static_cast<T>(ranks) : whole;
+  }
 }
 
 template <class T>
 inline constexpr weft_data_type kTypeOf = WEFT_FLOAT32;
 template <>
+inline constexpr weft_data_type kTypeOf<std::int8_t> = WEFT_INT8;
+template <>
+inline constexpr weft_data_type kTypeOf<std::uint8_t> = WEFT_UINT8;
+template <>
 inline constexpr weft_data_type kTypeOf<std::int32_t> = WEFT_INT32;
+template <>
+inline constexpr weft_data_type kTypeOf<std::uint32_t> = WEFT_UINT32;
+template <>
+inline constexpr weft_data_type kTypeOf<std::int64_t> = WEFT_INT64;
+template <>
+inline constexpr weft_data_type kTypeOf<std::uint64_t> = WEFT_UINT64;
+template <>
+inline constexpr weft_data_type kTypeOf<double> = WEFT_FLOAT64;
 template <>
 inline constexpr weft_data_type kTypeOf<Float16> = WEFT_FLOAT16;
 template <>

@@ -94,6 +94,13 @@ class Bench {
   template <typename T>
   std::uint64_t verify(std::uint64_t count, bool in_place);
   Measurement measure_as_type(std::uint64_t count, bool in_place);
+  struct Places {
+    std::byte* send;
+    std::byte* recv;
+    std::uint64_t send_count;  ///< Elements.
+    std::uint64_t recv_count;
+  };
+  Places places_of(std::uint64_t count, std::size_t width, bool in_place);
 
   void call(const void* send, void* recv, std::uint64_t count);
   double max_over_ranks(double value);
@@ -120,17 +127,26 @@ class Bench {
 };
 
 void Bench::call(const void* send, void* recv, std::uint64_t count) {
-  if (options_.operation == Operation::kAllReduce) {
-    check(context_.get(),
-          weft_all_reduce(send, recv, count, options_.type, options_.reduction, comm_.get(),
-                          stream_.get()),
-          "all_reduce");
-  } else {
-    check(context_.get(),
-          weft_broadcast(send, recv, count, options_.type, options_.call.root, comm_.get(),
-                         stream_.get()),
-          "broadcast");
-  }
+  const auto type = options_.type;
+  const auto reduction = options_.reduction;
+  const std::uint32_t root = options_.call.root;
+  const auto start = [&]() -> weft_result {
+    switch (options_.operation) {
+      case Operation::kAllReduce:
+        return weft_all_reduce(send, recv, count, type, reduction, comm_.get(), stream_.get());
+      case Operation::kBroadcast:
+        return weft_broadcast(send, recv, count, type, root, comm_.get(), stream_.get());
+      case Operation::kAllGather:
+        return weft_all_gather(send, recv, count, type, comm_.get(), stream_.get());
+      case Operation::kReduceScatter:
+        return weft_reduce_scatter(send, recv, count, type, reduction, comm_.get(), stream_.get());
+      case Operation::kReduce:
+        return weft_reduce(send, recv, count, type, reduction, root, comm_.get(), stream_.get());
+      default:
+        return WEFT_ERROR_INTERNAL;
+    }
+  };
+  check(context_.get(), start(), std::string(operation_name(options_.operation)).c_str());
   check(context_.get(), weft_stream_synchronize(stream_.get()), "synchronize");
 }
 
@@ -165,7 +181,22 @@ std::uint64_t Bench::sum_over_ranks(std::uint64_t value) {
 double Bench::bus_factor() const {
   // nccl-tests, doc/PERFORMANCE.md: what each link carries for a byte of the operation.
   if (options_.operation == Operation::kAllReduce) return 2.0 * (ranks_ - 1) / ranks_;
+  if (has_blocks(options_.operation)) return 1.0 * (ranks_ - 1) / ranks_;
   return 1.0;
+}
+
+// In place the smaller buffer is this rank's block of the larger one.
+Bench::Places Bench::places_of(std::uint64_t count, std::size_t width, bool in_place) {
+  const Operation operation = options_.operation;
+  const std::uint64_t own_block = rank_ * count * width;
+  Places places{.send = input_.data(),
+                .recv = output_.data(),
+                .send_count = operation == Operation::kReduceScatter ? count * ranks_ : count,
+                .recv_count = operation == Operation::kAllGather ? count * ranks_ : count};
+  if (!in_place) return places;
+  places.send = output_.data() + (operation == Operation::kAllGather ? own_block : 0);
+  places.recv = output_.data() + (operation == Operation::kReduceScatter ? own_block : 0);
+  return places;
 }
 
 template <typename T>
@@ -173,20 +204,30 @@ std::uint64_t Bench::verify(std::uint64_t count, bool in_place) {
   static constexpr std::uint32_t kRounds = 2;
   std::uint64_t wrong = 0;
   for (std::uint32_t round = 0; round < kRounds; ++round) {
-    const std::span<T> input(reinterpret_cast<T*>(input_.data()), count);
-    const std::span<T> output(reinterpret_cast<T*>(output_.data()), count);
-    const Pattern pattern(ranks_, round, kMostSummed<T>);
-    pattern.fill(in_place ? output : input, rank_);
-    if (!in_place) std::memset(output_.data(), 0xA5, count * sizeof(T));
-    call(in_place ? output_.data() : input_.data(), output_.data(), count);
-    const std::span<const T> found(output.data(), output.size());
-    if (options_.operation == Operation::kAllReduce) {
-      wrong += count_wrong(found,
-                           [&](std::uint64_t i) { return pattern.reduced(i, options_.reduction); });
+    const Places places = places_of(count, sizeof(T), in_place);
+    const std::span<T> sent(reinterpret_cast<T*>(places.send), places.send_count);
+    const std::span<T> found(reinterpret_cast<T*>(places.recv), places.recv_count);
+    const Pattern<T> pattern(ranks_, round, options_.reduction);
+    if (in_place) {
+      std::memset(output_.data(), 0xA5, output_.size());
     } else {
-      wrong += count_wrong(
-          found, [&](std::uint64_t i) { return pattern.contribution(options_.call.root, i); });
+      std::memset(places.recv, 0xA5, found.size_bytes());
     }
+    pattern.fill(sent, rank_);
+    call(places.send, places.recv, count);
+    if (options_.operation == Operation::kReduce && rank_ != options_.call.root) continue;
+    wrong += count_wrong(std::span<const T>(found), [&](std::uint64_t i) -> T {
+      switch (options_.operation) {
+        case Operation::kBroadcast:
+          return pattern.contribution(options_.call.root, i);
+        case Operation::kAllGather:
+          return pattern.contribution(static_cast<std::uint32_t>(i / count), i % count);
+        case Operation::kReduceScatter:
+          return pattern.reduced(rank_ * count + i);
+        default:
+          return pattern.reduced(i);
+      }
+    });
   }
   return wrong;
 }
@@ -197,19 +238,20 @@ Measurement Bench::measure(std::uint64_t count, bool in_place) {
   if (options_.check) measurement.wrong = sum_over_ranks(verify<T>(count, in_place));
 
   // Zeros: an in-place sum of anything else would overflow after some iterations.
-  std::memset(input_.data(), 0, count * sizeof(T));
-  std::memset(output_.data(), 0, count * sizeof(T));
-  const void* send = in_place ? output_.data() : input_.data();
+  const Places places = places_of(count, sizeof(T), in_place);
+  std::memset(places.send, 0, places.send_count * sizeof(T));
+  std::memset(places.recv, 0, places.recv_count * sizeof(T));
   for (std::uint32_t i = 0; i < options_.warmup; ++i)
-    call(send, output_.data(), count);
+    call(places.send, places.recv, count);
   static_cast<void>(sum_over_ranks(0));  // all ranks begin together
   using BenchClock = std::chrono::steady_clock;
   const auto begin = BenchClock::now();
   for (std::uint32_t i = 0; i < options_.iterations; ++i)
-    call(send, output_.data(), count);
+    call(places.send, places.recv, count);
   const std::chrono::duration<double, std::micro> span = BenchClock::now() - begin;
   measurement.us = max_over_ranks(span.count() / options_.iterations);
-  const double bytes = static_cast<double>(count) * sizeof(T);
+  const double bytes =
+      static_cast<double>(std::max(places.send_count, places.recv_count)) * sizeof(T);
   measurement.algbw = measurement.us > 0 ? bytes / measurement.us / 1e3 : 0;
   measurement.busbw = measurement.algbw * bus_factor();
   return measurement;
@@ -217,10 +259,22 @@ Measurement Bench::measure(std::uint64_t count, bool in_place) {
 
 Measurement Bench::measure_as_type(std::uint64_t count, bool in_place) {
   switch (options_.type) {
+    case WEFT_INT8:
+      return measure<std::int8_t>(count, in_place);
+    case WEFT_UINT8:
+      return measure<std::uint8_t>(count, in_place);
     case WEFT_INT32:
       return measure<std::int32_t>(count, in_place);
+    case WEFT_UINT32:
+      return measure<std::uint32_t>(count, in_place);
+    case WEFT_INT64:
+      return measure<std::int64_t>(count, in_place);
+    case WEFT_UINT64:
+      return measure<std::uint64_t>(count, in_place);
     case WEFT_FLOAT16:
       return measure<device::Float16>(count, in_place);
+    case WEFT_FLOAT64:
+      return measure<double>(count, in_place);
     case WEFT_BFLOAT16:
       return measure<device::Bfloat16>(count, in_place);
     default:
@@ -255,11 +309,11 @@ std::string Bench::half_row(const Measurement* half) const {
 
 void Bench::print_row(std::uint64_t bytes, std::uint64_t count, const Measurement* out_of_place,
                       const Measurement& in_place) const {
-  const bool reduces = options_.operation == Operation::kAllReduce;
   fmt::print("  {:>11} {:>12} {:>8} {:>6} {:>5} {} {}\n", bytes, count,
-             data_type_name(options_.type), reduces ? reduction_name(options_.reduction) : "none",
-             reduces ? -1 : static_cast<int>(options_.call.root), half_row(out_of_place),
-             half_row(&in_place));
+             data_type_name(options_.type),
+             reduces(options_.operation) ? reduction_name(options_.reduction) : "none",
+             has_root(options_.operation) ? static_cast<int>(options_.call.root) : -1,
+             half_row(out_of_place), half_row(&in_place));
   static_cast<void>(std::fflush(stdout));
 }
 
@@ -281,11 +335,8 @@ void Bench::write_json(std::uint64_t bytes, bool in_place, const Measurement& ha
       {"kernel", machine.release},
       {"processors", sysconf(_SC_NPROCESSORS_ONLN)},
   };
-  if (options_.operation == Operation::kAllReduce) {
-    line["reduction"] = reduction_name(options_.reduction);
-  } else {
-    line["root"] = options_.call.root;
-  }
+  if (reduces(options_.operation)) line["reduction"] = reduction_name(options_.reduction);
+  if (has_root(options_.operation)) line["root"] = options_.call.root;
   if (options_.check) line["wrong"] = half.wrong;
   json_ << line.dump() << '\n';
 }
@@ -346,7 +397,8 @@ std::uint64_t Bench::run() {
   std::uint32_t rows = 0;
   for (std::uint64_t bytes = options_.min; bytes <= options_.max;
        bytes = bytes == 0 ? element : bytes * options_.factor) {
-    const std::uint64_t count = bytes / element;
+    const std::uint64_t count = count_for(options_.operation, bytes, options_.type, ranks_);
+    const std::uint64_t whole = count * element * (has_blocks(options_.operation) ? ranks_ : 1);
     Measurement out_of_place;
     if (!options_.in_place_only) out_of_place = measure_as_type(count, false);
     const Measurement in_place = measure_as_type(count, true);
@@ -355,14 +407,13 @@ std::uint64_t Bench::run() {
         options_.in_place_only ? in_place.busbw : (in_place.busbw + out_of_place.busbw) / 2;
     ++rows;
     if (!speaks) continue;
-    const std::uint64_t whole = count * element;
     out_of_place_points.push_back(
         {.bytes = whole, .busbw = out_of_place.busbw, .us = out_of_place.us});
     in_place_points.push_back({.bytes = whole, .busbw = in_place.busbw, .us = in_place.us});
-    print_row(count * element, count, options_.in_place_only ? nullptr : &out_of_place, in_place);
+    print_row(whole, count, options_.in_place_only ? nullptr : &out_of_place, in_place);
     if (json_.is_open()) {
-      if (!options_.in_place_only) write_json(count * element, false, out_of_place);
-      write_json(count * element, true, in_place);
+      if (!options_.in_place_only) write_json(whole, false, out_of_place);
+      write_json(whole, true, in_place);
     }
   }
   if (speaks) {
@@ -403,7 +454,7 @@ void add_bench_command(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand("bench", "Time a collective and check its results");
   command->require_subcommand(1);
-  for (const Operation operation : {Operation::kAllReduce, Operation::kBroadcast}) {
+  for (const Operation operation : kKnownOperations) {
     CLI::App* sub = command->add_subcommand(std::string(operation_name(operation)));
     sub->add_option("--min", options->min_text, "Smallest size, bytes (8, 4KiB)")
         ->capture_default_str();

@@ -6,18 +6,66 @@
 #include <CLI/CLI.hpp>
 
 namespace weft::tool {
+namespace {
+
+constexpr std::array kTypes = {WEFT_FLOAT32, WEFT_FLOAT64, WEFT_FLOAT16, WEFT_BFLOAT16,
+                               WEFT_INT8,    WEFT_UINT8,   WEFT_INT32,   WEFT_UINT32,
+                               WEFT_INT64,   WEFT_UINT64};
+constexpr std::array kReductions = {WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG};
+
+template <typename Values, typename Name>
+std::vector<std::string> names_of(const Values& values, Name&& name) {
+  std::vector<std::string> names;
+  for (const auto value : values)
+    names.emplace_back(name(value));
+  return names;
+}
+
+}  // namespace
+
+weft_data_type CallOptions::type() const {
+  for (const weft_data_type type : kTypes) {
+    if (type_text == data_type_name(type)) return type;
+  }
+  return WEFT_FLOAT32;
+}
+
+weft_reduction CallOptions::reduction() const {
+  for (const weft_reduction reduction : kReductions) {
+    if (reduction_text == reduction_name(reduction)) return reduction;
+  }
+  return WEFT_SUM;
+}
 
 void add_call_options(CLI::App& command, Operation operation, CallOptions& options) {
   command.add_option("--type", options.type_text, "Element type")
-      ->check(CLI::IsMember({"float32", "int32", "float16", "bfloat16"}))
+      ->check(CLI::IsMember(names_of(kTypes, data_type_name)))
       ->capture_default_str();
-  if (operation == Operation::kAllReduce) {
+  if (reduces(operation)) {
     command.add_option("--op", options.reduction_text, "Reduction")
-        ->check(CLI::IsMember({"sum", "max"}))
+        ->check(CLI::IsMember(names_of(kReductions, reduction_name)))
         ->capture_default_str();
-  } else {
-    command.add_option("--root", options.root, "Rank that sends")->capture_default_str();
   }
+  if (has_root(operation)) {
+    command
+        .add_option(
+            "--root", options.root,
+            operation == Operation::kReduce ? "Rank that gets the result" : "Rank that sends")
+        ->capture_default_str();
+  }
+}
+
+std::vector<std::string> words_of(Operation operation, const CallOptions& options) {
+  std::vector<std::string> words = {"--type", options.type_text};
+  if (reduces(operation)) words.insert(words.end(), {"--op", options.reduction_text});
+  if (has_root(operation)) words.insert(words.end(), {"--root", std::to_string(options.root)});
+  return words;
+}
+
+std::uint64_t count_for(Operation operation, std::uint64_t bytes, weft_data_type type,
+                        std::uint32_t ranks) {
+  const std::uint64_t elements = bytes / element_size(type);
+  return has_blocks(operation) ? elements / ranks : elements;
 }
 
 }  // namespace weft::tool

@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The options of a subcommand that name a call: its element type, its reduction or its root.
+// The options of a subcommand that name a call: its element type, its reduction, its root.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/model/operation.h"
 
@@ -15,23 +17,29 @@ class App;
 
 namespace weft::tool {
 
+/// The operations that `weft bench` and `weft explain` know.
+inline constexpr std::array kKnownOperations = {Operation::kAllReduce, Operation::kBroadcast,
+                                                Operation::kAllGather, Operation::kReduceScatter,
+                                                Operation::kReduce};
+
 struct CallOptions {
   std::string type_text = "float32";
   std::string reduction_text = "sum";
   std::uint32_t root = 0;
 
-  [[nodiscard]] weft_data_type type() const {
-    for (const weft_data_type type : {WEFT_INT32, WEFT_FLOAT16, WEFT_BFLOAT16}) {
-      if (type_text == data_type_name(type)) return type;
-    }
-    return WEFT_FLOAT32;
-  }
-  [[nodiscard]] weft_reduction reduction() const {
-    return reduction_text == "max" ? WEFT_MAX : WEFT_SUM;
-  }
+  [[nodiscard]] weft_data_type type() const;
+  [[nodiscard]] weft_reduction reduction() const;
 };
 
 /// Adds those that `operation` has; `options` outlives the parsing.
 void add_call_options(CLI::App& command, Operation operation, CallOptions& options);
+
+/// The same as words of a command line.
+[[nodiscard]] std::vector<std::string> words_of(Operation operation, const CallOptions& options);
+
+/// Elements of a call that is said to have `bytes` bytes: of its larger buffer, as nccl-tests
+/// counts.
+[[nodiscard]] std::uint64_t count_for(Operation operation, std::uint64_t bytes, weft_data_type type,
+                                      std::uint32_t ranks);
 
 }  // namespace weft::tool

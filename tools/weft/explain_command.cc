@@ -3,6 +3,7 @@
 
 // `weft explain OP SIZE`: the plan that a call of that size runs, and why. It asks a real
 // communicator: started by hand it starts a job of its own, in a job its first rank speaks.
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -37,22 +38,23 @@ struct ExplainOptions {
   Operation operation = Operation::kAllReduce;
 };
 
-Result<Task> task_of(const ExplainOptions& options) {
+Result<Task> task_of(const ExplainOptions& options, std::uint32_t ranks) {
   WEFT_TRY_ASSIGN(const std::int64_t bytes, parse_bytes(options.size_text));
   Task task{.operation = options.operation,
             .type = options.call.type(),
             .reduction = options.call.reduction(),
             .root = options.call.root,
             .count = 0};
-  task.count = static_cast<std::uint64_t>(bytes) / element_size(task.type);
+  task.count =
+      count_for(task.operation, static_cast<std::uint64_t>(bytes), task.type, std::max(1U, ranks));
   return task;
 }
 
 /// In a job: joins it; rank 0 prints.
 Status explain_as_rank(const ExplainOptions& options) {
-  WEFT_TRY_ASSIGN(const Task task, task_of(options));
   WEFT_TRY_ASSIGN(auto context, Context::create("", capture_environment()));
   WEFT_TRY_ASSIGN(const JobEnvironment job, read_job_environment(current_environment()));
+  WEFT_TRY_ASSIGN(const Task task, task_of(options, static_cast<std::uint32_t>(job.world_size)));
   WEFT_TRY_ASSIGN(const UniqueId id, unique_id_of(job, context->next_job_instance()));
   if (job.rank == 0 && job.world_size > 1) {
     WEFT_TRY(context->serve_rendezvous_at(id, context->config()));
@@ -75,7 +77,7 @@ Status explain_as_rank(const ExplainOptions& options) {
 
 /// Starts this very command as a job.
 Status start_job(const ExplainOptions& options) {
-  WEFT_TRY(task_of(options));
+  WEFT_TRY(task_of(options, options.ranks));
   std::array<char, PATH_MAX + 1> self{};
   if (readlink("/proc/self/exe", self.data(), self.size() - 1) < 0) {
     return fail(Error::from_errno(errno, "cannot find this program's own file"));
@@ -89,14 +91,9 @@ Status start_job(const ExplainOptions& options) {
                                     self.data(),
                                     "explain",
                                     std::string(operation_name(options.operation)),
-                                    options.size_text,
-                                    "--type",
-                                    options.call.type_text};
-  if (options.operation == Operation::kAllReduce) {
-    words.insert(words.end(), {"--op", options.call.reduction_text});
-  } else {
-    words.insert(words.end(), {"--root", std::to_string(options.call.root)});
-  }
+                                    options.size_text};
+  const auto call = words_of(options.operation, options.call);
+  words.insert(words.end(), call.begin(), call.end());
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (auto& word : words)
@@ -113,7 +110,7 @@ void add_explain_command(CLI::App& app, int& exit_status) {
   CLI::App* command =
       app.add_subcommand("explain", "Print the plan that a call would run, and why");
   command->require_subcommand(1);
-  for (const Operation operation : {Operation::kAllReduce, Operation::kBroadcast}) {
+  for (const Operation operation : kKnownOperations) {
     CLI::App* sub = command->add_subcommand(std::string(operation_name(operation)));
     sub->add_option("size", options->size_text, "Bytes of the call (8, 8MiB)")->required();
     sub->add_option("-n,--ranks", options->ranks, "Ranks of the job to start, on this host")

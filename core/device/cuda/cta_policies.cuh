@@ -162,8 +162,11 @@ class CudaMemory {
   __device__ void copy(CtaGroup& group, std::byte* first, std::byte* second,
                        const std::byte* source, std::uint64_t bytes);
   template <class R>
-  __device__ void reduce(CtaGroup& group, std::byte* first, std::byte* second, const std::byte* a,
-                         const std::byte* b, std::uint64_t count);
+  __device__ void reduce(const R& reduction, CtaGroup& group, std::byte* first, std::byte* second,
+                         const std::byte* a, const std::byte* b, std::uint64_t count);
+  template <class R>
+  __device__ void finish(const R& reduction, CtaGroup& group, std::byte* first, std::byte* second,
+                         std::uint64_t count);
 
  private:
   // A turn takes about half a microsecond, so words are a sixth of a second apart.

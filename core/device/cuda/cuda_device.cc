@@ -307,6 +307,10 @@ void CudaDevice::give_back(Pool& pool, void* memory) {
   pool.used.erase(found);
 }
 
+bool CudaDevice::has_kernel(const Task& task) const {
+  return kernel_exists(task);
+}
+
 weft_result CudaDevice::allocate(std::size_t bytes, void** out) {
   return take(device_memory_, bytes, false, out);
 }

@@ -37,6 +37,7 @@ class CudaDevice final : public DeviceRuntime {
   [[nodiscard]] bool reports_ends() const override { return false; }
   [[nodiscard]] std::string_view last_failure(std::int64_t* native) override;
 
+  [[nodiscard]] bool has_kernel(const Task& task) const override;
   weft_result allocate(std::size_t bytes, void** out) override;
   void release(void* memory) override;
   weft_result allocate_shared(std::size_t bytes, void** out) override;

@@ -56,6 +56,9 @@ struct DirectShape {
   return items <= 2 ? 2 : items <= 8 ? 8 : kMostItems;
 }
 
+/// Whether there are kernels for such calls.
+[[nodiscard]] bool kernel_exists(const Task& task);
+
 /// The kernel that runs items like `item`, with room for argument_items(items) of them; null where
 /// there is none.
 [[nodiscard]] const void* kernel_for(const WorkItem& item, std::uint32_t items);

@@ -56,23 +56,30 @@ __device__ inline void CudaMemory::copy(CtaGroup& group, std::byte* first, std::
 }
 
 template <class R>
-__device__ void CudaMemory::reduce(CtaGroup& group, std::byte* first, std::byte* second,
-                                   const std::byte* a, const std::byte* b, std::uint64_t count) {
+__device__ void CudaMemory::reduce(const R& reduction, CtaGroup& group, std::byte* first,
+                                   std::byte* second, const std::byte* a, const std::byte* b,
+                                   std::uint64_t count) {
   const std::uintptr_t joined =
       reinterpret_cast<std::uintptr_t>(first) | reinterpret_cast<std::uintptr_t>(second) |
       reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b);
   const std::uint64_t bytes = count * sizeof(typename R::Element);
   if (!all_aligned(joined, sizeof(Line))) {
-    lane_reduce<R>(group, *this, first, second, a, b, count);
+    lane_reduce(reduction, group, *this, first, second, a, b, count);
     return;
   }
   const std::uint64_t whole = bytes / sizeof(Line) * sizeof(Line);
   for_each_line(group, first, second, whole, [a, b](std::uint64_t at) {
     return combine_lines<R>(load_line(a + at), load_line(b + at));
   });
-  lane_reduce<R>(group, *this, first == nullptr ? nullptr : first + whole,
-                 second == nullptr ? nullptr : second + whole, a + whole, b + whole,
-                 (bytes - whole) / sizeof(typename R::Element));
+  lane_reduce(reduction, group, *this, first == nullptr ? nullptr : first + whole,
+              second == nullptr ? nullptr : second + whole, a + whole, b + whole,
+              (bytes - whole) / sizeof(typename R::Element));
+}
+
+template <class R>
+__device__ void CudaMemory::finish(const R& reduction, CtaGroup& group, std::byte* first,
+                                   std::byte* second, std::uint64_t count) {
+  lane_finish(reduction, group, first, second, count);
 }
 
 }  // namespace weft::device::cuda

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   CtaGroup group(slots);
   CudaMemory memory(argument.control.abort, argument.control.waiting, argument.item.tag);
   OneShotAllReduce<kRanks, Reduction, CtaGroup, CudaMemory> call(
-      group, memory, argument.item, argument.peers, blockIdx.x, gridDim.x);
+      group, memory, argument.item, argument.peers, Reduction{}, blockIdx.x, gridDim.x);
   const KernelOutcome outcome = call.run();
   if (group.leader()) report(argument.control, outcome);
 }

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const WorkItem& item = argument.items[blockIdx.x];
   CtaGroup group(slots);
   CudaMemory memory(argument.control.abort, argument.control.waiting, item.tag);
-  const KernelOutcome outcome = all_reduce_item<Reduction>(group, memory, item);
+  const KernelOutcome outcome = all_reduce_item(group, memory, item, Reduction{});
   if (group.leader()) report(argument.control, outcome);
 }
 
@@ -71,19 +71,25 @@ const auto& entries() {
   return kEntries;
 }
 
+const Entry* find(Operation operation, weft_data_type type, weft_reduction reduction) {
+  for (const Entry& entry : entries()) {
+    if (entry.operation != operation) continue;
+    if (!reduces(operation) || (entry.type == type && entry.reduction == reduction)) return &entry;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+bool kernel_exists(const Task& task) {
+  return find(task.operation, task.type, task.reduction) != nullptr;
+}
 
 const void* kernel_for(const WorkItem& item, std::uint32_t items) {
   if (item.algorithm != Algorithm::kRing || item.protocol != Protocol::kSimple) return nullptr;
   const std::size_t size = items <= 2 ? 0 : items <= 8 ? 1 : 2;
-  for (const Entry& entry : entries()) {
-    if (entry.operation != item.operation) continue;
-    if (item.operation == Operation::kBroadcast ||
-        (entry.type == item.type && entry.reduction == item.reduction)) {
-      return entry.by_size[size];
-    }
-  }
-  return nullptr;
+  const Entry* entry = find(item.operation, item.type, item.reduction);
+  return entry == nullptr ? nullptr : entry->by_size[size];
 }
 
 std::span<const void* const> ring_kernels() {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/device/reductions.h"
+#include <weft/types.h>
 
 namespace weft::device {
 
@@ -19,9 +19,26 @@ namespace weft::device {
 using ReduceLoop = void (*)(std::byte* first, std::byte* second, const std::byte* a,
                             const std::byte* b, std::uint64_t count);
 
+/// Divides `count` elements at `first` in place, and copies them to `second` unless it is null.
+using DivideLoop = void (*)(std::byte* first, std::byte* second, std::uint64_t count,
+                            std::uint32_t divisor);
+
+/// Combines the elements of two payloads of the LL protocol.
+using CombinePayloads = std::uint64_t (*)(std::uint64_t a, std::uint64_t b);
+
+/// Types that can be reduced, numbered as weft_data_type is, and ways to combine two elements,
+/// numbered as weft_reduction is (an average is a sum that is divided at its end).
+inline constexpr std::uint32_t kLoopTypeCount = 10;
+inline constexpr std::uint32_t kCombineCount = 4;
+inline constexpr std::uint32_t kLoopCount = kLoopTypeCount * kCombineCount;
+
+[[nodiscard]] constexpr std::uint32_t loop_index(weft_data_type type, weft_reduction reduction) {
+  return static_cast<std::uint32_t>(type) * kCombineCount + static_cast<std::uint32_t>(reduction);
+}
+
 struct ElementLoops {
   const char* name;               ///< "baseline", "avx2", "avx512".
-  ReduceLoop reduce[kLoopCount];  ///< By LoopId.
+  ReduceLoop reduce[kLoopCount];  ///< By loop_index().
 };
 
 /// The fastest variant that this processor runs. The tables live as long as the library.

@@ -26,40 +26,51 @@ constexpr std::size_t kVectorBytes = 16;
 constexpr std::uint64_t kUnroll = 4;
 
 // may_alias and alignment 1: callers' memory of any type, at any address.
-using FloatVector [[gnu::vector_size(kVectorBytes), gnu::aligned(1), gnu::may_alias]] = float;
-using IntVector [[gnu::vector_size(kVectorBytes), gnu::aligned(1), gnu::may_alias]] = std::int32_t;
-using WordVector [[gnu::vector_size(kVectorBytes), gnu::aligned(1), gnu::may_alias]] =
-    std::uint32_t;
+#define WEFT_VECTOR(NAME, TYPE) \
+  using NAME [[gnu::vector_size(kVectorBytes), gnu::aligned(1), gnu::may_alias]] = TYPE; \
+  using Loose##NAME [[gnu::aligned(1), gnu::may_alias]] = TYPE;
+
+// NOLINTBEGIN(bugprone-macro-parentheses): names of types
+WEFT_VECTOR(Floats, float)
+WEFT_VECTOR(Doubles, double)
+WEFT_VECTOR(Int8s, std::int8_t)
+WEFT_VECTOR(Int32s, std::int32_t)
+WEFT_VECTOR(Int64s, std::int64_t)
+WEFT_VECTOR(Uint8s, std::uint8_t)
+WEFT_VECTOR(Uint32s, std::uint32_t)
+WEFT_VECTOR(Uint64s, std::uint64_t)
+// NOLINTEND(bugprone-macro-parentheses)
 using HalvesVector [[gnu::vector_size(kVectorBytes / 2), gnu::aligned(1), gnu::may_alias]] =
     std::uint16_t;
 using LooseHalf [[gnu::aligned(1), gnu::may_alias]] = std::uint16_t;
-using LooseFloat [[gnu::aligned(1), gnu::may_alias]] = float;
-using LooseInt [[gnu::aligned(1), gnu::may_alias]] = std::int32_t;
-using LooseWord [[gnu::aligned(1), gnu::may_alias]] = std::uint32_t;
 
 // Plain expressions, not functions: a vector passed between functions changes the ABI with the
 // instruction set.
 #define WEFT_ADD(a, b) ((a) + (b))
+#define WEFT_MULTIPLY(a, b) ((a) * (b))
 #define WEFT_INT_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define WEFT_INT_MIN(a, b) ((a) < (b) ? (a) : (b))
+// A NaN on either side gives a NaN.
 #define WEFT_FLOAT_VECTOR_MAX(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
+#define WEFT_FLOAT_VECTOR_MIN(a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
 #define WEFT_FLOAT_MAX(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+#define WEFT_FLOAT_MIN(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 
 using FloatLanes [[gnu::vector_size(kVectorBytes)]] = float;
 using WordLanes [[gnu::vector_size(kVectorBytes)]] = std::uint32_t;
 
-struct AddFloats {
-  template <class Real>
-  WEFT_HD_INLINE static Real combine(Real a, Real b) {
-    return WEFT_ADD(a, b);
-  }
-};
+#define WEFT_COMBINE_FLOATS(NAME, EXPRESSION) \
+  struct NAME { \
+    template <class Real> \
+    WEFT_HD_INLINE static Real combine(Real a, Real b) { \
+      return EXPRESSION(a, b); \
+    } \
+  };
 
-struct MaxFloats {
-  template <class Real>
-  WEFT_HD_INLINE static Real combine(Real a, Real b) {
-    return WEFT_FLOAT_VECTOR_MAX(a, b);
-  }
-};
+WEFT_COMBINE_FLOATS(AddFloats, WEFT_ADD)
+WEFT_COMBINE_FLOATS(MultiplyFloats, WEFT_MULTIPLY)
+WEFT_COMBINE_FLOATS(MaxFloats, WEFT_FLOAT_VECTOR_MAX)
+WEFT_COMBINE_FLOATS(MinFloats, WEFT_FLOAT_VECTOR_MIN)
 
 template <class Half, class Combine>
 WEFT_HD_INLINE LooseHalf combine_halves(std::uint16_t a, std::uint16_t b) {
@@ -104,9 +115,8 @@ WEFT_HD_INLINE HalfLanes combine_float16(HalfLanes a, HalfLanes b) {
 // Each vector is loaded from both sources before it is stored, and blocks do not meet, so that a
 // destination may be a source.
 #define WEFT_LOOP(NAME, VECTOR, SCALAR, VECTOR_OP, SCALAR_OP) \
-  template <bool kTwo> \
-  void NAME##_to(std::byte* first, std::byte* second, const std::byte* a, const std::byte* b, \
-                 std::uint64_t count) { \
+  void NAME(std::byte* first, std::byte* second, const std::byte* a, const std::byte* b, \
+            std::uint64_t count) { \
     const std::uint64_t bytes = count * sizeof(SCALAR); \
     std::uint64_t at = 0; \
     for (; at + kUnroll * sizeof(VECTOR) <= bytes; at += kUnroll * sizeof(VECTOR)) { \
@@ -116,55 +126,72 @@ WEFT_HD_INLINE HalfLanes combine_float16(HalfLanes a, HalfLanes b) {
         const VECTOR y = *reinterpret_cast<const VECTOR*>(b + at + i * sizeof(VECTOR)); \
         value[i] = VECTOR_OP(x, y); \
       } \
-      for (std::uint64_t i = 0; i < kUnroll; ++i) { \
+      for (std::uint64_t i = 0; i < kUnroll; ++i) \
         *reinterpret_cast<VECTOR*>(first + at + i * sizeof(VECTOR)) = value[i]; \
-        if constexpr (kTwo) \
-          *reinterpret_cast<VECTOR*>(second + at + i * sizeof(VECTOR)) = value[i]; \
-      } \
+      if (second == nullptr) continue; \
+      for (std::uint64_t i = 0; i < kUnroll; ++i) \
+        *reinterpret_cast<VECTOR*>(second + at + i * sizeof(VECTOR)) = value[i]; \
     } \
     for (; at < bytes; at += sizeof(SCALAR)) { \
       const SCALAR x = *reinterpret_cast<const SCALAR*>(a + at); \
       const SCALAR y = *reinterpret_cast<const SCALAR*>(b + at); \
-      const SCALAR value = SCALAR_OP(x, y); \
+      const auto value = static_cast<SCALAR>(SCALAR_OP(x, y)); \
       *reinterpret_cast<SCALAR*>(first + at) = value; \
-      if constexpr (kTwo) *reinterpret_cast<SCALAR*>(second + at) = value; \
-    } \
-  } \
-  void NAME(std::byte* first, std::byte* second, const std::byte* a, const std::byte* b, \
-            std::uint64_t count) { \
-    if (second != nullptr) { \
-      NAME##_to<true>(first, second, a, b, count); \
-    } else { \
-      NAME##_to<false>(first, nullptr, a, b, count); \
+      if (second != nullptr) *reinterpret_cast<SCALAR*>(second + at) = value; \
     } \
   }
 
+// Sums and products of signed integers are those of unsigned ones: they wrap.
+#define WEFT_INT_LOOPS(SUFFIX, VECTOR, UNSIGNED) \
+  WEFT_LOOP(sum_##SUFFIX, UNSIGNED, Loose##UNSIGNED, WEFT_ADD, WEFT_ADD) \
+  WEFT_LOOP(prod_##SUFFIX, UNSIGNED, Loose##UNSIGNED, WEFT_MULTIPLY, WEFT_MULTIPLY) \
+  WEFT_LOOP(max_##SUFFIX, VECTOR, Loose##VECTOR, WEFT_INT_MAX, WEFT_INT_MAX) \
+  WEFT_LOOP(min_##SUFFIX, VECTOR, Loose##VECTOR, WEFT_INT_MIN, WEFT_INT_MIN)
+
+#define WEFT_FLOAT_LOOPS(SUFFIX, VECTOR) \
+  WEFT_LOOP(sum_##SUFFIX, VECTOR, Loose##VECTOR, WEFT_ADD, WEFT_ADD) \
+  WEFT_LOOP(prod_##SUFFIX, VECTOR, Loose##VECTOR, WEFT_MULTIPLY, WEFT_MULTIPLY) \
+  WEFT_LOOP(max_##SUFFIX, VECTOR, Loose##VECTOR, WEFT_FLOAT_VECTOR_MAX, WEFT_FLOAT_MAX) \
+  WEFT_LOOP(min_##SUFFIX, VECTOR, Loose##VECTOR, WEFT_FLOAT_VECTOR_MIN, WEFT_FLOAT_MIN)
+
+#define WEFT_HALF_LOOP(NAME, VECTOR, HALF, COMBINE, VECTOR_OP) \
+  WEFT_LOOP(NAME, VECTOR, LooseHalf, VECTOR_OP, (combine_halves<HALF, COMBINE>))
 // NOLINTEND(bugprone-macro-parentheses)
 
-WEFT_LOOP(sum_f32, FloatVector, LooseFloat, WEFT_ADD, WEFT_ADD)
-WEFT_LOOP(max_f32, FloatVector, LooseFloat, WEFT_FLOAT_VECTOR_MAX, WEFT_FLOAT_MAX)
-WEFT_LOOP(sum_i32, WordVector, LooseWord, WEFT_ADD, WEFT_ADD)  // unsigned: wraps
-WEFT_LOOP(max_i32, IntVector, LooseInt, WEFT_INT_MAX, WEFT_INT_MAX)
+WEFT_INT_LOOPS(i8, Int8s, Uint8s)
+WEFT_INT_LOOPS(u8, Uint8s, Uint8s)
+WEFT_INT_LOOPS(i32, Int32s, Uint32s)
+WEFT_INT_LOOPS(u32, Uint32s, Uint32s)
+WEFT_INT_LOOPS(i64, Int64s, Uint64s)
+WEFT_INT_LOOPS(u64, Uint64s, Uint64s)
+WEFT_FLOAT_LOOPS(f32, Floats)
+WEFT_FLOAT_LOOPS(f64, Doubles)
 #if defined(__F16C__)
-WEFT_LOOP(sum_f16, HalvesVector, LooseHalf, combine_float16<AddFloats>,
-          (combine_halves<Float16, AddFloats>))
-WEFT_LOOP(max_f16, HalvesVector, LooseHalf, combine_float16<MaxFloats>,
-          (combine_halves<Float16, MaxFloats>))
+WEFT_HALF_LOOP(sum_f16, HalvesVector, Float16, AddFloats, combine_float16<AddFloats>)
+WEFT_HALF_LOOP(prod_f16, HalvesVector, Float16, MultiplyFloats, combine_float16<MultiplyFloats>)
+WEFT_HALF_LOOP(max_f16, HalvesVector, Float16, MaxFloats, combine_float16<MaxFloats>)
+WEFT_HALF_LOOP(min_f16, HalvesVector, Float16, MinFloats, combine_float16<MinFloats>)
 #else
-WEFT_LOOP(sum_f16, WordVector, LooseHalf, (combine_pairs<Float16, AddFloats>),
-          (combine_halves<Float16, AddFloats>))
-WEFT_LOOP(max_f16, WordVector, LooseHalf, (combine_pairs<Float16, MaxFloats>),
-          (combine_halves<Float16, MaxFloats>))
+WEFT_HALF_LOOP(sum_f16, Uint32s, Float16, AddFloats, (combine_pairs<Float16, AddFloats>))
+WEFT_HALF_LOOP(prod_f16, Uint32s, Float16, MultiplyFloats, (combine_pairs<Float16, MultiplyFloats>))
+WEFT_HALF_LOOP(max_f16, Uint32s, Float16, MaxFloats, (combine_pairs<Float16, MaxFloats>))
+WEFT_HALF_LOOP(min_f16, Uint32s, Float16, MinFloats, (combine_pairs<Float16, MinFloats>))
 #endif
-WEFT_LOOP(sum_bf16, WordVector, LooseHalf, (combine_pairs<Bfloat16, AddFloats>),
-          (combine_halves<Bfloat16, AddFloats>))
-WEFT_LOOP(max_bf16, WordVector, LooseHalf, (combine_pairs<Bfloat16, MaxFloats>),
-          (combine_halves<Bfloat16, MaxFloats>))
+WEFT_HALF_LOOP(sum_bf16, Uint32s, Bfloat16, AddFloats, (combine_pairs<Bfloat16, AddFloats>))
+WEFT_HALF_LOOP(prod_bf16, Uint32s, Bfloat16, MultiplyFloats,
+               (combine_pairs<Bfloat16, MultiplyFloats>))
+WEFT_HALF_LOOP(max_bf16, Uint32s, Bfloat16, MaxFloats, (combine_pairs<Bfloat16, MaxFloats>))
+WEFT_HALF_LOOP(min_bf16, Uint32s, Bfloat16, MinFloats, (combine_pairs<Bfloat16, MinFloats>))
 
 }  // namespace
 
+#define WEFT_LOOPS_OF(SUFFIX) sum_##SUFFIX, prod_##SUFFIX, max_##SUFFIX, min_##SUFFIX
+
 extern const ElementLoops WEFT_LOOPS_VARIANT;
 const ElementLoops WEFT_LOOPS_VARIANT = {
-    WEFT_LOOPS_NAME, {sum_f32, max_f32, sum_i32, max_i32, sum_f16, max_f16, sum_bf16, max_bf16}};
+    WEFT_LOOPS_NAME,
+    {WEFT_LOOPS_OF(i8), WEFT_LOOPS_OF(u8), WEFT_LOOPS_OF(i32), WEFT_LOOPS_OF(u32),
+     WEFT_LOOPS_OF(i64), WEFT_LOOPS_OF(u64), WEFT_LOOPS_OF(f16), WEFT_LOOPS_OF(f32),
+     WEFT_LOOPS_OF(f64), WEFT_LOOPS_OF(bf16)}};
 
 }  // namespace weft::device

@@ -9,7 +9,9 @@
 #include <cstring>
 #include <new>
 
+#include "core/device/host/host_reduction.h"
 #include "core/device/host/host_stream.h"
+#include "core/model/operation.h"
 
 namespace weft::device {
 namespace {
@@ -31,6 +33,11 @@ HostDevice::~HostDevice() = default;
 
 std::string_view HostDevice::instruction_set() const {
   return shared_->loops.name;
+}
+
+bool HostDevice::has_kernel(const Task& task) const {
+  return reduces(task.operation) ? reducible(task.type, task.reduction)
+                                 : element_size(task.type) != 0;
 }
 
 weft_result HostDevice::allocate(std::size_t bytes, void** out) {

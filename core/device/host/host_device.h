@@ -41,6 +41,7 @@ class HostDevice final : public DeviceRuntime {
   /// Which element loops this processor runs: "baseline", "avx2" or "avx512".
   [[nodiscard]] std::string_view instruction_set() const;
 
+  [[nodiscard]] bool has_kernel(const Task& task) const override;
   weft_result allocate(std::size_t bytes, void** out) override;
   void release(void* memory) override;
   weft_result allocate_shared(std::size_t bytes, void** out) override {

@@ -62,10 +62,15 @@ KernelOutcome HostMemory::keep_waiting(std::uint32_t turn, const DirectPeers& pe
 
 KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {
   SingleLane group;
-  if (item.direct != nullptr) {
-    return run_direct_item<kMostDirectRanks>(group, memory, item, *item.direct, 0, 1);
+  HostReduction reduction;
+  if (reduces(item.operation)) {
+    if (!reducible(item.type, item.reduction)) return unsupported();
+    reduction = HostReduction(memory.loops(), item.type, item.reduction, item.ranks);
   }
-  return run_work_item(group, memory, item);
+  if (item.direct != nullptr) {
+    return run_direct_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
+  }
+  return run_work_item(group, memory, item, reduction);
 }
 
 }  // namespace weft::device

@@ -12,6 +12,7 @@
 #include "core/base/device_runtime.h"
 #include "core/base/wait.h"
 #include "core/device/host/element_loops.h"
+#include "core/device/host/host_reduction.h"
 #include "core/device/policies.h"
 
 namespace weft::device {
@@ -81,11 +82,16 @@ class HostMemory {
                    std::uint64_t bytes) {
     copy_bytes(first, second, source, bytes);
   }
-  template <class R>
-  void reduce(SingleLane&, std::byte* first, std::byte* second, const std::byte* a,
-              const std::byte* b, std::uint64_t count) {
-    loops_.reduce[static_cast<std::uint32_t>(R::kLoop)](first, second, a, b, count);
+  static void reduce(const HostReduction& reduction, SingleLane&, std::byte* first,
+                     std::byte* second, const std::byte* a, const std::byte* b,
+                     std::uint64_t count) {
+    reduction.reduce(first, second, a, b, count);
   }
+  static void finish(const HostReduction& reduction, SingleLane&, std::byte* first,
+                     std::byte* second, std::uint64_t count) {
+    reduction.finish(first, second, count);
+  }
+  [[nodiscard]] const ElementLoops& loops() const { return loops_; }
 
  private:
   [[nodiscard]] bool aborted() const {

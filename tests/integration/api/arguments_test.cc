@@ -245,23 +245,26 @@ TEST_F(Arguments, OfCollectives) {
   expect_refusal(
       all_reduce(send, recv, 4, WEFT_FLOAT32, 99), WEFT_ERROR_INVALID_ARGUMENT,
       "99 is no reduction; try: one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG");
-  expect_refusal(
-      all_reduce(send, recv, 2, WEFT_FLOAT64, WEFT_SUM), WEFT_ERROR_UNSUPPORTED,
-      "this version cannot all-reduce float64 by sum; try: float16, bfloat16, float32 or "
-      "int32, by sum or max");
-  expect_refusal(all_reduce(send, recv, 2, WEFT_BFLOAT16, WEFT_PROD), WEFT_ERROR_UNSUPPORTED,
-                 "this version cannot all-reduce bfloat16 by prod; try: float16, bfloat16, float32 "
-                 "or int32, by sum or max");
-  expect_refusal(
-      all_reduce(send, recv, 4, WEFT_FLOAT32, WEFT_AVG), WEFT_ERROR_UNSUPPORTED,
-      "this version cannot all-reduce float32 by avg; try: float16, bfloat16, float32 or "
-      "int32, by sum or max");
+  expect_refusal(all_reduce(send, recv, 2, WEFT_FLOAT8_E4M3, WEFT_SUM), WEFT_ERROR_UNSUPPORTED,
+                 "this version has no kernel for all_reduce of float8_e4m3 by sum on devices of "
+                 "kind host");
   EXPECT_EQ(all_reduce(send, recv, SIZE_MAX, WEFT_FLOAT32, WEFT_SUM), WEFT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(context_.get()), HasSubstr("are more than memory can hold"));
   expect_refusal(weft_broadcast(send, recv, 4, WEFT_FLOAT32, 2, comm_, stream_.get()),
                  WEFT_ERROR_INVALID_ARGUMENT, "root 2 is not a rank of this communicator of 2");
   expect_refusal(weft_broadcast(nullptr, recv, 4, WEFT_FLOAT32, 0, comm_, stream_.get()),
                  WEFT_ERROR_INVALID_ARGUMENT, "the send buffer is NULL, and count is 4");
+  expect_refusal(weft_reduce(send, recv, 4, WEFT_FLOAT32, WEFT_SUM, 2, comm_, stream_.get()),
+                 WEFT_ERROR_INVALID_ARGUMENT, "root 2 is not a rank of this communicator of 2");
+  expect_refusal(weft_reduce(send, nullptr, 4, WEFT_FLOAT32, WEFT_SUM, 0, comm_, stream_.get()),
+                 WEFT_ERROR_INVALID_ARGUMENT, "the receive buffer is NULL, and count is 4");
+  expect_refusal(weft_reduce_scatter(send, recv, 4, WEFT_FLOAT32, -1, comm_, stream_.get()),
+                 WEFT_ERROR_INVALID_ARGUMENT,
+                 "-1 is no reduction; try: one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, "
+                 "WEFT_AVG");
+  EXPECT_EQ(weft_all_gather(send, recv, SIZE_MAX / 20, WEFT_FLOAT32, comm_, stream_.get()),
+            WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(context_.get()), StartsWith("2 blocks of "));
   for (const CommHandle& comm : comms_) {
     EXPECT_EQ(weft_broadcast(nullptr, nullptr, 0, WEFT_FLOAT32, 0, comm.get(), stream_.get()),
               WEFT_OK)

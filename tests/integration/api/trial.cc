@@ -31,14 +31,26 @@ std::size_t width_of(weft_data_type type) {
   }
 }
 
+std::size_t most_elements(const Shape& shape, std::uint32_t ranks) {
+  const bool blocks = shape.kind == Kind::kAllGather || shape.kind == Kind::kReduceScatter;
+  return blocks ? shape.count * ranks : shape.count;
+}
+
 // Room for the shift, and a line before and after that must not change.
-std::size_t buffer_size(const Shape& shape) {
-  return (3 * kLine) + ((shape.shift + shape.count) * width_of(shape.type));
+std::size_t buffer_size(const Shape& shape, std::size_t elements) {
+  return (3 * kLine) + ((shape.shift + elements) * width_of(shape.type));
+}
+
+bool is_unsigned(weft_data_type type) {
+  return type == WEFT_UINT8 || type == WEFT_UINT32 || type == WEFT_UINT64;
 }
 
 // A sum of whole numbers up to here is exact: as many digits as the type holds.
 std::int64_t most_summed(weft_data_type type) {
   switch (type) {
+    case WEFT_INT8:
+    case WEFT_UINT8:
+      return 127;
     case WEFT_BFLOAT16:
       return 1 << 8;
     case WEFT_FLOAT16:
@@ -48,9 +60,17 @@ std::int64_t most_summed(weft_data_type type) {
   }
 }
 
-// Of a whole number that the type holds.
+// Of a whole number that the type holds; of more than it holds for integers, which wrap.
 std::uint64_t bits_of(std::int64_t number, weft_data_type type) {
-  if (type == WEFT_INT32) return static_cast<std::uint32_t>(number);
+  if (type == WEFT_FLOAT64) {
+    const auto real = static_cast<double>(number);
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &real, sizeof(bits));
+    return bits;
+  }
+  if (type != WEFT_FLOAT32 && type != WEFT_FLOAT16 && type != WEFT_BFLOAT16) {
+    return static_cast<std::uint64_t>(number);
+  }
   const auto real = static_cast<float>(number);
   std::uint32_t bits = 0;
   std::memcpy(&bits, &real, sizeof(bits));
@@ -61,16 +81,41 @@ std::uint64_t bits_of(std::int64_t number, weft_data_type type) {
   return ((bits >> 16) & 0x8000U) | (exponent << 10) | ((bits >> 13) & 0x3FFU);
 }
 
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::kAllReduce:
+      return "all_reduce";
+    case Kind::kBroadcast:
+      return "broadcast";
+    case Kind::kReduce:
+      return "reduce";
+    case Kind::kAllGather:
+      return "all_gather";
+    case Kind::kReduceScatter:
+      return "reduce_scatter";
+  }
+  return "?";
+}
+
+constexpr weft_data_type kReducedTypes[] = {WEFT_INT8,    WEFT_UINT8,   WEFT_INT32,   WEFT_UINT32,
+                                            WEFT_INT64,   WEFT_UINT64,  WEFT_FLOAT16, WEFT_FLOAT32,
+                                            WEFT_FLOAT64, WEFT_BFLOAT16};
+
 }  // namespace
+
+bool reduces(Kind kind) {
+  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
+}
+
+bool has_root(Kind kind) {
+  return kind == Kind::kBroadcast || kind == Kind::kReduce;
+}
 
 std::string Shape::describe() const {
   std::ostringstream text;
-  text << (kind == Kind::kAllReduce ? "all_reduce" : "broadcast") << " of " << count
-       << " elements of type " << type;
-  if (kind == Kind::kAllReduce)
-    text << " by reduction " << reduction;
-  else
-    text << " from rank " << root;
+  text << name_of(kind) << " of " << count << " elements of type " << type;
+  if (reduces(kind)) text << " by reduction " << reduction;
+  if (has_root(kind)) text << ", root " << root;
   text << (in_place ? ", in place" : ", out of place") << ", shifted by " << shift;
   return text.str();
 }
@@ -109,7 +154,8 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
         ++turn;
       }
     }
-    // 11 turns a count, prime to the 6 ways to lie: each type and reduction meets each of them.
+    // 3 more turns, so that a count has 11, prime to the 6 ways to lie: each type and reduction
+    // meets each of them.
     turn += 3;
     shapes.push_back({.kind = Kind::kBroadcast,
                       .count = count,
@@ -119,9 +165,39 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
                       .in_place = turn / 2 % 2 == 1,
                       .shift = turn % 3});
   }
+  // Each operation with each type and reduction, over counts around the borders of steps.
+  std::uint32_t place = 0;
+  for (const Kind kind :
+       {Kind::kReduce, Kind::kAllGather, Kind::kReduceScatter, Kind::kAllReduce}) {
+    for (const weft_data_type type : kReducedTypes) {
+      for (weft_reduction reduction = WEFT_SUM; reduction <= WEFT_AVG; ++reduction) {
+        if (!reduces(kind) && reduction != WEFT_SUM) continue;
+        ++place;
+        shapes.push_back(
+            {.kind = kind,
+             .count = place % 7 == 0 ? step_bytes / width_of(type) + place % 3 : counts[place % 8],
+             .type = type,
+             .reduction = reduction,
+             .root = has_root(kind) ? place % ranks : 0,
+             .in_place = place % 2 == 1,
+             .shift = place / 2 % 3});
+      }
+    }
+    for (const std::size_t count : counts) {
+      if (count > ranks * step + 1) continue;  // blocks make it enough
+      ++place;
+      shapes.push_back({.kind = kind,
+                        .count = count,
+                        .type = WEFT_FLOAT32,
+                        .reduction = WEFT_SUM,
+                        .root = has_root(kind) ? place % ranks : 0,
+                        .in_place = place % 2 == 1,
+                        .shift = place % 3});
+    }
+  }
   for (std::uint32_t root = 0; root < ranks; ++root) {
     for (const bool in_place : {false, true}) {
-      shapes.push_back({.kind = Kind::kBroadcast,
+      shapes.push_back({.kind = root % 2 == 0 ? Kind::kBroadcast : Kind::kReduce,
                         .count = step + 7,
                         .type = WEFT_FLOAT32,
                         .reduction = WEFT_SUM,
@@ -154,13 +230,17 @@ std::vector<Shape> large_shapes(std::uint32_t ranks, std::size_t bytes) {
                       .in_place = !adds,
                       .shift = 0});
   }
-  shapes.push_back({.kind = Kind::kBroadcast,
-                    .count = bytes / 4,
-                    .type = WEFT_FLOAT32,
-                    .reduction = WEFT_SUM,
-                    .root = ranks - 1,
-                    .in_place = false,
-                    .shift = 0});
+  for (const Kind kind :
+       {Kind::kBroadcast, Kind::kReduce, Kind::kAllGather, Kind::kReduceScatter}) {
+    const Shape whole{.kind = kind, .count = 1};
+    shapes.push_back({.kind = kind,
+                      .count = bytes / 4 / most_elements(whole, ranks),
+                      .type = WEFT_FLOAT32,
+                      .reduction = WEFT_SUM,
+                      .root = has_root(kind) ? ranks - 1 : 0,
+                      .in_place = false,
+                      .shift = 0});
+  }
   return shapes;
 }
 
@@ -172,22 +252,50 @@ Trial::Trial(const Shape& shape, std::uint32_t rank, std::uint32_t ranks, std::u
       width_(width_of(shape.type)),
       // The buffers come from the allocator, aligned to 16 bytes at least: enough for elements.
       begin_(kLine + (shape.shift * width_)),
-      send_(shape.in_place ? std::vector<std::byte>{} : sent()),
-      recv_(shape.in_place ? sent() : std::vector<std::byte>(buffer_size(shape), kUntouched)) {}
-
-weft_result Trial::start(weft_comm* comm, weft_stream* stream) {
-  const void* send = shape_.in_place ? recv_.data() + begin_ : send_.data() + begin_;
-  void* recv = recv_.data() + begin_;
-  if (shape_.kind == Kind::kAllReduce) {
-    return weft_all_reduce(send, recv, shape_.count, shape_.type, shape_.reduction, comm, stream);
-  }
-  return weft_broadcast(send, recv, shape_.count, shape_.type, shape_.root, comm, stream);
+      send_count_(shape.kind == Kind::kReduceScatter ? shape.count * ranks : shape.count),
+      recv_count_(shape.kind == Kind::kAllGather ? shape.count * ranks : shape.count),
+      send_begin_(begin_),
+      recv_begin_(begin_) {
+  const std::size_t own_block = rank * shape.count * width_;
+  if (shape.in_place && shape.kind == Kind::kAllGather) send_begin_ += own_block;
+  if (shape.in_place && shape.kind == Kind::kReduceScatter) recv_begin_ += own_block;
+  if (!shape.in_place) send_ = sent();
+  recv_ = shape.in_place ? sent() : empty();
 }
 
-// Small whole numbers, which all types add exactly in any order.
+weft_result Trial::start(weft_comm* comm, weft_stream* stream) {
+  const void* send = (shape_.in_place ? recv_ : send_).data() + send_begin_;
+  void* recv = recv_.data() + recv_begin_;
+  switch (shape_.kind) {
+    case Kind::kAllReduce:
+      return weft_all_reduce(send, recv, shape_.count, shape_.type, shape_.reduction, comm, stream);
+    case Kind::kBroadcast:
+      return weft_broadcast(send, recv, shape_.count, shape_.type, shape_.root, comm, stream);
+    case Kind::kReduce:
+      return weft_reduce(send, recv, shape_.count, shape_.type, shape_.reduction, shape_.root, comm,
+                         stream);
+    case Kind::kAllGather:
+      return weft_all_gather(send, recv, shape_.count, shape_.type, comm, stream);
+    case Kind::kReduceScatter:
+      return weft_reduce_scatter(send, recv, shape_.count, shape_.type, shape_.reduction, comm,
+                                 stream);
+  }
+  return WEFT_ERROR_INTERNAL;
+}
+
+// Whole numbers of which all types hold every result exactly, in any order.
 std::int64_t Trial::number(std::uint32_t rank, std::size_t element) const {
-  const std::int64_t most = most_summed(shape_.type) / ranks_;
-  return static_cast<std::int64_t>(mix(rank, element) % (2 * most + 1)) - most;
+  const std::uint64_t mixed = mix(rank, element);
+  const bool negative = !is_unsigned(shape_.type);
+  if (shape_.reduction == WEFT_PROD) {
+    // Few factors of 2, so that bfloat16 holds the product; integers may wrap.
+    if (mixed % 11 == 0) return 2;
+    return negative && mixed % 3 == 0 ? -1 : 1;
+  }
+  const std::int64_t share = shape_.reduction == WEFT_AVG ? ranks_ : 1;
+  const std::int64_t most = most_summed(shape_.type) / ranks_ / share;
+  const auto drawn = static_cast<std::int64_t>(mixed % (2 * most + 1));
+  return (negative ? drawn - most : drawn / 2) * share;
 }
 
 std::uint64_t Trial::mix(std::uint32_t rank, std::size_t element) const {
@@ -196,60 +304,96 @@ std::uint64_t Trial::mix(std::uint32_t rank, std::size_t element) const {
 }
 
 std::uint64_t Trial::contribution(std::uint32_t rank, std::size_t element) const {
-  if (shape_.kind == Kind::kBroadcast) return mix(rank, element) * 0x9E3779B97F4A7C15U;
+  if (!reduces(shape_.kind)) return mix(rank, element) * 0x9E3779B97F4A7C15U;
   return bits_of(number(rank, element), shape_.type);
 }
 
-std::uint64_t Trial::expected(std::size_t element) const {
-  if (shape_.kind == Kind::kBroadcast) return contribution(shape_.root, element);
-  // Made apart from the library: over the whole numbers behind the bits.
+// Made apart from the library: over the whole numbers behind the bits.
+std::uint64_t Trial::reduced(std::size_t element) const {
   std::int64_t total = number(0, element);
   for (std::uint32_t rank = 1; rank < ranks_; ++rank) {
     const std::int64_t other = number(rank, element);
-    total = shape_.reduction == WEFT_MAX ? std::max(total, other) : total + other;
+    switch (shape_.reduction) {
+      case WEFT_MAX:
+        total = std::max(total, other);
+        break;
+      case WEFT_MIN:
+        total = std::min(total, other);
+        break;
+      case WEFT_PROD:
+        total *= other;
+        break;
+      default:
+        total += other;
+    }
   }
-  return bits_of(total, shape_.type);
+  return bits_of(shape_.reduction == WEFT_AVG ? total / ranks_ : total, shape_.type);
+}
+
+std::uint64_t Trial::expected(std::size_t element) const {
+  switch (shape_.kind) {
+    case Kind::kBroadcast:
+      return contribution(shape_.root, element);
+    case Kind::kAllGather:
+      return contribution(static_cast<std::uint32_t>(element / shape_.count),
+                          element % shape_.count);
+    case Kind::kReduceScatter:
+      return reduced((rank_ * shape_.count) + element);
+    default:
+      return reduced(element);
+  }
+}
+
+bool Trial::gets_result() const {
+  return shape_.kind != Kind::kReduce || rank_ == shape_.root;
 }
 
 // Elements are made and compared apart from the buffers that the library sees. Those are read
 // whole, by one call that a thread sanitizer watches: watching each access made here, it took ten
 // times as long as for the library.
 template <typename ValueOf>
-std::vector<std::byte> Trial::image(ValueOf value_of) const {
-  std::vector<std::byte> bytes(buffer_size(shape_), kUntouched);
+void Trial::write(std::vector<std::byte>& bytes, std::size_t begin, std::size_t width,
+                  std::size_t count, ValueOf value_of) {
   const auto fill = [&]<typename Element>(Element) {
-    std::byte* at = bytes.data() + begin_;
-    for (std::size_t i = 0; i < shape_.count; ++i, at += sizeof(Element)) {
+    std::byte* at = bytes.data() + begin;
+    for (std::size_t i = 0; i < count; ++i, at += sizeof(Element)) {
       const auto value = static_cast<Element>(value_of(i));
       std::memcpy(at, &value, sizeof(value));
     }
   };
-  switch (width_) {
+  switch (width) {
     case 8:
-      fill(std::uint64_t{});
-      break;
+      return fill(std::uint64_t{});
     case 4:
-      fill(std::uint32_t{});
-      break;
+      return fill(std::uint32_t{});
     case 2:
-      fill(std::uint16_t{});
-      break;
+      return fill(std::uint16_t{});
     default:
-      fill(std::uint8_t{});
+      return fill(std::uint8_t{});
   }
+}
+
+std::vector<std::byte> Trial::empty() const {
+  const std::size_t elements = shape_.in_place ? most_elements(shape_, ranks_) : recv_count_;
+  return std::vector<std::byte>(buffer_size(shape_, elements), kUntouched);
+}
+
+// What the buffer that this rank sends from holds before; and after, if it is no output.
+std::vector<std::byte> Trial::sent() const {
+  std::vector<std::byte> bytes =
+      shape_.in_place ? empty()
+                      : std::vector<std::byte>(buffer_size(shape_, send_count_), kUntouched);
+  if (shape_.kind == Kind::kBroadcast && rank_ != shape_.root) return bytes;
+  write(bytes, send_begin_, width_, send_count_,
+        [this](std::size_t i) { return contribution(rank_, i); });
   return bytes;
 }
 
-// What this rank's send buffer holds, before and after.
-std::vector<std::byte> Trial::sent() const {
-  if (shape_.kind == Kind::kBroadcast && rank_ != shape_.root) {
-    return std::vector<std::byte>(buffer_size(shape_), kUntouched);
-  }
-  return image([this](std::size_t i) { return contribution(rank_, i); });
-}
-
 std::vector<std::byte> Trial::due() const {
-  return image([this](std::size_t i) { return expected(i); });
+  std::vector<std::byte> bytes = shape_.in_place ? sent() : empty();
+  if (!gets_result()) return bytes;
+  write(bytes, recv_begin_, width_, recv_count_, [this](std::size_t i) { return expected(i); });
+  return bytes;
 }
 
 std::string Trial::difference(const std::vector<std::byte>& found,
@@ -257,7 +401,7 @@ std::string Trial::difference(const std::vector<std::byte>& found,
   if (std::memcmp(found.data(), due.data(), due.size()) == 0) return {};
   const std::size_t byte =
       static_cast<std::size_t>(std::ranges::mismatch(found, due).in1 - found.begin());
-  if (byte < begin_ || byte >= begin_ + (shape_.count * width_)) {
+  if (byte < begin_ || byte >= begin_ + (most_elements(shape_, ranks_) * width_)) {
     return "byte " +
            std::to_string(static_cast<std::ptrdiff_t>(byte) - static_cast<std::ptrdiff_t>(begin_)) +
            " beside a buffer was changed";

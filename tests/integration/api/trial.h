@@ -14,12 +14,15 @@
 
 namespace weft::test {
 
-enum class Kind : std::uint8_t { kAllReduce, kBroadcast };
+enum class Kind : std::uint8_t { kAllReduce, kBroadcast, kReduce, kAllGather, kReduceScatter };
+
+[[nodiscard]] bool reduces(Kind kind);
+[[nodiscard]] bool has_root(Kind kind);
 
 /// What all ranks call alike, and how the buffers lie.
 struct Shape {
   Kind kind = Kind::kAllReduce;
-  std::size_t count = 0;
+  std::size_t count = 0;  ///< Of one rank's block where the operation has blocks.
   weft_data_type type = WEFT_FLOAT32;
   weft_reduction reduction = WEFT_SUM;
   std::uint32_t root = 0;
@@ -29,9 +32,9 @@ struct Shape {
   [[nodiscard]] std::string describe() const;
 };
 
-/// The shapes that every way of making ranks has to carry: both operations, their types and
-/// reductions, no element, one, few, around the borders of ranks' shares and of buffer steps, every
-/// root, in and out of place, aligned to no more than the element.
+/// The shapes that every way of making ranks has to carry: all operations, types and reductions, no
+/// element, one, few, around the borders of ranks' shares and of buffer steps, every root, in and
+/// out of place, aligned to no more than the element.
 [[nodiscard]] std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes);
 
 /// Some of `bytes` bytes: every operation, type and reduction, not all pairs of them.
@@ -51,11 +54,15 @@ class Trial {
   [[nodiscard]] std::uint64_t mix(std::uint32_t rank, std::size_t element) const;
   [[nodiscard]] std::int64_t number(std::uint32_t rank, std::size_t element) const;
   [[nodiscard]] std::uint64_t contribution(std::uint32_t rank, std::size_t element) const;
+  [[nodiscard]] std::uint64_t reduced(std::size_t element) const;
   [[nodiscard]] std::uint64_t expected(std::size_t element) const;
+  [[nodiscard]] bool gets_result() const;
   [[nodiscard]] std::vector<std::byte> sent() const;
+  [[nodiscard]] std::vector<std::byte> empty() const;
   [[nodiscard]] std::vector<std::byte> due() const;
   template <typename ValueOf>
-  [[nodiscard]] std::vector<std::byte> image(ValueOf value_of) const;
+  static void write(std::vector<std::byte>& bytes, std::size_t begin, std::size_t width,
+                    std::size_t count, ValueOf value_of);
   [[nodiscard]] std::string difference(const std::vector<std::byte>& found,
                                        const std::vector<std::byte>& due) const;
 
@@ -63,8 +70,13 @@ class Trial {
   std::uint32_t rank_;
   std::uint32_t ranks_;
   std::uint32_t round_;
-  std::size_t width_;  // of an element, bytes
-  std::size_t begin_;  // of the elements in a buffer
+  std::size_t width_;       // of an element, bytes
+  std::size_t begin_;       // of the elements in a buffer
+  std::size_t send_count_;  // elements
+  std::size_t recv_count_;
+  // In place there is one buffer, recv_, in which the smaller of both is the rank's own block.
+  std::size_t send_begin_;
+  std::size_t recv_begin_;
   std::vector<std::byte> send_;
   std::vector<std::byte> recv_;
 };

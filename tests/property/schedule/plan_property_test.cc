@@ -49,11 +49,12 @@ PlanLimits any_limits() {
 
 Task any_task(const Topology& topology, std::uint64_t most_bytes) {
   Task task;
-  task.operation = *rc::gen::element(Operation::kAllReduce, Operation::kBroadcast);
+  task.operation =
+      *rc::gen::element(Operation::kAllReduce, Operation::kBroadcast, Operation::kAllGather,
+                        Operation::kReduceScatter, Operation::kReduce);
   task.type = any_in<weft_data_type>(WEFT_INT8, WEFT_FLOAT8_E5M2 + 1);
-  if (task.operation == Operation::kBroadcast) {
-    task.root = any_in<std::uint32_t>(0, topology.rank_count());
-  }
+  if (has_root(task.operation)) task.root = any_in<std::uint32_t>(0, topology.rank_count());
+  if (has_blocks(task.operation)) most_bytes /= topology.rank_count();
   // Small counts, where chunks are empty or short, are as likely as large ones.
   const std::uint64_t most = most_bytes / element_size(task.type);
   task.count = any_in<std::uint64_t>(0, most + 1) >> *rc::gen::element(0, 0, 0, 2, 4, 8, 12);
@@ -101,7 +102,10 @@ RC_GTEST_PROP(PlanProperty, IsValidForAnySize, ()) {
     }
   }
   const std::uint64_t passes = plan.ranks - 1;
-  RC_ASSERT(bytes == task.bytes() * passes * (task.operation == Operation::kAllReduce ? 2 : 1));
+  const std::uint64_t factor = task.operation == Operation::kAllReduce ? 2
+                               : has_blocks(task.operation)            ? plan.ranks
+                                                                       : 1;
+  RC_ASSERT(bytes == task.bytes() * passes * factor);
 }
 
 RC_GTEST_PROP(PlanProperty, IsTheSameForTheSameInput, ()) {

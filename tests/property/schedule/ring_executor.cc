@@ -78,6 +78,38 @@ std::vector<Move> all_reduce_moves(const Plan& plan, const ChannelPlan& channel,
   return moves;
 }
 
+/// `first`: how far behind its own block a rank begins.
+std::vector<Move> block_moves(const Plan& plan, const ChannelPlan& channel, std::uint32_t position,
+                              std::uint32_t first, const Move& own, const Move& passed,
+                              const Move& last) {
+  std::vector<Move> moves;
+  for (std::uint64_t base = 0; base < channel.count; base += channel.chunk) {
+    for (std::uint32_t hop = 0; hop < plan.ranks; ++hop) {
+      const std::uint32_t block = channel.ring[ring_chunk(position, first + hop, plan.ranks)];
+      add_moves(moves, plan,
+                {.offset = block * plan.task.count + base,
+                 .count = std::min(channel.chunk, channel.count - base)},
+                hop == 0               ? own
+                : hop + 1 < plan.ranks ? passed
+                                       : last);
+    }
+  }
+  return moves;
+}
+
+std::vector<Move> reduce_moves(const Plan& plan, const ChannelPlan& channel,
+                               std::uint32_t position) {
+  std::vector<Move> moves;
+  for (std::uint64_t base = 0; base < channel.count; base += channel.chunk) {
+    add_moves(moves, plan, {.offset = base, .count = std::min(channel.chunk, channel.count - base)},
+              {.receives = position != 1,
+               .sends = position != 0,
+               .reduces = position != 1,
+               .keeps = position == 0});
+  }
+  return moves;
+}
+
 std::vector<Move> broadcast_moves(const Plan& plan, const ChannelPlan& channel,
                                   std::uint32_t position) {
   std::vector<Move> moves;
@@ -86,6 +118,27 @@ std::vector<Move> broadcast_moves(const Plan& plan, const ChannelPlan& channel,
               {.receives = position != 0, .sends = position + 1 != plan.ranks, .keeps = true});
   }
   return moves;
+}
+
+std::vector<Move> moves_of(const Plan& plan, const ChannelPlan& channel, std::uint32_t position) {
+  switch (plan.task.operation) {
+    case Operation::kAllReduce:
+      return all_reduce_moves(plan, channel, position);
+    case Operation::kBroadcast:
+      return broadcast_moves(plan, channel, position);
+    case Operation::kReduce:
+      return reduce_moves(plan, channel, position);
+    case Operation::kAllGather:
+      return block_moves(plan, channel, position, 0, {.sends = true, .keeps = true},
+                         {.receives = true, .sends = true, .keeps = true},
+                         {.receives = true, .keeps = true});
+    case Operation::kReduceScatter:
+      return block_moves(plan, channel, position, 1, {.sends = true},
+                         {.receives = true, .sends = true, .reduces = true},
+                         {.receives = true, .reduces = true, .keeps = true});
+    default:
+      return {};
+  }
 }
 
 class Channel {
@@ -102,11 +155,9 @@ class Channel {
       places_.push_back(ring_place(plan, index, rank));
       const std::uint32_t position = places_[rank].position;
       if (plan.ranks == 1) {
-        ranks_[rank].output[0] = {share_.count, all()};
-      } else if (plan.task.operation == Operation::kAllReduce) {
-        ranks_[rank].moves = all_reduce_moves(plan, share_, position);
+        ranks_[rank].output[0] = {share_.count, due(0)};
       } else {
-        ranks_[rank].moves = broadcast_moves(plan, share_, position);
+        ranks_[rank].moves = moves_of(plan, share_, position);
       }
     }
   }
@@ -125,16 +176,32 @@ class Channel {
   }
 
  private:
-  /// What an element of the right result holds.
-  [[nodiscard]] Contributions all() const {
+  /// What the right result holds in a block.
+  [[nodiscard]] Contributions due(std::uint32_t block) const {
     Contributions contributions;
     if (plan_.task.operation == Operation::kBroadcast) {
       contributions.set(plan_.task.root);
+    } else if (plan_.task.operation == Operation::kAllGather) {
+      contributions.set(block);
     } else {
       for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank)
         contributions.set(rank);
     }
     return contributions;
+  }
+
+  /// The blocks that a rank must hold in the end: [first, second). Without blocks there is one.
+  [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> blocks_of(std::uint32_t rank) const {
+    switch (plan_.task.operation) {
+      case Operation::kAllGather:
+        return {0, plan_.ranks};
+      case Operation::kReduceScatter:
+        return {rank, rank + 1};
+      case Operation::kReduce:
+        return {0, rank == plan_.task.root ? 1 : 0};
+      default:
+        return {0, 1};
+    }
   }
 
   bool try_move(std::uint32_t rank) {
@@ -192,21 +259,30 @@ class Channel {
             fmt::format("{} steps of rank {} are left over", links_[rank].size(), rank);
         return;
       }
+      if (!check_output(rank)) return;
+    }
+  }
+
+  bool check_output(std::uint32_t rank) {
+    const auto [first, end] = blocks_of(rank);
+    auto piece = ranks_[rank].output.begin();
+    for (std::uint32_t block = first; block < end; ++block) {
+      const std::uint64_t begin = block * plan_.task.count;
       std::uint64_t covered = 0;
-      for (const auto& [offset, piece] : state.output) {
-        if (offset != covered || piece.second != all()) {
-          result_.failure =
-              fmt::format("rank {} holds a wrong result at element {}", rank, covered);
-          return;
-        }
-        covered += piece.first;
+      for (; covered < share_.count && piece != ranks_[rank].output.end(); ++piece) {
+        if (piece->first != begin + covered || piece->second.second != due(block)) break;
+        covered += piece->second.first;
       }
       if (covered != share_.count) {
-        result_.failure =
-            fmt::format("rank {} holds {} of {} elements", rank, covered, share_.count);
-        return;
+        result_.failure = fmt::format("rank {} holds a wrong result at element {} of block {}",
+                                      rank, covered, block);
+        return false;
       }
     }
+    if (piece != ranks_[rank].output.end()) {
+      result_.failure = fmt::format("rank {} holds more than its result", rank);
+    }
+    return result_.failure.empty();
   }
 
   const Plan& plan_;

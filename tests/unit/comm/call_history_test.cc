@@ -101,5 +101,20 @@ TEST(FindEarlyLeaver, NamesWhoLeftBeforeTheCall) {
             std::string::npos);
 }
 
+TEST(CallNote, NamesWhatSetsACallApart) {
+  const auto named = [](Operation operation, std::uint32_t root) {
+    const Task task{
+        .operation = operation, .type = WEFT_INT64, .reduction = WEFT_MIN, .root = root};
+    return describe_operation(make_operation_tag(task, 1), "5");
+  };
+  EXPECT_EQ(named(Operation::kAllReduce, 0), "all_reduce of 5 int64 by min");
+  EXPECT_EQ(named(Operation::kReduceScatter, 0), "reduce_scatter of 5 int64 by min");
+  EXPECT_EQ(named(Operation::kReduce, 2), "reduce of 5 int64 by min to rank 2");
+  EXPECT_EQ(named(Operation::kBroadcast, 2), "broadcast of 5 int64 from rank 2");
+  EXPECT_EQ(named(Operation::kAllGather, 0), "all_gather of 5 int64");
+  EXPECT_EQ(named(Operation::kSend, 3), "send of 5 int64 to rank 3");
+  EXPECT_EQ(named(Operation::kRecv, 3), "recv of 5 int64 from rank 3");
+}
+
 }  // namespace
 }  // namespace weft

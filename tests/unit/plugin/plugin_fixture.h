@@ -73,6 +73,7 @@ class PluginFolder {
 class MemoryRuntime final : public DeviceRuntime {
  public:
   [[nodiscard]] std::string_view name() const override { return "test"; }
+  [[nodiscard]] bool has_kernel(const Task& /*task*/) const override { return false; }
   weft_result allocate(std::size_t bytes, void** out) override {
     if (fail) return WEFT_ERROR_OUT_OF_MEMORY;
     *out = std::aligned_alloc(128, (bytes + 127) / 128 * 128);
