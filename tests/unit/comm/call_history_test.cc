@@ -101,7 +101,7 @@ TEST(FindEarlyLeaver, NamesWhoLeftBeforeTheCall) {
             std::string::npos);
 }
 
-TEST(CallNote, NamesWhatSetsACallApart) {
+TEST(CallNotes, NameWhatSetsACallApart) {
   const auto named = [](Operation operation, std::uint32_t root) {
     const Task task{
         .operation = operation, .type = WEFT_INT64, .reduction = WEFT_MIN, .root = root};
