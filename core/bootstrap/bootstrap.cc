@@ -94,6 +94,12 @@ void Bootstrap::on_question(std::function<void(const Question&)> callback) {
 void Bootstrap::ask(std::span<const std::byte> question) {
   state_->watch->ask(question);
 }
+void Bootstrap::on_letter(std::function<void(int from, std::vector<std::byte> text)> callback) {
+  state_->watch->on_letter(std::move(callback));
+}
+void Bootstrap::post(int to, std::vector<std::byte> text) {
+  state_->watch->post(to, std::move(text));
+}
 std::vector<Departure> Bootstrap::departed_neighbours() const {
   return state_->watch->departed_neighbours();
 }

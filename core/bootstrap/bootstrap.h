@@ -53,6 +53,8 @@ class Bootstrap {
   /// See FailureWatch.
   void on_question(std::function<void(const Question&)> callback);
   void ask(std::span<const std::byte> question);
+  void on_letter(std::function<void(int from, std::vector<std::byte> text)> callback);
+  void post(int to, std::vector<std::byte> text);
   [[nodiscard]] std::vector<Departure> departed_neighbours() const;
   /// Tells every other rank that this rank's communicator failed. They get the text, and as code
   /// PEER (MISMATCH stays MISMATCH). Nothing if there was a failure before.

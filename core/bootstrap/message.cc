@@ -327,6 +327,27 @@ std::optional<QuestionMessage> QuestionMessage::decode(std::span<const std::byte
                          .question = {question.begin(), question.end()}};
 }
 
+std::vector<std::byte> LetterMessage::encode() const {
+  PayloadWriter writer;
+  writer.number(from);
+  writer.number(to);
+  writer.number(hops);
+  writer.raw(std::span(text).first(std::min(text.size(), kMaxLetterBytes)));
+  return writer.take();
+}
+
+std::optional<LetterMessage> LetterMessage::decode(std::span<const std::byte> payload) {
+  constexpr std::size_t kHead = sizeof(from) + sizeof(to) + sizeof(hops);
+  if (payload.size() < kHead || payload.size() > kHead + kMaxLetterBytes) return std::nullopt;
+  PayloadReader reader(payload.first(kHead));
+  LetterMessage letter;
+  letter.from = reader.number<std::int32_t>();
+  letter.to = reader.number<std::int32_t>();
+  letter.hops = reader.number<std::uint32_t>();
+  letter.text.assign(payload.begin() + kHead, payload.end());
+  return letter;
+}
+
 std::vector<std::byte> encode_identity(const PeerIdentity& who) {
   PayloadWriter writer;
   writer.identity(who);

@@ -22,7 +22,7 @@
 namespace weft {
 
 /// Changes with any change of a message's meaning; compared by the rendezvous.
-inline constexpr std::uint32_t kBootstrapProtocol = 2;
+inline constexpr std::uint32_t kBootstrapProtocol = 3;
 
 /// Header: magic 4, frame version 2, type 2, payload length 4, keyed hash 32; little-endian.
 inline constexpr std::size_t kMessageHeaderBytes = 44;
@@ -41,6 +41,9 @@ inline constexpr std::size_t kMaxEndpoints = 8;
 /// Bound of what a question, and what a goodbye says, in the terms of the layers above.
 inline constexpr std::size_t kMaxQuestionBytes = 256;
 
+/// Bound of what a letter says.
+inline constexpr std::size_t kMaxLetterBytes = std::size_t{60} * 1024;
+
 enum class MessageType : std::uint16_t {
   kHello = 1,    ///< rank -> root: who I am and where I listen.
   kHelloTaken,   ///< root -> rank: noted, wait.
@@ -54,8 +57,9 @@ enum class MessageType : std::uint16_t {
   kFailure,      ///< along the control ring, both ways.
   kGoodbye,      ///< along the control ring, to both neighbours; with the rank's last words.
   kQuestion,     ///< along the control ring, both ways, until it is back or meets one that left.
+  kLetter,       ///< along the control ring, to one rank.
 };
-inline constexpr std::uint16_t kLastMessageType = 12;
+inline constexpr std::uint16_t kLastMessageType = 13;
 
 struct Message {
   MessageType type = MessageType::kHello;
@@ -176,6 +180,18 @@ struct QuestionMessage {
   bool operator==(const QuestionMessage&) const = default;
   [[nodiscard]] std::vector<std::byte> encode() const;
   static std::optional<QuestionMessage> decode(std::span<const std::byte> payload);
+};
+
+/// What one rank says to another, passed on by those between them.
+struct LetterMessage {
+  std::int32_t from = 0;
+  std::int32_t to = 0;
+  std::uint32_t hops = 0;  ///< How often it was passed on: a letter that nobody takes ends.
+  std::vector<std::byte> text;
+
+  bool operator==(const LetterMessage&) const = default;
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static std::optional<LetterMessage> decode(std::span<const std::byte> payload);
 };
 
 /// The payload of an identity exchange.

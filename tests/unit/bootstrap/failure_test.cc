@@ -417,6 +417,91 @@ TEST_F(BootstrapTest, AQuestionStopsAtARankThatLeftWhoseNeighboursKnowItsLastWor
   EXPECT_FALSE(ranks[2].bootstrap->failure());
 }
 
+// What came to one rank, by sender.
+class Letters {
+ public:
+  void listen(Bootstrap& bootstrap) {
+    bootstrap.on_letter([this](int from, std::vector<std::byte> text) {
+      const std::lock_guard lock(mutex_);
+      letters_[from].push_back(std::move(text));
+      ++count_;
+      changed_.notify_all();
+    });
+  }
+  /// Until so many came.
+  std::map<int, std::vector<std::vector<std::byte>>> wait(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, seconds(30), [&] { return count_ >= count; });
+    return letters_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t count_ = 0;
+  std::map<int, std::vector<std::vector<std::byte>>> letters_;
+};
+
+std::vector<std::byte> letter_text(int from, int to, std::size_t size) {
+  std::vector<std::byte> text(size);
+  for (std::size_t i = 0; i < size; ++i)
+    text[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(from * 31 + to));
+  return text;
+}
+
+TEST_F(BootstrapTest, LettersReachTheRankThatTheyAreFor) {
+  constexpr int kRanks = 5;
+  constexpr int kEach = 40;  // more at once than sockets take
+  std::array<Letters, kRanks> letters;
+  const auto ranks = joined_ranks(kRanks);
+  // Some listen only when letters are there already.
+  for (int rank = 0; rank < 3; ++rank)
+    letters[static_cast<std::size_t>(rank)].listen(
+        *ranks[static_cast<std::size_t>(rank)].bootstrap);
+  for (int from = 0; from < kRanks; ++from) {
+    for (int to = 0; to < kRanks; ++to) {
+      if (to == from) continue;
+      for (int i = 0; i < kEach; ++i) {
+        ranks[static_cast<std::size_t>(from)].bootstrap->post(
+            to, letter_text(from, to, i == 0 ? 0 : kMaxLetterBytes - static_cast<std::size_t>(i)));
+      }
+    }
+  }
+  for (int rank = 3; rank < kRanks; ++rank)
+    letters[static_cast<std::size_t>(rank)].listen(
+        *ranks[static_cast<std::size_t>(rank)].bootstrap);
+  for (int to = 0; to < kRanks; ++to) {
+    const auto arrived = letters[static_cast<std::size_t>(to)].wait((kRanks - 1) * kEach);
+    EXPECT_EQ(arrived.size(), std::size_t{kRanks - 1}) << "rank " << to;
+    for (const auto& [from, texts] : arrived) {
+      ASSERT_EQ(texts.size(), std::size_t{kEach});
+      for (const auto& text : texts)
+        EXPECT_EQ(text, letter_text(from, to, text.size()));
+    }
+  }
+}
+
+TEST_F(BootstrapTest, ALetterGoesRoundARankThatLeft) {
+  constexpr int kRanks = 5;
+  std::array<Letters, kRanks> letters;
+  auto ranks = joined_ranks(kRanks);
+  for (std::size_t rank = 0; rank < kRanks; ++rank)
+    letters[rank].listen(*ranks[rank].bootstrap);
+  ranks[1].bootstrap->leave();
+  for (const std::size_t neighbour : {0U, 2U}) {
+    while (ranks[neighbour].bootstrap->departed_neighbours().empty())
+      std::this_thread::yield();
+  }
+  // It stands on the shorter way between 0 and 2.
+  ranks[0].bootstrap->post(2, letter_text(0, 2, 100));
+  ranks[2].bootstrap->post(0, letter_text(2, 0, 100));
+  ranks[3].bootstrap->post(0, letter_text(3, 0, 100));
+  EXPECT_EQ(letters[2].wait(1)[0].size(), 1U);
+  const auto at_zero = letters[0].wait(2);
+  EXPECT_TRUE(at_zero.contains(2));
+  EXPECT_TRUE(at_zero.contains(3));
+}
+
 TEST_F(BootstrapTest, AFailureThatBlamesAnotherRankNamesIt) {
   std::vector<Heard> heard(3);
   auto ranks = joined_ranks(3);
