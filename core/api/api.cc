@@ -517,6 +517,26 @@ weft_result weft_reduce(const void* send, void* recv, size_t count, weft_data_ty
               send, recv, {.recv = is_rank(comm, root)}, comm, stream);
 }
 
+weft_result weft_send(const void* send, size_t count, weft_data_type type, uint32_t peer,
+                      weft_comm* comm, weft_stream* stream) {
+  return call({.operation = weft::Operation::kSend,
+               .type = type,
+               .reduction = WEFT_SUM,
+               .root = peer,
+               .count = count},
+              send, nullptr, {.recv = false}, comm, stream);
+}
+
+weft_result weft_recv(void* recv, size_t count, weft_data_type type, uint32_t peer, weft_comm* comm,
+                      weft_stream* stream) {
+  return call({.operation = weft::Operation::kRecv,
+               .type = type,
+               .reduction = WEFT_SUM,
+               .root = peer,
+               .count = count},
+              nullptr, recv, {.send = false}, comm, stream);
+}
+
 weft_result weft_all_gather(const void* send, void* recv, size_t count, weft_data_type type,
                             weft_comm* comm, weft_stream* stream) {
   return call({.operation = weft::Operation::kAllGather,

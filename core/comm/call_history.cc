@@ -101,6 +101,20 @@ std::optional<Error> find_mismatch(const CallNote& called, std::uint32_t rank,
                "make every rank call the same operations in the same order");
 }
 
+std::optional<Error> find_partner_that_left(std::uint32_t leaver, const CallNote& waiting,
+                                            std::uint32_t asker) {
+  const OperationTagParts parts = split_operation_tag(waiting.tag);
+  if (waiting.sequence != 0 || parts.operation >= kOperationCount) return std::nullopt;
+  if (!joins_pair(static_cast<Operation>(parts.operation))) return std::nullopt;
+  // The tag holds 12 bits of the partner's number.
+  if (parts.root != (leaver & 0xFFFU)) return std::nullopt;
+  return Error(WEFT_ERROR_PEER,
+               fmt::format("rank {} waits in {}, but rank {} has left the communicator", asker,
+                           describe_operation(waiting.tag, std::to_string(waiting.count)), leaver),
+               "let no rank end before its partners have got what it owes them")
+      .with_native(ErrorSource::kPeer, leaver);
+}
+
 std::optional<Error> find_early_leaver(const CallNote& last, std::uint32_t leaver,
                                        const CallNote& waiting, std::uint32_t asker) {
   if (last.sequence >= waiting.sequence) return std::nullopt;

@@ -25,7 +25,8 @@ namespace weft {
 
 /// One call, as it is shown to other ranks.
 struct CallNote {
-  std::uint64_t sequence = 0;  ///< Its number within the communicator, from 1.
+  /// Its number within the communicator, from 1; 0 of a send or a receive.
+  std::uint64_t sequence = 0;
   OperationTag tag = 0;
   std::uint64_t count = 0;
 
@@ -72,6 +73,11 @@ class CallHistory {
 /// number: the error that names both.
 [[nodiscard]] std::optional<Error> find_mismatch(const CallNote& called, std::uint32_t rank,
                                                  const CallNote& waiting, std::uint32_t asker);
+
+/// Whether `leaver` is the partner of the send or receive that `asker` waits in, and left.
+[[nodiscard]] std::optional<Error> find_partner_that_left(std::uint32_t leaver,
+                                                          const CallNote& waiting,
+                                                          std::uint32_t asker);
 
 /// Whether `leaver`, whose last call was `last`, left before the call that `asker` waits in.
 [[nodiscard]] std::optional<Error> find_early_leaver(const CallNote& last, std::uint32_t leaver,

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/wait.h"
 #include "core/comm/context.h"
 #include "core/comm/stream.h"
 #include "core/config/units.h"
@@ -34,6 +35,7 @@ std::int64_t now_ns() {
 // A question costs each rank a message, so they become rarer. The first comes when a wait is too
 // long to be that of a healthy ring, the last interval is short beside timeouts.report.
 constexpr std::int64_t kFirstQuestionNs = 500'000'000;
+constexpr std::int64_t kFirstPairQuestionNs = 5'000'000'000;
 constexpr std::int64_t kLongestIntervalNs = 16'000'000'000;
 
 // In the place of the number of a call that has been reported.
@@ -58,11 +60,45 @@ std::string describe_tag(OperationTag tag, const Task& mine) {
 struct Communicator::UnderWay {
   Communicator* communicator = nullptr;
   Stream* stream = nullptr;
-  Task task;
-  std::uint64_t sequence = 0;  // 0 while the record is free
+  Task task;                   // of sends and receives the first one
+  std::uint64_t begun = 0;     // which of all records; 0 while this one is free
+  std::uint64_t sequence = 0;  // of collective calls, which all ranks number alike
+  std::vector<PairTransfer> transfers{};
+  std::vector<Task> pair_tasks{};  // of each transfer
 
   [[nodiscard]] CallNote note() const {
     return {.sequence = sequence, .tag = make_operation_tag(task, sequence), .count = task.count};
+  }
+
+  // Changes with every step that a transfer makes; other threads write the counters.
+  [[nodiscard]] std::uint64_t progress_of_pairs() const {
+    std::uint64_t steps = 0;
+    for (const PairTransfer& transfer : transfers) {
+      if (transfer.view.head == nullptr) continue;
+      steps += load_counter(transfer.view.head) + load_counter(transfer.view.tail);
+    }
+    return steps;
+  }
+
+  // The first transfer that the kernel has not completed.
+  [[nodiscard]] const Task* waiting_pair() {
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      if (std::atomic_ref(transfers[i].complete).load(std::memory_order_acquire) == 0) {
+        return &pair_tasks[i];
+      }
+    }
+    return nullptr;
+  }
+
+  // The call that an outcome is about.
+  [[nodiscard]] const Task& task_of(const KernelOutcome& outcome) const {
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      const bool is_it = outcome.end == KernelEnd::kTagMismatch
+                             ? transfers[i].tag == outcome.expected
+                             : transfers[i].view.peer == outcome.peer;
+      if (is_it) return pair_tasks[i];
+    }
+    return task;
   }
 };
 
@@ -90,6 +126,7 @@ Communicator::~Communicator() {
     bootstrap_->leave(encode_call_note(last.value_or(CallNote{})));
   }
   failure_->clear_hook();
+  pairs_.reset();
   connections_.reset();
   bootstrap_.reset();
 }
@@ -113,6 +150,11 @@ Status Communicator::check_task(const Task& task) const {
   if (has_root(task.operation) && task.root >= ranks_) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
                 fmt::format("root {} is not a rank of this communicator of {}", task.root, ranks_));
+  }
+  if (joins_pair(task.operation) && task.root >= ranks_) {
+    return fail(
+        WEFT_ERROR_INVALID_ARGUMENT,
+        fmt::format("partner {} is not a rank of this communicator of {}", task.root, ranks_));
   }
   if (!reduces(task.operation)) return check_kernel(task);
   if (task.reduction < WEFT_SUM || task.reduction > WEFT_AVG) {
@@ -168,24 +210,38 @@ Communicator::UnderWay* Communicator::take_record(const Task& task, Stream& stre
   }
   UnderWay* record = free_records_.back();
   free_records_.pop_back();
-  *record = {.communicator = this, .stream = &stream, .task = task, .sequence = history_.add(task)};
+  record->communicator = this;
+  record->stream = &stream;
+  record->task = task;
+  record->begun = ++records_begun_;
+  record->sequence = joins_pair(task.operation) ? 0 : history_.add(task);
+  record->transfers.clear();
+  record->pair_tasks.clear();
   return record;
 }
 
 void Communicator::give_back(UnderWay* record) {
   const std::scoped_lock lock(records_mutex_);
-  record->sequence = 0;
+  record->begun = 0;
   free_records_.push_back(record);
 }
 
-std::optional<CallNote> Communicator::oldest_under_way() {
+std::optional<Communicator::Waiting> Communicator::oldest_under_way() {
   const std::scoped_lock lock(records_mutex_);
-  const UnderWay* oldest = nullptr;
+  UnderWay* oldest = nullptr;
   for (const auto& record : records_) {
-    if (record->sequence == 0) continue;
-    if (oldest == nullptr || record->sequence < oldest->sequence) oldest = record.get();
+    if (record->begun == 0) continue;
+    if (oldest == nullptr || record->begun < oldest->begun) oldest = record.get();
   }
-  return oldest != nullptr ? std::optional(oldest->note()) : std::nullopt;
+  if (oldest == nullptr) return std::nullopt;
+  if (oldest->sequence != 0) {
+    return Waiting{.note = oldest->note(), .text = describe_call(oldest->note())};
+  }
+  const Task* pair = oldest->waiting_pair();
+  if (pair == nullptr) pair = &oldest->task;
+  return Waiting{.pair_progress = oldest->progress_of_pairs(),
+                 .note = {.sequence = 0, .tag = make_operation_tag(*pair, 0), .count = pair->count},
+                 .text = describe_task(*pair)};
 }
 
 std::optional<CallNote> Communicator::find_call(std::uint64_t sequence) {
@@ -193,13 +249,12 @@ std::optional<CallNote> Communicator::find_call(std::uint64_t sequence) {
   // More calls wait in the stream than the history holds.
   const std::scoped_lock lock(records_mutex_);
   for (const auto& record : records_) {
-    if (sequence != 0 && record->sequence == sequence) return record->note();
+    if (sequence != 0 && record->begun != 0 && record->sequence == sequence) return record->note();
   }
   return std::nullopt;
 }
 
-Result<Launch> Communicator::prepare(const Task& task, const void* send, void* recv,
-                                     Stream& stream) {
+Status Communicator::check_call(const Stream& stream) {
   if (report_ != nullptr) report_->look();
   if (failure_->stopped()) {
     if (auto cause = failure_->settle()) return fail(std::move(*cause));
@@ -210,6 +265,12 @@ Result<Launch> Communicator::prepare(const Task& task, const void* send, void* r
                             stream.runtime().name(), stream.runtime().index(), runtime_.name(),
                             runtime_.index()));
   }
+  return {};
+}
+
+Result<Launch> Communicator::prepare(const Task& task, const void* send, void* recv,
+                                     Stream& stream) {
+  WEFT_TRY(check_call(stream));
   WEFT_TRY_ASSIGN(const BoundPlan* bound, bind(task));
   if (bound->needs_cpu() && runtime_.is_capturing(stream.device_stream())) {
     return fail(WEFT_ERROR_UNSUPPORTED,
@@ -222,7 +283,9 @@ Result<Launch> Communicator::prepare(const Task& task, const void* send, void* r
   std::uint64_t sequence = 0;
   Launch launch;
   if (report_ == nullptr) {
-    launch = launch_with_record(task, stream, &sequence);
+    UnderWay* record = begin_record(task, stream);
+    sequence = record->sequence;
+    launch = launch_of(record);
   } else {
     sequence = history_.add(task);
     stream.watch(report_);
@@ -239,6 +302,48 @@ Result<Launch> Communicator::prepare(const Task& task, const void* send, void* r
   return launch;
 }
 
+Status Communicator::want_pairs(std::span<const Call* const> calls) {
+  WEFT_TRY(check_own(calls, rank_));
+  const std::vector<std::uint32_t> partners = partners_of(calls, rank_);
+  if (!partners.empty()) pairs_->want(partners);
+  return {};
+}
+
+Status Communicator::wait_for_pairs(std::span<const Call* const> calls) {
+  const std::vector<std::uint32_t> partners = partners_of(calls, rank_);
+  if (partners.empty()) return {};
+  const auto limit = config_.duration("timeouts.bootstrap");
+  const Status connected =
+      pairs_->wait(partners, limit ? Deadline::after(*limit) : Deadline::never(),
+                   [this] { return failure_->stopped(); });
+  if (connected) return {};
+  // The partners may be connected and wait for data: they must not wait in vain.
+  if (!failure_->stopped()) failure_->establish(connected.error(), true);
+  auto cause = failure_->settle();
+  return fail(cause ? std::move(*cause) : Error(connected.error()));
+}
+
+Result<Launch> Communicator::prepare_pairs(std::span<const Call* const> calls, Stream& stream) {
+  WEFT_TRY(check_call(stream));
+  order_after_latest(stream);
+  UnderWay* record = begin_record(calls.front()->task, stream);
+  pair_messages_.clear();
+  make_transfers(calls, rank_, pair_numbers_, pairs_.get(), record->transfers, pair_messages_,
+                 record->pair_tasks);
+  WorkItem item;
+  item.operation = Operation::kSend;
+  item.algorithm = Algorithm::kPair;
+  item.ranks = ranks_;
+  item.transfers = record->transfers.data();
+  item.transfer_count = static_cast<std::uint32_t>(record->transfers.size());
+  items_.assign(1, item);
+  for (const PairMessage& message : pair_messages_)
+    message.port->enqueue({&message.operation, 1});
+  Launch launch = launch_of(record);
+  launch.items = items_;
+  return launch;
+}
+
 // Operations of a communicator are serial, streams are not: wait for those of the old stream.
 void Communicator::order_after_latest(Stream& stream) {
   if (latest_stream_ != &stream && latest_stream_ != nullptr && !latest_stream_life_.expired() &&
@@ -251,10 +356,13 @@ void Communicator::order_after_latest(Stream& stream) {
   latest_stream_life_ = stream.life();
 }
 
-Launch Communicator::launch_with_record(const Task& task, Stream& stream, std::uint64_t* sequence) {
+Communicator::UnderWay* Communicator::begin_record(const Task& task, Stream& stream) {
   UnderWay* record = take_record(task, stream);
   if (under_way_.fetch_add(1, std::memory_order_acq_rel) == 0) restart_clock();
-  *sequence = record->sequence;
+  return record;
+}
+
+Launch Communicator::launch_of(UnderWay* record) {
   return {.items = {},
           .abort = &failure_->abort_flag(),
           .progress = drive_hook,
@@ -298,7 +406,15 @@ bool Communicator::is_long(std::int64_t waited) const {
 void Communicator::check_time() {
   const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
   if (!is_long(waited)) return;
-  if (const auto call = oldest_under_way()) consider_wait(*call, describe_call(*call), waited);
+  const auto waiting = oldest_under_way();
+  if (!waiting) return;
+  if (waiting->note.sequence != 0) return consider_wait(waiting->note, waiting->text, waited);
+  // Sends and receives may be long, and what a partner sent before it left may still be on its way.
+  if (pair_progress_.exchange(waiting->pair_progress) != waiting->pair_progress) {
+    return restart_clock();
+  }
+  const bool may_ask = waited > kFirstPairQuestionNs;
+  consider_wait(may_ask ? std::optional(waiting->note) : std::nullopt, waiting->text, waited);
 }
 
 void Communicator::consider_wait(const std::optional<CallNote>& call,
@@ -311,7 +427,7 @@ void Communicator::consider_wait(const std::optional<CallNote>& call,
   }
   const bool late = operation_limit_ns_ != 0 && waited > operation_limit_ns_;
   const bool report = report_after_ns_ != 0 && waited > report_after_ns_;
-  const std::uint64_t sequence = call ? call->sequence : kUnknownCall;
+  const std::uint64_t sequence = call && call->sequence != 0 ? call->sequence : kUnknownCall;
   if (late || (report && reported_call_.exchange(sequence) != sequence)) {
     say_what_waits(description, std::chrono::nanoseconds(waited), late);
   }
@@ -360,7 +476,7 @@ void Communicator::say_what_waits(const std::string& call, std::chrono::nanoseco
   const std::string text =
       fmt::format("rank {} of {} has waited {} in {}:{}", rank_, ranks_,
                   print_duration(std::chrono::duration_cast<std::chrono::seconds>(waited)), call,
-                  connections_->describe_waiting());
+                  connections_->describe_waiting() + pairs_->describe_waiting());
   if (late) {
     failure_->establish(Error(WEFT_ERROR_TIMEOUT, text,
                               "look at the ranks named here; timeouts.operation sets this limit"),
@@ -398,7 +514,8 @@ void Communicator::look_for_leavers(std::span<const Departure> departed, std::ui
     const auto last = decode_call_note(departure.last_words);
     if (!last) continue;
     const auto leaver = static_cast<std::uint32_t>(departure.rank);
-    auto cause = find_early_leaver(*last, leaver, waiting, asker);
+    auto cause = find_partner_that_left(leaver, waiting, asker);
+    if (!cause) cause = find_early_leaver(*last, leaver, waiting, asker);
     if (!cause) cause = find_mismatch(*last, leaver, waiting, asker);
     if (cause) failure_->establish(std::move(*cause), true);
   }
@@ -427,10 +544,17 @@ weft_result Communicator::finished(UnderWay& record, const KernelOutcome& outcom
 }
 
 void Communicator::explain_outcome(const UnderWay& record, const KernelOutcome& outcome) {
+  const Task& task = record.task_of(outcome);
+  std::string mine = describe_task(task);
+  if (record.sequence != 0) {
+    mine += fmt::format(" (call {})", record.sequence & 0xFFFF);
+  } else if (outcome.end == KernelEnd::kTagMismatch) {
+    // Sends and receives are numbered by pair.
+    mine += fmt::format(" (call {})", split_operation_tag(outcome.expected).sequence);
+  }
   explain_kernel_end(
-      *failure_, rank_, ranks_, outcome,
-      fmt::format("{} (call {})", describe_task(record.task), record.sequence & 0xFFFF),
-      outcome.end == KernelEnd::kTagMismatch ? describe_tag(outcome.found, record.task) : "");
+      *failure_, rank_, ranks_, outcome, mine,
+      outcome.end == KernelEnd::kTagMismatch ? describe_tag(outcome.found, task) : "");
 }
 
 Status Communicator::finish() {

@@ -23,6 +23,7 @@
 #include "core/comm/call_history.h"
 #include "core/comm/failure.h"
 #include "core/comm/kernel_report.h"
+#include "core/comm/pair_calls.h"
 #include "core/config/config.h"
 #include "core/model/work_item.h"
 #include "core/schedule/planner.h"
@@ -63,6 +64,12 @@ class Communicator {
   /// Makes the launch of one call, counting it as under way: it must be given to the runtime, or
   /// withdrawn, before the next is made. Fails if the communicator is unusable.
   Result<Launch> prepare(const Task& task, const void* send, void* recv, Stream& stream);
+  /// The same of all sends and receives of a group: one launch. Their partners must be connected.
+  Result<Launch> prepare_pairs(std::span<const Call* const> calls, Stream& stream);
+  /// Begins to connect what sends and receives need, and waits for it: apart, since one thread may
+  /// hold both partners. Fails as well if the calls cannot be carried out.
+  Status want_pairs(std::span<const Call* const> calls);
+  Status wait_for_pairs(std::span<const Call* const> calls);
   /// A call without elements moves nothing. It counts as a call: whoever leaves it out, or calls it
   /// with elements, is found at the next one, or when it waits.
   void pass_over(const Task& task) { history_.add(task); }
@@ -89,6 +96,8 @@ class Communicator {
   Status agree_on_topology();
   Status choose_transports();
   Status connect();
+  Status start_pairs();
+  [[nodiscard]] PairChoice choice_with(std::uint32_t peer) const;
   void choose_limits();
   enum class Reach : std::uint8_t { kMessages = 0, kMemory = 1, kDeviceMemory = 2 };
   [[nodiscard]] Reach reach() const;
@@ -104,10 +113,17 @@ class Communicator {
 
   Result<const BoundPlan*> bind(const Task& task);
   void order_after_latest(Stream& stream);
-  Launch launch_with_record(const Task& task, Stream& stream, std::uint64_t* sequence);
+  UnderWay* begin_record(const Task& task, Stream& stream);
+  Launch launch_of(UnderWay* record);
+  [[nodiscard]] Status check_call(const Stream& stream);
   UnderWay* take_record(const Task& task, Stream& stream);
   void give_back(UnderWay* record);
-  [[nodiscard]] std::optional<CallNote> oldest_under_way();
+  struct Waiting {
+    std::uint64_t pair_progress = 0;
+    CallNote note;
+    std::string text;
+  };
+  [[nodiscard]] std::optional<Waiting> oldest_under_way();
   [[nodiscard]] std::optional<CallNote> find_call(std::uint64_t sequence);
 
   static bool drive_hook(void* self, bool about_to_sleep);
@@ -139,6 +155,7 @@ class Communicator {
   Topology topology_;
   std::vector<std::vector<std::uint32_t>> rings_;
   std::unique_ptr<Connections> connections_;
+  std::unique_ptr<PairConnector> pairs_;
   std::unique_ptr<ChoiceInput> choice_;
   PlanLimits limits_;
   bool all_find_error_ = false;  // of joining
@@ -155,14 +172,18 @@ class Communicator {
   Stream* latest_stream_ = nullptr;
   std::weak_ptr<const void> latest_stream_life_;
   std::vector<WorkItem> items_;  // of the launch that prepare made last
+  PairNumbers pair_numbers_;
+  std::vector<PairMessage> pair_messages_;
 
   // What is under way: records are recycled, so a call allocates nothing.
   std::mutex records_mutex_;
   std::vector<std::unique_ptr<UnderWay>> records_;  // guarded by records_mutex_
   std::vector<UnderWay*> free_records_;             // guarded by records_mutex_
+  std::uint64_t records_begun_ = 0;                 // guarded by records_mutex_
   std::atomic<std::uint64_t> under_way_{0};
   std::atomic<std::int64_t> waiting_since_ns_{0};
   std::atomic<std::uint64_t> reported_call_{0};
+  std::atomic<std::uint64_t> pair_progress_{0};
   // When the next question is due, after the start of the wait; grows with every question.
   std::atomic<std::int64_t> ask_after_ns_{0};
   std::int64_t report_after_ns_ = 0;     // 0: never

@@ -22,6 +22,10 @@ namespace {
 
 constexpr std::uint32_t kSteps = 8;  // slots of a connection
 
+// There may be as many pairs as ranks, so their buffers are small.
+constexpr std::uint32_t kPairSteps = 4;
+constexpr std::uint32_t kMostPairStepBytes = 64 * 1024;
+
 // Of ranks on GPUs. A channel is a CTA, which moves nothing while a step changes hands: so many
 // together fill a link. Where data goes through host memory, which carries far less, fewer do. The
 // costs order alternatives.
@@ -118,7 +122,24 @@ Status Communicator::join_others(const UniqueId& id) {
   WEFT_TRY(agree_on_topology());
   WEFT_TRY(choose_transports());
   WEFT_TRY(connect());
+  if (ranks_ > 1) WEFT_TRY(start_pairs());
   return bootstrap_->barrier("the end of joining");
+}
+
+Status Communicator::start_pairs() {
+  const SlotGeometry geometry{.steps = kPairSteps,
+                              .step_bytes = std::min(limits_.step_bytes, kMostPairStepBytes)};
+  WEFT_TRY_ASSIGN(
+      pairs_, PairConnector::start(
+                  *connections_, *bootstrap_, context_.reactor(), geometry,
+                  [this](std::uint32_t peer) { return choice_with(peer); },
+                  [failure = failure_](const Error& error) { failure->establish(error, true); }));
+  return {};
+}
+
+// Cannot fail: choose_transports has chosen for every pair.
+PairChoice Communicator::choice_with(std::uint32_t peer) const {
+  return choose_pair(*choice_, std::min(rank_, peer), std::max(rank_, peer)).value_or(PairChoice{});
 }
 
 Status Communicator::agree_on_topology() {
@@ -271,12 +292,8 @@ Status Communicator::connect() {
       {.rings = rings_,
        .slots = {.steps = limits_.steps, .step_bytes = limits_.step_bytes},
        .direct_bytes = limits_.direct_bytes},
-      [this](std::uint32_t peer) {
-        // Cannot fail: choose_transports has chosen for every pair.
-        return choose_pair(*choice_, std::min(rank_, peer), std::max(rank_, peer))
-            .value_or(PairChoice{});
-      },
-      *bootstrap_, limit ? Deadline::after(*limit) : Deadline::never());
+      [this](std::uint32_t peer) { return choice_with(peer); }, *bootstrap_,
+      limit ? Deadline::after(*limit) : Deadline::never());
 }
 
 }  // namespace weft

@@ -57,6 +57,10 @@ struct WaitResult {
 ///  - post(counter, waiters, value): leader only; publishes the value (release), wakes sleepers.
 ///  - give_up(word, reason): leader only; stores a reason (not 0) into the error word of another
 ///    rank; null is ignored, where the host tells it.
+///  - load_word, store_word: a word that the host or another rank reads or writes meanwhile.
+///  - pause(turn): leader only; between looks at several counters, none of which moved; `turn`
+///  counts
+///    the looks. An end other than kDone: the kernel must leave.
 ///  - load_line, store_line: 16 aligned bytes.
 ///  - copy(group, first, second, source, bytes), reduce(reduction, group, first, second, a, b,
 ///    count): all lanes; `second` may be null. A destination may be the very address of a source,
@@ -73,6 +77,9 @@ concept device_memory = lane_group<G> && requires(T& memory, G& group, std::uint
   { memory.wait_at_least(counter, word, value, word) } -> std::same_as<WaitResult>;
   memory.post(counter, word, value);
   memory.give_up(word, std::uint32_t{});
+  { memory.load_word(word) } -> std::same_as<std::uint32_t>;
+  memory.store_word(word, std::uint32_t{});
+  { memory.pause(std::uint32_t{}) } -> std::same_as<KernelOutcome>;
   { memory.load_line(from) } -> std::same_as<Line>;
   memory.store_line(to, line);
   memory.copy(group, to, to, from, value);

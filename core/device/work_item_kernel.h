@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "core/device/one_shot_all_reduce.h"
+#include "core/device/pair_batch.h"
 #include "core/device/policies.h"
 #include "core/device/portability.h"
 #include "core/device/primitives_simple.h"
@@ -116,26 +117,9 @@ WEFT_HD KernelOutcome broadcast_item(G& group, M& memory, const WorkItem& item) 
   return primitives.finish();
 }
 
-/// Sends to, or receives from, one other rank.
-template <class G, class M>
-WEFT_HD KernelOutcome pair_item(G& group, M& memory, const WorkItem& item) {
-  const auto bytes = static_cast<std::uint32_t>(element_size(item.type));
-  if (item.count == 0) return {};
-  const bool sends = item.operation == Operation::kSend;
-  if (!can_run(item, bytes, !sends, sends)) return unsupported();
-  SimplePrimitives<G, M, NoReduction> primitives(group, memory, item, {}, bytes, !sends, sends);
-  const Extent all{.offset = 0, .count = item.count};
-  if (sends) {
-    primitives.send(all);
-  } else {
-    primitives.recv(all);
-  }
-  return primitives.finish();
-}
-
-/// Runs one item of a ring or a pair to its end; `reduction` is item.reduction over item.type. All
-/// lanes call it; the leader's answer is the complete one. kUnsupported also answers an item whose
-/// views cannot carry it.
+/// Runs one item of a ring or of pairs to its end; `reduction` is item.reduction over item.type.
+/// All lanes call it; the leader's answer is the complete one. kUnsupported also answers an item
+/// whose views cannot carry it.
 template <class G, class M, class R>
   requires lane_group<G> && device_memory<M, G>
 WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
@@ -155,7 +139,7 @@ WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item, c
       return all_gather_item(group, memory, item);
     case Operation::kSend:
     case Operation::kRecv:
-      return pair_item(group, memory, item);
+      return PairBatch<G, M>(group, memory, item).run();
   }
   return unsupported();
 }

@@ -11,6 +11,7 @@
 #include "core/model/direct_peers.h"
 #include "core/model/operation.h"
 #include "core/model/operation_tag.h"
+#include "core/model/pair_transfer.h"
 
 namespace weft {
 
@@ -40,8 +41,11 @@ struct WorkItem {
   std::uint32_t ring_position = 0;
 
   OperationTag tag = 0;
-  ConnectionView from_previous;  ///< Of rings, and of the receiver of a pair.
-  ConnectionView to_next;        ///< Of rings, and of the sender of a pair.
+  ConnectionView from_previous;  ///< Of rings.
+  ConnectionView to_next;        ///< Of rings.
+  /// Of sends and receives, all of a group in one item; outlives the launch.
+  PairTransfer* transfers = nullptr;
+  std::uint32_t transfer_count = 0;
   /// Of direct algorithms, whose launch has one item, cut into parts by the device. Host memory,
   /// read by the device's host side; outlives the launch.
   const DirectPeers* direct = nullptr;

@@ -12,16 +12,11 @@
 #include <fmt/format.h>
 
 #include "core/base/wait.h"
+#include "core/transport/connection_edge.h"
 #include "core/transport/offer_codec.h"
 
 namespace weft {
 namespace {
-
-// The device of a net that carries a connection: its first, which is what the plugin prefers.
-constexpr std::uint32_t kDevice = 0;
-
-// Stands for the channel of what ranks write to each other directly.
-constexpr std::uint32_t kDirectChannel = 0xFFFF;
 
 // Names one direction of one edge at both ends; ranks are below 2^20.
 std::uint64_t connection_number(std::uint32_t channel, std::uint32_t from, std::uint32_t to) {
@@ -30,87 +25,6 @@ std::uint64_t connection_number(std::uint32_t channel, std::uint32_t from, std::
 }
 
 }  // namespace
-
-struct Connections::OpenedTransport {
-  TransportPlugin plugin;
-  weft_transport* transport = nullptr;
-  std::vector<weft_connection*> connections;
-  std::vector<std::vector<std::byte>> peer_blobs;
-  bool joined = false;
-
-  explicit OpenedTransport(TransportPlugin wrapped) : plugin(std::move(wrapped)) {}
-  OpenedTransport(const OpenedTransport&) = delete;
-  OpenedTransport& operator=(const OpenedTransport&) = delete;
-  ~OpenedTransport() {
-    for (weft_connection* connection : connections)
-      plugin.close_connection(connection);
-    if (transport != nullptr) plugin.close(transport);
-  }
-};
-
-struct Connections::OpenedNet {
-  NetPlugin plugin;
-  ProgressEngine& engine;
-  weft_net* net = nullptr;
-  std::unique_ptr<NetPort> port;
-
-  OpenedNet(NetPlugin wrapped, ProgressEngine& progress_engine)
-      : plugin(std::move(wrapped)), engine(progress_engine) {}
-  OpenedNet(const OpenedNet&) = delete;
-  OpenedNet& operator=(const OpenedNet&) = delete;
-  ~OpenedNet() {
-    if (port != nullptr) {
-      engine.remove(*port);
-      port.reset();
-    }
-    if (net != nullptr) plugin.close(net);
-  }
-};
-
-// One end of one direction on one channel, on its way to becoming a RingEnd.
-struct Connections::Edge {
-  std::uint32_t channel = 0;
-  std::uint32_t peer = 0;
-  weft_direction direction = WEFT_DIRECTION_SEND;
-  std::uint64_t number = 0;
-  weft_protocol_request protocol{};
-  PairChoice choice;
-
-  OpenedTransport* transport = nullptr;
-  weft_connection* connection = nullptr;
-
-  OpenedNet* net = nullptr;
-  weft_net_listener* listener = nullptr;
-  weft_net_connection* net_connection = nullptr;
-  bool joined = false;
-
-  Edge() = default;
-  Edge(Edge&& other) noexcept { *this = std::move(other); }
-  Edge& operator=(Edge&& other) noexcept {
-    channel = other.channel;
-    peer = other.peer;
-    direction = other.direction;
-    number = other.number;
-    protocol = other.protocol;
-    choice = std::move(other.choice);
-    transport = other.transport;
-    connection = other.connection;
-    net = other.net;
-    listener = std::exchange(other.listener, nullptr);
-    net_connection = std::exchange(other.net_connection, nullptr);
-    joined = other.joined;
-    return *this;
-  }
-  Edge(const Edge&) = delete;
-  Edge& operator=(const Edge&) = delete;
-  [[nodiscard]] bool sends() const { return direction == WEFT_DIRECTION_SEND; }
-  [[nodiscard]] bool direct() const { return channel == kDirectChannel; }
-  // What a failed set-up leaves; a port has taken the connection over otherwise.
-  ~Edge() {
-    if (net_connection != nullptr) net->plugin.close_connection(net_connection);
-    if (listener != nullptr) net->plugin.close_listener(listener);
-  }
-};
 
 Connections::Connections(TransportContext context) : context_(std::move(context)) {}
 Connections::~Connections() {
@@ -277,7 +191,7 @@ Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
     }
     if (requests.empty()) continue;
     WEFT_TRY_ASSIGN(auto prepared, opened->plugin.prepare(opened->transport, requests));
-    opened->connections = prepared;
+    opened->connections.insert(opened->connections.end(), prepared.begin(), prepared.end());
     for (std::size_t i = 0; i < asking.size(); ++i) {
       asking[i]->connection = prepared[i];
       WEFT_TRY_ASSIGN(const auto blob, opened->plugin.connection_blob(prepared[i]));
@@ -286,7 +200,7 @@ Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
   }
   for (Edge& edge : edges) {
     if (edge.net == nullptr || edge.direction != WEFT_DIRECTION_RECV) continue;
-    WEFT_TRY_ASSIGN(auto listening, edge.net->plugin.listen(edge.net->net, kDevice));
+    WEFT_TRY_ASSIGN(auto listening, edge.net->plugin.listen(edge.net->net, kNetDevice));
     edge.listener = listening.listener;
     blobs[edge.number] = std::move(listening.handle);
   }
@@ -295,7 +209,8 @@ Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
 
 Status Connections::begin_net(Edge& edge, std::span<const std::byte> peer_blob) {
   if (edge.direction != WEFT_DIRECTION_SEND) return {};
-  WEFT_TRY_ASSIGN(edge.net_connection, edge.net->plugin.connect(edge.net->net, kDevice, peer_blob));
+  WEFT_TRY_ASSIGN(edge.net_connection,
+                  edge.net->plugin.connect(edge.net->net, kNetDevice, peer_blob));
   return {};
 }
 
@@ -361,13 +276,17 @@ Status Connections::join(std::span<Edge> edges, Bootstrap& bootstrap, Deadline d
   }
 }
 
-Result<ConnectionView> Connections::view_of_net(Edge& edge, RingEnd& end) {
-  if (edge.net->port == nullptr) {
-    const std::scoped_lock lock(mutex_);  // an abort may look for the port
-    edge.net->port = std::make_unique<NetPort>(edge.net->plugin, edge.net->net, *context_.runtime,
-                                               context_.path_failed);
-    WEFT_TRY(context_.engine->add(*edge.net->port));
+Status Connections::open_ports() {
+  const std::scoped_lock lock(mutex_);  // an abort may look for the port
+  for (auto& [id, opened] : nets_) {
+    opened->port = std::make_unique<NetPort>(opened->plugin, opened->net, *context_.runtime,
+                                             context_.path_failed);
+    WEFT_TRY(context_.engine->add(*opened->port));
   }
+  return {};
+}
+
+Result<ConnectionView> Connections::view_of_net(Edge& edge, RingEnd& end) {
   NetPort& port = *edge.net->port;
   const SlotGeometry geometry{.steps = edge.protocol.steps, .step_bytes = edge.protocol.step_bytes};
   WEFT_TRY_ASSIGN(end.port_connection, port.add(std::exchange(edge.net_connection, nullptr),
@@ -393,7 +312,7 @@ Result<ConnectionView> Connections::view_of(const Edge& edge) {
   view.order_bytes = described.order_bytes;
   view.peer_error = described.peer_error;
   view.peer = edge.peer;
-  in_host_memory_ = in_host_memory_ && described.memory == WEFT_MEMORY_HOST;
+  if (described.memory != WEFT_MEMORY_HOST) in_host_memory_ = false;
   if (described.memory == WEFT_MEMORY_HOST) WEFT_TRY(let_device_reach(view));
   return view;
 }
@@ -469,10 +388,12 @@ Status Connections::let_device_reach(ConnectionView& view) {
   return reach(view.buffer, static_cast<std::size_t>(view.steps) * view.step_bytes);
 }
 
-void Connections::close_unused(std::span<const Edge> edges) {
+// Any two ranks may send to each other later: what a pair of this rank chose stays.
+void Connections::close_unused(const std::function<PairChoice(std::uint32_t peer)>& choice_of) {
   std::set<std::string> used;
-  for (const Edge& edge : edges)
-    used.insert(edge.choice.plugin);
+  for (std::uint32_t peer = 0; peer < context_.ranks; ++peer) {
+    if (peer != context_.rank) used.insert(choice_of(peer).plugin);
+  }
   const std::scoped_lock lock(mutex_);
   std::erase_if(transports_, [&](const auto& entry) { return !used.contains(entry.first); });
   std::erase_if(nets_, [&](const auto& entry) { return !used.contains(entry.first); });
@@ -482,7 +403,8 @@ Status Connections::connect(const ConnectionNeeds& needs,
                             const std::function<PairChoice(std::uint32_t peer)>& choice_of,
                             Bootstrap& bootstrap, Deadline deadline) {
   std::vector<Edge> edges = edges_of(needs, choice_of);
-  close_unused(edges);
+  close_unused(choice_of);
+  WEFT_TRY(open_ports());
   WEFT_TRY_ASSIGN(const ConnectionBlobs mine, prepare(edges));
   WEFT_TRY_ASSIGN(const auto gathered,
                   bootstrap.all_gather(encode_blobs(mine), "connection blobs"));

@@ -112,6 +112,7 @@ class Connections {
   [[nodiscard]] std::string describe_waiting();
 
  private:
+  friend class PairConnector;
   struct OpenedTransport;
   struct OpenedNet;
   struct Edge;
@@ -131,7 +132,8 @@ class Connections {
   Result<ConnectionView> view_of_net(Edge& edge, RingEnd& end);
   void describe_direct(const Edge& edge, const ConnectionView& view);
   Status let_device_reach(ConnectionView& view);
-  void close_unused(std::span<const Edge> edges);
+  void close_unused(const std::function<PairChoice(std::uint32_t peer)>& choice_of);
+  Status open_ports();
 
   TransportContext context_;
   std::mutex mutex_;

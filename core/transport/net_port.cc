@@ -74,6 +74,7 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   added->direction = direction;
   added->peer = peer;
   added->slot_done.resize(geometry.steps);
+  const std::scoped_lock lock(mutex_);
 
   const std::size_t counters = 2 * kLine;
   const std::size_t metas = round_up(geometry.steps * sizeof(SlotMeta), kLine);
@@ -112,14 +113,14 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
                                               data, peer)));
   }
   added->registration = *registration;
-  const std::scoped_lock lock(mutex_);
   const auto index = static_cast<std::uint32_t>(connections_.size());
   added->index = index;
   connections_.push_back(std::move(added));
   return index;
 }
 
-ConnectionView NetPort::view(std::uint32_t connection) const {
+ConnectionView NetPort::view(std::uint32_t connection) {
+  const std::scoped_lock lock(mutex_);
   return connections_[connection]->view;
 }
 

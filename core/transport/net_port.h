@@ -48,11 +48,15 @@ class NetPort {
   NetPort(const NetPort&) = delete;
   NetPort& operator=(const NetPort&) = delete;
 
-  /// Adds a connected end (ready() answered OK) and takes it over. Before any operation.
+  /// The lock under which the net is used: for whoever sets up connections of it, once operations
+  /// may be under way.
+  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+
+  /// Adds a connected end (ready() answered OK) and takes it over. Without the lock.
   Result<std::uint32_t> add(weft_net_connection* connection, weft_direction direction,
                             std::uint32_t peer, const SlotGeometry& geometry);
   /// What the kernel at this end sees; lives as long as the port.
-  [[nodiscard]] ConnectionView view(std::uint32_t connection) const;
+  [[nodiscard]] ConnectionView view(std::uint32_t connection);
 
   /// Takes note of what an operation moves and starts what can start. Never blocks on a peer.
   void enqueue(std::span<const ProgressOp> operations);

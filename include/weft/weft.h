@@ -235,6 +235,27 @@ WEFT_API weft_result weft_reduce_scatter(const void* send, void* recv, size_t co
                                          weft_data_type type, weft_reduction reduction,
                                          weft_comm* comm, weft_stream* stream);
 
+/* ---- between two ranks ----------------------------------------------------------------------- */
+/*
+ * The n-th send of a rank to another meets the n-th receive there from it; count and type must be
+ * equal. The first time two ranks meet, the call blocks until they are connected, which needs no
+ * call of the other one (deadline: timeouts.bootstrap).
+ *
+ * Those of one group move side by side, whatever the order in which ranks name their partners: only
+ * what one rank sends to another keeps its order. They begin when the collectives of the group have
+ * ended, and together count as one operation of the communicator. Outside of a group a call waits,
+ * in its stream, for its partner; what a rank sends to itself must be received in the same group.
+ * count 0 moves nothing and meets nobody.
+ */
+
+/** Sends `count` elements to rank `peer`. */
+WEFT_API weft_result weft_send(const void* send, size_t count, weft_data_type type, uint32_t peer,
+                               weft_comm* comm, weft_stream* stream);
+
+/** Receives `count` elements from rank `peer`. */
+WEFT_API weft_result weft_recv(void* recv, size_t count, weft_data_type type, uint32_t peer,
+                               weft_comm* comm, weft_stream* stream);
+
 #ifdef __cplusplus
 }
 #endif

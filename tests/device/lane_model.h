@@ -97,6 +97,20 @@ class LaneMemory {
     }
   }
 
+  static std::uint32_t load_word(std::uint32_t* word) {
+    return std::atomic_ref<std::uint32_t>(*word).load(std::memory_order_acquire);
+  }
+  static void store_word(std::uint32_t* word, std::uint32_t value) {
+    std::atomic_ref<std::uint32_t>(*word).store(value, std::memory_order_release);
+  }
+  [[nodiscard]] KernelOutcome pause(std::uint32_t /*turn*/) const {
+    if (abort_.load(std::memory_order_acquire) != 0) {
+      return {.end = KernelEnd::kAborted, .peer = 0, .expected = 0, .found = 0};
+    }
+    std::this_thread::yield();
+    return {};
+  }
+
   static Line load_line(const std::byte* from) {
     Line line;
     std::memcpy(&line, from, sizeof(line));

@@ -123,6 +123,20 @@ class CudaMemory {
     store_relaxed_system(peer_error, reason);
   }
 
+  [[nodiscard]] __device__ static std::uint32_t load_word(std::uint32_t* word) {
+    return load_relaxed_system(word);
+  }
+  __device__ static void store_word(std::uint32_t* word, std::uint32_t value) {
+    store_relaxed_system(word, value);
+  }
+  [[nodiscard]] __device__ KernelOutcome pause(std::uint32_t turn) const {
+    constexpr std::uint32_t kTurnsBetweenWords = kTurnsBetweenLooks * kLooksBetweenWords;
+    if (turn % kTurnsBetweenLooks != kTurnsBetweenLooks - 1) return {};
+    if (turn % kTurnsBetweenWords == kTurnsBetweenWords - 1) say_that_it_waits();
+    if (load_relaxed_system(abort_) == 0) return {};
+    return {.end = KernelEnd::kAborted, .peer = 0, .expected = 0, .found = 0};
+  }
+
   [[nodiscard]] __device__ static Line load_words(const std::byte* from) {
     return load_words_system(from);
   }

@@ -40,8 +40,8 @@ KernelOutcome HostMemory::why_leave(const DirectPeers& peers) const {
   return {};
 }
 
-// Nobody wakes who waits for a line, so long waits are naps.
-KernelOutcome HostMemory::keep_waiting(std::uint32_t turn, const DirectPeers& peers) {
+// Nobody wakes who waits for several counters, or for a line: long waits are naps.
+KernelOutcome HostMemory::pause(std::uint32_t turn) {
   constexpr std::uint32_t kSpins = 64;
   constexpr std::uint32_t kYields = 256;
   constexpr std::chrono::microseconds kNap(50);
@@ -49,8 +49,7 @@ KernelOutcome HostMemory::keep_waiting(std::uint32_t turn, const DirectPeers& pe
     cpu_relax();
     return {};
   }
-  const KernelOutcome why = why_leave(peers);
-  if (why.end != KernelEnd::kDone) return why;
+  if (aborted()) return {.end = KernelEnd::kAborted, .peer = 0, .expected = 0, .found = 0};
   if (launch_.progress != nullptr && launch_.progress(launch_.progress_context, false)) return {};
   if (turn < kSpins + kYields) {
     std::this_thread::yield();
@@ -58,6 +57,15 @@ KernelOutcome HostMemory::keep_waiting(std::uint32_t turn, const DirectPeers& pe
     std::this_thread::sleep_for(kNap);
   }
   return {};
+}
+
+KernelOutcome HostMemory::keep_waiting(std::uint32_t turn, const DirectPeers& peers) {
+  constexpr std::uint32_t kLooksBetweenQuestions = 64;
+  if (turn % kLooksBetweenQuestions == kLooksBetweenQuestions - 1) {
+    const KernelOutcome why = why_leave(peers);
+    if (why.end != KernelEnd::kDone) return why;
+  }
+  return pause(turn);
 }
 
 KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {

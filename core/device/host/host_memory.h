@@ -57,6 +57,14 @@ class HostMemory {
     return wait_slowly(counter, waiters, threshold, error);
   }
 
+  [[nodiscard]] static std::uint32_t load_word(std::uint32_t* word) {
+    return std::atomic_ref(*word).load(std::memory_order_acquire);
+  }
+  static void store_word(std::uint32_t* word, std::uint32_t value) {
+    std::atomic_ref(*word).store(value, std::memory_order_release);
+  }
+  [[nodiscard]] KernelOutcome pause(std::uint32_t turn);
+
   [[nodiscard]] static Line load_line(const std::byte* from) {
     Line line;
     std::memcpy(&line, from, sizeof(line));

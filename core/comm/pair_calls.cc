@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/pair_calls.h"
+
+#include <algorithm>
+#include <deque>
+
+#include <fmt/format.h>
+
+namespace weft {
+namespace {
+
+bool sends(const Call& call) {
+  return call.task.operation == Operation::kSend;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> partners_of(std::span<const Call* const> calls, std::uint32_t rank) {
+  std::vector<std::uint32_t> partners;
+  for (const Call* call : calls) {
+    if (call->task.count != 0 && call->task.root != rank) partners.push_back(call->task.root);
+  }
+  std::ranges::sort(partners);
+  const auto twice = std::ranges::unique(partners);
+  partners.erase(twice.begin(), twice.end());
+  return partners;
+}
+
+Status check_own(std::span<const Call* const> calls, std::uint32_t rank) {
+  std::deque<const Call*> sent;
+  std::deque<const Call*> received;
+  for (const Call* call : calls) {
+    if (call->task.root == rank) (sends(*call) ? sent : received).push_back(call);
+  }
+  for (std::size_t i = 0; i < std::max(sent.size(), received.size()); ++i) {
+    if (i >= sent.size() || i >= received.size()) {
+      return fail(WEFT_ERROR_INVALID_USAGE,
+                  fmt::format("rank {} {} itself and does not {} in the same group", rank,
+                              i < sent.size() ? "sends to" : "receives from",
+                              i < sent.size() ? "receive" : "send"),
+                  "put both between weft_group_start and weft_group_end");
+    }
+    const Task& one = sent[i]->task;
+    const Task& other = received[i]->task;
+    if (one.type != other.type || one.count != other.count) {
+      return fail(WEFT_ERROR_MISMATCH,
+                  fmt::format("rank {} sends {} {} to itself and receives {} {}", rank, one.count,
+                              data_type_name(one.type), other.count, data_type_name(other.type)));
+    }
+  }
+  return {};
+}
+
+OperationTag PairNumbers::next_tag(const Task& task, std::uint32_t rank) {
+  const bool is_send = task.operation == Operation::kSend;
+  const std::uint64_t number = ++(is_send ? sent_ : received_)[task.root];
+  return make_operation_tag({.operation = Operation::kSend,
+                             .type = task.type,
+                             .reduction = WEFT_SUM,
+                             .root = is_send ? task.root : rank,
+                             .count = task.count},
+                            number);
+}
+
+void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
+                    PairConnector* connector, std::vector<PairTransfer>& transfers,
+                    std::vector<PairMessage>& messages, std::vector<Task>& tasks) {
+  // The transfer that was the last so far on a connection; copies that lack their send or receive.
+  std::map<const ConnectionCursor*, std::uint32_t> latest;
+  std::deque<std::size_t> open_copies[2];
+  for (const Call* call : calls) {
+    const Task& task = call->task;
+    if (task.count == 0) continue;
+    const bool is_send = sends(*call);
+    if (task.root == rank) {
+      auto& missing_this = open_copies[is_send ? 0 : 1];
+      auto& missing_other = open_copies[is_send ? 1 : 0];
+      PairTransfer* copy = nullptr;
+      if (missing_this.empty()) {
+        missing_other.push_back(transfers.size());
+        copy = &transfers.emplace_back();
+        copy->bytes = task.bytes();
+        tasks.push_back(task);
+      } else {
+        copy = &transfers[missing_this.front()];
+        missing_this.pop_front();
+      }
+      if (is_send) {
+        copy->from = static_cast<const std::byte*>(call->send);
+      } else {
+        copy->to = static_cast<std::byte*>(call->recv);
+      }
+      continue;
+    }
+    const PairConnections& pair = *connector->find(task.root);
+    const RingEnd& end = is_send ? pair.to : pair.from;
+    const auto number = static_cast<std::uint32_t>(transfers.size());
+    PairTransfer& transfer = transfers.emplace_back();
+    tasks.push_back(task);
+    transfer.from = is_send ? static_cast<const std::byte*>(call->send) : nullptr;
+    transfer.to = is_send ? nullptr : static_cast<std::byte*>(call->recv);
+    transfer.bytes = task.bytes();
+    transfer.tag = numbers.next_tag(task, rank);
+    transfer.view = end.view;
+    const auto [before, first] = latest.try_emplace(end.view.cursor, number);
+    if (!first) transfer.after = std::exchange(before->second, number);
+    if (end.port == nullptr) continue;
+    const std::uint64_t step = end.view.step_bytes;
+    messages.push_back({.port = end.port,
+                        .operation = {.connection = end.port_connection,
+                                      .reserved = 0,
+                                      .steps = (transfer.bytes + step - 1) / step,
+                                      .tag = transfer.tag}});
+  }
+}
+
+}  // namespace weft

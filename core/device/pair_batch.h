@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Sends and receives of one rank, all at once: whatever can be moved is moved, a step at a time, so
+// that no order in which ranks name their partners can lock them up.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/policies.h"
+#include "core/device/portability.h"
+#include "core/device/primitives_simple.h"
+#include "core/model/pair_transfer.h"
+#include "core/model/work_item.h"
+
+namespace weft::device {
+
+/// All lanes make the same one. The transfers are item.transfers.
+template <class Group, class Memory>
+  requires lane_group<Group> && device_memory<Memory, Group>
+class PairBatch {
+ public:
+  WEFT_HD PairBatch(Group& group, Memory& memory, const WorkItem& item)
+      : group_(group), memory_(memory), transfers_(item.transfers), count_(item.transfer_count) {}
+
+  /// The leader's answer is the complete one.
+  WEFT_HD KernelOutcome run() {
+    std::uint32_t left = count_;
+    for (std::uint32_t turn = 0; left != 0;) {
+      bool moved = false;
+      for (std::uint32_t i = 0; i < count_; ++i) {
+        if (transfers_[i].complete != 0 || !may_begin(transfers_[i])) continue;
+        if (!step(transfers_[i], left == 1, moved)) return leave();
+        if (transfers_[i].moved == transfers_[i].bytes) --left;
+        complete_if_done(transfers_[i]);
+      }
+      turn = moved ? 0 : turn + 1;
+      if (!moved && left != 0 && !may_go_on(turn)) return leave();
+    }
+    return outcome_;
+  }
+
+ private:
+  WEFT_HD bool may_begin(const PairTransfer& transfer) const {
+    return transfer.after == kNoTransfer || transfers_[transfer.after].complete != 0;
+  }
+
+  /// Moves what can be moved of one step; waits for it where it is `alone`. False: the end.
+  WEFT_HD bool step(PairTransfer& transfer, bool alone, bool& moved) {
+    if (transfer.from != nullptr && transfer.to != nullptr) {
+      memory_.copy(group_, transfer.to, nullptr, transfer.from, transfer.bytes);
+      return advance(transfer, transfer.bytes, moved);
+    }
+    const ConnectionView& view = transfer.view;
+    const bool sends = transfer.from != nullptr;
+    const std::uint64_t at = transfer.moved == 0 ? view.cursor->step : transfer.step;
+    const std::uint64_t rest = transfer.bytes - transfer.moved;
+    const auto bytes = static_cast<std::uint32_t>(rest < view.step_bytes ? rest : view.step_bytes);
+    const std::uint64_t verdict =
+        group_.broadcast(group_.leader() ? look(transfer, at, bytes, alone) : 0);
+    if (verdict == kNotYet) return true;
+    if ((verdict >> 32) != 0) {
+      outcome_.end = static_cast<KernelEnd>(verdict >> 32);
+      return false;
+    }
+    const std::uint64_t slot = at % view.steps;
+    std::byte* const in_slot = view.buffer + slot * view.step_bytes;
+    if (sends) {
+      memory_.copy(group_, in_slot, nullptr, transfer.from + transfer.moved, bytes);
+    } else {
+      memory_.copy(group_, transfer.to + transfer.moved, nullptr,
+                   in_slot + static_cast<std::uint32_t>(verdict), bytes);
+    }
+    group_.sync();
+    if (group_.leader()) {
+      if (sends) {
+        view.slots[slot] = SlotMeta{.size = bytes, .offset = 0, .tag = transfer.tag};
+        memory_.post(view.tail, view.tail_waiters, at + 1);
+      } else {
+        memory_.post(view.head, view.head_waiters, at + 1);
+      }
+      transfer.step = at + 1;
+    }
+    return advance(transfer, bytes, moved);
+  }
+
+  WEFT_HD bool advance(PairTransfer& transfer, std::uint64_t bytes, bool& moved) {
+    group_.sync();  // all lanes have read what the leader changes now
+    if (group_.leader()) transfer.moved += bytes;
+    group_.sync();
+    moved = true;
+    return true;
+  }
+
+  WEFT_HD void complete_if_done(PairTransfer& transfer) {
+    if (transfer.moved != transfer.bytes) return;
+    group_.sync();
+    if (group_.leader()) {
+      if (transfer.view.cursor != nullptr) transfer.view.cursor->step = transfer.step;
+      memory_.store_word(&transfer.complete, 1);
+    }
+    group_.sync();
+  }
+
+  /// Leader only: whether the step can be moved. Answers kNotYet, the end of the kernel in the
+  /// upper half, or the payload's offset in the lower one.
+  WEFT_HD std::uint64_t look(const PairTransfer& transfer, std::uint64_t at, std::uint32_t bytes,
+                             bool alone) {
+    const ConnectionView& view = transfer.view;
+    const bool sends = transfer.from != nullptr;
+    std::uint64_t* const counter = sends ? view.head : view.tail;
+    const std::uint64_t threshold = !sends ? at + 1 : at < view.steps ? 0 : at + 1 - view.steps;
+    if (alone) {
+      const WaitResult result = memory_.wait_at_least(
+          counter, sends ? view.head_waiters : view.tail_waiters, threshold, view.error);
+      if (result.status == WaitStatus::kPeerError) {
+        return fail(KernelEnd::kPeerError, view.peer, 0, result.value);
+      }
+      if (result.status != WaitStatus::kReady) return fail(KernelEnd::kAborted, view.peer, 0, 0);
+    } else if (memory_.load_acquire(counter) < threshold) {
+      const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);
+      return told == 0 ? kNotYet : fail(KernelEnd::kPeerError, view.peer, 0, told);
+    }
+    if (sends) return 0;
+    // Copied once: what is checked is what is used, even if the peer goes on writing.
+    const SlotMeta meta = view.slots[at % view.steps];
+    if (meta.tag != transfer.tag) {
+      return fail(KernelEnd::kTagMismatch, view.peer, transfer.tag, meta.tag);
+    }
+    if (meta.size != bytes || meta.offset > view.step_bytes - bytes ||
+        meta.offset % kSlotOffsetGrain != 0) {
+      return fail(KernelEnd::kSizeMismatch, view.peer, bytes, meta.size);
+    }
+    return meta.offset;
+  }
+
+  WEFT_HD bool may_go_on(std::uint32_t turn) {
+    const std::uint64_t end =
+        group_.broadcast(group_.leader() ? static_cast<std::uint64_t>(memory_.pause(turn).end) : 0);
+    if (static_cast<KernelEnd>(end) == KernelEnd::kDone) return true;
+    outcome_.end = static_cast<KernelEnd>(end);
+    return false;
+  }
+
+  WEFT_HD std::uint64_t fail(KernelEnd end, std::uint32_t peer, std::uint64_t expected,
+                             std::uint64_t found) {
+    outcome_ = KernelOutcome{.end = end, .peer = peer, .expected = expected, .found = found};
+    return static_cast<std::uint64_t>(end) << 32;
+  }
+
+  /// Lets the partners' kernels end too, where they can be told from here.
+  WEFT_HD KernelOutcome leave() {
+    constexpr std::uint32_t kNobodyNamed = UINT32_MAX;
+    if (!group_.leader()) return outcome_;
+    const std::uint32_t reason = outcome_.end == KernelEnd::kPeerError
+                                     ? static_cast<std::uint32_t>(outcome_.found)
+                                     : kNobodyNamed;
+    for (std::uint32_t i = 0; i < count_; ++i)
+      memory_.give_up(transfers_[i].view.peer_error, reason);
+    return outcome_;
+  }
+
+  // No end of a kernel and no offset.
+  static constexpr std::uint64_t kNotYet = UINT64_MAX;
+
+  Group& group_;
+  Memory& memory_;
+  PairTransfer* const transfers_;
+  const std::uint32_t count_;
+  KernelOutcome outcome_;
+};
+
+}  // namespace weft::device

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What is sent to, or received from, one other rank. All sends and receives of a group are one item
+// of work, whose kernel moves whichever can be moved.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/model/connection_view.h"
+#include "core/model/operation_tag.h"
+
+namespace weft {
+
+/// Of a send `to`, and of a receive `from`, is null; a copy within the rank has both, and no view.
+struct PairTransfer {
+  const std::byte* from = nullptr;  ///< The caller's buffer.
+  std::byte* to = nullptr;          ///< The caller's buffer.
+  std::uint64_t bytes = 0;          ///< More than 0.
+  OperationTag tag = 0;             ///< The same at both ends.
+  ConnectionView view;
+  /// The transfer before it on the same connection, which must be complete first: its number within
+  /// the item, or kNoTransfer.
+  std::uint32_t after = UINT32_MAX;
+  /// Written by the kernel, read by who reports: 1 when it is complete.
+  std::uint32_t complete = 0;
+  std::uint64_t moved = 0;  ///< The kernel's own: bytes done.
+  std::uint64_t step = 0;   ///< The kernel's own: next step of the connection; once it has begun.
+};
+inline constexpr std::uint32_t kNoTransfer = UINT32_MAX;
+
+}  // namespace weft

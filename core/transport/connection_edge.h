@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What connections are made of while they are set up. Internal to connections.cc and
+// pair_connections.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/plugin/net_plugin.h"
+#include "core/plugin/transport_plugin.h"
+#include "core/transport/choice.h"
+#include "core/transport/connections.h"
+#include "core/transport/net_port.h"
+#include "core/transport/progress_engine.h"
+
+namespace weft {
+
+// The device of a net that carries a connection: its first, which is what the plugin prefers.
+inline constexpr std::uint32_t kNetDevice = 0;
+
+// Stand for the channel: of what ranks write to each other directly, and of pairs.
+inline constexpr std::uint32_t kDirectChannel = 0xFFFF;
+inline constexpr std::uint32_t kPairChannel = 0xFFFE;
+
+struct Connections::OpenedTransport {
+  TransportPlugin plugin;
+  weft_transport* transport = nullptr;
+  std::vector<weft_connection*> connections;
+  std::vector<std::vector<std::byte>> peer_blobs;
+  bool joined = false;
+
+  explicit OpenedTransport(TransportPlugin wrapped) : plugin(std::move(wrapped)) {}
+  OpenedTransport(const OpenedTransport&) = delete;
+  OpenedTransport& operator=(const OpenedTransport&) = delete;
+  ~OpenedTransport() {
+    for (weft_connection* connection : connections)
+      plugin.close_connection(connection);
+    if (transport != nullptr) plugin.close(transport);
+  }
+};
+
+struct Connections::OpenedNet {
+  NetPlugin plugin;
+  ProgressEngine& engine;
+  weft_net* net = nullptr;
+  std::unique_ptr<NetPort> port;
+
+  OpenedNet(NetPlugin wrapped, ProgressEngine& progress_engine)
+      : plugin(std::move(wrapped)), engine(progress_engine) {}
+  OpenedNet(const OpenedNet&) = delete;
+  OpenedNet& operator=(const OpenedNet&) = delete;
+  ~OpenedNet() {
+    if (port != nullptr) {
+      engine.remove(*port);
+      port.reset();
+    }
+    if (net != nullptr) plugin.close(net);
+  }
+};
+
+// One end of one direction on one channel, on its way to becoming a RingEnd.
+struct Connections::Edge {
+  std::uint32_t channel = 0;
+  std::uint32_t peer = 0;
+  weft_direction direction = WEFT_DIRECTION_SEND;
+  std::uint64_t number = 0;
+  weft_protocol_request protocol{};
+  PairChoice choice;
+
+  OpenedTransport* transport = nullptr;
+  weft_connection* connection = nullptr;
+
+  OpenedNet* net = nullptr;
+  weft_net_listener* listener = nullptr;
+  weft_net_connection* net_connection = nullptr;
+  bool joined = false;
+
+  Edge() = default;
+  Edge(Edge&& other) noexcept { *this = std::move(other); }
+  Edge& operator=(Edge&& other) noexcept {
+    channel = other.channel;
+    peer = other.peer;
+    direction = other.direction;
+    number = other.number;
+    protocol = other.protocol;
+    choice = std::move(other.choice);
+    transport = other.transport;
+    connection = other.connection;
+    net = other.net;
+    listener = std::exchange(other.listener, nullptr);
+    net_connection = std::exchange(other.net_connection, nullptr);
+    joined = other.joined;
+    return *this;
+  }
+  Edge(const Edge&) = delete;
+  Edge& operator=(const Edge&) = delete;
+  [[nodiscard]] bool sends() const { return direction == WEFT_DIRECTION_SEND; }
+  [[nodiscard]] bool direct() const { return channel == kDirectChannel; }
+  // What a failed set-up leaves; a port has taken the connection over otherwise.
+  ~Edge() {
+    if (net_connection != nullptr) net->plugin.close_connection(net_connection);
+    if (listener != nullptr) net->plugin.close_listener(listener);
+  }
+};
+
+}  // namespace weft

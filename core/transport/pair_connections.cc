@@ -1,0 +1,359 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/transport/pair_connections.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "core/base/wait.h"
+#include "core/transport/connection_edge.h"
+#include "core/transport/offer_codec.h"
+
+namespace weft {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How often connections that come up are looked at, and how long a letter may go unanswered before
+// it is written again: one may get lost where a rank between leaves.
+constexpr std::chrono::nanoseconds kLook = milliseconds(1);
+constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(1);
+
+// The first byte of a letter, before the blobs.
+constexpr std::byte kAnswered{0};
+constexpr std::byte kPleaseAnswer{1};
+
+}  // namespace
+
+struct PairConnector::Inbox {
+  std::mutex mutex;
+  std::vector<std::pair<std::uint32_t, std::vector<std::byte>>> letters;
+  UniqueFd wake;
+};
+
+struct PairConnector::Pair {
+  enum class State : std::uint8_t { kNew, kPrepared, kJoining, kReady };
+
+  explicit Pair(std::uint32_t other) : peer(other) {}
+
+  const std::uint32_t peer;
+  State state = State::kNew;
+  std::array<Connections::Edge, 2> edges;  // to the peer, from the peer
+  std::vector<std::byte> blobs;            // this rank's, encoded
+  std::optional<ConnectionBlobs> theirs;
+  std::vector<std::vector<std::byte>> peer_blobs;  // of a transport, in the order of edges
+  std::chrono::steady_clock::time_point posted;
+  void* cursors = nullptr;
+  PairConnections ends;
+};
+
+PairConnector::PairConnector(Connections& connections, Bootstrap& bootstrap, Reactor& reactor,
+                             const SlotGeometry& geometry,
+                             std::function<PairChoice(std::uint32_t peer)> choice_of,
+                             std::function<void(const Error&)> failed)
+    : connections_(connections),
+      bootstrap_(bootstrap),
+      reactor_(reactor),
+      geometry_(geometry),
+      choice_of_(std::move(choice_of)),
+      failed_(std::move(failed)),
+      inbox_(std::make_shared<Inbox>()) {}
+
+Result<std::unique_ptr<PairConnector>> PairConnector::start(
+    Connections& connections, Bootstrap& bootstrap, Reactor& reactor, const SlotGeometry& geometry,
+    std::function<PairChoice(std::uint32_t peer)> choice_of,
+    std::function<void(const Error&)> failed) {
+  std::unique_ptr<PairConnector> connector(new PairConnector(
+      connections, bootstrap, reactor, geometry, std::move(choice_of), std::move(failed)));
+  WEFT_TRY(connector->listen());
+  return connector;
+}
+
+Status PairConnector::listen() {
+  inbox_->wake.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!inbox_->wake) return fail(Error::from_errno(errno, "cannot make an event descriptor"));
+  timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!timer_) return fail(Error::from_errno(errno, "cannot make a timer"));
+  WEFT_TRY_ASSIGN(wake_watch_, reactor_.add(inbox_->wake.get(), EPOLLIN, [this](std::uint32_t) {
+    eventfd_t value = 0;
+    static_cast<void>(eventfd_read(inbox_->wake.get(), &value));
+    work();
+  }));
+  WEFT_TRY_ASSIGN(timer_watch_, reactor_.add(timer_.get(), EPOLLIN, [this](std::uint32_t) {
+    std::uint64_t expirations = 0;
+    static_cast<void>(read(timer_.get(), &expirations, sizeof(expirations)));
+    work();
+  }));
+  bootstrap_.on_letter([inbox = inbox_](int from, std::vector<std::byte> text) {
+    const std::scoped_lock lock(inbox->mutex);
+    inbox->letters.emplace_back(static_cast<std::uint32_t>(from), std::move(text));
+    eventfd_write(inbox->wake.get(), 1);
+  });
+  return {};
+}
+
+PairConnector::~PairConnector() {
+  if (wake_watch_ != 0) reactor_.remove(wake_watch_);
+  if (timer_watch_ != 0) reactor_.remove(timer_watch_);
+  for (auto& [peer, pair] : pairs_) {
+    for (Connections::Edge& edge : pair->edges) {
+      if (edge.net == nullptr) continue;
+      const auto lock = edge.net->port->lock();
+      edge = {};
+    }
+    connections_.context_.runtime->release(pair->cursors);
+  }
+}
+
+const PairConnections* PairConnector::find(std::uint32_t peer) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = ready_.find(peer);
+  return found == ready_.end() ? nullptr : found->second;
+}
+
+void PairConnector::want(std::span<const std::uint32_t> peers) {
+  {
+    const std::scoped_lock lock(mutex_);
+    wanted_.insert(peers.begin(), peers.end());
+  }
+  eventfd_write(inbox_->wake.get(), 1);
+}
+
+Status PairConnector::wait(std::span<const std::uint32_t> peers, const Deadline& deadline,
+                           const std::function<bool()>& stopped) {
+  constexpr milliseconds kBetweenLooks(20);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    const auto missing =
+        std::ranges::find_if(peers, [&](std::uint32_t peer) { return !ready_.contains(peer); });
+    if (missing == peers.end()) return {};
+    if (failure_) return fail(Error(*failure_));
+    if (stopped()) return fail(WEFT_ERROR_PEER, "the communicator failed meanwhile");
+    if (deadline.passed()) {
+      return fail(WEFT_ERROR_TIMEOUT,
+                  fmt::format("rank {} is not connected with rank {} at the deadline",
+                              connections_.context_.rank, *missing),
+                  "check that the peer is alive and reachable; timeouts.bootstrap sets the "
+                  "deadline");
+    }
+    changed_.wait_for(lock, kBetweenLooks);
+  }
+}
+
+PairConnector::Pair& PairConnector::pair_with(std::uint32_t peer) {
+  auto& pair = pairs_[peer];
+  if (pair == nullptr) pair = std::make_unique<Pair>(peer);
+  return *pair;
+}
+
+void PairConnector::work() {
+  std::vector<std::pair<std::uint32_t, std::vector<std::byte>>> letters;
+  {
+    const std::scoped_lock lock(inbox_->mutex);
+    letters = std::exchange(inbox_->letters, {});
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    if (failure_) return;
+    for (const std::uint32_t peer : std::exchange(wanted_, {}))
+      pair_with(peer);
+  }
+  const auto move = [&]() -> Status {
+    for (const auto& [from, letter] : letters) {
+      WEFT_TRY(take_letter(from, letter));
+    }
+    for (auto& [peer, pair] : pairs_) {
+      if (auto moved = advance(*pair); !moved) {
+        return fail(
+            std::move(moved.error()).with_context(fmt::format("connecting with rank {}", peer)));
+      }
+    }
+    return {};
+  };
+  if (auto moved = move(); !moved) {
+    {
+      const std::scoped_lock lock(mutex_);
+      failure_ = moved.error();
+    }
+    set_timer({});
+    changed_.notify_all();
+    failed_(moved.error());
+    return;
+  }
+  bool joining = false;
+  bool waiting = false;
+  for (const auto& [peer, pair] : pairs_) {
+    joining = joining || pair->state == Pair::State::kJoining;
+    waiting = waiting || pair->state != Pair::State::kReady;
+  }
+  set_timer(joining ? kLook : waiting ? kPatience : std::chrono::nanoseconds(0));
+}
+
+// Zero stops it.
+void PairConnector::set_timer(std::chrono::nanoseconds period) {
+  const timespec span{.tv_sec = period.count() / 1'000'000'000,
+                      .tv_nsec = period.count() % 1'000'000'000};
+  const itimerspec times{.it_interval = span, .it_value = span};
+  // Fails for no timer that was made.
+  static_cast<void>(timerfd_settime(timer_.get(), 0, &times, nullptr));
+}
+
+Status PairConnector::take_letter(std::uint32_t from, std::span<const std::byte> letter) {
+  if (letter.empty()) {
+    return fail(WEFT_ERROR_PEER, fmt::format("rank {} wrote an empty letter", from));
+  }
+  Pair& pair = pair_with(from);
+  const bool asked = letter.front() == kPleaseAnswer;
+  if (!pair.theirs) {
+    auto blobs = decode_blobs(letter.subspan(1));
+    if (!blobs) {
+      return fail(std::move(blobs.error()).with_context(fmt::format("a letter of rank {}", from)));
+    }
+    pair.theirs = std::move(*blobs);
+  }
+  // It asks again, so it did not get what was written.
+  if (asked && pair.state != Pair::State::kNew) post(pair);
+  return {};
+}
+
+Status PairConnector::advance(Pair& pair) {
+  if (pair.state == Pair::State::kNew) {
+    WEFT_TRY(prepare(pair));
+    pair.state = Pair::State::kPrepared;
+    post(pair);
+  }
+  if (pair.state == Pair::State::kPrepared) {
+    if (!pair.theirs) {
+      if (std::chrono::steady_clock::now() - pair.posted >= kPatience) post(pair);
+      return {};
+    }
+    WEFT_TRY(begin(pair));
+    pair.state = Pair::State::kJoining;
+  }
+  if (pair.state == Pair::State::kJoining) {
+    WEFT_TRY_ASSIGN(const bool joined, join(pair));
+    if (!joined) return {};
+    WEFT_TRY(finish(pair));
+    pair.state = Pair::State::kReady;
+    {
+      const std::scoped_lock lock(mutex_);
+      ready_[pair.peer] = &pair.ends;
+    }
+    changed_.notify_all();
+  }
+  return {};
+}
+
+Status PairConnector::prepare(Pair& pair) {
+  const std::array directions = {WEFT_DIRECTION_SEND, WEFT_DIRECTION_RECV};
+  for (std::size_t i = 0; i < directions.size(); ++i) {
+    pair.edges[i] = connections_.edge_to(pair.peer, kPairChannel, directions[i], choice_of_);
+    weft_protocol_request& protocol = pair.edges[i].protocol;
+    protocol.struct_size = sizeof(protocol);
+    protocol.protocol = WEFT_PROTOCOL_SIMPLE;
+    protocol.steps = geometry_.steps;
+    protocol.step_bytes = geometry_.step_bytes;
+  }
+  Connections::OpenedNet* net = pair.edges[0].net;
+  const auto lock = net != nullptr ? net->port->lock() : std::unique_lock<std::mutex>();
+  WEFT_TRY_ASSIGN(const ConnectionBlobs mine, connections_.prepare(pair.edges));
+  pair.blobs = encode_blobs(mine);
+  if (pair.blobs.size() + 1 > kMaxLetterBytes) {
+    return fail(
+        WEFT_ERROR_PLUGIN,
+        fmt::format("plugin {} describes its ends by {} bytes, more than the {} of a letter",
+                    pair.edges[0].choice.plugin, pair.blobs.size(), kMaxLetterBytes - 1));
+  }
+  return {};
+}
+
+void PairConnector::post(Pair& pair) {
+  std::vector<std::byte> letter = {pair.theirs ? kAnswered : kPleaseAnswer};
+  letter.insert(letter.end(), pair.blobs.begin(), pair.blobs.end());
+  pair.posted = std::chrono::steady_clock::now();
+  bootstrap_.post(static_cast<int>(pair.peer), std::move(letter));
+}
+
+Status PairConnector::begin(Pair& pair) {
+  for (Connections::Edge& edge : pair.edges) {
+    const auto blob = pair.theirs->find(edge.number);
+    const bool needed = edge.transport != nullptr || edge.sends();
+    if (blob == pair.theirs->end()) {
+      if (!needed) continue;
+      return fail(WEFT_ERROR_PEER, "it wrote nothing about its end of the connection");
+    }
+    if (edge.transport != nullptr) {
+      pair.peer_blobs.push_back(blob->second);
+    } else {
+      const auto lock = edge.net->port->lock();
+      WEFT_TRY(connections_.begin_net(edge, blob->second));
+    }
+  }
+  return {};
+}
+
+Result<bool> PairConnector::join(Pair& pair) {
+  if (pair.edges[0].transport != nullptr) {
+    Connections::OpenedTransport& opened = *pair.edges[0].transport;
+    std::array<weft_connection*, 2> ends = {pair.edges[0].connection, pair.edges[1].connection};
+    std::array<weft_blob, 2> blobs{};
+    for (std::size_t i = 0; i < blobs.size(); ++i)
+      blobs[i] = {.data = pair.peer_blobs[i].data(), .size = pair.peer_blobs[i].size()};
+    return opened.plugin.connect(opened.transport, ends, blobs);
+  }
+  bool all = true;
+  for (Connections::Edge& edge : pair.edges) {
+    if (edge.joined) continue;
+    const auto lock = edge.net->port->lock();
+    WEFT_TRY_ASSIGN(edge.joined, connections_.join_net(edge));
+    all = all && edge.joined;
+  }
+  return all;
+}
+
+Status PairConnector::finish(Pair& pair) {
+  if (connections_.context_.runtime->allocate(2 * sizeof(ConnectionCursor), &pair.cursors) !=
+      WEFT_OK) {
+    return fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory for the positions of connections");
+  }
+  auto* cursor = static_cast<ConnectionCursor*>(pair.cursors);
+  for (Connections::Edge& edge : pair.edges) {
+    RingEnd& end = edge.sends() ? pair.ends.to : pair.ends.from;
+    WEFT_TRY_ASSIGN(end.view, edge.net != nullptr ? connections_.view_of_net(edge, end)
+                                                  : connections_.view_of(edge));
+    end.view.cursor = cursor++;
+    if (edge.net == nullptr) continue;
+    const auto lock = edge.net->port->lock();
+    if (edge.listener != nullptr) {
+      edge.net->plugin.close_listener(std::exchange(edge.listener, nullptr));
+    }
+  }
+  return {};
+}
+
+std::string PairConnector::describe_waiting() {
+  std::string text;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [peer, ends] : ready_) {
+    const ConnectionView& to = ends->to.view;
+    const ConnectionView& from = ends->from.view;
+    const std::uint64_t sent = load_counter(to.tail);
+    const std::uint64_t taken = load_counter(to.head);
+    if (ends->to.port != nullptr) continue;  // its port tells
+    text +=
+        fmt::format("\n  with rank {}: {} of {} steps sent to it are taken, {} of {} steps from it",
+                    peer, taken, sent, load_counter(from.head), load_counter(from.tail));
+  }
+  return text;
+}
+
+}  // namespace weft

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Connections between any two ranks, made when a rank first sends to, or receives from, another.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/base/deadline.h"
+#include "core/base/error.h"
+#include "core/base/fd.h"
+#include "core/base/reactor.h"
+#include "core/bootstrap/bootstrap.h"
+#include "core/transport/choice.h"
+#include "core/transport/connections.h"
+
+namespace weft {
+
+/// A rank's two ends towards one other rank.
+struct PairConnections {
+  RingEnd to;
+  RingEnd from;
+};
+
+/// The rank that wants a pair writes the blobs of its two ends to the other one as a letter of the
+/// bootstrap; that one answers with its own, whatever its application is doing: all of it happens
+/// on the reactor's thread, step by step, so that nobody has to call something for another rank to
+/// get on.
+///
+/// Threads: want, find and wait by any; all else belongs to the reactor's thread. The plugins see
+/// one thread at a time: transports that of the reactor, nets whoever holds their port's lock.
+class PairConnector {
+ public:
+  /// What it refers to outlives it; `connections` is connected. `failed` is told of a pair that
+  /// cannot be joined.
+  static Result<std::unique_ptr<PairConnector>> start(
+      Connections& connections, Bootstrap& bootstrap, Reactor& reactor,
+      const SlotGeometry& geometry, std::function<PairChoice(std::uint32_t peer)> choice_of,
+      std::function<void(const Error&)> failed);
+  /// Not on the reactor's thread. Before the connections are destroyed.
+  ~PairConnector();
+  PairConnector(const PairConnector&) = delete;
+  PairConnector& operator=(const PairConnector&) = delete;
+
+  /// Null until the pair is connected. Lives as long as this.
+  [[nodiscard]] const PairConnections* find(std::uint32_t peer);
+  /// Begins to connect what is not connected yet; at once.
+  void want(std::span<const std::uint32_t> peers);
+  /// Blocks until all of `peers`, which were wanted, are connected; ends early where `stopped()`.
+  Status wait(std::span<const std::uint32_t> peers, const Deadline& deadline,
+              const std::function<bool()>& stopped);
+
+  /// Where data between this rank and others has got to, for reports.
+  [[nodiscard]] std::string describe_waiting();
+
+ private:
+  struct Inbox;
+  struct Pair;
+  PairConnector(Connections& connections, Bootstrap& bootstrap, Reactor& reactor,
+                const SlotGeometry& geometry,
+                std::function<PairChoice(std::uint32_t peer)> choice_of,
+                std::function<void(const Error&)> failed);
+  Status listen();
+  void work();
+  Status take_letter(std::uint32_t from, std::span<const std::byte> letter);
+  Status advance(Pair& pair);
+  Status prepare(Pair& pair);
+  void post(Pair& pair);
+  Status begin(Pair& pair);
+  Result<bool> join(Pair& pair);
+  Status finish(Pair& pair);
+  Pair& pair_with(std::uint32_t peer);
+  void set_timer(std::chrono::nanoseconds period);
+
+  Connections& connections_;
+  Bootstrap& bootstrap_;
+  Reactor& reactor_;
+  const SlotGeometry geometry_;
+  const std::function<PairChoice(std::uint32_t peer)> choice_of_;
+  const std::function<void(const Error&)> failed_;
+  std::shared_ptr<Inbox> inbox_;  // shared with the bootstrap's callback, which may outlive this
+  UniqueFd timer_;
+  Reactor::WatchId wake_watch_ = 0;
+  Reactor::WatchId timer_watch_ = 0;
+
+  // The reactor's thread alone.
+  std::map<std::uint32_t, std::unique_ptr<Pair>> pairs_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::uint32_t, const PairConnections*> ready_;  // guarded by mutex_
+  std::set<std::uint32_t> wanted_;                         // guarded by mutex_
+  std::optional<Error> failure_;                           // guarded by mutex_
+};
+
+}  // namespace weft
