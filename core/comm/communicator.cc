@@ -312,10 +312,28 @@ Status Communicator::want_pairs(std::span<const Call* const> calls) {
 Status Communicator::wait_for_pairs(std::span<const Call* const> calls) {
   const std::vector<std::uint32_t> partners = partners_of(calls, rank_);
   if (partners.empty()) return {};
+  // Who left before it was connected will never be.
+  const auto look_for_partners = [&](bool ask) {
+    for (const Call* call : calls) {
+      const Task& task = call->task;
+      if (task.root == rank_ || pairs_->find(task.root) != nullptr) continue;
+      const CallNote waiting{
+          .sequence = 0, .tag = make_operation_tag(task, 0), .count = task.count};
+      look_for_leavers(bootstrap_->departed_neighbours(), rank_, waiting);
+      if (ask) bootstrap_->ask(encode_call_note(waiting));
+    }
+  };
+  look_for_partners(false);
   const auto limit = config_.duration("timeouts.bootstrap");
+  Deadline next_question = Deadline::after(std::chrono::seconds(1));
   const Status connected =
-      pairs_->wait(partners, limit ? Deadline::after(*limit) : Deadline::never(),
-                   [this] { return failure_->stopped(); });
+      pairs_->wait(partners, limit ? Deadline::after(*limit) : Deadline::never(), [&] {
+        if (next_question.passed()) {
+          look_for_partners(true);
+          next_question = Deadline::after(std::chrono::seconds(5));
+        }
+        return failure_->stopped();
+      });
   if (connected) return {};
   // The partners may be connected and wait for data: they must not wait in vain.
   if (!failure_->stopped()) failure_->establish(connected.error(), true);

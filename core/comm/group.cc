@@ -214,12 +214,10 @@ Status start_piece(const Piece& piece) {
   if (launches.empty()) return {};
   const weft_result result =
       piece.stream->runtime().launch(piece.stream->device_stream(), launches);
-  if (result != WEFT_OK) {
-    Error error = refusal(piece.stream->runtime(), result);
-    withdraw_all(error);
-    return fail(std::move(error));
-  }
-  return order_streams(piece, true);
+  if (result == WEFT_OK) return {};
+  Error error = refusal(piece.stream->runtime(), result);
+  withdraw_all(error);
+  return fail(std::move(error));
 }
 
 // First all are asked for, then all are waited for: one thread may hold both partners of a pair.
@@ -260,6 +258,9 @@ Status start_calls(std::span<const Call> calls) {
   WEFT_TRY(connect_pairs(pieces));
   for (const Piece& piece : pieces)
     WEFT_TRY(start_piece(piece));
+  // Only now: a device may wait here for work whose partners this very group has started.
+  for (const Piece& piece : pieces)
+    WEFT_TRY(order_streams(piece, true));
   return {};
 }
 

@@ -137,7 +137,10 @@ Status PairConnector::wait(std::span<const std::uint32_t> peers, const Deadline&
         std::ranges::find_if(peers, [&](std::uint32_t peer) { return !ready_.contains(peer); });
     if (missing == peers.end()) return {};
     if (failure_) return fail(Error(*failure_));
-    if (stopped()) return fail(WEFT_ERROR_PEER, "the communicator failed meanwhile");
+    lock.unlock();
+    const bool stop = stopped();
+    lock.lock();
+    if (stop) return fail(WEFT_ERROR_PEER, "the communicator failed meanwhile");
     if (deadline.passed()) {
       return fail(WEFT_ERROR_TIMEOUT,
                   fmt::format("rank {} is not connected with rank {} at the deadline",

@@ -57,7 +57,8 @@ class PairConnector {
   [[nodiscard]] const PairConnections* find(std::uint32_t peer);
   /// Begins to connect what is not connected yet; at once.
   void want(std::span<const std::uint32_t> peers);
-  /// Blocks until all of `peers`, which were wanted, are connected; ends early where `stopped()`.
+  /// Blocks until all of `peers`, which were wanted, are connected; ends early where `stopped()`,
+  /// which is asked now and then, says so.
   Status wait(std::span<const std::uint32_t> peers, const Deadline& deadline,
               const std::function<bool()>& stopped);
 

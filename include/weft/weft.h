@@ -192,8 +192,10 @@ WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
 /*
  * Every rank calls the same operations in the same order with the same count, type, reduction and
  * root. Calls append to `stream` and return at once; buffers may be used again when the stream has
- * passed them. Buffers hold `count` elements, aligned to the element. count 0 is allowed. Ranks
- * whose calls differ get WEFT_ERROR_MISMATCH with a text that names both calls.
+ * passed them. Where calls of one communicator are made on several streams of the host device, a
+ * call may wait for the work of the stream before. Buffers hold `count` elements, aligned to the
+ * element. count 0 is allowed. Ranks whose calls differ get WEFT_ERROR_MISMATCH with a text that
+ * names both calls.
  */
 
 /*

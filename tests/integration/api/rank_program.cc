@@ -21,6 +21,7 @@
 
 #include <weft/weft.h>
 
+#include "tests/integration/api/exchange.h"
 #include "tests/integration/api/handles.h"
 #include "tests/integration/api/trial.h"
 
@@ -99,6 +100,12 @@ void run(const std::vector<std::string>& words) {
     for (const auto& trial : trials) {
       if (const std::string text = trial->wrong(); !text.empty()) throw std::runtime_error(text);
     }
+  }
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    Exchange exchange(seed, rank, ranks, std::size_t{1} << 20);
+    must(context.get(), exchange.start(context.get(), comm.get(), stream.get()));
+    must(context.get(), weft_stream_synchronize(stream.get()));
+    if (const std::string text = exchange.wrong(); !text.empty()) throw std::runtime_error(text);
   }
   must(context.get(), weft_comm_finalize(comm.get()));
   std::printf("rank %u of %u: %zu calls were right\n", rank, ranks, shapes.size());

@@ -93,8 +93,8 @@ compile() { # OUTPUT SOURCE...
   g++ -std=c++23 -D_GNU_SOURCE -DWEFT_VERSION_TEXT="\"$version\"" -DRANK_PROGRAM="\"$scratch/rank-program\"" \
     -DWEFT_COMMAND="\"$weft\"" -I"$scratch/visible" -o "$@" "${flags[@]}" "${gtest[@]}" -pthread
 }
-compile "$scratch/rank-program" "$api"/{rank_program,trial}.cc
-compile "$scratch/api-test" "$api"/{arguments,life,processes,threads}_test.cc "$api/trial.cc" \
+compile "$scratch/rank-program" "$api"/{exchange,rank_program,trial}.cc
+compile "$scratch/api-test" "$api"/{arguments,life,pairs,processes,threads}_test.cc "$api"/{exchange,trial}.cc \
   "$scratch/visible/tests/support/process.cc"
 loaded=$(ldd "$scratch/api-test")
 [[ "$loaded" == *"$libraries/libweft.so.0 "* ]] || fail "the tests use another libweft: $loaded"

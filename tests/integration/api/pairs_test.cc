@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Sends and receives: any exchange in any order, alone and among collectives, and what is said of
+// those that do not fit.
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/api/exchange.h"
+#include "tests/integration/api/handles.h"
+#include "tests/integration/api/trial.h"
+
+namespace weft::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr std::size_t kMostBytes = std::size_t{600} << 10;  // several rounds of a pair's buffer
+
+std::uint64_t seed_for(std::uint64_t round) {
+  return testing::UnitTest::GetInstance()->random_seed() * 1000003ULL + round;
+}
+
+/// All ranks in this thread.
+class LocalComms {
+ public:
+  LocalComms(weft_context* context, const weft_comm_config* settings, std::uint32_t ranks)
+      : context_(context) {
+    std::vector<weft_comm*> raw(ranks);
+    must(context, weft_comm_init_all(context, settings, ranks, raw.data()));
+    for (weft_comm* comm : raw) {
+      comms_.emplace_back(comm);
+      streams_.push_back(make_stream(context));
+    }
+  }
+  [[nodiscard]] weft_comm* comm(std::size_t rank) const { return comms_[rank].get(); }
+  [[nodiscard]] weft_stream* stream(std::size_t rank) const { return streams_[rank].get(); }
+  void synchronize() const {
+    for (const StreamHandle& stream : streams_)
+      must(context_, weft_stream_synchronize(stream.get()));
+  }
+
+ private:
+  weft_context* context_;
+  std::vector<StreamHandle> streams_;
+  std::vector<CommHandle> comms_;
+};
+
+class Pairs : public testing::TestWithParam<std::string> {
+ protected:
+  const ContextHandle context_ = make_context();
+  const CommSettings settings_{only_transport(GetParam())};
+};
+
+TEST_P(Pairs, AnyExchangeOfOneThread) {
+  for (const std::uint32_t ranks : {1U, 2U, 5U}) {
+    const LocalComms local(context_.get(), settings_.get(), ranks);
+    for (std::uint64_t round = 0; round < 6; ++round) {
+      std::vector<std::unique_ptr<Exchange>> exchanges;
+      must(context_.get(), weft_group_start(context_.get()));
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        exchanges.push_back(std::make_unique<Exchange>(seed_for(round), rank, ranks, kMostBytes));
+        must(context_.get(),
+             exchanges.back()->start(nullptr, local.comm(rank), local.stream(rank)));
+      }
+      must(context_.get(), weft_group_end(context_.get()));
+      local.synchronize();
+      for (const auto& exchange : exchanges)
+        EXPECT_EQ(exchange->wrong(), "");
+    }
+  }
+}
+
+// Groups of exchanges alone, with collectives before, between and behind, and several in a row
+// without waiting.
+TEST_P(Pairs, ExchangesAmongCollectivesOfAThreadEach) {
+  constexpr std::uint32_t kRanks = 4;
+  constexpr std::uint64_t kRounds = 10;
+  weft_unique_id id;
+  must(context_.get(), weft_get_unique_id(context_.get(), &id));
+  std::mutex mutex;
+  std::vector<std::string> problems;
+  const auto be_rank = [&](std::uint32_t rank) {
+    try {
+      const StreamHandle stream = make_stream(context_.get());
+      weft_comm* raw = nullptr;
+      must(context_.get(),
+           weft_comm_init_rank(context_.get(), settings_.get(), kRanks, &id, rank, &raw));
+      const CommHandle comm(raw);
+      std::vector<std::unique_ptr<Exchange>> exchanges;
+      std::vector<std::unique_ptr<Trial>> trials;
+      const auto call_collective = [&](std::uint64_t round) {
+        trials.push_back(std::make_unique<Trial>(
+            Shape{.kind = Kind::kAllReduce, .count = 1000, .type = WEFT_INT32}, rank, kRanks,
+            static_cast<std::uint32_t>(round)));
+        must(context_.get(), trials.back()->start(comm.get(), stream.get()));
+      };
+      for (std::uint64_t round = 0; round < kRounds; ++round) {
+        exchanges.push_back(std::make_unique<Exchange>(seed_for(round), rank, kRanks, kMostBytes));
+        must(context_.get(), weft_group_start(context_.get()));
+        if (round % 2 == 1 && rank % 2 == 0) call_collective(round);
+        must(context_.get(), exchanges.back()->start(nullptr, comm.get(), stream.get()));
+        if (round % 2 == 1 && rank % 2 == 1) call_collective(round);
+        must(context_.get(), weft_group_end(context_.get()));
+        if (round % 3 == 0) call_collective(kRounds + round);
+      }
+      must(context_.get(), weft_stream_synchronize(stream.get()));
+      for (const auto& exchange : exchanges) {
+        if (const auto text = exchange->wrong(); !text.empty()) throw std::runtime_error(text);
+      }
+      for (const auto& trial : trials) {
+        if (const auto text = trial->wrong(); !text.empty()) throw std::runtime_error(text);
+      }
+    } catch (const std::exception& error) {
+      const std::scoped_lock lock(mutex);
+      problems.push_back("rank " + std::to_string(rank) + ": " + error.what());
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      threads.emplace_back(be_rank, rank);
+  }
+  EXPECT_EQ(problems, std::vector<std::string>());
+}
+
+// Neither end knows of a group: each call waits for its partner in its own stream.
+TEST_P(Pairs, OutsideOfGroups) {
+  const LocalComms local(context_.get(), settings_.get(), 2);
+  std::vector<int> sent(100000);
+  std::iota(sent.begin(), sent.end(), 7);
+  std::vector<int> received(sent.size());
+  for (int round = 0; round < 3; ++round) {
+    std::ranges::fill(received, 0);
+    must(context_.get(),
+         weft_send(sent.data(), sent.size(), WEFT_INT32, 1, local.comm(0), local.stream(0)));
+    must(context_.get(), weft_recv(received.data(), received.size(), WEFT_INT32, 0, local.comm(1),
+                                   local.stream(1)));
+    local.synchronize();
+    EXPECT_EQ(received, sent);
+  }
+}
+
+// A group's sends and receives are one operation, though they were called on several streams.
+TEST_P(Pairs, OfSeveralStreams) {
+  const LocalComms local(context_.get(), settings_.get(), 2);
+  const std::array other = {make_stream(context_.get()), make_stream(context_.get())};
+  std::vector<std::vector<int>> sent(2, std::vector<int>(100000));
+  std::vector<std::vector<int>> received(2, std::vector<int>(100000));
+  for (int value = 1; value < 4; ++value) {
+    must(context_.get(), weft_group_start(context_.get()));
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      std::ranges::fill(sent[rank], value * 10 + static_cast<int>(rank));
+      must(context_.get(), weft_send(sent[rank].data(), sent[rank].size(), WEFT_INT32, 1 - rank,
+                                     local.comm(rank), local.stream(rank)));
+      must(context_.get(), weft_recv(received[rank].data(), received[rank].size(), WEFT_INT32,
+                                     1 - rank, local.comm(rank), other[rank].get()));
+    }
+    must(context_.get(), weft_group_end(context_.get()));
+    // The receive's own stream knows when the data is there.
+    for (const StreamHandle& stream : other)
+      must(context_.get(), weft_stream_synchronize(stream.get()));
+    EXPECT_EQ(received[0], sent[1]);
+    EXPECT_EQ(received[1], sent[0]);
+  }
+}
+
+TEST_P(Pairs, ThatDifferAreNamedByBoth) {
+  const LocalComms local(context_.get(), settings_.get(), 2);
+  std::vector<int> data(100);
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), weft_send(data.data(), 8, WEFT_INT32, 1, local.comm(0), local.stream(0)));
+  must(context_.get(),
+       weft_recv(data.data() + 50, 9, WEFT_UINT32, 0, local.comm(1), local.stream(1)));
+  must(context_.get(), weft_group_end(context_.get()));
+  EXPECT_EQ(weft_stream_synchronize(local.stream(1)), WEFT_ERROR_MISMATCH);
+  EXPECT_THAT(last_error(context_.get()),
+              HasSubstr("rank 1 called recv of 9 uint32 from rank 0 (call 1), but rank 0 called "
+                        "send of another number of int32 to rank 1 (call 1)"));
+  weft_result error = WEFT_OK;
+  while (error == WEFT_OK) {  // told by rank 1
+    must(context_.get(), weft_comm_get_async_error(local.comm(0), &error));
+  }
+  EXPECT_EQ(error, WEFT_ERROR_MISMATCH);
+}
+
+TEST_P(Pairs, ARankThatLeftIsNamedByItsPartner) {
+  const ContextHandle other = make_context();
+  weft_unique_id id;
+  must(context_.get(), weft_get_unique_id(context_.get(), &id));
+  std::thread leaver([&] {
+    weft_comm* raw = nullptr;
+    must(other.get(), weft_comm_init_rank(other.get(), settings_.get(), 2, &id, 1, &raw));
+    const CommHandle comm(raw);
+  });
+  weft_comm* raw = nullptr;
+  must(context_.get(), weft_comm_init_rank(context_.get(), settings_.get(), 2, &id, 0, &raw));
+  const CommHandle comm(raw);
+  leaver.join();
+  const StreamHandle stream = make_stream(context_.get());
+  int value = 0;
+  const weft_result called = weft_recv(&value, 1, WEFT_INT32, 1, comm.get(), stream.get());
+  EXPECT_EQ(called, WEFT_ERROR_PEER);
+  EXPECT_THAT(last_error(context_.get()),
+              AllOf(HasSubstr("rank 1"), HasSubstr("has left the communicator")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Pairs, testing::Values("p2p", "shm", "net-socket"),
+                         [](const auto& info) {
+                           return info.param == "net-socket" ? std::string("net_socket")
+                                                             : info.param;
+                         });
+
+class PairArguments : public testing::Test {
+ protected:
+  const ContextHandle context_ = make_context();
+  const LocalComms local_{context_.get(), nullptr, 2};
+  std::array<int, 8> data_{};
+
+  void expect_refusal(weft_result result, weft_result code, const std::string& text) {
+    EXPECT_EQ(result, code);
+    EXPECT_EQ(last_error(context_.get()), text);
+  }
+};
+
+TEST_F(PairArguments, AreChecked) {
+  weft_comm* const comm = local_.comm(0);
+  weft_stream* const stream = local_.stream(0);
+  expect_refusal(weft_send(data_.data(), 1, WEFT_INT32, 2, comm, stream),
+                 WEFT_ERROR_INVALID_ARGUMENT, "partner 2 is not a rank of this communicator of 2");
+  expect_refusal(weft_send(nullptr, 1, WEFT_INT32, 1, comm, stream), WEFT_ERROR_INVALID_ARGUMENT,
+                 "the send buffer is NULL, and count is 1");
+  expect_refusal(weft_recv(nullptr, 1, WEFT_INT32, 1, comm, stream), WEFT_ERROR_INVALID_ARGUMENT,
+                 "the receive buffer is NULL, and count is 1");
+  expect_refusal(weft_recv(data_.data(), 1, 99, 1, comm, stream), WEFT_ERROR_INVALID_ARGUMENT,
+                 "99 is no element type; try: one of the WEFT_INT8 to WEFT_FLOAT8_E5M2 constants");
+  EXPECT_EQ(weft_send(nullptr, 0, WEFT_INT32, 1, comm, stream), WEFT_OK);
+  EXPECT_EQ(weft_stream_synchronize(stream), WEFT_OK);
+}
+
+TEST_F(PairArguments, WhatARankSendsToItselfMustBeReceivedInTheSameGroup) {
+  weft_comm* const comm = local_.comm(0);
+  weft_stream* const stream = local_.stream(0);
+  expect_refusal(weft_send(data_.data(), 1, WEFT_INT32, 0, comm, stream), WEFT_ERROR_INVALID_USAGE,
+                 "rank 0 sends to itself and does not receive in the same group; try: put both "
+                 "between weft_group_start and weft_group_end");
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), weft_send(data_.data(), 2, WEFT_INT32, 0, comm, stream));
+  must(context_.get(), weft_recv(data_.data() + 4, 3, WEFT_INT32, 0, comm, stream));
+  expect_refusal(weft_group_end(context_.get()), WEFT_ERROR_MISMATCH,
+                 "rank 0 sends 2 int32 to itself and receives 3 int32");
+  // None of these was started, and the communicator is none the worse.
+  data_ = {1, 2, 0, 0};
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), weft_recv(data_.data() + 2, 2, WEFT_INT32, 0, comm, stream));
+  must(context_.get(), weft_send(data_.data(), 2, WEFT_INT32, 0, comm, stream));
+  must(context_.get(), weft_group_end(context_.get()));
+  must(context_.get(), weft_stream_synchronize(stream));
+  EXPECT_EQ(data_, (std::array<int, 8>{1, 2, 1, 2}));
+}
+
+}  // namespace
+}  // namespace weft::test
