@@ -350,7 +350,11 @@ weft_result weft_comm_init_env(weft_context* context, const weft_comm_config* co
       const auto settings = config_for(core, config);
       if (!settings) return core.remember(settings.error());
       if (Status served = core.serve_rendezvous_at(*id, *settings); !served) {
-        return core.remember(served.error());
+        Error error = served.error();
+        if (job->derived_port)
+          error.with_context(
+              "the port follows from WEFT_SECRET, WEFT_ROOT=HOST_OF_RANK_0:PORT sets another");
+        return core.remember(error);
       }
     }
     return join(context, config, static_cast<std::uint32_t>(job->world_size), *id,

@@ -2,38 +2,44 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a launcher tells a process by environment variables: its rank, how many ranks there are, and
-// where they meet. Reading it is pure; other launchers are one more line in a table.
+// where they meet. Reading it is pure.
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
-#include <string_view>
 
 #include "core/base/error.h"
+#include "core/bootstrap/launcher.h"
 #include "core/bootstrap/unique_id.h"
 
 namespace weft {
-
-using EnvironmentMap = std::map<std::string, std::string, std::less<>>;
 
 struct JobEnvironment {
   std::string launcher;  ///< Whose variables gave the rank: "weft run", "torchrun", "Open MPI".
   int rank = 0;
   int world_size = 1;
-  int local_rank = 0;
-  std::string root_host;  ///< A numeric address or a host name.
+  std::optional<int> local_rank;  ///< Nothing where the launcher does not tell.
+  std::string root_host;          ///< A numeric address or a host name.
   std::uint16_t root_port = 0;
+  std::string root_source;    ///< What the root was read from: "WEFT_ROOT", "MASTER_ADDR".
+  bool derived_port = false;  ///< The port follows from the secret; WEFT_ROOT would say another.
   Secret secret{};
 };
 
 /// The environment of this process. Not while another thread changes it.
 [[nodiscard]] EnvironmentMap current_environment();
 
-/// Reads WEFT_RANK, WEFT_WORLD_SIZE and WEFT_LOCAL_RANK, or those of torchrun or Open MPI when
-/// WEFT_RANK is not set, and WEFT_ROOT (HOST:PORT or [V6]:PORT; torchrun's MASTER_ADDR and
-/// MASTER_PORT do not replace it, as torchrun holds that port itself) and WEFT_SECRET (64
-/// hexadecimal digits). Errors name the variable.
+/// Reads rank, number of ranks and local rank as the launcher gives them (launcher.h), where ranks
+/// meet, and the secret. Errors are CONFIG and name the variable to set or to correct.
+///
+/// Where they meet: WEFT_ROOT (HOST:PORT or [V6]:PORT). Without it 127.0.0.1 if the launcher tells
+/// that all ranks are on one host, else the host of rank 0 if it tells that one; the port, from
+/// 61000 on, then follows from the secret and the job.
+///
+/// The secret: WEFT_SECRET, 64 hexadecimal digits. It has no default, since all that launchers tell
+/// of a job others can read or guess; an only rank needs none. Where the launcher names the job,
+/// the job's secret is made of both: jobs that run at once may share a WEFT_SECRET.
 [[nodiscard]] Result<JobEnvironment> read_job_environment(const EnvironmentMap& environment);
 
 /// The unique id of the `instance`-th communicator that this job makes from its environment: each

@@ -123,8 +123,12 @@ WEFT_API weft_result weft_comm_init_rank(weft_context* context, const weft_comm_
 WEFT_API weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* config,
                                         uint32_t ranks, weft_comm** out);
 
-/** Joins the communicator of this job, as the launcher's environment says (`weft run` sets
- * WEFT_RANK, WEFT_WORLD_SIZE, WEFT_ROOT and WEFT_SECRET). Every rank must call it equally often. */
+/**
+ * Joins the communicator of this job, as the launcher's environment says: `weft run`, torchrun,
+ * Open MPI, Slurm, PMI or PMIx. WEFT_ROOT and WEFT_SECRET are needed where the launcher does not
+ * tell where to meet; the error says which, and how to set it. The n-th call of a rank's context
+ * meets the n-th calls of the others', failed ones included: every rank must call it equally often.
+ */
 WEFT_API weft_result weft_comm_init_env(weft_context* context, const weft_comm_config* config,
                                         weft_comm** out);
 

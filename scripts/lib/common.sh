@@ -12,7 +12,10 @@ build_packages=(
   libboost-dev libyaml-cpp-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
   libhwloc-dev libsodium-dev
 )
-test_packages=(libgtest-dev libgmock-dev librapidcheck-dev iproute2 nftables make)
+test_packages=(
+  libgtest-dev libgmock-dev librapidcheck-dev iproute2 nftables make cmake memcached
+  openmpi-bin libopenmpi-dev
+)
 # shellcheck disable=SC2034 # These two are read by scripts/test and .ci/run.
 asan_packages=(clang-19 libclang-rt-19-dev llvm-19)
 # shellcheck disable=SC2034

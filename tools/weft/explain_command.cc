@@ -119,7 +119,7 @@ void add_explain_command(CLI::App& app, int& exit_status) {
     add_call_options(*sub, operation, options->call);
     sub->callback([options, operation, &exit_status] {
       options->operation = operation;
-      const Status done = in_job() ? explain_as_rank(*options) : start_job(*options);
+      const Status done = in_weft_run() ? explain_as_rank(*options) : start_job(*options);
       if (done) return;
       fmt::print(stderr, "weft explain: {}\n", done.error().to_string());
       exit_status = 1;

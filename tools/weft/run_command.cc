@@ -19,7 +19,9 @@
 #include <poll.h>
 #include <string>
 #include <string_view>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -100,27 +102,33 @@ struct Stream {
     write_all(to, line);
     held.clear();
   }
-  // Reads once; false when nothing is there, and at the end.
-  bool read_some() {
+  // Reads once; answers how many bytes, 0 when nothing is there and at the end.
+  std::size_t read_some() {
     std::array<char, 64UL * 1024> bytes;
     while (true) {
       const ssize_t count = ::read(from.get(), bytes.data(), bytes.size());
       if (count > 0) {
         take({bytes.data(), static_cast<std::size_t>(count)});
-        return true;
+        return static_cast<std::size_t>(count);
       }
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0 && errno == EAGAIN) return false;
+      if (count < 0 && errno == EAGAIN) return 0;
       emit();
       from.reset();
-      return false;
+      return 0;
     }
   }
 };
 
-// Everything that has been written so far, an unfinished line included.
+// Everything that has been written so far, an unfinished line included. No more: somebody may go on
+// writing for ever.
 void drain(Stream& stream) {
-  while (stream.from && stream.read_some()) {
+  int waiting = 0;
+  if (!stream.from || ioctl(stream.from.get(), FIONREAD, &waiting) != 0) waiting = 0;
+  for (auto left = static_cast<std::size_t>(waiting); left > 0;) {
+    const std::size_t count = stream.read_some();
+    if (count == 0) break;
+    left -= std::min(left, count);
   }
   stream.emit();
 }
@@ -193,6 +201,7 @@ class Job {
   UniqueFd port_;
   UniqueFd signals_;
   sigset_t old_mask_{};
+  std::optional<rlimit> old_limit_;  ///< Of open files, which ranks get back.
   std::vector<std::string> shared_environment_;
   std::vector<char*> arguments_;
   std::vector<Child> children_;
@@ -220,11 +229,18 @@ Status Job::prepare() {
 
   sigset_t watched;
   sigemptyset(&watched);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
     sigaddset(&watched, signal);
   }
   if (sigprocmask(SIG_BLOCK, &watched, &old_mask_) != 0) {
     return fail(Error::from_errno(errno, "cannot block signals"));
+  }
+  // Two pipes for each rank, which may be more than a shell allows at first.
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    old_limit_ = limit;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) old_limit_.reset();
   }
   signals_.reset(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) return fail(Error::from_errno(errno, "cannot watch signals"));
@@ -238,6 +254,7 @@ void Job::become_rank(std::vector<char*>& environment, const std::array<int, 2>&
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kNotExecutable);
   (void)sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+  if (old_limit_) (void)setrlimit(RLIMIT_NOFILE, &*old_limit_);
   if (!keeps_input) {
     const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null >= 0) (void)dup2(null, STDIN_FILENO);
@@ -417,8 +434,8 @@ void Job::loop() {
     reap(false);
     if (next_step_.passed()) escalate();
   }
-  // A grandchild may hold a pipe open for as long as it likes: what is there now is all we wait
-  // for.
+  // A grandchild may hold a pipe open and write for as long as it likes: what is there now is all
+  // we wait for.
   for (Child& child : children_) {
     for (Stream& stream : child.streams) {
       drain(stream);
@@ -441,7 +458,7 @@ void add_run_command(CLI::App& app, int& exit_status) {
       "Each rank finds WEFT_RANK, WEFT_WORLD_SIZE, WEFT_LOCAL_RANK, WEFT_ROOT and WEFT_SECRET in\n"
       "its environment. After a first failure the others have 5 s to end with their own error,\n"
       "then are ended. The exit status is that of the first failure, 128 + its signal if a signal\n"
-      "ended it.");
+      "ended it. Signals INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the ranks.");
   run->callback([options, &exit_status] { exit_status = Job(*options).run(); });
 }
 

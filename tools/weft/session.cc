@@ -5,6 +5,9 @@
 
 #include <cstdlib>
 
+#include "core/bootstrap/job_environment.h"
+#include "core/bootstrap/launcher.h"
+
 namespace weft::tool {
 
 std::string last_error(weft_context* context) {
@@ -48,6 +51,11 @@ std::string describe_pair(weft_comm* comm, std::uint32_t a, std::uint32_t b) {
 }
 
 bool in_job() {
+  const EnvironmentMap environment = current_environment();
+  return environment.contains(find_launcher(environment).rank);
+}
+
+bool in_weft_run() {
   // Read before any thread is started.
   return std::getenv("WEFT_RANK") != nullptr;  // NOLINT(concurrency-mt-unsafe)
 }

@@ -47,7 +47,10 @@ using StreamHandle = std::unique_ptr<weft_stream, StreamCloser>;
 /// How the pair is joined, as the library says it.
 [[nodiscard]] std::string describe_pair(weft_comm* comm, std::uint32_t a, std::uint32_t b);
 
-/// Whether this process was started as a rank of a job.
+/// Whether any launcher that Weft knows started this process as a rank of a job.
 [[nodiscard]] bool in_job();
+/// Whether `weft run` did, or somebody who gave it a rank by hand. (A shell on a cluster may
+/// already be a rank of Slurm's.)
+[[nodiscard]] bool in_weft_run();
 
 }  // namespace weft::tool

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <memory>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -78,6 +79,52 @@ TEST(Launched, RankThatDiesWhileOthersAreAwaitedIsNamedAtOnce) {
   const std::string late = job[1].ask("join " + id + " 3 2", kPromise);
   EXPECT_NE(late.find(who), std::string::npos) << late;
   EXPECT_EQ(job.end(), "");
+}
+
+// Two ranks on one host, as mpirun would start them.
+std::unique_ptr<Rank> rank_of_mpirun(int rank, const std::string& patience) {
+  return std::make_unique<Rank>(Environment{{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
+                                            {"OMPI_COMM_WORLD_SIZE", "2"},
+                                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                            {"PMIX_NAMESPACE", "4711"},
+                                            {"WEFT_SECRET", std::string(64, 'e')},
+                                            {"WEFT_TIMEOUTS_BOOTSTRAP", patience}});
+}
+
+// The environment stands for as many communicators as ranks like, if they like equally many.
+TEST(Launched, EnvironmentServesAnyNumberOfCommunicators) {
+  const std::unique_ptr<Rank> ranks[] = {rank_of_mpirun(0, "60s"), rank_of_mpirun(1, "60s")};
+  const auto both = [&](const std::string& command) {
+    for (const auto& rank : ranks)
+      rank->tell(command);
+    for (const auto& rank : ranks) {
+      const std::string answer = rank->answer();
+      EXPECT_TRUE(answer.starts_with(command.substr(0, command.find(' ')) + ": ok")) << answer;
+    }
+  };
+  for (int context = 0; context < 2; ++context) {
+    for (int communicator = 0; communicator < 3; ++communicator) {
+      both("join env");
+      both("call all_reduce 10");
+      both("destroy");
+    }
+    both("leave");
+  }
+}
+
+// One rank asks once more than the other, which is told when it asks in its turn.
+TEST(Launched, ARankThatAsksForMoreCommunicatorsWaitsForNobody) {
+  const std::unique_ptr<Rank> ranks[] = {rank_of_mpirun(0, "1s"), rank_of_mpirun(1, "1s")};
+  const std::string first = ranks[1]->ask("join env");
+  EXPECT_NE(first.find("rank 1 of 2 cannot reach the rendezvous at 127.0.0.1:"), std::string::npos)
+      << first;
+  ranks[0]->tell("join env");
+  ranks[1]->tell("join env");
+  const std::string served = ranks[0]->answer();
+  EXPECT_NE(served.find("rank 1 of 2 did not come within 1s (rank 0 is here)"), std::string::npos)
+      << served;
+  const std::string second = ranks[1]->answer();
+  EXPECT_NE(second.find("error WEFT_ERROR_TIMEOUT"), std::string::npos) << second;
 }
 
 TEST(Launched, KilledRankEndsTheJobWithItsSignal) {

@@ -102,15 +102,44 @@ TEST(Run, StopsTheOthersFiveSecondsAfterAFailure) {
 }
 
 TEST(Run, ForwardsSignals) {
-  Process job(
-      job_of(2, "trap 'echo heard; exit 3' TERM; echo ready; while :; do sleep 0.05; done"));
-  ASSERT_TRUE(job.wait_for_output("[0] ready"));
-  ASSERT_TRUE(job.wait_for_output("[1] ready"));
-  job.send_signal(SIGTERM);
-  const Outcome outcome = job.wait();
-  EXPECT_EQ(outcome.exit_status, 3);
-  EXPECT_THAT(lines_of(outcome.out), Contains("[0] heard"));
-  EXPECT_THAT(lines_of(outcome.out), Contains("[1] heard"));
+  for (const auto& [signal, name] :
+       {std::pair(SIGTERM, "TERM"), std::pair(SIGHUP, "HUP"), std::pair(SIGQUIT, "QUIT"),
+        std::pair(SIGUSR1, "USR1"), std::pair(SIGUSR2, "USR2")}) {
+    SCOPED_TRACE(name);
+    Process job(job_of(2, "trap 'echo heard; exit 3' " + std::string(name) +
+                              "; echo ready; while :; do sleep 0.05; done"));
+    ASSERT_TRUE(job.wait_for_output("[0] ready"));
+    ASSERT_TRUE(job.wait_for_output("[1] ready"));
+    job.send_signal(signal);
+    const Outcome outcome = job.wait();
+    EXPECT_EQ(outcome.exit_status, 3);
+    EXPECT_THAT(lines_of(outcome.out), Contains("[0] heard"));
+    EXPECT_THAT(lines_of(outcome.out), Contains("[1] heard"));
+  }
+}
+
+// What a rank leaves in the background has its pipe, and may fill it faster than it is emptied.
+TEST(Run, EndsWithItsRanksThoughTheirChildrenWriteOn) {
+  const Outcome outcome =
+      run({.arguments = {"sh", "-c",
+                         "\"$0\" run -n 4 --no-prefix -- sh -c 'yes & yes & exit 5' >/dev/null; "
+                         "echo ended with $?",
+                         WEFT_COMMAND},
+           .environment = {},
+           .input = {}});
+  EXPECT_EQ(outcome.out, "ended with 5\n") << outcome.describe();
+}
+
+// More ranks than a shell's limit has room for by two pipes each; they get that limit back.
+TEST(Run, StartsManyRanksUnderALowLimitOfOpenFiles) {
+  const Outcome outcome =
+      run({.arguments = {"sh", "-c",
+                         "ulimit -Sn 128; exec \"$0\" run -n 100 --no-prefix -- sh -c 'ulimit -Sn'",
+                         WEFT_COMMAND},
+           .environment = {},
+           .input = {}});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_THAT(lines_of(outcome.out), testing::AllOf(testing::SizeIs(100), testing::Each("128")));
 }
 
 TEST(Run, LeavesNoRankBehindWhenItIsKilled) {

@@ -133,6 +133,23 @@ four_hosts() {
   all_well 120
 }
 
+# Neither WEFT_ROOT nor WEFT_RANK: Slurm's step says where rank 0 is, the secret which port it takes.
+step_of_slurm() {
+  make_hosts 2
+  local rank host step=(SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_STEP_NUM_NODES=2
+    "SLURM_STEP_NODELIST=$(netns_ipv4 '[1-2]')" "WEFT_SECRET=$(printf '6%.0s' {1..64})")
+  for rank in 0 1 2 3; do
+    host=$((rank / 2 + 1))
+    (exec ip netns exec "$(netns_host "$host")" env "WEFT_HOST_ID=$(netns_host "$host")" \
+      "SLURM_PROCID=$rank" "${step[@]}" "$weft" "${bench[@]}" \
+      >"$scratch/rank$rank.out" 2>"$scratch/rank$rank.err") &
+    ranks+=($!)
+  done
+  all_well 120
+  pair 0 1 shm
+  pair 0 2 net-socket
+}
+
 rules_by_network() {
   make_hosts 2
   cat >"$scratch/weft.yaml" <<END
@@ -208,7 +225,7 @@ netns_available || exit 77
 # Ranks are given what a case says, and no more.
 for name in $(compgen -v WEFT_ || true); do unset "$name"; done
 cases=("$@")
-((${#cases[@]})) || cases=(two_hosts two_hosts_ipv6 four_hosts rules_by_network lost_packets
+((${#cases[@]})) || cases=(two_hosts two_hosts_ipv6 four_hosts step_of_slurm rules_by_network lost_packets
   cut_cable stopped_for_a_while)
 for name in "${cases[@]}"; do
   say "$name"

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Weft authors
 # SPDX-License-Identifier: Apache-2.0
 
-# Weft as it is installed: put into a root of its own, found by pkg-config, used by a C program, by
-# every test of the public API and by a plugin built out of the tree, all against installed files
-# alone.
+# Weft as it is installed: put into a root of its own, found by pkg-config and by CMake, used by a C
+# program, the examples, every test of the public API and a plugin built out of the tree, all against
+# installed files alone.
 #
 #   install_test.sh SOURCE BUILD SANITIZER
 #
@@ -82,13 +82,81 @@ said=$("$scratch/consumer")
 echo "$said"
 [[ "$said" == *"over p2p: "* ]] || fail "the installed library does not use the installed p2p"
 
+# run_examples FOLDER: the programs of examples/ that were built there do what they show.
+run_examples() {
+  local rank pids=()
+  for rank in 1 2 0; do
+    "$1/all_reduce" "$scratch/id" $rank 3 >"$scratch/rank-$rank" &
+    pids+=($!)
+  done
+  for rank in "${pids[@]}"; do wait "$rank"; done
+  for rank in 0 1 2; do
+    [[ $(<"$scratch/rank-$rank") == "rank $rank of 3: the sums begin with 6" ]] ||
+      fail "rank $rank says $(<"$scratch/rank-$rank")"
+  done
+  "$weft" run -n 2 --no-prefix -- "$1/all_reduce" >"$scratch/launched"
+  [[ $(sort "$scratch/launched") == *"rank 0 of 2: the sums begin with 3"*"rank 1 of 2: the sums begin with 3"* ]] ||
+    fail "weft run: $(<"$scratch/launched")"
+  "$1/threads" >"$scratch/threads-said"
+  [[ $(grep -c '^rank . of 4: the maxima begin with ' "$scratch/threads-said") == 4 ]] ||
+    fail "the threads say $(<"$scratch/threads-said")"
+}
+
+say "the examples, by pkg-config"
+mkdir "$scratch/examples"
+gcc -std=c11 -Wall -Wextra -pedantic -Werror "$source_root/examples/c/all_reduce.c" "${flags[@]}" \
+  -o "$scratch/examples/all_reduce"
+g++ -std=c++20 -Wall -Wextra -pedantic -Werror "$source_root/examples/cpp/threads.cc" "${flags[@]}" -pthread \
+  -o "$scratch/examples/threads"
+run_examples "$scratch/examples"
+
+# by_cmake ROOT: the examples, configured and built against what lies below ROOT.
+by_cmake() (
+  build=$(mktemp -d "$scratch/cmake.XXXXXX")
+  # What they are linked with they find by themselves.
+  unset LD_LIBRARY_PATH PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR
+  languages=(c cpp)
+  ! command -v mpicc >/dev/null || languages+=(mpi)
+  for language in "${languages[@]}"; do
+    cmake -S "$source_root/examples/$language" -B "$build/$language" -DCMAKE_PREFIX_PATH="$1$prefix" \
+      -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >"$build/log" || fail "cmake: $(<"$build/log")"
+    cmake --build "$build/$language" >"$build/log" 2>&1 || fail "cmake --build: $(<"$build/log")"
+  done
+  ln -s "$build/cpp/threads" "$build/c/threads"
+  run_examples "$build/c"
+  found=$(sed -n 's/^weft_DIR:PATH=//p' "$build/c/CMakeCache.txt")
+  [[ "$found" == "$1"/* ]] || fail "CMake found another Weft: $found"
+  for wanted in 0.0.1 0.2 1.0; do
+    mkdir -p "$build/other"
+    printf 'cmake_minimum_required(VERSION 3.16)\nproject(other NONE)\nfind_package(weft %s REQUIRED)\n' \
+      "$wanted" >"$build/other/CMakeLists.txt"
+    ! cmake -S "$build/other" -B "$build/other/build" -Dweft_DIR="$found" >"$build/log" 2>&1 ||
+      fail "CMake takes $version for a $wanted"
+    grep -q "version: $version" "$build/log" || fail "cmake says nothing of version $version: $(<"$build/log")"
+  done
+)
+
+version=$(pkg-config --modversion weft)
+if command -v cmake >/dev/null; then
+  say "the examples, by CMake"
+  by_cmake "$scratch/root"
+  say "the examples, by CMake, after the installation has been moved"
+  cp -a "$scratch/root" "$scratch/moved"
+  mv "$scratch/root" "$scratch/hidden"
+  weft=${weft/"$scratch/root"/"$scratch/moved"}
+  by_cmake "$scratch/moved"
+  mv "$scratch/hidden" "$scratch/root"
+  weft=${weft/"$scratch/moved"/"$scratch/root"}
+else
+  say "not tested, as there is no cmake (Debian's package cmake): the examples, by CMake"
+fi
+
 say "every test of the public API, by the installed header"
 # Of the source tree nothing can be seen but the tests.
 mkdir "$scratch/visible"
 ln -s "$source_root/tests" "$scratch/visible/tests"
 api=$scratch/visible/tests/integration/api
 read -ra gtest < <(env -u PKG_CONFIG_LIBDIR -u PKG_CONFIG_SYSROOT_DIR pkg-config --cflags --libs gmock_main)
-version=$(pkg-config --modversion weft)
 compile() { # OUTPUT SOURCE...
   g++ -std=c++23 -D_GNU_SOURCE -DWEFT_VERSION_TEXT="\"$version\"" -DRANK_PROGRAM="\"$scratch/rank-program\"" \
     -DWEFT_COMMAND="\"$weft\"" -I"$scratch/visible" -o "$@" "${flags[@]}" "${gtest[@]}" -pthread
