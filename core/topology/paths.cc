@@ -154,6 +154,7 @@ std::vector<std::uint32_t> nearest_nics(const Topology& topology, std::uint32_t 
                 mine.begin() + static_cast<std::ptrdiff_t>(best));
   }
   std::vector<std::uint32_t> nics;
+  nics.reserve(mine.size());
   for (const Candidate& one : mine)
     nics.push_back(one.nic);
   return nics;

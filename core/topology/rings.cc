@@ -37,7 +37,7 @@ struct HostOrder {
   /// At which place `channel` begins. The rank before it is the one that leaves the host.
   std::size_t first_place(std::uint32_t channel) {
     const std::size_t count = ranks.size();
-    if (paths.empty() || count == 1) return 0;
+    if (paths.empty() || count < 2) return 0;
     const std::vector<Path>& to_rail = paths[channel % paths.size()];
     const auto cost = [&](std::size_t first) {
       const std::size_t last = (first + count - 1) % count;
