@@ -104,7 +104,9 @@ TEST(FixtureMachines, WhatAFileDoesNotTellIsUnknown) {
   const HostInfo host = fixture_host("cloud");
   ASSERT_EQ(host.pci.size(), 4U) << "a NIC without an interface is one, too";
   EXPECT_FALSE(host.pci[0].numa_node);
-  EXPECT_EQ(host.nics.size(), 2U);
+  ASSERT_EQ(host.nics.size(), 2U);
+  EXPECT_EQ(host.nics[0].up, true);
+  EXPECT_FALSE(host.nics[1].up.has_value()) << "unknown, not down";
   for (const NicInfo& nic : host.nics) {
     EXPECT_FALSE(nic.speed_mbps);
     EXPECT_FALSE(nic.numa_node);
@@ -174,6 +176,7 @@ TEST_F(MachineFiles, ExportAddsWhatHwlocDoesNotTell) {
   const std::vector<NicInfo> nics = machine_nics(parse_machine(text).value());
   ASSERT_EQ(nics.size(), 2U);
   EXPECT_EQ(nics[1].speed_mbps, 25000U);
+  EXPECT_EQ(nics[1].up, false);
   EXPECT_FALSE(nics[0].speed_mbps);
 }
 

@@ -69,6 +69,17 @@ TEST(Paths, ThroughSwitchesBelowASwitch) {
       << "of the second host bridge the file does not say where it is";
 }
 
+TEST(Paths, OneBridgeMoreThanASwitchHas) {
+  HostInfo host;
+  host.pci = {{.kind = PciKind::kRoot, .address = "0000:00", .parent = 0},
+              {.kind = PciKind::kBridge, .address = "0000:00:01.0", .parent = 0},
+              {.kind = PciKind::kNic, .address = "0000:01:00.0", .parent = 1, .bridges = 1},
+              {.kind = PciKind::kGpu, .address = "0000:02:00.0", .parent = 1, .bridges = 2},
+              {.kind = PciKind::kGpu, .address = "0000:03:00.0", .parent = 1}};
+  EXPECT_EQ(path_between(host, "0000:01:00.0", "0000:03:00.0"), Path::kPix);
+  EXPECT_EQ(path_between(host, "0000:01:00.0", "0000:02:00.0"), Path::kPxb);
+}
+
 TEST(Paths, OverTheHostBridge) {
   EXPECT_EQ(path_between(fixture_host("laptop"), "0000:00:02.0", "0000:01:00.0"), Path::kPhb);
   EXPECT_EQ(path_between(fixture_host("cloud"), "0000:00:03.0", "0000:00:04.0"), Path::kPhb);
@@ -220,7 +231,7 @@ TEST(TopologyText, SaysWhatIsUnknown) {
   NUMA node unknown
     PCI 0000:00
       NIC 0000:00:03.0 eth0, speed unknown, up, 172.16.0.4
-      NIC 0000:00:04.0 eth1, speed unknown, up, 172.16.1.4
+      NIC 0000:00:04.0 eth1, speed unknown, state unknown, 172.16.1.4
       NIC 0000:00:06.0, no interface
 )");
 }
