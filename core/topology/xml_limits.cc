@@ -50,7 +50,9 @@ class Scanner {
     const std::size_t end = text_.find('>', at_);
     if (elements_ != 0) return refuse("has a header in the middle");
     if (end == std::string_view::npos) return refuse("ends within its header");
-    if (text_.substr(at_, end - at_).contains('[')) return refuse("declares things of its own");
+    const std::string_view header = text_.substr(at_ + 1, end - at_ - 1);
+    if (header.contains('[')) return refuse("declares things of its own");
+    if (header.contains('<')) return refuse("has a header that is not ended");
     at_ = end + 1;
     return {};
   }

@@ -203,6 +203,7 @@ TEST_F(MachineFiles, NamesWhatIsWrongAndWhere) {
   EXPECT_THAT(complaint("<topology><object/>"), HasSubstr("ends before <topology> is closed"));
   EXPECT_THAT(complaint("<topology><object name=\"a>"), HasSubstr("ends within an element"));
   EXPECT_THAT(complaint("<topology><object <object/></topology>"), HasSubstr("is not ended"));
+  EXPECT_THAT(complaint("<?xml version=\"<t>\"?><t/>"), HasSubstr("header that is not ended"));
   EXPECT_THAT(complaint("<a/><b/>"), HasSubstr("second outermost element"));
   EXPECT_THAT(complaint("<a><!-- b --></a>"), HasSubstr("something else than elements"));
   EXPECT_THAT(complaint("<!DOCTYPE t [<!ENTITY a \"b\">]><t/>"),
