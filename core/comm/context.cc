@@ -101,6 +101,7 @@ Result<DeviceRuntime*> Context::cuda_device(std::int32_t index) {
 Result<RankInfo> Context::next_rank_info(std::uint32_t rank, const DeviceRuntime& runtime) {
   WEFT_TRY_ASSIGN(RankInfo info, discover_process(host_));
   info.device = runtime.name();
+  info.device_pci = runtime.pci_address();
   info.rank = rank;
   info.local_index = local_index_.fetch_add(1);
   return info;

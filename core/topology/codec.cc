@@ -18,17 +18,39 @@
 #include <nlohmann/json.hpp>
 
 #include "core/topology/discover.h"
+#include "core/topology/pci_tree.h"
 
 namespace weft {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uint32_t kFormatVersion = 1;
+constexpr std::uint32_t kFormatVersion = 2;
+
+Json to_json(const std::vector<CpuRange>& cpus) {
+  Json json = Json::array();
+  for (const CpuRange& range : cpus)
+    json.push_back({range.first, range.last});
+  return json;
+}
+
+// Nodes of a tree are many and travel to every rank: as lists, without names of their fields.
+Json to_json(const NumaNode& node) {
+  return Json::array({node.number, node.memory_bytes, to_json(node.cpus)});
+}
+
+Json to_json(const PciNode& node) {
+  const Json place = node.kind != PciKind::kRoot ? Json(node.parent)
+                     : node.numa_node            ? Json(*node.numa_node)
+                                                 : Json();
+  return Json::array({static_cast<std::uint32_t>(node.kind), node.address, place, node.bridges});
+}
 
 Json to_json(const NicInfo& nic) {
-  Json json = {{"name", nic.name}, {"pci", nic.pci_path},      {"addresses", nic.addresses},
-               {"up", nic.up},     {"loopback", nic.loopback}, {"virtual", nic.is_virtual}};
+  Json json = {{"name", nic.name}, {"pci", nic.pci_path}, {"addresses", nic.addresses}};
+  if (nic.up) json["up"] = *nic.up;
+  if (nic.loopback) json["loopback"] = true;
+  if (nic.is_virtual) json["virtual"] = true;
   if (nic.speed_mbps) json["speed_mbps"] = *nic.speed_mbps;
   if (nic.numa_node) json["numa_node"] = *nic.numa_node;
   return json;
@@ -38,11 +60,18 @@ Json to_json(const HostInfo& host) {
   Json nics = Json::array();
   for (const NicInfo& nic : host.nics)
     nics.push_back(to_json(nic));
+  Json numa_nodes = Json::array();
+  for (const NumaNode& node : host.numa_nodes)
+    numa_nodes.push_back(to_json(node));
+  Json pci = Json::array();
+  for (const PciNode& node : host.pci)
+    pci.push_back(to_json(node));
   return {{"host_id", host.host_id},
           {"host_name", host.host_name},
           {"boot_id", host.boot_id},
           {"packages", host.packages},
-          {"numa_nodes", host.numa_nodes},
+          {"numa_nodes", std::move(numa_nodes)},
+          {"pci", std::move(pci)},
           {"cores", host.cores},
           {"hardware_threads", host.hardware_threads},
           {"memory_bytes", host.memory_bytes},
@@ -52,17 +81,15 @@ Json to_json(const HostInfo& host) {
 }
 
 Json to_json(const RankInfo& rank) {
-  Json cpus = Json::array();
-  for (const CpuRange& range : rank.cpus)
-    cpus.push_back({range.first, range.last});
   return {{"rank", rank.rank},
           {"host", rank.host},
           {"pid", rank.pid},
           {"process", rank.process},
           {"local_index", rank.local_index},
           {"device", rank.device},
+          {"device_pci", rank.device_pci},
           {"cores", rank.cores},
-          {"cpus", std::move(cpus)}};
+          {"cpus", to_json(rank.cpus)}};
 }
 
 /// Reads one object field by field. After a first mistake it keeps that error and answers defaults,
@@ -88,6 +115,11 @@ class Reader {
   std::optional<std::uint32_t> optional_number(const char* key) {
     if (!json_.is_object() || !json_.contains(key)) return std::nullopt;
     return number<std::uint32_t>(key);
+  }
+
+  std::optional<bool> optional_boolean(const char* key) {
+    if (!json_.is_object() || !json_.contains(key)) return std::nullopt;
+    return boolean(key);
   }
 
   bool boolean(const char* key) {
@@ -170,10 +202,86 @@ NicInfo read_nic(Reader reader) {
   for (const Json& address : reader.list("addresses", kMaxAddresses)) {
     nic.addresses.push_back(reader.checked_text("addresses", address));
   }
-  nic.up = reader.boolean("up");
-  nic.loopback = reader.boolean("loopback");
-  nic.is_virtual = reader.boolean("virtual");
+  nic.up = reader.optional_boolean("up");
+  nic.loopback = reader.optional_boolean("loopback").value_or(false);
+  nic.is_virtual = reader.optional_boolean("virtual").value_or(false);
   return nic;
+}
+
+bool is_number(const Json& json, std::uint64_t most) {
+  return json.is_number_unsigned() && json.get<std::uint64_t>() <= most;
+}
+
+std::vector<CpuRange> read_cpus(Reader& reader, const char* key, const Json& list) {
+  std::vector<CpuRange> cpus;
+  if (!list.is_array() || list.size() > kMaxCpuRanges) {
+    reader.refuse(key, "holds no list of CPUs");
+    return cpus;
+  }
+  for (const Json& range : list) {
+    if (!range.is_array() || range.size() != 2 || !is_number(range[1], kMaxCpus - 1) ||
+        !is_number(range[0], range[1].get<std::uint64_t>())) {
+      reader.refuse(key, "holds something else than pairs of ascending CPU numbers");
+      break;
+    }
+    const CpuRange next{.first = range[0].get<std::uint32_t>(),
+                        .last = range[1].get<std::uint32_t>()};
+    if (!cpus.empty() && next.first <= cpus.back().last) {
+      reader.refuse(key, "is not ascending");
+      break;
+    }
+    cpus.push_back(next);
+  }
+  return cpus;
+}
+
+std::vector<NumaNode> read_numa_nodes(Reader& reader) {
+  constexpr const char* kKey = "numa_nodes";
+  std::vector<NumaNode> nodes;
+  for (const Json& item : reader.list(kKey, kMaxNumaNodes)) {
+    if (!item.is_array() || item.size() != 3 || !is_number(item[0], kMaxCpus - 1) ||
+        !item[1].is_number_unsigned()) {
+      reader.refuse(kKey, "holds something else than number, memory and CPUs of a node");
+      break;
+    }
+    NumaNode node{.number = item[0].get<std::uint32_t>(),
+                  .memory_bytes = item[1].get<std::uint64_t>(),
+                  .cpus = read_cpus(reader, kKey, item[2])};
+    if (!nodes.empty() && node.number <= nodes.back().number) {
+      reader.refuse(kKey, "is not ascending");
+      break;
+    }
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+std::vector<PciNode> read_pci(Reader& reader) {
+  constexpr const char* kKey = "pci";
+  std::vector<PciNode> nodes;
+  for (const Json& item : reader.list(kKey, kMaxPciNodes)) {
+    if (!item.is_array() || item.size() != 4 ||
+        !is_number(item[0], static_cast<std::uint32_t>(PciKind::kGpu)) ||
+        !(item[2].is_null() || is_number(item[2], kMaxCpus - 1)) ||
+        !is_number(item[3], kMaxBridges)) {
+      reader.refuse(kKey, "holds something else than kind, address, place and bridges of a node");
+      return {};
+    }
+    PciNode node{.kind = static_cast<PciKind>(item[0].get<std::uint32_t>()),
+                 .address = reader.checked_text(kKey, item[1]),
+                 .bridges = item[3].get<std::uint32_t>()};
+    node.parent = static_cast<std::uint32_t>(nodes.size());
+    if (node.kind != PciKind::kRoot) {
+      node.parent = item[2].is_null() ? node.parent : item[2].get<std::uint32_t>();
+    } else if (!item[2].is_null()) {
+      node.numa_node = item[2].get<std::uint32_t>();
+    }
+    nodes.push_back(std::move(node));
+  }
+  if (is_forest(nodes)) return nodes;
+  // Who asks for paths walks up the tree.
+  reader.refuse(kKey, "is no forest with parents first");
+  return {};
 }
 
 HostInfo read_host(Reader reader) {
@@ -183,7 +291,8 @@ HostInfo read_host(Reader reader) {
   host.host_name = reader.text("host_name");
   host.boot_id = reader.text("boot_id");
   host.packages = reader.number<std::uint32_t>("packages", kMaxCpus);
-  host.numa_nodes = reader.number<std::uint32_t>("numa_nodes", kMaxCpus);
+  host.numa_nodes = read_numa_nodes(reader);
+  host.pci = read_pci(reader);
   host.cores = reader.number<std::uint32_t>("cores", kMaxCpus);
   host.hardware_threads = reader.number<std::uint32_t>("hardware_threads", kMaxCpus);
   host.memory_bytes = reader.number<std::uint64_t>("memory_bytes");
@@ -204,22 +313,9 @@ RankInfo read_rank(Reader reader) {
   if (rank.process.empty()) reader.refuse("process", "is empty");
   rank.local_index = reader.number<std::uint32_t>("local_index", kMaxRanks - 1);
   rank.device = reader.text("device");
+  rank.device_pci = reader.text("device_pci");
   rank.cores = reader.number<std::uint32_t>("cores", kMaxCpus);
-  for (const Json& range : reader.list("cpus", kMaxCpuRanges)) {
-    if (!range.is_array() || range.size() != 2 || !range[0].is_number_unsigned() ||
-        !range[1].is_number_unsigned() || range[1].get<std::uint64_t>() >= kMaxCpus ||
-        range[0].get<std::uint64_t>() > range[1].get<std::uint64_t>()) {
-      reader.refuse("cpus", "holds something else than pairs of ascending CPU numbers");
-      break;
-    }
-    const CpuRange cpus{.first = range[0].get<std::uint32_t>(),
-                        .last = range[1].get<std::uint32_t>()};
-    if (!rank.cpus.empty() && cpus.first <= rank.cpus.back().last) {
-      reader.refuse("cpus", "is not ascending");
-      break;
-    }
-    rank.cpus.push_back(cpus);
-  }
+  rank.cpus = read_cpus(reader, "cpus", reader.list("cpus", kMaxCpuRanges));
   return rank;
 }
 

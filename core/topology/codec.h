@@ -20,6 +20,9 @@ namespace weft {
 inline constexpr std::size_t kMaxReportBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxTopologyBytes = std::size_t{1} << 28;
 inline constexpr std::size_t kMaxNics = 1024;
+inline constexpr std::size_t kMaxNumaNodes = 1024;
+inline constexpr std::size_t kMaxPciNodes = 1024;
+inline constexpr std::uint32_t kMaxBridges = 256;  ///< Left out between two nodes.
 inline constexpr std::size_t kMaxAddresses = 256;
 inline constexpr std::size_t kMaxCpuRanges = 4096;
 inline constexpr std::uint32_t kMaxCpus = 1U << 16;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -16,56 +15,18 @@
 #include <sodium.h>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <hwloc.h>
 
 #include "core/topology/codec.h"
+#include "core/topology/import.h"
+#include "core/topology/machine.h"
 
 namespace weft {
 namespace {
-
-struct DestroyTopology {
-  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
-};
-using HwlocTopology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, DestroyTopology>;
-
-Error hwloc_error(std::string_view what) {
-  return Error::from_errno(errno, fmt::format("hwloc could not {}", what));
-}
-
-/// The whole machine, also the part that this process may not use: a description that differed
-/// between processes with different affinities could not be compared.
-Result<HwlocTopology> load_machine(const DiscoverySources& sources) {
-  hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return fail(hwloc_error("start"));
-  HwlocTopology topology(raw);
-  if (!sources.hwloc_xml.empty() &&
-      hwloc_topology_set_xml(topology.get(), sources.hwloc_xml.c_str()) != 0) {
-    return fail(hwloc_error(fmt::format("read {}", sources.hwloc_xml)));
-  }
-  if (hwloc_topology_set_flags(topology.get(), HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0) {
-    return fail(hwloc_error("take its flags"));
-  }
-  if (hwloc_topology_load(topology.get()) != 0) {
-    return fail(hwloc_error("describe this machine"));
-  }
-  return topology;
-}
-
-std::uint32_t count_of(const HwlocTopology& topology, hwloc_obj_type_t type) {
-  const int count = hwloc_get_nbobjs_by_type(topology.get(), type);
-  return static_cast<std::uint32_t>(std::clamp(count, 0, static_cast<int>(kMaxCpus)));
-}
-
-std::uint64_t cache_bytes(const HwlocTopology& topology, hwloc_obj_type_t type) {
-  const hwloc_obj* const cache = hwloc_get_obj_by_type(topology.get(), type, 0);
-  return cache == nullptr || cache->attr == nullptr ? 0 : cache->attr->cache.size;
-}
 
 /// The first line of a file under /proc, at most `kMaxTextLength` bytes; empty where it cannot be
 /// read.
@@ -142,6 +103,7 @@ std::string derive_host_id(std::string_view boot_id, std::string_view host_name,
 }
 
 Result<HostInfo> discover_host(std::string_view host_id, const DiscoverySources& sources) {
+  if (!sources.hwloc_xml.empty()) return import_host(sources.hwloc_xml, host_id);
   HostInfo host;
   WEFT_TRY_ASSIGN(host.host_name, host_name_of_system());
   host.boot_id = first_line(sources.proc_root + "/sys/kernel/random/boot_id");
@@ -151,16 +113,9 @@ Result<HostInfo> discover_host(std::string_view host_id, const DiscoverySources&
     WEFT_TRY(check_host_id(host_id));
     host.host_id = host_id;
   }
-  WEFT_TRY_ASSIGN(const HwlocTopology machine, load_machine(sources));
-  host.packages = count_of(machine, HWLOC_OBJ_PACKAGE);
-  host.numa_nodes = count_of(machine, HWLOC_OBJ_NUMANODE);
-  host.cores = count_of(machine, HWLOC_OBJ_CORE);
-  host.hardware_threads = count_of(machine, HWLOC_OBJ_PU);
-  // Some virtual machines and architectures report no cores.
-  if (host.cores == 0) host.cores = host.hardware_threads;
-  host.memory_bytes = hwloc_get_root_obj(machine.get())->total_memory;
-  host.l2_bytes = cache_bytes(machine, HWLOC_OBJ_L2CACHE);
-  host.l3_bytes = cache_bytes(machine, HWLOC_OBJ_L3CACHE);
+  WEFT_TRY_ASSIGN(const Machine machine, load_machine());
+  describe_machine(machine, host);
+  ask_sysfs(sources.sys_root, host.pci);
   WEFT_TRY_ASSIGN(const std::vector<InterfaceState> interfaces, interface_states());
   host.nics = describe_nics(interfaces, sources.sys_root);
   if (host.nics.size() > kMaxNics) host.nics.resize(kMaxNics);
@@ -200,6 +155,21 @@ Result<RankInfo> discover_process(const HostInfo& host, const DiscoverySources& 
   const std::uint64_t per_core = std::max(1U, host.hardware_threads / std::max(1U, host.cores));
   rank.cores = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, threads / per_core));
   return rank;
+}
+
+Status export_host(const std::string& path) {
+  WEFT_TRY_ASSIGN(const Machine machine, load_machine());
+  WEFT_TRY_ASSIGN(const std::vector<InterfaceState> interfaces, interface_states());
+  WEFT_TRY_ASSIGN(const std::string text,
+                  export_machine(machine, describe_nics(interfaces, DiscoverySources{}.sys_root)));
+  errno = 0;
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) {
+    return fail(Error::from_errno(errno, fmt::format("writing this machine to {} failed", path)));
+  }
+  return {};
 }
 
 }  // namespace weft

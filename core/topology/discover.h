@@ -22,7 +22,8 @@ namespace weft {
 struct DiscoverySources {
   std::string sys_root = "/sys";
   std::string proc_root = "/proc";
-  /// A file written by lstopo instead of this machine's processors; empty: this machine.
+  /// A file written by export_host() or lstopo: its machine instead of this one, interfaces
+  /// included, and nothing of this one; read as import_host() (import.h) says. Empty: this machine.
   std::string hwloc_xml{};
 };
 
@@ -42,6 +43,9 @@ struct InterfaceState {
 [[nodiscard]] std::vector<NicInfo> describe_nics(std::span<const InterfaceState> interfaces,
                                                  const std::string& sys_root);
 
+/// Fills in, from `sys_root`/bus/pci, the NUMA nodes of roots that are not known yet.
+void ask_sysfs(const std::string& sys_root, std::vector<PciNode>& pci);
+
 /// A host id given by the user: 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'. The error names
 /// WEFT_HOST_ID.
 [[nodiscard]] Status check_host_id(std::string_view host_id);
@@ -58,6 +62,10 @@ struct InterfaceState {
 /// not set.
 [[nodiscard]] Result<HostInfo> discover_host(std::string_view host_id,
                                              const DiscoverySources& sources = {});
+
+/// Writes this machine to a file, in hwloc's XML, for DiscoverySources::hwloc_xml of another one.
+/// It holds host name, hardware and IP addresses.
+[[nodiscard]] Status export_host(const std::string& path);
 
 /// Describes this process as a rank of `host`; the caller sets rank and local_index.
 [[nodiscard]] Result<RankInfo> discover_process(const HostInfo& host,

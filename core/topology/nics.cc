@@ -121,6 +121,18 @@ Result<std::vector<InterfaceState>> interface_states() {
   return interfaces;
 }
 
+void ask_sysfs(const std::string& sys_root, std::vector<PciNode>& pci) {
+  const fs::path devices = fs::path(sys_root) / "bus" / "pci" / "devices";
+  std::vector<std::uint32_t> root_of;
+  for (std::uint32_t i = 0; i < pci.size(); ++i) {
+    root_of.push_back(pci[i].kind == PciKind::kRoot ? i : root_of[pci[i].parent]);
+    PciNode& root = pci[root_of.back()];
+    if (!root.numa_node && root_of.back() != i) {
+      root.numa_node = read_number(devices / pci[i].address / "numa_node");
+    }
+  }
+}
+
 std::vector<NicInfo> describe_nics(std::span<const InterfaceState> interfaces,
                                    const std::string& sys_root) {
   std::vector<NicInfo> nics;

@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <bitset>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -43,17 +41,6 @@ Status check_same_machine(const HostInfo& host, std::uint32_t first, const HostI
     return refuse("numbers of hardware threads", host.hardware_threads, other.hardware_threads);
   }
   return {};
-}
-
-/// The lowest rank of each rank's process: what ranks of one process have in common.
-std::vector<std::uint32_t> process_leaders(const Topology& topology) {
-  std::unordered_map<std::string_view, std::uint32_t> leaders;
-  std::vector<std::uint32_t> result;
-  result.reserve(topology.ranks.size());
-  for (const RankInfo& rank : topology.ranks) {
-    result.push_back(leaders.emplace(rank.process, rank.rank).first->second);
-  }
-  return result;
 }
 
 /// Cores of `host` that its ranks may run on, all together.
@@ -133,22 +120,6 @@ Result<Topology> merge(std::span<const std::vector<std::byte>> reports) {
     decoded.push_back(std::move(*report));
   }
   return merge_reports(decoded);
-}
-
-std::vector<std::vector<std::uint32_t>> rings(const Topology& topology, std::uint32_t channels) {
-  const std::vector<std::uint32_t> leaders = process_leaders(topology);
-  std::vector<std::uint32_t> host_leaders(topology.hosts.size(),
-                                          std::numeric_limits<std::uint32_t>::max());
-  std::vector<std::uint32_t> order;
-  order.reserve(topology.ranks.size());
-  for (const RankInfo& rank : topology.ranks) {
-    host_leaders[rank.host] = std::min(host_leaders[rank.host], rank.rank);
-    order.push_back(rank.rank);
-  }
-  std::ranges::sort(order, {}, [&](std::uint32_t rank) {
-    return std::tuple(host_leaders[topology.ranks[rank].host], leaders[rank], rank);
-  });
-  return {channels, order};
 }
 
 std::uint32_t host_channels(const Topology& topology) {

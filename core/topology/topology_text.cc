@@ -1,159 +1,169 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A topology for people: YAML and Graphviz.
+// A topology as text: the tree of each host, then ranks and rings.
 
-#include <algorithm>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <yaml-cpp/yaml.h>
 
+#include "core/topology/describe.h"
+#include "core/topology/paths.h"
 #include "core/topology/topology.h"
 
 namespace weft {
 namespace {
 
-template <typename T>
-void emit_known(YAML::Emitter& out, const char* key, const std::optional<T>& value) {
-  out << YAML::Key << key << YAML::Value;
-  if (value) {
-    out << *value;
-  } else {
-    out << "unknown";
+std::string counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string nic_text(const NicInfo& nic) {
+  std::string text =
+      fmt::format("{}, {}, {}", nic.name, speed_text(nic.speed_mbps), state_text(nic.up));
+  if (nic.loopback) {
+    text += ", loopback";
+  } else if (nic.is_virtual) {
+    text += ", virtual";
+  }
+  if (!nic.addresses.empty()) text += fmt::format(", {}", fmt::join(nic.addresses, " "));
+  return text;
+}
+
+std::string ranks_at(const Topology& topology, std::uint32_t host, std::string_view address) {
+  std::vector<std::uint32_t> ranks;
+  for (const RankInfo& rank : topology.ranks) {
+    if (rank.host == host && rank.device_pci == address) ranks.push_back(rank.rank);
+  }
+  if (ranks.empty()) return {};
+  return fmt::format(", rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+/// A node of the PCI tree and all below it; bounded as the tree is.
+void add_pci(const Topology& topology, std::uint32_t host,  // NOLINT(misc-no-recursion)
+             std::uint32_t index, std::size_t indent, std::string& text) {
+  const HostInfo& info = topology.hosts[host];
+  const PciNode& node = info.pci[index];
+  std::string line = fmt::format("{:{}}", "", indent);
+  switch (node.kind) {
+    case PciKind::kRoot:
+      line += fmt::format("PCI {}", node.address);
+      break;
+    case PciKind::kBridge:
+      line += fmt::format("{} {}", pci_name(info, index), node.address);
+      break;
+    case PciKind::kGpu:
+      line += fmt::format("GPU {}{}", node.address, ranks_at(topology, host, node.address));
+      break;
+    case PciKind::kNic: {
+      const std::vector<std::uint32_t> nics = nics_at(info, node.address);
+      if (nics.empty()) line += fmt::format("NIC {}, no interface", node.address);
+      for (std::size_t i = 0; i < nics.size(); ++i) {
+        line += fmt::format("{}NIC {} {}", i == 0 ? "" : fmt::format("\n{:{}}", "", indent),
+                            node.address, nic_text(info.nics[nics[i]]));
+      }
+      break;
+    }
+  }
+  text += line + '\n';
+  for (const std::uint32_t child : pci_children(info, index))
+    add_pci(topology, host, child, indent + 2, text);
+}
+
+void add_roots(const Topology& topology, std::uint32_t host, std::optional<std::uint32_t> numa_node,
+               std::string& text) {
+  const HostInfo& info = topology.hosts[host];
+  for (std::uint32_t index = 0; index < info.pci.size(); ++index) {
+    if (info.pci[index].kind == PciKind::kRoot && info.pci[index].numa_node == numa_node) {
+      add_pci(topology, host, index, 4, text);
+    }
   }
 }
 
-/// 0 stands for "the system does not tell".
-void emit_size(YAML::Emitter& out, const char* key, std::uint64_t bytes) {
-  emit_known(out, key, bytes == 0 ? std::nullopt : std::optional(bytes));
-}
-
-void emit_nic(YAML::Emitter& out, const NicInfo& nic) {
-  out << YAML::BeginMap;
-  out << YAML::Key << "name" << YAML::Value << nic.name;
-  out << YAML::Key << "up" << YAML::Value << nic.up;
-  emit_known(out, "speed_mbps", nic.speed_mbps);
-  emit_known(out, "numa_node", nic.numa_node);
-  if (!nic.pci_path.empty()) {
-    // Quoted: YAML 1.1 readers take digits with colons for a number of base 60.
-    out << YAML::Key << "pci" << YAML::Value << YAML::DoubleQuoted << nic.pci_path;
+/// From each GPU to each NIC of the PCI trees.
+void add_paths(const HostInfo& host, std::string& text) {
+  std::vector<std::string_view> gpus;
+  std::vector<const NicInfo*> nics;
+  for (const PciNode& node : host.pci) {
+    if (node.kind == PciKind::kGpu) gpus.push_back(node.address);
+    for (const std::uint32_t nic : nics_at(host, node.address))
+      nics.push_back(&host.nics[nic]);
   }
-  if (nic.loopback) out << YAML::Key << "loopback" << YAML::Value << true;
-  if (nic.is_virtual) out << YAML::Key << "virtual" << YAML::Value << true;
-  out << YAML::Key << "addresses" << YAML::Value << YAML::Flow << YAML::BeginSeq;
-  for (const std::string& address : nic.addresses)
-    out << YAML::DoubleQuoted << address;
-  out << YAML::EndSeq << YAML::EndMap;
-}
-
-void emit_host(YAML::Emitter& out, const HostInfo& host) {
-  out << YAML::BeginMap;
-  out << YAML::Key << "host_id" << YAML::Value << YAML::DoubleQuoted << host.host_id;
-  out << YAML::Key << "host_name" << YAML::Value << host.host_name;
-  out << YAML::Key << "boot_id" << YAML::Value << host.boot_id;
-  out << YAML::Key << "packages" << YAML::Value << host.packages;
-  out << YAML::Key << "numa_nodes" << YAML::Value << host.numa_nodes;
-  out << YAML::Key << "cores" << YAML::Value << host.cores;
-  out << YAML::Key << "hardware_threads" << YAML::Value << host.hardware_threads;
-  emit_size(out, "memory_bytes", host.memory_bytes);
-  emit_size(out, "l2_bytes", host.l2_bytes);
-  emit_size(out, "l3_bytes", host.l3_bytes);
-  out << YAML::Key << "nics" << YAML::Value << YAML::BeginSeq;
-  for (const NicInfo& nic : host.nics)
-    emit_nic(out, nic);
-  out << YAML::EndSeq << YAML::EndMap;
-}
-
-std::string cpus_text(const std::vector<CpuRange>& cpus) {
-  std::vector<std::string> parts;
-  parts.reserve(cpus.size());
-  for (const CpuRange& range : cpus) {
-    parts.push_back(range.first == range.last ? fmt::format("{}", range.first)
-                                              : fmt::format("{}-{}", range.first, range.last));
+  if (gpus.empty() || nics.empty()) return;
+  std::string head = fmt::format("  {:<14}", "paths");
+  for (const NicInfo* nic : nics)
+    head += fmt::format("  {:<7}", nic->name);
+  text += head.substr(0, head.find_last_not_of(' ') + 1) + '\n';
+  for (const std::string_view gpu : gpus) {
+    std::string line = fmt::format("    {:<12}", gpu);
+    for (const NicInfo* nic : nics) {
+      line += fmt::format("  {:<{}}", path_name(path_between(host, gpu, nic->pci_path)),
+                          std::max<std::size_t>(7, nic->name.size()));
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
   }
-  return fmt::format("{}", fmt::join(parts, ","));
 }
 
-std::string dot_quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
+void add_host(const Topology& topology, std::uint32_t number, std::string& text) {
+  const HostInfo& host = topology.hosts[number];
+  text +=
+      fmt::format("host {} ({}): {}, {}, {}, {}, {}\n", host.host_name, host.host_id,
+                  counted(host.packages, "package"), counted(host.numa_nodes.size(), "NUMA node"),
+                  counted(host.cores, "core"), counted(host.hardware_threads, "hardware thread"),
+                  memory_text(host.memory_bytes));
+  for (const NumaNode& node : host.numa_nodes) {
+    text += fmt::format("  NUMA node {}: CPUs {}, {}\n", node.number,
+                        node.cpus.empty() ? "none" : cpus_text(node.cpus),
+                        memory_text(node.memory_bytes));
+    add_roots(topology, number, node.number, text);
   }
-  return quoted + '"';
+  std::string unplaced;
+  add_roots(topology, number, std::nullopt, unplaced);
+  if (!unplaced.empty()) text += "  NUMA node unknown\n" + unplaced;
+  const std::vector<std::uint32_t> others = other_nics(host);
+  if (!others.empty()) text += "  other interfaces\n";
+  for (const std::uint32_t nic : others)
+    text += fmt::format("    {}\n", nic_text(host.nics[nic]));
+  add_paths(host, text);
+}
+
+void add_rank(const Topology& topology, const RankInfo& rank, std::string& text) {
+  const HostInfo& host = topology.hosts[rank.host];
+  text += fmt::format("  rank {}: {}, pid {}, device {}", rank.rank, host.host_name, rank.pid,
+                      rank.device);
+  if (!rank.device_pci.empty()) text += " " + rank.device_pci;
+  text += fmt::format(", CPUs {}", rank.cpus.empty() ? "unknown" : cpus_text(rank.cpus));
+  const std::vector<std::uint32_t> nics = nearest_nics(topology, rank.rank);
+  if (!nics.empty()) {
+    text += fmt::format(", nearest NIC {} ({})", host.nics[nics.front()].name,
+                        path_name(path_to_nic(topology, rank.rank, nics.front())));
+  }
+  text += '\n';
 }
 
 }  // namespace
 
-std::string to_yaml(const HostInfo& host) {
-  YAML::Emitter out;
-  emit_host(out, host);
-  return std::string(out.c_str()) + '\n';
-}
-
-std::string to_yaml(const Topology& topology) {
-  YAML::Emitter out;
-  out << YAML::BeginMap << YAML::Key << "hosts" << YAML::Value << YAML::BeginSeq;
-  for (const HostInfo& host : topology.hosts)
-    emit_host(out, host);
-  out << YAML::EndSeq << YAML::Key << "ranks" << YAML::Value << YAML::BeginSeq;
-  for (const RankInfo& rank : topology.ranks) {
-    out << YAML::BeginMap;
-    out << YAML::Key << "rank" << YAML::Value << rank.rank;
-    out << YAML::Key << "host" << YAML::Value << YAML::DoubleQuoted
-        << (rank.host < topology.hosts.size() ? topology.hosts[rank.host].host_id : "?");
-    out << YAML::Key << "pid" << YAML::Value << rank.pid;
-    out << YAML::Key << "local_index" << YAML::Value << rank.local_index;
-    out << YAML::Key << "device" << YAML::Value << rank.device;
-    out << YAML::Key << "cores" << YAML::Value << rank.cores;
-    out << YAML::Key << "cpus" << YAML::Value << YAML::DoubleQuoted << cpus_text(rank.cpus);
-    out << YAML::EndMap;
+std::string to_text(const Topology& topology) {
+  std::string text;
+  for (std::uint32_t host = 0; host < topology.hosts.size(); ++host)
+    add_host(topology, host, text);
+  if (!topology.ranks.empty()) text += "ranks\n";
+  for (const RankInfo& rank : topology.ranks)
+    add_rank(topology, rank, text);
+  const std::vector<ShownRing> shown = shown_rings(topology);
+  if (!shown.empty()) text += "rings\n";
+  for (const ShownRing& ring : shown) {
+    const bool all = shown.size() == 1;
+    text += fmt::format("  {}: {}\n",
+                        all ? std::string("every channel")
+                            : fmt::format("channel {}", fmt::join(ring.channels, ", ")),
+                        fmt::join(ring.order, " -> "));
   }
-  out << YAML::EndSeq << YAML::EndMap;
-  return std::string(out.c_str()) + '\n';
-}
-
-std::string to_dot(const Topology& topology) {
-  std::string dot = "digraph weft {\n  compound=true;\n  node [shape=box];\n";
-  for (std::uint32_t host = 0; host < topology.hosts.size(); ++host) {
-    const HostInfo& info = topology.hosts[host];
-    dot += fmt::format(
-        "  subgraph cluster_host{} {{\n    label={};\n", host,
-        dot_quoted(fmt::format("{} ({}), {} cores", info.host_name, info.host_id, info.cores)));
-    for (std::size_t nic = 0; nic < info.nics.size(); ++nic) {
-      if (!info.nics[nic].up || info.nics[nic].loopback) continue;
-      const std::string speed = info.nics[nic].speed_mbps
-                                    ? fmt::format("{} Mbit/s", *info.nics[nic].speed_mbps)
-                                    : std::string("speed unknown");
-      dot += fmt::format("    host{}_nic{} [shape=ellipse, label={}];\n", host, nic,
-                         dot_quoted(info.nics[nic].name + ", " + speed));
-    }
-    std::map<std::string_view, std::vector<std::uint32_t>> processes;
-    for (const RankInfo& rank : topology.ranks) {
-      if (rank.host == host) processes[rank.process].push_back(rank.rank);
-    }
-    for (const auto& [process, ranks] : processes) {
-      dot += fmt::format("    subgraph cluster_process{} {{\n      label=\"pid {}\";\n",
-                         ranks.front(), topology.ranks[ranks.front()].pid);
-      for (const std::uint32_t rank : ranks) {
-        dot += fmt::format("      rank{} [label=\"rank {}\"];\n", rank, rank);
-      }
-      dot += "    }\n";
-    }
-    dot += "  }\n";
-  }
-  const std::vector<std::uint32_t> ring = rings(topology, 1).front();
-  for (std::size_t i = 0; ring.size() > 1 && i < ring.size(); ++i) {
-    dot += fmt::format("  rank{} -> rank{};\n", ring[i], ring[(i + 1) % ring.size()]);
-  }
-  return dot + "}\n";
+  return text;
 }
 
 }  // namespace weft

@@ -25,7 +25,8 @@ inline HostInfo sample_host(std::uint32_t number) {
   host.host_name = "node" + std::to_string(number);
   host.boot_id = "boot-" + std::to_string(number);
   host.packages = 1;
-  host.numa_nodes = 1;
+  host.numa_nodes = {
+      {.number = 0, .memory_bytes = std::uint64_t{64} << 30, .cpus = {{.first = 0, .last = 15}}}};
   host.cores = 8;
   host.hardware_threads = 16;
   host.memory_bytes = std::uint64_t{64} << 30;

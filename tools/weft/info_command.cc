@@ -58,7 +58,7 @@ std::string size_text(std::uint64_t bytes) {
 }
 
 std::string nic_text(const NicInfo& nic) {
-  std::vector<std::string> facts = {nic.up ? "up" : "down"};
+  std::vector<std::string> facts = {!nic.up ? "state unknown" : *nic.up ? "up" : "down"};
   if (nic.loopback) {
     facts.emplace_back("loopback");
   } else if (nic.is_virtual) {
@@ -77,7 +77,7 @@ void print_host(const HostInfo& host, const RankInfo& process, bool id_given) {
   fmt::print("host id      {} ({})\n", host.host_id,
              id_given ? "from WEFT_HOST_ID" : "from boot id, host name and network namespace");
   fmt::print("processors   {} packages, {} NUMA nodes, {} cores, {} hardware threads\n",
-             host.packages, host.numa_nodes, host.cores, host.hardware_threads);
+             host.packages, host.numa_nodes.size(), host.cores, host.hardware_threads);
   fmt::print("usable       {} cores by this process\n", process.cores);
   fmt::print("caches       L2 {}, L3 {}\n", size_text(host.l2_bytes), size_text(host.l3_bytes));
   fmt::print("memory       {}\n", size_text(host.memory_bytes));

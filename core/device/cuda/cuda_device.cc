@@ -235,6 +235,15 @@ weft_result CudaDevice::prepare() {
   int major = 0;
   WEFT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_));
   launches_overlap_ = major >= 9;
+  std::array<char, 32> address{};
+  // Only nearness to NICs depends on it: a driver that does not tell leaves it unknown.
+  if (cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), index_) ==
+      cudaSuccess) {
+    pci_address_ = address.data();
+    std::ranges::transform(pci_address_, pci_address_.begin(), [](char c) {
+      return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+  }
   return WEFT_OK;
 }
 

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,7 @@ class CudaDevice final : public DeviceRuntime {
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] std::int32_t index() const override { return index_; }
+  [[nodiscard]] std::string_view pci_address() const override { return pci_address_; }
   [[nodiscard]] bool reports_ends() const override { return false; }
   [[nodiscard]] std::string_view last_failure(std::int64_t* native) override;
 
@@ -76,7 +78,8 @@ class CudaDevice final : public DeviceRuntime {
 
   const std::int32_t index_;
   cudaStream_t own_stream_ = nullptr;  // of this object's own small work, beside all others
-  bool launches_overlap_ = false;      // the device knows programmatic serialization
+  std::string pci_address_;
+  bool launches_overlap_ = false;  // the device knows programmatic serialization
 
   std::mutex mutex_;
   Pool device_memory_;  // guarded by mutex_, as all below

@@ -19,6 +19,7 @@ namespace {
 
 using testing::AllOf;
 using testing::Contains;
+using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::SizeIs;
@@ -51,14 +52,68 @@ TEST(Info, SaysWhatItCanThoughTheConfigurationIsBroken) {
   EXPECT_THAT(outcome.err, HasSubstr(file + ":2:14: "));
 }
 
-TEST(Topo, DrawsThisHost) {
-  const Outcome yaml = weft({"topo", "-n", "3"}, {{"WEFT_HOST_ID", "mine"}});
+TEST(Topo, ShowsThisHost) {
+  const Outcome text = weft({"topo", "-n", "3"}, {{"WEFT_HOST_ID", "mine"}});
+  EXPECT_EQ(text.exit_status, 0) << text.describe();
+  EXPECT_THAT(lines_with(text.out, "host "), ElementsAre(HasSubstr(" (mine): ")));
+  EXPECT_THAT(lines_with(text.out, "  rank "), SizeIs(3));
+  EXPECT_THAT(lines_with(text.out, "  every channel: "), ElementsAre(EndsWith("0 -> 1 -> 2")));
+  EXPECT_EQ(weft({"topo", "--text", "-n", "3"}, {{"WEFT_HOST_ID", "mine"}}).out, text.out);
+  const Outcome yaml = weft({"topo", "--yaml"}, {{"WEFT_HOST_ID", "mine"}});
   EXPECT_EQ(yaml.exit_status, 0);
   EXPECT_THAT(yaml.out, AllOf(StartsWith("hosts:\n"), HasSubstr("host_id: \"mine\"")));
   const Outcome dot = weft({"topo", "--dot"});
   EXPECT_EQ(dot.exit_status, 0);
-  EXPECT_THAT(dot.out, HasSubstr("graph "));
+  EXPECT_THAT(dot.out, StartsWith("digraph "));
   EXPECT_NE(weft({"topo", "--dot", "--yaml"}).exit_status, 0);
+  EXPECT_NE(weft({"topo", "--hosts", "2"}).exit_status, 0) << "hosts of this kind, of a file only";
+}
+
+TEST(Topo, ShowsTheHostsOfAJobOnce) {
+  const Outcome outcome = weft_in_job(3, {"topo"}, {{"WEFT_HOST_ID", "mine"}});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_THAT(lines_with(outcome.out, "host "), ElementsAre(HasSubstr(" (mine): ")));
+  EXPECT_THAT(lines_with(outcome.out, "  rank "), SizeIs(3));
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(Topo, ShowsAMachineOfAFile) {
+  const std::string file = std::string(TOPOLOGY_FIXTURES) + "/hgx.xml";
+  const Outcome text = weft({"topo", "--import", file, "-n", "8", "--hosts", "2"});
+  EXPECT_EQ(text.exit_status, 0) << text.describe();
+  EXPECT_THAT(lines_with(text.out, "host hgx ("), SizeIs(2));
+  EXPECT_THAT(lines_with(text.out, "        GPU "), SizeIs(16));
+  EXPECT_THAT(lines_with(text.out, "        NIC 0000:1a:00.0 rail0, 400 Gbit/s, up"), SizeIs(2));
+  EXPECT_THAT(lines_with(text.out, "  channel "), SizeIs(4));
+  const Outcome yaml = weft({"topo", "--import", file, "--yaml"});
+  EXPECT_THAT(yaml.out, HasSubstr("- switch: \"0000:16:00.0\""));
+  const Outcome dot = weft({"topo", "--import", file, "--dot", "-n", "8", "--hosts", "2"});
+  EXPECT_THAT(dot.out, AllOf(HasSubstr("gpu\\n0000:18:00.0"), HasSubstr("rank0 -> rank9 [")));
+}
+
+TEST(Topo, ExportsAndImportsThisMachine) {
+  const ScratchFolder folder;
+  const std::string file = folder.path() + "/machine.xml";
+  const Outcome written = weft({"topo", "--export", file});
+  EXPECT_EQ(written.exit_status, 0) << written.describe();
+  EXPECT_EQ(written.out, "");
+  const Outcome read = weft({"topo", "--import", file});
+  EXPECT_EQ(read.exit_status, 0) << read.describe();
+  const std::vector<std::string> here = lines_of(weft({"topo"}).out);
+  ASSERT_GE(here.size(), 2U);
+  EXPECT_THAT(lines_of(read.out), Contains(here[1])) << "its first NUMA node";
+  EXPECT_EQ(weft({"topo", "--export", folder.path() + "/no/machine.xml"}).exit_status, 1);
+}
+
+TEST(Topo, NamesAFileThatIsNoMachine) {
+  const ScratchFolder folder;
+  const std::string file = folder.write("machine.xml", "<topology>\n<object>\n</topology>\n");
+  const Outcome broken = weft({"topo", "--import", file});
+  EXPECT_EQ(broken.exit_status, 1);
+  EXPECT_THAT(broken.err, AllOf(HasSubstr(file + ": line 3: "), HasSubstr("--export or lstopo")));
+  const Outcome missing = weft({"topo", "--import", folder.path() + "/none.xml"});
+  EXPECT_EQ(missing.exit_status, 1);
+  EXPECT_THAT(missing.err, AllOf(HasSubstr("/none.xml: "), HasSubstr("No such file")));
 }
 
 TEST(Plugin, ListsThoseOfTheBuildTree) {

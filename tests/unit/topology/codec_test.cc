@@ -45,6 +45,7 @@ std::string complaint(const std::function<void(Json&)>& change) {
 TEST(Codec, ReportsSurviveTheTrip) {
   RankReport report = test::sample_report(3, {.host = 2, .process = 4});
   report.rank.pid = std::numeric_limits<std::uint64_t>::max();
+  report.rank.device_pci = "0000:81:00.0";
   report.rank.cpus = {{.first = 0, .last = 0}, {.first = 5, .last = kMaxCpus - 1}};
   const auto bytes = encode_report(report);
   ASSERT_TRUE(bytes) << bytes.error().to_string();
@@ -66,7 +67,7 @@ TEST(Codec, TopologiesSurviveTheTrip) {
 
 TEST(Codec, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(complaint([](Json&) {}), "accepted");
-  EXPECT_THAT(complaint([](Json& j) { j["version"] = 2; }), HasSubstr("\"version\" is not 1"));
+  EXPECT_THAT(complaint([](Json& j) { j["version"] = 1; }), HasSubstr("\"version\" is not 2"));
   EXPECT_THAT(complaint([](Json& j) { j.erase("host"); }), HasSubstr("\"host\" is missing"));
   EXPECT_THAT(complaint([](Json& j) { j["rank"] = 7; }), HasSubstr("\"rank.\" is not an object"));
   EXPECT_THAT(complaint([](Json& j) { j["rank"]["rank"] = -1; }), HasSubstr("\"rank.rank\""));
@@ -89,6 +90,44 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
               HasSubstr("host.nics[].addresses"));
   EXPECT_THAT(complaint([](Json& j) { j["host"]["nics"] = Json(kMaxNics + 1, j["host"]["nics"]); }),
               HasSubstr("\"host.nics\" is not a list of at most 1024"));
+}
+
+TEST(Codec, BoundsTheTreeOfAMachine) {
+  const auto with_pci = [](const std::string& text) {
+    return complaint([&](Json& j) { j["host"]["pci"] = Json::parse(text); });
+  };
+  EXPECT_EQ(with_pci(R"([[0,"r",1,0],[1,"b",0,2],[2,"n",1,1],[0,"s",null,0]])"), "accepted");
+  EXPECT_THAT(with_pci(R"([[2,"n",0,0]])"), HasSubstr("no forest")) << "its own parent";
+  EXPECT_THAT(with_pci(R"([[0,"r",0,0],[2,"n",2,0]])"), HasSubstr("no forest"));
+  EXPECT_THAT(with_pci(R"([[0,"r",0,0],[2,"n",0,0],[3,"g",1,0]])"), HasSubstr("no forest"));
+  EXPECT_THAT(with_pci(R"([[0,"r",0,0],[2,"n",null,0]])"), HasSubstr("no forest"));
+  EXPECT_THAT(with_pci(R"([[0,"r",0,1]])"), HasSubstr("no forest"));
+  EXPECT_THAT(with_pci(R"([[4,"r",0,0]])"), HasSubstr("host.pci"));
+  EXPECT_THAT(with_pci(R"([[0,"r",0,257]])"), HasSubstr("host.pci"));
+  EXPECT_THAT(with_pci(R"([[0,7,0,0]])"), HasSubstr("\"host.pci\" is not text"));
+  EXPECT_THAT(with_pci(R"([[0,"r",0]])"), HasSubstr("host.pci"));
+  EXPECT_THAT(with_pci(R"([7])"), HasSubstr("host.pci"));
+  EXPECT_THAT(
+      complaint([](Json& j) { j["host"]["pci"] = Json(kMaxPciNodes + 1, {0, "r", nullptr, 0}); }),
+      HasSubstr("\"host.pci\" is not a list of at most 1024"));
+  const auto with_nodes = [](const std::string& text) {
+    return complaint([&](Json& j) { j["host"]["numa_nodes"] = Json::parse(text); });
+  };
+  EXPECT_EQ(with_nodes("[[0,5,[[0,3]]],[2,0,[]]]"), "accepted");
+  EXPECT_THAT(with_nodes("[[1,5,[]],[1,5,[]]]"), HasSubstr("\"host.numa_nodes\" is not ascending"));
+  EXPECT_THAT(with_nodes("[[0,5,[[3,2]]]]"), HasSubstr("host.numa_nodes"));
+  EXPECT_THAT(with_nodes("[[0,5,7]]"), HasSubstr("host.numa_nodes"));
+  EXPECT_THAT(with_nodes("[[0,-5,[]]]"), HasSubstr("host.numa_nodes"));
+  EXPECT_THAT(with_nodes("[[65536,5,[]]]"), HasSubstr("host.numa_nodes"));
+  EXPECT_THAT(with_nodes("2"), HasSubstr("host.numa_nodes"));
+}
+
+TEST(Codec, KeepsUnknownApartFromFalse) {
+  RankReport report = test::sample_report(0, {});
+  report.host.nics[0].up.reset();
+  report.host.nics[1].up = false;
+  const RankReport back = decode_report(encode_report(report).value()).value();
+  EXPECT_EQ(back, report);
 }
 
 TEST(Codec, RefusesNonsense) {

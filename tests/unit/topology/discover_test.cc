@@ -78,7 +78,7 @@ TEST_F(FakeSysfs, FindsThePciDeviceAboveAVirtioDevice) {
   link(pci + "/virtio2/net/eth0/device", pci + "/virtio2");
   const std::vector<InterfaceState> interfaces = {{.name = "eth0", .flags = IFF_UP}};
   EXPECT_THAT(describe_nics(interfaces, root_.string()),
-              ElementsAre(NicInfo{.name = "eth0", .pci_path = "0000:00:03.0"}));
+              ElementsAre(NicInfo{.name = "eth0", .pci_path = "0000:00:03.0", .up = false}));
 }
 
 TEST_F(FakeSysfs, TellsVirtualInterfacesAndSortsByName) {
@@ -101,9 +101,30 @@ TEST_F(FakeSysfs, LeavesUnknownWhatIsMissingOrNonsense) {
   write("devices/b/speed", "4294967295\n");
   const std::vector<InterfaceState> interfaces = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
   EXPECT_THAT(describe_nics(interfaces, root_.string()),
-              ElementsAre(NicInfo{.name = "a"}, NicInfo{.name = "b"}, NicInfo{.name = "c"}));
+              ElementsAre(NicInfo{.name = "a", .up = false}, NicInfo{.name = "b", .up = false},
+                          NicInfo{.name = "c", .up = false}));
   EXPECT_THAT(describe_nics(interfaces, "/nonexistent/sys"),
-              ElementsAre(NicInfo{.name = "a"}, NicInfo{.name = "b"}, NicInfo{.name = "c"}));
+              ElementsAre(NicInfo{.name = "a", .up = false}, NicInfo{.name = "b", .up = false},
+                          NicInfo{.name = "c", .up = false}));
+}
+
+TEST_F(FakeSysfs, TellsTheNumaNodesOfTrees) {
+  write("bus/pci/devices/0000:81:00.0/numa_node", "1\n");
+  write("bus/pci/devices/0000:03:00.0/numa_node", "-1\n");
+  write("bus/pci/devices/0000:c1:00.0/numa_node", "0\n");
+  std::vector<PciNode> pci = {
+      {.kind = PciKind::kRoot, .address = "0000:80", .parent = 0},
+      {.kind = PciKind::kBridge, .address = "0000:80:01.0", .parent = 0},
+      {.kind = PciKind::kNic, .address = "0000:81:00.0", .parent = 1},
+      {.kind = PciKind::kRoot, .address = "0000:00", .parent = 3},
+      {.kind = PciKind::kNic, .address = "0000:03:00.0", .parent = 3},
+      {.kind = PciKind::kRoot, .address = "0000:c0", .parent = 5, .numa_node = 2},
+      {.kind = PciKind::kNic, .address = "0000:c1:00.0", .parent = 5},
+  };
+  ask_sysfs(root_.string(), pci);
+  EXPECT_EQ(pci[0].numa_node, 1U);
+  EXPECT_FALSE(pci[3].numa_node);
+  EXPECT_EQ(pci[5].numa_node, 2U) << "hwloc said so already";
 }
 
 TEST(HostId, AcceptsPlainNamesOnly) {
@@ -199,7 +220,12 @@ TEST_F(FakeFiles, ReadsProcessorsFromAnHwlocFile) {
   const Result<HostInfo> host = discover_host("h", {.hwloc_xml = (root_ / "machine.xml").string()});
   ASSERT_TRUE(host) << host.error().to_string();
   EXPECT_EQ(host->packages, 2U);
-  EXPECT_EQ(host->numa_nodes, 2U);
+  EXPECT_THAT(
+      host->numa_nodes,
+      ElementsAre(
+          NumaNode{.number = 0, .memory_bytes = 1 << 30, .cpus = {{.first = 0, .last = 1}}},
+          NumaNode{.number = 1, .memory_bytes = 1 << 30, .cpus = {{.first = 2, .last = 3}}}));
+  EXPECT_TRUE(host->nics.empty()) << "this machine's interfaces are not that one's";
   EXPECT_EQ(host->cores, 2U);
   EXPECT_EQ(host->hardware_threads, 4U);
   EXPECT_EQ(host->memory_bytes, std::uint64_t{2} << 30);
