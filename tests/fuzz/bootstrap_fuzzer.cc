@@ -40,6 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   same(ErrorMessage::decode(input));
   same(RingHelloMessage::decode(input));
   same(GatherBeginMessage::decode(input));
+  same(QuestionMessage::decode(input));
+  same(LetterMessage::decode(input));
   (void)decode_identity(input);
 
   if (size <= kMaxControlPayload) {

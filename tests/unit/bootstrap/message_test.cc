@@ -133,7 +133,16 @@ TEST(Message, ContentsRoundTripAndNothingShorterOrLongerIsRead) {
       GatherBeginMessage{.sequence = 1ULL << 60, .origin = 2, .bytes = 3, .what = "w"});
 }
 
-TEST(Message, AQuestionIsAnyBytesWithinItsBound) {
+TEST(Message, QuestionsAndLettersAreAnyBytesWithinTheirBounds) {
+  LetterMessage letter{
+      .from = 7, .to = 3, .hops = 2, .text = std::vector<std::byte>(kMaxLetterBytes)};
+  EXPECT_EQ(LetterMessage::decode(letter.encode()), letter);
+  auto long_letter = letter.encode();
+  long_letter.push_back(std::byte{1});
+  EXPECT_FALSE(LetterMessage::decode(long_letter));
+  EXPECT_FALSE(LetterMessage::decode(std::span(long_letter).first(11)));
+  EXPECT_TRUE(LetterMessage::decode(std::span(long_letter).first(12))->text.empty());
+
   QuestionMessage message{.asker = 7, .question = std::vector<std::byte>(kMaxQuestionBytes)};
   EXPECT_EQ(QuestionMessage::decode(message.encode()), message);
   auto longer = message.encode();
@@ -150,6 +159,7 @@ RC_GTEST_PROP(Message, ContentsOfAnyBytesAreReadOrRefused,
   if (const auto message = ErrorMessage::decode(bytes)) RC_ASSERT(message->encode() == bytes);
   if (const auto message = RingHelloMessage::decode(bytes)) RC_ASSERT(message->encode() == bytes);
   (void)WelcomeMessage::decode(bytes);
+  if (const auto message = LetterMessage::decode(bytes)) RC_ASSERT(message->encode() == bytes);
   if (const auto message = QuestionMessage::decode(bytes)) RC_ASSERT(message->encode() == bytes);
   (void)GatherBeginMessage::decode(bytes);
   (void)decode_identity(bytes);

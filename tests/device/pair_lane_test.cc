@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The kernel of sends and receives with several lanes a rank, each lane a thread; any exchange, and
+// what ends it.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/work_item_kernel.h"
+#include "tests/device/lane_model.h"
+#include "tests/device/ring_world.h"
+
+namespace weft::device::testing {
+namespace {
+
+/// One message between two ranks, or within one.
+struct Message {
+  std::uint32_t from;
+  std::uint32_t to;
+  std::vector<std::byte> sent;
+  std::vector<std::byte> received;
+};
+
+/// The transfers of all ranks, over a connection for each ordered pair.
+class PairWorld {
+ public:
+  explicit PairWorld(std::uint32_t ranks) : transfers_(ranks) {}
+
+  void add(std::uint32_t from, std::uint32_t to, std::uint64_t bytes) {
+    Message& message = messages_.emplace_back(Message{from, to, std::vector<std::byte>(bytes), {}});
+    message.received.assign(bytes + 1, std::byte{0x5A});
+    for (std::size_t i = 0; i < bytes; ++i)
+      message.sent[i] = static_cast<std::byte>(i * 7 + messages_.size() * 13);
+    if (from == to) {
+      PairTransfer copy;
+      copy.from = message.sent.data();
+      copy.to = message.received.data();
+      copy.bytes = bytes;
+      transfers_[from].push_back(copy);
+      return;
+    }
+    Link& link = links_.try_emplace({from, to}, 3, 128, false).first->second;
+    const OperationTag tag = ++counts_[{from, to}];
+    add_end(from, link.sender(to), message.sent.data(), nullptr, bytes, tag);
+    add_end(to, link.receiver(from), nullptr, message.received.data(), bytes, tag);
+  }
+
+  /// Another order in which this rank names its partners.
+  void shuffle(std::uint32_t rank, std::mt19937_64& random) {
+    auto& own = transfers_[rank];
+    std::vector<std::size_t> place(own.size());
+    for (std::size_t i = 0; i < place.size(); ++i)
+      place[i] = i;
+    std::ranges::shuffle(place, random);
+    std::vector<PairTransfer> shuffled(own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      shuffled[place[i]] = own[i];
+      if (own[i].after != kNoTransfer) {
+        shuffled[place[i]].after = static_cast<std::uint32_t>(place[own[i].after]);
+      }
+    }
+    own = std::move(shuffled);
+  }
+
+  WorkItem item(std::uint32_t rank) {
+    WorkItem item;
+    item.operation = Operation::kSend;
+    item.algorithm = Algorithm::kPair;
+    item.transfers = transfers_[rank].data();
+    item.transfer_count = static_cast<std::uint32_t>(transfers_[rank].size());
+    return item;
+  }
+  std::vector<PairTransfer>& transfers(std::uint32_t rank) { return transfers_[rank]; }
+  Link& link(std::uint32_t from, std::uint32_t to) { return links_.find({from, to})->second; }
+
+  void check() const {
+    for (const Message& message : messages_) {
+      for (std::size_t i = 0; i < message.sent.size(); ++i)
+        ASSERT_EQ(message.received[i], message.sent[i]) << message.from << " to " << message.to;
+      ASSERT_EQ(message.received.back(), std::byte{0x5A});
+    }
+  }
+
+ private:
+  void add_end(std::uint32_t rank, const ConnectionView& view, const std::byte* from, std::byte* to,
+               std::uint64_t bytes, OperationTag tag) {
+    PairTransfer end;
+    end.from = from;
+    end.to = to;
+    end.bytes = bytes;
+    end.tag = tag;
+    end.view = view;
+    const auto number = static_cast<std::uint32_t>(transfers_[rank].size());
+    const auto [before, first] = latest_.try_emplace(view.cursor, number);
+    if (!first) end.after = std::exchange(before->second, number);
+    transfers_[rank].push_back(end);
+  }
+
+  std::deque<Message> messages_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Link> links_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, OperationTag> counts_;
+  std::map<const ConnectionCursor*, std::uint32_t> latest_;
+  std::vector<std::vector<PairTransfer>> transfers_;
+};
+
+/// Each lane's outcome, by rank.
+std::vector<std::vector<KernelOutcome>> run(PairWorld& world, std::uint32_t ranks,
+                                            std::uint32_t lanes,
+                                            const std::atomic<std::uint32_t>& abort) {
+  std::vector<std::vector<KernelOutcome>> outcomes(ranks, std::vector<KernelOutcome>(lanes));
+  std::vector<std::unique_ptr<LaneTeam>> teams;
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    teams.push_back(std::make_unique<LaneTeam>(lanes));
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+      threads.emplace_back([&, rank, lane, team = teams.back().get()] {
+        const WorkItem item = world.item(rank);
+        LaneGroup group(*team, lane);
+        LaneMemory memory(abort);
+        outcomes[rank][lane] = run_work_item(group, memory, item, Sum<float>{});
+      });
+    }
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  return outcomes;
+}
+
+class PairLanes : public ::testing::TestWithParam<std::uint32_t> {
+ protected:
+  std::atomic<std::uint32_t> abort_{0};
+};
+
+TEST_P(PairLanes, AnyExchange) {
+  constexpr std::uint32_t kRanks = 3;
+  std::mt19937_64 random(20261121);
+  for (int round = 0; round < 12; ++round) {
+    PairWorld world(kRanks);
+    for (int i = 0; i < 8; ++i) {
+      world.add(static_cast<std::uint32_t>(random() % kRanks),
+                static_cast<std::uint32_t>(random() % kRanks), 1 + random() % 1500);
+    }
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      world.shuffle(rank, random);
+    for (const auto& rank : run(world, kRanks, GetParam(), abort_)) {
+      for (const KernelOutcome& outcome : rank)
+        ASSERT_EQ(outcome.end, KernelEnd::kDone);
+    }
+    world.check();
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      for (const PairTransfer& transfer : world.transfers(rank)) {
+        EXPECT_EQ(transfer.complete, 1U);
+        EXPECT_EQ(transfer.moved, transfer.bytes);
+      }
+    }
+  }
+}
+
+// Each would wait for the other, did it not do both at once: more than the slots hold.
+TEST_P(PairLanes, BothSendMoreThanSlotsHold) {
+  PairWorld world(2);
+  world.add(0, 1, 5000);
+  world.add(1, 0, 5000);
+  run(world, 2, GetParam(), abort_);
+  world.check();
+}
+
+TEST_P(PairLanes, AnotherTagEndsAllLanes) {
+  PairWorld world(2);
+  world.add(0, 1, 100);
+  world.add(1, 0, 100);
+  world.transfers(0)[0].tag = 77;  // what rank 0 sends
+  std::thread aborter([&] {        // rank 0 waits for what rank 1 does not send any more, or sent
+    while (std::atomic_ref(world.link(0, 1).tail()).load() == 0)
+      std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    abort_.store(1);
+  });
+  const auto outcomes = run(world, 2, GetParam(), abort_);
+  aborter.join();
+  EXPECT_EQ(outcomes[1][0].end, KernelEnd::kTagMismatch);
+  EXPECT_EQ(outcomes[1][0].peer, 0U);
+  EXPECT_EQ(outcomes[1][0].expected, 1U);
+  EXPECT_EQ(outcomes[1][0].found, 77U);
+  for (const KernelOutcome& outcome : outcomes[1])
+    EXPECT_EQ(outcome.end, KernelEnd::kTagMismatch);
+}
+
+TEST_P(PairLanes, ASlotThatSaysMoreThanItHoldsIsRefused) {
+  PairWorld world(2);
+  world.add(0, 1, 100);
+  Link& link = world.link(0, 1);
+  link.slot(0) = {.size = 100, .offset = 64, .tag = 1};  // 164 of 128 bytes
+  link.tail() = 1;
+  world.transfers(0).clear();
+  const auto outcomes = run(world, 2, GetParam(), abort_);
+  EXPECT_EQ(outcomes[1][0].end, KernelEnd::kSizeMismatch);
+}
+
+TEST_P(PairLanes, AnErrorWordEndsThoseThatLookAtSeveral) {
+  PairWorld world(3);
+  world.add(1, 0, 10);
+  world.add(2, 0, 10);
+  world.transfers(1).clear();
+  world.transfers(2).clear();
+  world.link(2, 0).receiver_error() = 9;
+  const auto outcomes = run(world, 3, GetParam(), abort_);
+  EXPECT_EQ(outcomes[0][0].end, KernelEnd::kPeerError);
+  EXPECT_EQ(outcomes[0][0].peer, 2U);
+  EXPECT_EQ(outcomes[0][0].found, 9U);
+}
+
+TEST_P(PairLanes, AnAbortEndsThem) {
+  PairWorld world(3);
+  world.add(1, 0, 10);
+  world.add(2, 0, 10);
+  world.transfers(1).clear();
+  world.transfers(2).clear();
+  abort_.store(1);
+  const auto outcomes = run(world, 3, GetParam(), abort_);
+  for (const KernelOutcome& outcome : outcomes[0])
+    EXPECT_EQ(outcome.end, KernelEnd::kAborted);
+}
+
+INSTANTIATE_TEST_SUITE_P(Lanes, PairLanes, ::testing::Values(1U, 8U, 32U));
+
+}  // namespace
+}  // namespace weft::device::testing
