@@ -178,6 +178,15 @@ Result<std::vector<Interface>> select_interfaces(std::vector<Interface> all,
       .hint = "correct net-socket.interfaces, or leave it out to use all of them"});
 }
 
+uint32_t streams_by_cost(const Interface& interface, bool local, uint32_t processors) {
+  if (local || interface.loopback) return 1;
+  const uint64_t wanted = interface.speed_mbps == 0
+                              ? kStreamsUnknown
+                              : (interface.speed_mbps + kStreamMbps - 1) / kStreamMbps;
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(std::min<uint64_t>(wanted, processors), 1, kMaxStreams));
+}
+
 std::vector<weft_net_device> describe(const std::vector<Interface>& interfaces) {
   std::vector<weft_net_device> devices;
   for (const Interface& interface : interfaces) {
