@@ -193,7 +193,7 @@ std::vector<weft_net_device> describe(const std::vector<Interface>& interfaces) 
     weft_net_device device{};
     device.struct_size = sizeof device;
     device.capabilities = WEFT_NET_HOST_MEMORY | WEFT_NET_NEEDS_PROGRESS | WEFT_NET_CAN_SLEEP |
-                          WEFT_NET_GLOBAL_REGISTRATION;
+                          WEFT_NET_GLOBAL_REGISTRATION | WEFT_NET_UNREGISTERED;
     device.name = interface.name.c_str();
     device.pci_path = interface.pci_path.c_str();
     device.guid = interface.guid;
