@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "core/device/policies.h"
 #include "core/device/portability.h"
@@ -31,6 +32,14 @@ enum PrimitiveBits : std::uint8_t {
 
 /// A slot may begin at a multiple of this many bytes.
 inline constexpr std::uint32_t kSlotOffsetGrain = 16;
+
+/// A payload of so many bytes is lent where the other side of the slots borrows: less is copied
+/// sooner than waited for.
+inline constexpr std::uint32_t kLeastLentBytes = 16384;
+
+/// A memory policy whose kernels may lend what lies in the caller's buffers: those of CPUs.
+template <class Memory>
+concept lends_payloads = requires { requires Memory::kLendsPayloads; };
 
 /// One item's primitives. Every lane makes one; all lanes make the same calls with the same
 /// arguments. A call answers false when the kernel must end; then outcome() says why, in full on
@@ -99,6 +108,7 @@ class SimplePrimitives {
   /// Writes the cursors back. The position of a kernel that failed is written too, though nothing
   /// may go on from it.
   WEFT_HD KernelOutcome finish() {
+    if (lent_ && outcome_.end == KernelEnd::kDone) await_return();
     // A cursor that did not move is not written: without a step no barrier parts this from the
     // other lanes' reads in the constructor.
     if (group_.leader()) {
@@ -151,12 +161,21 @@ class SimplePrimitives {
         arrived = from.buffer + static_cast<std::size_t>(recv_slot_) * from.step_bytes +
                   static_cast<std::uint32_t>(verdict);
       }
-      move<kBits>(slot, arrived, at(item_.send, input_at), at(item_.recv, output_at), bytes);
+      const std::byte* const input = at(item_.send, input_at);
+      std::byte* const result = at(item_.recv, output_at);
+      std::uint32_t place = 0;  // NOLINT(misc-const-correctness): a lender changes it
+      if constexpr (kSend && kHasBuffer<kBits> && lends_payloads<Memory>) {
+        if (to.borrows && bytes >= kLeastLentBytes) {
+          lend<kBits>(slot, arrived, input, result, bytes);
+          place = kLent;
+        }
+      }
+      if (place != kLent) move<kBits>(slot, arrived, input, result, bytes);
       group_.sync();
       // The tail goes first: someone waits for the data, while a free slot is rarely urgent.
       if constexpr (kSend) {
         if (group_.leader()) {
-          to.slots[send_slot_] = SlotMeta{.size = bytes, .offset = 0, .tag = item_.tag};
+          to.slots[send_slot_] = SlotMeta{.size = bytes, .offset = place, .tag = item_.tag};
           memory_.post(to.tail, to.tail_waiters, send_step_ + 1);
         }
         ++send_step_;
@@ -197,6 +216,33 @@ class SimplePrimitives {
     } else {
       memory_.copy(group_, first, second, kRecv ? arrived : input, bytes);
     }
+  }
+
+  // What is sent lies in a buffer of the caller as well: in the output, or still in the input.
+  template <unsigned kBits>
+  static constexpr bool kHasBuffer = (kBits & kOutputBit) != 0 || (kBits & kRecvBit) == 0;
+
+  /// Instead of filling the slot: what is sent stays in the caller's buffer, and the slot says
+  /// where. Nothing of this kernel writes there before the receiver has it, since a chunk that
+  /// comes back contains what was sent.
+  template <unsigned kBits>
+  void lend(std::byte* slot, const std::byte* arrived, const std::byte* input, std::byte* output,
+            std::uint32_t bytes) {
+    const std::byte* payload = input;
+    if constexpr ((kBits & kOutputBit) != 0) {
+      move<kBits & ~kSendBit>(nullptr, arrived, input, output, bytes);
+      payload = output;
+    }
+    std::memcpy(slot, static_cast<const void*>(&payload), sizeof(payload));
+    lent_ = true;
+  }
+
+  /// The caller has its buffers back when the call ends. One that ends badly does not wait: its
+  /// communicator gives up the connections.
+  WEFT_HD void await_return() {
+    const ConnectionView& to = item_.to_next;
+    const WaitResult result = memory_.wait_at_least(to.head, to.head_waiters, send_step_, to.error);
+    if (result.status != WaitStatus::kReady) leave(result, to.peer);
   }
 
   /// Leader only: waits for this step's slots and checks what arrived. Answers the end of the
@@ -264,6 +310,7 @@ class SimplePrimitives {
   // The last counters seen, so that a peer's line is read again only when it has to have moved.
   std::uint64_t seen_tail_ = 0;
   std::uint64_t seen_head_ = 0;
+  bool lent_ = false;
   KernelOutcome outcome_;
 };
 

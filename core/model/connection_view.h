@@ -13,9 +13,14 @@ namespace weft {
 /// Lies beside the payload of each step and is published together with it by the tail.
 struct SlotMeta {
   std::uint32_t size;    ///< Bytes of payload in this slot.
-  std::uint32_t offset;  ///< Where they begin, in bytes from the slot's start.
+  std::uint32_t offset;  ///< Where they begin, in bytes from the slot's start; or kLent.
   std::uint64_t tag;     ///< OperationTag of the call that the bytes belong to.
 };
+
+/// The payload is not in the slot: that begins with its address. Only where
+/// ConnectionView::borrows, and only until head has passed the step. No receiver takes it for an
+/// offset.
+inline constexpr std::uint32_t kLent = UINT32_MAX;
 
 /// Where an end of a connection stands between operations. Written only by the worker that runs
 /// the channel; kept in memory of the device so that a replayed graph goes on from it.
@@ -43,8 +48,10 @@ struct ConnectionView {
   ConnectionCursor* cursor = nullptr;     ///< This end's position.
   std::uint32_t steps = 0;
   std::uint32_t step_bytes = 0;
-  std::uint32_t order_bytes = 8;  ///< 8, 16 or 128: what a store keeps together.
-  std::uint32_t peer = 0;         ///< Rank at the other end, for reports.
+  std::uint16_t order_bytes = 8;  ///< 8, 16 or 128: what a store keeps together.
+  /// Of a sender: its slots are taken within this process, which reads the payload where it lies.
+  bool borrows = false;
+  std::uint32_t peer = 0;  ///< Rank at the other end, for reports.
 
   [[nodiscard]] bool connected() const { return buffer != nullptr; }
 };

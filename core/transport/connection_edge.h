@@ -48,6 +48,7 @@ struct Connections::OpenedNet {
   NetPlugin plugin;
   ProgressEngine& engine;
   weft_net* net = nullptr;
+  bool unregistered = false;  ///< Sends memory that was not registered.
   std::unique_ptr<NetPort> port;
 
   OpenedNet(NetPlugin wrapped, ProgressEngine& progress_engine)

@@ -60,7 +60,8 @@ PluginOffer Connections::open(const Plugin& plugin, std::vector<std::byte>& peer
       info.key = reinterpret_cast<const std::uint8_t*>(key->data());
       info.key_size = key->size();
       WEFT_TRY_ASSIGN(opened->net, opened->plugin.open(info));
-      WEFT_TRY(opened->plugin.devices(opened->net));
+      WEFT_TRY_ASSIGN(const auto devices, opened->plugin.devices(opened->net));
+      opened->unregistered = (devices[kNetDevice].capabilities & WEFT_NET_UNREGISTERED) != 0;
       const std::scoped_lock lock(mutex_);
       nets_.emplace(plugin.id(), std::move(opened));
       return {};
@@ -280,7 +281,7 @@ Status Connections::open_ports() {
   const std::scoped_lock lock(mutex_);  // an abort may look for the port
   for (auto& [id, opened] : nets_) {
     opened->port = std::make_unique<NetPort>(opened->plugin, opened->net, *context_.runtime,
-                                             context_.path_failed);
+                                             context_.path_failed, opened->unregistered);
     WEFT_TRY(context_.engine->add(*opened->port));
   }
   return {};
@@ -309,7 +310,7 @@ Result<ConnectionView> Connections::view_of(const Edge& edge) {
   view.error = described.error;
   view.steps = described.steps;
   view.step_bytes = described.step_bytes;
-  view.order_bytes = described.order_bytes;
+  view.order_bytes = static_cast<std::uint16_t>(described.order_bytes);
   view.peer_error = described.peer_error;
   view.peer = edge.peer;
   if (described.memory != WEFT_MEMORY_HOST) in_host_memory_ = false;

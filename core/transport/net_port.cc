@@ -56,8 +56,12 @@ struct NetPort::Connection {
 };
 
 NetPort::NetPort(const NetPlugin& plugin, weft_net* net, DeviceRuntime& runtime,
-                 std::function<void(const Error&)> failed)
-    : plugin_(plugin), net_(net), runtime_(runtime), failed_(std::move(failed)) {}
+                 std::function<void(const Error&)> failed, bool unregistered)
+    : plugin_(plugin),
+      net_(net),
+      runtime_(runtime),
+      failed_(std::move(failed)),
+      borrows_(unregistered && runtime.reports_ends()) {}
 
 NetPort::~NetPort() {
   for (const auto& connection : connections_) {
@@ -97,6 +101,7 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   view.steps = geometry.steps;
   view.step_bytes = geometry.step_bytes;
   view.peer = peer;
+  view.borrows = borrows_ && direction == WEFT_DIRECTION_SEND;
 
   weft_net_register_info info{};
   info.struct_size = sizeof(info);
@@ -205,10 +210,15 @@ void NetPort::advance_sender(Connection& connection, bool& moved) {
     const SlotMeta& meta = view.slots[connection.slot_of(connection.posted)];
     weft_net_send message{};
     message.struct_size = sizeof(message);
-    message.data = connection.slot_data(connection.posted) + meta.offset;
+    if (view.borrows && meta.offset == kLent) {
+      std::memcpy(static_cast<void*>(&message.data), connection.slot_data(connection.posted),
+                  sizeof(message.data));
+    } else {
+      message.data = connection.slot_data(connection.posted) + meta.offset;
+      message.registration = connection.registration;
+    }
     message.size = meta.size;
     message.value = meta.tag;
-    message.registration = connection.registration;
     message.user = user_value(connection.index, connection.slot_of(connection.posted));
     weft_net_request* request = nullptr;
     const weft_result result = plugin_.table().isend(connection.net, &message, &request);
@@ -310,6 +320,8 @@ void NetPort::abort() {
   // after them for ever. What the requests report from now on is no news.
   broken_.store(true);
   plugin_.abort(net_);
+  // Whoever is inside leaves first: what was lent is its owner's again.
+  const std::scoped_lock lock(mutex_);
 }
 
 std::string NetPort::describe_waiting() {

@@ -41,9 +41,9 @@ struct SlotGeometry {
 class NetPort {
  public:
   /// `plugin` and `net` outlive the port. `failed` is called once, without the lock, by whichever
-  /// thread saw it first.
+  /// thread saw it first. `unregistered`: the net's WEFT_NET_UNREGISTERED.
   NetPort(const NetPlugin& plugin, weft_net* net, DeviceRuntime& runtime,
-          std::function<void(const Error&)> failed);
+          std::function<void(const Error&)> failed, bool unregistered = false);
   ~NetPort();
   NetPort(const NetPort&) = delete;
   NetPort& operator=(const NetPort&) = delete;
@@ -98,6 +98,9 @@ class NetPort {
   weft_net* const net_;
   DeviceRuntime& runtime_;
   const std::function<void(const Error&)> failed_;
+  /// Payloads may be sent from where they lie: the net reads any memory of this process, and the
+  /// kernels are of CPUs.
+  const bool borrows_;
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> connections_;

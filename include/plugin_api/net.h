@@ -27,13 +27,13 @@
 extern "C" {
 #endif
 
-#define WEFT_NET_INTERFACE "weft.net/1-draft.2"
-#define WEFT_NET_RMA_INTERFACE "weft.net.rma/1-draft.2"
+#define WEFT_NET_INTERFACE "weft.net/1-draft.3"
+#define WEFT_NET_RMA_INTERFACE "weft.net.rma/1-draft.3"
 
 /** Reserved: reductions offered by the network. */
-#define WEFT_COLLNET_INTERFACE "weft.collnet/1-draft.2"
+#define WEFT_COLLNET_INTERFACE "weft.collnet/1-draft.3"
 /** Reserved: kernels that post to a NIC themselves. */
-#define WEFT_NET_DEVICE_INTERFACE "weft.net.device/1-draft.2"
+#define WEFT_NET_DEVICE_INTERFACE "weft.net.device/1-draft.3"
 
 /** A net opened for one communicator (or for one engine that serves several). */
 typedef struct weft_net weft_net;
@@ -69,7 +69,10 @@ enum {
   WEFT_NET_ORDERED = 32,       /**< Payload of one message becomes visible in address order. */
   WEFT_NET_GLOBAL_REGISTRATION = 64, /**< A registration serves every connection of the device. */
   WEFT_NET_NEEDS_FLUSH = 128,        /**< Received CUDA memory must be flushed before use. */
-  WEFT_NET_THREAD_SAFE = 256 /**< Different connections may be used from different threads. */
+  WEFT_NET_THREAD_SAFE = 256, /**< Different connections may be used from different threads. */
+  /** isend takes host memory that was not registered, with a NULL registration, and reads it within
+   * calls of this interface alone, in none that begins after abort. */
+  WEFT_NET_UNREGISTERED = 512
 };
 
 /** One device (port, interface), physical or made of several. Lives as long as the weft_net. */
@@ -118,7 +121,7 @@ typedef struct weft_net_send {
   const void* data;
   uint64_t size;                       /**< Bytes; 0 is a message too. */
   uint64_t value;                      /**< Delivered to the receiver with the message. */
-  weft_net_registration* registration; /**< That data lies in. */
+  weft_net_registration* registration; /**< That data lies in; see WEFT_NET_UNREGISTERED. */
   uint64_t user;                       /**< Given back by poll. */
 } weft_net_send;
 

@@ -36,9 +36,9 @@ weft_result Host::fail_errno(int error, const std::string& what, const char* hin
   return code;
 }
 
-void Host::debug(const std::string& text) const {
-  if (services_->log_enabled(services_->instance, WEFT_LOG_DEBUG) == 0) return;
-  services_->log(services_->instance, WEFT_LOG_DEBUG, __FILE__, __LINE__, text.c_str());
+void Host::log(weft_log_level level, const std::string& text) const {
+  if (services_->log_enabled(services_->instance, level) == 0) return;
+  services_->log(services_->instance, level, __FILE__, __LINE__, text.c_str());
 }
 
 bool Host::flag(const char* name, bool fallback) const {
@@ -46,6 +46,13 @@ bool Host::flag(const char* name, bool fallback) const {
   value.struct_size = sizeof(value);
   if (services_->get_parameter(services_->instance, name, &value) != WEFT_OK) return fallback;
   return value.type == WEFT_PARAMETER_FLAG ? value.number != 0 : fallback;
+}
+
+std::string Host::text(const char* name, const char* fallback) const {
+  weft_parameter_value value{};
+  value.struct_size = sizeof(value);
+  if (services_->get_parameter(services_->instance, name, &value) != WEFT_OK) return fallback;
+  return value.type == WEFT_PARAMETER_TEXT && value.text != nullptr ? value.text : fallback;
 }
 
 }  // namespace weft::plugins

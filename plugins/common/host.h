@@ -35,14 +35,20 @@ class Host {
   weft_result fail_errno(int error, const std::string& what, const char* hint = nullptr) const;
 
   /// Writes one line at level debug.
-  void debug(const std::string& text) const;
+  void debug(const std::string& text) const { log(WEFT_LOG_DEBUG, text); }
+  /// The same at level info.
+  void info(const std::string& text) const { log(WEFT_LOG_INFO, text); }
   /// Value of a parameter of type FLAG; `fallback` where the host has none.
   [[nodiscard]] bool flag(const char* name, bool fallback) const;
+  /// The same of type TEXT.
+  [[nodiscard]] std::string text(const char* name, const char* fallback) const;
   /// All services, for what has no wrapper here.
   [[nodiscard]] const weft_host& services() const { return *services_; }
   [[nodiscard]] std::uint64_t now_ns() const { return services_->now_ns(services_->instance); }
 
  private:
+  void log(weft_log_level level, const std::string& text) const;
+
   const weft_host* services_;
 };
 

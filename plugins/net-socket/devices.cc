@@ -178,13 +178,22 @@ Result<std::vector<Interface>> select_interfaces(std::vector<Interface> all,
       .hint = "correct net-socket.interfaces, or leave it out to use all of them"});
 }
 
+uint32_t streams_by_cost(const Interface& interface, bool local, uint32_t processors) {
+  if (local || interface.loopback) return 1;
+  const uint64_t wanted = interface.speed_mbps == 0
+                              ? kStreamsUnknown
+                              : (interface.speed_mbps + kStreamMbps - 1) / kStreamMbps;
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(std::min<uint64_t>(wanted, processors), 1, kMaxStreams));
+}
+
 std::vector<weft_net_device> describe(const std::vector<Interface>& interfaces) {
   std::vector<weft_net_device> devices;
   for (const Interface& interface : interfaces) {
     weft_net_device device{};
     device.struct_size = sizeof device;
     device.capabilities = WEFT_NET_HOST_MEMORY | WEFT_NET_NEEDS_PROGRESS | WEFT_NET_CAN_SLEEP |
-                          WEFT_NET_GLOBAL_REGISTRATION;
+                          WEFT_NET_GLOBAL_REGISTRATION | WEFT_NET_UNREGISTERED;
     device.name = interface.name.c_str();
     device.pci_path = interface.pci_path.c_str();
     device.guid = interface.guid;

@@ -18,6 +18,10 @@ namespace weft::net_socket {
 inline constexpr uint32_t kMaxRequests = 64;
 /// Buffers of one grouped receive.
 inline constexpr uint32_t kMaxReceives = 8;
+/// What one TCP stream carries, megabits a second: the part of a receiving processor is the limit.
+inline constexpr uint64_t kStreamMbps = 20'000;
+/// Streams over an interface of unknown speed.
+inline constexpr uint32_t kStreamsUnknown = 4;
 
 /// One interface that is up and has an address.
 struct Interface {
@@ -46,6 +50,17 @@ Result<std::vector<Interface>> list_interfaces();
 Result<std::vector<Interface>> select_interfaces(std::vector<Interface> all,
                                                  const std::vector<std::string>& patterns,
                                                  Family family);
+
+/**
+ * How many TCP streams a connection over `interface` is worth, 1 to kMaxStreams. `local`: the
+ * peer's address is one of this host. `processors`: those that this process may use.
+ *
+ * A stream more costs two calls a message, and brings something only where one stream is not all
+ * that the path carries: the receiving host handles a stream on one processor at a time, which is
+ * good for about kStreamMbps, and virtual networks, whose interfaces do not know their speed, limit
+ * each stream.
+ */
+uint32_t streams_by_cost(const Interface& interface, bool local, uint32_t processors);
 
 /// The ABI's description of each interface; its texts are those of `interfaces`.
 std::vector<weft_net_device> describe(const std::vector<Interface>& interfaces);

@@ -13,6 +13,8 @@
 namespace weft::net_socket {
 namespace {
 
+/// TCP_CA_NAME_MAX of the kernel.
+constexpr size_t kMaxCongestionName = 16;
 constexpr int64_t kSecond = 1'000'000'000;
 
 constexpr weft_parameter parameter(weft_parameter_type type, const char* name, const char* unit,
@@ -63,10 +65,11 @@ constinit const weft_parameter kParameters[kParameterCount] = {
         WEFT_PARAMETER_LIST, "interfaces", "", "",
         "Network interfaces to use: `eth` (names that begin so), `=eth0` (this one), `^docker` "
         "and `^=docker0` (not those); empty: all that are up, loopback last."),
-    parameter(WEFT_PARAMETER_INTEGER, "streams", "streams", "1",
-              "TCP streams of one connection, over which long messages are striped.", 1,
-              kMaxStreams),
-    parameter(WEFT_PARAMETER_BYTES, "stripe", "bytes", "256KiB",
+    parameter(WEFT_PARAMETER_INTEGER, "streams", "streams", "0",
+              "TCP streams of one connection, over which long messages are striped; 0: as many as "
+              "pay, by the interface's speed and the processors.",
+              0, kMaxStreams),
+    parameter(WEFT_PARAMETER_BYTES, "stripe", "bytes", "32KiB",
               "A message is striped over so many streams that each has at least this much.",
               static_cast<int64_t>(kMinStripe), static_cast<int64_t>(kMaxStripe)),
     parameter(WEFT_PARAMETER_BYTES, "send_buffer", "bytes", "0",
@@ -74,12 +77,15 @@ constinit const weft_parameter kParameters[kParameterCount] = {
     parameter(WEFT_PARAMETER_BYTES, "receive_buffer", "bytes", "0",
               "Receive buffer of each TCP stream; 0 leaves it to the kernel.", 0, int64_t{1} << 30),
     parameter(WEFT_PARAMETER_TEXT, "family", "", "any", "Addresses to use: any, ipv4 or ipv6."),
+    parameter(WEFT_PARAMETER_TEXT, "congestion", "", "auto",
+              "TCP congestion control of what is sent, as the kernel names it; auto: the system's, "
+              "but between ranks of one host one that does not pace."),
     parameter(WEFT_PARAMETER_DURATION, "connect_timeout", "", "30s",
               "How long a connection may take to be made.", kSecond / 100, 3600 * kSecond),
     parameter(
         WEFT_PARAMETER_DURATION, "peer_timeout", "", "10s",
-        "How long a peer's host may leave data unacknowledged before the connection counts as "
-        "cut.",
+        "How long a peer's host may leave data or probes unanswered before the connection counts "
+        "as cut.",
         kSecond / 10, 3600 * kSecond),
 };
 
@@ -98,7 +104,7 @@ Result<Options> read_options(const Host& host) {
     uint32_t* out;
   };
   const std::array<Number, 4> numbers = {{
-      {"streams", 1, kMaxStreams, &options.streams},
+      {"streams", 0, kMaxStreams, &options.streams},
       {"stripe", kMinStripe, kMaxStripe, &options.stripe},
       {"send_buffer", 0, int64_t{1} << 30, &options.send_buffer},
       {"receive_buffer", 0, int64_t{1} << 30, &options.receive_buffer},
@@ -120,6 +126,14 @@ Result<Options> read_options(const Host& host) {
     return std::unexpected(
         refused("family", fmt::format("\"{}\" is none of any, ipv4, ipv6", text)));
   }
+
+  const auto congestion = value_of(host, "congestion");
+  if (!congestion) return std::unexpected(congestion.error());
+  const std::string algorithm = congestion->text == nullptr ? "" : congestion->text;
+  if (algorithm.size() >= kMaxCongestionName) {
+    return std::unexpected(refused("congestion", fmt::format("\"{}\" is too long", algorithm)));
+  }
+  if (algorithm != "auto") options.congestion = algorithm;
 
   const auto connect_timeout = duration(host, "connect_timeout");
   if (!connect_timeout) return std::unexpected(connect_timeout.error());

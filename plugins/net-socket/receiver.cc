@@ -296,6 +296,22 @@ void Receiver::progress() {
   complete_front();
   // What other streams still bring of earlier messages counts before the end does.
   if (ended_ && active_.empty()) fail(*ended_);
+  const bool at_rest =
+      active_.empty() && posted_.empty() && !header_ && staged_begin_ == staged_end_;
+  if (state_ == State::kReady && at_rest) look_for_break();
+}
+
+void Receiver::look_for_break() {
+  for (uint32_t i = 0; i < stream_count_; ++i) {
+    Stream& stream = streams_[i];
+    if (!stream.hangup) continue;
+    uint8_t byte = 0;
+    // What came before the break, and an orderly end, are for the next receive.
+    if (::recv(stream.fd.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0) continue;
+    if (errno == EAGAIN || errno == EINTR) continue;
+    fail_system("lost the connection to", errno);
+    return;
+  }
 }
 
 std::vector<Request*> Receiver::take_pending() {

@@ -43,6 +43,8 @@ class Receiver final : public Connection {
   void no_data(Stream& stream, ssize_t got, int error);
   void end_of_stream();
   void complete_front();
+  /// At rest, nothing is read that could tell of a broken path.
+  void look_for_break();
   std::vector<Request*> take_pending() override;
 
   std::vector<Request*> posted_;  ///< In the order they were posted.

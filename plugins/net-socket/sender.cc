@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -23,10 +24,6 @@ constexpr size_t kMaxVectors = 16;
 constexpr uint64_t kWriteBudget = uint64_t{4} << 20;
 
 /// The addresses to use: the first of the handle whose family the interface has.
-struct Route {
-  Address from;
-  Address to;
-};
 Result<Route> route_to(const Interface& interface, const Handle& handle) {
   for (const WireAddress& candidate : handle.addresses) {
     const Address to(candidate, interface.index);
@@ -34,7 +31,9 @@ Result<Route> route_to(const Interface& interface, const Handle& handle) {
     if (from.empty()) continue;
     // Between a loopback and another address of the same host, the kernel chooses the source.
     const bool bindable = interface.loopback == to.loopback();
-    return Route{.from = bindable ? from : Address(), .to = to};
+    const bool local =
+        to.loopback() || same_place(to, interface.ipv4) || same_place(to, interface.ipv6);
+    return Route{.from = bindable ? from : Address(), .to = to, .local = local};
   }
   return std::unexpected(
       Failure{.code = WEFT_ERROR_NETWORK,
@@ -45,8 +44,9 @@ Result<Route> route_to(const Interface& interface, const Handle& handle) {
 
 }  // namespace
 
-Sender::Sender(Net& net, const Interface& interface, const Options& options)
-    : Connection(net, interface.name, options.streams), links_(options.streams) {
+Sender::Sender(Net& net, const Interface& interface, uint32_t streams)
+    : Connection(net, interface.name, streams), links_(streams) {
+  const Options& options = net.options();
   stripe_ = options.stripe;
   if (options.connect_timeout.count() > 0) deadline_ = Clock::now() + options.connect_timeout;
 }
@@ -65,7 +65,11 @@ Result<std::unique_ptr<Sender>> Sender::connect(Net& net, const Interface& inter
   const auto route = route_to(interface, *target);
   if (!route) return std::unexpected(route.error());
 
-  std::unique_ptr<Sender> sender(new Sender(net, interface, net.options()));
+  uint32_t streams = net.options().streams;
+  if (streams == 0) {
+    streams = streams_by_cost(interface, route->local, std::thread::hardware_concurrency());
+  }
+  std::unique_ptr<Sender> sender(new Sender(net, interface, streams));
   sender->peer_ = route->to.text();
   Token connection;
   randombytes_buf(connection.data(), connection.size());
@@ -77,7 +81,7 @@ Result<std::unique_ptr<Sender>> Sender::connect(Net& net, const Interface& inter
     hello.token = target->token;
     hello.connection = connection;
     randombytes_buf(hello.nonce.data(), hello.nonce.size());
-    if (Status done = sender->start_stream(i, route->from, route->to); !done) {
+    if (Status done = sender->start_stream(i, *route); !done) {
       return std::unexpected(done.error());
     }
     if (sender->state_ == State::kFailed) break;
@@ -86,12 +90,15 @@ Result<std::unique_ptr<Sender>> Sender::connect(Net& net, const Interface& inter
   return sender;
 }
 
-Status Sender::start_stream(uint32_t index, const Address& from, const Address& to) {
+Status Sender::start_stream(uint32_t index, const Route& route) {
+  const auto& [from, to, local] = route;
   Stream& stream = streams_[index];
   Result<Fd> fd = make_socket(to.family());
   if (!fd) return std::unexpected(fd.error());
   stream.fd = std::move(*fd);
   if (Status done = configure_buffers(stream.fd.get(), net_.options()); !done) return done;
+  if (Status done = configure_congestion(stream.fd.get(), net_.options(), local); !done)
+    return done;
   if (!from.empty()) {
     // The port is chosen at connect, when the pair of addresses is known: more connections fit.
     const int late = 1;

@@ -11,6 +11,13 @@
 
 namespace weft::net_socket {
 
+/// The addresses of a connection; an empty `from` is the kernel's choice.
+struct Route {
+  Address from;
+  Address to;
+  bool local = false;  ///< The peer's address is one of this host.
+};
+
 class Sender final : public Connection {
  public:
   /// Begins to connect to the listener that `handle` names. Only what is wrong on this side fails
@@ -36,8 +43,8 @@ class Sender final : public Connection {
     Clock::time_point waiting_since{};
   };
 
-  Sender(Net& net, const Interface& interface, const Options& options);
-  Status start_stream(uint32_t index, const Address& from, const Address& to);
+  Sender(Net& net, const Interface& interface, uint32_t streams);
+  Status start_stream(uint32_t index, const Route& route);
   void shake_hands(uint32_t index);
   bool finish_connect(uint32_t index);
   bool read_challenge(uint32_t index);

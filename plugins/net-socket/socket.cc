@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <netinet/tcp.h>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -113,6 +114,21 @@ std::string Address::text() const {
   return port == 0 ? buffer + scope : fmt::format("[{}{}]:{}", buffer, scope, port);
 }
 
+bool same_place(const Address& a, const Address& b) {
+  return !a.empty() && !b.empty() && a.with_port(0).wire() == b.with_port(0).wire();
+}
+
+Keepalive keepalive_of(std::chrono::nanoseconds bound) {
+  constexpr int64_t kMostProbes = 8;
+  const auto seconds =
+      std::max(kLeastKeepalive, std::chrono::floor<std::chrono::seconds>(bound)).count();
+  const int64_t idle = seconds / 4;
+  const int64_t count = std::min(kMostProbes, seconds - idle);
+  return {.idle = static_cast<int>(idle),
+          .interval = static_cast<int>((seconds - idle) / count),
+          .count = static_cast<int>(count)};
+}
+
 Result<Fd> make_socket(int family) {
   Fd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (fd) return fd;
@@ -160,19 +176,37 @@ Result<Fd> make_listening_socket(const Address& address, const Options& options)
 Status configure_stream(int fd, const Options& options) {
   if (Status done = set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY"); !done) return done;
   if (options.peer_timeout.count() == 0) return {};
-  // An end that only waits learns by keepalive that the path is gone: a first probe after half the
-  // time, then four at equal distance.
-  const auto seconds = std::chrono::ceil<std::chrono::seconds>(options.peer_timeout).count();
-  const int idle = static_cast<int>(std::max<int64_t>(1, seconds / 2));
-  const int interval = static_cast<int>(std::max<int64_t>(1, seconds / 8));
+  // An end that only waits, or rests, learns by these that the path is gone.
+  const Keepalive probes = keepalive_of(options.peer_timeout);
   if (Status done = set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE"); !done) return done;
-  if (Status done = set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle, "TCP_KEEPIDLE"); !done) {
+  if (Status done = set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, probes.idle, "TCP_KEEPIDLE"); !done) {
     return done;
   }
-  if (Status done = set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval, "TCP_KEEPINTVL"); !done) {
+  if (Status done = set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probes.interval, "TCP_KEEPINTVL");
+      !done) {
     return done;
   }
-  return set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4, "TCP_KEEPCNT");
+  return set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, probes.count, "TCP_KEEPCNT");
+}
+
+Status configure_congestion(int fd, const Options& options, bool local) {
+  const auto choose = [fd](std::string_view name) {
+    return ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                        static_cast<socklen_t>(name.size())) == 0;
+  };
+  if (!options.congestion.empty()) {
+    if (choose(options.congestion)) return {};
+    Failure failure = system_failure(
+        fmt::format("the kernel refuses the congestion control \"{}\"", options.congestion), errno,
+        WEFT_ERROR_CONFIG);
+    failure.hint =
+        "net-socket.congestion must be one of "
+        "/proc/sys/net/ipv4/tcp_allowed_congestion_control, or auto";
+    return std::unexpected(std::move(failure));
+  }
+  // Every kernel has reno. One that refuses both costs speed alone.
+  if (local && !choose("cubic")) choose("reno");
+  return {};
 }
 
 Address local_address(int fd) {

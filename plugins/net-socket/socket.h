@@ -4,6 +4,7 @@
 // Addresses and TCP sockets: making them, setting them up, naming them in messages.
 #pragma once
 
+#include <chrono>
 #include <netinet/in.h>
 #include <string>
 #include <sys/socket.h>
@@ -38,6 +39,21 @@ class Address {
   sockaddr_storage storage_{};
 };
 
+/// Whether both are the same address, whatever their ports; an empty one is like none.
+[[nodiscard]] bool same_place(const Address& a, const Address& b);
+
+/// The kernel's probes of an idle connection: the first after `idle` seconds of silence, then
+/// `count` in all, `interval` seconds apart. The last unanswered one ends the connection.
+struct Keepalive {
+  int idle = 0;
+  int interval = 0;
+  int count = 0;
+};
+/// Probes that find a vanished peer within `bound`, or within kLeastKeepalive if that is more.
+[[nodiscard]] Keepalive keepalive_of(std::chrono::nanoseconds bound);
+/// The kernel counts in seconds, and one lost probe must not end a connection.
+inline constexpr std::chrono::seconds kLeastKeepalive{4};
+
 /// A non-blocking, close-on-exec TCP socket of the address family.
 Result<Fd> make_socket(int family);
 /// One that listens on `address`; its port is the kernel's choice where `address` has none.
@@ -46,6 +62,10 @@ Result<Fd> make_listening_socket(const Address& address, const Options& options)
 Status configure_stream(int fd, const Options& options);
 /// The buffer sizes, which must be set before a connection is made.
 Status configure_buffers(int fd, const Options& options);
+
+/// How fast a socket sends: the algorithm of the options, else, where the peer is of this host, one
+/// that does not pace. There, nothing is ever lost for want of a pause, and each pause is a timer.
+Status configure_congestion(int fd, const Options& options, bool local);
 
 Address local_address(int fd);
 Address peer_address(int fd);

@@ -62,8 +62,8 @@ weft_result fetch(weft_connection* connection, const Blob& peer) {
       connection->client.step(host, transport->key, peer, transport->rank, &descriptor);
   if (result != WEFT_OK) return result;
   plugins::Mapping mapping;
-  result = map_memory(host, descriptor, connection->layout.size, transport->plugin->huge_pages,
-                      connection->peer, &mapping);
+  result = map_memory(host, descriptor, connection->layout.size,
+                      transport->plugin->huge_pages != HugePages::kOff, connection->peer, &mapping);
   if (result != WEFT_OK) return result;
   if (!plugins::Segment(mapping.data(), &connection->layout).matches(peer.segment)) {
     return host.fail_peer("shm: the memory passed by rank " + std::to_string(connection->peer) +

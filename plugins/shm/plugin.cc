@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "plugins/shm/transport.h"
 
@@ -14,7 +15,14 @@ namespace {
 weft_result init(const weft_host* services, weft_plugin** out) {
   return plugins::guarded(plugins::Host(services), [&] {
     auto plugin = std::make_unique<weft_plugin>(services);
-    plugin->huge_pages = plugin->host.flag("huge_pages", true);
+    const std::string wanted = plugin->host.text("huge_pages", "off");
+    const auto huge_pages = parse_huge_pages(wanted);
+    if (!huge_pages) {
+      return plugin->host.fail(WEFT_ERROR_CONFIG,
+                               "shm.huge_pages: \"" + wanted + "\" is none of off, try, require",
+                               "weft config explain shm.huge_pages shows where it was set");
+    }
+    plugin->huge_pages = *huge_pages;
     *out = plugin.release();
     return weft_result{WEFT_OK};
   });
@@ -34,14 +42,14 @@ constexpr std::array<weft_interface, 1> kInterfaces = {{
 
 constexpr std::array<weft_parameter, 1> kParameters = {{
     {.struct_size = sizeof(weft_parameter),
-     .type = WEFT_PARAMETER_FLAG,
+     .type = WEFT_PARAMETER_TEXT,
      .name = "huge_pages",
      .unit = "",
-     .default_value = "true",
-     .help = "Ask the kernel for huge pages for connection buffers (shared memory: where the host "
-             "allows it).",
+     .default_value = "off",
+     .help = "Huge pages for connection buffers, of the host's pool: off, try (else ordinary "
+             "pages) or require.",
      .minimum = 0,
-     .maximum = 1},
+     .maximum = 0},
 }};
 
 }  // namespace

@@ -75,7 +75,7 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
 
 weft_result prepare_one(weft_transport* transport, const weft_connection_request* wanted,
                         std::unique_ptr<weft_connection>* out) {
-  const weft_plugin& plugin = *transport->plugin;
+  weft_plugin& plugin = *transport->plugin;
   plugins::SegmentLayout layout;
   weft_result result = plugins::make_layout(plugin.host, wanted, transport->ranks, &layout);
   if (result != WEFT_OK) return result;
@@ -96,6 +96,11 @@ weft_result prepare_one(weft_transport* transport, const weft_connection_request
     result = create_memory(plugin.host, connection->layout.size, plugin.huge_pages, wanted->peer,
                            &memory);
     if (result != WEFT_OK) return result;
+    if (memory.no_huge_pages != 0 && !plugin.told_of_pages.exchange(true)) {
+      plugin.host.info("ordinary pages: the pool of huge pages gave none: " +
+                       plugins::errno_text(memory.no_huge_pages) +
+                       "; see /proc/sys/vm/nr_hugepages");
+    }
     blob.segment = plugins::random_nonce();
     connection->descriptor = std::move(memory.descriptor);
     connection->mapping = std::move(memory.mapping);

@@ -5,6 +5,7 @@
 // connection makes it and passes it to the sending end.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include "plugins/common/owned.h"
 #include "plugins/common/process_identity.h"
 #include "plugins/common/segment.h"
+#include "plugins/shm/memory.h"
 #include "plugins/shm/peer_process.h"
 #include "plugins/shm/rendezvous.h"
 #include "plugins/shm/wire.h"
@@ -26,7 +28,8 @@ struct weft_plugin {
   explicit weft_plugin(const weft_host* services) : host(services) {}
 
   weft::plugins::Host host;
-  bool huge_pages = true;
+  weft::shm::HugePages huge_pages = weft::shm::HugePages::kOff;
+  std::atomic<bool> told_of_pages{false};  ///< That huge pages were tried in vain.
 };
 
 /// One end of one direction.

@@ -167,6 +167,122 @@ TEST_F(Primitives, AnExtentReadsAndWritesAtItsOffset) {
     EXPECT_EQ(output_[i], arriving_[64 + i]);
 }
 
+/// A rank whose next one is behind slots that are taken within this process. Whoever takes them is
+/// called while the kernel waits, and at no other time.
+class Lending : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kCount = 2 * kLeastLentBytes / sizeof(float);
+
+  Lending() {
+    launch_.progress = [](void* self, bool) { return static_cast<Lending*>(self)->take(); };
+    launch_.progress_context = this;
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      arriving_[i] = sample<float>(0, i);
+      input_[i] = sample<float>(1, i);
+    }
+    auto feeder = world_.items(0, task_, 0, arriving_.data(), nullptr);
+    SumPrimitives primitives(lane_, memory_, feeder[0], sum_, 4, false, true);
+    EXPECT_TRUE(primitives.send(kExtent));
+    EXPECT_EQ(primitives.finish().end, KernelEnd::kDone);
+    EXPECT_EQ(takes_, 0U) << "the feeder's slots borrow nothing";
+    items_ = world_.items(1, task_, 0, input_.data(), output_.data());
+    items_[0].to_next.borrows = true;
+  }
+
+  bool take() {
+    ++takes_;
+    Link& link = world_.link(1);
+    if (link.head() == link.tail()) return false;
+    post(&link.head(), nullptr, link.tail());
+    return true;
+  }
+  SumPrimitives primitives() { return {lane_, memory_, items_[0], sum_, 4, true, true}; }
+
+  void expect_lent(const std::vector<float>& where) {
+    Link& link = world_.link(1);
+    for (std::uint32_t step = 0; step < 2; ++step) {
+      const std::byte* address = nullptr;
+      std::memcpy(static_cast<void*>(&address), link.sender(2).buffer + step * kLeastLentBytes,
+                  sizeof(address));
+      EXPECT_EQ(link.slot(step).offset, kLent);
+      EXPECT_EQ(link.slot(step).size, kLeastLentBytes);
+      EXPECT_EQ(address, reinterpret_cast<const std::byte*>(where.data()) + step * kLeastLentBytes);
+    }
+    EXPECT_EQ(link.tail(), 2U);
+    EXPECT_EQ(link.head(), 2U) << "the kernel ended before it had its buffer back";
+    EXPECT_GT(takes_, 0U);
+  }
+
+  static constexpr Extent kExtent{.offset = 0, .count = kCount};
+  const Task task_{.count = kCount};
+  RingWorld world_{{.ranks = 3, .step_bytes = kLeastLentBytes}};
+  std::atomic<std::uint32_t> failed_{0};
+  std::uint32_t takes_ = 0;
+  Launch launch_;
+  Waiter waiter_;
+  SingleLane lane_;
+  HostMemory memory_{best_element_loops(), waiter_, launch_, failed_};
+  const HostReduction sum_{best_element_loops(), WEFT_FLOAT32, WEFT_SUM, 1};
+  std::vector<float> arriving_ = std::vector<float>(kCount);
+  std::vector<float> input_ = std::vector<float>(kCount);
+  std::vector<float> output_ = std::vector<float>(kCount, -1.0F);
+  std::vector<WorkItem> items_;
+};
+
+TEST_F(Lending, SendLendsTheInput) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.send(kExtent));
+  EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
+  expect_lent(input_);
+  EXPECT_EQ(output_, std::vector<float>(kCount, -1.0F));
+}
+
+TEST_F(Lending, RecvCopySendLendsTheOutput) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.recv_copy_send(kExtent));
+  EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
+  expect_lent(output_);
+  EXPECT_EQ(output_, arriving_);
+}
+
+TEST_F(Lending, RecvReduceCopySendLendsTheOutput) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.recv_reduce_copy_send(kExtent));
+  EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
+  expect_lent(output_);
+  for (std::uint64_t i = 0; i < kCount; ++i)
+    ASSERT_EQ(output_[i], arriving_[i] + input_[i]);
+}
+
+TEST_F(Lending, RecvReduceSendHasNothingToLend) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.recv_reduce_send(kExtent));
+  EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
+  EXPECT_EQ(world_.link(1).slot(0).offset, 0U);
+  EXPECT_EQ(world_.link(1).head(), 0U) << "it waited without need";
+}
+
+TEST_F(Lending, LittleIsCopied) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.send({.offset = 0, .count = kLeastLentBytes / sizeof(float) - 1}));
+  EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
+  EXPECT_EQ(world_.link(1).slot(0).offset, 0U);
+  EXPECT_EQ(world_.link(1).head(), 0U) << "it waited without need";
+}
+
+TEST_F(Lending, AnAbortEndsTheWaitForTheReturn) {
+  std::atomic<std::uint32_t> abort{0};
+  launch_.abort = &abort;
+  launch_.progress = [](void* flag, bool) {
+    static_cast<std::atomic<std::uint32_t>*>(flag)->store(1);
+    return true;
+  };
+  launch_.progress_context = &abort;
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.send(kExtent));
+  EXPECT_EQ(primitive.finish().end, KernelEnd::kAborted);
+}
+
 TEST_F(Primitives, AFailureStopsAtItsStep) {
   world_.link(0).slot(1).tag ^= 1;
   auto primitive = primitives();

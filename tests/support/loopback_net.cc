@@ -122,7 +122,9 @@ struct LoopbackTable {
     LoopbackNet::Pipe& pipe = *connection->pipe;
     if (pipe.from->aborted) return WEFT_ERROR_ABORTED;
     if (pipe.broken) return WEFT_ERROR_PEER;
-    if (!connection->sends || !covers(message->registration, message->data, message->size)) {
+    const bool known = covers(message->registration, message->data, message->size) ||
+                       (owner.options_.unregistered && message->registration == nullptr);
+    if (!connection->sends || !known) {
       return WEFT_ERROR_INVALID_ARGUMENT;
     }
     if (owner.again() || pipe.sends_under_way >= owner.options_.max_requests) return WEFT_AGAIN;

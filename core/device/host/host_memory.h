@@ -30,6 +30,8 @@ struct SingleLane {
 /// Made anew for each item; the Waiter belongs to the thread or stream that runs it.
 class HostMemory {
  public:
+  static constexpr bool kLendsPayloads = true;
+
   /// `failed` is raised when another item of the same launch ended badly. All outlive this.
   HostMemory(const ElementLoops& loops, Waiter& waiter, const Launch& launch,
              const std::atomic<std::uint32_t>& failed)

@@ -77,6 +77,30 @@ TEST(NetMessages, OfOneTagKeepTheirOrder) {
   }
 }
 
+TEST(NetMessages, NeedNoRegistrationWhereTheDeviceSaysSo) {
+  NetRank a;
+  NetRank b;
+  if ((a.device().capabilities & WEFT_NET_UNREGISTERED) == 0) {
+    GTEST_SKIP() << "the net sends registered memory only";
+  }
+  Link link = make_link(a, b);
+  for (const std::size_t size : {0UL, 100UL, 1UL << 20}) {
+    const Bytes data = pattern(size, 3);
+    Bytes room(size);
+    link.receiver.must_receive(link.sender, room, 1);
+    weft_net_send message{};
+    message.struct_size = sizeof message;
+    message.data = data.data();
+    message.size = size;
+    message.user = 2;
+    weft_net_request* request = nullptr;
+    ASSERT_EQ(a.api().isend(link.sender.get(), &message, &request), WEFT_OK);
+    EXPECT_EQ(await(b, a, 1).status, WEFT_OK);
+    EXPECT_EQ(await(a, b, 2).status, WEFT_OK);
+    EXPECT_EQ(room, data);
+  }
+}
+
 TEST(NetMessages, MeetReceivesOfTheirTag) {
   NetRank a;
   NetRank b;

@@ -45,6 +45,8 @@ weft_blob as_blob(const Bytes& bytes) {
 
 Rank::Rank(const weft_plugin_descriptor* entry, Options options)
     : options_(std::move(options)), entry_(entry) {
+  for (const auto& [name, value] : options_.parameters)
+    host_.set_text(name, value);
   if (entry->init(host_.services(), &plugin_) != WEFT_OK) {
     throw std::runtime_error("init: " + host_.last_error().what);
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,6 +42,8 @@ class Rank {
     std::uint32_t ranks = 2;
     std::string host_id = "this-host";
     Key key = default_key();
+    /// Parameters of type TEXT; the others have the plugin's fallback.
+    std::map<std::string, std::string> parameters = {};
   };
 
   Rank(const weft_plugin_descriptor* entry, Options options);

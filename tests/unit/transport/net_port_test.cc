@@ -5,7 +5,9 @@
 #include "core/transport/net_port.h"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -52,7 +54,7 @@ class NetPortTest : public testing::Test {
       };
     };
     sender_ = std::make_unique<NetPort>(net_->plugin(), sending_, net_->runtime(),
-                                        noting(sender_failures_));
+                                        noting(sender_failures_), options.unregistered);
     receiver_ = std::make_unique<NetPort>(net_->plugin(), receiving_, net_->runtime(),
                                           noting(receiver_failures_));
     ASSERT_EQ(sender_->add(pair_.sender, WEFT_DIRECTION_SEND, 1, kGeometry).value(), 0U);
@@ -116,6 +118,34 @@ TEST_F(NetPortTest, MovesSlotsWithTheirSizesAndTags) {
               "");
   EXPECT_FALSE(sender_->busy());
   EXPECT_FALSE(receiver_->busy());
+}
+
+TEST_F(NetPortTest, SendsALentPayloadFromWhereItLies) {
+  start({.unregistered = true});
+  EXPECT_TRUE(sender_->view(0).borrows);
+  EXPECT_FALSE(receiver_->view(0).borrows);
+  enqueue(*sender_, 2, 70);
+  enqueue(*receiver_, 2, 70);
+  const std::vector<std::byte> payload(300, std::byte{0x5c});
+  const ConnectionView view = sender_->view(0);
+  const std::byte* address = payload.data();
+  std::memcpy(view.buffer, static_cast<const void*>(&address), sizeof(address));
+  view.slots[0] = {.size = 300, .offset = kLent, .tag = 70};
+  post(view.tail, view.tail_waiters, 1);
+  fill(1, 100, 71);  // The next one is in its slot again.
+  drive();
+  EXPECT_EQ(arrived(), 2U);
+  EXPECT_EQ(taken(), 2U);
+  const ConnectionView there = receiver_->view(0);
+  EXPECT_EQ(there.slots[0].size, 300U);
+  EXPECT_EQ(there.slots[0].offset, 0U);
+  EXPECT_EQ(std::memcmp(there.buffer, payload.data(), payload.size()), 0);
+  EXPECT_EQ(test::check_slot(there, 1, 100, 71), "");
+}
+
+TEST_F(NetPortTest, BorrowsNothingForANetThatWantsRegistrations) {
+  start({});
+  EXPECT_FALSE(sender_->view(0).borrows);
 }
 
 TEST_F(NetPortTest, SendsNothingBeforeItIsFilledAndNothingBeyondTheOperation) {

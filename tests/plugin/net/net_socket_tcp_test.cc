@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What net-socket asks of TCP, seen at its sockets: how many, how many segments a message takes,
+// and how the end of a path is found out.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <linux/filter.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <set>
+#include <string>
+#include <sys/socket.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "plugins/net-socket/devices.h"
+#include "plugins/net-socket/socket.h"
+#include "tests/plugin/net/net_rank.h"
+
+namespace weft::test {
+namespace {
+
+using Parameters = std::map<std::string, std::string>;
+using net_socket::Interface;
+using net_socket::Keepalive;
+using net_socket::keepalive_of;
+using net_socket::streams_by_cost;
+
+/// This process's connected TCP sockets.
+std::set<int> tcp_sockets() {
+  std::set<int> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) continue;
+    if (address.ss_family == AF_INET || address.ss_family == AF_INET6) found.insert(fd);
+  }
+  return found;
+}
+
+/// Two ranks joined over loopback, and the sockets of both ends.
+struct Joined {
+  explicit Joined(Parameters parameters = {}) {
+    parameters["interfaces"] = "=lo";
+    a = std::make_unique<NetRank>(NetRank::Options{.rank = 0, .parameters = parameters});
+    b = std::make_unique<NetRank>(NetRank::Options{.rank = 1, .parameters = parameters});
+    const std::set<int> before = tcp_sockets();
+    link = make_link(*a, *b);
+    for (const int fd : tcp_sockets()) {
+      if (!before.contains(fd)) sockets.push_back(fd);
+    }
+  }
+
+  /// Nothing reaches either end any more, as if the cable between two hosts were cut.
+  void cut() const {
+    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const sock_fprog program{.len = 1, .filter = &nothing};
+    for (const int fd : sockets) {
+      ASSERT_EQ(::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
+    }
+  }
+
+  /// Segments with data that left so far; acknowledgements do not count.
+  [[nodiscard]] std::uint64_t segments() const {
+    std::uint64_t sum = 0;
+    for (const int fd : sockets) {
+      tcp_info info{};
+      socklen_t size = sizeof info;
+      EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+      EXPECT_GE(size, offsetof(tcp_info, tcpi_data_segs_out) + sizeof info.tcpi_data_segs_out);
+      sum += info.tcpi_data_segs_out;
+    }
+    return sum;
+  }
+
+  std::unique_ptr<NetRank> a;
+  std::unique_ptr<NetRank> b;
+  Link link;
+  std::vector<int> sockets;
+};
+
+int option(int fd, int level, int name) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  EXPECT_EQ(::getsockopt(fd, level, name, &value, &size), 0);
+  return value;
+}
+
+TEST(NetSocketSegments, OneCarriesASmallMessageAndItsHeader) {
+  Joined joined;
+  for (const std::size_t size : {0UL, 1UL, 8UL, 4096UL, 16384UL}) {
+    const Bytes data = pattern(size, size);
+    Bytes room(size);
+    const std::uint64_t before = joined.segments();
+    constexpr int kMessages = 20;
+    for (int i = 0; i < kMessages; ++i) {
+      Link& link = joined.link;
+      link.receiver.must_receive(link.sender, room, 1);
+      link.sender.must_send(link.receiver, data, 2);
+      EXPECT_EQ(await(*joined.b, *joined.a, 1).status, WEFT_OK);
+      EXPECT_EQ(await(*joined.a, *joined.b, 2).status, WEFT_OK);
+    }
+    EXPECT_EQ(joined.segments() - before, kMessages) << size << " bytes";
+  }
+}
+
+TEST(NetSocketStreams, AreAsManyAsPay) {
+  Interface interface;
+  interface.name = "eth0";
+  interface.speed_mbps = 10'000;
+  EXPECT_EQ(streams_by_cost(interface, false, 64), 1U);
+  interface.speed_mbps = 100'000;
+  EXPECT_EQ(streams_by_cost(interface, false, 64), 5U);
+  EXPECT_EQ(streams_by_cost(interface, false, 2), 2U) << "no more than processors";
+  EXPECT_EQ(streams_by_cost(interface, true, 64), 1U) << "a peer on this host";
+  interface.speed_mbps = 1'600'000;
+  EXPECT_EQ(streams_by_cost(interface, false, 128), net_socket::kMaxStreams);
+  interface.speed_mbps = 0;
+  EXPECT_EQ(streams_by_cost(interface, false, 64), net_socket::kStreamsUnknown);
+  EXPECT_EQ(streams_by_cost(interface, false, 0), 1U) << "processors unknown";
+  interface.loopback = true;
+  EXPECT_EQ(streams_by_cost(interface, false, 64), 1U);
+}
+
+TEST(NetSocketStreams, OfOneConnectionAreThatMany) {
+  EXPECT_EQ(Joined().sockets.size(), 2U) << "one stream over loopback, both ends of it";
+  EXPECT_EQ(Joined(Parameters{{"streams", "3"}}).sockets.size(), 6U);
+}
+
+std::string congestion_of(int fd) {
+  char name[32] = "";
+  socklen_t size = sizeof name;
+  EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+  return name;
+}
+
+TEST(NetSocketCongestion, IsTheOneThatWasAskedFor) {
+  // The one that every kernel has, at the sending end.
+  const Joined joined(Parameters{{"congestion", "reno"}});
+  EXPECT_EQ(std::ranges::count(joined.sockets, "reno", congestion_of) >= 1, true);
+  // Whatever the system's is, nothing paces between ranks of one host.
+  const Joined local;
+  EXPECT_TRUE(std::ranges::any_of(local.sockets, [](int fd) {
+    return congestion_of(fd) == "cubic" || congestion_of(fd) == "reno";
+  }));
+}
+
+TEST(NetSocketCongestion, UnknownIsAnErrorThatSaysWhereToLook) {
+  NetRank a(NetRank::Options{.rank = 0, .parameters = {{"interfaces", "=lo"}}});
+  NetRank b(
+      NetRank::Options{.rank = 1, .parameters = {{"interfaces", "=lo"}, {"congestion", "nosuch"}}});
+  a.device();
+  b.device();
+  weft_blob handle{};
+  weft_net_listener* listener = nullptr;
+  ASSERT_EQ(a.api().listen(a.net(), 0, &handle, &listener), WEFT_OK);
+  weft_net_connection* connection = nullptr;
+  EXPECT_EQ(b.api().connect(b.net(), 0, handle, &connection), WEFT_ERROR_CONFIG);
+  EXPECT_NE(b.host().last_error().what.find("nosuch"), std::string::npos);
+  EXPECT_NE(b.host().last_error().hint.find("tcp_allowed_congestion_control"), std::string::npos);
+  a.api().close_listener(listener);
+}
+
+TEST(NetSocketKeepalive, StaysWithinItsBound) {
+  for (const int seconds : {0, 1, 4, 5, 7, 10, 11, 60, 3600}) {
+    const Keepalive probes = keepalive_of(std::chrono::seconds(seconds));
+    EXPECT_LE(probes.idle + (probes.interval * probes.count), std::max(seconds, 4)) << seconds;
+    EXPECT_GE(probes.idle, 1) << seconds;
+    EXPECT_GE(probes.interval, 1) << seconds;
+    EXPECT_GE(probes.count, 3) << seconds << ": lost packets must not end a connection";
+  }
+  EXPECT_EQ(keepalive_of(std::chrono::milliseconds(4900)).idle, 1);
+}
+
+TEST(NetSocketKeepalive, IsSetOnEveryStreamOfBothEnds) {
+  const Joined joined(Parameters{{"peer_timeout", "20s"}, {"streams", "2"}});
+  EXPECT_EQ(joined.sockets.size(), 4U);
+  for (const int fd : joined.sockets) {
+    EXPECT_EQ(option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_LE(option(fd, IPPROTO_TCP, TCP_KEEPIDLE) +
+                  option(fd, IPPROTO_TCP, TCP_KEEPINTVL) * option(fd, IPPROTO_TCP, TCP_KEEPCNT),
+              20);
+  }
+}
+
+TEST(NetSocketKeepalive, TellsBothIdleEndsThatThePathIsGone) {
+  Joined joined(Parameters{{"peer_timeout", "1s"}});
+  Joined other(Parameters{{"peer_timeout", "1s"}});
+  joined.cut();
+  for (const End* end : {&joined.link.sender, &joined.link.receiver}) {
+    EXPECT_TRUE(eventually([&] { return end->rank().api().ready(end->get()) < 0; }));
+    EXPECT_NE(end->error_text().find("127.0.0.1:"), std::string::npos) << end->error_text();
+    EXPECT_NE(end->error_text().find("check the path"), std::string::npos) << end->error_text();
+  }
+  // A connection that nobody cut answers all probes.
+  EXPECT_EQ(other.a->api().ready(other.link.sender.get()), WEFT_OK);
+  EXPECT_EQ(other.b->api().ready(other.link.receiver.get()), WEFT_OK);
+}
+
+TEST(NetSocketKeepalive, EndsAReceiveThatWaits) {
+  Joined joined(Parameters{{"peer_timeout", "1s"}});
+  Bytes room(100);
+  joined.link.receiver.must_receive(joined.link.sender, room, 1);
+  joined.cut();
+  EXPECT_LT(await(*joined.b, *joined.a, 1).status, 0);
+  EXPECT_NE(joined.link.receiver.error_text().find("Connection timed out"), std::string::npos)
+      << joined.link.receiver.error_text();
+}
+
+TEST(NetSocketPeerTimeout, TellsASenderWhoseBytesNobodyAcknowledges) {
+  Joined joined(Parameters{{"peer_timeout", "1s"}});
+  const Bytes data = pattern(100, 1);
+  joined.cut();
+  joined.link.sender.must_send(joined.link.receiver, data, 1);
+  EXPECT_EQ(await(*joined.a, *joined.b, 1).status, WEFT_OK) << "the kernel has taken it";
+  EXPECT_TRUE(eventually([&] { return joined.a->api().ready(joined.link.sender.get()) < 0; }));
+  EXPECT_NE(joined.link.sender.error_text().find("peer_timeout"), std::string::npos)
+      << joined.link.sender.error_text();
+}
+
+}  // namespace
+}  // namespace weft::test
