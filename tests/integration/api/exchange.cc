@@ -11,10 +11,10 @@
 namespace weft::test {
 namespace {
 
-constexpr std::byte kUntouched{0x5A};
-constexpr std::size_t kGuard = 32;
+constexpr std::byte kUnwritten{0x5A};
+constexpr std::size_t kBehind = 32;
 
-std::size_t width_of(weft_data_type type) {
+std::size_t bytes_of(weft_data_type type) {
   switch (type) {
     case WEFT_INT64:
     case WEFT_UINT64:
@@ -47,7 +47,7 @@ Exchange::Exchange(std::uint64_t seed, std::uint32_t rank, std::uint32_t ranks,
                     .count = 0,
                     .number = i};
     // Nothing, a few elements, and large ones, alike often.
-    const std::uint64_t most = most_bytes / width_of(message.type);
+    const std::uint64_t most = most_bytes / bytes_of(message.type);
     message.count = below(common, most + 1) >> (below(common, 5) * 4);
     if (message.from == rank || message.to == rank) messages_.push_back(std::move(message));
   }
@@ -58,7 +58,7 @@ Exchange::Exchange(std::uint64_t seed, std::uint32_t rank, std::uint32_t ranks,
       steps_.push_back({.sends = true, .message = i});
     }
     if (message.to == rank) {
-      message.received.assign(message.count * width_of(message.type) + kGuard, kUntouched);
+      message.received.assign(message.count * bytes_of(message.type) + kBehind, kUnwritten);
       steps_.push_back({.sends = false, .message = i});
     }
   }
@@ -79,7 +79,7 @@ Exchange::Exchange(std::uint64_t seed, std::uint32_t rank, std::uint32_t ranks,
 }
 
 std::vector<std::byte> Exchange::content(const Message& message) {
-  std::vector<std::byte> bytes(message.count * width_of(message.type));
+  std::vector<std::byte> bytes(message.count * bytes_of(message.type));
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     bytes[i] = static_cast<std::byte>(i * 31 + i / 251 + message.number * 17 + message.from * 5 +
                                       message.to);
@@ -116,7 +116,7 @@ std::string Exchange::wrong() const {
       return text.str() + "came with other bytes";
     }
     const auto behind = message.received.begin() + static_cast<std::ptrdiff_t>(due.size());
-    if (std::any_of(behind, message.received.end(), [](std::byte b) { return b != kUntouched; })) {
+    if (std::any_of(behind, message.received.end(), [](std::byte b) { return b != kUnwritten; })) {
       return text.str() + "was written behind its end";
     }
   }
