@@ -23,7 +23,7 @@
 namespace weft {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string in_dot_quotes(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
@@ -68,17 +68,18 @@ class HostDrawing {
       : topology_(topology), host_(topology.hosts[number]), number_(number) {}
 
   std::string draw() {
-    dot_ = fmt::format(
-        "  subgraph cluster_host{} {{\n    label={};\n", number_,
-        quoted(fmt::format("{} ({}), {} cores", host_.host_name, host_.host_id, host_.cores)));
+    dot_ = fmt::format("  subgraph cluster_host{} {{\n    label={};\n", number_,
+                       in_dot_quotes(fmt::format("{} ({}), {} cores", host_.host_name,
+                                                 host_.host_id, host_.cores)));
     for (const NumaNode& node : host_.numa_nodes) {
-      dot_ += fmt::format(
-          "    subgraph cluster_host{}_numa{} {{\n    label={};\n", number_, node.number,
-          quoted(fmt::format("NUMA node {}, {}", node.number, memory_text(node.memory_bytes))));
+      dot_ += fmt::format("    subgraph cluster_host{}_numa{} {{\n    label={};\n", number_,
+                          node.number,
+                          in_dot_quotes(fmt::format("NUMA node {}, {}", node.number,
+                                                    memory_text(node.memory_bytes))));
       dot_ += "    style=\"rounded,filled\"; fillcolor=\"#f4f4f4\";\n";
       // A cluster without a node is not drawn.
       dot_ += fmt::format("    host{}_numa{} [label={}, shape=plaintext];\n", number_, node.number,
-                          quoted("CPUs " + cpus_text(node.cpus)));
+                          in_dot_quotes("CPUs " + cpus_text(node.cpus)));
       add_place(node.number);
       dot_ += "    }\n";
     }
@@ -108,7 +109,7 @@ class HostDrawing {
   void add_rank(const RankInfo& rank) {
     dot_ +=
         fmt::format("    rank{} [label={}, shape=circle, style=filled, fillcolor=\"#ffe9a8\"];\n",
-                    rank.rank, quoted(fmt::format("rank {}\npid {}", rank.rank, rank.pid)));
+                    rank.rank, in_dot_quotes(fmt::format("rank {}\npid {}", rank.rank, rank.pid)));
   }
 
   std::string name_of(std::uint32_t index) const {
@@ -118,7 +119,7 @@ class HostDrawing {
   void add_nic(std::uint32_t nic) {
     dot_ += fmt::format(
         "    host{}_nic{} [label={}, shape=ellipse, style=filled, fillcolor=\"#cfe4f7\"];\n",
-        number_, nic, quoted(nic_label(host_.nics[nic])));
+        number_, nic, in_dot_quotes(nic_label(host_.nics[nic])));
   }
 
   /// A node and all below it; bounded as the tree is.
@@ -135,7 +136,7 @@ class HostDrawing {
     }
     const bool gpu = node.kind == PciKind::kGpu;
     dot_ += fmt::format("    {} [label={}{}];\n", name,
-                        quoted(fmt::format("{}\n{}", pci_name(host_, index), node.address)),
+                        in_dot_quotes(fmt::format("{}\n{}", pci_name(host_, index), node.address)),
                         gpu ? ", style=filled, fillcolor=\"#d5efd0\"" : "");
     if (node.kind != PciKind::kRoot) join(name_of(node.parent), name);
     for (const RankInfo& rank : topology_.ranks) {
