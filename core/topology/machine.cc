@@ -39,7 +39,9 @@ Result<Machine> start_machine() {
   if (hwloc_topology_init(&raw) != 0) return fail(hwloc_error("start"));
   Machine machine(raw);
   // Where they are installed, these open drivers and displays, to tell what is not asked for here.
-  for (const char* component : {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero"}) {
+  // "pci" is a library that keeps memory for each device for good; the kernel's own files tell
+  // hwloc the same.
+  for (const char* component : {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "pci"}) {
     hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   }
   if (hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0 ||
