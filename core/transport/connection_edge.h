@@ -84,6 +84,7 @@ struct Connections::Edge {
   Edge() = default;
   Edge(Edge&& other) noexcept { *this = std::move(other); }
   Edge& operator=(Edge&& other) noexcept {
+    release();
     channel = other.channel;
     peer = other.peer;
     direction = other.direction;
@@ -103,10 +104,13 @@ struct Connections::Edge {
   [[nodiscard]] bool sends() const { return direction == WEFT_DIRECTION_SEND; }
   [[nodiscard]] bool direct() const { return channel == kDirectChannel; }
   // What a failed set-up leaves; a port has taken the connection over otherwise.
-  ~Edge() {
+  void release() {
     if (net_connection != nullptr) net->plugin.close_connection(net_connection);
     if (listener != nullptr) net->plugin.close_listener(listener);
+    net_connection = nullptr;
+    listener = nullptr;
   }
+  ~Edge() { release(); }
 };
 
 }  // namespace weft

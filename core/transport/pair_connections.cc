@@ -108,7 +108,7 @@ PairConnector::~PairConnector() {
     for (Connections::Edge& edge : pair->edges) {
       if (edge.net == nullptr) continue;
       const auto lock = edge.net->port->lock();
-      edge = {};
+      edge.release();
     }
     connections_.context_.runtime->release(pair->cursors);
   }

@@ -14,6 +14,7 @@
 #include "core/device/host/element_loops.h"
 #include "core/device/reductions.h"
 #include "core/model/operation.h"
+#include "tests/support/sanitized.h"
 
 namespace weft::device {
 namespace {
@@ -130,7 +131,7 @@ TEST_P(Loops, AgreeWithThePlainLoop) {
   for (std::uint32_t loop = 0; loop < kLoopCount; ++loop) {
     const std::size_t width = width_of(loop);
     for (const std::uint64_t count : kCounts) {
-      for (int round = 0; round < 12; ++round) {
+      for (int round = 0; round < (test::kSanitized ? 6 : 12); ++round) {
         const bool two = round % 2 == 1;
         const auto aliasing = static_cast<Aliasing>(round % 3);
         const std::size_t bytes = count * width;
@@ -196,7 +197,7 @@ TEST_P(Loops, ConvertAllHalves) {
     loops.push_back(loop_index(WEFT_BFLOAT16, combine));
   }
   for (const std::uint32_t id : loops) {
-    for (int round = 0; round < 8; ++round) {
+    for (int round = 0; round < (test::kSanitized ? 2 : 8); ++round) {
       for (std::size_t i = 0; i < kCount; ++i) {
         a[i] = static_cast<std::uint16_t>(i);
         b[i] = round == 0 ? 0x8000U : static_cast<std::uint16_t>(random_());
