@@ -16,6 +16,7 @@ constexpr std::array kReductions = {WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEF
 template <typename Values, typename Name>
 std::vector<std::string> names_of(const Values& values, Name&& name) {
   std::vector<std::string> names;
+  names.reserve(values.size());
   for (const auto value : values)
     names.emplace_back(name(value));
   return names;
