@@ -575,9 +575,10 @@ void Communicator::explain_outcome(const UnderWay& record, const KernelOutcome& 
       outcome.end == KernelEnd::kTagMismatch ? describe_tag(outcome.found, task) : "");
 }
 
-Status Communicator::finish() {
-  if (latest_stream_ != nullptr && !latest_stream_life_.expired() &&
-      (report_ != nullptr || under_way_.load(std::memory_order_acquire) != 0)) {
+Status Communicator::finish(bool may_work) {
+  const bool waits_itself = report_ != nullptr;  // for kernels whose ends nobody reports
+  const bool works = may_work && under_way_.load(std::memory_order_acquire) != 0;
+  if (latest_stream_ != nullptr && !latest_stream_life_.expired() && (waits_itself || works)) {
     // The caller may run the work itself, so that a communicator ends though nobody synchronizes.
     static_cast<void>(runtime_.synchronize(latest_stream_->device_stream()));
   }
@@ -595,8 +596,13 @@ Status Communicator::finish() {
 }
 
 weft_result Communicator::async_error() {
+  const auto failure = known_failure();
+  return failure ? failure->code() : WEFT_OK;
+}
+
+std::optional<Error> Communicator::known_failure() {
   if (report_ != nullptr) report_->look();
-  return failure_->code();
+  return failure_->known();
 }
 
 void Communicator::abort() {

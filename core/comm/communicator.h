@@ -40,8 +40,16 @@ class Stream;
 /// another, in the order of the calls.
 class Communicator {
  public:
-  /// Blocks until all ranks joined and are connected; fails on all of them alike.
-  /// `runtime` is the device of this rank; all ranks have devices of one kind.
+  /// One that has yet to join: only join, abort, rank and ranks may be used until join has
+  /// answered. `runtime` is the device of this rank; all ranks have devices of one kind.
+  static Result<std::unique_ptr<Communicator>> create(Context& context, Config config,
+                                                      std::uint32_t rank, std::uint32_t ranks,
+                                                      DeviceRuntime& runtime);
+  /// Blocks until all ranks joined and are connected; fails on all of them alike. Called once. An
+  /// abort by another thread ends it, while ranks meet by `cancel_fd`, a descriptor that the caller
+  /// makes readable as well; -1 if nobody aborts. It outlives this.
+  Status join(const UniqueId& id, int cancel_fd = -1);
+  /// Both at once.
   static Result<std::unique_ptr<Communicator>> join(Context& context, Config config,
                                                     const UniqueId& id, std::uint32_t rank,
                                                     std::uint32_t ranks, DeviceRuntime& runtime);
@@ -76,10 +84,14 @@ class Communicator {
   /// The runtime refused the launches of this communicator.
   void withdraw(const Launch& launch, const Error& why);
 
-  /// Waits until nothing is under way; answers the cause if the communicator has failed.
-  Status finish();
+  /// Waits until nothing is under way; answers the cause if the communicator has failed. The
+  /// calling thread does queued work itself, if it may: then nobody else may use the stream of the
+  /// last call.
+  Status finish(bool may_work = true);
   void abort();
   [[nodiscard]] weft_result async_error();
+  /// The same with its text; nothing while all is well.
+  [[nodiscard]] std::optional<Error> known_failure();
 
   /// "shm: same host; first that can of ..."; empty for ranks that do not exist.
   [[nodiscard]] std::string describe_pair(std::uint32_t a, std::uint32_t b) const;
@@ -92,7 +104,7 @@ class Communicator {
 
   Communicator(Context& context, Config config, std::uint32_t rank, std::uint32_t ranks,
                DeviceRuntime& runtime);
-  Status join_others(const UniqueId& id);
+  Status join_others(const UniqueId& id, int cancel_fd);
   Status agree_on_topology();
   Status choose_transports();
   Status connect();
