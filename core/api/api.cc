@@ -156,6 +156,24 @@ void unwrap(weft_comm* comm) {
   owner->context->users().fetch_sub(1);
 }
 
+weft_comm_properties properties_of(const weft::Communicator& communicator) {
+  const weft::CommunicatorFacts facts = communicator.facts();
+  const weft::DeviceRuntime& runtime = communicator.runtime();
+  return {.struct_size = sizeof(weft_comm_properties),
+          .rank = communicator.rank(),
+          .ranks = communicator.ranks(),
+          .hosts = facts.hosts,
+          .local_rank = facts.local_rank,
+          .local_ranks = facts.local_ranks,
+          .device_kind = runtime.name() == "host" ? WEFT_DEVICE_HOST : WEFT_DEVICE_CUDA,
+          .device = runtime.index(),
+          .channels = facts.channels,
+          .shares_memory = facts.shares_memory ? 1U : 0U,
+          .most_direct = facts.most_direct,
+          .calls = facts.calls,
+          .bytes_held = facts.bytes_held};
+}
+
 // Which buffers a rank must give.
 struct Needs {
   bool send = true;
@@ -493,6 +511,33 @@ weft_result weft_comm_rank(weft_comm* comm, uint32_t* out) {
   if (out == nullptr) return null_argument(comm->owner, "out");
   *out = comm->member->rank();
   return WEFT_OK;
+}
+
+weft_result weft_comm_get_properties(weft_comm* comm, weft_comm_properties* out) {
+  if (comm == nullptr) return null_argument(nullptr, "comm");
+  if (out == nullptr) return null_argument(comm->owner, "out");
+  return guarded(comm->owner, [&]() -> weft_result {
+    weft::Context& context = *comm->owner->context;
+    if (out->struct_size <= sizeof(out->struct_size)) {
+      return context.remember(Error(
+          WEFT_ERROR_INVALID_ARGUMENT,
+          fmt::format("weft_comm_properties.struct_size is {}, too small for any of its fields",
+                      out->struct_size),
+          "set it to sizeof(weft_comm_properties)"));
+    }
+    const weft::Communicator* communicator = comm->member->joined();
+    if (communicator == nullptr) {
+      const auto just_joined = comm->member->for_calls();
+      if (!just_joined) return context.remember(just_joined.error());
+      communicator = *just_joined;
+    }
+    const weft_comm_properties properties = properties_of(*communicator);
+    constexpr std::size_t kSkip = sizeof(properties.struct_size);
+    std::memcpy(reinterpret_cast<char*>(out) + kSkip,
+                reinterpret_cast<const char*>(&properties) + kSkip,
+                std::min<std::size_t>(out->struct_size, sizeof(properties)) - kSkip);
+    return WEFT_OK;
+  });
 }
 
 size_t weft_comm_describe_pair(weft_comm* comm, uint32_t rank_a, uint32_t rank_b, char* text,

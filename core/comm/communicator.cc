@@ -619,6 +619,23 @@ void Communicator::stop_everything(const Error& cause, bool tell_others) {
   context_.logger().info(Topic::kComm, "rank {} stops: {}", rank_, cause.to_string());
 }
 
+CommunicatorFacts Communicator::facts() const {
+  CommunicatorFacts facts;
+  for (std::uint32_t other = 0; other < ranks_; ++other) {
+    if (!topology_.same_host(rank_, other)) continue;
+    ++facts.local_ranks;
+    if (other < rank_) ++facts.local_rank;
+  }
+  facts.hosts = static_cast<std::uint32_t>(topology_.hosts.size());
+  facts.channels = static_cast<std::uint32_t>(rings_.size());
+  facts.shares_memory = reach_ != Reach::kMessages;
+  facts.most_direct = limits_.direct_bytes;
+  facts.calls = history_.latest();
+  facts.bytes_held = connections_->bytes_held();
+  if (report_ != nullptr) facts.bytes_held += KernelReport::bytes_held();
+  return facts;
+}
+
 std::string Communicator::describe_pair(std::uint32_t a, std::uint32_t b) const {
   if (a >= ranks_ || b >= ranks_) return {};
   if (a == b) return "the same rank: memory";

@@ -35,6 +35,18 @@ namespace weft {
 class Context;
 class Stream;
 
+/// What a communicator says of itself.
+struct CommunicatorFacts {
+  std::uint32_t local_rank = 0;   ///< Among the ranks of its host, in their order.
+  std::uint32_t local_ranks = 0;  ///< Of its host.
+  std::uint32_t hosts = 0;
+  std::uint32_t channels = 0;     ///< Most that a call uses.
+  bool shares_memory = true;      ///< Memory joins every pair.
+  std::uint64_t most_direct = 0;  ///< Bytes of the largest direct call; 0: none.
+  std::uint64_t calls = 0;        ///< Collective calls so far.
+  std::uint64_t bytes_held = 0;   ///< Of memory for connections.
+};
+
 /// Threads: calls (prepare, finish) by one thread at a time; abort and async_error by any; drive,
 /// and the end of operations, by the device's workers. Operations of one communicator run one after
 /// another, in the order of the calls.
@@ -93,6 +105,8 @@ class Communicator {
   /// The same with its text; nothing while all is well.
   [[nodiscard]] std::optional<Error> known_failure();
 
+  /// Where this rank is and what it has. Any thread; never blocks.
+  [[nodiscard]] CommunicatorFacts facts() const;
   /// "shm: same host; first that can of ..."; empty for ranks that do not exist.
   [[nodiscard]] std::string describe_pair(std::uint32_t a, std::uint32_t b) const;
 
@@ -112,7 +126,7 @@ class Communicator {
   [[nodiscard]] PairChoice choice_with(std::uint32_t peer) const;
   void choose_limits();
   enum class Reach : std::uint8_t { kMessages = 0, kMemory = 1, kDeviceMemory = 2 };
-  [[nodiscard]] Reach reach() const;
+  [[nodiscard]] Reach find_reach() const;
   /// Marks an error that every rank finds, since all compute it from the same: each answers it as
   /// its own, and no rank tells it to another.
   template <typename R>
@@ -169,6 +183,7 @@ class Communicator {
   std::unique_ptr<Connections> connections_;
   std::unique_ptr<PairConnector> pairs_;
   std::unique_ptr<ChoiceInput> choice_;
+  Reach reach_ = Reach::kDeviceMemory;  // of the memory that joins the pairs
   PlanLimits limits_;
   bool all_find_error_ = false;  // of joining
   CostTable costs_;

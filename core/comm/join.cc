@@ -253,7 +253,7 @@ Status Communicator::choose_transports() {
 }
 
 // How far the memory reaches that joins the pairs.
-Communicator::Reach Communicator::reach() const {
+Communicator::Reach Communicator::find_reach() const {
   Reach reach = Reach::kDeviceMemory;
   for (std::uint32_t a = 0; a < ranks_; ++a) {
     for (std::uint32_t b = a + 1; b < ranks_; ++b) {
@@ -274,10 +274,10 @@ void Communicator::choose_limits() {
              .step_bytes = static_cast<std::uint32_t>(config_.bytes("buffers.step")),
              .max_channels = wanted != 0 ? wanted : host_channels(topology_)};
   const bool on_host = runtime_.reports_ends();
-  const Reach reached = reach();
-  const bool links = reached == Reach::kDeviceMemory;
+  reach_ = find_reach();
+  const bool links = reach_ == Reach::kDeviceMemory;
   const ConfigEntry* direct = config_.find("buffers.direct");
-  const bool can_write = on_host ? reached != Reach::kMessages : links;
+  const bool can_write = on_host ? reach_ != Reach::kMessages : links;
   if (ranks_ > 1 && ranks_ <= kMostDirectRanks && can_write) {
     const bool wanted_by_user = direct != nullptr && direct->is_set();
     limits_.direct_bytes = wanted_by_user ? config_.bytes("buffers.direct")

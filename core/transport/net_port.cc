@@ -56,10 +56,11 @@ struct NetPort::Connection {
 };
 
 NetPort::NetPort(const NetPlugin& plugin, weft_net* net, DeviceRuntime& runtime,
-                 std::function<void(const Error&)> failed, bool unregistered)
+                 MemoryAccount& memory, std::function<void(const Error&)> failed, bool unregistered)
     : plugin_(plugin),
       net_(net),
       runtime_(runtime),
+      memory_(memory),
       failed_(std::move(failed)),
       borrows_(unregistered && runtime.reports_ends()) {}
 
@@ -67,7 +68,7 @@ NetPort::~NetPort() {
   for (const auto& connection : connections_) {
     plugin_.close_connection(connection->net);
     if (connection->registration != nullptr) plugin_.deregister_memory(connection->registration);
-    runtime_.release_shared(connection->block);
+    memory_.release_shared(connection->block);
   }
 }
 
@@ -83,7 +84,7 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   const std::size_t counters = 2 * kLine;
   const std::size_t metas = round_up(geometry.steps * sizeof(SlotMeta), kLine);
   const std::size_t data = static_cast<std::size_t>(geometry.steps) * geometry.step_bytes;
-  if (runtime_.allocate_shared(counters + metas + data, &added->block) != WEFT_OK) {
+  if (memory_.allocate_shared(counters + metas + data, &added->block) != WEFT_OK) {
     plugin_.close_connection(connection);
     return fail(WEFT_ERROR_OUT_OF_MEMORY,
                 fmt::format("cannot allocate {} bytes to stage messages of rank {}",
@@ -112,7 +113,7 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   auto registration = plugin_.register_memory(connection, info);
   if (!registration) {
     plugin_.close_connection(connection);
-    runtime_.release_shared(added->block);
+    memory_.release_shared(added->block);
     return fail(std::move(registration.error())
                     .with_context(fmt::format("registering {} bytes to stage messages of rank {}",
                                               data, peer)));

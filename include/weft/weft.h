@@ -8,9 +8,9 @@
  * threads, or several in one thread.
  *
  * Threads: a context may be used from any thread at any time. A communicator is used by one thread
- * at a time, and so is a stream; weft_comm_abort, weft_comm_get_async_error, weft_comm_size and
- * weft_comm_rank may come from any thread at any time until weft_comm_destroy is called. Functions
- * of a stream and a communicator count as uses of both.
+ * at a time, and so is a stream; weft_comm_abort, weft_comm_get_async_error, weft_comm_size,
+ * weft_comm_rank and weft_comm_get_properties may come from any thread at any time until
+ * weft_comm_destroy is called. Functions of a stream and a communicator are uses of both.
  *
  * Blocking: a function waits for other ranks, or for work, only where its text says so.
  *
@@ -201,6 +201,30 @@ WEFT_API weft_result weft_comm_rank(weft_comm* comm, uint32_t* out);
  */
 WEFT_API size_t weft_comm_describe_pair(weft_comm* comm, uint32_t rank_a, uint32_t rank_b,
                                         char* text, size_t size);
+
+/** What a communicator is and has, as seen by one of its ranks. Set struct_size to
+ * sizeof(weft_comm_properties); fields that the library does not know stay as they are. */
+typedef struct weft_comm_properties {
+  uint32_t struct_size;
+  uint32_t rank;
+  uint32_t ranks;
+  uint32_t hosts;       /**< On which its ranks run. */
+  uint32_t local_rank;  /**< Among the ranks of the same host, in their order. */
+  uint32_t local_ranks; /**< Of the same host. */
+  weft_device_kind device_kind;
+  int32_t device;         /**< -1 for the host. */
+  uint32_t channels;      /**< At most so many carry a call side by side. */
+  uint32_t shares_memory; /**< 1 if memory joins every pair of ranks, 0 if messages join some. */
+  uint64_t most_direct;   /**< Bytes of the largest call written straight to all ranks; 0: none. */
+  uint64_t calls;         /**< Collective calls that this rank has made. */
+  /** Memory of the host and of the device that this rank has allocated for its connections, in
+   * bytes; grows when it first sends to, or receives from, a rank. Not what the system holds for
+   * sockets, nor bookkeeping. */
+  uint64_t bytes_held;
+} weft_comm_properties;
+
+/** Writes them. From any thread, never blocks. INVALID_USAGE while the rank has not joined. */
+WEFT_API weft_result weft_comm_get_properties(weft_comm* comm, weft_comm_properties* out);
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 

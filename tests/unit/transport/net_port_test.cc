@@ -44,6 +44,7 @@ class NetPortTest : public testing::Test {
  protected:
   void start(LoopbackOptions options) {
     net_ = std::make_unique<LoopbackNet>(options);
+    memory_ = std::make_unique<MemoryAccount>(net_->runtime());
     sending_ = net_->open();
     receiving_ = net_->open();
     pair_ = net_->connect(sending_, receiving_);
@@ -53,17 +54,21 @@ class NetPortTest : public testing::Test {
         list.push_back(error.to_string());
       };
     };
-    sender_ = std::make_unique<NetPort>(net_->plugin(), sending_, net_->runtime(),
+    sender_ = std::make_unique<NetPort>(net_->plugin(), sending_, net_->runtime(), *memory_,
                                         noting(sender_failures_), options.unregistered);
-    receiver_ = std::make_unique<NetPort>(net_->plugin(), receiving_, net_->runtime(),
+    receiver_ = std::make_unique<NetPort>(net_->plugin(), receiving_, net_->runtime(), *memory_,
                                           noting(receiver_failures_));
     ASSERT_EQ(sender_->add(pair_.sender, WEFT_DIRECTION_SEND, 1, kGeometry).value(), 0U);
     ASSERT_EQ(receiver_->add(pair_.receiver, WEFT_DIRECTION_RECV, 0, kGeometry).value(), 0U);
+    const std::uint64_t slots = std::uint64_t{kGeometry.steps} * kGeometry.step_bytes;
+    EXPECT_GE(memory_->bytes_held(), 2 * slots);
+    EXPECT_LE(memory_->bytes_held(), 2 * (slots + 4096));
   }
   void TearDown() override {
     if (net_ == nullptr) return;
     sender_.reset();
     receiver_.reset();
+    EXPECT_EQ(memory_->bytes_held(), 0U);
     net_->plugin().close(sending_);
     net_->plugin().close(receiving_);
     EXPECT_EQ(net_->open_objects(), 0);
@@ -95,6 +100,7 @@ class NetPortTest : public testing::Test {
   std::vector<std::string> sender_failures_;
   std::vector<std::string> receiver_failures_;
   std::unique_ptr<LoopbackNet> net_;
+  std::unique_ptr<MemoryAccount> memory_;
   weft_net* sending_ = nullptr;
   weft_net* receiving_ = nullptr;
   LoopbackNet::Pair pair_;
