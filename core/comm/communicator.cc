@@ -295,11 +295,17 @@ Result<Launch> Communicator::prepare(const Task& task, const void* send, void* r
   }
   const OperationTag tag = make_operation_tag(task, sequence);
   bound->work_items(send, recv, tag, items_);
-  bound->enqueue_messages(tag);
+  bound->enqueue_messages();
   // Kernels that run on their own drive no net.
   if (report_ != nullptr && connections_->busy()) connections_->leave();
   launch.items = items_;
   return launch;
+}
+
+bool Communicator::are_connected(std::span<const Call* const> calls) {
+  return std::ranges::all_of(calls, [&](const Call* call) {
+    return call->task.root != rank_ && pairs_->find(call->task.root) != nullptr;
+  });
 }
 
 Status Communicator::want_pairs(std::span<const Call* const> calls) {

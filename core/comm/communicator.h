@@ -86,6 +86,8 @@ class Communicator {
   Result<Launch> prepare(const Task& task, const void* send, void* recv, Stream& stream);
   /// The same of all sends and receives of a group: one launch. Their partners must be connected.
   Result<Launch> prepare_pairs(std::span<const Call* const> calls, Stream& stream);
+  /// Whether they can be prepared at once: all partners are connected, none is this rank.
+  [[nodiscard]] bool are_connected(std::span<const Call* const> calls);
   /// Begins to connect what sends and receives need, and waits for it: apart, since one thread may
   /// hold both partners. Fails as well if the calls cannot be carried out.
   Status want_pairs(std::span<const Call* const> calls);

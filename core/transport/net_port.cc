@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 #include <utility>
 
 #include <fmt/format.h>
@@ -44,8 +43,7 @@ struct NetPort::Connection {
   std::uint64_t target = 0;  // steps of all operations enqueued so far
   std::uint64_t posted = 0;
   std::uint64_t done = 0;
-  std::vector<bool> slot_done;                                    // reported out of order
-  std::deque<std::pair<std::uint64_t, OperationTag>> operations;  // last step + 1, tag
+  std::vector<bool> slot_done;  // reported out of order
 
   [[nodiscard]] std::uint32_t slot_of(std::uint64_t step) const {
     return static_cast<std::uint32_t>(step % view.steps);
@@ -138,7 +136,6 @@ void NetPort::enqueue(std::span<const ProgressOp> operations) {
       Connection& connection = *connections_[operation.connection];
       if (operation.steps == 0) continue;
       connection.target += operation.steps;
-      connection.operations.emplace_back(connection.target, operation.tag);
       steps += operation.steps;
     }
     if (broken_.load(std::memory_order_relaxed)) return;
@@ -273,9 +270,6 @@ void NetPort::complete(const weft_net_completion& completion) {
     ++connection.done;
   }
   if (connection.done == before) return;
-  while (!connection.operations.empty() && connection.operations.front().first <= connection.done) {
-    connection.operations.pop_front();
-  }
   if (connection.direction == WEFT_DIRECTION_SEND) {
     post(view.head, view.head_waiters, connection.done);
   } else {
