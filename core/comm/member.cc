@@ -41,7 +41,7 @@ Member::~Member() {
 
 Status Member::start_thread(std::function<Status()> work, State now, State after, State failed) {
   if (worker_.joinable()) worker_.join();  // the earlier one has ended
-  const State before = state_.exchange(now, std::memory_order_acq_rel);
+  state_.store(now, std::memory_order_release);
   const auto run = [this, work = std::move(work), after, failed] {
     Status done;
     try {
@@ -63,10 +63,14 @@ Status Member::start_thread(std::function<Status()> work, State now, State after
   } catch (const std::bad_alloc&) {
     refused = ENOMEM;
   }
-  // No thread may be waiting for the end of a join that never began.
-  state_.store(now == State::kJoining ? State::kNotJoined : before, std::memory_order_release);
-  return fail(Error::from_errno(refused, "cannot start a thread to work in the background",
-                                "raise the limits of processes and memory (ulimit -u, ulimit -v)"));
+  Error error =
+      Error::from_errno(refused, "cannot start a thread to work in the background",
+                        "raise the limits of processes and memory (ulimit -u, ulimit -v)");
+  // Finalize may be asked for once more; a join that never began is no more to be given up.
+  if (now == State::kJoining) error_ = error;
+  state_.store(now == State::kJoining ? State::kNotJoined : State::kReady,
+               std::memory_order_release);
+  return fail(std::move(error));
 }
 
 Result<Communicator*> Member::why_unusable() const {

@@ -30,10 +30,12 @@ void count_one() {
 
 // The names by which glibc offers its allocator to those who stand before it.
 extern "C" {
-void* __libc_malloc(std::size_t size);                       // NOLINT(bugprone-reserved-identifier)
-void* __libc_calloc(std::size_t count, std::size_t size);    // NOLINT(bugprone-reserved-identifier)
-void* __libc_realloc(void* memory, std::size_t size);        // NOLINT(bugprone-reserved-identifier)
-void* __libc_memalign(std::size_t align, std::size_t size);  // NOLINT(bugprone-reserved-identifier)
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+void* __libc_malloc(std::size_t size);
+void* __libc_calloc(std::size_t count, std::size_t size);
+void* __libc_realloc(void* memory, std::size_t size);
+void* __libc_memalign(std::size_t align, std::size_t size);
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 void* malloc(std::size_t size) {
   count_one();
