@@ -117,7 +117,7 @@ typedef struct weft_comm_config {
   int32_t device;
   /** Not 0: this rank joins, and later finalizes, in the background; see weft_comm_init_rank. */
   uint32_t nonblocking;
-  uint32_t reserved;
+  uint32_t reserved; /**< 0. */
 } weft_comm_config;
 
 /**
@@ -139,9 +139,9 @@ WEFT_API weft_result weft_get_unique_id(weft_context* context, weft_unique_id* o
  * A handle whose rank could not join answers that failure to every call, and must be destroyed.
  * Only the search for the device (CUDA) and the check of arguments come before the answer.
  *
- * Errors: CONFIG (settings, no transport for a pair), MISMATCH (ranks that differ in what must be
- * alike), TIMEOUT, PEER, NETWORK, PLUGIN, DEVICE, SYSTEM, OUT_OF_RESOURCES; ABORTED after
- * weft_comm_abort.
+ * Errors: CONFIG (settings that are wrong, or differ where they must agree; no transport for a
+ * pair), MISMATCH (ranks on devices of different kinds), TIMEOUT, PEER, NETWORK, PLUGIN, DEVICE,
+ * SYSTEM, OUT_OF_RESOURCES; ABORTED after weft_comm_abort.
  */
 WEFT_API weft_result weft_comm_init_rank(weft_context* context, const weft_comm_config* config,
                                          uint32_t ranks, const weft_unique_id* id, uint32_t rank,
