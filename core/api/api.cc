@@ -3,7 +3,10 @@
 
 // The exported functions: they check handles and arguments, call core/comm, and turn errors and
 // exceptions into codes. Nothing is decided here.
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <new>
@@ -21,6 +24,7 @@
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 #include "core/comm/group.h"
+#include "core/comm/member.h"
 #include "core/comm/stream.h"
 #include "core/config/environment.h"
 
@@ -30,7 +34,7 @@ struct weft_context {
 
 struct weft_comm {
   weft_context* owner;
-  std::unique_ptr<weft::Communicator> communicator;
+  std::unique_ptr<weft::Member> member;
 };
 
 struct weft_stream {
@@ -61,6 +65,11 @@ std::size_t copy_text(const std::string& source, char* text, std::size_t size) {
 
 weft_result answer(weft_context* context, const Status& status) {
   return status ? WEFT_OK : context->context->remember(status.error());
+}
+
+// WEFT_IN_PROGRESS is no error.
+weft_result answer(weft_context* context, const Result<weft_result>& result) {
+  return result ? *result : context->context->remember(result.error());
 }
 
 weft_result null_argument(weft_context* context, const char* name) {
@@ -110,7 +119,8 @@ Result<weft::Config> config_for(weft::Context& context, const weft_comm_config* 
 // The device of rank `offset` after the one that the configuration names.
 Result<weft::DeviceRuntime*> device_for(weft::Context& context, const weft_comm_config* config,
                                         std::int32_t offset) {
-  if (config == nullptr || config->struct_size < sizeof(weft_comm_config) ||
+  constexpr std::size_t kLeast = offsetof(weft_comm_config, nonblocking);
+  if (config == nullptr || config->struct_size < kLeast ||
       config->device_kind == WEFT_DEVICE_HOST) {
     return &context.runtime();
   }
@@ -122,6 +132,11 @@ Result<weft::DeviceRuntime*> device_for(weft::Context& context, const weft_comm_
   return context.cuda_device(config->device + offset);
 }
 
+bool is_nonblocking(const weft_comm_config* config) {
+  return config != nullptr && config->struct_size >= offsetof(weft_comm_config, reserved) &&
+         config->nonblocking != 0;
+}
+
 weft::UniqueId to_core(const weft_unique_id& id) {
   weft::UniqueId copy;
   std::memcpy(copy.bytes.data(), id.bytes, sizeof(id.bytes));
@@ -129,10 +144,34 @@ weft::UniqueId to_core(const weft_unique_id& id) {
 }
 
 // Keeps context and handle counts in step: handles are counted as users of the context.
-weft_comm* wrap(weft_context* context, std::unique_ptr<weft::Communicator> communicator) {
-  auto* comm = new weft_comm{.owner = context, .communicator = std::move(communicator)};
+weft_comm* wrap(weft_context* context, std::unique_ptr<weft::Member> member) {
+  auto* comm = new weft_comm{.owner = context, .member = std::move(member)};
   context->context->users().fetch_add(1);
   return comm;
+}
+
+void unwrap(weft_comm* comm) {
+  weft_context* const owner = comm->owner;
+  delete comm;
+  owner->context->users().fetch_sub(1);
+}
+
+weft_comm_properties properties_of(const weft::Communicator& communicator) {
+  const weft::CommunicatorFacts facts = communicator.facts();
+  const weft::DeviceRuntime& runtime = communicator.runtime();
+  return {.struct_size = sizeof(weft_comm_properties),
+          .rank = communicator.rank(),
+          .ranks = communicator.ranks(),
+          .hosts = facts.hosts,
+          .local_rank = facts.local_rank,
+          .local_ranks = facts.local_ranks,
+          .device_kind = runtime.name() == "host" ? WEFT_DEVICE_HOST : WEFT_DEVICE_CUDA,
+          .device = runtime.index(),
+          .channels = facts.channels,
+          .shares_memory = facts.shares_memory ? 1U : 0U,
+          .most_direct = facts.most_direct,
+          .calls = facts.calls,
+          .bytes_held = facts.bytes_held};
 }
 
 // Which buffers a rank must give.
@@ -176,13 +215,15 @@ weft_result call(const weft::Task& task, const void* send, void* recv, Needs nee
       return refuse(Error(WEFT_ERROR_INVALID_ARGUMENT,
                           "the stream belongs to another context than the communicator"));
     }
-    if (Status status = comm->communicator->check_task(task); !status) {
+    const auto communicator = comm->member->for_calls();
+    if (!communicator) return refuse(communicator.error());
+    if (Status status = (*communicator)->check_task(task); !status) {
       return refuse(status.error());
     }
     if (Status status = check_buffers(task, send, recv, needs); !status) {
       return refuse(status.error());
     }
-    const weft::Call noted{.communicator = comm->communicator.get(),
+    const weft::Call noted{.communicator = *communicator,
                            .stream = stream->stream.get(),
                            .task = task,
                            .send = send,
@@ -196,31 +237,81 @@ weft_result call(const weft::Task& task, const void* send, void* recv, Needs nee
 }
 
 bool is_rank(const weft_comm* comm, std::uint32_t rank) {
-  return comm != nullptr && comm->communicator->rank() == rank;
+  return comm != nullptr && comm->member->rank() == rank;
 }
 
-weft_result join(weft_context* owner, const weft_comm_config* config, std::uint32_t ranks,
-                 const weft::UniqueId& id, std::uint32_t rank, std::int32_t device_offset,
+// A rank that is to join. What `before` does may block, until the descriptor is readable.
+struct Joiner {
+  std::uint32_t ranks = 0;
+  weft::UniqueId id;
+  std::uint32_t rank = 0;
+  std::int32_t device_offset = 0;
+  std::function<Status(int cancel_fd)> before;
+};
+
+weft_result join_in_background(weft_context* owner, weft::Config settings,
+                               weft::DeviceRuntime& device, Joiner joiner, weft_comm** out) {
+  weft::Context& context = *owner->context;
+  auto created =
+      weft::Communicator::create(context, std::move(settings), joiner.rank, joiner.ranks, device);
+  if (!created) return context.remember(created.error());
+  auto member = weft::Member::start(std::move(*created), joiner.id, std::move(joiner.before));
+  if (!member) return context.remember(member.error());
+  *out = wrap(owner, std::move(*member));
+  return WEFT_IN_PROGRESS;
+}
+
+weft_result join(weft_context* owner, const weft_comm_config* config, Joiner joiner,
                  weft_comm** out) {
   weft::Context& context = *owner->context;
   auto settings = config_for(context, config);
   if (!settings) return context.remember(settings.error());
-  auto device = device_for(context, config, device_offset);
+  auto device = device_for(context, config, joiner.device_offset);
   if (!device) return context.remember(device.error());
-  auto start = [&context, settings = std::move(*settings), id, rank, ranks, runtime = *device] {
+  if (is_nonblocking(config)) {
+    return join_in_background(owner, std::move(*settings), **device, std::move(joiner), out);
+  }
+  if (joiner.before) {
+    if (const Status done = joiner.before(-1); !done) return context.remember(done.error());
+  }
+  auto start = [&context, settings = std::move(*settings), id = joiner.id, rank = joiner.rank,
+                ranks = joiner.ranks, runtime = *device] {
     return weft::Communicator::join(context, settings, id, rank, ranks, *runtime);
   };
+  const auto deliver = [owner, out](std::unique_ptr<weft::Communicator> communicator) {
+    *out = wrap(owner, std::make_unique<weft::Member>(std::move(communicator)));
+  };
   if (context.group_is_open()) {
-    context.group().add_join(std::move(start),
-                             [owner, out](std::unique_ptr<weft::Communicator> communicator) {
-                               *out = wrap(owner, std::move(communicator));
-                             });
+    context.group().add_join(std::move(start), deliver);
     return WEFT_OK;
   }
   auto communicator = start();
   if (!communicator) return context.remember(communicator.error());
-  *out = wrap(owner, std::move(*communicator));
+  deliver(std::move(*communicator));
   return WEFT_OK;
+}
+
+// All ranks of a communicator, in the background: every one, or none.
+weft_result start_all(weft_context* context, const weft_comm_config* config, std::uint32_t ranks,
+                      const weft::UniqueId& id, weft_comm** out) {
+  std::vector<weft_comm*> started;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    weft_comm* comm = nullptr;
+    const weft_result result = join(context, config,
+                                    {.ranks = ranks,
+                                     .id = id,
+                                     .rank = rank,
+                                     .device_offset = static_cast<std::int32_t>(rank),
+                                     .before = {}},
+                                    &comm);
+    if (result < 0) {
+      std::ranges::for_each(started, unwrap);
+      return result;
+    }
+    started.push_back(comm);
+  }
+  std::ranges::copy(started, out);
+  return WEFT_IN_PROGRESS;
 }
 
 }  // namespace
@@ -303,7 +394,11 @@ weft_result weft_comm_init_rank(weft_context* context, const weft_comm_config* c
   if (context == nullptr || id == nullptr || out == nullptr) {
     return null_argument(context, out == nullptr ? "out" : id == nullptr ? "id" : "context");
   }
-  return guarded(context, [&] { return join(context, config, ranks, to_core(*id), rank, 0, out); });
+  return guarded(context, [&] {
+    return join(
+        context, config,
+        {.ranks = ranks, .id = to_core(*id), .rank = rank, .device_offset = 0, .before = {}}, out);
+  });
 }
 
 weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* config,
@@ -322,11 +417,18 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
     }
     const auto id = core.serve_rendezvous(core.config());
     if (!id) return core.remember(id.error());
+    if (is_nonblocking(config)) return start_all(context, config, ranks, *id, out);
     core.groups().opened();
     core.group().start();
     weft_result result = WEFT_OK;
     for (std::uint32_t rank = 0; rank < ranks && result == WEFT_OK; ++rank) {
-      result = join(context, config, ranks, *id, rank, static_cast<std::int32_t>(rank), &out[rank]);
+      result = join(context, config,
+                    {.ranks = ranks,
+                     .id = *id,
+                     .rank = rank,
+                     .device_offset = static_cast<std::int32_t>(rank),
+                     .before = {}},
+                    &out[rank]);
     }
     if (result != WEFT_OK) {
       core.group().note_error(Error(result, core.last_error()));
@@ -346,33 +448,36 @@ weft_result weft_comm_init_env(weft_context* context, const weft_comm_config* co
     if (!job) return core.remember(job.error());
     const auto id = weft::unique_id_of(*job, core.next_job_instance());
     if (!id) return core.remember(id.error());
+    Joiner joiner{.ranks = static_cast<std::uint32_t>(job->world_size),
+                  .id = *id,
+                  .rank = static_cast<std::uint32_t>(job->rank),
+                  .device_offset = 0,
+                  .before = {}};
     if (job->rank == 0 && job->world_size > 1) {
-      const auto settings = config_for(core, config);
+      auto settings = config_for(core, config);
       if (!settings) return core.remember(settings.error());
-      if (Status served = core.serve_rendezvous_at(*id, *settings); !served) {
-        Error error = served.error();
-        if (job->derived_port)
-          error.with_context(
-              "the port follows from WEFT_SECRET, WEFT_ROOT=HOST_OF_RANK_0:PORT sets another");
-        return core.remember(error);
-      }
+      joiner.before = [&core, id = *id, settings = std::move(*settings),
+                       derived_port = job->derived_port](int cancel_fd) -> Status {
+        Status served = core.serve_rendezvous_at(id, settings, cancel_fd);
+        if (served || !derived_port) return served;
+        return weft::fail(std::move(served.error())
+                              .with_context("the port follows from WEFT_SECRET, "
+                                            "WEFT_ROOT=HOST_OF_RANK_0:PORT sets another"));
+      };
     }
-    return join(context, config, static_cast<std::uint32_t>(job->world_size), *id,
-                static_cast<std::uint32_t>(job->rank), 0, out);
+    return join(context, config, std::move(joiner), out);
   });
 }
 
 weft_result weft_comm_finalize(weft_comm* comm) {
   if (comm == nullptr) return null_argument(nullptr, "comm");
-  return guarded(comm->owner, [&] { return answer(comm->owner, comm->communicator->finish()); });
+  return guarded(comm->owner, [&] { return answer(comm->owner, comm->member->finalize()); });
 }
 
 weft_result weft_comm_destroy(weft_comm* comm) {
   if (comm == nullptr) return WEFT_OK;
-  weft_context* owner = comm->owner;
-  return guarded(owner, [&] {
-    delete comm;
-    owner->context->users().fetch_sub(1);
+  return guarded(comm->owner, [&] {
+    unwrap(comm);
     return WEFT_OK;
   });
 }
@@ -380,7 +485,7 @@ weft_result weft_comm_destroy(weft_comm* comm) {
 weft_result weft_comm_abort(weft_comm* comm) {
   if (comm == nullptr) return null_argument(nullptr, "comm");
   return guarded(comm->owner, [&] {
-    comm->communicator->abort();
+    comm->member->abort();
     return WEFT_OK;
   });
 }
@@ -389,7 +494,7 @@ weft_result weft_comm_get_async_error(weft_comm* comm, weft_result* out) {
   if (comm == nullptr) return null_argument(nullptr, "comm");
   if (out == nullptr) return null_argument(comm->owner, "out");
   return guarded(comm->owner, [&] {
-    *out = comm->communicator->async_error();
+    *out = answer(comm->owner, comm->member->query());
     return WEFT_OK;
   });
 }
@@ -397,21 +502,50 @@ weft_result weft_comm_get_async_error(weft_comm* comm, weft_result* out) {
 weft_result weft_comm_size(weft_comm* comm, uint32_t* out) {
   if (comm == nullptr) return null_argument(nullptr, "comm");
   if (out == nullptr) return null_argument(comm->owner, "out");
-  *out = comm->communicator->ranks();
+  *out = comm->member->ranks();
   return WEFT_OK;
 }
 
 weft_result weft_comm_rank(weft_comm* comm, uint32_t* out) {
   if (comm == nullptr) return null_argument(nullptr, "comm");
   if (out == nullptr) return null_argument(comm->owner, "out");
-  *out = comm->communicator->rank();
+  *out = comm->member->rank();
   return WEFT_OK;
+}
+
+weft_result weft_comm_get_properties(weft_comm* comm, weft_comm_properties* out) {
+  if (comm == nullptr) return null_argument(nullptr, "comm");
+  if (out == nullptr) return null_argument(comm->owner, "out");
+  return guarded(comm->owner, [&]() -> weft_result {
+    weft::Context& context = *comm->owner->context;
+    if (out->struct_size <= sizeof(out->struct_size)) {
+      return context.remember(Error(
+          WEFT_ERROR_INVALID_ARGUMENT,
+          fmt::format("weft_comm_properties.struct_size is {}, too small for any of its fields",
+                      out->struct_size),
+          "set it to sizeof(weft_comm_properties)"));
+    }
+    const weft::Communicator* communicator = comm->member->joined();
+    if (communicator == nullptr) {
+      const auto just_joined = comm->member->for_calls();
+      if (!just_joined) return context.remember(just_joined.error());
+      communicator = *just_joined;
+    }
+    const weft_comm_properties properties = properties_of(*communicator);
+    constexpr std::size_t kSkip = sizeof(properties.struct_size);
+    std::memcpy(reinterpret_cast<char*>(out) + kSkip,
+                reinterpret_cast<const char*>(&properties) + kSkip,
+                std::min<std::size_t>(out->struct_size, sizeof(properties)) - kSkip);
+    return WEFT_OK;
+  });
 }
 
 size_t weft_comm_describe_pair(weft_comm* comm, uint32_t rank_a, uint32_t rank_b, char* text,
                                size_t size) {
   if (comm == nullptr) return 0;
-  const std::string described = comm->communicator->describe_pair(rank_a, rank_b);
+  const weft::Communicator* const communicator = comm->member->joined();
+  if (communicator == nullptr) return 0;
+  const std::string described = communicator->describe_pair(rank_a, rank_b);
   return described.empty() ? 0 : copy_text(described, text, size);
 }
 

@@ -20,8 +20,8 @@ struct BootstrapOptions {
   std::vector<std::string> interfaces;
   /// How this host is called in messages to people.
   std::string host_label;
-  /// A descriptor that becomes readable when a join is to be given up (ABORTED); -1 for none. Not
-  /// owned, not read.
+  /// A descriptor that becomes readable when a join, or an all-gather after it, is to be given up
+  /// (ABORTED); -1 for none. Not owned, not read; outlives the membership.
   int cancel_fd = -1;
 };
 

@@ -184,12 +184,12 @@ Result<std::vector<std::vector<std::byte>>> RingGather::steps(std::span<const st
       if (!sending_status) return fail(lost(step, *step.next));
       const bool sent_all = step.queued_all() && !to_next_.has_output();
       if (sent_all && step.received_all()) break;
-      std::array<pollfd, 3> entries{
+      std::array<pollfd, 4> entries{
           pollfd{.fd = watch_.failure_fd(), .events = POLLIN, .revents = 0},
           pollfd{.fd = sent_all ? -1 : to_next_.fd(), .events = POLLOUT, .revents = 0},
-          pollfd{.fd = step.received_all() ? -1 : from_previous_.fd(),
-                 .events = POLLIN,
-                 .revents = 0}};
+          pollfd{
+              .fd = step.received_all() ? -1 : from_previous_.fd(), .events = POLLIN, .revents = 0},
+          pollfd{.fd = options.cancel_fd, .events = POLLIN, .revents = 0}};
       const Deadline& until = earlier_ms(report.poll_timeout_ms(), deadline.poll_timeout_ms()) ==
                                       report.poll_timeout_ms()
                                   ? report
@@ -197,6 +197,9 @@ Result<std::vector<std::vector<std::byte>>> RingGather::steps(std::span<const st
       WEFT_TRY(poll_until(entries, until));
       if (entries[0].revents != 0) {
         if (auto failure = watch_.failure()) return fail(*failure);
+      }
+      if (entries[3].revents != 0) {
+        return fail(WEFT_ERROR_ABORTED, fmt::format("rank {} of {} gave up", rank_, nranks_));
       }
       const auto waits_for = [&] {
         if (step.received_all()) {

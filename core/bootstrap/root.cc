@@ -385,6 +385,18 @@ Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start(const BootstrapOptio
   return launch(std::move(state));
 }
 
+namespace {
+
+// Before the next attempt; ABORTED if whoever asked gives up meanwhile.
+Status pause_between_attempts(const BootstrapOptions& options) {
+  pollfd entry{.fd = options.cancel_fd, .events = POLLIN, .revents = 0};
+  WEFT_TRY(poll_until({&entry, 1}, Deadline::after(kRetrySpan)));
+  if (entry.revents == 0) return {};
+  return fail(WEFT_ERROR_ABORTED, "the wait for the port of the rendezvous was given up");
+}
+
+}  // namespace
+
 Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start_at(const UniqueId& id,
                                                                const BootstrapOptions& options,
                                                                Logger& log) {
@@ -396,7 +408,7 @@ Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start_at(const UniqueId& i
     WEFT_TRY_ASSIGN(state->claim, claim(contents.secret));
     if (state->claim) break;
     if (claim_deadline.passed()) return nullptr;
-    std::this_thread::sleep_for(kRetrySpan);
+    WEFT_TRY(pause_between_attempts(options));
   }
   const Deadline deadline =
       options.timeout.count() > 0 ? Deadline::after(options.timeout) : Deadline::never();
@@ -407,7 +419,7 @@ Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start_at(const UniqueId& i
     if (listening.error().native() != EADDRINUSE || deadline.passed()) {
       return fail(listening.error());
     }
-    std::this_thread::sleep_for(kRetrySpan);
+    WEFT_TRY(pause_between_attempts(options));
   }
 }
 

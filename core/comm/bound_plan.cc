@@ -20,8 +20,7 @@ BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank,
       messages_.push_back({.port = end.port, .operations = {}});
       found = messages_.end() - 1;
     }
-    found->operations.push_back(
-        {.connection = end.port_connection, .reserved = 0, .steps = steps, .tag = 0});
+    found->operations.push_back({.connection = end.port_connection, .reserved = 0, .steps = steps});
   };
   for (std::size_t i = 0; i < plan_->channels.size(); ++i) {
     const ChannelPlan& channel = plan_->channels[i];
@@ -65,13 +64,9 @@ void BoundPlan::work_items(const void* send, void* recv, OperationTag tag,
   }
 }
 
-void BoundPlan::enqueue_messages(OperationTag tag) const {
-  for (const PortWork& work : messages_) {
-    std::vector<ProgressOp> operations = work.operations;
-    for (ProgressOp& operation : operations)
-      operation.tag = tag;
-    work.port->enqueue(operations);
-  }
+void BoundPlan::enqueue_messages() const {
+  for (const PortWork& work : messages_)
+    work.port->enqueue(work.operations);
 }
 
 }  // namespace weft

@@ -33,7 +33,7 @@ class BoundPlan {
   /// Whether a net carries some of it.
   [[nodiscard]] bool needs_cpu() const { return !messages_.empty(); }
   /// Tells each net what to move for one call.
-  void enqueue_messages(OperationTag tag) const;
+  void enqueue_messages() const;
 
  private:
   struct PortWork {

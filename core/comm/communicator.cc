@@ -295,11 +295,17 @@ Result<Launch> Communicator::prepare(const Task& task, const void* send, void* r
   }
   const OperationTag tag = make_operation_tag(task, sequence);
   bound->work_items(send, recv, tag, items_);
-  bound->enqueue_messages(tag);
+  bound->enqueue_messages();
   // Kernels that run on their own drive no net.
   if (report_ != nullptr && connections_->busy()) connections_->leave();
   launch.items = items_;
   return launch;
+}
+
+bool Communicator::are_connected(std::span<const Call* const> calls) {
+  return std::ranges::all_of(calls, [&](const Call* call) {
+    return call->task.root != rank_ && pairs_->find(call->task.root) != nullptr;
+  });
 }
 
 Status Communicator::want_pairs(std::span<const Call* const> calls) {
@@ -575,9 +581,10 @@ void Communicator::explain_outcome(const UnderWay& record, const KernelOutcome& 
       outcome.end == KernelEnd::kTagMismatch ? describe_tag(outcome.found, task) : "");
 }
 
-Status Communicator::finish() {
-  if (latest_stream_ != nullptr && !latest_stream_life_.expired() &&
-      (report_ != nullptr || under_way_.load(std::memory_order_acquire) != 0)) {
+Status Communicator::finish(bool may_work) {
+  const bool waits_itself = report_ != nullptr;  // for kernels whose ends nobody reports
+  const bool works = may_work && under_way_.load(std::memory_order_acquire) != 0;
+  if (latest_stream_ != nullptr && !latest_stream_life_.expired() && (waits_itself || works)) {
     // The caller may run the work itself, so that a communicator ends though nobody synchronizes.
     static_cast<void>(runtime_.synchronize(latest_stream_->device_stream()));
   }
@@ -595,8 +602,13 @@ Status Communicator::finish() {
 }
 
 weft_result Communicator::async_error() {
+  const auto failure = known_failure();
+  return failure ? failure->code() : WEFT_OK;
+}
+
+std::optional<Error> Communicator::known_failure() {
   if (report_ != nullptr) report_->look();
-  return failure_->code();
+  return failure_->known();
 }
 
 void Communicator::abort() {
@@ -611,6 +623,23 @@ void Communicator::stop_everything(const Error& cause, bool tell_others) {
   if (tell_others) bootstrap_->announce_failure(cause);
   connections_->abort(culprit + 1);
   context_.logger().info(Topic::kComm, "rank {} stops: {}", rank_, cause.to_string());
+}
+
+CommunicatorFacts Communicator::facts() const {
+  CommunicatorFacts facts;
+  for (std::uint32_t other = 0; other < ranks_; ++other) {
+    if (!topology_.same_host(rank_, other)) continue;
+    ++facts.local_ranks;
+    if (other < rank_) ++facts.local_rank;
+  }
+  facts.hosts = static_cast<std::uint32_t>(topology_.hosts.size());
+  facts.channels = static_cast<std::uint32_t>(rings_.size());
+  facts.shares_memory = reach_ != Reach::kMessages;
+  facts.most_direct = limits_.direct_bytes;
+  facts.calls = history_.latest();
+  facts.bytes_held = connections_->bytes_held();
+  if (report_ != nullptr) facts.bytes_held += KernelReport::bytes_held();
+  return facts;
 }
 
 std::string Communicator::describe_pair(std::uint32_t a, std::uint32_t b) const {

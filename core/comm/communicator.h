@@ -35,13 +35,33 @@ namespace weft {
 class Context;
 class Stream;
 
+/// What a communicator says of itself.
+struct CommunicatorFacts {
+  std::uint32_t local_rank = 0;   ///< Among the ranks of its host, in their order.
+  std::uint32_t local_ranks = 0;  ///< Of its host.
+  std::uint32_t hosts = 0;
+  std::uint32_t channels = 0;     ///< Most that a call uses.
+  bool shares_memory = true;      ///< Memory joins every pair.
+  std::uint64_t most_direct = 0;  ///< Bytes of the largest direct call; 0: none.
+  std::uint64_t calls = 0;        ///< Collective calls so far.
+  std::uint64_t bytes_held = 0;   ///< Of memory for connections.
+};
+
 /// Threads: calls (prepare, finish) by one thread at a time; abort and async_error by any; drive,
 /// and the end of operations, by the device's workers. Operations of one communicator run one after
 /// another, in the order of the calls.
 class Communicator {
  public:
-  /// Blocks until all ranks joined and are connected; fails on all of them alike.
-  /// `runtime` is the device of this rank; all ranks have devices of one kind.
+  /// One that has yet to join: only join, abort, rank and ranks may be used until join has
+  /// answered. `runtime` is the device of this rank; all ranks have devices of one kind.
+  static Result<std::unique_ptr<Communicator>> create(Context& context, Config config,
+                                                      std::uint32_t rank, std::uint32_t ranks,
+                                                      DeviceRuntime& runtime);
+  /// Blocks until all ranks joined and are connected; fails on all of them alike. Called once. An
+  /// abort by another thread ends it, while ranks meet by `cancel_fd`, a descriptor that the caller
+  /// makes readable as well; -1 if nobody aborts. It outlives this.
+  Status join(const UniqueId& id, int cancel_fd = -1);
+  /// Both at once.
   static Result<std::unique_ptr<Communicator>> join(Context& context, Config config,
                                                     const UniqueId& id, std::uint32_t rank,
                                                     std::uint32_t ranks, DeviceRuntime& runtime);
@@ -66,6 +86,8 @@ class Communicator {
   Result<Launch> prepare(const Task& task, const void* send, void* recv, Stream& stream);
   /// The same of all sends and receives of a group: one launch. Their partners must be connected.
   Result<Launch> prepare_pairs(std::span<const Call* const> calls, Stream& stream);
+  /// Whether they can be prepared at once: all partners are connected, none is this rank.
+  [[nodiscard]] bool are_connected(std::span<const Call* const> calls);
   /// Begins to connect what sends and receives need, and waits for it: apart, since one thread may
   /// hold both partners. Fails as well if the calls cannot be carried out.
   Status want_pairs(std::span<const Call* const> calls);
@@ -76,11 +98,17 @@ class Communicator {
   /// The runtime refused the launches of this communicator.
   void withdraw(const Launch& launch, const Error& why);
 
-  /// Waits until nothing is under way; answers the cause if the communicator has failed.
-  Status finish();
+  /// Waits until nothing is under way; answers the cause if the communicator has failed. The
+  /// calling thread does queued work itself, if it may: then nobody else may use the stream of the
+  /// last call.
+  Status finish(bool may_work = true);
   void abort();
   [[nodiscard]] weft_result async_error();
+  /// The same with its text; nothing while all is well.
+  [[nodiscard]] std::optional<Error> known_failure();
 
+  /// Where this rank is and what it has. Any thread; never blocks.
+  [[nodiscard]] CommunicatorFacts facts() const;
   /// "shm: same host; first that can of ..."; empty for ranks that do not exist.
   [[nodiscard]] std::string describe_pair(std::uint32_t a, std::uint32_t b) const;
 
@@ -92,7 +120,7 @@ class Communicator {
 
   Communicator(Context& context, Config config, std::uint32_t rank, std::uint32_t ranks,
                DeviceRuntime& runtime);
-  Status join_others(const UniqueId& id);
+  Status join_others(const UniqueId& id, int cancel_fd);
   Status agree_on_topology();
   Status choose_transports();
   Status connect();
@@ -100,7 +128,7 @@ class Communicator {
   [[nodiscard]] PairChoice choice_with(std::uint32_t peer) const;
   void choose_limits();
   enum class Reach : std::uint8_t { kMessages = 0, kMemory = 1, kDeviceMemory = 2 };
-  [[nodiscard]] Reach reach() const;
+  [[nodiscard]] Reach find_reach() const;
   /// Marks an error that every rank finds, since all compute it from the same: each answers it as
   /// its own, and no rank tells it to another.
   template <typename R>
@@ -157,6 +185,7 @@ class Communicator {
   std::unique_ptr<Connections> connections_;
   std::unique_ptr<PairConnector> pairs_;
   std::unique_ptr<ChoiceInput> choice_;
+  Reach reach_ = Reach::kDeviceMemory;  // of the memory that joins the pairs
   PlanLimits limits_;
   bool all_find_error_ = false;  // of joining
   CostTable costs_;

@@ -116,9 +116,10 @@ Result<UniqueId> Context::serve_rendezvous(const Config& config) {
   return id;
 }
 
-Status Context::serve_rendezvous_at(const UniqueId& id, const Config& config) {
-  WEFT_TRY_ASSIGN(auto root,
-                  BootstrapRoot::start_at(id, bootstrap_options(config, host_), logger_));
+Status Context::serve_rendezvous_at(const UniqueId& id, const Config& config, int cancel_fd) {
+  BootstrapOptions options = bootstrap_options(config, host_);
+  options.cancel_fd = cancel_fd;
+  WEFT_TRY_ASSIGN(auto root, BootstrapRoot::start_at(id, options, logger_));
   if (root == nullptr) return {};
   const std::scoped_lock lock(roots_mutex_);
   std::erase_if(roots_, [](const auto& old) { return old->finished(); });

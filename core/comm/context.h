@@ -60,8 +60,9 @@ class Context {
   Result<RankInfo> next_rank_info(std::uint32_t rank, const DeviceRuntime& runtime);
   /// Starts to serve the rendezvous of a new communicator, until it is over or the context ends.
   Result<UniqueId> serve_rendezvous(const Config& config);
-  /// The same at the address that a launcher named.
-  Status serve_rendezvous_at(const UniqueId& id, const Config& config);
+  /// The same at the address that a launcher named: may wait for the port, until `cancel_fd` is
+  /// readable (ABORTED).
+  Status serve_rendezvous_at(const UniqueId& id, const Config& config, int cancel_fd = -1);
   /// Number of the next communicator made from the launcher's environment.
   std::uint64_t next_job_instance() { return job_instance_.fetch_add(1); }
 

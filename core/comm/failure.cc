@@ -62,11 +62,15 @@ void Failure::promote_if_ripe(std::unique_lock<std::mutex>& lock) {
 }
 
 weft_result Failure::code() {
-  if (!stopped()) return WEFT_OK;
+  const auto found = known();
+  return found ? found->code() : WEFT_OK;
+}
+
+std::optional<Error> Failure::known() {
+  if (!stopped()) return std::nullopt;
   std::unique_lock lock(mutex_);
   promote_if_ripe(lock);
-  if (cause_) return cause_->code();
-  return suspicion_ ? suspicion_->code() : WEFT_OK;
+  return cause_ ? cause_ : suspicion_;
 }
 
 std::optional<Error> Failure::settle() {

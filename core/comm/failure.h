@@ -47,6 +47,8 @@ class Failure {
   /// Never blocks: OK while all is well, and while a suspicion is younger than kPatience
   /// WEFT_ERROR_PEER already.
   [[nodiscard]] weft_result code();
+  /// The same with its text, so far as it is known.
+  [[nodiscard]] std::optional<Error> known();
   /// The cause, if there is one; waits at most kPatience for a suspicion to be settled.
   [[nodiscard]] std::optional<Error> settle();
 

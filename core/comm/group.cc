@@ -238,6 +238,7 @@ Status connect_pairs(std::span<const Piece> pieces) {
 Status start_one_pair(const Call& call) {
   if (call.task.count == 0) return {};
   const Call* const batch = &call;
+  if (call.communicator->are_connected({&batch, 1})) return start_one(call);
   WEFT_TRY(call.communicator->want_pairs({&batch, 1}));
   WEFT_TRY(call.communicator->wait_for_pairs({&batch, 1}));
   return start_one(call);

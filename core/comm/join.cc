@@ -61,10 +61,9 @@ bool may_be_a_consequence(const Error& error) {
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> Communicator::join(Context& context, Config config,
-                                                         const UniqueId& id, std::uint32_t rank,
-                                                         std::uint32_t ranks,
-                                                         DeviceRuntime& runtime) {
+Result<std::unique_ptr<Communicator>> Communicator::create(Context& context, Config config,
+                                                           std::uint32_t rank, std::uint32_t ranks,
+                                                           DeviceRuntime& runtime) {
   if (ranks == 0 || rank >= ranks) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
                 fmt::format("rank {} of {}: ranks count from 0", rank, ranks));
@@ -73,32 +72,44 @@ Result<std::unique_ptr<Communicator>> Communicator::join(Context& context, Confi
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
                 fmt::format("{} ranks are more than the {} that are possible", ranks, kMaxRanks));
   }
-  std::unique_ptr<Communicator> communicator(
+  return std::unique_ptr<Communicator>(
       new Communicator(context, std::move(config), rank, ranks, runtime));
-  auto joined = communicator->join_others(id);
-  if (joined) return communicator;
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::join(Context& context, Config config,
+                                                         const UniqueId& id, std::uint32_t rank,
+                                                         std::uint32_t ranks,
+                                                         DeviceRuntime& runtime) {
+  WEFT_TRY_ASSIGN(auto communicator, create(context, std::move(config), rank, ranks, runtime));
+  WEFT_TRY(communicator->join(id));
+  return communicator;
+}
+
+Status Communicator::join(const UniqueId& id, int cancel_fd) {
+  auto joined = join_others(id, cancel_fd);
+  if (joined) return {};
   Error error = std::move(joined.error());
-  if (communicator->bootstrap_ != nullptr && may_be_a_consequence(error)) {
-    communicator->failure_->suspect(error);
-    if (auto cause = communicator->failure_->settle()) error = std::move(*cause);
+  if (may_be_a_consequence(error)) {
+    if (bootstrap_ != nullptr) failure_->suspect(error);
+    if (auto cause = failure_->settle()) error = std::move(*cause);
   }
-  error.with_context(fmt::format("rank {} of {} cannot join its communicator", rank, ranks));
+  error.with_context(fmt::format("rank {} of {} cannot join its communicator", rank_, ranks_));
   // Others are waiting for this rank: they get the reason, unless they find it themselves.
-  communicator->failure_->establish(
-      error, communicator->bootstrap_ != nullptr && !communicator->all_find_error_);
+  failure_->establish(error, bootstrap_ != nullptr && !all_find_error_);
   return fail(std::move(error));
 }
 
-Status Communicator::join_others(const UniqueId& id) {
+Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   WEFT_TRY_ASSIGN(const UniqueIdContents contents, read_unique_id(id));
   WEFT_TRY_ASSIGN(const Secret secret, derive_secret(contents.secret, "transports", 0));
   WEFT_TRY_ASSIGN(const Secret name, derive_secret(contents.secret, "communicator", 0));
   std::uint64_t number = 0;
   std::memcpy(&number, name.data(), sizeof(number));
 
+  BootstrapOptions options = bootstrap_options(config_, context_.host());
+  options.cancel_fd = cancel_fd;
   WEFT_TRY_ASSIGN(bootstrap_, Bootstrap::join(id, static_cast<int>(rank_), static_cast<int>(ranks_),
-                                              bootstrap_options(config_, context_.host()),
-                                              context_.reactor(), context_.logger()));
+                                              options, context_.reactor(), context_.logger()));
   connections_ = std::make_unique<Connections>(TransportContext{
       .rank = rank_,
       .ranks = ranks_,
@@ -242,7 +253,7 @@ Status Communicator::choose_transports() {
 }
 
 // How far the memory reaches that joins the pairs.
-Communicator::Reach Communicator::reach() const {
+Communicator::Reach Communicator::find_reach() const {
   Reach reach = Reach::kDeviceMemory;
   for (std::uint32_t a = 0; a < ranks_; ++a) {
     for (std::uint32_t b = a + 1; b < ranks_; ++b) {
@@ -263,10 +274,10 @@ void Communicator::choose_limits() {
              .step_bytes = static_cast<std::uint32_t>(config_.bytes("buffers.step")),
              .max_channels = wanted != 0 ? wanted : host_channels(topology_)};
   const bool on_host = runtime_.reports_ends();
-  const Reach reached = reach();
-  const bool links = reached == Reach::kDeviceMemory;
+  reach_ = find_reach();
+  const bool links = reach_ == Reach::kDeviceMemory;
   const ConfigEntry* direct = config_.find("buffers.direct");
-  const bool can_write = on_host ? reached != Reach::kMessages : links;
+  const bool can_write = on_host ? reach_ != Reach::kMessages : links;
   if (ranks_ > 1 && ranks_ <= kMostDirectRanks && can_write) {
     const bool wanted_by_user = direct != nullptr && direct->is_set();
     limits_.direct_bytes = wanted_by_user ? config_.bytes("buffers.direct")

@@ -38,6 +38,8 @@ class KernelReport {
   [[nodiscard]] KernelOutcome* outcome() const { return &shared_->outcome; }
   [[nodiscard]] std::uint64_t* waiting_word() const { return &shared_->waiting; }
 
+  /// Of memory that it holds.
+  [[nodiscard]] static constexpr std::size_t bytes_held() { return sizeof(Shared); }
   /// The tag of the call that a kernel has waited in for long, if one did since this was asked
   /// last.
   [[nodiscard]] std::optional<OperationTag> take_waiting();

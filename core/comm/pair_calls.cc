@@ -4,7 +4,6 @@
 #include "core/comm/pair_calls.h"
 
 #include <algorithm>
-#include <deque>
 
 #include <fmt/format.h>
 
@@ -14,6 +13,15 @@ namespace {
 bool sends(const Call& call) {
   return call.task.operation == Operation::kSend;
 }
+
+// Copies within a rank that lack their send, or their receive; the first made is the first taken.
+struct OpenCopies {
+  std::vector<std::size_t> transfers;
+  std::size_t taken = 0;
+
+  [[nodiscard]] bool none() const { return taken == transfers.size(); }
+  std::size_t take() { return transfers[taken++]; }
+};
 
 }  // namespace
 
@@ -29,8 +37,8 @@ std::vector<std::uint32_t> partners_of(std::span<const Call* const> calls, std::
 }
 
 Status check_own(std::span<const Call* const> calls, std::uint32_t rank) {
-  std::deque<const Call*> sent;
-  std::deque<const Call*> received;
+  std::vector<const Call*> sent;
+  std::vector<const Call*> received;
   for (const Call* call : calls) {
     if (call->task.root == rank) (sends(*call) ? sent : received).push_back(call);
   }
@@ -53,23 +61,26 @@ Status check_own(std::span<const Call* const> calls, std::uint32_t rank) {
   return {};
 }
 
-OperationTag PairNumbers::next_tag(const Task& task, std::uint32_t rank) {
+OperationTag PairNumbers::add(const Task& task, std::uint32_t rank, std::uint32_t transfer,
+                              std::uint32_t& after) {
   const bool is_send = task.operation == Operation::kSend;
-  const std::uint64_t number = ++(is_send ? sent_ : received_)[task.root];
+  Direction& direction = (is_send ? sent_ : received_)[task.root];
+  if (direction.launch == launch_) after = direction.latest;
+  direction.launch = launch_;
+  direction.latest = transfer;
   return make_operation_tag({.operation = Operation::kSend,
                              .type = task.type,
                              .reduction = WEFT_SUM,
                              .root = is_send ? task.root : rank,
                              .count = task.count},
-                            number);
+                            ++direction.calls);
 }
 
 void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
                     PairConnector* connector, std::vector<PairTransfer>& transfers,
                     std::vector<PairMessage>& messages, std::vector<Task>& tasks) {
-  // The transfer that was the last so far on a connection; copies that lack their send or receive.
-  std::map<const ConnectionCursor*, std::uint32_t> latest;
-  std::deque<std::size_t> open_copies[2];
+  numbers.begin_launch();
+  OpenCopies open_copies[2];
   for (const Call* call : calls) {
     const Task& task = call->task;
     if (task.count == 0) continue;
@@ -78,14 +89,13 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
       auto& missing_this = open_copies[is_send ? 0 : 1];
       auto& missing_other = open_copies[is_send ? 1 : 0];
       PairTransfer* copy = nullptr;
-      if (missing_this.empty()) {
-        missing_other.push_back(transfers.size());
+      if (missing_this.none()) {
+        missing_other.transfers.push_back(transfers.size());
         copy = &transfers.emplace_back();
         copy->bytes = task.bytes();
         tasks.push_back(task);
       } else {
-        copy = &transfers[missing_this.front()];
-        missing_this.pop_front();
+        copy = &transfers[missing_this.take()];
       }
       if (is_send) {
         copy->from = static_cast<const std::byte*>(call->send);
@@ -102,17 +112,14 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
     transfer.from = is_send ? static_cast<const std::byte*>(call->send) : nullptr;
     transfer.to = is_send ? nullptr : static_cast<std::byte*>(call->recv);
     transfer.bytes = task.bytes();
-    transfer.tag = numbers.next_tag(task, rank);
+    transfer.tag = numbers.add(task, rank, number, transfer.after);
     transfer.view = end.view;
-    const auto [before, first] = latest.try_emplace(end.view.cursor, number);
-    if (!first) transfer.after = std::exchange(before->second, number);
     if (end.port == nullptr) continue;
     const std::uint64_t step = end.view.step_bytes;
     messages.push_back({.port = end.port,
                         .operation = {.connection = end.port_connection,
                                       .reserved = 0,
-                                      .steps = (transfer.bytes + step - 1) / step,
-                                      .tag = transfer.tag}});
+                                      .steps = (transfer.bytes + step - 1) / step}});
   }
 }
 

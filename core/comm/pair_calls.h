@@ -26,15 +26,25 @@ namespace weft {
 /// Whether what a rank sends to itself is received by the same group, in the same order.
 [[nodiscard]] Status check_own(std::span<const Call* const> calls, std::uint32_t rank);
 
-/// Numbers the calls of one rank. Used by the calling thread.
+/// What this rank has called so far, by partner and direction. Used by the calling thread.
 class PairNumbers {
  public:
-  /// Of the next call: the same at both ends.
-  [[nodiscard]] OperationTag next_tag(const Task& task, std::uint32_t rank);
+  /// Forgets which transfers there are, not their numbers: those of another launch follow.
+  void begin_launch() { ++launch_; }
+  /// Counts one more call; `transfer` is its index in the launch. Answers its tag, the same at both
+  /// ends, and in `after` the launch's transfer before it on that connection; left alone if none.
+  [[nodiscard]] OperationTag add(const Task& task, std::uint32_t rank, std::uint32_t transfer,
+                                 std::uint32_t& after);
 
  private:
-  std::map<std::uint32_t, std::uint64_t> sent_;      // by partner
-  std::map<std::uint32_t, std::uint64_t> received_;  // by partner
+  struct Direction {
+    std::uint64_t calls = 0;
+    std::uint64_t launch = 0;  // of `latest`
+    std::uint32_t latest = 0;
+  };
+  std::uint64_t launch_ = 0;
+  std::map<std::uint32_t, Direction> sent_;      // by partner
+  std::map<std::uint32_t, Direction> received_;  // by partner
 };
 
 /// What messages a net must move for one call.

@@ -6,15 +6,12 @@
 
 #include <cstdint>
 
-#include "core/model/operation_tag.h"
-
 namespace weft {
 
 struct ProgressOp {
   std::uint32_t connection = 0;  ///< Index of the net-backed connection in its engine.
   std::uint32_t reserved = 0;
   std::uint64_t steps = 0;  ///< Steps that this operation fills (sender) or consumes (receiver).
-  OperationTag tag = 0;     ///< Sent with every message, compared by the receiver.
 };
 
 }  // namespace weft

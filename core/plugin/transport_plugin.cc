@@ -85,7 +85,8 @@ Result<TransportPlugin> TransportPlugin::wrap(const Plugin& plugin) {
       .allow(&Table::read_peer, "read_peer")
       .allow(&Table::export_buffer, "export_buffer")
       .allow(&Table::import_buffer, "import_buffer")
-      .allow(&Table::release_buffer, "release_buffer");
+      .allow(&Table::release_buffer, "release_buffer")
+      .allow(&Table::bytes_held, "bytes_held");
   return TransportPlugin(plugin, reader.table(), reader.missing());
 }
 

@@ -80,6 +80,11 @@ class TransportPlugin {
   void abort(weft_transport* transport, std::uint32_t reason) const {
     table_.abort(transport, reason);
   }
+  /// Bytes of memory that it allocated and holds; 0 where the plugin does not say. Any thread.
+  [[nodiscard]] std::uint64_t bytes_held(weft_transport* transport) const {
+    std::uint64_t bytes = 0;
+    return table_.bytes_held(transport, &bytes) == WEFT_OK ? bytes : 0;
+  }
   /// True once nothing is under way; true where the plugin has no drain.
   [[nodiscard]] Result<bool> drain(weft_transport* transport) const;
 

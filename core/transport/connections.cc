@@ -30,8 +30,8 @@ Connections::Connections(TransportContext context) : context_(std::move(context)
 Connections::~Connections() {
   for (void* memory : registered_)
     context_.runtime->unregister_host(memory);
-  context_.runtime->release(cursors_);
-  context_.runtime->release(positions_);
+  memory_.release(cursors_);
+  memory_.release(positions_);
 }
 
 PluginOffer Connections::open(const Plugin& plugin, std::vector<std::byte>& peer_info) {
@@ -281,7 +281,7 @@ Status Connections::open_ports() {
   const std::scoped_lock lock(mutex_);  // an abort may look for the port
   for (auto& [id, opened] : nets_) {
     opened->port = std::make_unique<NetPort>(opened->plugin, opened->net, *context_.runtime,
-                                             context_.path_failed, opened->unregistered);
+                                             memory_, context_.path_failed, opened->unregistered);
     WEFT_TRY(context_.engine->add(*opened->port));
   }
   return {};
@@ -330,7 +330,7 @@ void Connections::describe_direct(const Edge& edge, const ConnectionView& view) 
 
 Status Connections::describe(std::span<Edge> edges, const ConnectionNeeds& needs) {
   const auto allocate = [&](std::size_t bytes, void** memory) -> Status {
-    if (context_.runtime->allocate(bytes, memory) == WEFT_OK) return {};
+    if (memory_.allocate(bytes, memory) == WEFT_OK) return {};
     return fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory for the positions of connections");
   };
   rings_.resize(needs.rings.size());
@@ -477,6 +477,14 @@ void Connections::abort(std::uint32_t reason) {
       opened->plugin.abort(opened->net);
     }
   }
+}
+
+std::uint64_t Connections::bytes_held() const {
+  const std::scoped_lock lock(mutex_);
+  std::uint64_t bytes = memory_.bytes_held();
+  for (const auto& [id, opened] : transports_)
+    bytes += opened->plugin.bytes_held(opened->transport);
+  return bytes;
 }
 
 std::string Connections::describe_waiting() {

@@ -20,6 +20,7 @@
 #include "core/base/device_runtime.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/memory_account.h"
 #include "core/bootstrap/bootstrap.h"
 #include "core/model/connection_view.h"
 #include "core/model/direct_peers.h"
@@ -105,6 +106,10 @@ class Connections {
   void leave();
   [[nodiscard]] bool busy() const;
 
+  /// Bytes of memory for connections that this rank allocated, itself and by its transports. Any
+  /// thread.
+  [[nodiscard]] std::uint64_t bytes_held() const;
+
   /// Makes everything give up; `reason` (not 0) lands in the peers' error words.
   void abort(std::uint32_t reason);
 
@@ -136,7 +141,8 @@ class Connections {
   Status open_ports();
 
   TransportContext context_;
-  std::mutex mutex_;
+  MemoryAccount memory_{*context_.runtime};
+  mutable std::mutex mutex_;
   std::map<std::string, std::unique_ptr<OpenedTransport>, std::less<>> transports_;
   std::map<std::string, std::unique_ptr<OpenedNet>, std::less<>> nets_;
   void* cursors_ = nullptr;     // ConnectionCursor of each ring's end, in the device's memory

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 #include <utility>
 
 #include <fmt/format.h>
@@ -44,8 +43,7 @@ struct NetPort::Connection {
   std::uint64_t target = 0;  // steps of all operations enqueued so far
   std::uint64_t posted = 0;
   std::uint64_t done = 0;
-  std::vector<bool> slot_done;                                    // reported out of order
-  std::deque<std::pair<std::uint64_t, OperationTag>> operations;  // last step + 1, tag
+  std::vector<bool> slot_done;  // reported out of order
 
   [[nodiscard]] std::uint32_t slot_of(std::uint64_t step) const {
     return static_cast<std::uint32_t>(step % view.steps);
@@ -56,10 +54,11 @@ struct NetPort::Connection {
 };
 
 NetPort::NetPort(const NetPlugin& plugin, weft_net* net, DeviceRuntime& runtime,
-                 std::function<void(const Error&)> failed, bool unregistered)
+                 MemoryAccount& memory, std::function<void(const Error&)> failed, bool unregistered)
     : plugin_(plugin),
       net_(net),
       runtime_(runtime),
+      memory_(memory),
       failed_(std::move(failed)),
       borrows_(unregistered && runtime.reports_ends()) {}
 
@@ -67,7 +66,7 @@ NetPort::~NetPort() {
   for (const auto& connection : connections_) {
     plugin_.close_connection(connection->net);
     if (connection->registration != nullptr) plugin_.deregister_memory(connection->registration);
-    runtime_.release_shared(connection->block);
+    memory_.release_shared(connection->block);
   }
 }
 
@@ -83,7 +82,7 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   const std::size_t counters = 2 * kLine;
   const std::size_t metas = round_up(geometry.steps * sizeof(SlotMeta), kLine);
   const std::size_t data = static_cast<std::size_t>(geometry.steps) * geometry.step_bytes;
-  if (runtime_.allocate_shared(counters + metas + data, &added->block) != WEFT_OK) {
+  if (memory_.allocate_shared(counters + metas + data, &added->block) != WEFT_OK) {
     plugin_.close_connection(connection);
     return fail(WEFT_ERROR_OUT_OF_MEMORY,
                 fmt::format("cannot allocate {} bytes to stage messages of rank {}",
@@ -112,7 +111,7 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   auto registration = plugin_.register_memory(connection, info);
   if (!registration) {
     plugin_.close_connection(connection);
-    runtime_.release_shared(added->block);
+    memory_.release_shared(added->block);
     return fail(std::move(registration.error())
                     .with_context(fmt::format("registering {} bytes to stage messages of rank {}",
                                               data, peer)));
@@ -137,7 +136,6 @@ void NetPort::enqueue(std::span<const ProgressOp> operations) {
       Connection& connection = *connections_[operation.connection];
       if (operation.steps == 0) continue;
       connection.target += operation.steps;
-      connection.operations.emplace_back(connection.target, operation.tag);
       steps += operation.steps;
     }
     if (broken_.load(std::memory_order_relaxed)) return;
@@ -272,9 +270,6 @@ void NetPort::complete(const weft_net_completion& completion) {
     ++connection.done;
   }
   if (connection.done == before) return;
-  while (!connection.operations.empty() && connection.operations.front().first <= connection.done) {
-    connection.operations.pop_front();
-  }
   if (connection.direction == WEFT_DIRECTION_SEND) {
     post(view.head, view.head_waiters, connection.done);
   } else {

@@ -20,6 +20,7 @@
 
 #include "core/base/device_runtime.h"
 #include "core/base/error.h"
+#include "core/base/memory_account.h"
 #include "core/model/connection_view.h"
 #include "core/model/progress_op.h"
 #include "core/plugin/net_plugin.h"
@@ -40,9 +41,10 @@ struct SlotGeometry {
 /// slots, heads and tails are shared with kernels in the order that connection_view.h states.
 class NetPort {
  public:
-  /// `plugin` and `net` outlive the port. `failed` is called once, without the lock, by whichever
-  /// thread saw it first. `unregistered`: the net's WEFT_NET_UNREGISTERED.
-  NetPort(const NetPlugin& plugin, weft_net* net, DeviceRuntime& runtime,
+  /// What it refers to outlives the port; staging memory is on the account `memory`. `failed` is
+  /// called once, without the lock, by whichever thread saw it first. `unregistered`: the net's
+  /// WEFT_NET_UNREGISTERED.
+  NetPort(const NetPlugin& plugin, weft_net* net, DeviceRuntime& runtime, MemoryAccount& memory,
           std::function<void(const Error&)> failed, bool unregistered = false);
   ~NetPort();
   NetPort(const NetPort&) = delete;
@@ -97,6 +99,7 @@ class NetPort {
   const NetPlugin& plugin_;
   weft_net* const net_;
   DeviceRuntime& runtime_;
+  MemoryAccount& memory_;
   const std::function<void(const Error&)> failed_;
   /// Payloads may be sent from where they lie: the net reads any memory of this process, and the
   /// kernels are of CPUs.

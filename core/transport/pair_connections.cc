@@ -110,7 +110,7 @@ PairConnector::~PairConnector() {
       const auto lock = edge.net->port->lock();
       edge.release();
     }
-    connections_.context_.runtime->release(pair->cursors);
+    connections_.memory_.release(pair->cursors);
   }
 }
 
@@ -324,8 +324,7 @@ Result<bool> PairConnector::join(Pair& pair) {
 }
 
 Status PairConnector::finish(Pair& pair) {
-  if (connections_.context_.runtime->allocate(2 * sizeof(ConnectionCursor), &pair.cursors) !=
-      WEFT_OK) {
+  if (connections_.memory_.allocate(2 * sizeof(ConnectionCursor), &pair.cursors) != WEFT_OK) {
     return fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory for the positions of connections");
   }
   auto* cursor = static_cast<ConnectionCursor*>(pair.cursors);

@@ -33,7 +33,7 @@ struct ProgressEngine::State {
   UniqueFd wake;
   mutable std::mutex mutex;
   std::vector<NetPort*> ports;                // guarded by mutex
-  std::unordered_map<NetPort*, int> watched;  // descriptor in epoll, guarded by mutex
+  std::unordered_map<NetPort*, int> watched;  // descriptor in epoll or -1, guarded by mutex
   std::atomic<bool> stop{false};
   std::thread thread;
 
@@ -41,6 +41,7 @@ struct ProgressEngine::State {
   bool round(bool& on_duty);
   int prepare_sleep();
   void watch(NetPort& port, int descriptor);
+  void unwatch(NetPort& port);
 };
 
 namespace {
@@ -70,10 +71,7 @@ bool ProgressEngine::State::round(bool& on_duty) {
       on_duty = true;
       continue;
     }
-    if (const auto found = watched.find(port); found != watched.end()) {
-      epoll_ctl(epoll.get(), EPOLL_CTL_DEL, found->second, nullptr);
-      watched.erase(found);
-    }
+    unwatch(*port);
   }
   return moved;
 }
@@ -83,15 +81,19 @@ void ProgressEngine::State::watch(NetPort& port, int descriptor) {
   // One shot: while a worker drives the port, its traffic must not wake this thread in vain.
   event.events = EPOLLIN | EPOLLONESHOT;
   event.data.u64 = 1;
+  int& known = watched.at(&port);
+  if (known >= 0 && known != descriptor) unwatch(port);
+  if (epoll_ctl(epoll.get(), known >= 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, descriptor, &event) == 0) {
+    known = descriptor;
+  }
+}
+
+// The entry stays, so that a port that comes on duty again allocates nothing.
+void ProgressEngine::State::unwatch(NetPort& port) {
   const auto found = watched.find(&port);
-  if (found != watched.end() && found->second != descriptor) {
-    epoll_ctl(epoll.get(), EPOLL_CTL_DEL, found->second, nullptr);
-    watched.erase(found);
-  }
-  const bool known = watched.contains(&port);
-  if (epoll_ctl(epoll.get(), known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, descriptor, &event) == 0) {
-    watched[&port] = descriptor;
-  }
+  if (found == watched.end() || found->second < 0) return;
+  epoll_ctl(epoll.get(), EPOLL_CTL_DEL, found->second, nullptr);
+  found->second = -1;
 }
 
 // Milliseconds to sleep: 0 when some port has work right now.
@@ -178,6 +180,7 @@ ProgressEngine::~ProgressEngine() {
 Status ProgressEngine::add(NetPort& port) {
   const std::scoped_lock lock(state_->mutex);
   state_->ports.push_back(&port);
+  state_->watched[&port] = -1;
   return {};
 }
 
@@ -185,10 +188,8 @@ void ProgressEngine::remove(NetPort& port) {
   const std::scoped_lock lock(state_->mutex);
   std::erase(state_->ports, &port);
   port.on_duty_.store(false, std::memory_order_release);
-  if (const auto found = state_->watched.find(&port); found != state_->watched.end()) {
-    epoll_ctl(state_->epoll.get(), EPOLL_CTL_DEL, found->second, nullptr);
-    state_->watched.erase(found);
-  }
+  state_->unwatch(port);
+  state_->watched.erase(&port);
 }
 
 void ProgressEngine::take_over(NetPort& port) {

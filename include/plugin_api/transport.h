@@ -20,10 +20,10 @@
 extern "C" {
 #endif
 
-#define WEFT_TRANSPORT_INTERFACE "weft.transport/1-draft.3"
+#define WEFT_TRANSPORT_INTERFACE "weft.transport/1-draft.4"
 
 /** Reserved: more than two parties (multicast, reduction in the network). */
-#define WEFT_TRANSPORT_GROUP_INTERFACE "weft.transport.group/1-draft.3"
+#define WEFT_TRANSPORT_GROUP_INTERFACE "weft.transport.group/1-draft.4"
 
 /** A transport opened for one communicator. */
 typedef struct weft_transport weft_transport;
@@ -248,6 +248,10 @@ typedef struct weft_transport_interface {
                                weft_shared_buffer** buffer);
   /** (optional) Ends either. [one-thread] [may-block] */
   void (*release_buffer)(weft_transport* transport, weft_shared_buffer* buffer);
+
+  /** (optional) Writes how many bytes of memory this end has allocated for its connections and
+   * holds; what it reaches of peers does not count. [any-thread] [non-blocking] */
+  weft_result (*bytes_held)(weft_transport* transport, uint64_t* out);
 } weft_transport_interface;
 
 #ifdef __cplusplus

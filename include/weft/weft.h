@@ -7,11 +7,21 @@
  * A context owns plugins, configuration, log and device; nothing is global. Ranks may be processes,
  * threads, or several in one thread.
  *
- * Threads: a context may be used from any thread. A communicator is used by one thread at a time,
- * but weft_comm_abort and weft_comm_get_async_error may come from any thread at any time.
+ * Threads: a context may be used from any thread at any time. A communicator is used by one thread
+ * at a time, and so is a stream; weft_comm_abort, weft_comm_get_async_error, weft_comm_size,
+ * weft_comm_rank and weft_comm_get_properties may come from any thread at any time until
+ * weft_comm_destroy is called. Functions of a stream and a communicator are uses of both.
+ *
+ * Blocking: a function waits for other ranks, or for work, only where its text says so.
+ *
+ * Ownership: what a function makes is the caller's, who gives it to the function of its kind that
+ * destroys it. Buffers, texts and structs given to a function stay the caller's; but for the
+ * buffers of collectives, sends and receives they are not looked at after it returns.
  *
  * Errors: a call that answers a negative weft_result leaves its outputs untouched;
- * weft_last_error gives the text of the calling thread's last failure.
+ * weft_last_error gives the text of the calling thread's last failure. Every function may answer
+ * INVALID_ARGUMENT (a NULL where its text allows none, a value out of range), INVALID_USAGE (in a
+ * child after fork) and OUT_OF_MEMORY; the texts below name the others.
  */
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
@@ -43,12 +53,14 @@ typedef struct weft_unique_id {
 
 /* ---- versions and errors --------------------------------------------------------------------- */
 
-/** "0.1.0"; static. */
+/* Texts that live as long as the program; no function here fails. */
+
+/** "0.1.0". */
 WEFT_API const char* weft_version(void);
 
-/** "WEFT_ERROR_TIMEOUT"; static. */
+/** "WEFT_ERROR_TIMEOUT"; for values that are none, a text that says so. */
 WEFT_API const char* weft_result_name(weft_result result);
-/** One sentence; static. */
+/** One sentence. */
 WEFT_API const char* weft_result_description(weft_result result);
 
 /**
@@ -71,13 +83,15 @@ typedef struct weft_context_options {
 } weft_context_options;
 
 /**
- * Reads the configuration and the environment, and loads the plugins that they name. NULL options
- * mean defaults. The context must not be used in a child after fork.
+ * Reads the configuration and the environment, and looks for plugins; they are loaded when a
+ * communicator first needs them. NULL options mean defaults. The context must not be used in a
+ * child after fork. Errors: CONFIG, SYSTEM, OUT_OF_RESOURCES.
  */
 WEFT_API weft_result weft_context_create(const weft_context_options* options, weft_context** out);
 
 /** Ends a context; its communicators and streams must be destroyed before (else INVALID_USAGE and
- * nothing is done). NULL is allowed. */
+ * nothing is done), and no other thread may use it. Waits for its own threads, never for ranks.
+ * NULL is allowed. */
 WEFT_API weft_result weft_context_destroy(weft_context* context);
 
 /* ---- communicators --------------------------------------------------------------------------- */
@@ -101,11 +115,15 @@ typedef struct weft_comm_config {
   /** Number of the CUDA device, as cudaSetDevice takes it. With weft_comm_init_all that of rank 0;
    * rank i takes the i-th after it. */
   int32_t device;
+  /** Not 0: this rank joins, and later finalizes, in the background; see weft_comm_init_rank. */
+  uint32_t nonblocking;
+  uint32_t reserved; /**< 0. */
 } weft_comm_config;
 
 /**
  * Makes the id of a new communicator, and waits in the background of this process for its ranks
  * to meet here: until they all came, the bootstrap deadline passed or the context is destroyed.
+ * Errors: CONFIG and SYSTEM where no interface can be listened at.
  */
 WEFT_API weft_result weft_get_unique_id(weft_context* context, weft_unique_id* out);
 
@@ -114,12 +132,23 @@ WEFT_API weft_result weft_get_unique_id(weft_context* context, weft_unique_id* o
  * or fails on each of them (deadline: timeouts.bootstrap). Between weft_group_start and
  * weft_group_end it only takes note, and the group's end joins all at once: so one thread can hold
  * several ranks. NULL config means the context's configuration.
+ *
+ * With `nonblocking` it answers WEFT_IN_PROGRESS and a handle at once, also inside a group, and a
+ * thread of Weft's joins. Until weft_comm_get_async_error no longer tells WEFT_IN_PROGRESS, calls
+ * on the handle are INVALID_USAGE; its rank and size can be asked, it can be aborted and destroyed.
+ * A handle whose rank could not join answers that failure to every call, and must be destroyed.
+ * Only the search for the device (CUDA) and the check of arguments come before the answer.
+ *
+ * Errors: CONFIG (settings that are wrong, or differ where they must agree; no transport for a
+ * pair), MISMATCH (ranks on devices of different kinds), TIMEOUT, PEER, NETWORK, PLUGIN, DEVICE,
+ * SYSTEM, OUT_OF_RESOURCES; ABORTED after weft_comm_abort.
  */
 WEFT_API weft_result weft_comm_init_rank(weft_context* context, const weft_comm_config* config,
                                          uint32_t ranks, const weft_unique_id* id, uint32_t rank,
                                          weft_comm** out);
 
-/** Makes a communicator whose `ranks` ranks all live in this process: out[i] is rank i. */
+/** Makes a communicator whose `ranks` ranks all live in this process: out[i] is rank i. Blocks,
+ * and fails, as weft_comm_init_rank. Not inside a group (INVALID_USAGE). */
 WEFT_API weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* config,
                                         uint32_t ranks, weft_comm** out);
 
@@ -128,65 +157,104 @@ WEFT_API weft_result weft_comm_init_all(weft_context* context, const weft_comm_c
  * Open MPI, Slurm, PMI or PMIx. WEFT_ROOT and WEFT_SECRET are needed where the launcher does not
  * tell where to meet; the error says which, and how to set it. The n-th call of a rank's context
  * meets the n-th calls of the others', failed ones included: every rank must call it equally often.
+ * Blocks, and fails, as weft_comm_init_rank; CONFIG if the environment does not tell enough.
  */
 WEFT_API weft_result weft_comm_init_env(weft_context* context, const weft_comm_config* config,
                                         weft_comm** out);
 
-/** Waits until the work of this rank has ended. No operation may follow but destroy. */
+/**
+ * Waits until the work of this rank has ended; it may do queued work itself. No call may follow
+ * (INVALID_USAGE), only destroy. Errors: those of the work, as weft_stream_synchronize tells them.
+ *
+ * A rank that joined with `nonblocking` waits in the background and answers WEFT_IN_PROGRESS;
+ * weft_comm_get_async_error, and this function asked again, tell how it ended. The streams of its
+ * calls may be used meanwhile, but those of CUDA not be destroyed.
+ */
 WEFT_API weft_result weft_comm_finalize(weft_comm* comm);
 
 /** Ends a communicator: waits for its work (as finalize), says goodbye to the others, frees all.
- * After a failure or abort it does not wait for peers. NULL is allowed. */
+ * After a failure or abort it does not wait for peers; a join that has not ended is given up, as by
+ * abort. No other thread may use the handle any more. NULL is allowed. */
 WEFT_API weft_result weft_comm_destroy(weft_comm* comm);
 
 /**
- * Gives up: makes work under way end with WEFT_ERROR_ABORTED, tells the other ranks (their calls
- * end with WEFT_ERROR_PEER), and returns at once. The communicator must still be destroyed. From
- * any thread.
+ * Gives up: makes work under way, or a join in the background, end with WEFT_ERROR_ABORTED, tells
+ * the other ranks (their calls end with WEFT_ERROR_PEER), and returns at once. The communicator
+ * must still be destroyed. From any thread.
  */
 WEFT_API weft_result weft_comm_abort(weft_comm* comm);
 
-/** WEFT_OK while all is well, else why the communicator is unusable. From any thread, never
- * blocks. */
+/** Writes WEFT_OK while all is well; WEFT_IN_PROGRESS while the rank joins or finalizes in the
+ * background; else why the communicator is unusable, and weft_last_error gives the calling thread
+ * the text. From any thread, never blocks. */
 WEFT_API weft_result weft_comm_get_async_error(weft_comm* comm, weft_result* out);
 
-/** Number of ranks. */
+/** Number of ranks. From any thread, never blocks. */
 WEFT_API weft_result weft_comm_size(weft_comm* comm, uint32_t* out);
-/** Own rank. */
+/** Own rank. From any thread, never blocks. */
 WEFT_API weft_result weft_comm_rank(weft_comm* comm, uint32_t* out);
 
 /**
  * Writes how the pair of `rank_a` and `rank_b` is joined and why: "shm: same host; first of order
  * p2p, shm, net ...". Like weft_last_error it writes at most `size` bytes and answers what the
- * text needs; 0 for ranks that do not exist.
+ * text needs; 0 for ranks that do not exist, and for a rank that has not joined. Never blocks.
  */
 WEFT_API size_t weft_comm_describe_pair(weft_comm* comm, uint32_t rank_a, uint32_t rank_b,
                                         char* text, size_t size);
 
+/** What a communicator is and has, as seen by one of its ranks. Set struct_size to
+ * sizeof(weft_comm_properties); fields that the library does not know stay as they are. */
+typedef struct weft_comm_properties {
+  uint32_t struct_size;
+  uint32_t rank;
+  uint32_t ranks;
+  uint32_t hosts;       /**< On which its ranks run. */
+  uint32_t local_rank;  /**< Among the ranks of the same host, in their order. */
+  uint32_t local_ranks; /**< Of the same host. */
+  weft_device_kind device_kind;
+  int32_t device;         /**< -1 for the host. */
+  uint32_t channels;      /**< At most so many carry a call side by side. */
+  uint32_t shares_memory; /**< 1 if memory joins every pair of ranks, 0 if messages join some. */
+  uint64_t most_direct;   /**< Bytes of the largest call written straight to all ranks; 0: none. */
+  uint64_t calls;         /**< Collective calls that this rank has made. */
+  /** Memory of the host and of the device that this rank has allocated for its connections, in
+   * bytes; grows when it first sends to, or receives from, a rank. Not what the system holds for
+   * sockets, nor bookkeeping. */
+  uint64_t bytes_held;
+} weft_comm_properties;
+
+/** Writes them. From any thread, never blocks. INVALID_USAGE while the rank has not joined. */
+WEFT_API weft_result weft_comm_get_properties(weft_comm* comm, weft_comm_properties* out);
+
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/** Opens a group of this thread: calls only take note until its end. Groups nest; the outermost
- * end counts. */
+/** Opens a group of this thread, of this context: calls only take note until its end. Groups nest;
+ * the outermost end counts. Other threads take no part in it. */
 WEFT_API weft_result weft_group_start(weft_context* context);
-/** Starts everything that was noted, together. The first error ends the group; nothing of it was
- * started then, or the communicators it concerns are in error. */
+/** Starts everything that was noted, together. Blocks for ranks that join in it, and until ranks
+ * that meet for the first time by send and receive are connected (deadline: timeouts.bootstrap),
+ * also with `nonblocking`: that needs no call of theirs. Errors: the first one that noting or
+ * starting met; nothing of the group was started then, or the communicators it concerns are in
+ * error. INVALID_USAGE if no group is open. */
 WEFT_API weft_result weft_group_end(weft_context* context);
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-/** Makes a stream of the host device. */
+/** Makes a stream of the host device. Errors: OUT_OF_RESOURCES. */
 WEFT_API weft_result weft_stream_create(weft_context* context, weft_stream** out);
 /**
  * Makes a stream of `cuda_stream`, a cudaStream_t of CUDA device `device`, which remains the
  * caller's and must outlive it. Calls on it may be captured into a graph: the work of such calls
- * runs with each replay, and a replay counts as a call, so all ranks replay alike.
+ * runs with each replay, and a replay counts as a call, so all ranks replay alike. Errors: DEVICE
+ * where there is no driver, no such device or no libweft-cuda.so.
  */
 WEFT_API weft_result weft_stream_from_cuda(weft_context* context, int32_t device, void* cuda_stream,
                                            weft_stream** out);
-/** Waits until the stream is empty; answers the first error of its work since the last call. The
- * calling thread may do the work itself. */
+/** Blocks until the stream is empty; the calling thread may do the work itself. Errors: the first
+ * of the stream's work since this or query was asked last: ABORTED, PEER, MISMATCH, TIMEOUT,
+ * NETWORK, DEVICE. The communicator whose work it was answers the same from then on. */
 WEFT_API weft_result weft_stream_synchronize(weft_stream* stream);
-/** As synchronize, but answers WEFT_IN_PROGRESS instead of waiting. */
+/** As synchronize, but answers WEFT_IN_PROGRESS instead of blocking, and does no work itself. */
 WEFT_API weft_result weft_stream_query(weft_stream* stream);
 /** Waits until the stream is empty and frees it. A stream of weft_stream_from_cuda is not waited
  * for. NULL is allowed. */
@@ -200,6 +268,11 @@ WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
  * call may wait for the work of the stream before. Buffers hold `count` elements, aligned to the
  * element. count 0 is allowed. Ranks whose calls differ get WEFT_ERROR_MISMATCH with a text that
  * names both calls.
+ *
+ * Errors at the call: UNSUPPORTED (a type or reduction that the device has no kernel for, a capture
+ * of what needs the CPU), OUT_OF_RESOURCES (threads), DEVICE, and the failure of a communicator
+ * that has failed before. Errors of the work come from weft_stream_synchronize and
+ * weft_stream_query.
  */
 
 /*

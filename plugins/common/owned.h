@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Owners of a descriptor and of a mapping. The core has its own; plugins include nothing of it.
+// Owners of a descriptor and of a mapping, and a count of bytes. The core has its own; plugins
+// include nothing of it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
@@ -61,6 +64,32 @@ class Mapping {
  private:
   void* address_ = nullptr;
   std::size_t size_ = 0;
+};
+
+/// Bytes that count in a total, which outlives it, until it is destroyed.
+class HeldBytes {
+ public:
+  HeldBytes() = default;
+  HeldBytes(std::atomic<std::uint64_t>& total, std::uint64_t bytes)
+      : total_(&total), bytes_(bytes) {
+    total.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  HeldBytes(HeldBytes&& other) noexcept
+      : total_(std::exchange(other.total_, nullptr)), bytes_(other.bytes_) {}
+  HeldBytes& operator=(HeldBytes&& other) noexcept {
+    std::swap(total_, other.total_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  HeldBytes(const HeldBytes&) = delete;
+  HeldBytes& operator=(const HeldBytes&) = delete;
+  ~HeldBytes() {
+    if (total_ != nullptr) total_->fetch_sub(bytes_, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<std::uint64_t>* total_ = nullptr;
+  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace weft::plugins

@@ -149,6 +149,7 @@ weft_result prepare_one(weft_transport* transport, const weft_connection_request
   if (request.direction == WEFT_DIRECTION_RECV) {
     result = allocate(*transport->plugin, *connection, &connection->block);
     if (result != WEFT_OK) return result;
+    connection->held = {transport->bytes_held, connection->block->mapping.size()};
     result = connection->offer.make(host, connection->block, &blob.token);
     if (result != WEFT_OK) return result;
   }
@@ -184,6 +185,7 @@ weft_result prepare_on_device(weft_transport* transport, const weft_connection_r
   const weft_result result = Arena::make(host, transport->device, bytes, &arena);
   if (result != WEFT_OK) return result;
   transport->arenas.push_back(arena);
+  transport->bytes_held.fetch_add(arena->size());  // for as long as the transport is open
   for (const auto& connection : made) {
     DeviceEnd& end = *connection->device_end;
     end.arena = arena;
@@ -376,6 +378,11 @@ void abort(weft_transport* transport, std::uint32_t reason) {
   }
 }
 
+weft_result bytes_held(weft_transport* transport, std::uint64_t* out) {
+  *out = transport->bytes_held.load();
+  return WEFT_OK;
+}
+
 }  // namespace
 
 const weft_transport_interface kInterface = {
@@ -398,6 +405,7 @@ const weft_transport_interface kInterface = {
     .export_buffer = nullptr,
     .import_buffer = nullptr,
     .release_buffer = nullptr,
+    .bytes_held = bytes_held,
 };
 
 }  // namespace weft::p2p

@@ -80,6 +80,7 @@ struct weft_connection {
   weft::plugins::SegmentLayout layout;
   weft::p2p::Blob blob;
   std::shared_ptr<weft::p2p::Block> block;  ///< The receiver's from prepare on.
+  weft::plugins::HeldBytes held;            ///< The receiver's.
   weft::p2p::Offer offer;                   ///< The receiver's until the sender has its share.
   std::unique_ptr<weft::p2p::DeviceEnd> device_end;  ///< Of ranks on CUDA devices, instead.
   bool connected = false;
@@ -98,6 +99,7 @@ struct weft_transport {
   std::unique_ptr<weft::p2p::Imports> imports;  ///< Of a rank on a CUDA device.
   std::vector<std::shared_ptr<weft::p2p::Arena>> arenas;
   std::atomic<bool> aborted = false;
+  std::atomic<std::uint64_t> bytes_held = 0;  ///< Memory that this end allocated.
   std::mutex mutex;  ///< Guards `connections`, since abort comes from any thread.
   std::vector<weft_connection*> connections;  ///< Connected ones.
 };

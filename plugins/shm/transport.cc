@@ -104,6 +104,7 @@ weft_result prepare_one(weft_transport* transport, const weft_connection_request
     blob.segment = plugins::random_nonce();
     connection->descriptor = std::move(memory.descriptor);
     connection->mapping = std::move(memory.mapping);
+    connection->held = {transport->bytes_held, connection->mapping.size()};
     connection->segment().initialise(blob.segment);
   }
   blob.mac = transport->key.sign({signed_part(blob)});
@@ -195,6 +196,11 @@ weft_result read_peer(weft_connection* connection, void* destination, std::uint6
   });
 }
 
+weft_result bytes_held(weft_transport* transport, std::uint64_t* out) {
+  *out = transport->bytes_held.load();
+  return WEFT_OK;
+}
+
 }  // namespace
 
 const weft_transport_interface kInterface = {
@@ -217,6 +223,7 @@ const weft_transport_interface kInterface = {
     .export_buffer = nullptr,
     .import_buffer = nullptr,
     .release_buffer = nullptr,
+    .bytes_held = bytes_held,
 };
 
 }  // namespace weft::shm

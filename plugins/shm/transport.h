@@ -49,6 +49,7 @@ struct weft_connection {
   weft::plugins::ProcessIdentity process;  ///< Of the peer, from its blob.
   weft::plugins::OwnedFd descriptor;       ///< The receiver's until the sender has it.
   weft::plugins::Mapping mapping;          ///< The receiver's from prepare on.
+  weft::plugins::HeldBytes held;           ///< The receiver's.
   weft::shm::Client client;                ///< The sender's until it has the memory.
   weft::shm::PeerReader reader;
   bool taken = false;  ///< The receiver's: the sender has the descriptor.
@@ -78,6 +79,7 @@ struct weft_transport final : weft::shm::Server::Store {
   std::map<weft::plugins::Nonce, weft_connection*> offered;  ///< Ends whose memory waits.
   std::map<std::uint32_t, weft::plugins::OwnedFd> watches;   ///< Peers while connecting.
 
+  std::atomic<std::uint64_t> bytes_held = 0;  ///< Memory that this end allocated.
   std::mutex mutex;  ///< Guards `connections`, since abort comes from any thread.
   std::vector<weft_connection*> connections;  ///< Connected ones.
 };

@@ -205,7 +205,7 @@ AT(weft_buffer_export, offset, 24);
 AT(weft_buffer_export, size, 32);
 AT(weft_buffer_export, blob, 40);
 
-SIZE(weft_transport_interface, 144);
+SIZE(weft_transport_interface, 152);
 AT(weft_transport_interface, struct_size, 0);
 AT(weft_transport_interface, reserved, 4);
 AT(weft_transport_interface, open, 8);
@@ -225,6 +225,7 @@ AT(weft_transport_interface, read_peer, 112);
 AT(weft_transport_interface, export_buffer, 120);
 AT(weft_transport_interface, import_buffer, 128);
 AT(weft_transport_interface, release_buffer, 136);
+AT(weft_transport_interface, bytes_held, 144);
 
 /* ---- net.h */
 

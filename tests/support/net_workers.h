@@ -59,7 +59,7 @@ class NetWorker {
 
   /// Fills `steps` slots as they become free, and leaves the last ones to the engine.
   void send(std::uint64_t tag, std::uint64_t steps) {
-    enqueue(tag, steps);
+    enqueue(steps);
     for (std::uint64_t i = 0; i < steps; ++i, ++step_) {
       if (!wait(view_.head, view_.head_waiters,
                 step_ < view_.steps ? 0 : step_ + 1 - view_.steps)) {
@@ -73,7 +73,7 @@ class NetWorker {
 
   /// Takes `steps` slots and compares them with what send fills.
   void receive(std::uint64_t tag, std::uint64_t steps) {
-    enqueue(tag, steps);
+    enqueue(steps);
     for (std::uint64_t i = 0; i < steps; ++i, ++step_) {
       if (!wait(view_.tail, view_.tail_waiters, step_ + 1)) return;
       if (mistake_.empty()) mistake_ = check_slot(view_, step_, size_of(step_, tag), tag);
@@ -97,9 +97,8 @@ class NetWorker {
   [[nodiscard]] std::uint32_t size_of(std::uint64_t step, std::uint64_t tag) const {
     return static_cast<std::uint32_t>((step * 97 + tag * 13) % (view_.step_bytes + 1));
   }
-  void enqueue(std::uint64_t tag, std::uint64_t steps) {
-    const ProgressOp operation{
-        .connection = connection_, .reserved = 0, .steps = steps, .tag = tag};
+  void enqueue(std::uint64_t steps) {
+    const ProgressOp operation{.connection = connection_, .reserved = 0, .steps = steps};
     port_.enqueue({&operation, 1});
   }
 

@@ -291,6 +291,12 @@ void Bench::print_header() const {
       fmt::print("# ranks {} and {}: {}\n", a, b, describe_pair(comm_.get(), a, b));
     }
   }
+  weft_comm_properties held{};
+  held.struct_size = sizeof(held);
+  if (weft_comm_get_properties(comm_.get(), &held) == WEFT_OK) {
+    fmt::print("# memory: rank {} holds {:.1f} MiB for its connections\n", held.rank,
+               static_cast<double>(held.bytes_held) / (1 << 20));
+  }
   fmt::print("#\n# {:>58} {:>39}\n", "out-of-place", "in-place");
   fmt::print("# {:>11} {:>12} {:>8} {:>6} {:>5} {:>9} {:>7} {:>7} {:>6} {:>9} {:>7} {:>7} {:>6}\n",
              "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time",

@@ -5,10 +5,12 @@
 // ways.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
+#include <time.h>
 #include <unistd.h>
 #include <vector>
 
@@ -175,6 +177,28 @@ TEST_F(Life, SeveralCommunicatorsAtOnce) {
     must(context_.get(), weft_stream_synchronize(stream.get()));
   for (const auto& trial : trials)
     EXPECT_EQ(trial->wrong(), "");
+}
+
+// Of all threads of this process: workers, reactor, engine. A thread that looked only each
+// millisecond would use more.
+TEST_F(Life, IdleCommunicatorsUseNoProcessor) {
+  const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
+  std::vector<std::vector<CommHandle>> all;
+  for (const char* transport : {"p2p", "shm", "net-socket"}) {
+    all.push_back(init_all(context_.get(), CommSettings(only_transport(transport)), 2));
+    for (int call = 0; call < 10; ++call)
+      expect_it_works(context_.get(), all.back(), streams);
+  }
+  const auto used = [] {
+    timespec time{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  const auto before = used();
+  std::this_thread::sleep_for(std::chrono::seconds(5));
+  EXPECT_LT(used() - before, std::chrono::milliseconds(20));
+  for (const auto& comms : all)
+    expect_it_works(context_.get(), comms, streams);
 }
 
 TEST_F(Life, SeveralContextsShareNothing) {

@@ -84,6 +84,18 @@ TEST_P(ProcessRanks, JoinByTheEnvironmentOfALauncher) {
   }
 }
 
+TEST(ProcessRanksInTheBackground, JoinByTheEnvironmentOfALauncher) {
+  const Outcome outcome =
+      run({.arguments = {WEFT_COMMAND, "run", "-n", "3", "--", RANK_PROGRAM, "background"},
+           .environment = {},
+           .input = {}});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  for (const char* rank : {"0", "1", "2"}) {
+    const std::string line = std::string("rank ") + rank + " of 3: ";
+    EXPECT_NE(outcome.out.find(line), std::string::npos) << outcome.describe();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Wires, ProcessRanks,
                          testing::Values(Wire{"shm", 1, "0", "128KiB"},
                                          Wire{"shm", 2, "0", "128KiB"}, Wire{"shm", 4, "3", "4KiB"},

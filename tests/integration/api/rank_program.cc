@@ -5,10 +5,12 @@
 // and says on standard output what came of it.
 //
 //   rank-program env SETTING VALUE ...              joins by the launcher's environment
+//   rank-program background SETTING VALUE ...       the same, and waits for it by asking
 //   rank-program make-id RANKS SETTING VALUE ...    is rank 0, and prints "id HEX" for the others
 //   rank-program join HEX RANK RANKS SETTING VALUE ...
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +18,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -48,13 +51,31 @@ weft_unique_id from_hex(const std::string& text) {
   return id;
 }
 
+/// Until what goes on in the background has ended.
+void wait_for(weft_context* context, weft_comm* comm) {
+  weft_result state = WEFT_IN_PROGRESS;
+  while (state == WEFT_IN_PROGRESS) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    must(context, weft_comm_get_async_error(comm, &state));
+  }
+  must(context, state);
+}
+
 CommHandle join(weft_context* context, const std::vector<std::string>& words) {
   const std::string& way = words.at(0);
-  const std::size_t used = way == "env" ? 1 : way == "make-id" ? 2 : 4;
+  const std::size_t used = way == "env" || way == "background" ? 1 : way == "make-id" ? 2 : 4;
   const CommSettings settings({words.begin() + static_cast<std::ptrdiff_t>(used), words.end()});
   weft_comm* comm = nullptr;
   if (way == "env") {
     must(context, weft_comm_init_env(context, settings.get(), &comm));
+  } else if (way == "background") {
+    weft_comm_config config = *settings.get();
+    config.nonblocking = 1;
+    const weft_result started = weft_comm_init_env(context, &config, &comm);
+    if (started != WEFT_IN_PROGRESS) must(context, started);
+    CommHandle owner(comm);
+    wait_for(context, comm);
+    return owner;
   } else if (way == "make-id") {
     weft_unique_id id;
     must(context, weft_get_unique_id(context, &id));
@@ -107,7 +128,10 @@ void run(const std::vector<std::string>& words) {
     must(context.get(), weft_stream_synchronize(stream.get()));
     if (const std::string text = exchange.wrong(); !text.empty()) throw std::runtime_error(text);
   }
-  must(context.get(), weft_comm_finalize(comm.get()));
+  if (weft_result ended = weft_comm_finalize(comm.get()); ended != WEFT_IN_PROGRESS) {
+    must(context.get(), ended);
+  }
+  wait_for(context.get(), comm.get());
   std::printf("rank %u of %u: %zu calls were right\n", rank, ranks, shapes.size());
 }
 

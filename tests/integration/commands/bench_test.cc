@@ -69,6 +69,7 @@ TEST(Bench, ChecksAllReduceAndWritesJson) {
   ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
   EXPECT_THAT(lines_of(outcome.out), Contains("# Out of bounds values : 0 OK"));
   EXPECT_THAT(lines_with(outcome.out, "# ranks "), SizeIs(3));
+  EXPECT_THAT(lines_with(outcome.out, "# memory: rank 0 holds "), SizeIs(1));
   EXPECT_THAT(lines_with(outcome.out, "# ranks 0 and 2: shm: "), SizeIs(1));
   const std::vector<nlohmann::json> rows = json_lines(file);
   ASSERT_EQ(rows.size(), 8U);

@@ -162,7 +162,7 @@ compile() { # OUTPUT SOURCE...
     -DWEFT_COMMAND="\"$weft\"" -I"$scratch/visible" -o "$@" "${flags[@]}" "${gtest[@]}" -pthread
 }
 compile "$scratch/rank-program" "$api"/{exchange,rank_program,trial}.cc
-compile "$scratch/api-test" "$api"/{arguments,life,pairs,processes,threads}_test.cc "$api"/{exchange,trial}.cc \
+compile "$scratch/api-test" "$api"/{arguments,life,nonblocking,pairs,processes,properties,threads}_test.cc "$api"/{exchange,trial}.cc \
   "$scratch/visible/tests/support/process.cc"
 loaded=$(ldd "$scratch/api-test")
 [[ "$loaded" == *"$libraries/libweft.so.0 "* ]] || fail "the tests use another libweft: $loaded"

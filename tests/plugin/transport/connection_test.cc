@@ -39,6 +39,28 @@ INSTANTIATE_TEST_SUITE_P(Sizes, DataTest,
                                          std::tuple{8U, 1920U}, std::tuple{8U, 524288U},
                                          std::tuple{64U, 256U}));
 
+TEST_F(TransportTest, TellsTheMemoryThatItHolds) {
+  if (!WEFT_HAS(&left->table(), weft_transport_interface, bytes_held) ||
+      left->table().bytes_held == nullptr) {
+    GTEST_SKIP() << "the plugin does not tell";
+  }
+  const auto held = [](const Rank& rank) {
+    std::uint64_t bytes = 1;
+    EXPECT_EQ(rank.table().bytes_held(rank.transport(), &bytes), WEFT_OK);
+    return bytes;
+  };
+  EXPECT_EQ(held(*left) + held(*right), 0U);
+  const Pair first = connected(5, {{WEFT_PROTOCOL_SIMPLE, 8, 65536}});
+  const std::uint64_t one = held(*left) + held(*right);
+  EXPECT_GE(one, 8U * 65536) << "the slots lie at one of the ends at least";
+  const Pair second = connected(6, {{WEFT_PROTOCOL_SIMPLE, 8, 65536}});
+  EXPECT_EQ(held(*left) + held(*right), 2 * one);
+  close(first);
+  EXPECT_EQ(held(*left) + held(*right), one);
+  close(second);
+  EXPECT_EQ(held(*left) + held(*right), 0U);
+}
+
 TEST_F(TransportTest, DescribesEachProtocolApart) {
   const std::vector<Protocol> protocols = {
       {WEFT_PROTOCOL_LL128, 8, 1920}, {WEFT_PROTOCOL_SIMPLE, 4, 65536}, {WEFT_PROTOCOL_LL, 2, 128}};

@@ -35,7 +35,7 @@ struct Stream {
 };
 
 void enqueue(NetPort& port, std::uint32_t connection, std::uint64_t steps) {
-  const ProgressOp operation{.connection = connection, .reserved = 0, .steps = steps, .tag = 5};
+  const ProgressOp operation{.connection = connection, .reserved = 0, .steps = steps};
   port.enqueue({&operation, 1});
 }
 
@@ -71,8 +71,9 @@ RC_GTEST_PROP(NetPortProperty, MovesEachMessageOnceInAnyInterleaving, ()) {
   weft_net* nets[2] = {net.open(), net.open()};
   {
     const auto failed = [](const Error& error) { RC_FAIL(error.to_string()); };
-    NetPort left(net.plugin(), nets[0], net.runtime(), failed);
-    NetPort right(net.plugin(), nets[1], net.runtime(), failed);
+    MemoryAccount memory(net.runtime());
+    NetPort left(net.plugin(), nets[0], net.runtime(), memory, failed);
+    NetPort right(net.plugin(), nets[1], net.runtime(), memory, failed);
     std::vector<Stream> streams;
     const auto count = *rc::gen::inRange(1, 4);
     for (int i = 0; i < count; ++i) {

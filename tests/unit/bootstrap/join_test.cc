@@ -524,5 +524,22 @@ TEST_F(BootstrapTest, APortThatSomebodyElseHoldsIsAnError) {
                         address.to_string()));
 }
 
+TEST_F(BootstrapTest, AWaitForThePortCanBeGivenUp) {
+  SocketAddress address = *SocketAddress::parse("127.0.0.1", 0);
+  const auto taken = listen_at(address, false);
+  ASSERT_TRUE(taken);
+  UniqueIdContents contents;
+  contents.secret = *random_secret();
+  contents.roots = {address};
+  const UniqueFd cancel(eventfd(1, EFD_CLOEXEC));
+  auto options = quick_options();
+  options.timeout = {};
+  options.cancel_fd = cancel.get();
+  Logger log(testing::quiet());
+  const auto root = BootstrapRoot::start_at(make_unique_id(contents), options, log);
+  ASSERT_FALSE(root);
+  EXPECT_EQ(root.error().code(), WEFT_ERROR_ABORTED);
+}
+
 }  // namespace
 }  // namespace weft

@@ -43,8 +43,9 @@ TEST(BoundPlan, TellsEachPortTheStepsOfItsConnections) {
       weft_net* mine = net.open();
       weft_net* others = net.open();
       {
-        NetPort port(net.plugin(), mine, net.runtime(), [](const Error&) {});
-        NetPort far(net.plugin(), others, net.runtime(), [](const Error&) {});
+        MemoryAccount memory(net.runtime());
+        NetPort port(net.plugin(), mine, net.runtime(), memory, [](const Error&) {});
+        NetPort far(net.plugin(), others, net.runtime(), memory, [](const Error&) {});
         std::vector<RingConnections> rings(2);
         std::string expected;
         for (std::size_t i = 0; i < plan->channels.size(); ++i) {
@@ -72,7 +73,7 @@ TEST(BoundPlan, TellsEachPortTheStepsOfItsConnections) {
           }
         }
         const BoundPlan bound(plan, rank, rings, nullptr);
-        bound.enqueue_messages(7);
+        bound.enqueue_messages();
         EXPECT_EQ(port.describe_waiting(), expected);
 
         std::vector<float> data(task.count);

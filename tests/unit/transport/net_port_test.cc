@@ -44,6 +44,7 @@ class NetPortTest : public testing::Test {
  protected:
   void start(LoopbackOptions options) {
     net_ = std::make_unique<LoopbackNet>(options);
+    memory_ = std::make_unique<MemoryAccount>(net_->runtime());
     sending_ = net_->open();
     receiving_ = net_->open();
     pair_ = net_->connect(sending_, receiving_);
@@ -53,23 +54,27 @@ class NetPortTest : public testing::Test {
         list.push_back(error.to_string());
       };
     };
-    sender_ = std::make_unique<NetPort>(net_->plugin(), sending_, net_->runtime(),
+    sender_ = std::make_unique<NetPort>(net_->plugin(), sending_, net_->runtime(), *memory_,
                                         noting(sender_failures_), options.unregistered);
-    receiver_ = std::make_unique<NetPort>(net_->plugin(), receiving_, net_->runtime(),
+    receiver_ = std::make_unique<NetPort>(net_->plugin(), receiving_, net_->runtime(), *memory_,
                                           noting(receiver_failures_));
     ASSERT_EQ(sender_->add(pair_.sender, WEFT_DIRECTION_SEND, 1, kGeometry).value(), 0U);
     ASSERT_EQ(receiver_->add(pair_.receiver, WEFT_DIRECTION_RECV, 0, kGeometry).value(), 0U);
+    const std::uint64_t slots = std::uint64_t{kGeometry.steps} * kGeometry.step_bytes;
+    EXPECT_GE(memory_->bytes_held(), 2 * slots);
+    EXPECT_LE(memory_->bytes_held(), 2 * (slots + 4096));
   }
   void TearDown() override {
     if (net_ == nullptr) return;
     sender_.reset();
     receiver_.reset();
+    EXPECT_EQ(memory_->bytes_held(), 0U);
     net_->plugin().close(sending_);
     net_->plugin().close(receiving_);
     EXPECT_EQ(net_->open_objects(), 0);
   }
-  void enqueue(NetPort& port, std::uint64_t steps, OperationTag tag) {
-    const ProgressOp operation{.connection = 0, .reserved = 0, .steps = steps, .tag = tag};
+  void enqueue(NetPort& port, std::uint64_t steps) {
+    const ProgressOp operation{.connection = 0, .reserved = 0, .steps = steps};
     port.enqueue({&operation, 1});
   }
   // As a kernel fills and frees a slot.
@@ -95,6 +100,7 @@ class NetPortTest : public testing::Test {
   std::vector<std::string> sender_failures_;
   std::vector<std::string> receiver_failures_;
   std::unique_ptr<LoopbackNet> net_;
+  std::unique_ptr<MemoryAccount> memory_;
   weft_net* sending_ = nullptr;
   weft_net* receiving_ = nullptr;
   LoopbackNet::Pair pair_;
@@ -104,8 +110,8 @@ class NetPortTest : public testing::Test {
 
 TEST_F(NetPortTest, MovesSlotsWithTheirSizesAndTags) {
   start({});
-  enqueue(*sender_, 3, 70);
-  enqueue(*receiver_, 3, 70);
+  enqueue(*sender_, 3);
+  enqueue(*receiver_, 3);
   EXPECT_TRUE(sender_->busy());
   for (std::uint64_t step = 0; step < 3; ++step)
     fill(step, static_cast<std::uint32_t>(100 * step), 70 + step);
@@ -124,8 +130,8 @@ TEST_F(NetPortTest, SendsALentPayloadFromWhereItLies) {
   start({.unregistered = true});
   EXPECT_TRUE(sender_->view(0).borrows);
   EXPECT_FALSE(receiver_->view(0).borrows);
-  enqueue(*sender_, 2, 70);
-  enqueue(*receiver_, 2, 70);
+  enqueue(*sender_, 2);
+  enqueue(*receiver_, 2);
   const std::vector<std::byte> payload(300, std::byte{0x5c});
   const ConnectionView view = sender_->view(0);
   const std::byte* address = payload.data();
@@ -150,8 +156,8 @@ TEST_F(NetPortTest, BorrowsNothingForANetThatWantsRegistrations) {
 
 TEST_F(NetPortTest, SendsNothingBeforeItIsFilledAndNothingBeyondTheOperation) {
   start({});
-  enqueue(*sender_, 1, 1);
-  enqueue(*receiver_, 2, 1);
+  enqueue(*sender_, 1);
+  enqueue(*receiver_, 2);
   drive();
   EXPECT_EQ(arrived(), 0U);
   fill(0, 8, 1);
@@ -163,7 +169,7 @@ TEST_F(NetPortTest, SendsNothingBeforeItIsFilledAndNothingBeyondTheOperation) {
   EXPECT_EQ(receiver_->describe_waiting(),
             "\n  loopback from rank 0: 1 of 2 messages done, 1 under way");
   EXPECT_EQ(sender_->describe_waiting(), "");
-  enqueue(*sender_, 1, 2);
+  enqueue(*sender_, 1);
   drive();
   EXPECT_EQ(arrived(), 2U);
   EXPECT_FALSE(receiver_->busy());
@@ -171,8 +177,8 @@ TEST_F(NetPortTest, SendsNothingBeforeItIsFilledAndNothingBeyondTheOperation) {
 
 TEST_F(NetPortTest, KeepsWhatTheReceiverHasNotFreed) {
   start({});
-  enqueue(*sender_, 9, 1);
-  enqueue(*receiver_, 9, 1);
+  enqueue(*sender_, 9);
+  enqueue(*receiver_, 9);
   std::uint64_t filled = 0;
   for (std::uint64_t step = 0; step < 9; ++step) {
     for (; filled < 9 && filled < taken() + kGeometry.steps; ++filled)
@@ -190,13 +196,13 @@ TEST_F(NetPortTest, KeepsWhatTheReceiverHasNotFreed) {
 TEST_F(NetPortTest, ReportsAFailureOnceAndRests) {
   start({});
   net_->break_after(pair_, 2);
-  enqueue(*sender_, 4, 1);
-  enqueue(*receiver_, 4, 1);
+  enqueue(*sender_, 4);
+  enqueue(*receiver_, 4);
   for (std::uint64_t step = 0; step < 4; ++step)
     fill(step, 8, 1);
   drive();
-  enqueue(*sender_, 4, 2);
-  enqueue(*receiver_, 4, 2);
+  enqueue(*sender_, 4);
+  enqueue(*receiver_, 4);
   drive();
   EXPECT_EQ(sender_failures_,
             std::vector<std::string>{"moving messages to rank 1: plugin loopback: the wire of the "
@@ -211,12 +217,12 @@ TEST_F(NetPortTest, ReportsAFailureOnceAndRests) {
 TEST_F(NetPortTest, ReportsAFailureThatEnqueueSees) {
   start({});
   net_->break_after(pair_, 0);
-  enqueue(*receiver_, 1, 1);
-  enqueue(*sender_, 1, 1);
+  enqueue(*receiver_, 1);
+  enqueue(*sender_, 1);
   fill(0, 8, 1);
   sender_->progress();  // breaks the pipe
   EXPECT_TRUE(receiver_failures_.empty());
-  enqueue(*receiver_, 4, 2);
+  enqueue(*receiver_, 4);
   EXPECT_EQ(receiver_failures_.size(), 1U);
   EXPECT_FALSE(receiver_->busy());
 }
@@ -227,7 +233,7 @@ TEST_F(NetPortTest, RestsOnceItWasAborted) {
   ASSERT_TRUE(engine->add(*sender_));
   ASSERT_TRUE(engine->add(*receiver_));
   // Neither end has a request at the net: nothing there will ever complete.
-  enqueue(*sender_, 4, 1);
+  enqueue(*sender_, 4);
   engine->take_over(*sender_);
   EXPECT_EQ(engine->ports_on_duty(), 1U);
   sender_->abort();
@@ -246,8 +252,8 @@ TEST_F(NetPortTest, SleepsWhenThereIsNothingToMove) {
     ASSERT_TRUE(engine->add(*sender_));
     ASSERT_TRUE(engine->add(*receiver_));
     EXPECT_EQ(engine->ports_on_duty(), 0U);
-    enqueue(*sender_, 2, 1);
-    enqueue(*receiver_, 2, 1);
+    enqueue(*sender_, 2);
+    enqueue(*receiver_, 2);
     fill(0, 8, 1);
     fill(1, 8, 1);
     engine->take_over(*sender_);
@@ -273,8 +279,8 @@ TEST_F(NetPortTest, SleepsOnDutyUntilTheNetWakesIt) {
   net_->pause(true);
   auto engine = ProgressEngine::create(net_->logger()).value();
   ASSERT_TRUE(engine->add(*sender_));
-  enqueue(*sender_, 1, 1);
-  enqueue(*receiver_, 1, 1);
+  enqueue(*sender_, 1);
+  enqueue(*receiver_, 1);
   fill(0, 8, 1);
   sender_->progress();
   engine->take_over(*sender_);
@@ -296,8 +302,8 @@ TEST_F(NetPortTest, CanBeRemovedInTheMiddleOfTraffic) {
   for (int round = 0; round < 200; ++round) {
     ASSERT_TRUE(engine->add(*sender_));
     ASSERT_TRUE(engine->add(*receiver_));
-    enqueue(*sender_, 1, 1);
-    enqueue(*receiver_, 1, 1);
+    enqueue(*sender_, 1);
+    enqueue(*receiver_, 1);
     const auto step = static_cast<std::uint64_t>(round);
     while (taken() + kGeometry.steps <= step) {
       sender_->progress();
@@ -328,8 +334,9 @@ void stream_operations(LoopbackOptions options, std::uint64_t operations) {
   std::atomic<int> failures{0};
   {
     const auto failed = [&](const Error&) { ++failures; };
-    NetPort sender(net.plugin(), sending, net.runtime(), failed);
-    NetPort receiver(net.plugin(), receiving, net.runtime(), failed);
+    MemoryAccount memory(net.runtime());
+    NetPort sender(net.plugin(), sending, net.runtime(), memory, failed);
+    NetPort receiver(net.plugin(), receiving, net.runtime(), memory, failed);
     ASSERT_TRUE(sender.add(pair.sender, WEFT_DIRECTION_SEND, 1, kGeometry));
     ASSERT_TRUE(receiver.add(pair.receiver, WEFT_DIRECTION_RECV, 0, kGeometry));
     ASSERT_TRUE(engine->add(sender));
@@ -397,11 +404,12 @@ TEST(NetWorkers, LeaveWhenTheirNetBreaks) {
   {
     std::atomic<NetWorker*> from_worker{nullptr};
     std::atomic<NetWorker*> to_worker{nullptr};
-    NetPort sender(net.plugin(), sending, net.runtime(), [&](const Error&) {
+    MemoryAccount memory(net.runtime());
+    NetPort sender(net.plugin(), sending, net.runtime(), memory, [&](const Error&) {
       ++sender_failures;
       from_worker.load()->stop();
     });
-    NetPort receiver(net.plugin(), receiving, net.runtime(), [&](const Error&) {
+    NetPort receiver(net.plugin(), receiving, net.runtime(), memory, [&](const Error&) {
       ++receiver_failures;
       to_worker.load()->stop();
     });

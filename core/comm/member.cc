@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/member.h"
+
+#include <cerrno>
+#include <exception>
+#include <new>
+#include <sys/eventfd.h>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace weft {
+
+Member::Member(std::unique_ptr<Communicator> joined)
+    : communicator_(std::move(joined)), state_(State::kReady) {}
+
+Member::Member(std::unique_ptr<Communicator> joining, UniqueFd cancel)
+    : cancel_(std::move(cancel)), communicator_(std::move(joining)), state_(State::kJoining) {}
+
+Result<std::unique_ptr<Member>> Member::start(std::unique_ptr<Communicator> joining, UniqueId id,
+                                              std::function<Status(int cancel_fd)> before) {
+  UniqueFd cancel(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!cancel) return fail(Error::from_errno(errno, "cannot make an event descriptor"));
+  std::unique_ptr<Member> member(new Member(std::move(joining), std::move(cancel)));
+  const auto join = [self = member.get(), id, before = std::move(before)]() -> Status {
+    const int cancel_fd = self->cancel_.get();
+    if (before) WEFT_TRY(before(cancel_fd));
+    return self->communicator_->join(id, cancel_fd);
+  };
+  WEFT_TRY(member->start_thread(join, State::kJoining, State::kReady, State::kNotJoined));
+  return member;
+}
+
+Member::~Member() {
+  if (state_.load(std::memory_order_acquire) == State::kJoining) abort();
+  if (worker_.joinable()) worker_.join();
+}
+
+Status Member::start_thread(std::function<Status()> work, State now, State after, State failed) {
+  if (worker_.joinable()) worker_.join();  // the earlier one has ended
+  state_.store(now, std::memory_order_release);
+  const auto run = [this, work = std::move(work), after, failed] {
+    Status done;
+    try {
+      done = work();
+    } catch (const std::bad_alloc&) {
+      done = fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory to go on in the background");
+    } catch (const std::exception& error) {
+      done = fail(WEFT_ERROR_INTERNAL, error.what());
+    }
+    if (!done) error_ = std::move(done.error());
+    state_.store(error_ ? failed : after, std::memory_order_release);
+  };
+  int refused = 0;
+  try {
+    worker_ = std::thread(run);
+    return {};
+  } catch (const std::system_error& error) {
+    refused = error.code().value();
+  } catch (const std::bad_alloc&) {
+    refused = ENOMEM;
+  }
+  Error error =
+      Error::from_errno(refused, "cannot start a thread to work in the background",
+                        "raise the limits of processes and memory (ulimit -u, ulimit -v)");
+  // Finalize may be asked for once more; a join that never began is no more to be given up.
+  if (now == State::kJoining) error_ = error;
+  state_.store(now == State::kJoining ? State::kNotJoined : State::kReady,
+               std::memory_order_release);
+  return fail(std::move(error));
+}
+
+Result<Communicator*> Member::why_unusable() const {
+  switch (state_.load(std::memory_order_acquire)) {
+    case State::kReady:
+      return communicator_.get();
+    case State::kNotJoined:
+      return fail(Error(*error_));
+    case State::kJoining:
+      return fail(WEFT_ERROR_INVALID_USAGE,
+                  fmt::format("rank {} of {} is still joining its communicator", rank(), ranks()),
+                  "ask weft_comm_get_async_error until it no longer tells WEFT_IN_PROGRESS");
+    case State::kEnding:
+    case State::kEnded:
+      break;
+  }
+  return fail(WEFT_ERROR_INVALID_USAGE,
+              fmt::format("rank {} of {} has finalized its communicator", rank(), ranks()),
+              "only weft_comm_destroy may follow");
+}
+
+Communicator* Member::joined() const {
+  const State state = state_.load(std::memory_order_acquire);
+  return state == State::kJoining || state == State::kNotJoined ? nullptr : communicator_.get();
+}
+
+Result<weft_result> Member::query() {
+  switch (state_.load(std::memory_order_acquire)) {
+    case State::kJoining:
+    case State::kEnding:
+      return WEFT_IN_PROGRESS;
+    case State::kNotJoined:
+    case State::kEnded:
+      if (error_) return fail(Error(*error_));
+      break;
+    case State::kReady:
+      break;
+  }
+  if (auto failure = communicator_->known_failure()) return fail(std::move(*failure));
+  return WEFT_OK;
+}
+
+Result<weft_result> Member::finalize() {
+  switch (state_.load(std::memory_order_acquire)) {
+    case State::kReady:
+      break;
+    case State::kEnding:
+    case State::kEnded:
+      return query();
+    default:
+      WEFT_TRY(why_unusable());
+  }
+  if (cancel_) {
+    // The program may be using the stream meanwhile.
+    const auto finish = [this] { return communicator_->finish(false); };
+    WEFT_TRY(start_thread(finish, State::kEnding, State::kEnded, State::kEnded));
+    return WEFT_IN_PROGRESS;
+  }
+  const Status finished = communicator_->finish();
+  state_.store(State::kEnded, std::memory_order_release);
+  WEFT_TRY(finished);
+  return WEFT_OK;
+}
+
+void Member::abort() {
+  communicator_->abort();
+  if (cancel_) static_cast<void>(eventfd_write(cancel_.get(), 1));
+}
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a handle of the API stands for: a rank that has joined its communicator, or one that joins,
+// or ends, in the background.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/fd.h"
+#include "core/bootstrap/unique_id.h"
+#include "core/comm/communicator.h"
+
+namespace weft {
+
+/// Ownership: owns the communicator from its first moment on, so that it can be aborted while it
+/// joins, and at most one thread, which works for it in the background: it joins, and later it
+/// waits for the end of the work. While that thread runs it alone uses the communicator, but for
+/// what any thread may call: abort, rank and ranks. `state_` is what passes it on: whoever reads
+/// kReady sees a communicator that has joined, whoever reads kNotJoined or kEnded sees `error_`.
+///
+/// Threads: abort, query, rank and ranks by any thread at any time; all else by one at a time.
+class Member {
+ public:
+  /// Of a communicator that has joined.
+  explicit Member(std::unique_ptr<Communicator> joined);
+  /// Joins in the background; `before`, if any, is called there first, with a descriptor that
+  /// becomes readable when the join is given up.
+  static Result<std::unique_ptr<Member>> start(std::unique_ptr<Communicator> joining, UniqueId id,
+                                               std::function<Status(int cancel_fd)> before);
+  /// Waits for the work, unless the communicator has failed; gives up a join that has not ended.
+  ~Member();
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  [[nodiscard]] std::uint32_t rank() const { return communicator_->rank(); }
+  [[nodiscard]] std::uint32_t ranks() const { return communicator_->ranks(); }
+
+  /// For calls: INVALID_USAGE while it joins and once it was finalized, why not if it could not
+  /// join.
+  Result<Communicator*> for_calls() {
+    if (state_.load(std::memory_order_acquire) == State::kReady) [[likely]] {
+      return communicator_.get();
+    }
+    return why_unusable();
+  }
+  /// Once it has joined, for what is not a call; else null.
+  [[nodiscard]] Communicator* joined() const;
+  /// IN_PROGRESS while it joins or ends, then OK or the failure. Never blocks.
+  Result<weft_result> query();
+  /// Waits for the work. One that joined in the background does so there, and answers IN_PROGRESS;
+  /// asked again it says how far that is.
+  Result<weft_result> finalize();
+  void abort();
+
+ private:
+  enum class State : std::uint8_t { kJoining, kNotJoined, kReady, kEnding, kEnded };
+
+  Member(std::unique_ptr<Communicator> joining, UniqueFd cancel);
+  Result<Communicator*> why_unusable() const;
+  Status start_thread(std::function<Status()> work, State now, State after, State failed);
+
+  const UniqueFd cancel_;  // none where nothing is done in the background; outlives communicator_
+  const std::unique_ptr<Communicator> communicator_;
+  std::atomic<State> state_;
+  std::optional<Error> error_;  // written before state_
+  std::thread worker_;
+};
+
+}  // namespace weft

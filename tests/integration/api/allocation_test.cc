@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A call that was made before allocates nothing. This program's allocator, which the library and
+// its plugins use as well, counts what all threads ask for.
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/integration/api/handles.h"
+
+namespace {
+
+std::atomic<std::uint64_t> allocations{0};
+std::atomic<bool> counting{false};
+
+void count_one() {
+  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
+}
+
+}  // namespace
+
+// The names by which glibc offers its allocator to those who stand before it.
+extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+void* __libc_malloc(std::size_t size);
+void* __libc_calloc(std::size_t count, std::size_t size);
+void* __libc_realloc(void* memory, std::size_t size);
+void* __libc_memalign(std::size_t align, std::size_t size);
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
+
+void* malloc(std::size_t size) {
+  count_one();
+  return __libc_malloc(size);
+}
+void* calloc(std::size_t count, std::size_t size) {
+  count_one();
+  return __libc_calloc(count, size);
+}
+void* realloc(void* memory, std::size_t size) {
+  count_one();
+  return __libc_realloc(memory, size);
+}
+void* aligned_alloc(std::size_t align, std::size_t size) {
+  count_one();
+  return __libc_memalign(align, size);
+}
+int posix_memalign(void** out, std::size_t align, std::size_t size) {
+  count_one();
+  *out = __libc_memalign(align, size);
+  return *out == nullptr ? ENOMEM : 0;
+}
+}
+
+namespace weft::test {
+namespace {
+
+/// Transport, elements of a call.
+using Case = std::tuple<std::string, std::size_t>;
+
+class Allocation : public testing::TestWithParam<Case> {
+ protected:
+  // Often enough that every buffer and free list has found its size.
+  static constexpr int kWarm = 300;
+  static constexpr int kCounted = 100;
+
+  void SetUp() override {
+    streams_ = make_streams(context_.get(), 2);
+    comms_ = init_all(context_.get(), CommSettings(only_transport(std::get<0>(GetParam()))), 2);
+    for (auto& buffer : buffers_)
+      buffer.assign(std::get<1>(GetParam()), 1);
+  }
+
+  /// How many allocations all threads make while `round` is done kCounted times.
+  template <typename Round>
+  std::uint64_t count(Round round) {
+    for (int i = 0; i < kWarm; ++i)
+      round();
+    const std::uint64_t before = allocations.load();
+    counting = true;
+    for (int i = 0; i < kCounted; ++i)
+      round();
+    counting = false;
+    return allocations.load() - before;
+  }
+  void synchronize() {
+    for (const StreamHandle& stream : streams_)
+      must(context_.get(), weft_stream_synchronize(stream.get()));
+  }
+
+  ContextHandle context_ = make_context();
+  std::vector<StreamHandle> streams_;
+  std::vector<CommHandle> comms_;
+  std::array<std::vector<std::int32_t>, 2> buffers_;
+};
+
+TEST_P(Allocation, OfRepeatedCollectives) {
+  const auto round = [&] {
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      std::int32_t* buffer = buffers_[rank].data();
+      must(context_.get(), weft_all_reduce(buffer, buffer, buffers_[rank].size(), WEFT_INT32,
+                                           WEFT_MAX, comms_[rank].get(), streams_[rank].get()));
+      must(context_.get(), weft_broadcast(buffer, buffer, buffers_[rank].size(), WEFT_INT32, 1,
+                                          comms_[rank].get(), streams_[rank].get()));
+    }
+    synchronize();
+  };
+  EXPECT_EQ(count(round), 0U);
+}
+
+TEST_P(Allocation, OfRepeatedSends) {
+  const auto round = [&] {
+    must(context_.get(), weft_send(buffers_[0].data(), buffers_[0].size(), WEFT_INT32, 1,
+                                   comms_[0].get(), streams_[0].get()));
+    must(context_.get(), weft_recv(buffers_[1].data(), buffers_[1].size(), WEFT_INT32, 0,
+                                   comms_[1].get(), streams_[1].get()));
+    synchronize();
+  };
+  EXPECT_EQ(count(round), 0U);
+}
+
+TEST(AllocationCount, SeesTheLibrarysAllocations) {
+  const ContextHandle context = make_context();
+  const std::uint64_t before = allocations.load();
+  counting = true;
+  const StreamHandle stream = make_stream(context.get());
+  counting = false;
+  EXPECT_GT(allocations.load(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, Allocation,
+                         testing::Combine(testing::Values("p2p", "shm", "net-socket"),
+                                          testing::Values(std::size_t{1}, std::size_t{300'000})),
+                         [](const auto& info) {
+                           std::string name = std::get<0>(info.param) + "Of" +
+                                              std::to_string(std::get<1>(info.param)) + "Elements";
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace weft::test
