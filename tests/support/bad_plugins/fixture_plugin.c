@@ -246,6 +246,7 @@ static const weft_transport_interface kTransport = {
 #endif
     .import_buffer = NULL,
     .release_buffer = NULL,
+    .bytes_held = NULL,
 };
 
 /* ---- net ------------------------------------------------------------------------------------- */
