@@ -94,6 +94,10 @@ int become(pid_t parent, const std::array<int, 3>& files, char* const* arguments
   for (int i = 0; i < 3; ++i) {
     if (dup2(files[static_cast<std::size_t>(i)], i) < 0) return errno;
   }
+  // A test may itself run under nohup or in a script's background, where some signals are ignored.
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2}) {
+    ::signal(signal, SIG_DFL);
+  }
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
