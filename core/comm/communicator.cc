@@ -235,11 +235,13 @@ std::optional<Communicator::Waiting> Communicator::oldest_under_way() {
   }
   if (oldest == nullptr) return std::nullopt;
   if (oldest->sequence != 0) {
-    return Waiting{.note = oldest->note(), .text = describe_call(oldest->note())};
+    return Waiting{
+        .begun = oldest->begun, .note = oldest->note(), .text = describe_call(oldest->note())};
   }
   const Task* pair = oldest->waiting_pair();
   if (pair == nullptr) pair = &oldest->task;
-  return Waiting{.pair_progress = oldest->progress_of_pairs(),
+  return Waiting{.begun = oldest->begun,
+                 .pair_progress = oldest->progress_of_pairs(),
                  .note = {.sequence = 0, .tag = make_operation_tag(*pair, 0), .count = pair->count},
                  .text = describe_task(*pair)};
 }
@@ -432,16 +434,19 @@ void Communicator::check_time() {
   if (!is_long(waited)) return;
   const auto waiting = oldest_under_way();
   if (!waiting) return;
-  if (waiting->note.sequence != 0) return consider_wait(waiting->note, waiting->text, waited);
+  if (waiting->note.sequence != 0) {
+    return consider_wait(waiting->note, waiting->begun, waiting->text, waited);
+  }
   // Sends and receives may be long, and what a partner sent before it left may still be on its way.
   if (pair_progress_.exchange(waiting->pair_progress) != waiting->pair_progress) {
     return restart_clock();
   }
   const bool may_ask = waited > kFirstPairQuestionNs;
-  consider_wait(may_ask ? std::optional(waiting->note) : std::nullopt, waiting->text, waited);
+  consider_wait(may_ask ? std::optional(waiting->note) : std::nullopt, waiting->begun,
+                waiting->text, waited);
 }
 
-void Communicator::consider_wait(const std::optional<CallNote>& call,
+void Communicator::consider_wait(const std::optional<CallNote>& call, std::uint64_t number,
                                  const std::string& description, std::int64_t waited) {
   std::int64_t ask_after = ask_after_ns_.load(std::memory_order_relaxed);
   const std::int64_t next = ask_after + std::min(ask_after, kLongestIntervalNs);
@@ -451,8 +456,7 @@ void Communicator::consider_wait(const std::optional<CallNote>& call,
   }
   const bool late = operation_limit_ns_ != 0 && waited > operation_limit_ns_;
   const bool report = report_after_ns_ != 0 && waited > report_after_ns_;
-  const std::uint64_t sequence = call && call->sequence != 0 ? call->sequence : kUnknownCall;
-  if (late || (report && reported_call_.exchange(sequence) != sequence)) {
+  if (late || (report && reported_call_.exchange(number) != number)) {
     say_what_waits(description, std::chrono::nanoseconds(waited), late);
   }
 }
@@ -491,8 +495,9 @@ void Communicator::watch_kernels() {
   if (!is_long(waited)) return;
   const auto call = history_.find_tag(*tag);
   // A graph may replay a call that is long gone: then its number and its count are not known.
-  consider_wait(
-      call, call ? describe_call(*call) : describe_operation(*tag, "an unknown number of"), waited);
+  consider_wait(call, call ? call->sequence : kUnknownCall,
+                call ? describe_call(*call) : describe_operation(*tag, "an unknown number of"),
+                waited);
 }
 
 void Communicator::say_what_waits(const std::string& call, std::chrono::nanoseconds waited,

@@ -147,6 +147,7 @@ class Communicator {
   UnderWay* take_record(const Task& task, Stream& stream);
   void give_back(UnderWay* record);
   struct Waiting {
+    std::uint64_t begun = 0;  // which of all that this rank started
     std::uint64_t pair_progress = 0;
     CallNote note;
     std::string text;
@@ -164,8 +165,9 @@ class Communicator {
   Status start_kernel_watch();
   void watch_kernels();
   [[nodiscard]] bool is_long(std::int64_t waited) const;
-  void consider_wait(const std::optional<CallNote>& call, const std::string& description,
-                     std::int64_t waited);
+  /// `number` tells one wait from another, so that each is reported once.
+  void consider_wait(const std::optional<CallNote>& call, std::uint64_t number,
+                     const std::string& description, std::int64_t waited);
   void say_what_waits(const std::string& call, std::chrono::nanoseconds waited, bool late);
   void ask_others(const CallNote& waiting);
   void answer_question(const Question& question);

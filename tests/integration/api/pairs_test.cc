@@ -3,13 +3,17 @@
 
 // Sends and receives: any exchange in any order, alone and among collectives, and what is said of
 // those that do not fit.
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -213,6 +217,57 @@ TEST_P(Pairs, ARankThatLeftIsNamedByItsPartner) {
   EXPECT_EQ(called, WEFT_ERROR_PEER);
   EXPECT_THAT(last_error(context_.get()),
               AllOf(HasSubstr("rank 1"), HasSubstr("has left the communicator")));
+}
+
+/// What this process writes to its standard error, until this is destroyed.
+class StandardError {
+ public:
+  StandardError() : file_(std::tmpfile()), saved_(dup(STDERR_FILENO)) {
+    dup2(fileno(file_), STDERR_FILENO);
+  }
+  StandardError(const StandardError&) = delete;
+  StandardError& operator=(const StandardError&) = delete;
+  ~StandardError() {
+    dup2(saved_, STDERR_FILENO);
+    close(saved_);
+    std::fclose(file_);  // NOLINT(cert-err33-c): a scratch file
+  }
+  [[nodiscard]] std::size_t count(const std::string& text) const {
+    std::string all(1 << 16, '\0');
+    const ssize_t size = pread(fileno(file_), all.data(), all.size(), 0);
+    all.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    std::size_t found = 0;
+    for (std::size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + 1))
+      ++found;
+    return found;
+  }
+
+ private:
+  std::FILE* file_;
+  int saved_;
+};
+
+TEST_P(Pairs, EachLongWaitIsReported) {
+  std::vector<std::string> words = only_transport(GetParam());
+  words.insert(words.end(), {"timeouts.report", "100ms"});
+  const CommSettings settings(words);
+  const LocalComms local(context_.get(), settings.get(), 2);
+  const StandardError written;
+  const std::string kReport = "in recv of 1 int32 from rank 0";
+  int value = 7;
+  int got = 0;
+  for (std::size_t wait = 1; wait <= 2; ++wait) {
+    must(context_.get(), weft_recv(&got, 1, WEFT_INT32, 0, local.comm(1), local.stream(1)));
+    std::thread receiver([&] { must(context_.get(), weft_stream_synchronize(local.stream(1))); });
+    // Bounded, so that a report that never comes is a failure and no hang.
+    for (int look = 0; look < 1000 && written.count(kReport) < wait; ++look)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    must(context_.get(), weft_send(&value, 1, WEFT_INT32, 1, local.comm(0), local.stream(0)));
+    must(context_.get(), weft_stream_synchronize(local.stream(0)));
+    receiver.join();
+    EXPECT_EQ(got, value++);
+  }
+  EXPECT_EQ(written.count(kReport), 2U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Pairs, testing::Values("p2p", "shm", "net-socket"),
