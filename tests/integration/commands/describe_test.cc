@@ -119,9 +119,9 @@ TEST(Topo, NamesAFileThatIsNoMachine) {
 TEST(Plugin, ListsThoseOfTheBuildTree) {
   const Outcome outcome = weft({"plugin", "list"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
-  for (const char* id : {"net-socket ", "p2p ", "shm "})
+  for (const char* id : {"net-socket ", "p2p ", "shm ", "tuner "})
     EXPECT_THAT(lines_with(outcome.out, id), Contains(EndsWith(".so"))) << outcome.out;
-  EXPECT_EQ(lines_of(outcome.out).size(), 4U);
+  EXPECT_EQ(lines_of(outcome.out).size(), 5U);
 }
 
 TEST(Plugin, SaysThatThereAreNone) {
