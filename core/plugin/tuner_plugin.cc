@@ -60,9 +60,7 @@ Result<TunerTable> TunerPlugin::table(weft_tuner* tuner) const {
 
 Status TunerPlugin::check_answer(const weft_tuner_answer& answer,
                                  const weft_tuner_offer& offer) const {
-  const auto bad = [&](std::string what) {
-    return fail(plugin_->defect("evaluate", std::move(what)));
-  };
+  const auto bad = [&](std::string_view what) { return fail(plugin_->defect("evaluate", what)); };
   if (answer.id != offer.id) {
     return bad(fmt::format("answered on offer {} where offer {} stands", answer.id, offer.id));
   }

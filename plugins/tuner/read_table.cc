@@ -9,8 +9,10 @@
 #include <functional>
 #include <initializer_list>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include "plugins/tuner/table.h"
@@ -271,6 +273,56 @@ std::vector<Rule> Reader::read(const YAML::Node& root) {
   return rules;
 }
 
+/// Looks at a document before any of it is kept: what a table has no use for could cost memory
+/// without end, as could a further document.
+class Gate : public YAML::EventHandler {
+ public:
+  explicit Gate(const Reader& reader) : reader_(reader) {}
+  void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { check(mark, anchor); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override { check(mark, anchor); }
+  void OnScalar(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
+                const std::string& /*value*/) override {
+    check(mark, anchor);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    open(mark, anchor);
+  }
+  void OnSequenceEnd() override { --depth_; }
+  void OnMapStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    open(mark, anchor);
+  }
+  void OnMapEnd() override { --depth_; }
+
+ private:
+  void check(const YAML::Mark& mark, YAML::anchor_t anchor) const {
+    if (anchor != 0) reader_.refuse(mark, "anchors and aliases are not accepted");
+  }
+  void open(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    constexpr int kDeepest = 8;
+    check(mark, anchor);
+    if (++depth_ > kDeepest) reader_.refuse(mark, "lists and maps are nested more than 8 deep");
+  }
+
+  const Reader& reader_;
+  int depth_ = 0;
+};
+
+void check_events(const std::string& text, const Reader& reader) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Gate gate(reader);
+  if (!parser.HandleNextDocument(gate)) {
+    reader.refuse(YAML::Mark::null_mark(), "holds no YAML document");
+  }
+  if (parser.HandleNextDocument(gate)) {
+    reader.refuse(YAML::Mark::null_mark(), "holds more than one YAML document");
+  }
+}
+
 std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (const char c : text) {
@@ -286,14 +338,10 @@ Table parse_table(const std::string& text, const std::string& file) {
   Reader reader(file);
   if (text.size() > kMostTableBytes) reader.refuse(YAML::Mark::null_mark(), "larger than 1 MiB");
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() != 1) {
-      reader.refuse(YAML::Mark::null_mark(),
-                    fmt::format("holds {} YAML documents, not 1", documents.size()));
-    }
+    check_events(text, reader);
     return {.name = std::filesystem::path(file).filename().string(),
             .hash = hash_of(text),
-            .rules = reader.read(documents[0])};
+            .rules = reader.read(YAML::Load(text))};
   } catch (const YAML::Exception& error) {
     reader.refuse(error.mark, "not valid YAML: " + error.msg);
   }

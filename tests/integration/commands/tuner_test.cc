@@ -5,6 +5,7 @@
 // tables end the job with a message.
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +17,7 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr const char* kDirectFast =
     "version: 1\n"
@@ -157,6 +159,71 @@ TEST(Tuner, IsMissedOnlyWhereItWasNamed) {
   outcome = weft_in_job(2, {"bench", "all_reduce", "--max", "8", "--iters", "1"}, variables);
   EXPECT_EQ(outcome.exit_status, 1);
   EXPECT_THAT(outcome.err, HasSubstr("tuner.table (WEFT_TUNER_TABLE): there is no plugin tuner"));
+}
+
+TEST(Tuner, CalibrationFillsATableThatExplainReads) {
+  const ScratchFolder folder;
+  const std::string file = folder.path() + "/new.yaml";
+  // As an operator would have it: the table is named before it exists.
+  const Variables variables = with_table(file);
+  const std::vector<std::string> words = {"--calibrate", file,      "--max", "4KiB",     "--factor",
+                                          "8",           "--iters", "2",     "--warmup", "1"};
+  const auto calibrate = [&](const char* operation) {
+    std::vector<std::string> all = {"bench", operation};
+    all.insert(all.end(), words.begin(), words.end());
+    return weft_in_job(2, all, variables);
+  };
+  Outcome outcome = calibrate("all_reduce");
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_THAT(outcome.out, HasSubstr("      ring     simple "));
+  EXPECT_THAT(outcome.out, HasSubstr("    direct         ll "));
+  const std::string first = read_text(file);
+  EXPECT_THAT(first, HasSubstr("ranks: 2, hosts: 1, bytes: [0, "));
+
+  outcome = weft({"explain", "all_reduce", "512B", "-n", "2"}, variables);
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+  for (const char* way : {"    ring, simple: ", "    direct, ll: "}) {
+    EXPECT_THAT(lines_with(outcome.out, way),
+                Contains(testing::ContainsRegex("[0-9.]+ us.*; measured [0-9.]+ us at "
+                                                "calibration, new.yaml:[0-9]+$")))
+        << outcome.out;
+  }
+  // Of another number of ranks nothing is known.
+  outcome = weft({"explain", "all_reduce", "512B", "-n", "3"}, variables);
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("measured"))) << outcome.describe();
+
+  outcome = calibrate("broadcast");
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+  const std::string second = read_text(file);
+  EXPECT_THAT(second, StartsWith(first));
+  EXPECT_THAT(second, HasSubstr("{operation: broadcast, algorithm: ring, protocol: simple, "));
+
+  outcome = calibrate("all_reduce");
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_THAT(lines_with(outcome.out, "# direct, ll"), testing::IsEmpty()) << "nothing is refused";
+  outcome = weft_in_job(2, {"bench", "all_reduce", "--max", "4KiB", "--iters", "1", "--check"},
+                        variables);
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+}
+
+TEST(Tuner, CalibrationSaysWhatItCannotDo) {
+  const ScratchFolder folder;
+  const std::string file = folder.path() + "/new.yaml";
+  Outcome outcome =
+      weft_in_job(2, {"bench", "all_reduce", "--calibrate", file, "--max", "8", "--iters", "1"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_THAT(lines_of(outcome.out),
+              Contains("# direct, ll: not possible with 8 bytes: these ranks do not write into "
+                       "each other's memory, or buffers.direct is 0"));
+  const std::string nowhere = folder.path() + "/none/new.yaml";
+  outcome = weft_in_job(2, {"bench", "all_reduce", "--calibrate", nowhere, "--max", "8"});
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("weft bench: cannot make a file beside " + nowhere));
+  const std::string wrong = folder.write("wrong.yaml", "version: 3\n");
+  outcome = weft_in_job(2, {"bench", "all_reduce", "--calibrate", wrong, "--max", "8"});
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("weft bench: " + wrong + ":1:10: version \"3\" is not"));
+  EXPECT_EQ(read_text(wrong), "version: 3\n");
 }
 
 }  // namespace

@@ -98,9 +98,12 @@ TEST(TunerTable, HashIsOfTheBytes) {
 
 TEST(TunerTable, EveryComplaintNamesThePlace) {
   EXPECT_EQ(complaint("version: 1\n"), "accepted");
-  EXPECT_EQ(complaint(""), "a.yaml:1:1: holds 0 YAML documents, not 1");
+  EXPECT_EQ(complaint(""), "a.yaml:1:1: holds no YAML document");
   EXPECT_EQ(complaint("version: 1\n---\nversion: 1\n"),
-            "a.yaml:1:1: holds 2 YAML documents, not 1");
+            "a.yaml:1:1: holds more than one YAML document");
+  EXPECT_EQ(complaint("version: &a 1\n"), "a.yaml:1:10: anchors and aliases are not accepted");
+  EXPECT_EQ(complaint("version: 1\nrules: [[[[[[[[1]]]]]]]]\n"),
+            "a.yaml:2:15: lists and maps are nested more than 8 deep");
   EXPECT_EQ(complaint(std::string(kMostTableBytes + 1, ' ')), "a.yaml:1:1: larger than 1 MiB");
   EXPECT_THAT(complaint("version: 1\nrules: [\n"),
               testing::StartsWith("a.yaml:3:1: not valid YAML: "));
