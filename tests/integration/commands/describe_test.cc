@@ -38,7 +38,7 @@ TEST(Info, TellsVersionConfigurationAndHost) {
   EXPECT_EQ(after(outcome.out, "weft         "), WEFT_VERSION_TEXT);
   EXPECT_EQ(after(outcome.out, "config file  "), file);
   EXPECT_EQ(after(outcome.out, "host id      "), "mine (from WEFT_HOST_ID)");
-  EXPECT_THAT(lines_with(outcome.out, "plugins in   "), SizeIs(3)) << "those of the build tree";
+  EXPECT_THAT(lines_with(outcome.out, "plugins in   "), SizeIs(4)) << "those of the build tree";
   EXPECT_THAT(lines_with(outcome.out, "processors   "), SizeIs(1));
   EXPECT_EQ(weft({"--version"}).out, std::string(WEFT_VERSION_TEXT) + "\n");
 }
