@@ -180,7 +180,8 @@ PlanInput Communicator::plan_input(Operation operation) const {
           .costs = costs_,
           .limits = limits_,
           .algorithms = config_.list(section + "algorithm"),
-          .protocols = config_.list(section + "protocol")};
+          .protocols = config_.list(section + "protocol"),
+          .tuner = tuner_.get()};
 }
 
 Result<std::shared_ptr<const Plan>> Communicator::plan(const Task& task) {

@@ -24,6 +24,7 @@
 #include "core/comm/failure.h"
 #include "core/comm/kernel_report.h"
 #include "core/comm/pair_calls.h"
+#include "core/comm/tuner.h"
 #include "core/config/config.h"
 #include "core/model/work_item.h"
 #include "core/schedule/planner.h"
@@ -125,6 +126,8 @@ class Communicator {
   Status choose_transports();
   Status connect();
   Status start_pairs();
+  Status open_tuner(std::uint64_t number);
+  Status agree_on_tuner();
   [[nodiscard]] PairChoice choice_with(std::uint32_t peer) const;
   void choose_limits();
   enum class Reach : std::uint8_t { kMessages = 0, kMemory = 1, kDeviceMemory = 2 };
@@ -191,6 +194,7 @@ class Communicator {
   PlanLimits limits_;
   bool all_find_error_ = false;  // of joining
   CostTable costs_;
+  std::unique_ptr<Tuner> tuner_;          // null: the built-in costs alone
   std::shared_ptr<KernelReport> report_;  // of devices whose launches do not call back
   UniqueFd kernel_timer_;                 // when to look at report_
   Reactor::WatchId kernel_watch_ = 0;

@@ -4,7 +4,9 @@
 #include "core/comm/context.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -19,6 +21,16 @@ namespace {
 
 // Threads come and go; the texts of those that are gone are not worth keeping.
 constexpr std::size_t kMostErrors = 1024;
+
+/// A file that is named in a file lies beside it.
+Value placed(const ConfigEntry& entry) {
+  const auto* text = std::get_if<std::string>(&entry.value());
+  if (text == nullptr || text->empty() || !entry.parameter.path ||
+      entry.origin().kind != OriginKind::kFile) {
+    return entry.value();
+  }
+  return (std::filesystem::path(entry.origin().name).parent_path() / *text).string();
+}
 
 }  // namespace
 
@@ -61,7 +73,7 @@ Result<std::unique_ptr<Context>> Context::create(const std::string& config_file,
   options.directories = directories;
   options.parameters = [config = context->config_.get()](const Parameter& parameter) {
     const ConfigEntry* entry = config->find(parameter.name());
-    return entry != nullptr ? Result<Value>(entry->value())
+    return entry != nullptr ? Result<Value>(placed(*entry))
                             : parse_value(parameter, parameter.default_text);
   };
   options.cuda_devices = [owner = context.get()](std::int32_t index) -> DeviceRuntime* {

@@ -66,6 +66,9 @@ class Context {
   /// Number of the next communicator made from the launcher's environment.
   std::uint64_t next_job_instance() { return job_instance_.fetch_add(1); }
 
+  /// True on the first call: to say once that there is no tuner.
+  bool first_without_tuner() { return !said_no_tuner_.exchange(true); }
+
   /// The group of the calling thread.
   Group& group() { return groups_.of_this_thread(); }
   [[nodiscard]] bool group_is_open() { return groups_.any_open() && group().is_open(); }
@@ -98,6 +101,7 @@ class Context {
   std::atomic<std::uint32_t> local_index_{0};
   std::atomic<std::uint64_t> job_instance_{0};
   std::atomic<std::uint32_t> users_{0};
+  std::atomic<bool> said_no_tuner_{false};
   std::mutex roots_mutex_;
   std::vector<std::unique_ptr<BootstrapRoot>> roots_;  // guarded by roots_mutex_
   mutable std::mutex errors_mutex_;

@@ -134,7 +134,53 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   WEFT_TRY(choose_transports());
   WEFT_TRY(connect());
   if (ranks_ > 1) WEFT_TRY(start_pairs());
-  return bootstrap_->barrier("the end of joining");
+  WEFT_TRY(open_tuner(number));
+  return agree_on_tuner();
+}
+
+// After all else, since a tuner is told of everything that was chosen.
+Status Communicator::open_tuner(std::uint64_t number) {
+  const std::string& id = config_.text("tuner.plugin");
+  if (id == "none" || ranks_ == 1) return {};
+  if (config_.text("tuner.table") != context_.config().text("tuner.table")) {
+    return fail(WEFT_ERROR_CONFIG,
+                "tuner.table counts for a whole context, not for one communicator",
+                "set it in the configuration file or by WEFT_TUNER_TABLE");
+  }
+  auto plugin = context_.plugins().load(id);
+  if (!plugin) {
+    for (const char* key : {"tuner.plugin", "tuner.table"}) {
+      const ConfigEntry* entry = config_.find(key);
+      if (entry == nullptr || !entry->is_set()) continue;
+      return fail(std::move(plugin.error())
+                      .with_context(fmt::format("{} ({})", key, entry->origin().to_string())));
+    }
+    if (context_.first_without_tuner()) {
+      context_.logger().info(Topic::kComm, "there is no tuner, so the built-in costs count: {}",
+                             plugin.error().to_string());
+    }
+    return {};
+  }
+  WEFT_TRY_ASSIGN(
+      tuner_,
+      Tuner::open(**plugin, {.topology = topology_, .limits = limits_, .communicator = number}));
+  return {};
+}
+
+// Plans are alike only where what they depend on is. It is the end of joining as well.
+Status Communicator::agree_on_tuner() {
+  const TunerNotice mine = tuner_ != nullptr ? tuner_->notice() : TunerNotice{};
+  WEFT_TRY_ASSIGN(const auto gathered,
+                  bootstrap_->all_gather(encode_notice(mine), "the end of joining"));
+  std::vector<TunerNotice> notices;
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    auto notice = decode_notice(gathered[rank]);
+    if (!notice) {
+      return fail(std::move(notice.error()).with_context(fmt::format("reading rank {}", rank)));
+    }
+    notices.push_back(std::move(*notice));
+  }
+  return by_all(check_tuners(notices));
 }
 
 Status Communicator::start_pairs() {

@@ -91,6 +91,23 @@ void add_collectives(std::vector<Parameter>& table) {
     add_collective(table, operation, {"ring"}, {"simple"});
 }
 
+void add_tuner(std::vector<Parameter>& table) {
+  table.push_back({.section = "tuner",
+                   .key = "plugin",
+                   .type = ParameterType::kText,
+                   .agreed = true,
+                   .default_text = "tuner",
+                   .help = "Plugin that says which way of doing an operation is the fastest; none "
+                           "leaves it to the built-in costs."});
+  table.push_back({.section = "tuner",
+                   .key = "table",
+                   .type = ParameterType::kText,
+                   .path = true,
+                   .default_text = "",
+                   .help = "Table of costs for the plugin tuner, the same on every rank; where "
+                           "this stands in a file, its place counts from that file's folder."});
+}
+
 void add_resources(std::vector<Parameter>& table) {
   table.push_back({.section = "channels",
                    .key = "max",
@@ -182,6 +199,7 @@ std::vector<Parameter> core_parameters() {
   add_plugins(table);
   add_transports(table);
   add_collectives(table);
+  add_tuner(table);
   add_resources(table);
   add_timeouts(table);
   add_log(table);

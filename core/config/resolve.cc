@@ -32,6 +32,9 @@ class Resolver {
       core_sections_.insert(parameter.section);
     for (const Parameter& parameter : plugins) {
       if (core_sections_.contains(parameter.section)) {
+        // A plugin may read what the core itself declares; the core's line counts.
+        const auto own = names_.find(parameter.name());
+        if (own != names_.end() && entries_[own->second].parameter.type == parameter.type) continue;
         problems_.add(fmt::format("{}: a plugin cannot have a parameter in the section {} of Weft",
                                   parameter.name(), in_quotes(parameter.section)));
         continue;

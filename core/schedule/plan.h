@@ -34,6 +34,8 @@ struct Alternative {
   std::string protocol;
   double predicted_us = 0;  ///< Meaningful where `refused` is empty.
   std::string refused{};    ///< Why it was out of the question; empty where it could be done.
+  double model_us = 0;      ///< By the built-in costs, whatever a tuner said; as predicted_us.
+  std::string note{};       ///< What the tuner says of it; may be empty.
   friend bool operator==(const Alternative&, const Alternative&) = default;
 };
 

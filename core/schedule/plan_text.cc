@@ -74,6 +74,16 @@ void append_traffic(const Plan& plan, std::string& text) {
   }
 }
 
+std::string alternative_text(const Alternative& alternative) {
+  if (!alternative.refused.empty()) return "not possible: " + alternative.refused;
+  std::string text = time_text(alternative.predicted_us);
+  if (alternative.predicted_us != alternative.model_us) {
+    text += fmt::format(", by the built-in costs {}", time_text(alternative.model_us));
+  }
+  if (!alternative.note.empty()) text += "; " + alternative.note;
+  return text;
+}
+
 }  // namespace
 
 std::string to_text(const Plan& plan) {
@@ -107,8 +117,7 @@ std::string to_text(const Plan& plan) {
   text += "  considered\n";
   for (const Alternative& alternative : plan.alternatives) {
     text += fmt::format("    {}, {}: {}\n", alternative.algorithm, alternative.protocol,
-                        alternative.refused.empty() ? time_text(alternative.predicted_us)
-                                                    : "not possible: " + alternative.refused);
+                        alternative_text(alternative));
   }
   return text;
 }

@@ -239,21 +239,6 @@ std::string direct_refusal(const Task& task, const PlanInput& input) {
   return {};
 }
 
-std::string reason_text(const Plan& plan, const PlanInput& input, std::size_t possible) {
-  if (plan.channels.empty()) return "there are no elements to move";
-  if (plan.ranks == 1) return "one rank alone only copies its input";
-  std::string why = possible == 1 ? "the only way of those allowed that can do it"
-                                  : fmt::format("the fastest of {} by the cost model", possible);
-  if (plan.algorithm == Algorithm::kDirect) return why;
-  const std::size_t used = plan.channels.size();
-  const std::uint32_t most = input.limits.max_channels;
-  if (most == 1) return why + "; 1 channel is all there is";
-  const std::string pays =
-      fmt::format("a channel pays from {} bytes for each rank", input.limits.min_channel_bytes);
-  return why + (used == most ? fmt::format("; all {} channels: {}", used, pays)
-                             : fmt::format("; {} of {} channels: {}", used, most, pays));
-}
-
 /// A way in which the operation can be done at all.
 struct Way {
   Algorithm algorithm;
@@ -261,6 +246,40 @@ struct Way {
   std::string (*refusal)(const Task& task, const PlanInput& input);
   Plan (*make)(const Task& task, const PlanInput& input);
 };
+
+/// A way that can do the call, and what the tuner says of it.
+struct Candidate {
+  const Way* way;
+  std::size_t alternative;  ///< Its place in the list of alternatives.
+  Plan plan;
+  Judgement judgement{};
+};
+
+std::string reason_text(const Candidate& chosen, const PlanInput& input,
+                        std::span<const Candidate> candidates) {
+  const Plan& plan = chosen.plan;
+  if (plan.channels.empty()) return "there are no elements to move";
+  if (plan.ranks == 1) return "one rank alone only copies its input";
+  const bool tuned = std::ranges::any_of(candidates, [](const Candidate& candidate) {
+    return candidate.judgement.us || candidate.judgement.never;
+  });
+  std::string why = candidates.size() == 1
+                        ? "the only way of those allowed that can do it"
+                        : fmt::format("the fastest of {} by {}", candidates.size(),
+                                      tuned ? input.tuner->name() : "the cost model");
+  if (plan.algorithm == Algorithm::kDirect) return why;
+  const std::size_t used = plan.channels.size();
+  if (chosen.judgement.channels != 0) {
+    return why + fmt::format("; {} of {} channels: {} wants {}", used, input.limits.max_channels,
+                             input.tuner->name(), chosen.judgement.channels);
+  }
+  const std::uint32_t most = input.limits.max_channels;
+  if (most == 1) return why + "; 1 channel is all there is";
+  const std::string pays =
+      fmt::format("a channel pays from {} bytes for each rank", input.limits.min_channel_bytes);
+  return why + (used == most ? fmt::format("; all {} channels: {}", used, pays)
+                             : fmt::format("; {} of {} channels: {}", used, most, pays));
+}
 
 std::string never_refused(const Task& /*task*/, const PlanInput& /*input*/) {
   return {};
@@ -329,6 +348,46 @@ Error nothing_left(const Task& task, const PlanInput& input,
           "add \"ring\" and \"simple\" to the lists, or leave the keys out"};
 }
 
+std::uint32_t most_channels(const Candidate& candidate, const PlanInput& input) {
+  return candidate.way->algorithm == Algorithm::kRing ? input.limits.max_channels : 1;
+}
+
+/// Lets the tuner's judgement into the candidates: times, numbers of channels.
+Status ask_tuner(const Task& task, const PlanInput& input, std::vector<Candidate>& candidates) {
+  // Where nothing moves between ranks there is nothing to say.
+  if (input.tuner == nullptr || task.count == 0 || input.topology.rank_count() == 1) return {};
+  std::vector<Offer> offers;
+  offers.reserve(candidates.size());
+  for (const Candidate& candidate : candidates) {
+    offers.push_back({.algorithm = candidate.way->algorithm,
+                      .protocol = candidate.way->protocol,
+                      .predicted_us = candidate.plan.predicted_us,
+                      .max_channels = most_channels(candidate, input)});
+  }
+  WEFT_TRY_ASSIGN(auto judgements, input.tuner->judge(task, offers));
+  if (judgements.size() != offers.size()) {
+    return fail(WEFT_ERROR_INTERNAL, fmt::format("{} judged {} of {} ways", input.tuner->name(),
+                                                 judgements.size(), offers.size()));
+  }
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    Candidate& candidate = candidates[i];
+    candidate.judgement = std::move(judgements[i]);
+    if (candidate.judgement.channels > offers[i].max_channels) {
+      return fail(WEFT_ERROR_INTERNAL,
+                  fmt::format("{} wants {} channels of {}", input.tuner->name(),
+                              candidate.judgement.channels, offers[i].max_channels));
+    }
+    if (candidate.judgement.channels != 0) {
+      PlanInput wanted = input;
+      wanted.limits.max_channels = candidate.judgement.channels;
+      wanted.limits.min_channel_bytes = 1;
+      candidate.plan = candidate.way->make(task, wanted);
+    }
+    if (candidate.judgement.us) candidate.plan.predicted_us = *candidate.judgement.us;
+  }
+  return {};
+}
+
 }  // namespace
 
 HopKind hop_kind(const Topology& topology, std::uint32_t from, std::uint32_t to) {
@@ -344,8 +403,7 @@ Result<Plan> make_plan(const Task& task, const PlanInput& input) {
   WEFT_TRY(check_task(task, input.topology.rank_count()));
   WEFT_TRY(check_limits(input.limits));
   std::vector<Alternative> considered;
-  std::optional<Plan> best;
-  std::size_t possible = 0;
+  std::vector<Candidate> candidates;
   for (const Way& way : ways_of(task.operation)) {
     Alternative alternative{.algorithm = std::string(algorithm_name(way.algorithm)),
                             .protocol = std::string(protocol_name(way.protocol)),
@@ -353,17 +411,25 @@ Result<Plan> make_plan(const Task& task, const PlanInput& input) {
     if (alternative.refused.empty()) alternative.refused = way.refusal(task, input);
     if (alternative.refused.empty()) {
       Plan plan = way.make(task, input);
-      alternative.predicted_us = plan.predicted_us;
-      ++possible;
-      if (!best || plan.predicted_us < best->predicted_us) best = std::move(plan);
+      alternative.predicted_us = alternative.model_us = plan.predicted_us;
+      candidates.push_back(
+          {.way = &way, .alternative = considered.size(), .plan = std::move(plan)});
     }
     considered.push_back(std::move(alternative));
   }
   add_unknown(considered, task.operation, input);
-  if (!best) return fail(nothing_left(task, input, considered));
-  best->reason = reason_text(*best, input, possible);
-  best->alternatives = std::move(considered);
-  return std::move(*best);
+  if (candidates.empty()) return fail(nothing_left(task, input, considered));
+  WEFT_TRY(ask_tuner(task, input, candidates));
+  for (const Candidate& candidate : candidates) {
+    considered[candidate.alternative].predicted_us = candidate.plan.predicted_us;
+    considered[candidate.alternative].note = candidate.judgement.note;
+  }
+  Candidate& best = *std::ranges::min_element(candidates, {}, [](const Candidate& candidate) {
+    return std::pair(candidate.judgement.never, candidate.plan.predicted_us);
+  });
+  best.plan.reason = reason_text(best, input, candidates);
+  best.plan.alternatives = std::move(considered);
+  return std::move(best.plan);
 }
 
 }  // namespace weft

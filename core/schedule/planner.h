@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/model/operation.h"
+#include "core/schedule/cost_source.h"
 #include "core/schedule/plan.h"
 #include "core/topology/topology.h"
 
@@ -65,11 +66,13 @@ struct PlanInput {
   /// What `collectives.<operation>.algorithm` and `.protocol` allow, as names; empty allows all.
   std::vector<std::string> algorithms{};
   std::vector<std::string> protocols{};
+  /// Asked for each possible way; null, or where it has no opinion: `costs` alone count.
+  CostSource* tuner = nullptr;
 };
 
-/// The fastest allowed way by the model. Pure and deterministic. INVALID_ARGUMENT for a task or
-/// limits that make no sense, CONFIG where the allowed names leave nothing (the error names the
-/// key).
+/// The fastest allowed way by the model. Pure and deterministic, as far as the tuner is.
+/// INVALID_ARGUMENT for a task or limits that make no sense, CONFIG where the allowed names leave
+/// nothing (the error names the key); errors of the tuner.
 [[nodiscard]] Result<Plan> make_plan(const Task& task, const PlanInput& input);
 
 }  // namespace weft

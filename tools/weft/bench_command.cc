@@ -29,6 +29,7 @@
 #include "core/config/units.h"
 #include "core/device/half.h"
 #include "core/model/operation.h"
+#include "tools/weft/bench.h"
 #include "tools/weft/bench_pattern.h"
 #include "tools/weft/call_options.h"
 #include "tools/weft/commands.h"
@@ -38,115 +39,36 @@
 namespace weft::tool {
 namespace {
 
-struct BenchOptions {
-  std::string min_text = "8";
-  std::string max_text = "64MiB";
-  std::uint32_t factor = 2;
-  std::uint32_t iterations = 20;
-  std::uint32_t warmup = 5;
-  CallOptions call;
-  bool in_place_only = false;
-  bool check = false;
-  std::string json_file;
-  std::string plot_file;
-
-  Operation operation = Operation::kAllReduce;
-  std::uint64_t min = 0;
-  std::uint64_t max = 0;
-  weft_data_type type = WEFT_FLOAT32;
-  weft_reduction reduction = WEFT_SUM;
-};
-
-/// One row's half: out of place or in place.
-struct Measurement {
-  double us = 0;
-  double algbw = 0;  ///< GB/s, bytes / time
-  double busbw = 0;  ///< GB/s, as nccl-tests defines it for the operation
-  std::uint64_t wrong = 0;
-};
-
 /// Right after the stream said so.
 [[noreturn]] void cannot_write(const std::string& file) {
   throw CallFailed(Error::from_errno(errno, "cannot write " + file).to_string());
 }
 
-/// This rank's part of the benchmark.
-class Bench {
- public:
-  explicit Bench(const BenchOptions& options)
-      : options_(options),
-        context_(make_context()),
-        stream_(make_stream(context_.get())),
-        comm_(join_job(context_.get())) {
-    check(context_.get(), weft_comm_rank(comm_.get(), &rank_), "cannot ask for the rank");
-    check(context_.get(), weft_comm_size(comm_.get(), &ranks_), "cannot ask for the size");
-    if (options_.call.root >= ranks_) {
-      throw CallFailed(fmt::format("--root {} is not a rank of {}", options_.call.root, ranks_));
-    }
-  }
+}  // namespace
 
-  /// Answers the number of wrong elements on all ranks.
-  std::uint64_t run();
-
- private:
-  template <typename T>
-  Measurement measure(std::uint64_t count, bool in_place);
-  template <typename T>
-  std::uint64_t verify(std::uint64_t count, bool in_place);
-  Measurement measure_as_type(std::uint64_t count, bool in_place);
-  struct Places {
-    std::byte* send;
-    std::byte* recv;
-    std::uint64_t send_count;  ///< Elements.
-    std::uint64_t recv_count;
-  };
-  Places places_of(std::uint64_t count, std::size_t width, bool in_place);
-
-  void call(const void* send, void* recv, std::uint64_t count);
-  double max_over_ranks(double value);
-  std::uint64_t sum_over_ranks(std::uint64_t value);
-  [[nodiscard]] double bus_factor() const;
-  void print_header() const;
-  void print_row(std::uint64_t bytes, std::uint64_t count, const Measurement* out_of_place,
-                 const Measurement& in_place) const;
-  [[nodiscard]] std::string half_row(const Measurement* half) const;
-  void write_json(std::uint64_t bytes, bool in_place, const Measurement& half);
-  [[nodiscard]] std::string transports() const;
-  void write_plot(const std::vector<PlotPoint>& out_of_place,
-                  const std::vector<PlotPoint>& in_place) const;
-
-  const BenchOptions& options_;
-  ContextHandle context_;
-  StreamHandle stream_;
-  CommHandle comm_;
-  std::uint32_t rank_ = 0;
-  std::uint32_t ranks_ = 0;
-  std::vector<std::byte> input_;
-  std::vector<std::byte> output_;
-  std::ofstream json_;
-};
-
-void Bench::call(const void* send, void* recv, std::uint64_t count) {
+weft_result Bench::start(const void* send, void* recv, std::uint64_t count) {
   const auto type = options_.type;
   const auto reduction = options_.reduction;
   const std::uint32_t root = options_.call.root;
-  const auto start = [&]() -> weft_result {
-    switch (options_.operation) {
-      case Operation::kAllReduce:
-        return weft_all_reduce(send, recv, count, type, reduction, comm_.get(), stream_.get());
-      case Operation::kBroadcast:
-        return weft_broadcast(send, recv, count, type, root, comm_.get(), stream_.get());
-      case Operation::kAllGather:
-        return weft_all_gather(send, recv, count, type, comm_.get(), stream_.get());
-      case Operation::kReduceScatter:
-        return weft_reduce_scatter(send, recv, count, type, reduction, comm_.get(), stream_.get());
-      case Operation::kReduce:
-        return weft_reduce(send, recv, count, type, reduction, root, comm_.get(), stream_.get());
-      default:
-        return WEFT_ERROR_INTERNAL;
-    }
-  };
-  check(context_.get(), start(), std::string(operation_name(options_.operation)).c_str());
+  switch (options_.operation) {
+    case Operation::kAllReduce:
+      return weft_all_reduce(send, recv, count, type, reduction, comm_.get(), stream_.get());
+    case Operation::kBroadcast:
+      return weft_broadcast(send, recv, count, type, root, comm_.get(), stream_.get());
+    case Operation::kAllGather:
+      return weft_all_gather(send, recv, count, type, comm_.get(), stream_.get());
+    case Operation::kReduceScatter:
+      return weft_reduce_scatter(send, recv, count, type, reduction, comm_.get(), stream_.get());
+    case Operation::kReduce:
+      return weft_reduce(send, recv, count, type, reduction, root, comm_.get(), stream_.get());
+    default:
+      return WEFT_ERROR_INTERNAL;
+  }
+}
+
+void Bench::call(const void* send, void* recv, std::uint64_t count) {
+  check(context_.get(), start(send, recv, count),
+        std::string(operation_name(options_.operation)).c_str());
   check(context_.get(), weft_stream_synchronize(stream_.get()), "synchronize");
 }
 
@@ -433,6 +355,8 @@ std::uint64_t Bench::run() {
   return wrong;
 }
 
+namespace {
+
 std::uint64_t bytes_option(const std::string& name, const std::string& text) {
   const auto bytes = parse_bytes(text);
   if (!bytes) throw CallFailed(fmt::format("{} {}: {}", name, text, bytes.error().what()));
@@ -480,11 +404,18 @@ void add_bench_command(CLI::App& app, int& exit_status) {
     sub->add_option("--json", options->json_file, "Append each row to this file as a JSON line");
     sub->add_option("--plot", options->plot_file,
                     "Draw bandwidth and time over size into this file, as SVG");
+    sub->add_option("--calibrate", options->table_file,
+                    "Time every algorithm and protocol that is possible, and write what a tuner "
+                    "needs to know into this file (tuner.table)");
     sub->callback([options, operation, &exit_status] {
       options->operation = operation;
       try {
         settle_options(*options);
-        if (Bench(*options).run() != 0) exit_status = 1;
+        if (!options->table_file.empty()) {
+          Bench(*options).calibrate();
+        } else if (Bench(*options).run() != 0) {
+          exit_status = 1;
+        }
       } catch (const std::exception& error) {
         fmt::print(stderr, "weft bench: {}\n", error.what());
         exit_status = 1;

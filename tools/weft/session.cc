@@ -36,9 +36,19 @@ StreamHandle make_stream(weft_context* context) {
   return StreamHandle(stream);
 }
 
-CommHandle join_job(weft_context* context) {
+CommHandle join_job(weft_context* context, const Settings& settings) {
+  std::vector<const char*> words;
+  for (const auto& [name, value] : settings) {
+    words.push_back(name.c_str());
+    words.push_back(value.c_str());
+  }
+  weft_comm_config config{};
+  config.struct_size = sizeof(config);
+  config.setting_count = static_cast<std::uint32_t>(settings.size());
+  config.settings = words.data();
   weft_comm* comm = nullptr;
-  check(context, weft_comm_init_env(context, nullptr, &comm), "cannot join the job");
+  check(context, weft_comm_init_env(context, settings.empty() ? nullptr : &config, &comm),
+        "cannot join the job");
   return CommHandle(comm);
 }
 

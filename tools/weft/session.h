@@ -9,6 +9,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <weft/weft.h>
 
@@ -41,8 +43,11 @@ using StreamHandle = std::unique_ptr<weft_stream, StreamCloser>;
 
 [[nodiscard]] ContextHandle make_context();
 [[nodiscard]] StreamHandle make_stream(weft_context* context);
+/// Pairs of "section.key" and value that override the configuration.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
 /// The communicator that the launcher's environment describes.
-[[nodiscard]] CommHandle join_job(weft_context* context);
+[[nodiscard]] CommHandle join_job(weft_context* context, const Settings& settings = {});
 
 /// How the pair is joined, as the library says it.
 [[nodiscard]] std::string describe_pair(weft_comm* comm, std::uint32_t a, std::uint32_t b);

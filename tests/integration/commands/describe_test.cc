@@ -38,7 +38,7 @@ TEST(Info, TellsVersionConfigurationAndHost) {
   EXPECT_EQ(after(outcome.out, "weft         "), WEFT_VERSION_TEXT);
   EXPECT_EQ(after(outcome.out, "config file  "), file);
   EXPECT_EQ(after(outcome.out, "host id      "), "mine (from WEFT_HOST_ID)");
-  EXPECT_THAT(lines_with(outcome.out, "plugins in   "), SizeIs(3)) << "those of the build tree";
+  EXPECT_THAT(lines_with(outcome.out, "plugins in   "), SizeIs(4)) << "those of the build tree";
   EXPECT_THAT(lines_with(outcome.out, "processors   "), SizeIs(1));
   EXPECT_EQ(weft({"--version"}).out, std::string(WEFT_VERSION_TEXT) + "\n");
 }
@@ -119,9 +119,9 @@ TEST(Topo, NamesAFileThatIsNoMachine) {
 TEST(Plugin, ListsThoseOfTheBuildTree) {
   const Outcome outcome = weft({"plugin", "list"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
-  for (const char* id : {"net-socket ", "p2p ", "shm "})
+  for (const char* id : {"net-socket ", "p2p ", "shm ", "tuner "})
     EXPECT_THAT(lines_with(outcome.out, id), Contains(EndsWith(".so"))) << outcome.out;
-  EXPECT_EQ(lines_of(outcome.out).size(), 4U);
+  EXPECT_EQ(lines_of(outcome.out).size(), 5U);
 }
 
 TEST(Plugin, SaysThatThereAreNone) {

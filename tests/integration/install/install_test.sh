@@ -56,7 +56,7 @@ weft=$(find "$scratch/root" -path '*/bin/weft')
 [[ -e "$libraries/libweft.so.0" ]] || fail "no libweft.so.0 in $libraries"
 read -ra flags < <(pkg-config --cflags --libs weft)
 
-for id in p2p shm net-socket; do
+for id in p2p shm net-socket tuner; do
   [[ -e "$plugins/weft-$id.so" ]] || fail "no weft-$id.so in $plugins"
 done
 # The command looks where it was meant to be installed: shown to it there, for a moment.
@@ -66,10 +66,10 @@ if [[ -d "$prefix" ]] && unshare --mount true 2>/dev/null; then
   say "the installed command finds the installed plugins"
   listed=$(unshare --mount --propagation private bash -c "$look" look "$scratch/root" "$prefix") ||
     fail "the installed command lists nothing"
-  for id in p2p shm net-socket; do
+  for id in p2p shm net-socket tuner; do
     grep -q "^$id .* ${plugins#"$scratch/root"}/weft-$id.so$" <<<"$listed" || fail "no $id in: $listed"
   done
-  [[ $(wc -l <<<"$listed") == 4 ]] || fail "more is listed than was installed: $listed"
+  [[ $(wc -l <<<"$listed") == 5 ]] || fail "more is listed than was installed: $listed"
 else
   say "not tested, as it needs root: that the installed command finds the installed plugins"
 fi

@@ -6,13 +6,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "core/model/direct_peers.h"
 #include "core/schedule/planner.h"
 #include "tests/property/schedule/ring_executor.h"
 #include "tests/support/sample_topology.h"
@@ -117,6 +120,48 @@ RC_GTEST_PROP(PlanProperty, IsTheSameForTheSameInput, ()) {
   const Plan other = make_plan(task, {.topology = copy, .limits = limits}).value();
   RC_ASSERT(one == other);
   RC_ASSERT(to_text(one) == to_text(other));
+}
+
+/// Says anything that its interface allows.
+class AnySource final : public CostSource {
+ public:
+  Result<std::vector<Judgement>> judge(const Task& /*task*/,
+                                       std::span<const Offer> offers) override {
+    std::vector<Judgement> judgements;
+    for (const Offer& offer : offers) {
+      Judgement judgement{.us = {},
+                          .never = *rc::gen::arbitrary<bool>(),
+                          .channels = any_in<std::uint32_t>(0, offer.max_channels + 1)};
+      if (*rc::gen::arbitrary<bool>()) judgement.us = any_in<std::uint32_t>(1, 1'000'000);
+      judgements.push_back(std::move(judgement));
+    }
+    return judgements;
+  }
+  [[nodiscard]] std::string name() const override { return "anyone"; }
+};
+
+RC_GTEST_PROP(PlanProperty, StaysValidWhateverATunerSays, ()) {
+  const Topology topology = any_topology();
+  PlanLimits limits = any_limits();
+  // More ranks have no inboxes, and joining sets the limit to 0.
+  if (topology.rank_count() <= kMostDirectRanks) {
+    limits.direct_bytes = *rc::gen::element<std::uint64_t>(0, 1024, 65536);
+  }
+  const std::uint64_t most = std::uint64_t{limits.step_bytes} * limits.steps *
+                             topology.rank_count() * any_in<std::uint64_t>(1, 6);
+  const Task task = any_task(topology, most);
+  AnySource tuner;
+  const Plan plan =
+      make_plan(task, {.topology = topology, .limits = limits, .tuner = &tuner}).value();
+  const Status valid = validate(plan, topology);
+  if (!valid) RC_FAIL(valid.error().to_string());
+  RC_ASSERT(plan.channels.size() <= limits.max_channels);
+  RC_ASSERT(!to_text(plan).empty());
+  if (plan.algorithm != Algorithm::kRing) return;
+  for (std::size_t channel = 0; channel < plan.channels.size(); ++channel) {
+    const test::ExecutionResult result = test::execute(plan, channel, plan.steps);
+    if (!result.failure.empty()) RC_FAIL(result.failure + "\n" + to_text(plan));
+  }
 }
 
 // The executor must be able to see what the planner avoids.

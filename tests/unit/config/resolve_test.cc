@@ -234,6 +234,12 @@ TEST(Resolve, TablesOfPluginsAreChecked) {
   EXPECT_EQ(table_refusal({parameter("x", "a")}), "accepted");
   EXPECT_EQ(table_refusal({parameter("transports", "a")}),
             "transports.a: a plugin cannot have a parameter in the section \"transports\" of Weft");
+  // What the core declares itself a plugin may read as it stands there, and as nothing else.
+  Parameter shared = parameter("tuner", "table");
+  EXPECT_EQ(table_refusal({shared}),
+            "tuner.table: a plugin cannot have a parameter in the section \"tuner\" of Weft");
+  shared.type = ParameterType::kText;
+  EXPECT_EQ(table_refusal({shared}), "accepted");
   EXPECT_EQ(table_refusal({parameter("net-x", "a"), parameter("net", "x-a")}),
             "net.x-a: its variable WEFT_NET_X_A is that of net-x.a already");
   EXPECT_EQ(table_refusal({parameter("host", "id")}),

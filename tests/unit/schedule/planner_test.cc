@@ -6,6 +6,8 @@
 #include "core/schedule/planner.h"
 
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,7 +33,8 @@ class Planner : public testing::Test {
                                          .costs = costs_,
                                          .limits = limits_,
                                          .algorithms = algorithms_,
-                                         .protocols = protocols_});
+                                         .protocols = protocols_,
+                                         .tuner = tuner_});
     if (made) {
       const Status valid = validate(*made, topology_);
       EXPECT_TRUE(valid) << valid.error().to_string();
@@ -54,6 +57,23 @@ class Planner : public testing::Test {
   PlanLimits limits_{.steps = 8, .step_bytes = 64 * 1024, .max_channels = 4};
   std::vector<std::string> algorithms_;
   std::vector<std::string> protocols_;
+  CostSource* tuner_ = nullptr;
+};
+
+/// Says what it was told to, and keeps what it was asked.
+class SaidBefore final : public CostSource {
+ public:
+  SaidBefore(std::initializer_list<Judgement> judgements) : judgements_(judgements) {}
+  Result<std::vector<Judgement>> judge(const Task& /*task*/,
+                                       std::span<const Offer> offers) override {
+    asked.assign(offers.begin(), offers.end());
+    return judgements_;
+  }
+  [[nodiscard]] std::string name() const override { return "a.yaml"; }
+  std::vector<Offer> asked;
+
+ private:
+  std::vector<Judgement> judgements_;
 };
 
 TEST_F(Planner, TakesAsManyChannelsAsTheSizePaysFor) {
@@ -296,6 +316,81 @@ TEST_F(Planner, TextTellsWhatWillHappen) {
   EXPECT_THAT(text, HasSubstr("reason      the only way"));
   EXPECT_THAT(text, HasSubstr("ring, simple: "));
   EXPECT_THAT(to_text(broadcast(6, 3)), HasSubstr("root 3"));
+}
+
+TEST_F(Planner, FollowsTheTuner) {
+  limits_.direct_bytes = 4096;
+  const Plan untuned = all_reduce(1024);
+  const double ring_us = untuned.alternatives[0].predicted_us;
+  const double direct_us = untuned.alternatives[1].predicted_us;
+
+  SaidBefore ring{Judgement{.us = 0.5, .note = "as was seen"}, Judgement{}};
+  tuner_ = &ring;
+  Plan made = all_reduce(1024);
+  EXPECT_THAT(ring.asked, ElementsAre(Offer{.algorithm = Algorithm::kRing,
+                                            .protocol = Protocol::kSimple,
+                                            .predicted_us = ring_us,
+                                            .max_channels = 4},
+                                      Offer{.algorithm = Algorithm::kDirect,
+                                            .protocol = Protocol::kLL,
+                                            .predicted_us = direct_us,
+                                            .max_channels = 1}));
+  EXPECT_EQ(made.algorithm, Algorithm::kRing);
+  EXPECT_EQ(made.predicted_us, 0.5);
+  EXPECT_EQ(made.alternatives[0].predicted_us, 0.5);
+  EXPECT_EQ(made.alternatives[0].model_us, ring_us);
+  EXPECT_EQ(made.alternatives[1].predicted_us, direct_us);
+  EXPECT_THAT(made.reason, testing::StartsWith("the fastest of 2 by a.yaml; "));
+  EXPECT_THAT(to_text(made), HasSubstr("    ring, simple: 0.5 us, by the built-in costs "));
+  EXPECT_THAT(to_text(made), HasSubstr("; as was seen\n"));
+
+  SaidBefore direct{Judgement{.us = 1e6}, Judgement{}};
+  tuner_ = &direct;
+  EXPECT_EQ(all_reduce(1024).algorithm, Algorithm::kDirect);
+
+  SaidBefore silent{Judgement{}, Judgement{}};
+  tuner_ = &silent;
+  EXPECT_EQ(all_reduce(1024), untuned);
+}
+
+TEST_F(Planner, KeepsAWayWhenTheTunerWantsNone) {
+  limits_.direct_bytes = 4096;
+  const Algorithm best = all_reduce(1024).algorithm;
+  SaidBefore no_ring{Judgement{.us = 0.1, .never = true}, Judgement{.us = 1e6}};
+  tuner_ = &no_ring;
+  EXPECT_EQ(all_reduce(1024).algorithm, Algorithm::kDirect);
+  SaidBefore no_direct{Judgement{.us = 1e6}, Judgement{.us = 0.1, .never = true}};
+  tuner_ = &no_direct;
+  EXPECT_EQ(all_reduce(1024).algorithm, Algorithm::kRing);
+  SaidBefore nothing{Judgement{.us = {}, .never = true}, Judgement{.us = {}, .never = true}};
+  tuner_ = &nothing;
+  EXPECT_EQ(all_reduce(1024).algorithm, best);
+}
+
+TEST_F(Planner, TakesTheChannelsThatTheTunerWants) {
+  algorithms_ = {"ring"};
+  SaidBefore three{Judgement{.us = {}, .channels = 3}};
+  tuner_ = &three;
+  EXPECT_EQ(all_reduce(64 * kMiB).channels.size(), 3U);
+  EXPECT_EQ(all_reduce(64 * kKiB).channels.size(), 3U) << "though it pays for 1 alone";
+  EXPECT_EQ(all_reduce(64).channels.size(), 1U) << "one line is not cut";
+  EXPECT_EQ(all_reduce(64 * kMiB).reason,
+            "the only way of those allowed that can do it; 3 of 4 channels: a.yaml wants 3");
+  SaidBefore five{Judgement{.us = {}, .channels = 5}};
+  tuner_ = &five;
+  EXPECT_THAT(complaint({.count = 1000}), HasSubstr("a.yaml wants 5 channels of 4"));
+  SaidBefore none{};
+  tuner_ = &none;
+  EXPECT_THAT(complaint({.count = 1000}), HasSubstr("a.yaml judged 0 of 1 ways"));
+}
+
+TEST_F(Planner, AsksNobodyWhereNothingMoves) {
+  SaidBefore tuner{};
+  tuner_ = &tuner;
+  EXPECT_TRUE(plan({.count = 0}));
+  topology_ = test::one_host(1);
+  EXPECT_TRUE(plan({.count = 100}));
+  EXPECT_TRUE(tuner.asked.empty());
 }
 
 }  // namespace

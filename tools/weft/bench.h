@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// One rank's part of `weft bench`: what it is asked for, and how it measures.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <weft/weft.h>
+
+#include "core/model/operation.h"
+#include "plugins/tuner/table.h"
+#include "tools/weft/calibrate.h"
+#include "tools/weft/call_options.h"
+#include "tools/weft/plot.h"
+#include "tools/weft/session.h"
+
+namespace weft::tool {
+
+struct BenchOptions {
+  std::string min_text = "8";
+  std::string max_text = "64MiB";
+  std::uint32_t factor = 2;
+  std::uint32_t iterations = 20;
+  std::uint32_t warmup = 5;
+  CallOptions call;
+  bool in_place_only = false;
+  bool check = false;
+  std::string json_file;
+  std::string plot_file;
+  std::string table_file;
+
+  Operation operation = Operation::kAllReduce;
+  std::uint64_t min = 0;
+  std::uint64_t max = 0;
+  weft_data_type type = WEFT_FLOAT32;
+  weft_reduction reduction = WEFT_SUM;
+};
+
+/// One row's half: out of place or in place.
+struct Measurement {
+  double us = 0;
+  double algbw = 0;  ///< GB/s, bytes / time
+  double busbw = 0;  ///< GB/s, as nccl-tests defines it for the operation
+  std::uint64_t wrong = 0;
+};
+
+/// This rank's part of the benchmark.
+class Bench {
+ public:
+  explicit Bench(const BenchOptions& options)
+      : options_(options),
+        context_(make_context()),
+        stream_(make_stream(context_.get())),
+        comm_(join_job(context_.get(), options.table_file.empty() ? Settings() : untuned())) {
+    check(context_.get(), weft_comm_rank(comm_.get(), &rank_), "cannot ask for the rank");
+    check(context_.get(), weft_comm_size(comm_.get(), &ranks_), "cannot ask for the size");
+    if (options_.call.root >= ranks_) {
+      throw CallFailed(fmt::format("--root {} is not a rank of {}", options_.call.root, ranks_));
+    }
+  }
+
+  /// Answers the number of wrong elements on all ranks.
+  std::uint64_t run();
+  /// Times every way that is possible, and writes a table of costs.
+  void calibrate();
+
+ private:
+  /// A table that is being made must not be asked, and need not be there.
+  static Settings untuned() { return {{"tuner.plugin", "none"}}; }
+  template <typename T>
+  Measurement measure(std::uint64_t count, bool in_place);
+  template <typename T>
+  std::uint64_t verify(std::uint64_t count, bool in_place);
+  Measurement measure_as_type(std::uint64_t count, bool in_place);
+  struct Places {
+    std::byte* send;
+    std::byte* recv;
+    std::uint64_t send_count;  ///< Elements.
+    std::uint64_t recv_count;
+  };
+  Places places_of(std::uint64_t count, std::size_t width, bool in_place);
+
+  weft_result start(const void* send, void* recv, std::uint64_t count);
+  void call(const void* send, void* recv, std::uint64_t count);
+  std::vector<tuner::Sample> samples_of(const WayNames& way);
+  [[nodiscard]] std::uint64_t hosts();
+  double max_over_ranks(double value);
+  std::uint64_t sum_over_ranks(std::uint64_t value);
+  [[nodiscard]] double bus_factor() const;
+  void print_header() const;
+  void print_row(std::uint64_t bytes, std::uint64_t count, const Measurement* out_of_place,
+                 const Measurement& in_place) const;
+  [[nodiscard]] std::string half_row(const Measurement* half) const;
+  void write_json(std::uint64_t bytes, bool in_place, const Measurement& half);
+  [[nodiscard]] std::string transports() const;
+  void write_plot(const std::vector<PlotPoint>& out_of_place,
+                  const std::vector<PlotPoint>& in_place) const;
+
+  const BenchOptions& options_;
+  ContextHandle context_;
+  StreamHandle stream_;
+  CommHandle comm_;
+  std::uint32_t rank_ = 0;
+  std::uint32_t ranks_ = 0;
+  std::vector<std::byte> input_;
+  std::vector<std::byte> output_;
+  std::ofstream json_;
+};
+
+}  // namespace weft::tool
