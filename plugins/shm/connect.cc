@@ -58,8 +58,9 @@ weft_result fetch(weft_connection* connection, const Blob& peer) {
   weft_transport* transport = connection->transport;
   const plugins::Host& host = transport->plugin->host;
   plugins::OwnedFd descriptor;
-  weft_result result =
-      connection->client.step(host, transport->key, peer, transport->rank, &descriptor);
+  weft_result result = connection->taker.step(
+      host, transport->key, {.plugin = "shm", .rank = transport->rank, .peer = peer.rank},
+      {.socket = peer.socket, .memory = peer.segment}, &descriptor);
   if (result != WEFT_OK) return result;
   plugins::Mapping mapping;
   result = map_memory(host, descriptor, connection->layout.size,
@@ -81,12 +82,12 @@ weft_result connect_one(weft_connection* connection, const weft_blob& bytes, std
   if (result != WEFT_OK) return result;
   if (connection->direction == WEFT_DIRECTION_RECV) {
     result = connection->taken ? WEFT_OK : WEFT_IN_PROGRESS;
-  } else if (connection->client.started() || *talks < kMaxTalks) {
+  } else if (connection->taker.started() || *talks < kMaxTalks) {
     result = fetch(connection, peer);
-    if (result == WEFT_IN_PROGRESS && connection->client.started()) {
+    if (result == WEFT_IN_PROGRESS && connection->taker.started()) {
       ++*talks;
     } else {
-      connection->client.stop();
+      connection->taker.stop();
     }
   } else {
     result = WEFT_IN_PROGRESS;
@@ -109,13 +110,13 @@ weft_result connect_one(weft_connection* connection, const weft_blob& bytes, std
 
 weft_result connect_all(weft_transport* transport, weft_connection* const* connections,
                         const weft_blob* peer_blobs, std::uint64_t count) {
-  weft_result answer = transport->server.serve(transport->key, *transport);
+  weft_result answer = transport->giver.serve(transport->key, *transport);
   std::size_t talks = 0;
   for (std::uint64_t i = 0; i < count && answer >= 0; ++i) {
     const weft_result result = connect_one(connections[i], peer_blobs[i], &talks);
     if (result != WEFT_OK && answer >= 0) answer = result;
   }
-  if (transport->offered.empty()) transport->server.close();
+  if (transport->offered.empty()) transport->giver.close();
   if (answer != WEFT_IN_PROGRESS) transport->watches.clear();
   return answer;
 }

@@ -11,21 +11,21 @@
 
 #include "plugins/shm/memory.h"
 
-int weft_transport::find(const weft::shm::Request& request) {
-  const auto found = offered.find(request.segment);
-  if (found == offered.end() || found->second->peer != request.rank) return -1;
+int weft_transport::find(const weft::plugins::Nonce& memory, std::uint32_t peer) {
+  const auto found = offered.find(memory);
+  if (found == offered.end() || found->second->peer != peer) return -1;
   return found->second->descriptor.get();
 }
 
-void weft_transport::sent(const weft::shm::Request& request) {
-  weft_connection* connection = offered.at(request.segment);
+void weft_transport::given(const weft::plugins::Nonce& memory, std::uint32_t /*peer*/) {
+  weft_connection* connection = offered.at(memory);
   connection->taken = true;
   connection->descriptor.reset();
-  offered.erase(request.segment);
+  offered.erase(memory);
 }
 
 void weft_transport::withdraw(const weft_connection& connection) {
-  if (offered.erase(connection.blob.segment) != 0 && offered.empty()) server.close();
+  if (offered.erase(connection.blob.segment) != 0 && offered.empty()) giver.close();
 }
 
 namespace weft::shm {
@@ -90,7 +90,7 @@ weft_result prepare_one(weft_transport* transport, const weft_connection_request
   blob.protocols = connection->layout.specs();
   blob.process = transport->info.process;
   if (wanted->direction == WEFT_DIRECTION_RECV) {
-    result = transport->server.open(&blob.socket);
+    result = transport->giver.open(&blob.socket);
     if (result != WEFT_OK) return result;
     SharedMemory memory;
     result = create_memory(plugin.host, connection->layout.size, plugin.huge_pages, wanted->peer,
@@ -139,7 +139,7 @@ weft_result prepare(weft_transport* transport, const weft_connection_request* re
   const weft_result result = guarded(transport->plugin->host, [&] {
     return prepare_all(transport, requests, stride, count, out);
   });
-  if (transport->offered.empty()) transport->server.close();
+  if (transport->offered.empty()) transport->giver.close();
   return result;
 }
 

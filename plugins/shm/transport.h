@@ -14,13 +14,13 @@
 
 #include <plugin_api/transport.h>
 
+#include "plugins/common/hand_over.h"
 #include "plugins/common/host.h"
 #include "plugins/common/owned.h"
 #include "plugins/common/process_identity.h"
 #include "plugins/common/segment.h"
 #include "plugins/shm/memory.h"
 #include "plugins/shm/peer_process.h"
-#include "plugins/shm/rendezvous.h"
 #include "plugins/shm/wire.h"
 
 /// One instance of the plugin; the ABI's opaque type.
@@ -50,7 +50,7 @@ struct weft_connection {
   weft::plugins::OwnedFd descriptor;       ///< The receiver's until the sender has it.
   weft::plugins::Mapping mapping;          ///< The receiver's from prepare on.
   weft::plugins::HeldBytes held;           ///< The receiver's.
-  weft::shm::Client client;                ///< The sender's until it has the memory.
+  weft::plugins::Taker taker;              ///< The sender's until it has the memory.
   weft::shm::PeerReader reader;
   bool taken = false;  ///< The receiver's: the sender has the descriptor.
   bool connected = false;
@@ -59,11 +59,11 @@ struct weft_connection {
 };
 
 /// The transport of one communicator.
-struct weft_transport final : weft::shm::Server::Store {
-  explicit weft_transport(weft_plugin* owner) : plugin(owner), server(owner->host) {}
+struct weft_transport final : weft::plugins::Giver::Store {
+  explicit weft_transport(weft_plugin* owner) : plugin(owner), giver(owner->host, "shm") {}
 
-  int find(const weft::shm::Request& request) override;
-  void sent(const weft::shm::Request& request) override;
+  int find(const weft::plugins::Nonce& memory, std::uint32_t peer) override;
+  void given(const weft::plugins::Nonce& memory, std::uint32_t peer) override;
   /// Forgets an end whose memory was passed or that is closed; stops listening after the last.
   void withdraw(const weft_connection& connection);
 
@@ -75,7 +75,7 @@ struct weft_transport final : weft::shm::Server::Store {
   weft::plugins::Nonce probe{};  ///< Read by peers to see whether they can.
   weft::shm::PeerInfo info;
 
-  weft::shm::Server server;
+  weft::plugins::Giver giver;
   std::map<weft::plugins::Nonce, weft_connection*> offered;  ///< Ends whose memory waits.
   std::map<std::uint32_t, weft::plugins::OwnedFd> watches;   ///< Peers while connecting.
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Both sides of handing out memory over a Unix socket.
-#include "plugins/shm/rendezvous.h"
+// Both sides of handing out descriptors over a Unix socket.
+#include "plugins/common/hand_over.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,14 +11,42 @@
 #include <string>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <type_traits>
 #include <unistd.h>
 #include <utility>
 
-namespace weft::shm {
+namespace weft::plugins {
 namespace {
 
-using plugins::Host;
-using plugins::OwnedFd;
+/// First, from the giver.
+struct Hello {
+  std::uint64_t magic = 0;
+  Nonce nonce{};
+};
+
+/// From the taker. The hash covers the hello's nonce too.
+struct Request {
+  std::uint64_t magic = 0;
+  std::uint64_t rank = 0;
+  Nonce nonce{};
+  Nonce memory{};
+  Mac mac{};
+};
+
+/// With the descriptor. The hash covers both nonces too.
+struct Grant {
+  std::uint64_t magic = 0;
+  Nonce memory{};
+  Mac mac{};
+};
+
+constexpr std::uint64_t kHelloMagic = UINT64_C(0x31454c4854465457);    // "WTFTHLE1"
+constexpr std::uint64_t kRequestMagic = UINT64_C(0x3151524854465457);  // "WTFTHRQ1"
+constexpr std::uint64_t kGrantMagic = UINT64_C(0x3152474854465457);    // "WTFTHGR1"
+
+static_assert(std::has_unique_object_representations_v<Hello>);
+static_assert(std::has_unique_object_representations_v<Request>);
+static_assert(std::has_unique_object_representations_v<Grant>);
 
 constexpr int kBacklog = 1024;
 /// More than this many at once wait in the backlog, so that strangers cannot use up descriptors.
@@ -29,9 +57,9 @@ constexpr std::uint64_t kIdleNs = 5'000'000'000;
 constexpr const char* kFilesHint = "raise the limit of open files (ulimit -n)";
 constexpr const char* kPeerHint = "look for the first error of that rank";
 
-socklen_t make_address(const Nonce& name, sockaddr_un* out) {
+socklen_t make_address(const std::string& plugin, const Nonce& name, sockaddr_un* out) {
   static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text = "weft-shm-";
+  std::string text = "weft-" + plugin + "-";
   for (const std::uint8_t byte : name) {
     text += kDigits[byte >> 4U];
     text += kDigits[byte & 15U];
@@ -109,8 +137,13 @@ std::vector<OwnedFd> take_descriptors(msghdr* message) {
   return taken;
 }
 
-weft_result peer_gone(const Host& host, std::uint32_t peer) {
-  return host.fail_peer("shm: rank " + std::to_string(peer) +
+/// "shm: rank 3".
+std::string rank_of(const Taker::Ends& ends) {
+  return std::string(ends.plugin) + ": rank " + std::to_string(ends.peer);
+}
+
+weft_result peer_gone(const Host& host, const Taker::Ends& ends) {
+  return host.fail_peer(rank_of(ends) +
                             " ended, closed its end, or did not accept this one, before its "
                             "memory was passed",
                         kPeerHint);
@@ -118,21 +151,21 @@ weft_result peer_gone(const Host& host, std::uint32_t peer) {
 
 }  // namespace
 
-weft_result Server::open(Nonce* name) {
+weft_result Giver::open(Nonce* name) {
   if (!listener_) {
     OwnedFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!listener) {
       const int error = errno;
-      return host_.fail_errno(error, "shm: cannot make a Unix socket",
+      return host_.fail_errno(error, plugin_ + ": cannot make a Unix socket",
                               error == EMFILE || error == ENFILE ? kFilesHint : nullptr);
     }
-    const Nonce fresh = plugins::random_nonce();
+    const Nonce fresh = random_nonce();
     sockaddr_un address{};
-    const socklen_t size = make_address(fresh, &address);
+    const socklen_t size = make_address(plugin_, fresh, &address);
     if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
         ::listen(listener.get(), kBacklog) != 0) {
-      return host_.fail_errno(errno, "shm: cannot listen on an abstract Unix socket",
-                              "leave shm out of transports.order");
+      return host_.fail_errno(errno, plugin_ + ": cannot listen on an abstract Unix socket",
+                              ("leave " + plugin_ + " out of transports.order").c_str());
     }
     listener_ = std::move(listener);
     name_ = fresh;
@@ -141,17 +174,17 @@ weft_result Server::open(Nonce* name) {
   return WEFT_OK;
 }
 
-void Server::close() {
+void Giver::close() {
   sessions_.clear();
   listener_.reset();
 }
 
-void Server::evict_idle() {
+void Giver::evict_idle() {
   const std::uint64_t now = host_.now_ns();
   std::erase_if(sessions_, [&](const Session& one) { return now - one.since_ns > kIdleNs; });
 }
 
-weft_result Server::accept_all() {
+weft_result Giver::accept_all() {
   if (sessions_.size() >= kMaxSessions) evict_idle();
   while (sessions_.size() < kMaxSessions) {
     OwnedFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -159,47 +192,48 @@ weft_result Server::accept_all() {
       const int error = errno;
       if (error == ECONNABORTED || error == EINTR) continue;
       if (would_block(error)) return WEFT_OK;
-      return host_.fail_errno(error, "shm: cannot accept a peer on a Unix socket",
+      return host_.fail_errno(error, plugin_ + ": cannot accept a peer on a Unix socket",
                               error == EMFILE || error == ENFILE ? kFilesHint : nullptr);
     }
-    const Hello hello{kHelloMagic, plugins::random_nonce()};
+    const Hello hello{kHelloMagic, random_nonce()};
     if (!same_user(socket.get()) || !send_message(socket.get(), hello)) continue;
     sessions_.push_back({std::move(socket), hello.nonce, host_.now_ns()});
   }
   return WEFT_OK;
 }
 
-Server::Outcome Server::answer(const Session& session, const Key& key, Store& store) {
+Giver::Outcome Giver::answer(const Session& session, const Key& key, Store& store) {
   Request request;
   const int got = receive_message(session.socket.get(), &request);
   if (got == 0) return Outcome::kWaiting;
-  if (got < 0 || request.magic != kRequestMagic ||
+  if (got < 0 || request.magic != kRequestMagic || request.rank > UINT32_MAX ||
       !key.verify(request.mac, {signed_part(request), std::as_bytes(std::span(session.nonce))})) {
-    host_.debug("shm: turned away a stranger on the Unix socket");
+    host_.debug(plugin_ + ": turned away a stranger on the Unix socket");
     return Outcome::kOver;
   }
-  const int descriptor = store.find(request);
+  const auto rank = static_cast<std::uint32_t>(request.rank);
+  const int descriptor = store.find(request.memory, rank);
   if (descriptor < 0) return Outcome::kOver;
-  Grant grant{kGrantMagic, request.segment, {}};
+  Grant grant{kGrantMagic, request.memory, {}};
   grant.mac = key.sign({signed_part(grant), std::as_bytes(std::span(request.nonce)),
                         std::as_bytes(std::span(session.nonce))});
   const int error = send_descriptor(session.socket.get(), grant, descriptor);
   if (error == 0) {
-    store.sent(request);
+    store.given(request.memory, rank);
     return Outcome::kOver;
   }
   // A peer that has gone is noticed elsewhere; here it only ends the talk.
   return error == ETOOMANYREFS ? Outcome::kFailed : Outcome::kOver;
 }
 
-weft_result Server::serve(const Key& key, Store& store) {
+weft_result Giver::serve(const Key& key, Store& store) {
   if (!listener_) return WEFT_OK;
   const weft_result result = accept_all();
   if (result != WEFT_OK) return result;
   for (std::size_t i = 0; i < sessions_.size();) {
     const Outcome outcome = answer(sessions_[i], key, store);
     if (outcome == Outcome::kFailed) {
-      return host_.fail_errno(ETOOMANYREFS, "shm: cannot pass memory to a peer",
+      return host_.fail_errno(ETOOMANYREFS, plugin_ + ": cannot pass memory to a peer",
                               "raise the limit of open files (ulimit -n)");
     }
     if (outcome == Outcome::kWaiting) {
@@ -212,47 +246,48 @@ weft_result Server::serve(const Key& key, Store& store) {
   return WEFT_OK;
 }
 
-weft_result Client::start(const Host& host, const Blob& peer) {
+weft_result Taker::start(const Host& host, const Ends& ends, const HandOverPlace& place) {
   OwnedFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) {
     const int error = errno;
-    return host.fail_errno(error, "shm: cannot make a Unix socket",
+    return host.fail_errno(error, std::string(ends.plugin) + ": cannot make a Unix socket",
                            error == EMFILE || error == ENFILE ? kFilesHint : nullptr);
   }
   sockaddr_un address{};
-  const socklen_t size = make_address(peer.socket, &address);
+  const socklen_t size = make_address(ends.plugin, place.socket, &address);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
     if (would_block(errno)) return WEFT_IN_PROGRESS;  // Its backlog is full.
-    if (errno == ECONNREFUSED) return peer_gone(host, peer.rank);
-    return host.fail_errno(
-        errno, "shm: cannot reach rank " + std::to_string(peer.rank) + " on its Unix socket");
+    if (errno == ECONNREFUSED) return peer_gone(host, ends);
+    return host.fail_errno(errno, std::string(ends.plugin) + ": cannot reach rank " +
+                                      std::to_string(ends.peer) + " on its Unix socket");
   }
   if (!same_user(socket.get())) {
-    return host.fail_peer("shm: the Unix socket of rank " + std::to_string(peer.rank) +
-                          " belongs to another user");
+    return host.fail_peer(std::string(ends.plugin) + ": the Unix socket of rank " +
+                          std::to_string(ends.peer) + " belongs to another user");
   }
   socket_ = std::move(socket);
   asked_ = false;
   return WEFT_OK;
 }
 
-weft_result Client::await_hello(const Host& host, const Key& key, const Blob& peer,
-                                std::uint32_t rank) {
+weft_result Taker::await_hello(const Host& host, const Key& key, const Ends& ends,
+                               const HandOverPlace& place) {
   Hello hello;
   const int got = receive_message(socket_.get(), &hello);
   if (got == 0) return WEFT_IN_PROGRESS;
-  if (got < 0 || hello.magic != kHelloMagic) return peer_gone(host, peer.rank);
+  if (got < 0 || hello.magic != kHelloMagic) return peer_gone(host, ends);
   theirs_ = hello.nonce;
-  ours_ = plugins::random_nonce();
-  Request request{kRequestMagic, rank, ours_, peer.segment, {}};
+  ours_ = random_nonce();
+  Request request{kRequestMagic, ends.rank, ours_, place.memory, {}};
   request.mac = key.sign({signed_part(request), std::as_bytes(std::span(theirs_))});
-  if (!send_message(socket_.get(), request)) return peer_gone(host, peer.rank);
+  if (!send_message(socket_.get(), request)) return peer_gone(host, ends);
   asked_ = true;
   return WEFT_OK;
 }
 
-weft_result Client::await_grant(const Host& host, const Key& key, const Blob& peer, OwnedFd* out) {
-  if (!socket_) return peer_gone(host, peer.rank);
+weft_result Taker::await_grant(const Host& host, const Key& key, const Ends& ends,
+                               const HandOverPlace& place, OwnedFd* out) {
+  if (!socket_) return peer_gone(host, ends);
   Grant grant;
   iovec part{.iov_base = &grant, .iov_len = sizeof(grant)};
   DescriptorControl control{};
@@ -266,34 +301,36 @@ weft_result Client::await_grant(const Host& host, const Key& key, const Blob& pe
   std::vector<OwnedFd> descriptors;
   if (got >= 0) descriptors = take_descriptors(&message);
   if (got != static_cast<ssize_t>(sizeof(grant)) || (message.msg_flags & MSG_TRUNC) != 0) {
-    return peer_gone(host, peer.rank);
+    return peer_gone(host, ends);
   }
-  if (grant.magic != kGrantMagic || grant.segment != peer.segment ||
+  if (grant.magic != kGrantMagic || grant.memory != place.memory ||
       !key.verify(grant.mac, {signed_part(grant), std::as_bytes(std::span(ours_)),
                               std::as_bytes(std::span(theirs_))})) {
-    return host.fail_peer("shm: whoever answers on the Unix socket of rank " +
-                          std::to_string(peer.rank) + " does not know the secret");
+    return host.fail_peer(std::string(ends.plugin) +
+                          ": whoever answers on the Unix socket of rank " +
+                          std::to_string(ends.peer) + " does not know the secret");
   }
   if (descriptors.size() != 1) {
-    return host.fail_errno(
-        EMFILE, "shm: the memory passed by rank " + std::to_string(peer.rank) + " did not arrive",
-        kFilesHint);
+    return host.fail_errno(EMFILE,
+                           std::string(ends.plugin) + ": the memory passed by rank " +
+                               std::to_string(ends.peer) + " did not arrive",
+                           kFilesHint);
   }
   *out = std::move(descriptors.front());
   return WEFT_OK;
 }
 
-weft_result Client::step(const Host& host, const Key& key, const Blob& peer, std::uint32_t rank,
-                         OwnedFd* out) {
+weft_result Taker::step(const Host& host, const Key& key, const Ends& ends,
+                        const HandOverPlace& place, OwnedFd* out) {
   if (!socket_) {
-    const weft_result result = start(host, peer);
+    const weft_result result = start(host, ends, place);
     if (result != WEFT_OK) return result;
   }
   if (!asked_) {
-    const weft_result result = await_hello(host, key, peer, rank);
+    const weft_result result = await_hello(host, key, ends, place);
     if (result != WEFT_OK) return result;
   }
-  return await_grant(host, key, peer, out);
+  return await_grant(host, key, ends, place, out);
 }
 
-}  // namespace weft::shm
+}  // namespace weft::plugins

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Keyed hashes (HMAC-SHA-512/256 of libsodium).
-#include "plugins/shm/wire.h"
+#include "plugins/common/key.h"
 
 #include <sodium.h>
 
-namespace weft::shm {
+namespace weft::plugins {
 
 static_assert(sizeof(Mac) == crypto_auth_hmacsha512256_BYTES);
 
@@ -30,4 +30,4 @@ bool Key::verify(const Mac& mac, std::initializer_list<std::span<const std::byte
   return sodium_memcmp(sign(parts).data(), mac.data(), mac.size()) == 0;
 }
 
-}  // namespace weft::shm
+}  // namespace weft::plugins

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// How a descriptor of memory reaches another process: over a Unix socket of the abstract namespace,
+// which leaves no file behind, after both sides have shown that they know the communicator's
+// secret. Nothing here waits: both sides are called again until they are done.
+//
+//   taker                        giver (has the memory)
+//   connect  ------------------>  accept, same user?
+//            <---- hello -------  a fresh nonce
+//            ----- request ---->  nonce of its own, which memory, hash over both nonces
+//            <---- grant -------  hash over both nonces, and the descriptor
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plugins/common/host.h"
+#include "plugins/common/key.h"
+#include "plugins/common/owned.h"
+#include "plugins/common/segment.h"
+
+namespace weft::plugins {
+
+/// What a taker has to know of the giver, told over the bootstrap.
+struct HandOverPlace {
+  Nonce socket{};  ///< Where it is handed out.
+  Nonce memory{};  ///< Which.
+};
+
+/// One side's socket for all that a transport has to hand out. [one-thread]
+class Giver {
+ public:
+  class Store {
+   public:
+    virtual ~Store() = default;
+    /// The descriptor for what `rank` may have under that name, or -1.
+    virtual int find(const Nonce& memory, std::uint32_t rank) = 0;
+    /// It has left.
+    virtual void given(const Nonce& memory, std::uint32_t rank) = 0;
+  };
+
+  /// `plugin` begins the texts of errors and the socket's name.
+  Giver(const Host& host, std::string plugin) : host_(host), plugin_(std::move(plugin)) {}
+
+  /// Begins to listen, if it does not yet. The name is random.
+  weft_result open(Nonce* name);
+  /// Takes all that has come in. Strangers are turned away; an error is one of this process.
+  weft_result serve(const Key& key, Store& store);
+  void close();
+
+ private:
+  struct Session {
+    OwnedFd socket;
+    Nonce nonce{};
+    std::uint64_t since_ns = 0;
+  };
+  enum class Outcome { kWaiting, kOver, kFailed };
+
+  weft_result accept_all();
+  Outcome answer(const Session& session, const Key& key, Store& store);
+  void evict_idle();
+
+  Host host_;
+  std::string plugin_;
+  OwnedFd listener_;
+  Nonce name_{};
+  std::vector<Session> sessions_;
+};
+
+/// The other side, for one piece of memory. [one-thread]
+class Taker {
+ public:
+  /// Who asks whom.
+  struct Ends {
+    const char* plugin;  ///< As the giver's.
+    std::uint32_t rank;  ///< Who asks.
+    std::uint32_t peer;  ///< Who gives.
+  };
+
+  /// Goes on as far as possible: OK with the descriptor, WEFT_IN_PROGRESS, or an error that names
+  /// the peer. The same arguments each time.
+  weft_result step(const Host& host, const Key& key, const Ends& ends, const HandOverPlace& place,
+                   OwnedFd* out);
+  /// Whether it holds a socket.
+  [[nodiscard]] bool started() const { return static_cast<bool>(socket_); }
+  void stop() { socket_.reset(); }
+
+ private:
+  weft_result start(const Host& host, const Ends& ends, const HandOverPlace& place);
+  weft_result await_hello(const Host& host, const Key& key, const Ends& ends,
+                          const HandOverPlace& place);
+  weft_result await_grant(const Host& host, const Key& key, const Ends& ends,
+                          const HandOverPlace& place, OwnedFd* out);
+
+  OwnedFd socket_;
+  bool asked_ = false;
+  Nonce theirs_{};
+  Nonce ours_{};
+};
+
+}  // namespace weft::plugins
