@@ -28,10 +28,17 @@ class DeviceStream;
 /// pages with nothing, so that a ticket opens it alone.
 inline constexpr std::size_t kExportGrain = std::size_t{2} << 20;
 
-/// Memory of a device in the form in which other devices, of this or another process of the host,
-/// open it. The bytes are the device library's own.
+/// How memory of a device reaches other devices, of this or another process of the host.
+enum class MemorySharing : std::uint8_t {
+  kTicket,      ///< By the bytes alone.
+  kDescriptor,  ///< By a file descriptor and the bytes.
+};
+
+/// Memory of a device in the form in which other devices open it. The bytes are the device
+/// library's own.
 struct MemoryTicket {
   std::array<std::byte, 128> bytes{};
+  int descriptor = -1;  ///< Of kDescriptor; its owner is who holds the ticket.
 };
 
 /// One communicator's share of a launch. Its items block on other ranks and on each other, so the
@@ -82,6 +89,10 @@ class DeviceRuntime {
     return {};
   }
 
+  /// How many groups of its kernels (CTAs) the device runs at once; 0: any number. Those of all
+  /// ranks on a device wait for each other, so together they may be no more.
+  [[nodiscard]] virtual std::uint32_t groups_at_once() const { return 0; }
+
   /// Whether launch() can carry out such calls: operation, type and reduction.
   [[nodiscard]] virtual bool has_kernel(const Task& task) const = 0;
 
@@ -95,12 +106,19 @@ class DeviceRuntime {
   /// As release, for allocate_shared.
   virtual void release_shared(void* memory) = 0;
 
-  /// Makes memory of allocate() reachable for other devices and processes.
+  /// As allocate, for memory that can be exported that way: `bytes` is a multiple of kExportGrain.
+  /// UNSUPPORTED where the device has no such memory.
+  virtual weft_result allocate_to_share(std::size_t /*bytes*/, MemorySharing /*sharing*/,
+                                        void** /*out*/) {
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// Makes memory of allocate_to_share() reachable for other devices and processes.
   virtual weft_result export_memory(void* /*memory*/, MemoryTicket* /*out*/) {
     return WEFT_ERROR_UNSUPPORTED;
   }
   /// Opens what export_memory made, anywhere on the host, for kernels of this device: address and
-  /// size. The ticket is not trusted. UNSUPPORTED where no path joins the devices.
+  /// size. The ticket is not trusted; a descriptor stays the caller's. UNSUPPORTED where no path
+  /// joins the devices.
   virtual weft_result import_memory(const MemoryTicket& /*ticket*/, void** /*out*/,
                                     std::size_t* /*bytes*/) {
     return WEFT_ERROR_UNSUPPORTED;

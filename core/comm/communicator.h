@@ -129,7 +129,7 @@ class Communicator {
   Status open_tuner(std::uint64_t number);
   Status agree_on_tuner();
   [[nodiscard]] PairChoice choice_with(std::uint32_t peer) const;
-  void choose_limits();
+  Status choose_limits();
   enum class Reach : std::uint8_t { kMessages = 0, kMemory = 1, kDeviceMemory = 2 };
   [[nodiscard]] Reach find_reach() const;
   /// Marks an error that every rank finds, since all compute it from the same: each answers it as
@@ -192,7 +192,9 @@ class Communicator {
   std::unique_ptr<ChoiceInput> choice_;
   Reach reach_ = Reach::kDeviceMemory;  // of the memory that joins the pairs
   PlanLimits limits_;
-  bool all_find_error_ = false;  // of joining
+  std::uint32_t direct_parts_ = kMostDirectParts;
+  std::vector<std::uint32_t> device_groups_;  // by rank, while joining
+  bool all_find_error_ = false;               // of joining
   CostTable costs_;
   std::unique_ptr<Tuner> tuner_;          // null: the built-in costs alone
   std::shared_ptr<KernelReport> report_;  // of devices whose launches do not call back

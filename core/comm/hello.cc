@@ -26,8 +26,8 @@ constexpr std::size_t kMaxText = std::size_t{64} * 1024;
 std::vector<std::byte> encode_hello(const Hello& hello) {
   std::vector<std::uint8_t> report(hello.report.size());
   if (!report.empty()) std::memcpy(report.data(), hello.report.data(), report.size());
-  return encode_document(
-      json::array({hello.version, hello.agreed_settings, json::binary(std::move(report))}));
+  return encode_document(json::array({hello.version, hello.agreed_settings,
+                                      json::binary(std::move(report)), hello.device_groups}));
 }
 
 Result<Hello> decode_hello(std::span<const std::byte> bytes) {
@@ -35,7 +35,12 @@ Result<Hello> decode_hello(std::span<const std::byte> bytes) {
     const json document = decode_document(bytes);
     Hello hello{.version = document.at(0).get<std::string>(),
                 .agreed_settings = document.at(1).get<std::string>(),
-                .report = {}};
+                .report = {},
+                .device_groups = 0};
+    if (!document.at(3).is_number_unsigned() || document.at(3).get<std::uint64_t>() > UINT32_MAX) {
+      return fail(WEFT_ERROR_PEER, "a peer sent a greeting with a wrong number of groups");
+    }
+    hello.device_groups = document.at(3).get<std::uint32_t>();
     const auto& report = document.at(2).get_binary();
     if (hello.version.size() > kMaxText || hello.agreed_settings.size() > kMaxText) {
       return fail(WEFT_ERROR_PEER, "a peer sent a greeting that is too long");

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,9 +16,10 @@
 namespace weft {
 
 struct Hello {
-  std::string version;            ///< Of weft.
-  std::string agreed_settings;    ///< Config::agreed_text
-  std::vector<std::byte> report;  ///< encode_report
+  std::string version;              ///< Of weft.
+  std::string agreed_settings;      ///< Config::agreed_text
+  std::vector<std::byte> report;    ///< encode_report
+  std::uint32_t device_groups = 0;  ///< DeviceRuntime::groups_at_once
 };
 
 [[nodiscard]] std::vector<std::byte> encode_hello(const Hello& hello);

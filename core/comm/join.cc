@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/base/version.h"
+#include "core/comm/co_residency.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 #include "core/comm/hello.h"
@@ -204,7 +205,8 @@ Status Communicator::agree_on_topology() {
   WEFT_TRY_ASSIGN(auto report, encode_report({.rank = std::move(info), .host = context_.host()}));
   const Hello mine{.version = version_text(),
                    .agreed_settings = config_.agreed_text(),
-                   .report = std::move(report)};
+                   .report = std::move(report),
+                   .device_groups = runtime_.groups_at_once()};
   WEFT_TRY_ASSIGN(const auto gathered, bootstrap_->all_gather(encode_hello(mine), "greetings"));
   std::vector<Hello> hellos;
   std::vector<std::vector<std::byte>> reports;
@@ -214,6 +216,7 @@ Status Communicator::agree_on_topology() {
       return fail(std::move(hello.error()).with_context(fmt::format("reading rank {}", rank)));
     }
     reports.push_back(hello->report);
+    device_groups_.push_back(hello->device_groups);
     hellos.push_back(std::move(*hello));
   }
   WEFT_TRY(by_all(check_agreement(hellos)));
@@ -313,7 +316,7 @@ Communicator::Reach Communicator::find_reach() const {
 }
 
 // Computed from what all ranks have in common.
-void Communicator::choose_limits() {
+Status Communicator::choose_limits() {
   const auto wanted = static_cast<std::uint32_t>(config_.integer("channels.max"));
   const ConfigEntry* step = config_.find("buffers.step");
   limits_ = {.steps = kSteps,
@@ -330,17 +333,23 @@ void Communicator::choose_limits() {
                            : on_host      ? 0
                                           : kDeviceDirectBytes;
   }
-  if (on_host) return;
+  if (on_host) return {};
   if (step == nullptr || !step->is_set()) limits_.step_bytes = kDeviceStepBytes;
   limits_.steps = kDeviceSteps;
   if (links) limits_.min_channel_bytes = kLeastDeviceChannelBytes;
   limits_.max_channels = wanted != 0 ? std::min(wanted, kDeviceChannels) : kDeviceChannels;
   if (!links && wanted == 0) limits_.max_channels = kStagedChannels;
   costs_ = links ? kLinkCosts : kStagedCosts;
+  WEFT_TRY_ASSIGN(const std::uint32_t groups, groups_of_each_rank(topology_, device_groups_));
+  if (groups == 0) return {};
+  limits_.max_channels = std::min(limits_.max_channels, groups);
+  // Beside a direct kernel the next may wait already, and takes room as well.
+  direct_parts_ = std::clamp(groups / 2, 1U, kMostDirectParts);
+  return {};
 }
 
 Status Communicator::connect() {
-  choose_limits();
+  WEFT_TRY(by_all(choose_limits()));
   const std::uint32_t channels = limits_.max_channels;
   rings_ = weft::rings(topology_, channels);
   if (ranks_ == 1) return {};
@@ -348,7 +357,8 @@ Status Communicator::connect() {
   return connections_->connect(
       {.rings = rings_,
        .slots = {.steps = limits_.steps, .step_bytes = limits_.step_bytes},
-       .direct_bytes = limits_.direct_bytes},
+       .direct_bytes = limits_.direct_bytes,
+       .direct_parts = direct_parts_},
       [this](std::uint32_t peer) { return choice_with(peer); }, *bootstrap_,
       limit ? Deadline::after(*limit) : Deadline::never());
 }

@@ -35,6 +35,7 @@ struct DirectPeers {
   std::uint32_t ranks = 0;
   std::uint32_t rank = 0;
   std::uint32_t half_bytes = 0;                   ///< Of an inbox, a multiple of 128.
+  std::uint32_t most_parts = kMostDirectParts;    ///< That a call is cut into; alike on all ranks.
   std::uint32_t period = kFlagPeriod;             ///< Alike on all ranks.
   std::uint32_t* positions = nullptr;             ///< kMostDirectParts words, each below `period`.
   std::byte* inbox[kMostDirectRanks]{};           ///< Lines from rank r; null for the rank itself.

@@ -50,12 +50,13 @@ struct Allocation {
   std::uint64_t id = 0;
   DeviceRuntime* runtime = nullptr;
   std::int32_t device = -1;
+  weft_memory_sharing sharing = WEFT_SHARING_NONE;
 
   [[nodiscard]] weft_memory describe(const void* address) const {
     weft_memory memory{};
     memory.kind = device < 0 ? WEFT_MEMORY_HOST : WEFT_MEMORY_CUDA;
     memory.device = device;
-    memory.sharing = device < 0 ? WEFT_SHARING_NONE : WEFT_SHARING_IPC;
+    memory.sharing = sharing;
     memory.address = const_cast<void*>(address);
     memory.size = size;
     memory.allocation_id = id;

@@ -12,10 +12,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "core/base/fd.h"
 #include "core/plugin/host_instance.h"
 
 namespace weft {
@@ -72,22 +72,34 @@ weft_result allocate_host(weft_host_instance* host, std::uint64_t size, std::uin
 
 weft_result allocate_cuda(weft_host_instance* host, DeviceRuntime& runtime, std::uint64_t size,
                           std::uint32_t sharing, weft_memory* out) {
-  if ((sharing & ~static_cast<std::uint32_t>(WEFT_SHARING_IPC)) != 0) {
+  if (sharing != WEFT_SHARING_NONE && sharing != WEFT_SHARING_IPC &&
+      sharing != WEFT_SHARING_DESCRIPTOR) {
     return host->refuse(WEFT_ERROR_UNSUPPORTED,
-                        "CUDA memory is handed to other processes by WEFT_SHARING_IPC alone");
+                        "CUDA memory is handed to other processes by WEFT_SHARING_IPC or by "
+                        "WEFT_SHARING_DESCRIPTOR, one of them for each allocation");
   }
   // Whole pages of the driver: a ticket opens the page, and nothing of others shall lie in it.
   const std::uint64_t grain = sharing == WEFT_SHARING_NONE ? kMemoryAlignment : kExportGrain;
   const std::uint64_t rounded = (size + grain - 1) / grain * grain;
   void* raw = nullptr;
-  const weft_result result = runtime.allocate(rounded, &raw);
+  const weft_result result =
+      sharing == WEFT_SHARING_NONE
+          ? runtime.allocate(rounded, &raw)
+          : runtime.allocate_to_share(
+                rounded,
+                sharing == WEFT_SHARING_IPC ? MemorySharing::kTicket : MemorySharing::kDescriptor,
+                &raw);
   if (result != WEFT_OK) {
     return device_failure(
         host, runtime, result,
         fmt::format("cannot allocate {} bytes on CUDA device {}", rounded, runtime.index()));
   }
   return hand_out(host, raw,
-                  {.raw = raw, .size = rounded, .runtime = &runtime, .device = runtime.index()},
+                  {.raw = raw,
+                   .size = rounded,
+                   .runtime = &runtime,
+                   .device = runtime.index(),
+                   .sharing = sharing},
                   out);
 }
 
@@ -163,12 +175,14 @@ weft_result export_memory(weft_host_instance* host, const weft_memory* memory,
     return host->refuse(WEFT_ERROR_INVALID_ARGUMENT,
                         "export_memory: this instance did not allocate that memory");
   }
-  if (allocation->device < 0 || sharing != WEFT_SHARING_IPC) {
+  if (allocation->device < 0) {
     return host->refuse(WEFT_ERROR_UNSUPPORTED,
-                        allocation->device < 0
-                            ? "ordinary host memory cannot be handed to another process"
-                            : "CUDA memory travels by WEFT_SHARING_IPC alone",
-                        allocation->device < 0 ? "make a memfd and map it" : "");
+                        "ordinary host memory cannot be handed to another process",
+                        "make a memfd and map it");
+  }
+  if (sharing == WEFT_SHARING_NONE || sharing != allocation->sharing) {
+    return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                        "export_memory: that memory was not allocated for this way of sharing");
   }
   MemoryTicket ticket;
   const weft_result result = allocation->runtime->export_memory(allocation->raw, &ticket);
@@ -176,8 +190,8 @@ weft_result export_memory(weft_host_instance* host, const weft_memory* memory,
     return device_failure(host, *allocation->runtime, result, "cannot export CUDA memory");
   }
   weft_memory_export form{};
-  form.sharing = WEFT_SHARING_IPC;
-  form.descriptor = -1;
+  form.sharing = sharing;
+  form.descriptor = ticket.descriptor;
   form.bytes_used = sizeof(ticket.bytes);
   static_assert(sizeof(form.bytes) == sizeof(ticket.bytes));
   std::memcpy(form.bytes, ticket.bytes.data(), sizeof(form.bytes));
@@ -188,20 +202,22 @@ weft_result export_memory(weft_host_instance* host, const weft_memory* memory,
 weft_result import_memory(weft_host_instance* host, const weft_memory_export* from,
                           std::int32_t device, void* fixed_address, weft_memory* out) {
   // The descriptor is the host's from the call on, whatever the answer.
-  if (WEFT_HAS(from, weft_memory_export, descriptor) && from->descriptor >= 0 &&
-      from->sharing == WEFT_SHARING_DESCRIPTOR) {
-    ::close(from->descriptor);
+  UniqueFd descriptor;
+  if (WEFT_HAS(from, weft_memory_export, descriptor) && from->sharing == WEFT_SHARING_DESCRIPTOR) {
+    descriptor.reset(from->descriptor);
   }
-  if (!WEFT_HAS(from, weft_memory_export, bytes) || from->sharing != WEFT_SHARING_IPC ||
+  if (!WEFT_HAS(from, weft_memory_export, bytes) ||
+      (from->sharing != WEFT_SHARING_IPC && !descriptor) ||
       from->bytes_used != sizeof(MemoryTicket::bytes) || fixed_address != nullptr) {
     return host->refuse(WEFT_ERROR_UNSUPPORTED,
-                        "only CUDA memory that travels by WEFT_SHARING_IPC can be imported, "
-                        "wherever the driver puts it");
+                        "only CUDA memory that travels by WEFT_SHARING_IPC or "
+                        "WEFT_SHARING_DESCRIPTOR can be imported, wherever the driver puts it");
   }
   DeviceRuntime* runtime = find_device(host, device);
   if (runtime == nullptr) return WEFT_ERROR_UNSUPPORTED;
   MemoryTicket ticket;
   std::memcpy(ticket.bytes.data(), from->bytes, sizeof(ticket.bytes));
+  ticket.descriptor = descriptor.get();
   void* address = nullptr;
   std::size_t size = 0;
   const weft_result result = runtime->import_memory(ticket, &address, &size);

@@ -351,6 +351,7 @@ Status Connections::describe(std::span<Edge> edges, const ConnectionNeeds& needs
   direct_.ranks = context_.ranks;
   direct_.rank = context_.rank;
   direct_.half_bytes = static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes));
+  direct_.most_parts = needs.direct_parts;
   direct_.positions = static_cast<std::uint32_t*>(positions_);
   return {};
 }

@@ -51,6 +51,7 @@ struct ConnectionNeeds {
   std::span<const std::vector<std::uint32_t>> rings;  ///< rings[channel] is an order of ranks.
   SlotGeometry slots;                                 ///< Of the rings' connections.
   std::uint64_t direct_bytes = 0;  ///< The largest call written straight to all others; 0: none.
+  std::uint32_t direct_parts = kMostDirectParts;  ///< That such a call is cut into, at most.
 };
 
 /// Who this rank is and what it was given to work with; all references outlive Connections.

@@ -129,7 +129,7 @@ enum {
 typedef uint32_t weft_memory_sharing;
 enum {
   WEFT_SHARING_NONE = 0,
-  WEFT_SHARING_DESCRIPTOR = 1, /**< A file descriptor, passed over a Unix socket. */
+  WEFT_SHARING_DESCRIPTOR = 1, /**< A file descriptor, passed over a Unix socket, and bytes. */
   WEFT_SHARING_FABRIC = 2,     /**< Opaque bytes that open across hosts of one fabric. */
   WEFT_SHARING_IPC = 4         /**< Opaque bytes that open in another process of this host. */
 };
@@ -156,7 +156,7 @@ typedef struct weft_memory_segment {
   uint64_t segment_id;
 } weft_memory_segment;
 
-/** How a piece of memory travels: a descriptor, or bytes. */
+/** How a piece of memory travels: as bytes, with a descriptor where that is the way. */
 typedef struct weft_memory_export {
   uint32_t struct_size;
   uint32_t sharing;    /**< The one way that was used. */

@@ -22,19 +22,26 @@ constexpr std::uint32_t kOrderBytes = 8;
 }  // namespace
 
 weft_result Arena::make(const plugins::Host& host, std::int32_t device, std::uint64_t bytes,
-                        std::shared_ptr<Arena>* out) {
+                        weft_memory_sharing sharing, std::shared_ptr<Arena>* out) {
   std::shared_ptr<Arena> arena(new Arena(host));
   const weft_host& services = host.services();
-  arena->memory_.struct_size = sizeof(arena->memory_);
-  weft_result result = services.memory->allocate(services.instance, WEFT_MEMORY_CUDA, device, bytes,
-                                                 WEFT_SHARING_IPC, &arena->memory_);
-  if (result != WEFT_OK) return result;
-  arena->ticket_.struct_size = sizeof(arena->ticket_);
-  result = services.memory->export_memory(services.instance, &arena->memory_, WEFT_SHARING_IPC,
-                                          &arena->ticket_);
-  if (result != WEFT_OK) return result;
-  *out = std::move(arena);
-  return WEFT_OK;
+  weft_result result = WEFT_ERROR_UNSUPPORTED;
+  for (const weft_memory_sharing way : {WEFT_SHARING_DESCRIPTOR, WEFT_SHARING_IPC}) {
+    if ((sharing & way) == 0) continue;
+    arena->memory_.struct_size = sizeof(arena->memory_);
+    result = services.memory->allocate(services.instance, WEFT_MEMORY_CUDA, device, bytes, way,
+                                       &arena->memory_);
+    if (result == WEFT_ERROR_UNSUPPORTED) continue;
+    if (result != WEFT_OK) return result;
+    arena->ticket_.struct_size = sizeof(arena->ticket_);
+    result =
+        services.memory->export_memory(services.instance, &arena->memory_, way, &arena->ticket_);
+    if (result != WEFT_OK) return result;
+    if (way == WEFT_SHARING_DESCRIPTOR) arena->descriptor_.reset(arena->ticket_.descriptor);
+    *out = std::move(arena);
+    return WEFT_OK;
+  }
+  return result;
 }
 
 Arena::~Arena() {
@@ -44,30 +51,38 @@ Arena::~Arena() {
 
 Imports::~Imports() {
   const weft_host& services = host_.services();
-  for (auto& [ticket, memory] : opened_)
-    services.memory->free(services.instance, &memory);
+  for (auto& [name, import] : imports_) {
+    if (import.memory.address != nullptr) services.memory->free(services.instance, &import.memory);
+  }
 }
 
-weft_result Imports::open(const std::array<std::uint8_t, 128>& ticket, weft_memory* out) {
-  const auto known = opened_.find(ticket);
-  if (known != opened_.end()) {
-    *out = known->second;
-    return WEFT_OK;
+weft_result Imports::open(const plugins::Key& key, const DeviceBlob& blob, weft_memory* out) {
+  Import& import = imports_[blob.arena.memory];
+  if (import.memory.address == nullptr) {
+    weft_memory_export form{};
+    form.struct_size = sizeof(form);
+    form.sharing = blob.sharing;
+    form.descriptor = -1;
+    if (blob.sharing == WEFT_SHARING_DESCRIPTOR) {
+      plugins::OwnedFd descriptor;
+      const weft_result got =
+          import.taker.step(host_, key, {.plugin = "p2p", .rank = blob.peer, .peer = blob.rank},
+                            blob.arena, &descriptor);
+      if (got != WEFT_OK) return got;
+      import.taker.stop();
+      form.descriptor = descriptor.release();
+    }
+    form.bytes_used = sizeof(form.bytes);
+    std::memcpy(form.bytes, blob.ticket.data(), blob.ticket.size());
+    weft_memory memory{};
+    memory.struct_size = sizeof(memory);
+    const weft_host& services = host_.services();
+    const weft_result result =
+        services.memory->import_memory(services.instance, &form, device_, nullptr, &memory);
+    if (result != WEFT_OK) return result;
+    import.memory = memory;
   }
-  weft_memory_export form{};
-  form.struct_size = sizeof(form);
-  form.sharing = WEFT_SHARING_IPC;
-  form.descriptor = -1;
-  form.bytes_used = sizeof(form.bytes);
-  std::memcpy(form.bytes, ticket.data(), ticket.size());
-  weft_memory memory{};
-  memory.struct_size = sizeof(memory);
-  const weft_host& services = host_.services();
-  const weft_result result =
-      services.memory->import_memory(services.instance, &form, device_, nullptr, &memory);
-  if (result != WEFT_OK) return result;
-  opened_.emplace(ticket, memory);
-  *out = memory;
+  *out = import.memory;
   return WEFT_OK;
 }
 

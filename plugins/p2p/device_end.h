@@ -14,11 +14,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <plugin_api/transport.h>
 
+#include "plugins/common/hand_over.h"
 #include "plugins/common/host.h"
 #include "plugins/common/segment.h"
 
@@ -28,8 +30,9 @@ namespace weft::p2p {
 /// connection that holds it.
 class Arena {
  public:
+  /// `sharing`: the ways to try, a descriptor before IPC.
   static weft_result make(const plugins::Host& host, std::int32_t device, std::uint64_t bytes,
-                          std::shared_ptr<Arena>* out);
+                          weft_memory_sharing sharing, std::shared_ptr<Arena>* out);
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
@@ -39,6 +42,20 @@ class Arena {
   }
   [[nodiscard]] std::uint64_t size() const { return memory_.size; }
   [[nodiscard]] const weft_memory_export& ticket() const { return ticket_; }
+  /// Where it is handed out by its descriptor.
+  [[nodiscard]] const plugins::Nonce& name() const { return name_; }
+  /// -1 where it travels as bytes alone, and once nobody waits for it.
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
+
+  /// Peers that have not taken it yet; the descriptor goes with the last.
+  [[nodiscard]] bool awaits(std::uint32_t peer) const { return takers_.contains(peer); }
+  void await(std::uint32_t peer) {
+    if (descriptor_) takers_.insert(peer);
+  }
+  void taken_by(std::uint32_t peer) {
+    takers_.erase(peer);
+    if (takers_.empty()) descriptor_.reset();
+  }
 
  private:
   explicit Arena(const plugins::Host& host) : host_(host) {}
@@ -46,9 +63,14 @@ class Arena {
   const plugins::Host host_;
   weft_memory memory_{};
   weft_memory_export ticket_{};
+  plugins::OwnedFd descriptor_;
+  plugins::Nonce name_ = plugins::random_nonce();
+  std::set<std::uint32_t> takers_;
 };
 
-/// Arenas of peers, opened once each.
+struct DeviceBlob;
+
+/// Arenas of peers, opened once each. [one-thread]
 class Imports {
  public:
   explicit Imports(const plugins::Host& host, std::int32_t device) : host_(host), device_(device) {}
@@ -56,12 +78,18 @@ class Imports {
   Imports& operator=(const Imports&) = delete;
   ~Imports();
 
-  weft_result open(const std::array<std::uint8_t, 128>& ticket, weft_memory* out);
+  /// The arena that a peer's blob names; WEFT_IN_PROGRESS until its descriptor has come.
+  weft_result open(const plugins::Key& key, const DeviceBlob& blob, weft_memory* out);
 
  private:
+  struct Import {
+    plugins::Taker taker;
+    weft_memory memory{};  ///< Open where it has an address.
+  };
+
   const plugins::Host host_;
   const std::int32_t device_;
-  std::map<std::array<std::uint8_t, 128>, weft_memory> opened_;
+  std::map<plugins::Nonce, Import> imports_;
 };
 
 /// What one end tells the other. Travels, not trusted.
@@ -72,11 +100,14 @@ struct DeviceBlob {
   std::uint32_t rank = 0;
   std::uint32_t peer = 0;
   std::uint32_t direction = 0;
+  weft_memory_sharing sharing = WEFT_SHARING_NONE;  ///< How its arena travels.
   std::array<plugins::ProtocolSpec, plugins::kMaxProtocols> protocols{};
+  std::uint32_t reserved = 0;
   std::uint64_t offset = 0;  ///< Of the end's part in its arena.
+  plugins::HandOverPlace arena;
   std::array<std::uint8_t, 128> ticket{};
 };
-static_assert(sizeof(DeviceBlob) == 36 + 36 + 8 + 128);
+static_assert(std::has_unique_object_representations_v<DeviceBlob>);
 
 /// Where the parts of an end lie, in bytes from its start.
 struct PartLayout {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "plugins/p2p/transport.h"
 
@@ -15,6 +16,17 @@ weft_result init(const weft_host* services, weft_plugin** out) {
   return plugins::guarded(plugins::Host(services), [&] {
     auto plugin = std::make_unique<weft_plugin>(services);
     plugin->huge_pages = plugin->host.flag("huge_pages", true);
+    const std::string sharing = plugin->host.text("device_sharing", "auto");
+    if (sharing == "descriptor") {
+      plugin->device_sharing = WEFT_SHARING_DESCRIPTOR;
+    } else if (sharing == "ipc") {
+      plugin->device_sharing = WEFT_SHARING_IPC;
+    } else if (sharing != "auto") {
+      return plugin->host.fail(
+          WEFT_ERROR_CONFIG,
+          "p2p.device_sharing: \"" + sharing + "\" is none of auto, descriptor, ipc",
+          "weft config explain p2p.device_sharing shows where it was set");
+    }
     *out = plugin.release();
     return weft_result{WEFT_OK};
   });
@@ -32,7 +44,17 @@ constexpr std::array<weft_interface, 1> kInterfaces = {{
     {.struct_size = sizeof(weft_interface), .reserved = 0, .id = WEFT_TRANSPORT_INTERFACE},
 }};
 
-constexpr std::array<weft_parameter, 1> kParameters = {{
+constexpr std::array<weft_parameter, 2> kParameters = {{
+    {.struct_size = sizeof(weft_parameter),
+     .type = WEFT_PARAMETER_TEXT,
+     .name = "device_sharing",
+     .unit = "",
+     .default_value = "auto",
+     .help =
+         "How GPU memory reaches other ranks: descriptor (a file descriptor), ipc (CUDA IPC) or "
+         "auto (the first that the device has).",
+     .minimum = 0,
+     .maximum = 0},
     {.struct_size = sizeof(weft_parameter),
      .type = WEFT_PARAMETER_FLAG,
      .name = "huge_pages",

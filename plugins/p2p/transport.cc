@@ -10,9 +10,20 @@
 #include <iterator>
 #include <string>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <utility>
 
 #include "plugins/common/available_memory.h"
+
+int weft_transport::find(const weft::plugins::Nonce& memory, std::uint32_t peer) {
+  const auto found = std::ranges::find(arenas, memory, [](const auto& one) { return one->name(); });
+  return found != arenas.end() && (*found)->awaits(peer) ? (*found)->descriptor() : -1;
+}
+
+void weft_transport::given(const weft::plugins::Nonce& memory, std::uint32_t peer) {
+  const auto found = std::ranges::find(arenas, memory, [](const auto& one) { return one->name(); });
+  if (found != arenas.end()) (*found)->taken_by(peer);
+}
 
 namespace weft::p2p {
 namespace {
@@ -31,14 +42,23 @@ weft_result open(weft_plugin* plugin, const weft_transport_open_info* info, weft
     if (!WEFT_HAS(info, weft_transport_open_info, host_id) || info->rank >= info->ranks) {
       return plugin->host.fail(WEFT_ERROR_INVALID_ARGUMENT, "p2p: incomplete open information");
     }
-    auto transport = std::make_unique<weft_transport>();
-    transport->plugin = plugin;
+    auto transport = std::make_unique<weft_transport>(plugin);
     transport->rank = info->rank;
     transport->ranks = info->ranks;
     transport->communicator = info->communicator;
     transport->device = info->device;
-    transport->info = {kMagic, info->rank, info->device, plugins::this_process()};
+    transport->info = {.magic = kMagic,
+                       .rank = info->rank,
+                       .device = info->device,
+                       .process = plugins::this_process(),
+                       .network_namespace = plugins::namespace_inode("net"),
+                       .user = ::geteuid()};
     if (info->device >= 0) {
+      if (info->key == nullptr) {
+        return plugin->host.fail(WEFT_ERROR_INVALID_ARGUMENT, "p2p: incomplete open information");
+      }
+      transport->key = plugins::Key({info->key, info->key_size});
+      transport->device_sharing = plugin->device_sharing;
       transport->imports = std::make_unique<Imports>(plugin->host, info->device);
     }
     *out = transport.release();
@@ -85,6 +105,11 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
         reason = theirs.process == transport->info.process ? "CUDA devices of one process"
                                                            : "CUDA devices of one host";
         can = true;
+        if (theirs.network_namespace != transport->info.network_namespace ||
+            theirs.user != transport->info.user) {
+          // Unix sockets do not join them: what travels as bytes still does.
+          transport->device_sharing &= ~static_cast<std::uint32_t>(WEFT_SHARING_DESCRIPTOR);
+        }
       } else if (theirs.process != transport->info.process) {
         reason = "other process (pid " + std::to_string(theirs.process.pid) + ")";
       } else {
@@ -182,8 +207,23 @@ weft_result prepare_on_device(weft_transport* transport, const weft_connection_r
     made[i]->device_end = std::move(end);
   }
   std::shared_ptr<Arena> arena;
-  const weft_result result = Arena::make(host, transport->device, bytes, &arena);
+  if (transport->device_sharing == WEFT_SHARING_NONE) {
+    return host.fail(WEFT_ERROR_UNSUPPORTED,
+                     "p2p: a peer in another network namespace, or of another user, cannot take "
+                     "GPU memory by a descriptor",
+                     "set p2p.device_sharing to auto or ipc");
+  }
+  weft_result result =
+      Arena::make(host, transport->device, bytes, transport->device_sharing, &arena);
   if (result != WEFT_OK) return result;
+  plugins::HandOverPlace place{.socket = {}, .memory = arena->name()};
+  if (arena->descriptor() >= 0) {
+    result = transport->giver.open(&place.socket);
+    if (result != WEFT_OK) return result;
+  }
+  host.debug("arena of " + std::to_string(arena->size()) + " bytes on CUDA device " +
+             std::to_string(transport->device) +
+             (arena->descriptor() >= 0 ? ", by descriptor" : ", by CUDA IPC"));
   transport->arenas.push_back(arena);
   transport->bytes_held.fetch_add(arena->size());  // for as long as the transport is open
   for (const auto& connection : made) {
@@ -196,7 +236,10 @@ weft_result prepare_on_device(weft_transport* transport, const weft_connection_r
     end.blob.peer = connection->peer;
     end.blob.direction = static_cast<std::uint32_t>(connection->direction);
     end.blob.protocols = connection->layout.specs();
+    end.blob.sharing = arena->ticket().sharing;
     end.blob.offset = end.offset;
+    end.blob.arena = place;
+    arena->await(connection->peer);
     std::ranges::copy(arena->ticket().bytes, end.blob.ticket.begin());
   }
   return WEFT_OK;
@@ -293,13 +336,15 @@ weft_result connect_on_device(weft_connection* connection, const weft_blob& byte
         "p2p: this rank and " + rank_text(connection->peer) + " ask for buffers of different sizes",
         "give all ranks the same configuration");
   }
+  weft_transport& transport = *connection->transport;
   weft_memory memory{};
-  const weft_result result = connection->transport->imports->open(blob.ticket, &memory);
+  const weft_result result = transport.imports->open(transport.key, blob, &memory);
   if (result != WEFT_OK) return result;
   if (blob.offset > memory.size || end.theirs.bytes > memory.size - blob.offset ||
       blob.offset % 128 != 0) {
     return host.fail_peer(whose + " names memory beyond what it shares");
   }
+  if (end.arena->awaits(connection->peer)) return WEFT_IN_PROGRESS;
   end.peer_part = static_cast<std::byte*>(memory.address) + blob.offset;
   connection->connected = true;
   return WEFT_OK;
@@ -334,12 +379,15 @@ weft_result connect_one(weft_connection* connection, const weft_blob& bytes) {
 weft_result connect(weft_transport* transport, weft_connection* const* connections,
                     const weft_blob* peer_blobs, std::uint64_t count) {
   return guarded(transport->plugin->host, [&] {
-    weft_result answer = WEFT_OK;
+    weft_result answer = transport->giver.serve(transport->key, *transport);
+    if (answer != WEFT_OK) return answer;
     for (std::uint64_t i = 0; i < count; ++i) {
       const weft_result result = connect_one(connections[i], peer_blobs[i]);
       if (result < 0) return result;
       if (result == WEFT_IN_PROGRESS) answer = WEFT_IN_PROGRESS;
     }
+    const auto waited_for = [](const auto& arena) { return arena->descriptor() >= 0; };
+    if (std::ranges::none_of(transport->arenas, waited_for)) transport->giver.close();
     return answer;
   });
 }

@@ -16,7 +16,9 @@
 
 #include <plugin_api/transport.h>
 
+#include "plugins/common/hand_over.h"
 #include "plugins/common/host.h"
+#include "plugins/common/key.h"
 #include "plugins/common/process_identity.h"
 #include "plugins/common/segment.h"
 #include "plugins/p2p/block.h"
@@ -28,6 +30,7 @@ struct weft_plugin {
 
   weft::plugins::Host host;
   bool huge_pages = true;
+  weft_memory_sharing device_sharing = WEFT_SHARING_DESCRIPTOR | WEFT_SHARING_IPC;
   std::mutex mutex;
   /// Of transports that were aborted: kernels of peers may still store there, so it is not used
   /// again while the instance lives. Guarded by mutex.
@@ -42,6 +45,8 @@ struct PeerInfo {
   std::uint32_t rank = 0;
   std::int32_t device = -1;  ///< Number of its CUDA device in its process, -1 for a CPU rank.
   plugins::ProcessIdentity process;
+  std::uint64_t network_namespace = 0;  ///< What Unix sockets do not cross.
+  std::uint64_t user = 0;
 };
 
 /// What one end tells the other. Travels, not trusted.
@@ -89,8 +94,13 @@ struct weft_connection {
 };
 
 /// The transport of one communicator.
-struct weft_transport {
-  weft_plugin* plugin = nullptr;
+struct weft_transport final : weft::plugins::Giver::Store {
+  explicit weft_transport(weft_plugin* owner) : plugin(owner), giver(owner->host, "p2p") {}
+
+  int find(const weft::plugins::Nonce& memory, std::uint32_t peer) override;
+  void given(const weft::plugins::Nonce& memory, std::uint32_t peer) override;
+
+  weft_plugin* plugin;
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
   std::int32_t device = -1;
@@ -98,6 +108,9 @@ struct weft_transport {
   weft::p2p::PeerInfo info;
   std::unique_ptr<weft::p2p::Imports> imports;  ///< Of a rank on a CUDA device.
   std::vector<std::shared_ptr<weft::p2p::Arena>> arenas;
+  weft_memory_sharing device_sharing = WEFT_SHARING_NONE;  ///< What all peers can take.
+  weft::plugins::Key key;
+  weft::plugins::Giver giver;  ///< Of arenas whose descriptors somebody waits for.
   std::atomic<bool> aborted = false;
   std::atomic<std::uint64_t> bytes_held = 0;  ///< Memory that this end allocated.
   std::mutex mutex;  ///< Guards `connections`, since abort comes from any thread.

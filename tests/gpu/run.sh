@@ -16,6 +16,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [PIECE...]
   graphs       captured calls, by threads and processes
   abort        aborts and killed processes while kernels spin
   transports   p2p, shm and net in turn
+  sharing      GPU memory by descriptors and by CUDA IPC, forced
   algorithms   each algorithm and protocol of all-reduce that there is, forced
   long         1 GiB
   litmus       litmus tests of the memory between two GPUs
@@ -44,7 +45,7 @@ while (($#)); do
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort transports algorithms long litmus memcheck
+  pieces=(threads one-thread processes graphs abort transports sharing algorithms long litmus memcheck
     bench mismatch)
 fi
 
@@ -153,6 +154,14 @@ direct ll 1048576
 END
 }
 
+sharing() {
+  local way
+  for way in descriptor ipc; do
+    WEFT_P2P_DEVICE_SHARING=$way tests "sharing-$way" 200 \
+      'Gpu/Processes.AllCalls/*:Gpu/Threads.AllCalls/*' --small
+  done
+}
+
 memcheck() {
   local sanitizer
   sanitizer=$(command -v compute-sanitizer)
@@ -205,6 +214,7 @@ for piece in "${pieces[@]}"; do
     graphs) tests graphs 400 'Gpu/GraphsTest.*:Gpu/ProcessPairs.Graphs*' ;;
     abort) tests abort 400 'Gpu/AbortTest.*:Gpu/ProcessPairs.KillOne*' ;;
     transports) tests transports 400 'Gpu/Transports.*:Gpu/ProcessPairs.Transport*' ;;
+    sharing) sharing ;;
     algorithms) algorithms ;;
     long) tests long 400 'Gpu/Long.*' --patience=120 ;;
     litmus)

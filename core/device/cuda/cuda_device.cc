@@ -5,84 +5,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <climits>
 #include <memory>
-#include <new>
-#include <random>
 #include <string>
 
-#include <cuda.h>
-
+#include "core/device/cuda/failure.h"
 #include "core/device/cuda/kernels.h"
 #include "core/model/work_item.h"
 
 namespace weft::device::cuda {
 namespace {
-
-struct Failure {
-  cudaError_t code = cudaSuccess;
-  std::string text;
-};
-
-// Of the calling thread, like errno: what a code of weft_result cannot say.
-Failure& failure() {
-  thread_local Failure kept;
-  return kept;
-}
-
-weft_result translate(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess:
-      return WEFT_OK;
-    case cudaErrorMemoryAllocation:
-      return WEFT_ERROR_OUT_OF_MEMORY;
-    case cudaErrorNotReady:
-      return WEFT_IN_PROGRESS;
-    case cudaErrorNotSupported:
-    case cudaErrorPeerAccessUnsupported:
-      return WEFT_ERROR_UNSUPPORTED;
-    default:
-      return WEFT_ERROR_DEVICE;
-  }
-}
-
-weft_result check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess || error == cudaErrorNotReady) return translate(error);
-  failure() = {error, std::string(what) + ": " + cudaGetErrorString(error) + " (" +
-                          cudaGetErrorName(error) + ")"};
-  // Only errors that stick are of interest to the next call.
-  static_cast<void>(cudaGetLastError());
-  return translate(error);
-}
-
-#define WEFT_CUDA(call) \
-  do { \
-    const weft_result checked = check(call, #call); \
-    if (checked != WEFT_OK) return checked; \
-  } while (false)
-
-// Makes the device current, and calls legal that a capture elsewhere in this thread would forbid;
-// both until it goes.
-class Scope {
- public:
-  explicit Scope(std::int32_t index) {
-    static_cast<void>(cudaGetDevice(&before_));
-    if (before_ != index) static_cast<void>(cudaSetDevice(index));
-    changed_ = before_ != index;
-    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
-  }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
-  ~Scope() {
-    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
-    if (changed_) static_cast<void>(cudaSetDevice(before_));
-  }
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
 
 struct CudaStream {
   cudaStream_t native = nullptr;
@@ -94,44 +26,6 @@ struct CudaStream {
 // DeviceStream is never defined: its address stands for the stream of the runtime that made it.
 CudaStream* cuda(DeviceStream* stream) {
   return reinterpret_cast<CudaStream*>(stream);
-}
-
-using ProcessName = std::array<std::uint64_t, 2>;
-
-// Drawn once for each process: a pid alone means little where processes have namespaces.
-const ProcessName& this_process() {
-  static const ProcessName name = [] {
-    ProcessName drawn{};
-    std::random_device random;
-    for (std::uint64_t& word : drawn)
-      word = (static_cast<std::uint64_t>(random()) << 32) | random();
-    return drawn;
-  }();
-  return name;
-}
-
-// The extent of an allocation. By the driver's function, which the runtime hands out: linking the
-// driver would need it on every machine.
-weft_result address_range(void* memory, CUdeviceptr* base, std::size_t* bytes) {
-  using GetAddressRange = CUresult(CUdeviceptr*, std::size_t*, CUdeviceptr);
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  WEFT_CUDA(cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &function, 12000,
-                                             cudaEnableDefault, &found));
-  if (function == nullptr ||
-      reinterpret_cast<GetAddressRange*>(function)(
-          base, bytes, reinterpret_cast<CUdeviceptr>(memory)) != CUDA_SUCCESS) {
-    failure() = {cudaErrorInvalidDevicePointer, "the driver knows no allocation there"};
-    return WEFT_ERROR_DEVICE;
-  }
-  return WEFT_OK;
-}
-
-constexpr std::size_t kSmallGrain = 512;
-
-std::size_t rounded(std::size_t bytes) {
-  const std::size_t grain = bytes >= kExportGrain / 4 ? kExportGrain : kSmallGrain;
-  return (std::max<std::size_t>(bytes, 1) + grain - 1) / grain * grain;
 }
 
 template <std::uint32_t kItems>
@@ -160,7 +54,7 @@ weft_result launch_direct(CudaStream& stream, const Launch& launch) {
                           .peers = *item.direct};
   void* arguments[] = {&argument};
   const std::uint64_t payload = item.count * element_size(item.type);
-  const DirectShape shape = direct_shape(direct_lines(payload));
+  const DirectShape shape = direct_shape(direct_lines(payload), item.direct->most_parts);
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
@@ -192,15 +86,6 @@ weft_result launch_one(CudaStream& stream, const Launch& launch) {
 
 }  // namespace
 
-struct CudaDevice::Ticket {
-  ProcessName process{};
-  std::uint64_t address = 0;
-  std::uint64_t bytes = 0;
-  std::int32_t device = 0;
-  std::uint32_t reserved = 0;
-  cudaIpcMemHandle_t handle{};
-};
-
 std::string_view last_open_failure() {
   return failure().text;
 }
@@ -223,15 +108,22 @@ weft_result CudaDevice::open(std::int32_t index, CudaDevice** out) {
 weft_result CudaDevice::prepare() {
   const Scope scope(index_);
   WEFT_CUDA(cudaFree(nullptr));  // makes the context
-  WEFT_CUDA(cudaStreamCreateWithFlags(&own_stream_, cudaStreamNonBlocking));
+  if (const weft_result ready = memory_.prepare(); ready != WEFT_OK) return ready;
+  int processors = 0;
+  WEFT_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index_));
+  int fewest = INT_MAX;
   // A kernel that is loaded when first launched is loaded while others may spin, and waits for
   // them.
   for (const auto kernels : {ring_kernels(), direct_kernels()}) {
     for (const void* kernel : kernels) {
       cudaFuncAttributes attributes{};
       WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+      int on_one = 0;
+      WEFT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, kThreads, 0));
+      fewest = std::min(fewest, on_one);
     }
   }
+  groups_at_once_ = static_cast<std::uint32_t>(fewest) * static_cast<std::uint32_t>(processors);
   int major = 0;
   WEFT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_));
   launches_overlap_ = major >= 9;
@@ -247,198 +139,13 @@ weft_result CudaDevice::prepare() {
   return WEFT_OK;
 }
 
-CudaDevice::~CudaDevice() {
-  const Scope scope(index_);
-  for (void* memory : imports_)
-    static_cast<void>(cudaIpcCloseMemHandle(memory));
-  for (const auto& [size, memory] : device_memory_.free)
-    static_cast<void>(cudaFree(memory));
-  for (const auto& [memory, size] : device_memory_.used)
-    static_cast<void>(cudaFree(memory));
-  for (const auto& [size, memory] : shared_memory_.free)
-    static_cast<void>(cudaFreeHost(memory));
-  for (const auto& [memory, size] : shared_memory_.used)
-    static_cast<void>(cudaFreeHost(memory));
-  if (own_stream_ != nullptr) static_cast<void>(cudaStreamDestroy(own_stream_));
-}
-
 std::string_view CudaDevice::last_failure(std::int64_t* native) {
   *native = failure().code;
   return failure().text;
 }
 
-weft_result CudaDevice::zero(void* memory, std::size_t bytes) {
-  WEFT_CUDA(cudaMemsetAsync(memory, 0, bytes, own_stream_));
-  WEFT_CUDA(cudaStreamSynchronize(own_stream_));
-  return WEFT_OK;
-}
-
-weft_result CudaDevice::take(Pool& pool, std::size_t bytes, bool shared, void** out) {
-  *out = nullptr;
-  const Scope scope(index_);
-  const std::size_t size = rounded(bytes);
-  void* memory = nullptr;
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto found = pool.free.find(size);
-    if (found != pool.free.end()) {
-      memory = found->second;
-      pool.free.erase(found);
-    }
-  }
-  if (memory == nullptr) {
-    if (shared) {
-      WEFT_CUDA(cudaHostAlloc(&memory, size, cudaHostAllocPortable | cudaHostAllocMapped));
-    } else {
-      WEFT_CUDA(cudaMalloc(&memory, size));
-    }
-  }
-  {
-    const std::scoped_lock lock(mutex_);
-    pool.used.emplace(memory, size);
-  }
-  if (shared) {
-    std::memset(memory, 0, size);
-  } else if (const weft_result zeroed = zero(memory, size); zeroed != WEFT_OK) {
-    give_back(pool, memory);
-    return zeroed;
-  }
-  *out = memory;
-  return WEFT_OK;
-}
-
-void CudaDevice::give_back(Pool& pool, void* memory) {
-  if (memory == nullptr) return;
-  const std::scoped_lock lock(mutex_);
-  const auto found = pool.used.find(memory);
-  if (found == pool.used.end()) return;
-  pool.free.emplace(found->second, memory);
-  pool.used.erase(found);
-}
-
 bool CudaDevice::has_kernel(const Task& task) const {
   return kernel_exists(task);
-}
-
-weft_result CudaDevice::allocate(std::size_t bytes, void** out) {
-  return take(device_memory_, bytes, false, out);
-}
-void CudaDevice::release(void* memory) {
-  give_back(device_memory_, memory);
-}
-weft_result CudaDevice::allocate_shared(std::size_t bytes, void** out) {
-  return take(shared_memory_, bytes, true, out);
-}
-void CudaDevice::release_shared(void* memory) {
-  give_back(shared_memory_, memory);
-}
-
-weft_result CudaDevice::export_memory(void* memory, MemoryTicket* out) {
-  Ticket ticket;
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto found = device_memory_.used.find(memory);
-    // A smaller one shares its pages with others, which a ticket would open as well.
-    if (found == device_memory_.used.end() || found->second % kExportGrain != 0) {
-      failure() = {cudaErrorInvalidValue, "only whole allocations of 512 KiB or more are exported"};
-      return WEFT_ERROR_INVALID_ARGUMENT;
-    }
-    ticket.bytes = found->second;
-  }
-  const Scope scope(index_);
-  WEFT_CUDA(cudaIpcGetMemHandle(&ticket.handle, memory));
-  ticket.process = this_process();
-  ticket.address = reinterpret_cast<std::uint64_t>(memory);
-  ticket.device = index_;
-  static_assert(sizeof(ticket) <= sizeof(out->bytes));
-  std::memcpy(out->bytes.data(), &ticket, sizeof(ticket));
-  return WEFT_OK;
-}
-
-weft_result CudaDevice::import_memory(const MemoryTicket& bytes, void** out, std::size_t* size) {
-  Ticket ticket;
-  std::memcpy(&ticket, bytes.bytes.data(), sizeof(ticket));
-  const Scope scope(index_);
-  if (ticket.process == this_process()) return import_own(ticket, out, size);
-  void* memory = nullptr;
-  WEFT_CUDA(cudaIpcOpenMemHandle(&memory, ticket.handle, cudaIpcMemLazyEnablePeerAccess));
-  {
-    const std::scoped_lock lock(mutex_);
-    imports_.insert(memory);
-  }
-  // How much that opened says the driver, not the ticket.
-  CUdeviceptr base = 0;
-  const weft_result known = address_range(memory, &base, size);
-  if (known != WEFT_OK) return known;
-  *out = memory;
-  return WEFT_OK;
-}
-
-// Memory that this process holds itself has an address already, but the ticket may be stale.
-weft_result CudaDevice::import_own(const Ticket& ticket, void** out, std::size_t* size) {
-  auto* memory = reinterpret_cast<void*>(ticket.address);
-  cudaPointerAttributes attributes{};
-  WEFT_CUDA(cudaPointerGetAttributes(&attributes, memory));
-  CUdeviceptr base = 0;
-  bool alive = attributes.type == cudaMemoryTypeDevice && attributes.device == ticket.device;
-  if (alive) {
-    const Scope owner(ticket.device);  // the driver asks the current context
-    alive = address_range(memory, &base, size) == WEFT_OK && base == ticket.address;
-  }
-  if (!alive) {
-    failure() = {cudaErrorInvalidDevicePointer, "the ticket names memory that is no more"};
-    return WEFT_ERROR_PEER;
-  }
-  const weft_result reached = reach_device(ticket.device);
-  if (reached != WEFT_OK) return reached;
-  *out = memory;
-  return WEFT_OK;
-}
-
-// Left open: closing waits for kernels, and a peer's memory that is mapped for longer harms nobody.
-void CudaDevice::close_import(void* /*memory*/) {}
-
-weft_result CudaDevice::reach_device(std::int32_t peer_index) {
-  if (peer_index == index_) return WEFT_OK;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (reached_.contains(peer_index)) return WEFT_OK;
-  }
-  const Scope scope(index_);
-  int possible = 0;
-  WEFT_CUDA(cudaDeviceCanAccessPeer(&possible, index_, peer_index));
-  if (possible == 0) {
-    failure() = {cudaErrorPeerAccessUnsupported, "CUDA devices " + std::to_string(index_) +
-                                                     " and " + std::to_string(peer_index) +
-                                                     " cannot reach each other's memory"};
-    return WEFT_ERROR_UNSUPPORTED;
-  }
-  const cudaError_t enabled = cudaDeviceEnablePeerAccess(peer_index, 0);
-  if (enabled == cudaErrorPeerAccessAlreadyEnabled) {
-    static_cast<void>(cudaGetLastError());
-  } else {
-    WEFT_CUDA(enabled);
-  }
-  const std::scoped_lock lock(mutex_);
-  reached_.insert(peer_index);
-  return WEFT_OK;
-}
-
-weft_result CudaDevice::register_host(void* memory, std::size_t bytes) {
-  const Scope scope(index_);
-  const cudaError_t registered =
-      cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
-  if (registered == cudaErrorHostMemoryAlreadyRegistered) {
-    static_cast<void>(cudaGetLastError());
-    return WEFT_OK;
-  }
-  WEFT_CUDA(registered);
-  return WEFT_OK;
-}
-
-void CudaDevice::unregister_host(void* memory) {
-  const Scope scope(index_);
-  if (cudaHostUnregister(memory) != cudaSuccess) static_cast<void>(cudaGetLastError());
 }
 
 weft_result CudaDevice::create_stream(DeviceStream** out) {

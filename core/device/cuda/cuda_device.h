@@ -7,31 +7,26 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <mutex>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <cuda_runtime.h>
 
 #include "core/base/device_runtime.h"
+#include "core/device/cuda/cuda_memory.h"
 
 namespace weft::device::cuda {
 
-/// Nothing here waits for a kernel, since a kernel may wait for a peer for ever: what is released
-/// is kept for the next allocation of that size, and freed when the device object goes. Calls are
-/// allowed while a stream of the caller is being captured.
-///
-/// Threads: every member from any thread; `mutex_` guards the lists.
+/// Nothing but synchronize() waits for a kernel, since a kernel may wait for a peer for ever. Calls
+/// are allowed while a stream of the caller is being captured. Threads: every member from any
+/// thread.
 class CudaDevice final : public DeviceRuntime {
  public:
   /// Makes the device's context if there is none, and loads all kernels.
   static weft_result open(std::int32_t index, CudaDevice** out);
   /// All streams and memory are given back before.
-  ~CudaDevice() override;
+  ~CudaDevice() override = default;
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] std::int32_t index() const override { return index_; }
@@ -39,16 +34,30 @@ class CudaDevice final : public DeviceRuntime {
   [[nodiscard]] bool reports_ends() const override { return false; }
   [[nodiscard]] std::string_view last_failure(std::int64_t* native) override;
 
+  [[nodiscard]] std::uint32_t groups_at_once() const override { return groups_at_once_; }
+
   [[nodiscard]] bool has_kernel(const Task& task) const override;
-  weft_result allocate(std::size_t bytes, void** out) override;
-  void release(void* memory) override;
-  weft_result allocate_shared(std::size_t bytes, void** out) override;
-  void release_shared(void* memory) override;
-  weft_result export_memory(void* memory, MemoryTicket* out) override;
-  weft_result import_memory(const MemoryTicket& ticket, void** out, std::size_t* bytes) override;
-  void close_import(void* memory) override;
-  weft_result register_host(void* memory, std::size_t bytes) override;
-  void unregister_host(void* memory) override;
+  weft_result allocate(std::size_t bytes, void** out) override {
+    return memory_.allocate(bytes, out);
+  }
+  void release(void* memory) override { memory_.release(memory); }
+  weft_result allocate_shared(std::size_t bytes, void** out) override {
+    return memory_.allocate_shared(bytes, out);
+  }
+  void release_shared(void* memory) override { memory_.release(memory); }
+  weft_result allocate_to_share(std::size_t bytes, MemorySharing sharing, void** out) override {
+    return memory_.allocate_to_share(bytes, sharing, out);
+  }
+  weft_result export_memory(void* memory, MemoryTicket* out) override {
+    return memory_.export_memory(memory, out);
+  }
+  weft_result import_memory(const MemoryTicket& ticket, void** out, std::size_t* bytes) override {
+    return memory_.import_memory(ticket, out, bytes);
+  }
+  weft_result register_host(void* memory, std::size_t bytes) override {
+    return memory_.register_host(memory, bytes);
+  }
+  void unregister_host(void* memory) override { memory_.unregister_host(memory); }
 
   weft_result create_stream(DeviceStream** out) override;
   weft_result wrap_stream(void* native, DeviceStream** out) override;
@@ -60,32 +69,14 @@ class CudaDevice final : public DeviceRuntime {
   weft_result query(DeviceStream* stream) override;
 
  private:
-  /// Blocks in use, and blocks given back, by their size.
-  struct Pool {
-    std::map<void*, std::size_t> used;
-    std::multimap<std::size_t, void*> free;
-  };
-
-  struct Ticket;
-
-  explicit CudaDevice(std::int32_t index) : index_(index) {}
+  explicit CudaDevice(std::int32_t index) : index_(index), memory_(index) {}
   weft_result prepare();
-  weft_result reach_device(std::int32_t peer_index);
-  weft_result import_own(const Ticket& ticket, void** out, std::size_t* size);
-  weft_result take(Pool& pool, std::size_t bytes, bool shared, void** out);
-  void give_back(Pool& pool, void* memory);
-  weft_result zero(void* memory, std::size_t bytes);
 
   const std::int32_t index_;
-  cudaStream_t own_stream_ = nullptr;  // of this object's own small work, beside all others
   std::string pci_address_;
+  std::uint32_t groups_at_once_ = 0;
   bool launches_overlap_ = false;  // the device knows programmatic serialization
-
-  std::mutex mutex_;
-  Pool device_memory_;  // guarded by mutex_, as all below
-  Pool shared_memory_;
-  std::set<std::int32_t> reached_;
-  std::multiset<void*> imports_;
+  CudaMemory memory_;
 };
 
 /// What the driver said when open() failed on this thread.

@@ -42,12 +42,11 @@ struct DirectShape {
   std::uint32_t parts = 1;
   std::uint32_t threads = 32;  ///< Of each part.
 };
-[[nodiscard]] constexpr DirectShape direct_shape(std::uint64_t lines) {
+[[nodiscard]] constexpr DirectShape direct_shape(std::uint64_t lines, std::uint32_t most_parts) {
   constexpr std::uint32_t kWarp = 32;
   const std::uint64_t wanted = (lines + kThreads - 1) / kThreads;
-  const auto parts =
-      static_cast<std::uint32_t>(wanted < kMostDirectParts ? wanted : kMostDirectParts);
-  if (parts > 1) return {.parts = parts, .threads = kThreads};
+  const auto parts = static_cast<std::uint32_t>(wanted < most_parts ? wanted : most_parts);
+  if (wanted > 1) return {.parts = parts, .threads = kThreads};
   return {.parts = 1, .threads = static_cast<std::uint32_t>((lines + kWarp - 1) / kWarp * kWarp)};
 }
 

@@ -237,8 +237,8 @@ TEST_F(Services, ImportTakesTheDescriptorOverEvenWhenItRefuses) {
             WEFT_ERROR_UNSUPPORTED);
   EXPECT_EQ(
       said(),
-      "only CUDA memory that travels by WEFT_SHARING_IPC can be imported, wherever the driver "
-      "puts it");
+      "only CUDA memory that travels by WEFT_SHARING_IPC or WEFT_SHARING_DESCRIPTOR can be "
+      "imported, wherever the driver puts it");
   EXPECT_EQ(::close(from.descriptor), -1);
 }
 

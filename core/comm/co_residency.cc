@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/co_residency.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace weft {
+
+Result<std::uint32_t> groups_of_each_rank(const Topology& topology,
+                                          std::span<const std::uint32_t> groups_at_once) {
+  std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> ranks_on;
+  for (const RankInfo& rank : topology.ranks) {
+    if (!rank.device_pci.empty()) ++ranks_on[{rank.host, rank.device_pci}];
+  }
+  std::uint32_t least = 0;
+  for (const RankInfo& rank : topology.ranks) {
+    const std::uint32_t groups = groups_at_once[rank.rank];
+    if (groups == 0) continue;
+    const std::uint32_t sharing =
+        rank.device_pci.empty() ? 1 : ranks_on.at({rank.host, rank.device_pci});
+    const std::uint32_t share = groups / sharing;
+    if (share == 0) {
+      return fail(
+          WEFT_ERROR_OUT_OF_RESOURCES,
+          fmt::format("{} ranks share device {} of {}, which runs {} groups at once", sharing,
+                      rank.device_pci, topology.hosts[rank.host].host_name, groups),
+          "spread the ranks over more devices");
+    }
+    least = least == 0 ? share : std::min(least, share);
+  }
+  return least;
+}
+
+}  // namespace weft

@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// How ranks share a device whose kernels wait for each other: all of them must fit on it at once,
+// or those that run wait for ever for those that cannot begin.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/base/error.h"
+#include "core/topology/topology.h"
+
+namespace weft {
+
+/// How many groups each rank's kernels may have, alike for all ranks; 0: any number.
+/// `groups_at_once[r]` is what rank r's device runs at once (DeviceRuntime::groups_at_once).
+/// Devices are told apart by their host and PCI address; one without an address counts as its
+/// rank's alone. OUT_OF_RESOURCES where a device has more ranks than it runs groups.
+[[nodiscard]] Result<std::uint32_t> groups_of_each_rank(
+    const Topology& topology, std::span<const std::uint32_t> groups_at_once);
+
+}  // namespace weft

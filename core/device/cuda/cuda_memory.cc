@@ -1,0 +1,303 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/device/cuda/cuda_memory.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <string>
+
+#include <cuda_runtime.h>
+
+#include "core/device/cuda/failure.h"
+
+namespace weft::device::cuda {
+namespace {
+
+constexpr std::size_t kSmallGrain = 512;
+/// More than any device has: beyond it a ticket is nonsense.
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 44;
+
+std::size_t rounded(std::size_t bytes) {
+  const std::size_t grain = bytes >= kExportGrain / 4 ? kExportGrain : kSmallGrain;
+  return (std::max<std::size_t>(bytes, 1) + grain - 1) / grain * grain;
+}
+
+using ProcessName = std::array<std::uint64_t, 2>;
+
+// Drawn once for each process: a pid alone means little where processes have namespaces.
+const ProcessName& this_process() {
+  static const ProcessName name = [] {
+    ProcessName drawn{};
+    std::random_device random;
+    for (std::uint64_t& word : drawn)
+      word = (static_cast<std::uint64_t>(random()) << 32) | random();
+    return drawn;
+  }();
+  return name;
+}
+
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
+/// Of which kind the memory is says whether a descriptor came with it.
+struct CudaMemory::Ticket {
+  ProcessName process{};
+  std::uint64_t number = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::int32_t device = 0;
+  std::uint32_t reserved = 0;
+  cudaIpcMemHandle_t handle{};
+};
+
+CudaMemory::~CudaMemory() {
+  const Scope scope(device_);
+  for (void* memory : opened_)
+    static_cast<void>(cudaIpcCloseMemHandle(memory));
+  for (const auto& [name, memory] : mapped_)
+    unmap(memory);
+  for (const auto& [size, block] : free_)
+    destroy(block);
+  for (const auto& [address, block] : used_)
+    destroy(block);
+  if (own_stream_ != nullptr) static_cast<void>(cudaStreamDestroy(own_stream_));
+}
+
+weft_result CudaMemory::prepare() {
+  WEFT_CUDA(cudaStreamCreateWithFlags(&own_stream_, cudaStreamNonBlocking));
+  return WEFT_OK;
+}
+
+weft_result CudaMemory::make(Kind kind, std::size_t bytes, Block* out) {
+  Block block{.kind = kind, .number = next_number(), .memory = {}};
+  block.memory.bytes = bytes;
+  switch (kind) {
+    case kDevice:
+      WEFT_CUDA(cudaMalloc(&block.memory.address, bytes));
+      break;
+    case kHost:
+      WEFT_CUDA(
+          cudaHostAlloc(&block.memory.address, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+      break;
+    case kMapped: {
+      const weft_result created = create_mapped(device_, bytes, &block.memory);
+      if (created != WEFT_OK) return created;
+      break;
+    }
+  }
+  *out = block;
+  return WEFT_OK;
+}
+
+void CudaMemory::destroy(const Block& block) {
+  switch (block.kind) {
+    case kDevice:
+      static_cast<void>(cudaFree(block.memory.address));
+      break;
+    case kHost:
+      static_cast<void>(cudaFreeHost(block.memory.address));
+      break;
+    case kMapped:
+      unmap(block.memory);
+      break;
+  }
+}
+
+weft_result CudaMemory::clear(const Block& block) {
+  if (block.kind == kHost) {
+    std::memset(block.memory.address, 0, block.memory.bytes);
+    return WEFT_OK;
+  }
+  WEFT_CUDA(cudaMemsetAsync(block.memory.address, 0, block.memory.bytes, own_stream_));
+  WEFT_CUDA(cudaStreamSynchronize(own_stream_));
+  return WEFT_OK;
+}
+
+weft_result CudaMemory::take(Kind kind, std::size_t bytes, void** out) {
+  *out = nullptr;
+  const Scope scope(device_);
+  const std::size_t size = rounded(bytes);
+  Block block;
+  bool found = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto kept = free_.find({kind, size});
+    if (kept != free_.end()) {
+      block = kept->second;
+      free_.erase(kept);
+      found = true;
+    }
+  }
+  if (!found) {
+    const weft_result made = make(kind, size, &block);
+    if (made != WEFT_OK) return made;
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    used_.emplace(block.memory.address, block);
+  }
+  if (const weft_result cleared = clear(block); cleared != WEFT_OK) {
+    release(block.memory.address);
+    return cleared;
+  }
+  *out = block.memory.address;
+  return WEFT_OK;
+}
+
+void CudaMemory::release(void* memory) {
+  if (memory == nullptr) return;
+  const std::scoped_lock lock(mutex_);
+  const auto found = used_.find(memory);
+  if (found == used_.end()) return;
+  const Block block = found->second;
+  used_.erase(found);
+  free_.emplace(std::pair(block.kind, block.memory.bytes), block);
+}
+
+weft_result CudaMemory::export_memory(void* memory, MemoryTicket* out) {
+  Block block;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = used_.find(memory);
+    if (found != used_.end()) block = found->second;
+  }
+  // A smaller one shares its pages with others, which a ticket would open as well.
+  if (block.memory.bytes == 0 || block.kind == kHost || block.memory.bytes % kExportGrain != 0) {
+    failure() = {cudaErrorInvalidValue, "only whole allocations of 512 KiB or more are exported"};
+    return WEFT_ERROR_INVALID_ARGUMENT;
+  }
+  const Scope scope(device_);
+  Ticket ticket;
+  ticket.process = this_process();
+  ticket.number = block.number;
+  ticket.address = reinterpret_cast<std::uint64_t>(memory);
+  ticket.bytes = block.memory.bytes;
+  ticket.device = device_;
+  int descriptor = -1;
+  if (block.kind == kMapped) {
+    const weft_result exported = export_descriptor(block.memory, &descriptor);
+    if (exported != WEFT_OK) return exported;
+  } else {
+    WEFT_CUDA(cudaIpcGetMemHandle(&ticket.handle, memory));
+  }
+  static_assert(sizeof(ticket) <= sizeof(out->bytes));
+  std::memcpy(out->bytes.data(), &ticket, sizeof(ticket));
+  out->descriptor = descriptor;
+  return WEFT_OK;
+}
+
+weft_result CudaMemory::import_memory(const MemoryTicket& from, void** out, std::size_t* bytes) {
+  Ticket ticket;
+  std::memcpy(&ticket, from.bytes.data(), sizeof(ticket));
+  const Scope scope(device_);
+  if (from.descriptor >= 0) return import_mapped(ticket, from.descriptor, out, bytes);
+  if (ticket.process == this_process()) return import_own(ticket, out, bytes);
+  void* memory = nullptr;
+  WEFT_CUDA(cudaIpcOpenMemHandle(&memory, ticket.handle, cudaIpcMemLazyEnablePeerAccess));
+  {
+    const std::scoped_lock lock(mutex_);
+    opened_.insert(memory);
+  }
+  // How much that opened says the driver, not the ticket.
+  void* base = nullptr;
+  const weft_result known = address_range(memory, &base, bytes);
+  if (known != WEFT_OK) return known;
+  *out = memory;
+  return WEFT_OK;
+}
+
+// Its owner hands out the same allocation again and again, for one communicator after another: it
+// is mapped once.
+weft_result CudaMemory::import_mapped(const Ticket& ticket, int descriptor, void** out,
+                                      std::size_t* bytes) {
+  if (ticket.bytes == 0 || ticket.bytes > kMostBytes || ticket.bytes % kExportGrain != 0) {
+    failure() = {cudaErrorInvalidValue,
+                 "the ticket speaks of " + std::to_string(ticket.bytes) + " bytes"};
+    return WEFT_ERROR_PEER;
+  }
+  const AllocationName name{ticket.process[0], ticket.process[1], ticket.number};
+  const std::scoped_lock lock(mutex_);  // so that two threads do not map it twice
+  auto known = mapped_.find(name);
+  if (known == mapped_.end()) {
+    MappedMemory memory;
+    const weft_result imported = import_descriptor(device_, descriptor, ticket.bytes, &memory);
+    if (imported != WEFT_OK) return imported;
+    known = mapped_.emplace(name, memory).first;
+  }
+  *out = known->second.address;
+  *bytes = known->second.bytes;
+  return WEFT_OK;
+}
+
+// Memory that this process holds itself has an address already, but the ticket may be stale.
+weft_result CudaMemory::import_own(const Ticket& ticket, void** out, std::size_t* bytes) {
+  auto* memory = reinterpret_cast<void*>(ticket.address);
+  cudaPointerAttributes attributes{};
+  WEFT_CUDA(cudaPointerGetAttributes(&attributes, memory));
+  bool alive = attributes.type == cudaMemoryTypeDevice && attributes.device == ticket.device;
+  if (alive) {
+    const Scope owner(ticket.device);  // the driver asks the current context
+    void* base = nullptr;
+    alive = address_range(memory, &base, bytes) == WEFT_OK && base == memory;
+  }
+  if (!alive) {
+    failure() = {cudaErrorInvalidDevicePointer, "the ticket names memory that is no more"};
+    return WEFT_ERROR_PEER;
+  }
+  const weft_result reached = reach(ticket.device);
+  if (reached != WEFT_OK) return reached;
+  *out = memory;
+  return WEFT_OK;
+}
+
+weft_result CudaMemory::reach(std::int32_t peer) {
+  if (peer == device_) return WEFT_OK;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (reached_.contains(peer)) return WEFT_OK;
+  }
+  const Scope scope(device_);
+  int possible = 0;
+  WEFT_CUDA(cudaDeviceCanAccessPeer(&possible, device_, peer));
+  if (possible == 0) {
+    failure() = {cudaErrorPeerAccessUnsupported, "CUDA devices " + std::to_string(device_) +
+                                                     " and " + std::to_string(peer) +
+                                                     " cannot reach each other's memory"};
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  const cudaError_t enabled = cudaDeviceEnablePeerAccess(peer, 0);
+  if (enabled == cudaErrorPeerAccessAlreadyEnabled) {
+    static_cast<void>(cudaGetLastError());
+  } else {
+    WEFT_CUDA(enabled);
+  }
+  const std::scoped_lock lock(mutex_);
+  reached_.insert(peer);
+  return WEFT_OK;
+}
+
+weft_result CudaMemory::register_host(void* memory, std::size_t bytes) {
+  const Scope scope(device_);
+  const cudaError_t registered =
+      cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
+  if (registered == cudaErrorHostMemoryAlreadyRegistered) {
+    static_cast<void>(cudaGetLastError());
+    return WEFT_OK;
+  }
+  WEFT_CUDA(registered);
+  return WEFT_OK;
+}
+
+void CudaMemory::unregister_host(void* memory) {
+  const Scope scope(device_);
+  if (cudaHostUnregister(memory) != cudaSuccess) static_cast<void>(cudaGetLastError());
+}
+
+}  // namespace weft::device::cuda

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A CUDA device's memory: allocated, handed to other processes, and kept for the next when
+// released.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include <cuda_runtime.h>
+
+#include "core/base/device_runtime.h"
+#include "core/device/cuda/driver_memory.h"
+
+namespace weft::device::cuda {
+
+/// The memory functions of DeviceRuntime, whose promises hold here. Nothing waits for a kernel,
+/// since a kernel may wait for a peer for ever: what is released is kept for the next allocation of
+/// that size and kind, and freed when this object goes; what was imported stays mapped until then.
+///
+/// Threads: every member from any thread; `mutex_` guards the lists. The device is made current
+/// where that is needed.
+class CudaMemory {
+ public:
+  explicit CudaMemory(std::int32_t device) : device_(device) {}
+  CudaMemory(const CudaMemory&) = delete;
+  CudaMemory& operator=(const CudaMemory&) = delete;
+  /// No kernel of the device runs any more.
+  ~CudaMemory();
+  /// Before all else; the device has a context.
+  weft_result prepare();
+
+  weft_result allocate(std::size_t bytes, void** out) { return take(kDevice, bytes, out); }
+  weft_result allocate_to_share(std::size_t bytes, MemorySharing sharing, void** out) {
+    return take(sharing == MemorySharing::kTicket ? kDevice : kMapped, bytes, out);
+  }
+  weft_result allocate_shared(std::size_t bytes, void** out) { return take(kHost, bytes, out); }
+  /// Whatever allocated it.
+  void release(void* memory);
+
+  weft_result export_memory(void* memory, MemoryTicket* out);
+  weft_result import_memory(const MemoryTicket& ticket, void** out, std::size_t* bytes);
+  weft_result register_host(void* memory, std::size_t bytes);
+  void unregister_host(void* memory);
+
+ private:
+  enum Kind : std::uint8_t { kDevice, kMapped, kHost };
+  struct Block {
+    Kind kind = kDevice;
+    std::uint64_t number = 0;  ///< Of all that this process ever made.
+    MappedMemory memory;       ///< With a handle where the kind is kMapped.
+  };
+  struct Ticket;
+  /// An allocation among those of all processes.
+  using AllocationName = std::array<std::uint64_t, 3>;
+
+  weft_result take(Kind kind, std::size_t bytes, void** out);
+  weft_result make(Kind kind, std::size_t bytes, Block* out);
+  weft_result clear(const Block& block);
+  static void destroy(const Block& block);
+  weft_result reach(std::int32_t peer);
+  weft_result import_own(const Ticket& ticket, void** out, std::size_t* bytes);
+  weft_result import_mapped(const Ticket& ticket, int descriptor, void** out, std::size_t* bytes);
+
+  const std::int32_t device_;
+  cudaStream_t own_stream_ = nullptr;  // of this object's own small work, beside all others
+  std::mutex mutex_;
+  std::map<void*, Block> used_;  // guarded by mutex_, as all below
+  std::multimap<std::pair<Kind, std::size_t>, Block> free_;
+  std::set<std::int32_t> reached_;
+  std::multiset<void*> opened_;                    // by CUDA IPC
+  std::map<AllocationName, MappedMemory> mapped_;  // by descriptors
+};
+
+}  // namespace weft::device::cuda

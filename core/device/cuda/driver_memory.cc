@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/device/cuda/driver_memory.h"
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include <cuda.h>
+
+#include "core/device/cuda/failure.h"
+
+namespace weft::device::cuda {
+namespace {
+
+static_assert(std::is_same_v<CUmemGenericAllocationHandle, decltype(MappedMemory::handle)>);
+
+/// A function of the driver, as of CUDA 12.
+template <typename Function>
+weft_result find(const char* name, Function** out) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  WEFT_CUDA(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found));
+  if (function == nullptr) {
+    failure() = {cudaErrorNotSupported, std::string("the driver has no ") + name};
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  *out = reinterpret_cast<Function*>(function);
+  return WEFT_OK;
+}
+
+/// Calls a function of the driver by name; what it answers becomes this thread's failure.
+template <typename Function, typename... Arguments>
+weft_result call(const char* name, Arguments... arguments) {
+  Function* function = nullptr;
+  const weft_result result = find(name, &function);
+  if (result != WEFT_OK) return result;
+  const CUresult answer = function(arguments...);
+  if (answer == CUDA_SUCCESS) return WEFT_OK;
+  // The codes that have a meaning of their own are numbered alike in both interfaces.
+  return check(static_cast<cudaError_t>(answer), name);
+}
+
+// By the types of cuda.h, whose names are macros for the newest revision.
+#define WEFT_DRIVER(function, ...) call<decltype(function)>(#function, __VA_ARGS__)
+
+CUmemAllocationProp properties_of(std::int32_t device) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+  return properties;
+}
+
+/// Gives `memory.handle` an address for kernels of `device`. On failure nothing is left mapped, and
+/// the handle is released.
+weft_result map(std::int32_t device, std::size_t alignment, MappedMemory memory,
+                MappedMemory* out) {
+  CUdeviceptr address = 0;
+  weft_result result =
+      WEFT_DRIVER(cuMemAddressReserve, &address, memory.bytes, alignment, CUdeviceptr{0}, 0ULL);
+  bool mapped = false;
+  if (result == WEFT_OK) {
+    result = WEFT_DRIVER(cuMemMap, address, memory.bytes, std::size_t{0}, memory.handle, 0ULL);
+    mapped = result == WEFT_OK;
+  }
+  if (mapped) {
+    CUmemAccessDesc access{};
+    access.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    result = WEFT_DRIVER(cuMemSetAccess, address, memory.bytes, &access, std::size_t{1});
+  }
+  memory.address = reinterpret_cast<void*>(address);
+  if (result == WEFT_OK) {
+    *out = memory;
+    return WEFT_OK;
+  }
+  const Failure why = failure();  // Cleaning up may fail as well.
+  if (mapped) static_cast<void>(WEFT_DRIVER(cuMemUnmap, address, memory.bytes));
+  if (address != 0) static_cast<void>(WEFT_DRIVER(cuMemAddressFree, address, memory.bytes));
+  static_cast<void>(WEFT_DRIVER(cuMemRelease, memory.handle));
+  failure() = why;
+  return result;
+}
+
+}  // namespace
+
+weft_result address_range(void* memory, void** base, std::size_t* bytes) {
+  CUdeviceptr start = 0;
+  const weft_result result =
+      WEFT_DRIVER(cuMemGetAddressRange, &start, bytes, reinterpret_cast<CUdeviceptr>(memory));
+  *base = reinterpret_cast<void*>(start);
+  return result;
+}
+
+weft_result create_mapped(std::int32_t device, std::size_t bytes, MappedMemory* out) {
+  int possible = 0;
+  weft_result result =
+      WEFT_DRIVER(cuDeviceGetAttribute, &possible,
+                  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device);
+  if (result != WEFT_OK) return result;
+  if (possible == 0) {
+    failure() = {cudaErrorNotSupported, "the device's memory cannot travel as a descriptor"};
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  const CUmemAllocationProp properties = properties_of(device);
+  std::size_t grain = 0;
+  result = WEFT_DRIVER(cuMemGetAllocationGranularity, &grain, &properties,
+                       CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+  if (result != WEFT_OK) return result;
+  MappedMemory memory;
+  memory.bytes = (bytes + grain - 1) / grain * grain;
+  result = WEFT_DRIVER(cuMemCreate, &memory.handle, memory.bytes, &properties, 0ULL);
+  return result == WEFT_OK ? map(device, grain, memory, out) : result;
+}
+
+weft_result export_descriptor(const MappedMemory& memory, int* descriptor) {
+  return WEFT_DRIVER(cuMemExportToShareableHandle, static_cast<void*>(descriptor), memory.handle,
+                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0ULL);
+}
+
+weft_result import_descriptor(std::int32_t device, int descriptor, std::size_t bytes,
+                              MappedMemory* out) {
+  MappedMemory memory;
+  memory.bytes = bytes;
+  const weft_result result =
+      WEFT_DRIVER(cuMemImportFromShareableHandle, &memory.handle,
+                  reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor)),
+                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  return result == WEFT_OK ? map(device, 0, memory, out) : result;
+}
+
+void unmap(const MappedMemory& memory) {
+  const auto address = reinterpret_cast<CUdeviceptr>(memory.address);
+  static_cast<void>(WEFT_DRIVER(cuMemUnmap, address, memory.bytes));
+  static_cast<void>(WEFT_DRIVER(cuMemAddressFree, address, memory.bytes));
+  static_cast<void>(WEFT_DRIVER(cuMemRelease, memory.handle));
+}
+
+}  // namespace weft::device::cuda

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What only the driver's own functions can do with memory. The runtime hands them out by name:
+// linking the driver would need it on every machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <weft/types.h>
+
+namespace weft::device::cuda {
+
+/// The extent of the allocation that `memory` lies in, on the current device.
+weft_result address_range(void* memory, void** base, std::size_t* bytes);
+
+/// Physical memory with an address of its own, which kernels of one device reach.
+struct MappedMemory {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+  unsigned long long handle = 0;  ///< The driver's.
+};
+
+/// Memory of `device` that can be exported as a descriptor, `bytes` rounded up to the driver's
+/// pages. UNSUPPORTED where the device has none.
+weft_result create_mapped(std::int32_t device, std::size_t bytes, MappedMemory* out);
+/// A new descriptor, which the caller owns.
+weft_result export_descriptor(const MappedMemory& memory, int* descriptor);
+/// Maps `bytes` behind a descriptor that another device, or process, exported, for kernels of
+/// `device`. Fails where fewer lie behind it. The descriptor stays the caller's.
+weft_result import_descriptor(std::int32_t device, int descriptor, std::size_t bytes,
+                              MappedMemory* out);
+/// Gives back either. No kernel may touch it any more.
+void unmap(const MappedMemory& memory);
+
+}  // namespace weft::device::cuda

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Ranks that share a device share the groups that it runs at once.
+#include "core/comm/co_residency.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+/// `addresses` by rank, all on the host of that number.
+Topology ranks_on(const std::vector<std::pair<std::uint32_t, std::string>>& places) {
+  Topology topology;
+  for (const auto& [host, address] : places) {
+    if (host >= topology.hosts.size()) topology.hosts.resize(host + 1);
+    topology.hosts[host].host_name = "node" + std::to_string(host);
+    RankInfo rank;
+    rank.rank = topology.rank_count();
+    rank.host = host;
+    rank.device_pci = address;
+    topology.ranks.push_back(rank);
+  }
+  return topology;
+}
+
+TEST(CoResidency, DevicesWithoutLimitHaveNone) {
+  const auto groups = groups_of_each_rank(ranks_on({{0, ""}, {0, ""}}), std::vector{0U, 0U});
+  ASSERT_TRUE(groups);
+  EXPECT_EQ(*groups, 0U);
+}
+
+TEST(CoResidency, TheMostSharedDeviceDecidesForAll) {
+  // Two ranks on one device, one alone on another; the same address on another host is another.
+  const Topology topology = ranks_on({{0, "a"}, {0, "b"}, {0, "b"}, {1, "b"}});
+  EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 132U, 132U, 132U}).value_or(0), 66U);
+  EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 132U, 132U, 40U}).value_or(0), 40U);
+  EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 0U, 0U, 132U}).value_or(0), 132U);
+}
+
+TEST(CoResidency, AnUnknownAddressIsNobodyElses) {
+  const Topology topology = ranks_on({{0, ""}, {0, ""}});
+  EXPECT_EQ(groups_of_each_rank(topology, std::vector{8U, 8U}).value_or(0), 8U);
+}
+
+TEST(CoResidency, MoreRanksThanGroupsAreRefused) {
+  const auto groups =
+      groups_of_each_rank(ranks_on({{0, "a"}, {0, "a"}, {0, "a"}}), std::vector{2U, 2U, 2U});
+  ASSERT_FALSE(groups);
+  EXPECT_EQ(groups.error().code(), WEFT_ERROR_OUT_OF_RESOURCES);
+  EXPECT_THAT(groups.error().to_string(),
+              HasSubstr("3 ranks share device a of node0, which runs 2 groups at once"));
+}
+
+}  // namespace
+}  // namespace weft
