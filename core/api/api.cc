@@ -109,7 +109,8 @@ Result<weft::Config> config_for(weft::Context& context, const weft_comm_config* 
     const char* value = config->settings[2 * i + 1];
     if (name == nullptr || value == nullptr) {
       return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
-                        fmt::format("weft_comm_config.settings: pair {} holds NULL", i));
+                        fmt::format("weft_comm_config.settings: pair {} holds NULL", i),
+                        "give setting_count pairs of a key and a value");
     }
     overrides[name] = value;
   }
@@ -186,14 +187,16 @@ Status check_buffers(const weft::Task& task, const void* send, const void* recv,
   if (lacks_recv || (needs.send && send == nullptr)) {
     return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
                       fmt::format("{} buffer is NULL, and count is {}",
-                                  lacks_recv ? "the receive" : "the send", task.count));
+                                  lacks_recv ? "the receive" : "the send", task.count),
+                      "pass a buffer, or a count of 0");
   }
   const std::size_t element = weft::element_size(task.type);
   for (const void* buffer : {send, recv}) {
     if (element != 0 && reinterpret_cast<std::uintptr_t>(buffer) % element != 0) {
       return weft::fail(
           WEFT_ERROR_INVALID_ARGUMENT,
-          fmt::format("buffer {} is not aligned to its elements of {} bytes", buffer, element));
+          fmt::format("buffer {} is not aligned to its elements of {} bytes", buffer, element),
+          "pass an address that is a multiple of the element's size");
     }
   }
   return {};
@@ -213,7 +216,8 @@ weft_result call(const weft::Task& task, const void* send, void* recv, Needs nee
     };
     if (stream->owner != owner) {
       return refuse(Error(WEFT_ERROR_INVALID_ARGUMENT,
-                          "the stream belongs to another context than the communicator"));
+                          "the stream belongs to another context than the communicator",
+                          "make streams with the context of the communicator"));
     }
     const auto communicator = comm->member->for_calls();
     if (!communicator) return refuse(communicator.error());
@@ -410,10 +414,12 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
     weft::Context& core = *context->context;
     if (core.group_is_open()) {
       return core.remember(Error(WEFT_ERROR_INVALID_USAGE,
-                                 "weft_comm_init_all inside a group: it is a group of its own"));
+                                 "weft_comm_init_all inside a group: it is a group of its own",
+                                 "call it outside of weft_group_start and weft_group_end"));
     }
     if (ranks == 0) {
-      return core.remember(Error(WEFT_ERROR_INVALID_ARGUMENT, "a communicator of 0 ranks"));
+      return core.remember(
+          Error(WEFT_ERROR_INVALID_ARGUMENT, "a communicator of 0 ranks", "1 rank or more"));
     }
     const auto id = core.serve_rendezvous(core.config());
     if (!id) return core.remember(id.error());

@@ -49,9 +49,11 @@ Result<int> number(const Launcher& launcher, const EnvironmentMap& environment,
   int value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (error != std::errc{} || end != text->data() + text->size() || value < low || value > high) {
-    return fail(WEFT_ERROR_CONFIG, fmt::format("the environment variable {} is \"{}\", which is no "
-                                               "number from {} to {}",
-                                               name, text->substr(0, 64), low, high));
+    return fail(WEFT_ERROR_CONFIG,
+                fmt::format("the environment variable {} is \"{}\", which is no "
+                            "number from {} to {}",
+                            name, text->substr(0, 64), low, high),
+                std::string(launcher.start_hint));
   }
   return value;
 }
@@ -203,9 +205,11 @@ Result<JobEnvironment> read_job_environment(const EnvironmentMap& environment) {
   WEFT_TRY_ASSIGN(job.world_size,
                   number(launcher, environment, launcher.world_size, 1, kMostRanks));
   if (job.rank >= job.world_size) {
-    return fail(WEFT_ERROR_CONFIG,
-                fmt::format("the environment variable {} is {}, but {} is {}", launcher.rank,
-                            job.rank, launcher.world_size, job.world_size));
+    return fail(
+        WEFT_ERROR_CONFIG,
+        fmt::format("the environment variable {} is {}, but {} is {}", launcher.rank, job.rank,
+                    launcher.world_size, job.world_size),
+        fmt::format("ranks count from 0 to {}; {}", job.world_size - 1, launcher.start_hint));
   }
   if (value_of(environment, launcher.local_rank)) {
     WEFT_TRY_ASSIGN(job.local_rank,

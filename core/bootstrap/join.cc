@@ -418,8 +418,7 @@ Status Joiner::connect_ring(const WelcomeMessage& welcome) {
     });
     if (const auto exhausted = acceptor_.exhausted(); exhausted && !ring_complete()) {
       return fail(Error::from_errno(static_cast<int>(exhausted->native()),
-                                    self_.to_string() + " " + exhausted->what(),
-                                    exhausted->hint()));
+                                    self_.to_string() + " " + exhausted->what()));
     }
     if (!limit.passed()) continue;
     if (!ready_sent && !ring_complete()) return fail(ring_timeout(welcome));

@@ -329,7 +329,7 @@ void BootstrapRoot::State::loop() {
     });
     if (const auto exhausted = acceptor->exhausted(); exhausted && !welcomed && !failure) {
       fail_all(Error::from_errno(static_cast<int>(exhausted->native()),
-                                 "the rendezvous " + exhausted->what(), exhausted->hint()));
+                                 "the rendezvous " + exhausted->what()));
     }
     if (report.passed()) {
       report = Deadline::never();

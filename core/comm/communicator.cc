@@ -140,21 +140,25 @@ Status Communicator::check_task(const Task& task) const {
   if (task.count > UINT64_MAX / 4 / element) {
     return fail(
         WEFT_ERROR_INVALID_ARGUMENT,
-        fmt::format("{} elements of {} bytes are more than memory can hold", task.count, element));
+        fmt::format("{} elements of {} bytes are more than memory can hold", task.count, element),
+        "check the count, which is of elements");
   }
   if (has_blocks(task.operation) && task.count > UINT64_MAX / 4 / element / ranks_) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
                 fmt::format("{} blocks of {} elements of {} bytes are more than memory can hold",
-                            ranks_, task.count, element));
+                            ranks_, task.count, element),
+                "check the count, which is of the elements of one block");
   }
   if (has_root(task.operation) && task.root >= ranks_) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
-                fmt::format("root {} is not a rank of this communicator of {}", task.root, ranks_));
+                fmt::format("root {} is not a rank of this communicator of {}", task.root, ranks_),
+                "a rank counted from 0");
   }
   if (joins_pair(task.operation) && task.root >= ranks_) {
     return fail(
         WEFT_ERROR_INVALID_ARGUMENT,
-        fmt::format("partner {} is not a rank of this communicator of {}", task.root, ranks_));
+        fmt::format("partner {} is not a rank of this communicator of {}", task.root, ranks_),
+        "a rank counted from 0");
   }
   if (!reduces(task.operation)) return check_kernel(task);
   if (task.reduction < WEFT_SUM || task.reduction > WEFT_AVG) {
@@ -171,7 +175,8 @@ Status Communicator::check_kernel(const Task& task) const {
   return fail(
       WEFT_ERROR_UNSUPPORTED,
       fmt::format("this version has no kernel for {} of {}{} on devices of kind {}",
-                  operation_name(task.operation), data_type_name(task.type), by, runtime_.name()));
+                  operation_name(task.operation), data_type_name(task.type), by, runtime_.name()),
+      "a type that it has: weft bench all_reduce --help lists them");
 }
 
 PlanInput Communicator::plan_input(Operation operation) const {
@@ -505,8 +510,10 @@ void Communicator::say_what_waits(const std::string& call, std::chrono::nanoseco
                                   bool late) {
   const std::string text =
       fmt::format("rank {} of {} has waited {} in {}:{}", rank_, ranks_,
-                  print_duration(std::chrono::duration_cast<std::chrono::seconds>(waited)), call,
-                  connections_->describe_waiting() + pairs_->describe_waiting());
+                  print_duration(waited < std::chrono::seconds(10)
+                                     ? std::chrono::duration_cast<std::chrono::milliseconds>(waited)
+                                     : std::chrono::duration_cast<std::chrono::seconds>(waited)),
+                  call, connections_->describe_waiting() + pairs_->describe_waiting());
   if (late) {
     failure_->establish(Error(WEFT_ERROR_TIMEOUT, text,
                               "look at the ranks named here; timeouts.operation sets this limit"),
@@ -619,7 +626,9 @@ std::optional<Error> Communicator::known_failure() {
 
 void Communicator::abort() {
   failure_->establish(
-      Error(WEFT_ERROR_ABORTED, fmt::format("rank {} was aborted by its user", rank_)), true);
+      Error(WEFT_ERROR_ABORTED, fmt::format("rank {} was aborted by its user", rank_),
+            "see why the program of that rank gave up"),
+      true);
 }
 
 void Communicator::stop_everything(const Error& cause, bool tell_others) {

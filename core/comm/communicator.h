@@ -127,7 +127,7 @@ class Communicator {
   Status connect();
   Status start_pairs();
   Status open_tuner(std::uint64_t number);
-  Status agree_on_tuner();
+  Status agree_on_tuner(const Status& opened);
   [[nodiscard]] PairChoice choice_with(std::uint32_t peer) const;
   Status choose_limits();
   enum class Reach : std::uint8_t { kMessages = 0, kMemory = 1, kDeviceMemory = 2 };

@@ -29,7 +29,8 @@ void Group::note_error(const Error& error) {
 
 Status Group::end() {
   if (depth_ == 0) {
-    return fail(WEFT_ERROR_INVALID_USAGE, "weft_group_end without weft_group_start on this thread");
+    return fail(WEFT_ERROR_INVALID_USAGE, "weft_group_end without weft_group_start on this thread",
+                "call both on one thread, as often as each other");
   }
   if (--depth_ > 0) return {};
   const auto joins = std::exchange(joins_, {});

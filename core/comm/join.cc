@@ -67,11 +67,13 @@ Result<std::unique_ptr<Communicator>> Communicator::create(Context& context, Con
                                                            DeviceRuntime& runtime) {
   if (ranks == 0 || rank >= ranks) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
-                fmt::format("rank {} of {}: ranks count from 0", rank, ranks));
+                fmt::format("rank {} of {}: ranks count from 0", rank, ranks),
+                "give each rank a number of its own below the number of ranks");
   }
   if (ranks > kMaxRanks) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
-                fmt::format("{} ranks are more than the {} that are possible", ranks, kMaxRanks));
+                fmt::format("{} ranks are more than the {} that are possible", ranks, kMaxRanks),
+                "check what was passed as the number of ranks");
   }
   return std::unique_ptr<Communicator>(
       new Communicator(context, std::move(config), rank, ranks, runtime));
@@ -135,8 +137,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   WEFT_TRY(choose_transports());
   WEFT_TRY(connect());
   if (ranks_ > 1) WEFT_TRY(start_pairs());
-  WEFT_TRY(open_tuner(number));
-  return agree_on_tuner();
+  return agree_on_tuner(open_tuner(number));
 }
 
 // After all else, since a tuner is told of everything that was chosen.
@@ -168,9 +169,12 @@ Status Communicator::open_tuner(std::uint64_t number) {
   return {};
 }
 
-// Plans are alike only where what they depend on is. It is the end of joining as well.
-Status Communicator::agree_on_tuner() {
-  const TunerNotice mine = tuner_ != nullptr ? tuner_->notice() : TunerNotice{};
+// Plans are alike only where what they depend on is. It is the end of joining as well. A rank that
+// cannot use its tuner comes here to say so: no rank then hears it as another one's failure, though
+// it found the same mistake.
+Status Communicator::agree_on_tuner(const Status& opened) {
+  TunerNotice mine = tuner_ != nullptr ? tuner_->notice() : TunerNotice{};
+  if (!opened) mine.unusable = opened.error().to_string();
   WEFT_TRY_ASSIGN(const auto gathered,
                   bootstrap_->all_gather(encode_notice(mine), "the end of joining"));
   std::vector<TunerNotice> notices;
@@ -181,6 +185,7 @@ Status Communicator::agree_on_tuner() {
     }
     notices.push_back(std::move(*notice));
   }
+  if (!opened) return by_all(opened);
   return by_all(check_tuners(notices));
 }
 

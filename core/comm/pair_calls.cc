@@ -55,7 +55,8 @@ Status check_own(std::span<const Call* const> calls, std::uint32_t rank) {
     if (one.type != other.type || one.count != other.count) {
       return fail(WEFT_ERROR_MISMATCH,
                   fmt::format("rank {} sends {} {} to itself and receives {} {}", rank, one.count,
-                              data_type_name(one.type), other.count, data_type_name(other.type)));
+                              data_type_name(one.type), other.count, data_type_name(other.type)),
+                  "make both halves alike");
     }
   }
   return {};

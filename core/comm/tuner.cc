@@ -92,8 +92,8 @@ std::string describe(const TunerNotice& notice) {
 }  // namespace
 
 std::vector<std::byte> encode_notice(const TunerNotice& notice) {
-  return encode_document(
-      json::array({notice.plugin, notice.table.version, notice.table.hash, notice.table.name}));
+  return encode_document(json::array({notice.plugin, notice.table.version, notice.table.hash,
+                                      notice.table.name, notice.unusable.substr(0, kMaxText)}));
 }
 
 Result<TunerNotice> decode_notice(std::span<const std::byte> bytes) {
@@ -105,9 +105,10 @@ Result<TunerNotice> decode_notice(std::span<const std::byte> bytes) {
     };
     TunerNotice notice{
         .plugin = document.at(0).get<std::string>(),
-        .table = {
-            .version = whole(1), .hash = whole(2), .name = document.at(3).get<std::string>()}};
-    if (notice.plugin.size() > kMaxText || notice.table.name.size() > kMaxText) {
+        .table = {.version = whole(1), .hash = whole(2), .name = document.at(3).get<std::string>()},
+        .unusable = document.at(4).get<std::string>()};
+    if (notice.plugin.size() > kMaxText || notice.table.name.size() > kMaxText ||
+        notice.unusable.size() > kMaxText) {
       return fail(WEFT_ERROR_PEER, "a peer named a tuner by a text that is too long");
     }
     return notice;
@@ -119,6 +120,11 @@ Result<TunerNotice> decode_notice(std::span<const std::byte> bytes) {
 }
 
 Status check_tuners(std::span<const TunerNotice> notices) {
+  for (std::size_t rank = 0; rank < notices.size(); ++rank) {
+    if (notices[rank].unusable.empty()) continue;
+    return fail(WEFT_ERROR_CONFIG,
+                fmt::format("rank {} cannot use its tuner: {}", rank, notices[rank].unusable));
+  }
   for (std::size_t rank = 1; rank < notices.size(); ++rank) {
     const TunerNotice& first = notices[0];
     const TunerNotice& other = notices[rank];

@@ -24,12 +24,15 @@ namespace weft {
 struct TunerNotice {
   std::string plugin;
   TunerTable table;
+  /// Why the rank cannot use the tuner that its configuration names; empty where it can.
+  std::string unusable;
 };
 
 [[nodiscard]] std::vector<std::byte> encode_notice(const TunerNotice& notice);
-/// Texts of at most 4 KiB.
+/// Texts of at most 4 KiB; what is longer of `unusable` is cut by encode_notice.
 [[nodiscard]] Result<TunerNotice> decode_notice(std::span<const std::byte> bytes);
-/// Whether all ranks plan alike; names both ranks, what they plan by, and both hashes.
+/// Whether all ranks plan, and alike; names the rank that cannot, or both ranks, what they plan by,
+/// and both hashes.
 [[nodiscard]] Status check_tuners(std::span<const TunerNotice> notices);
 
 /// What a tuner is told of its communicator.
@@ -47,7 +50,9 @@ class Tuner final : public CostSource {
 
   Result<std::vector<Judgement>> judge(const Task& task, std::span<const Offer> offers) override;
   [[nodiscard]] std::string name() const override;
-  [[nodiscard]] TunerNotice notice() const { return {.plugin = plugin_.id(), .table = table_}; }
+  [[nodiscard]] TunerNotice notice() const {
+    return {.plugin = plugin_.id(), .table = table_, .unusable = {}};
+  }
 
  private:
   Tuner(TunerPlugin plugin, weft_tuner* tuner, const TunerScene& scene);

@@ -39,7 +39,8 @@ Result<std::optional<std::string>> read_content(const std::string& file) {
     return fail(Error::from_errno(errno, fmt::format("{}: cannot ask for its type", file)));
   }
   if (!S_ISREG(info.st_mode)) {
-    return fail(WEFT_ERROR_CONFIG, fmt::format("{}: not a regular file", file));
+    return fail(WEFT_ERROR_CONFIG, fmt::format("{}: not a regular file", file),
+                "name a file, not a folder or device");
   }
   std::string content;
   std::array<char, 16384> block{};
@@ -102,7 +103,9 @@ Result<ConfigSource> ConfigSource::parse(std::string_view text, std::string file
 
 Result<ConfigSource> ConfigSource::read_file(const std::string& file, Environment environment) {
   WEFT_TRY_ASSIGN(const std::optional<std::string> content, read_content(file));
-  if (!content) return fail(WEFT_ERROR_CONFIG, fmt::format("{}: no such file", file));
+  if (!content)
+    return fail(WEFT_ERROR_CONFIG, fmt::format("{}: no such file", file),
+                "correct the name, or put the file there");
   return parse(*content, file, std::move(environment));
 }
 

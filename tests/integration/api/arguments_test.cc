@@ -103,9 +103,13 @@ TEST_F(Arguments, OfInitRank) {
                  WEFT_ERROR_INVALID_ARGUMENT, "id is NULL");
   EXPECT_EQ(weft_comm_init_rank(nullptr, nullptr, 1, &id, 0, &out), WEFT_ERROR_INVALID_ARGUMENT);
   expect_refusal(weft_comm_init_rank(context, nullptr, 2, &id, 2, &out),
-                 WEFT_ERROR_INVALID_ARGUMENT, "rank 2 of 2: ranks count from 0");
+                 WEFT_ERROR_INVALID_ARGUMENT,
+                 "rank 2 of 2: ranks count from 0; try: give each rank a number of its own below "
+                 "the number of ranks");
   expect_refusal(weft_comm_init_rank(context, nullptr, 0, &id, 0, &out),
-                 WEFT_ERROR_INVALID_ARGUMENT, "rank 0 of 0: ranks count from 0");
+                 WEFT_ERROR_INVALID_ARGUMENT,
+                 "rank 0 of 0: ranks count from 0; try: give each rank a number of its own below "
+                 "the number of ranks");
   EXPECT_EQ(weft_comm_init_rank(context, nullptr, UINT32_MAX, &id, 0, &out),
             WEFT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(context), HasSubstr("4294967295 ranks are more than the "));
@@ -127,7 +131,8 @@ TEST_F(Arguments, OfSettings) {
   config.struct_size = sizeof(config);
   config.settings = half.data();
   expect_refusal(weft_comm_init_all(context_.get(), &config, 1, &out), WEFT_ERROR_INVALID_ARGUMENT,
-                 "nothing of the group was started: weft_comm_config.settings: pair 0 holds NULL");
+                 "nothing of the group was started: weft_comm_config.settings: pair 0 holds NULL; "
+                 "try: give setting_count pairs of a key and a value");
   const auto text_of = [&](const std::vector<std::string>& pairs) {
     EXPECT_EQ(weft_comm_init_all(context_.get(), CommSettings(pairs).get(), 1, &out),
               WEFT_ERROR_CONFIG);
@@ -145,10 +150,11 @@ TEST_F(Arguments, OfInitAll) {
                  WEFT_ERROR_INVALID_ARGUMENT, "out is NULL");
   EXPECT_EQ(weft_comm_init_all(nullptr, nullptr, 2, &out), WEFT_ERROR_INVALID_ARGUMENT);
   expect_refusal(weft_comm_init_all(context_.get(), nullptr, 0, &out), WEFT_ERROR_INVALID_ARGUMENT,
-                 "a communicator of 0 ranks");
+                 "a communicator of 0 ranks; try: 1 rank or more");
   must(context_.get(), weft_group_start(context_.get()));
   expect_refusal(weft_comm_init_all(context_.get(), nullptr, 1, &out), WEFT_ERROR_INVALID_USAGE,
-                 "weft_comm_init_all inside a group: it is a group of its own");
+                 "weft_comm_init_all inside a group: it is a group of its own; try: call it "
+                 "outside of weft_group_start and weft_group_end");
   must(context_.get(), weft_group_end(context_.get()));
 }
 
@@ -184,7 +190,8 @@ TEST_F(Arguments, OfGroups) {
   EXPECT_EQ(weft_group_start(nullptr), WEFT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(weft_group_end(nullptr), WEFT_ERROR_INVALID_ARGUMENT);
   expect_refusal(weft_group_end(context_.get()), WEFT_ERROR_INVALID_USAGE,
-                 "weft_group_end without weft_group_start on this thread");
+                 "weft_group_end without weft_group_start on this thread; try: call both on one "
+                 "thread, as often as each other");
 }
 
 TEST_F(Arguments, OfStreams) {
@@ -229,9 +236,9 @@ TEST_F(Arguments, OfCollectives) {
   EXPECT_EQ(weft_all_reduce(send, recv, 4, WEFT_FLOAT32, WEFT_SUM, nullptr, nullptr),
             WEFT_ERROR_INVALID_ARGUMENT);
   expect_refusal(all_reduce(nullptr, recv, 4, WEFT_FLOAT32, WEFT_SUM), WEFT_ERROR_INVALID_ARGUMENT,
-                 "the send buffer is NULL, and count is 4");
+                 "the send buffer is NULL, and count is 4; try: pass a buffer, or a count of 0");
   expect_refusal(all_reduce(send, nullptr, 4, WEFT_FLOAT32, WEFT_SUM), WEFT_ERROR_INVALID_ARGUMENT,
-                 "the receive buffer is NULL, and count is 4");
+                 "the receive buffer is NULL, and count is 4; try: pass a buffer, or a count of 0");
   EXPECT_EQ(all_reduce(reinterpret_cast<char*>(send) + 2, recv, 3, WEFT_FLOAT32, WEFT_SUM),
             WEFT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(
@@ -247,17 +254,21 @@ TEST_F(Arguments, OfCollectives) {
       "99 is no reduction; try: one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG");
   expect_refusal(all_reduce(send, recv, 2, WEFT_FLOAT8_E4M3, WEFT_SUM), WEFT_ERROR_UNSUPPORTED,
                  "this version has no kernel for all_reduce of float8_e4m3 by sum on devices of "
-                 "kind host");
+                 "kind host; try: a type that it has: weft bench all_reduce --help lists them");
   EXPECT_EQ(all_reduce(send, recv, SIZE_MAX, WEFT_FLOAT32, WEFT_SUM), WEFT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(context_.get()), HasSubstr("are more than memory can hold"));
   expect_refusal(weft_broadcast(send, recv, 4, WEFT_FLOAT32, 2, comm_, stream_.get()),
-                 WEFT_ERROR_INVALID_ARGUMENT, "root 2 is not a rank of this communicator of 2");
+                 WEFT_ERROR_INVALID_ARGUMENT,
+                 "root 2 is not a rank of this communicator of 2; try: a rank counted from 0");
   expect_refusal(weft_broadcast(nullptr, recv, 4, WEFT_FLOAT32, 0, comm_, stream_.get()),
-                 WEFT_ERROR_INVALID_ARGUMENT, "the send buffer is NULL, and count is 4");
+                 WEFT_ERROR_INVALID_ARGUMENT,
+                 "the send buffer is NULL, and count is 4; try: pass a buffer, or a count of 0");
   expect_refusal(weft_reduce(send, recv, 4, WEFT_FLOAT32, WEFT_SUM, 2, comm_, stream_.get()),
-                 WEFT_ERROR_INVALID_ARGUMENT, "root 2 is not a rank of this communicator of 2");
+                 WEFT_ERROR_INVALID_ARGUMENT,
+                 "root 2 is not a rank of this communicator of 2; try: a rank counted from 0");
   expect_refusal(weft_reduce(send, nullptr, 4, WEFT_FLOAT32, WEFT_SUM, 0, comm_, stream_.get()),
-                 WEFT_ERROR_INVALID_ARGUMENT, "the receive buffer is NULL, and count is 4");
+                 WEFT_ERROR_INVALID_ARGUMENT,
+                 "the receive buffer is NULL, and count is 4; try: pass a buffer, or a count of 0");
   expect_refusal(weft_reduce_scatter(send, recv, 4, WEFT_FLOAT32, -1, comm_, stream_.get()),
                  WEFT_ERROR_INVALID_ARGUMENT,
                  "-1 is no reduction; try: one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, "
@@ -291,7 +302,9 @@ TEST_F(Arguments, HandlesOfAnotherContext) {
   const StreamHandle stream = make_stream(other.get());
   expect_refusal(
       weft_all_reduce(send_.data(), recv_.data(), 4, WEFT_FLOAT32, WEFT_SUM, comm_, stream.get()),
-      WEFT_ERROR_INVALID_ARGUMENT, "the stream belongs to another context than the communicator");
+      WEFT_ERROR_INVALID_ARGUMENT,
+      "the stream belongs to another context than the communicator; try: make streams with the "
+      "context of the communicator");
 }
 
 TEST_F(Arguments, AnErrorInAGroupEndsIt) {
@@ -300,7 +313,8 @@ TEST_F(Arguments, AnErrorInAGroupEndsIt) {
   EXPECT_EQ(all_reduce(send_.data(), nullptr, 4, WEFT_FLOAT32, WEFT_SUM),
             WEFT_ERROR_INVALID_ARGUMENT);
   expect_refusal(weft_group_end(context_.get()), WEFT_ERROR_INVALID_ARGUMENT,
-                 "nothing of the group was started: the receive buffer is NULL, and count is 4");
+                 "nothing of the group was started: the receive buffer is NULL, and count is 4; "
+                 "try: pass a buffer, or a count of 0");
   EXPECT_EQ(weft_stream_query(stream_.get()), WEFT_OK);
   EXPECT_EQ(weft_group_end(context_.get()), WEFT_ERROR_INVALID_USAGE) << "the group is still open";
 }
@@ -309,7 +323,9 @@ TEST_F(Arguments, LastErrors) {
   EXPECT_EQ(last_error(context_.get()), "");
   EXPECT_EQ(weft_last_error(context_.get(), nullptr, 0), 1U);
   EXPECT_EQ(weft_group_end(context_.get()), WEFT_ERROR_INVALID_USAGE);
-  const std::string text = "weft_group_end without weft_group_start on this thread";
+  const std::string text =
+      "weft_group_end without weft_group_start on this thread; try: call both on one thread, as "
+      "often as each other";
   std::array<char, 8> cut{};
   EXPECT_EQ(weft_last_error(context_.get(), cut.data(), cut.size()), text.size() + 1);
   EXPECT_STREQ(cut.data(), "weft_gr");

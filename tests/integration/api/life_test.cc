@@ -325,7 +325,8 @@ TEST_P(Abort, EndsABlockedCallFromAnotherThread) {
     EXPECT_EQ(waiting.start(comms[0].get(), streams[0].get()), WEFT_OK);
     started = true;
     EXPECT_EQ(weft_stream_synchronize(streams[0].get()), WEFT_ERROR_ABORTED);
-    EXPECT_EQ(last_error(context.get()), "rank 0 was aborted by its user");
+    EXPECT_EQ(last_error(context.get()),
+              "rank 0 was aborted by its user; try: see why the program of that rank gave up");
   });
   while (!started)
     std::this_thread::yield();

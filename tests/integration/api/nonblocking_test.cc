@@ -161,7 +161,9 @@ TEST_F(Nonblocking, WrongArgumentsAreToldAtOnce) {
   weft_comm* comm = nullptr;
   EXPECT_EQ(weft_comm_init_rank(context_.get(), &config, 2, &id, 2, &comm),
             WEFT_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(last_error(context_.get()), "rank 2 of 2: ranks count from 0");
+  EXPECT_EQ(last_error(context_.get()),
+            "rank 2 of 2: ranks count from 0; try: give each rank a number of its own below the "
+            "number of ranks");
   const CommSettings unknown({"transports.ordr", "shm"});
   const weft_comm_config wrong = config_of(unknown);
   EXPECT_EQ(weft_comm_init_all(context_.get(), &wrong, 1, &comm), WEFT_ERROR_CONFIG);
@@ -181,7 +183,8 @@ TEST_F(Nonblocking, AnAbortEndsAJoin) {
   EXPECT_EQ(weft_comm_abort(comm.get()), WEFT_OK);
   EXPECT_EQ(wait_for(comm.get()), WEFT_ERROR_ABORTED);
   const std::string why =
-      "rank 0 of 2 cannot join its communicator: rank 0 was aborted by its user";
+      "rank 0 of 2 cannot join its communicator: rank 0 was aborted by its user; try: see why the "
+      "program of that rank gave up";
   EXPECT_EQ(last_error(context_.get()), why);
   EXPECT_EQ(call(comm.get()), WEFT_ERROR_ABORTED);
   EXPECT_EQ(weft_comm_finalize(comm.get()), WEFT_ERROR_ABORTED);
@@ -301,7 +304,8 @@ TEST_F(NonblockingEnd, AnAbortEndsIt) {
   EXPECT_EQ(weft_comm_finalize(comms_[0].get()), WEFT_IN_PROGRESS);
   std::thread([&] { EXPECT_EQ(weft_comm_abort(comms_[0].get()), WEFT_OK); }).join();
   EXPECT_EQ(wait_for(comms_[0].get()), WEFT_ERROR_ABORTED);
-  EXPECT_EQ(last_error(context_.get()), "rank 0 was aborted by its user");
+  EXPECT_EQ(last_error(context_.get()),
+            "rank 0 was aborted by its user; try: see why the program of that rank gave up");
 }
 
 TEST_F(NonblockingEnd, DestroyWaitsForIt) {

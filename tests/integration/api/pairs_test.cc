@@ -292,11 +292,12 @@ TEST_F(PairArguments, AreChecked) {
   weft_comm* const comm = local_.comm(0);
   weft_stream* const stream = local_.stream(0);
   expect_refusal(weft_send(data_.data(), 1, WEFT_INT32, 2, comm, stream),
-                 WEFT_ERROR_INVALID_ARGUMENT, "partner 2 is not a rank of this communicator of 2");
+                 WEFT_ERROR_INVALID_ARGUMENT,
+                 "partner 2 is not a rank of this communicator of 2; try: a rank counted from 0");
   expect_refusal(weft_send(nullptr, 1, WEFT_INT32, 1, comm, stream), WEFT_ERROR_INVALID_ARGUMENT,
-                 "the send buffer is NULL, and count is 1");
+                 "the send buffer is NULL, and count is 1; try: pass a buffer, or a count of 0");
   expect_refusal(weft_recv(nullptr, 1, WEFT_INT32, 1, comm, stream), WEFT_ERROR_INVALID_ARGUMENT,
-                 "the receive buffer is NULL, and count is 1");
+                 "the receive buffer is NULL, and count is 1; try: pass a buffer, or a count of 0");
   expect_refusal(weft_recv(data_.data(), 1, 99, 1, comm, stream), WEFT_ERROR_INVALID_ARGUMENT,
                  "99 is no element type; try: one of the WEFT_INT8 to WEFT_FLOAT8_E5M2 constants");
   EXPECT_EQ(weft_send(nullptr, 0, WEFT_INT32, 1, comm, stream), WEFT_OK);
@@ -312,8 +313,9 @@ TEST_F(PairArguments, WhatARankSendsToItselfMustBeReceivedInTheSameGroup) {
   must(context_.get(), weft_group_start(context_.get()));
   must(context_.get(), weft_send(data_.data(), 2, WEFT_INT32, 0, comm, stream));
   must(context_.get(), weft_recv(data_.data() + 4, 3, WEFT_INT32, 0, comm, stream));
-  expect_refusal(weft_group_end(context_.get()), WEFT_ERROR_MISMATCH,
-                 "rank 0 sends 2 int32 to itself and receives 3 int32");
+  expect_refusal(
+      weft_group_end(context_.get()), WEFT_ERROR_MISMATCH,
+      "rank 0 sends 2 int32 to itself and receives 3 int32; try: make both halves alike");
   // None of these was started, and the communicator is none the worse.
   data_ = {1, 2, 0, 0};
   must(context_.get(), weft_group_start(context_.get()));

@@ -118,6 +118,12 @@ weft_result start_call(const Member& member, const Words& words, Buffers& buffer
     return weft_all_reduce(buffers.send.data(), buffers.recv.data(), count, type, reduction,
                            member.comm, member.stream);
   }
+  if (words[1] == "send") {
+    return weft_send(buffers.send.data(), count, type, root_of(words), member.comm, member.stream);
+  }
+  if (words[1] == "recv") {
+    return weft_recv(buffers.recv.data(), count, type, root_of(words), member.comm, member.stream);
+  }
   return weft_broadcast(buffers.send.data(), buffers.recv.data(), count, type, root_of(words),
                         member.comm, member.stream);
 }
@@ -240,21 +246,23 @@ bool RankProgram::make_context() {
   return true;
 }
 
-// limit nofile N, or limit memory BYTES on top of what is mapped now
+// limit nofile N, limit memory BYTES on top of what is mapped now, or limit file-size BYTES
 void RankProgram::limit(const Words& words) {
   rlim_t value = std::stoull(words.at(2));
-  const bool files = words.at(1) == "nofile";
-  if (files) {
+  auto resource = RLIMIT_FSIZE;
+  if (words.at(1) == "nofile") {
+    resource = RLIMIT_NOFILE;
     // Descriptors are numbered from 0: what is open now stays.
     value += static_cast<rlim_t>(entries_of("/proc/self/fd")) - 1;
-  } else {
+  } else if (words.at(1) == "memory") {
+    resource = RLIMIT_AS;
     std::ifstream status("/proc/self/statm");
     rlim_t pages = 0;
     status >> pages;
     value += pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
   }
   const rlimit limits{.rlim_cur = value, .rlim_max = value};
-  say(setrlimit(files ? RLIMIT_NOFILE : RLIMIT_AS, &limits) == 0 ? "limit: ok" : "limit: refused");
+  say(setrlimit(resource, &limits) == 0 ? "limit: ok" : "limit: refused");
 }
 
 void RankProgram::deny_memfd(const Words& /*words*/) {
@@ -321,7 +329,7 @@ void RankProgram::join(const Words& words) {
   answer(words, result);
 }
 
-// call OPERATION COUNT [float32] [max] [rootN]
+// call OPERATION COUNT [float32] [max] [rootN]; N is the partner of send and recv
 void RankProgram::call(const Words& words) {
   Buffers buffers;
   const weft_result result = call_once(member_, words, buffers);

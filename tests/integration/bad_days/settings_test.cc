@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/integration/bad_days/job.h"
+#include "tests/integration/bad_days/plugin_folder.h"
 
 namespace weft::test {
 namespace {
@@ -138,40 +139,23 @@ TEST(Settings, MorePluginsThanPossibleNameTheBound) {
                   "transports.rules name 65 plugins, more than the 64 that are possible"});
 }
 
-/// A folder with this build's plugins, and with bad ones beside them.
 class Plugins : public testing::Test {
  protected:
-  void SetUp() override {
-    for (const char* name : {"p2p", "shm", "net-socket"}) {
-      const std::string file = std::string("weft-") + name + ".so";
-      copy(std::string(BUILT_PLUGINS) + "/" + name + "/" + file, file);
-    }
-  }
-  void copy(const std::string& from, const std::string& name) {
-    const std::string to = folder_.path() + "/" + name;
-    fs::copy_file(from, to);
-    fs::permissions(to, fs::perms(0755));
-  }
-  void add_bad(const std::string& id, const std::string& as) {
-    copy(std::string(FIXTURE_PLUGINS) + "/weft-" + id + ".so", "weft-" + as + ".so");
-  }
-  [[nodiscard]] std::string file_of(const std::string& id) const {
-    return folder_.path() + "/weft-" + id + ".so";
-  }
+  [[nodiscard]] std::string file_of(const std::string& id) const { return folder_.file_of(id); }
   [[nodiscard]] Command job(const std::string& order) const {
     Environment environment{{"WEFT_PLUGINS_PATH", folder_.path()}};
     if (!order.empty()) environment["WEFT_TRANSPORTS_ORDER"] = order;
     return bench(2, {"all_reduce", "--max", "8"}, environment);
   }
   void expect_refused(const std::string& id, const std::string& why) {
-    add_bad(id, id);
+    folder_.add_bad(id, id);
     expect_all_say(
         job(id + ",shm"), 2,
         {"transports.order (WEFT_TRANSPORTS_ORDER) names plugin \"" + id + "\", which rank ", why,
          "make the plugin usable there, or take it out of the list"});
   }
 
-  ScratchFolder folder_;
+  PluginFolder folder_;
 };
 
 TEST_F(Plugins, MissingOneIsLookedForInAllFolders) {
@@ -208,7 +192,7 @@ TEST_F(Plugins, ExceptionInInitIsAnError) {
 }
 
 TEST_F(Plugins, FileThatOthersCanWriteIsRefused) {
-  add_bad("sample", "sample");
+  folder_.add_bad("sample", "sample");
   fs::permissions(file_of("sample"), fs::perms(0777));
   expect_all_say(job("sample,shm"), 2,
                  {"can write the file " + file_of("sample"), "try: chmod go-w "});
@@ -216,7 +200,7 @@ TEST_F(Plugins, FileThatOthersCanWriteIsRefused) {
 
 // Of the built-in default, what cannot be used is passed over, and a line at info says so.
 TEST_F(Plugins, OnesThatStandOnlyInTheDefaultArePassedOver) {
-  copy(std::string(FIXTURE_PLUGINS) + "/weft-wrong-id.so", "weft-net-ib.so");
+  folder_.add_bad("wrong-id", "net-ib");
   Command command = job("");
   command.environment["WEFT_LOG_LEVEL"] = "info";
   Process process(command);

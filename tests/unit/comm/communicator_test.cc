@@ -339,7 +339,8 @@ TEST_P(OverTransport, AbortEndsACallThatNobodyAnswers) {
                                    .recv = data.data()}}})),
             "");
   std::thread aborting([&] { ranks.communicators[0]->abort(); });
-  EXPECT_EQ(text_of(ranks.streams[0]->synchronize()), "rank 0 was aborted by its user");
+  EXPECT_EQ(text_of(ranks.streams[0]->synchronize()),
+            "rank 0 was aborted by its user; try: see why the program of that rank gave up");
   aborting.join();
   EXPECT_EQ(ranks.communicators[0]->async_error(), WEFT_ERROR_ABORTED);
   // The other is told, though it has called nothing.
@@ -373,10 +374,12 @@ TEST(CommunicatorAlone, ChecksTasks) {
             "99 is no element type; try: one of the WEFT_INT8 to WEFT_FLOAT8_E5M2 constants");
   task = sum_of(UINT64_MAX / 8);
   EXPECT_EQ(text_of(alone.check_task(task)),
-            "2305843009213693951 elements of 4 bytes are more than memory can hold");
+            "2305843009213693951 elements of 4 bytes are more than memory can hold; try: check the "
+            "count, which is of elements");
   task = broadcast_of(1);
   task.root = 1;
-  EXPECT_EQ(text_of(alone.check_task(task)), "root 1 is not a rank of this communicator of 1");
+  EXPECT_EQ(text_of(alone.check_task(task)),
+            "root 1 is not a rank of this communicator of 1; try: a rank counted from 0");
   task = sum_of(1);
   task.reduction = 77;
   EXPECT_EQ(text_of(alone.check_task(task)),

@@ -20,17 +20,21 @@ namespace {
 using nlohmann::json;
 
 TunerNotice sample() {
-  return {.plugin = "tuner", .table = {.version = 1, .hash = 0xfedcba9876543210, .name = "a.yaml"}};
+  return {.plugin = "tuner",
+          .table = {.version = 1, .hash = 0xfedcba9876543210, .name = "a.yaml"},
+          .unusable = {}};
 }
 
 TEST(TunerNotices, ComeBack) {
-  for (const TunerNotice& notice : {sample(), TunerNotice{}}) {
+  for (const TunerNotice& notice :
+       {sample(), TunerNotice{}, TunerNotice{.plugin = {}, .table = {}, .unusable = "no table"}}) {
     const auto back = decode_notice(encode_notice(notice));
     ASSERT_TRUE(back) << back.error().to_string();
     EXPECT_EQ(back->plugin, notice.plugin);
     EXPECT_EQ(back->table.version, notice.table.version);
     EXPECT_EQ(back->table.hash, notice.table.hash);
     EXPECT_EQ(back->table.name, notice.table.name);
+    EXPECT_EQ(back->unusable, notice.unusable);
   }
 }
 
@@ -39,15 +43,17 @@ TEST(TunerNotices, RefuseWhatIsNone) {
     const auto decoded = decode_notice(encode_document(document));
     return !decoded && decoded.error().code() == WEFT_ERROR_PEER;
   };
-  EXPECT_FALSE(refused(json::array({"tuner", 1U, 2U, "a"})));
+  EXPECT_FALSE(refused(json::array({"tuner", 1U, 2U, "a", ""})));
   EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U})));
-  EXPECT_TRUE(refused(json::array({"tuner", -1, 2U, "a"})));
-  EXPECT_TRUE(refused(json::array({"tuner", 1U, "2", "a"})));
-  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2.5, "a"})));
-  EXPECT_TRUE(refused(json::array({1U, 1U, 2U, "a"})));
+  EXPECT_TRUE(refused(json::array({"tuner", -1, 2U, "a", ""})));
+  EXPECT_TRUE(refused(json::array({"tuner", 1U, "2", "a", ""})));
+  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2.5, "a", ""})));
+  EXPECT_TRUE(refused(json::array({1U, 1U, 2U, "a", ""})));
   EXPECT_TRUE(refused(json{{"plugin", "tuner"}}));
-  EXPECT_TRUE(refused(json::array({std::string(5000, 'x'), 1U, 2U, "a"})));
-  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, std::string(5000, 'x')})));
+  EXPECT_TRUE(refused(json::array({std::string(5000, 'x'), 1U, 2U, "a", ""})));
+  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, std::string(5000, 'x'), ""})));
+  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, "a", std::string(5000, 'x')})));
+  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, "a"})));
   const std::vector<std::byte> bytes = encode_notice(sample());
   for (std::size_t size = 0; size < bytes.size(); ++size)
     EXPECT_FALSE(decode_notice(std::span(bytes).first(size))) << size;
@@ -65,6 +71,10 @@ TEST(TunerNotices, DifferencesAreNamed) {
             "ranks would plan differently: rank 0 by the table a.yaml of plugin tuner (version 1, "
             "hash fedcba9876543210), rank 2 by the table b.yaml of plugin tuner (version 1, hash "
             "000000000000001f); try: install the same plugins and the same table on every host");
+  notices[2].unusable = "no table; try: make one";
+  EXPECT_EQ(check_tuners(notices).error().to_string(),
+            "rank 2 cannot use its tuner: no table; try: make one");
+  notices[2].unusable.clear();
   notices[1] = {};
   EXPECT_NE(check_tuners(notices).error().to_string().find("rank 1 by the built-in costs"),
             std::string::npos);

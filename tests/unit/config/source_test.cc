@@ -44,7 +44,7 @@ TEST_F(Source, FirstFileFoundCounts) {
   const std::string xdg = folder_.write("xdg/weft/weft.yaml", "version: 1\n");
   EXPECT_EQ(file_of(ConfigSource::read(environment(without_config))), xdg);
   EXPECT_EQ(file_of(ConfigSource::read(environment(all))),
-            "WEFT_CONFIG: " + (folder_ / "own.yaml") + ": no such file");
+            "WEFT_CONFIG: " + (folder_ / "own.yaml") + ": no such file; try: correct the name, or put the file there");
   const std::string own = folder_.write("own.yaml", "version: 1\n");
   EXPECT_EQ(file_of(ConfigSource::read(environment(all))), own);
 }
@@ -74,13 +74,13 @@ TEST_F(Source, RaisedPrivilegesIgnoreTheUser) {
 
 TEST_F(Source, RefusesWhatIsNoFile) {
   EXPECT_EQ(file_of(ConfigSource::read_file(folder_ / "", bare_environment())),
-            (folder_ / "") + ": not a regular file");
+            (folder_ / "") + ": not a regular file; try: name a file, not a folder or device");
   const std::string pipe = folder_ / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(file_of(ConfigSource::read_file(pipe, bare_environment())),
-            pipe + ": not a regular file");
+            pipe + ": not a regular file; try: name a file, not a folder or device");
   EXPECT_EQ(file_of(ConfigSource::read_file(folder_ / "none", bare_environment())),
-            (folder_ / "none") + ": no such file");
+            (folder_ / "none") + ": no such file; try: correct the name, or put the file there");
   const std::string large = folder_.write("large.yaml", std::string((1 << 20) + 1, '#'));
   EXPECT_EQ(file_of(ConfigSource::read_file(large, bare_environment())),
             large + ":1:1: larger than 1 MiB");

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Programs that use the public API as it must not be used: misuse_program.cc, one case a process.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "tests/integration/errors/scenario.h"
+
+namespace weft::test {
+namespace {
+
+void add_case(Scenarios& all, const std::string& name, std::string message,
+              Environment environment = {}) {
+  std::string test = name;  // A filter of tests takes '-' for something else.
+  std::ranges::replace(test, '-', '_');
+  all.push_back({.name = std::move(test),
+                 .messages = {std::move(message)},
+                 .play = [name, environment = std::move(environment)](std::vector<Said>& said) {
+                   Command command{.arguments = {MISUSE_PROGRAM, name},
+                                   .environment = environment,
+                                   .input = {}};
+                   command.environment.try_emplace("XDG_CONFIG_HOME", "/nonexistent");
+                   const Outcome outcome = run(command);
+                   ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+                   said.push_back(said_in(outcome.out.substr(0, outcome.out.find('\n'))));
+                 }});
+}
+
+}  // namespace
+
+void add_misuse(Scenarios& all) {
+  add_case(all, "null", "<argument> is NULL");
+  add_case(all, "struct-size",
+           "<struct>.struct_size is <number>, less than the <number> of <version>");
+  add_case(all, "device-kind", "weft_comm_config.device_kind <number> is none");
+  add_case(all, "null-setting", "weft_comm_config.settings: pair <number> holds NULL");
+  add_case(all, "table-of-one", "tuner.table counts for a whole context, not for one communicator");
+  add_case(all, "no-ranks", "a communicator of 0 ranks");
+  add_case(all, "context-in-use", "<number> communicators and streams of the context are alive");
+  add_case(all, "init-all-in-group", "weft_comm_init_all inside a group: it is a group of its own");
+  add_case(all, "group-end", "weft_group_end without weft_group_start on this thread");
+  add_case(all, "group-of-nothing", "nothing of the group was started: <what>");
+  add_case(all, "other-context", "the stream belongs to another context than the communicator");
+  add_case(all, "null-buffer", "<which> buffer is NULL, and count is <number>");
+  add_case(all, "alignment", "buffer <address> is not aligned to its elements of <number> bytes");
+  add_case(all, "type", "<number> is no element type");
+  add_case(all, "reduction", "<number> is no reduction");
+  add_case(all, "root", "root <rank> is not a rank of this communicator of <ranks>");
+  add_case(all, "partner", "partner <rank> is not a rank of this communicator of <ranks>");
+  add_case(all, "count", "<number> elements of <number> bytes are more than memory can hold");
+  add_case(all, "blocks",
+           "<number> blocks of <number> elements of <number> bytes are more than memory can hold");
+  add_case(all, "kernel", "this version has no kernel for <call> on devices of kind <device>");
+  add_case(all, "send-alone", "rank <rank> sends to itself and does not receive in the same group");
+  add_case(all, "unequal-halves",
+           "rank <rank> sends <number> <type> to itself and receives <number> <type>");
+  add_case(all, "still-joining", "rank <rank> of <ranks> is still joining its communicator");
+  add_case(all, "finalized", "rank <rank> of <ranks> has finalized its communicator");
+  add_case(all, "forked", "this process was forked from the one that made the context");
+  all.push_back({.name = "cuda",
+                 .messages = {"CUDA device <number> cannot be used: <why>"},
+                 .play = [](std::vector<Said>& said) {
+                   // No host has so many, whether this build knows CUDA or not.
+                   const Outcome outcome = run(Command{
+                       .arguments = {MISUSE_PROGRAM, "cuda"}, .environment = {}, .input = {}});
+                   said.push_back(said_in(outcome.out));
+                   if (said.back().code == "WEFT_ERROR_INVALID_ARGUMENT") {
+                     GTEST_SKIP() << "there is a device: " << said.back().text;
+                   }
+                 }});
+}
+
+}  // namespace weft::test
