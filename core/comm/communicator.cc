@@ -287,7 +287,7 @@ Result<Launch> Communicator::prepare(const Task& task, const void* send, void* r
                             describe_task(task)),
                 "call it outside of the capture");
   }
-  order_after_latest(stream);
+  WEFT_TRY(order_after_latest(stream));
   std::uint64_t sequence = 0;
   Launch launch;
   if (report_ == nullptr) {
@@ -357,7 +357,7 @@ Status Communicator::wait_for_pairs(std::span<const Call* const> calls) {
 
 Result<Launch> Communicator::prepare_pairs(std::span<const Call* const> calls, Stream& stream) {
   WEFT_TRY(check_call(stream));
-  order_after_latest(stream);
+  WEFT_TRY(order_after_latest(stream));
   UnderWay* record = begin_record(calls.front()->task, stream);
   pair_messages_.clear();
   make_transfers(calls, rank_, pair_numbers_, pairs_.get(), record->transfers, pair_messages_,
@@ -376,16 +376,24 @@ Result<Launch> Communicator::prepare_pairs(std::span<const Call* const> calls, S
   return launch;
 }
 
-// Operations of a communicator are serial, streams are not: wait for those of the old stream.
-void Communicator::order_after_latest(Stream& stream) {
-  if (latest_stream_ != &stream && latest_stream_ != nullptr && !latest_stream_life_.expired() &&
+// Operations of a communicator are serial, streams are not: those of the old stream come first.
+Status Communicator::order_after_latest(Stream& stream) {
+  if (latest_stream_ == &stream) return {};
+  if (latest_stream_ != nullptr && !latest_stream_life_.expired() &&
       (report_ != nullptr || under_way_.load(std::memory_order_acquire) != 0)) {
-    static_cast<void>(
-        runtime_.order_after(stream.device_stream(), latest_stream_->device_stream()));
+    const weft_result ordered =
+        runtime_.order_after(stream.device_stream(), latest_stream_->device_stream());
+    if (ordered != WEFT_OK && report_ == nullptr) {
+      // The host device lacks a thread or memory.
+      Error error(ordered, "the device refused to start work",
+                  "raise the limits of processes and memory (ulimit -u, ulimit -v)");
+      withdraw({}, error);
+      return fail(std::move(error));
+    }
   }
-  if (latest_stream_ == &stream) return;
   latest_stream_ = &stream;
   latest_stream_life_ = stream.life();
+  return {};
 }
 
 Communicator::UnderWay* Communicator::begin_record(const Task& task, Stream& stream) {

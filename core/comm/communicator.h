@@ -143,7 +143,7 @@ class Communicator {
   [[nodiscard]] Status check_kernel(const Task& task) const;
 
   Result<const BoundPlan*> bind(const Task& task);
-  void order_after_latest(Stream& stream);
+  Status order_after_latest(Stream& stream);
   UnderWay* begin_record(const Task& task, Stream& stream);
   Launch launch_of(UnderWay* record);
   [[nodiscard]] Status check_call(const Stream& stream);

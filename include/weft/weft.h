@@ -264,10 +264,10 @@ WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
 /*
  * Every rank calls the same operations in the same order with the same count, type, reduction and
  * root. Calls append to `stream` and return at once; buffers may be used again when the stream has
- * passed them. Where calls of one communicator are made on several streams of the host device, a
- * call may wait for the work of the stream before. Buffers hold `count` elements, aligned to the
- * element. count 0 is allowed. Ranks whose calls differ get WEFT_ERROR_MISMATCH with a text that
- * names both calls.
+ * passed them. Calls of one communicator run in the order in which they were made, on whatever
+ * streams: a stream does not pass a call before the streams of the earlier ones have passed those.
+ * Buffers hold `count` elements, aligned to the element. count 0 is allowed. Ranks whose calls
+ * differ get WEFT_ERROR_MISMATCH with a text that names both calls.
  *
  * Errors at the call: UNSUPPORTED (a type or reduction that the device has no kernel for, a capture
  * of what needs the CPU), OUT_OF_RESOURCES (threads), DEVICE, and the failure of a communicator

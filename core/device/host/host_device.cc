@@ -58,10 +58,10 @@ void HostDevice::release(void* memory) {
 weft_result HostDevice::create_stream(DeviceStream** out) {
   *out = nullptr;
   try {
-    auto stream = std::make_unique<HostStream>(*shared_);
+    auto stream = std::make_shared<HostStream>(*shared_);
     const std::scoped_lock lock(shared_->streams_mutex);
-    shared_->streams.push_back(stream.get());
-    *out = reinterpret_cast<DeviceStream*>(stream.release());
+    shared_->streams.push_back(stream);
+    *out = reinterpret_cast<DeviceStream*>(stream.get());
   } catch (const std::bad_alloc&) {
     return WEFT_ERROR_OUT_OF_MEMORY;
   }
@@ -70,10 +70,11 @@ weft_result HostDevice::create_stream(DeviceStream** out) {
 
 void HostDevice::destroy_stream(DeviceStream* stream) {
   if (stream == nullptr) return;
-  const std::unique_ptr<HostStream> owned(host(stream));
-  owned->synchronize();
+  host(stream)->close();
+  // Barriers of other streams may own it a little longer.
   const std::scoped_lock lock(shared_->streams_mutex);
-  std::erase(shared_->streams, owned.get());
+  std::erase_if(shared_->streams,
+                [stream](const auto& known) { return known.get() == host(stream); });
 }
 
 weft_result HostDevice::launch(DeviceStream* stream, std::span<const Launch> launches) {
@@ -86,6 +87,10 @@ weft_result HostDevice::synchronize(DeviceStream* stream) {
 
 weft_result HostDevice::query(DeviceStream* stream) {
   return host(stream)->query();
+}
+
+weft_result HostDevice::order_after(DeviceStream* stream, DeviceStream* earlier) {
+  return host(stream)->order_after(*host(earlier));
 }
 
 HostDeviceStatistics HostDevice::statistics() const {

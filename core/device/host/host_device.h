@@ -55,6 +55,9 @@ class HostDevice final : public DeviceRuntime {
   weft_result launch(DeviceStream* stream, std::span<const Launch> launches) override;
   weft_result synchronize(DeviceStream* stream) override;
   weft_result query(DeviceStream* stream) override;
+  /// Does not block, and does not need anybody to wait for either stream. Also answers
+  /// WEFT_ERROR_OUT_OF_RESOURCES or WEFT_ERROR_OUT_OF_MEMORY; then nothing is ordered.
+  weft_result order_after(DeviceStream* stream, DeviceStream* earlier) override;
 
   [[nodiscard]] HostDeviceStatistics statistics() const;
 

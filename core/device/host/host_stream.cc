@@ -19,6 +19,8 @@ constexpr std::uint32_t kStreak = 4;
 constexpr std::chrono::microseconds kTick{500};
 /// After so many looks without a new piece the worker rests until it is woken.
 constexpr std::uint32_t kIdleTicks = 10;
+/// The number of no piece: to the end of the queue.
+constexpr std::uint64_t kAll = UINT64_MAX;
 
 weft_result result_of(KernelEnd end) {
   switch (end) {
@@ -55,32 +57,39 @@ struct HostStream::Piece {
   std::unique_ptr<LaunchState[]> launches;
   std::uint32_t launch_count = 0;
   std::uint32_t launch_capacity = 0;
+  std::shared_ptr<HostStream> after;  ///< Of a barrier: whose piece `after_number` comes first.
+  std::uint64_t after_number = 0;
   std::unique_ptr<Piece> next;
 };
 
 void HostShared::wake_deferred() {
   if (deferred_streams.load(std::memory_order_relaxed) == 0) return;
   const std::scoped_lock lock(streams_mutex);
-  for (HostStream* stream : streams)
+  for (const auto& stream : streams)
     stream->wake_if_deferred();
 }
 
 HostStream::HostStream(HostShared& shared) : shared_(shared) {}
 
-HostStream::~HostStream() {
-  synchronize();
-  if (worker_.joinable()) {
-    {
-      const std::scoped_lock lock(mutex_);
-      stopping_ = true;
-      ring();
-    }
-    worker_.join();
-    shared_.budget.ended();
+void HostStream::close() {
+  static_cast<void>(synchronize());
+  if (!worker_.joinable()) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+    ring();
   }
+  worker_.join();
+  shared_.budget.ended();
+}
+
+HostStream::~HostStream() {
+  if (worker_.joinable()) close();
   // One by one: a long list that frees itself would recurse.
-  while (free_)
-    free_ = std::move(free_->next);
+  for (std::unique_ptr<Piece>* free : {&free_, &free_barriers_}) {
+    while (*free)
+      *free = std::move((*free)->next);
+  }
 }
 
 bool HostStream::callers_claim() const {
@@ -130,30 +139,45 @@ bool HostStream::fill(Piece& piece, std::span<const Launch> launches, std::uint3
   return true;
 }
 
-weft_result HostStream::launch(std::span<const Launch> launches) {
-  if (launches.empty()) return WEFT_OK;
-  std::size_t items = 0;
-  for (const Launch& launch : launches)
-    items += launch.items.size();
-  if (items > UINT32_MAX) return WEFT_ERROR_INVALID_ARGUMENT;
+/// Under mutex_. One of the list or a new one; null without memory.
+std::unique_ptr<HostStream::Piece> HostStream::take_piece(std::unique_ptr<Piece>& free) {
+  if (!free) return std::unique_ptr<Piece>(new (std::nothrow) Piece);
+  std::unique_ptr<Piece> piece = std::move(free);
+  free = std::move(piece->next);
+  return piece;
+}
 
+/// Under mutex_.
+void HostStream::give_back(std::unique_ptr<Piece> piece) {
+  std::unique_ptr<Piece>& free = piece->after ? free_barriers_ : free_;
+  piece->after.reset();
+  piece->next = std::move(free);
+  free = std::move(piece);
+}
+
+/// Under mutex_, with a queue that nobody works on: sees to it that somebody will. Answers whether
+/// it is deferred.
+bool HostStream::announce() {
+  if (!callers_claim()) {
+    ring();
+    return false;
+  }
+  if (!deferred_) {
+    deferred_ = true;
+    shared_.deferred_streams.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (resting_) ring();  // it goes on looking from time to time
+  return true;
+}
+
+/// Of a thread that helped, and does not go on with this stream as one that synchronizes it does.
+void HostStream::leave() {
   const std::scoped_lock lock(mutex_);
-  std::unique_ptr<Piece> piece = std::move(free_);
-  if (piece) {
-    free_ = std::move(piece->next);
-  } else {
-    piece.reset(new (std::nothrow) Piece);
-    if (!piece) return WEFT_ERROR_OUT_OF_MEMORY;
-  }
-  weft_result prepared = WEFT_ERROR_OUT_OF_MEMORY;
-  if (fill(*piece, launches, static_cast<std::uint32_t>(items))) {
-    prepared = prepare(static_cast<std::uint32_t>(items));
-  }
-  if (prepared != WEFT_OK) {
-    piece->next = std::move(free_);
-    free_ = std::move(piece);
-    return prepared;
-  }
+  if (head_ && !running_) announce();
+}
+
+/// Under mutex_. Answers whether it is deferred.
+bool HostStream::append(std::unique_ptr<Piece> piece) {
   piece->number = ++launched_;
   Piece* added = piece.get();
   if (head_) {
@@ -162,17 +186,51 @@ weft_result HostStream::launch(std::span<const Launch> launches) {
     head_ = std::move(piece);
   }
   last_ = added;
-  if (callers_claim()) {
-    shared_.pieces_deferred.fetch_add(1, std::memory_order_relaxed);
-    if (!deferred_) {
-      deferred_ = true;
-      shared_.deferred_streams.fetch_add(1, std::memory_order_relaxed);
-    }
-    if (resting_) ring();  // it goes on looking from time to time
-  } else {
-    shared_.pieces_woken.fetch_add(1, std::memory_order_relaxed);
-    ring();
+  return announce();
+}
+
+weft_result HostStream::launch(std::span<const Launch> launches) {
+  if (launches.empty()) return WEFT_OK;
+  std::size_t items = 0;
+  for (const Launch& launch : launches)
+    items += launch.items.size();
+  if (items > UINT32_MAX) return WEFT_ERROR_INVALID_ARGUMENT;
+
+  const std::scoped_lock lock(mutex_);
+  std::unique_ptr<Piece> piece = take_piece(free_);
+  if (!piece) return WEFT_ERROR_OUT_OF_MEMORY;
+  weft_result prepared = WEFT_ERROR_OUT_OF_MEMORY;
+  if (fill(*piece, launches, static_cast<std::uint32_t>(items))) {
+    prepared = prepare(static_cast<std::uint32_t>(items));
   }
+  if (prepared != WEFT_OK) {
+    give_back(std::move(piece));
+    return prepared;
+  }
+  auto& counter = append(std::move(piece)) ? shared_.pieces_deferred : shared_.pieces_woken;
+  counter.fetch_add(1, std::memory_order_relaxed);
+  return WEFT_OK;
+}
+
+weft_result HostStream::order_after(HostStream& earlier) {
+  if (&earlier == this) return WEFT_OK;
+  std::uint64_t number = 0;
+  {
+    const std::scoped_lock lock(earlier.mutex_);
+    if (!earlier.head_) return WEFT_OK;
+    number = earlier.launched_;
+  }
+  const std::scoped_lock lock(mutex_);
+  if (last_ != nullptr && last_->after.get() == &earlier && last_->after_number == number) {
+    return WEFT_OK;
+  }
+  // A worker, so that it is passed though nobody synchronizes: others may wait for this stream.
+  if (const weft_result prepared = prepare(0); prepared != WEFT_OK) return prepared;
+  std::unique_ptr<Piece> piece = take_piece(free_barriers_);
+  if (!piece) return WEFT_ERROR_OUT_OF_MEMORY;
+  piece->after = earlier.shared_from_this();
+  piece->after_number = number;
+  append(std::move(piece));
   return WEFT_OK;
 }
 
@@ -191,7 +249,7 @@ void HostStream::ring() {
 
 void HostStream::wake_if_deferred() {
   const std::scoped_lock lock(mutex_);
-  if (!deferred_ || running_) return;
+  if (!deferred_ || running_ || attended_) return;
   shared_.handed_over.fetch_add(1, std::memory_order_relaxed);
   undefer();
   ring();
@@ -204,29 +262,91 @@ HostStream::Piece& HostStream::claim() {
   return *head_;
 }
 
+/// Under mutex_: takes the head, which has ended, out of the queue. wake_waiters follows, without
+/// mutex_.
+void HostStream::retire() {
+  std::atomic_ref<std::uint64_t>(completed_).store(head_->number, std::memory_order_seq_cst);
+  std::unique_ptr<Piece> done = std::move(head_);
+  head_ = std::move(done->next);
+  if (!head_) {
+    last_ = nullptr;
+    undefer();
+    if (reserved_ != 0) shared_.pool.unreserve(std::exchange(reserved_, 0));
+  }
+  give_back(std::move(done));
+}
+
+/// The other half of post(), whose store retire() makes.
+void HostStream::wake_waiters() {
+  const std::atomic_ref<std::uint32_t> waiters(completed_waiters_);
+  if (waiters.load(std::memory_order_seq_cst) != 0) wake_sleepers(&completed_);
+}
+
+/// Under mutex_. Answers whether there were any that could be passed.
+bool HostStream::pass_barriers() {
+  bool passed = false;
+  while (head_ && head_->after && head_->after->has_ended(head_->after_number)) {
+    retire();
+    passed = true;
+  }
+  return passed;
+}
+
+/// For a thread that synchronizes: this stream, up to kAll, or one that another stream waits for,
+/// up to the piece that it waits for.
+HostStream::Step HostStream::next_step(std::uint64_t up_to) {
+  Step step;
+  bool passed = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    passed = pass_barriers();
+    const bool own = up_to == kAll;
+    if (!head_ || head_->number > up_to) {
+      if (own) {
+        attended_ = false;
+        step.result = std::exchange(error_, WEFT_OK);
+      }
+    } else if (running_) {
+      step.next = Next::kAwait;
+      step.number = head_->number;
+    } else if (head_->after) {
+      step.next = Next::kHeld;
+      step.number = head_->after_number;
+      step.other = head_->after;
+      attended_ = attended_ || own;
+    } else {
+      step.next = Next::kRun;
+      if (caller_streak_ < kStreak) ++caller_streak_;
+      step.piece = &claim();
+    }
+  }
+  if (passed) wake_waiters();
+  return step;
+}
+
 weft_result HostStream::synchronize() {
   for (;;) {
-    std::uint64_t target = 0;
-    Piece* piece = nullptr;
-    {
-      const std::scoped_lock lock(mutex_);
-      if (!head_) return std::exchange(error_, WEFT_OK);
-      if (running_) {
-        target = head_->number;
-      } else {
-        if (caller_streak_ < kStreak) ++caller_streak_;
-        piece = &claim();
-      }
+    std::shared_ptr<HostStream> helped;
+    Step step = next_step(kAll);
+    while (step.next == Next::kHeld) {
+      helped = std::move(step.other);
+      step = helped->next_step(step.number);
+    }
+    HostStream& stream = helped ? *helped : *this;
+    if (step.next == Next::kNothing) {
+      if (helped) continue;  // it got there meanwhile
+      return step.result;
     }
     // This thread is about to block, and what it waits for may be a piece that it deferred itself.
     shared_.wake_deferred();
-    if (piece != nullptr) {
+    if (step.next == Next::kRun) {
       shared_.pieces_by_caller.fetch_add(1, std::memory_order_relaxed);
-      run(*piece);
-      complete(*piece);
+      stream.run(*step.piece);
+      stream.complete(*step.piece);
+      if (helped) helped->leave();
     } else {
       sync_waiter_.wait(
-          &completed_, &completed_waiters_, target, [] { return false; },
+          &stream.completed_, &stream.completed_waiters_, step.number, [] { return false; },
           [](bool) { return false; });
     }
   }
@@ -277,23 +397,15 @@ void HostStream::end_launch(LaunchState& state) {
 }
 
 void HostStream::complete(Piece& piece) {
-  const std::uint64_t number = piece.number;
   {
     const std::scoped_lock lock(mutex_);
     for (std::uint32_t i = 0; i < piece.launch_count; ++i) {
       if (error_ == WEFT_OK) error_ = piece.launches[i].result;
     }
-    std::unique_ptr<Piece> done = std::move(head_);
-    head_ = std::move(done->next);
-    if (!head_) {
-      last_ = nullptr;
-      if (reserved_ != 0) shared_.pool.unreserve(std::exchange(reserved_, 0));
-    }
-    done->next = std::move(free_);
-    free_ = std::move(done);
     running_ = false;
+    retire();
   }
-  post(&completed_, &completed_waiters_, number);
+  wake_waiters();
 }
 
 void HostStream::work() {
@@ -302,28 +414,44 @@ void HostStream::work() {
   std::uint64_t watched = 0;        // the deferred piece that was at the head at the last look
   for (;;) {
     Piece* piece = nullptr;
+    std::shared_ptr<HostStream> other;  // whose piece `number` comes first
+    std::uint64_t number = 0;
+    bool passed = false;
     bool rest = false;
     std::uint64_t rung = 0;
     {
       const std::scoped_lock lock(mutex_);
       if (stopping_) return;
+      passed = pass_barriers();
       rung = doorbell_;
       idle_ticks = launched_ == last_launched ? idle_ticks + 1 : 0;
       last_launched = launched_;
-      const bool waiting = head_ && !running_;
+      const bool waiting = head_ && !running_ && !(deferred_ && attended_);
       if (waiting && (!deferred_ || head_->number == watched)) {
-        caller_streak_ = 0;
-        piece = &claim();
+        if (head_->after) {
+          other = head_->after;
+          number = head_->after_number;
+        } else {
+          caller_streak_ = 0;
+          piece = &claim();
+        }
       } else {
         watched = waiting ? head_->number : 0;
         rest = !waiting && (!callers_claim() || idle_ticks > kIdleTicks);
         resting_ = rest;
       }
     }
+    if (passed) wake_waiters();
     if (piece != nullptr) {
       shared_.pieces_by_worker.fetch_add(1, std::memory_order_relaxed);
       run(*piece);
       complete(*piece);
+    } else if (other) {
+      other->wake_if_deferred();
+      shared_.asleep.fetch_add(1, std::memory_order_relaxed);
+      sleep_on(&other->completed_, &other->completed_waiters_, number,
+               std::chrono::nanoseconds(-1));
+      shared_.asleep.fetch_sub(1, std::memory_order_relaxed);
     } else if (rest) {
       shared_.asleep.fetch_add(1, std::memory_order_relaxed);
       sleep_on(&doorbell_, &doorbell_waiters_, rung + 1, std::chrono::nanoseconds(-1));

@@ -9,6 +9,20 @@
 // nobody: the piece is deferred. Two things keep a deferred piece from waiting for ever: the worker
 // looks every half millisecond, and a thread that is about to block in one stream wakes the workers
 // of all streams that hold one.
+//
+// A stream waits for another one (order_after) by a *barrier* in its queue: a piece without work
+// that names the other stream and the number of that one's last piece. At the head of its queue it
+// is passed, by whoever looks, once that piece has ended, well or badly; until then nobody claims
+// what stands behind it.
+// - The stream's worker sleeps until that piece has ended. It first sees to it that the other
+//   stream's worker looks, if the piece was deferred.
+// - A thread that synchronizes helps: it goes from barrier to barrier to a stream whose head can be
+//   run, runs that head, and begins anew. It holds no claim while it waits or goes on, and a
+//   barrier only ever names a piece that was launched before it, so there is no circle.
+// - A barrier owns the stream that it names: the object outlives destroy_stream, which ends its
+//   worker, until the last barrier is passed.
+// - Who ends a piece stores its number under the lock of the stream: numbers only grow, though
+//   several threads pass and run pieces, and several wait for them.
 #pragma once
 
 #include <atomic>
@@ -28,6 +42,7 @@
 namespace weft::device {
 
 class HostStream;
+using HostStreams = std::vector<std::shared_ptr<HostStream>>;
 
 /// What the streams of one device share. Outlives them.
 struct HostShared {
@@ -46,25 +61,28 @@ struct HostShared {
   std::atomic<std::uint64_t> pieces_deferred{0};
   std::atomic<std::uint64_t> pieces_woken{0};
   std::atomic<std::uint64_t> handed_over{0};
-  std::mutex streams_mutex;  ///< Taken before any stream's own.
-  std::vector<HostStream*> streams;
   WorkerPool pool;
+  std::mutex streams_mutex;  ///< Taken before any stream's own.
+  HostStreams streams;
 };
 
 // What other threads write lies on lines of its own.
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding)
-class HostStream {
+class HostStream : public std::enable_shared_from_this<HostStream> {
  public:
   explicit HostStream(HostShared& shared);
   HostStream(const HostStream&) = delete;
   HostStream& operator=(const HostStream&) = delete;
-  /// Waits for what is queued.
   ~HostStream();
+  /// Waits for what is queued and ends the worker. Nothing may be launched afterwards.
+  void close();
 
   /// As in DeviceRuntime.
   weft_result launch(std::span<const Launch> launches);
   weft_result synchronize();
   weft_result query();
+  /// WEFT_ERROR_OUT_OF_RESOURCES or WEFT_ERROR_OUT_OF_MEMORY: then nothing is queued.
+  weft_result order_after(HostStream& earlier);
 
   /// Hands a deferred piece to the worker at once. Any thread.
   void wake_if_deferred();
@@ -72,11 +90,35 @@ class HostStream {
  private:
   struct LaunchState;
   struct Piece;
+  enum class Next : std::uint8_t {
+    kNothing,  ///< All has ended.
+    kRun,      ///< `piece`, which is claimed.
+    kAwait,    ///< Another thread runs piece `number`.
+    kHeld,     ///< Piece `number` of `other` comes first.
+  };
+  /// What a thread that synchronizes can do for a stream.
+  struct Step {
+    Next next = Next::kNothing;
+    Piece* piece = nullptr;
+    std::uint64_t number = 0;
+    std::shared_ptr<HostStream> other;
+    weft_result result = WEFT_OK;  ///< kNothing of a whole stream: the first error since the last.
+  };
 
+  std::unique_ptr<Piece> take_piece(std::unique_ptr<Piece>& free);
+  void give_back(std::unique_ptr<Piece> piece);
+  bool append(std::unique_ptr<Piece> piece);
+  bool announce();
+  void leave();
   weft_result prepare(std::uint32_t items);
   bool fill(Piece& piece, std::span<const Launch> launches, std::uint32_t items);
   Piece& claim();
   void undefer();
+  bool pass_barriers();
+  void retire();
+  void wake_waiters();
+  Step next_step(std::uint64_t up_to);
+  [[nodiscard]] bool has_ended(std::uint64_t number) { return load_counter(&completed_) >= number; }
   void run(Piece& piece);
   void run_item(Piece& piece, std::uint32_t index, Waiter& waiter);
   void end_launch(LaunchState& state);
@@ -89,7 +131,8 @@ class HostStream {
 
   std::mutex mutex_;
   std::unique_ptr<Piece> free_;
-  std::unique_ptr<Piece> head_;  ///< The next to run, or the one that runs.
+  std::unique_ptr<Piece> free_barriers_;  ///< Apart: they never got room for work.
+  std::unique_ptr<Piece> head_;           ///< The next to run or to pass, or the one that runs.
   Piece* last_ = nullptr;
   bool running_ = false;   ///< head_ is claimed.
   bool deferred_ = false;  ///< The worker leaves the queue to synchronize() for now.
@@ -97,6 +140,7 @@ class HostStream {
   bool stopping_ = false;
   std::uint32_t caller_streak_ = 0;  ///< Pieces in a row that synchronize() claimed.
   std::uint32_t reserved_ = 0;       ///< Workers promised until the queue is empty.
+  bool attended_ = false;  ///< A thread that synchronizes is at work for what holds this stream.
   std::uint64_t launched_ = 0;
   weft_result error_ = WEFT_OK;
 
@@ -104,7 +148,8 @@ class HostStream {
   Waiter sync_waiter_;  ///< Of whoever waits for the worker.
   std::thread worker_;
 
-  alignas(128) std::uint64_t completed_ = 0;  ///< Number of the last piece that ended.
+  /// Number of the last piece that ended. Written under mutex_.
+  alignas(128) std::uint64_t completed_ = 0;
   std::uint32_t completed_waiters_ = 0;
   std::uint32_t doorbell_waiters_ = 0;
   std::uint64_t doorbell_ = 0;  ///< Raised, under mutex_, to make the worker look.

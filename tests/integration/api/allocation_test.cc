@@ -116,6 +116,22 @@ TEST_P(Allocation, OfRepeatedCollectives) {
   EXPECT_EQ(count(round), 0U);
 }
 
+// Each rank goes from one stream to the other, which then waits for the first.
+TEST_P(Allocation, OfRepeatedCallsOnTwoStreams) {
+  const std::vector<StreamHandle> others = make_streams(context_.get(), 2);
+  const auto round = [&] {
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      std::int32_t* buffer = buffers_[rank].data();
+      for (weft_stream* stream : {streams_[rank].get(), others[rank].get(), streams_[rank].get()}) {
+        must(context_.get(), weft_all_reduce(buffer, buffer, buffers_[rank].size(), WEFT_INT32,
+                                             WEFT_MAX, comms_[rank].get(), stream));
+      }
+    }
+    synchronize();
+  };
+  EXPECT_EQ(count(round), 0U);
+}
+
 TEST_P(Allocation, OfRepeatedSends) {
   const auto round = [&] {
     must(context_.get(), weft_send(buffers_[0].data(), buffers_[0].size(), WEFT_INT32, 1,
