@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxText = std::size_t{4} * 1024;
+constexpr std::size_t kMaxNoticeText = std::size_t{4} * 1024;
 
 weft_tuner_operation operation_of(Operation operation) {
   switch (operation) {
@@ -92,8 +92,9 @@ std::string describe(const TunerNotice& notice) {
 }  // namespace
 
 std::vector<std::byte> encode_notice(const TunerNotice& notice) {
-  return encode_document(json::array({notice.plugin, notice.table.version, notice.table.hash,
-                                      notice.table.name, notice.unusable.substr(0, kMaxText)}));
+  return encode_document(
+      json::array({notice.plugin, notice.table.version, notice.table.hash, notice.table.name,
+                   notice.unusable.substr(0, kMaxNoticeText)}));
 }
 
 Result<TunerNotice> decode_notice(std::span<const std::byte> bytes) {
@@ -107,8 +108,8 @@ Result<TunerNotice> decode_notice(std::span<const std::byte> bytes) {
         .plugin = document.at(0).get<std::string>(),
         .table = {.version = whole(1), .hash = whole(2), .name = document.at(3).get<std::string>()},
         .unusable = document.at(4).get<std::string>()};
-    if (notice.plugin.size() > kMaxText || notice.table.name.size() > kMaxText ||
-        notice.unusable.size() > kMaxText) {
+    if (notice.plugin.size() > kMaxNoticeText || notice.table.name.size() > kMaxNoticeText ||
+        notice.unusable.size() > kMaxNoticeText) {
       return fail(WEFT_ERROR_PEER, "a peer named a tuner by a text that is too long");
     }
     return notice;
