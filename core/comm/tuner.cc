@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxText = std::size_t{4} * 1024;
+constexpr std::size_t kMaxTunerText = std::size_t{4} * 1024;
 
 weft_tuner_operation operation_of(Operation operation) {
   switch (operation) {
@@ -107,7 +107,7 @@ Result<TunerNotice> decode_notice(std::span<const std::byte> bytes) {
         .plugin = document.at(0).get<std::string>(),
         .table = {
             .version = whole(1), .hash = whole(2), .name = document.at(3).get<std::string>()}};
-    if (notice.plugin.size() > kMaxText || notice.table.name.size() > kMaxText) {
+    if (notice.plugin.size() > kMaxTunerText || notice.table.name.size() > kMaxTunerText) {
       return fail(WEFT_ERROR_PEER, "a peer named a tuner by a text that is too long");
     }
     return notice;

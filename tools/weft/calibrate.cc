@@ -26,20 +26,19 @@ namespace weft::tool {
 namespace {
 
 using tuner::Cost;
-using tuner::Rule;
 using tuner::Sample;
 
 /// How far a rule may be from what was measured.
 constexpr double kTolerance = 0.1;
 
 /// time = at_zero + bytes * per_byte, in nanoseconds; neither is negative.
-struct Line {
+struct StraightLine {
   double at_zero = 0;
   double per_byte = 0;
 };
 
 /// The least squares of relative errors.
-Line line_through(std::span<const Sample> samples) {
+StraightLine line_through(std::span<const Sample> samples) {
   double sum = 0;     // of 1 / y^2
   double sum_x = 0;   // of x / y^2
   double sum_xx = 0;  // of x^2 / y^2
@@ -63,7 +62,7 @@ Line line_through(std::span<const Sample> samples) {
   return {.at_zero = at_zero, .per_byte = per_byte};
 }
 
-Cost cost_of(const Line& line) {
+Cost cost_of(const StraightLine& line) {
   constexpr double kMostBytesPerMs = 1e12;
   Cost cost{.latency_ns = static_cast<std::uint64_t>(std::llround(line.at_zero)),
             .bytes_per_ms = 0};
@@ -76,13 +75,13 @@ Cost cost_of(const Line& line) {
 
 /// Of a sample that no line joins with the next one: the time stays, or it grows with the size,
 /// whichever leads nearer to the next one.
-Line line_from(const Sample& sample, const Sample* next) {
+StraightLine line_from(const Sample& sample, const Sample* next) {
   const auto time = static_cast<double>(sample.time_ns);
-  const Line grows{.at_zero = 0, .per_byte = time / static_cast<double>(sample.bytes)};
+  const StraightLine grows{.at_zero = 0, .per_byte = time / static_cast<double>(sample.bytes)};
   if (next == nullptr) return grows;
   const double there = grows.per_byte * static_cast<double>(next->bytes);
   const auto seen = static_cast<double>(next->time_ns);
-  return seen / time < there / seen ? Line{.at_zero = time, .per_byte = 0} : grows;
+  return seen / time < there / seen ? StraightLine{.at_zero = time, .per_byte = 0} : grows;
 }
 
 bool describes(const Cost& cost, std::span<const Sample> samples) {
@@ -121,9 +120,9 @@ std::vector<WayNames> ways_to_try(Operation operation) {
   return ways;
 }
 
-std::vector<Rule> fit(const Rule& frame, const std::vector<Sample>& samples) {
+std::vector<tuner::Rule> fit(const tuner::Rule& frame, const std::vector<Sample>& samples) {
   const std::vector<Sample> clean = without_noise(samples);
-  std::vector<Rule> rules;
+  std::vector<tuner::Rule> rules;
   for (std::size_t first = 0; first < clean.size();) {
     const Sample* following = first + 1 < clean.size() ? &clean[first + 1] : nullptr;
     std::size_t count = 1;
@@ -136,7 +135,7 @@ std::vector<Rule> fit(const Rule& frame, const std::vector<Sample>& samples) {
       count = more;
       cost = wider;
     }
-    Rule rule = frame;
+    tuner::Rule rule = frame;
     rule.cost = cost;
     rule.bytes.from = first == 0 ? 0 : clean[first].bytes;
     const std::size_t next = first + count;
@@ -150,9 +149,10 @@ std::vector<Rule> fit(const Rule& frame, const std::vector<Sample>& samples) {
   return rules;
 }
 
-std::vector<Rule> merge_rules(std::vector<Rule> old, const std::vector<Rule>& fresh) {
-  std::erase_if(old, [&](const Rule& rule) {
-    return !rule.measured.empty() && std::ranges::any_of(fresh, [&](const Rule& other) {
+std::vector<tuner::Rule> merge_rules(std::vector<tuner::Rule> old,
+                                     const std::vector<tuner::Rule>& fresh) {
+  std::erase_if(old, [&](const tuner::Rule& rule) {
+    return !rule.measured.empty() && std::ranges::any_of(fresh, [&](const tuner::Rule& other) {
       return rule.operation == other.operation && rule.device == other.device &&
              rule.ranks == other.ranks && rule.hosts == other.hosts;
     });
@@ -161,17 +161,17 @@ std::vector<Rule> merge_rules(std::vector<Rule> old, const std::vector<Rule>& fr
   return old;
 }
 
-Result<std::vector<Rule>> read_rules(const std::string& file) {
+Result<std::vector<tuner::Rule>> read_rules(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) {
-    if (errno == ENOENT) return std::vector<Rule>();
+    if (errno == ENOENT) return std::vector<tuner::Rule>();
     return fail(Error::from_errno(errno, fmt::format("cannot read {}", file)));
   }
   std::string text(tuner::kMostTableBytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (stream.bad()) return fail(Error::from_errno(errno, fmt::format("cannot read {}", file)));
   text.resize(static_cast<std::size_t>(stream.gcount()));
-  if (text.empty()) return std::vector<Rule>();
+  if (text.empty()) return std::vector<tuner::Rule>();
   try {
     return tuner::parse_table(text, file).rules;
   } catch (const tuner::BadTable& bad) {
@@ -189,7 +189,7 @@ Status check_writable(const std::string& file) {
   return {};
 }
 
-Status write_rules(const std::string& file, const std::vector<Rule>& rules) {
+Status write_rules(const std::string& file, const std::vector<tuner::Rule>& rules) {
   if (rules.size() > tuner::kMostRules) {
     return fail(WEFT_ERROR_CONFIG, fmt::format("{} would have {} rules, {} are allowed", file,
                                                rules.size(), tuner::kMostRules));
