@@ -119,7 +119,8 @@ bool FailureWatch::State::set_failure(const Error& error, bool others) {
 void FailureWatch::State::send(std::size_t index, MessageType type,
                                std::span<const std::byte> payload) {
   auto& side = sides[index];
-  if (!side || !side->watched) return;
+  // Once left nothing goes out, and above all no watch is added: the destructor knows of none.
+  if (left || !side || !side->watched) return;
   // A broken connection is found by its own event.
   side->wire.queue(type, payload);
   (void)side->wire.flush();

@@ -94,6 +94,8 @@ std::string describe_call(const CallNote& note) {
 
 std::optional<Error> find_mismatch(const CallNote& called, std::uint32_t rank,
                                    const CallNote& waiting, std::uint32_t asker) {
+  // Sends and receives have no number; nor has what a rank says that leaves before any call.
+  if (waiting.sequence == 0) return std::nullopt;
   if (called.sequence != waiting.sequence || called.tag == waiting.tag) return std::nullopt;
   return Error(WEFT_ERROR_MISMATCH,
                fmt::format("rank {} called {}, but rank {} called {}", rank, describe_call(called),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <map>
 #include <new>
 #include <optional>
@@ -109,14 +110,37 @@ struct Piece {
   std::vector<CallBatch> batches;
 };
 
-void add_to_piece(std::vector<Piece>& pieces, std::size_t round, CallBatch batch) {
-  Stream* const stream = batch.front()->stream;
+void add_to_piece(std::vector<Piece>& pieces, std::size_t round, Stream* stream, CallBatch batch) {
   auto place = std::ranges::find_if(
       pieces, [&](const Piece& piece) { return piece.round == round && piece.stream == stream; });
   if (place == pieces.end()) {
     place = pieces.insert(place, {.round = round, .stream = stream, .batches = {}});
   }
   place->batches.push_back(std::move(batch));
+}
+
+bool share_stream(const Piece& one, const Piece& other) {
+  std::set<const Stream*> streams;
+  for (const CallBatch& batch : one.batches) {
+    for (const Call* call : batch)
+      streams.insert(call->stream);
+  }
+  return std::ranges::any_of(other.batches, [&](const CallBatch& batch) {
+    return std::ranges::any_of(batch,
+                               [&](const Call* call) { return streams.contains(call->stream); });
+  });
+}
+
+// Of sends and receives on several streams each communicator may name another stream first. Those
+// that share one start together: started one after the other, the second would wait in that stream
+// for the first, which may need it.
+void join_by_streams(std::vector<Piece>& pieces, Piece piece) {
+  std::erase_if(pieces, [&](Piece& other) {
+    if (other.round != piece.round || !share_stream(other, piece)) return false;
+    std::ranges::move(other.batches, std::back_inserter(piece.batches));
+    return true;
+  });
+  pieces.push_back(std::move(piece));
 }
 
 // Round r holds each communicator's collective call r, whichever its stream: alike on all ranks.
@@ -131,11 +155,18 @@ std::vector<Piece> cut_into_pieces(std::span<const Call> calls) {
     if (joins_pair(call)) {
       pairs[call.communicator].push_back(&call);
     } else {
-      add_to_piece(pieces, rounds[call.communicator]++, {&call});
+      add_to_piece(pieces, rounds[call.communicator]++, call.stream, {&call});
     }
   }
-  for (auto& [communicator, batch] : pairs)
-    add_to_piece(pieces, rounds[communicator], std::move(batch));
+  std::vector<Piece> together;
+  for (auto& [communicator, batch] : pairs) {
+    Stream* const stream = batch.front()->stream;
+    join_by_streams(together, {rounds[communicator], stream, {std::move(batch)}});
+  }
+  for (Piece& piece : together) {
+    for (CallBatch& batch : piece.batches)
+      add_to_piece(pieces, piece.round, piece.stream, std::move(batch));
+  }
   std::ranges::stable_sort(pieces, {}, &Piece::round);
   return pieces;
 }

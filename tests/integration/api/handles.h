@@ -42,9 +42,13 @@ inline void must(weft_context* context, weft_result result) {
   throw std::runtime_error(std::string(weft_result_name(result)) + ": " + last_error(context));
 }
 
-inline ContextHandle make_context() {
+/// With the configuration file that is found, unless one is named.
+inline ContextHandle make_context(const char* config_file = nullptr) {
+  weft_context_options options{};
+  options.struct_size = sizeof(options);
+  options.config_file = config_file;
   weft_context* context = nullptr;
-  must(nullptr, weft_context_create(nullptr, &context));
+  must(nullptr, weft_context_create(&options, &context));
   return ContextHandle(context);
 }
 

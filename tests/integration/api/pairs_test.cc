@@ -179,6 +179,32 @@ TEST_P(Pairs, OfSeveralStreams) {
   }
 }
 
+// Ranks of one thread that share two streams, and of which each names another one first.
+TEST_P(Pairs, OfRanksThatShareSeveralStreams) {
+  std::vector<std::string> words = only_transport(GetParam());
+  words.insert(words.end(), {"timeouts.operation", "20s"});
+  const CommSettings settings(words);
+  const LocalComms local(context_.get(), settings.get(), 2);
+  const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
+  std::vector<std::vector<int>> sent(2, std::vector<int>(100000));
+  std::vector<std::vector<int>> received(2, std::vector<int>(100000));
+  for (int value = 1; value < 4; ++value) {
+    must(context_.get(), weft_group_start(context_.get()));
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      std::ranges::fill(sent[rank], value * 10 + static_cast<int>(rank));
+      must(context_.get(), weft_send(sent[rank].data(), sent[rank].size(), WEFT_INT32, 1 - rank,
+                                     local.comm(rank), streams[rank].get()));
+      must(context_.get(), weft_recv(received[rank].data(), received[rank].size(), WEFT_INT32,
+                                     1 - rank, local.comm(rank), streams[1 - rank].get()));
+    }
+    must(context_.get(), weft_group_end(context_.get()));
+    for (const StreamHandle& stream : streams)
+      must(context_.get(), weft_stream_synchronize(stream.get()));
+    EXPECT_EQ(received[0], sent[1]);
+    EXPECT_EQ(received[1], sent[0]);
+  }
+}
+
 TEST_P(Pairs, ThatDifferAreNamedByBoth) {
   const LocalComms local(context_.get(), settings_.get(), 2);
   std::vector<int> data(100);

@@ -12,12 +12,20 @@
 
 #include <weft/weft.h>
 
+#include "tests/integration/api/numbers.h"
+
 namespace weft::test {
 
 enum class Kind : std::uint8_t { kAllReduce, kBroadcast, kReduce, kAllGather, kReduceScatter };
 
 [[nodiscard]] bool reduces(Kind kind);
 [[nodiscard]] bool has_root(Kind kind);
+
+/// What the buffers hold.
+enum class Values : std::uint8_t {
+  kWhole,  ///< Whole numbers of which the type holds every result exactly, in any order.
+  kAny     ///< Anything: see any_bits and Reduced in tests/integration/api/numbers.h.
+};
 
 /// What all ranks call alike, and how the buffers lie.
 struct Shape {
@@ -27,8 +35,13 @@ struct Shape {
   weft_reduction reduction = WEFT_SUM;
   std::uint32_t root = 0;
   bool in_place = false;
-  std::size_t shift = 0;  ///< Elements that the buffers begin after a 64-byte line.
+  std::size_t shift = 0;       ///< Elements that the buffers begin after a 16-byte line.
+  std::size_t recv_shift = 0;  ///< More of them for the receive buffer, out of place.
+  Values values = Values::kWhole;
+  bool omit_unused = false;  ///< NULL for a buffer that does not count, but for in place.
 
+  /// Of the larger buffer.
+  [[nodiscard]] std::size_t most_elements(std::uint32_t ranks) const;
   [[nodiscard]] std::string describe() const;
 };
 
@@ -49,12 +62,18 @@ class Trial {
   weft_result start(weft_comm* comm, weft_stream* stream);
   /// After that: empty if every element is right and nothing else was touched, else what is wrong.
   [[nodiscard]] std::string wrong() const;
+  /// A digest of what this rank received, alike on all ranks of an all-reduce: each element has the
+  /// same bits everywhere.
+  [[nodiscard]] std::uint64_t digest() const;
 
  private:
   [[nodiscard]] std::uint64_t mix(std::uint32_t rank, std::size_t element) const;
   [[nodiscard]] std::int64_t number(std::uint32_t rank, std::size_t element) const;
   [[nodiscard]] std::uint64_t contribution(std::uint32_t rank, std::size_t element) const;
   [[nodiscard]] std::uint64_t reduced(std::size_t element) const;
+  [[nodiscard]] Reduced reduced_any(std::size_t element) const;
+  [[nodiscard]] bool is_bounded() const;
+  [[nodiscard]] std::size_t first_result() const;
   [[nodiscard]] std::uint64_t expected(std::size_t element) const;
   [[nodiscard]] bool gets_result() const;
   [[nodiscard]] std::vector<std::byte> sent() const;
@@ -63,20 +82,24 @@ class Trial {
   template <typename ValueOf>
   static void write(std::vector<std::byte>& bytes, std::size_t begin, std::size_t width,
                     std::size_t count, ValueOf value_of);
+  [[nodiscard]] std::uint64_t load(const std::vector<std::byte>& buffer, std::size_t at) const;
+  [[nodiscard]] std::string out_of_bounds(std::vector<std::byte>& due) const;
   [[nodiscard]] std::string difference(const std::vector<std::byte>& found,
-                                       const std::vector<std::byte>& due) const;
+                                       const std::vector<std::byte>& due, std::size_t begin) const;
 
   Shape shape_;
   std::uint32_t rank_;
   std::uint32_t ranks_;
   std::uint32_t round_;
-  std::size_t width_;       // of an element, bytes
-  std::size_t begin_;       // of the elements in a buffer
+  std::size_t width_;      // of an element, bytes
+  std::size_t send_base_;  // where the elements of a buffer begin, bytes
+  std::size_t recv_base_;
   std::size_t send_count_;  // elements
   std::size_t recv_count_;
   // In place there is one buffer, recv_, in which the smaller of both is the rank's own block.
   std::size_t send_begin_;
   std::size_t recv_begin_;
+  Reduced reduction_;  // of nothing
   std::vector<std::byte> send_;
   std::vector<std::byte> recv_;
 };

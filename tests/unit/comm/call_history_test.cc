@@ -86,6 +86,14 @@ TEST(FindMismatch, NamesBothCallsAndOnlyWhereTheyDiffer) {
             "all_reduce of 8 int32 by sum (call 3)");
 }
 
+TEST(FindMismatch, HasNothingToCompareWithASendOrReceive) {
+  // What a rank says that leaves before any call, to one that waits in a send.
+  CallNote waiting = note_of(8, 0);
+  waiting.tag = make_operation_tag(
+      {.operation = Operation::kSend, .type = WEFT_INT32, .root = 1, .count = 8}, 0);
+  EXPECT_EQ(find_mismatch({}, 2, waiting, 0), std::nullopt);
+}
+
 TEST(FindEarlyLeaver, NamesWhoLeftBeforeTheCall) {
   EXPECT_EQ(find_early_leaver(note_of(8, 3), 2, note_of(8, 3), 1), std::nullopt);
   EXPECT_EQ(find_early_leaver(note_of(8, 4), 2, note_of(8, 3), 1), std::nullopt);

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Many more ranks than processors, all in this process: every operation, of 8 bytes and of a
+// megabyte for each rank.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/integration/api/exchange.h"
+#include "tests/integration/api/handles.h"
+#include "tests/integration/api/trial.h"
+
+namespace weft::test {
+namespace {
+
+constexpr std::uint32_t kRanks = 64;
+
+/// What all ranks call: a collective, or, without a kind, sends and receives from each to each.
+struct Operation {
+  std::string name;
+  std::optional<Kind> kind;
+};
+
+/// One rank's call.
+class Call {
+ public:
+  Call(const Operation& operation, std::size_t bytes, std::uint32_t rank) {
+    if (!operation.kind) {
+      exchange_.emplace(Exchange::all_to_all(rank, kRanks, bytes));
+      return;
+    }
+    // Integers wrap: there is one right result, whatever they are.
+    trial_.emplace(Shape{.kind = *operation.kind,
+                         .count = bytes / 4,
+                         .type = WEFT_INT32,
+                         .root = has_root(*operation.kind) ? kRanks - 3 : 0,
+                         .values = Values::kAny},
+                   rank, kRanks, 1);
+  }
+  weft_result start(weft_comm* comm, weft_stream* stream) {
+    return trial_ ? trial_->start(comm, stream) : exchange_->start(nullptr, comm, stream);
+  }
+  [[nodiscard]] std::string wrong() const { return trial_ ? trial_->wrong() : exchange_->wrong(); }
+
+ private:
+  std::optional<Trial> trial_;
+  std::optional<Exchange> exchange_;
+};
+
+/// Operation, and bytes for each rank: of an operation with a block for each rank, a block has all
+/// of the 8 bytes, and a 64th of a megabyte.
+class ManyRanks : public testing::TestWithParam<std::tuple<Operation, std::size_t>> {
+ protected:
+  static std::size_t bytes_of_a_call() {
+    const auto& [operation, bytes] = GetParam();
+    const Shape one{.kind = operation.kind.value_or(Kind::kAllGather), .count = 1};
+    return std::max<std::size_t>(8, bytes / one.most_elements(kRanks));
+  }
+  const ContextHandle context_ = make_context();
+  const CommSettings settings_;  // the defaults
+};
+
+TEST_P(ManyRanks, AThreadEach) {
+  weft_unique_id id;
+  must(context_.get(), weft_get_unique_id(context_.get(), &id));
+  std::mutex mutex;
+  std::vector<std::string> problems;
+  const auto be_rank = [&](std::uint32_t rank) {
+    try {
+      const StreamHandle stream = make_stream(context_.get());
+      Call call(std::get<0>(GetParam()), bytes_of_a_call(), rank);
+      weft_comm* raw = nullptr;
+      must(context_.get(),
+           weft_comm_init_rank(context_.get(), settings_.get(), kRanks, &id, rank, &raw));
+      const CommHandle comm(raw);
+      must(context_.get(), weft_group_start(context_.get()));
+      must(context_.get(), call.start(comm.get(), stream.get()));
+      must(context_.get(), weft_group_end(context_.get()));
+      must(context_.get(), weft_stream_synchronize(stream.get()));
+      if (const std::string text = call.wrong(); !text.empty()) throw std::runtime_error(text);
+    } catch (const std::exception& error) {
+      const std::scoped_lock lock(mutex);
+      problems.push_back("rank " + std::to_string(rank) + ": " + error.what());
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      threads.emplace_back(be_rank, rank);
+  }
+  EXPECT_EQ(problems, std::vector<std::string>());
+}
+
+TEST_P(ManyRanks, AllInOneThread) {
+  const StreamHandle stream = make_stream(context_.get());
+  std::vector<std::unique_ptr<Call>> calls;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+    calls.push_back(std::make_unique<Call>(std::get<0>(GetParam()), bytes_of_a_call(), rank));
+  const std::vector<CommHandle> comms = init_all(context_.get(), settings_, kRanks);
+  must(context_.get(), weft_group_start(context_.get()));
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+    must(context_.get(), calls[rank]->start(comms[rank].get(), stream.get()));
+  must(context_.get(), weft_group_end(context_.get()));
+  must(context_.get(), weft_stream_synchronize(stream.get()));
+  for (const auto& call : calls)
+    EXPECT_EQ(call->wrong(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Operations, ManyRanks,
+                         testing::Combine(testing::Values(Operation{"all_reduce", Kind::kAllReduce},
+                                                          Operation{"all_gather", Kind::kAllGather},
+                                                          Operation{"reduce_scatter",
+                                                                    Kind::kReduceScatter},
+                                                          Operation{"broadcast", Kind::kBroadcast},
+                                                          Operation{"reduce", Kind::kReduce},
+                                                          Operation{"send_recv", std::nullopt}),
+                                          testing::Values(std::size_t{8}, std::size_t{1} << 20)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param).name +
+                                  (std::get<1>(info.param) == 8 ? "_of_8_bytes" : "_of_1_MiB");
+                         });
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/property/api/cases.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <sstream>
+
+#include "tests/integration/api/handles.h"
+#include "tests/support/sanitized.h"
+
+namespace weft::test {
+namespace {
+
+using Random = std::mt19937_64;
+
+// The standard's distributions differ between libraries; this does not.
+std::uint64_t below(Random& random, std::uint64_t end) {
+  return random() % end;
+}
+
+bool one_in(Random& random, std::uint64_t n) {
+  return below(random, n) == 0;
+}
+
+template <typename Choices>
+auto any_of(Random& random, const Choices& choices) {
+  return choices[below(random, std::size(choices))];
+}
+
+constexpr std::size_t kKiB = 1024;
+constexpr std::size_t kMiB = 1024 * kKiB;
+
+constexpr std::array<const char*, std::size(kSubjects)> kNames = {
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "send_recv", "mix"};
+
+// Odd numbers of ranks are where blocks do not come out even, and few ranks leave time for more
+// cases.
+constexpr std::uint32_t kRanks[] = {1, 2, 2, 3, 3, 3, 4, 5, 5, 6, 7, 7, 8, 9, 11, 13, 15, 16};
+// Small steps bring the borders of chunks to small sizes.
+constexpr std::size_t kSteps[] = {4 * kKiB,  4 * kKiB,  4 * kKiB,  8 * kKiB,
+                                  16 * kKiB, 32 * kKiB, 128 * kKiB};
+constexpr std::uint32_t kChannels[] = {0, 1, 2, 3, 5, 8};
+constexpr std::size_t kDirectBytes[] = {0, 1 * kKiB, 4 * kKiB, 64 * kKiB};
+constexpr std::size_t kPrimes[] = {2, 3, 5, 7, 11, 13, 31, 61, 127, 251, 509, 1021, 2039};
+constexpr std::size_t kPageBytes = 4 * kKiB;
+constexpr std::size_t kChannelBytes = 64 * kKiB;  // from where one more channel pays
+
+// Elements, around all borders that there are.
+std::size_t draw_count(Random& random, std::size_t width, std::size_t most, const World& world) {
+  const std::size_t ranks = world.ranks;
+  const auto near = [&](std::size_t count) { return count + below(random, 3) - (count > 0); };
+  const auto drawn = [&]() -> std::size_t {
+    const std::size_t each = one_in(random, 2) ? ranks : 1;
+    switch (below(random, 16)) {
+      case 0:
+        return 0;
+      case 1:
+        return 1;
+      case 2:
+      case 3:
+        return any_of(random, kPrimes);
+      case 4:
+      case 5:
+        return near(ranks * (1 + below(random, 64)));
+      case 6:
+      case 7:
+      case 8:
+      case 9:  // steps, and chunks of up to half of the buffer's eight
+        return near(world.step_bytes / width * (1 + below(random, 9)) * each);
+      case 10:
+      case 11:
+        return near(kPageBytes / width * (1 + below(random, 4)));
+      case 12:
+        return near(kChannelBytes / width * (1 + below(random, 3)) * each);
+      case 13:
+        return near(world.direct_bytes / width);
+      case 14:
+        return most - below(random, std::min<std::size_t>(3, most + 1));
+      default:
+        return below(random, most + 1) >> below(random, 10);
+    }
+  };
+  // What is too large is drawn again: few borders fit where there are many ranks.
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    if (const std::size_t count = drawn(); count <= most) return count;
+  }
+  return below(random, most + 1);
+}
+
+// Bytes of a call, all ranks' buffers together.
+std::size_t draw_most_bytes(Random& random) {
+  const std::uint64_t luck = below(random, 250);
+  if (luck == 0) return 64 * kMiB;
+  return luck < 8 ? 8 * kMiB : kMiB;
+}
+
+Shape draw_shape(Random& random, Kind kind, const World& world, std::size_t most_bytes) {
+  Shape shape{.kind = kind};
+  // All ten that are reduced come first.
+  shape.type = static_cast<weft_data_type>(
+      below(random, (reduces(kind) ? WEFT_BFLOAT16 : WEFT_FLOAT8_E5M2) + 1));
+  if (reduces(kind)) shape.reduction = static_cast<weft_reduction>(below(random, WEFT_AVG + 1));
+  if (has_root(kind)) shape.root = static_cast<std::uint32_t>(below(random, world.ranks));
+  shape.in_place = one_in(random, 2);
+  if (one_in(random, 2)) shape.shift = below(random, 16);
+  if (one_in(random, 2)) shape.recv_shift = below(random, 16);
+  shape.values = one_in(random, 4) ? Values::kWhole : Values::kAny;
+  shape.omit_unused = one_in(random, 4);
+  shape.count = 1;
+  const std::size_t bytes_for_each =
+      width_of(shape.type) * shape.most_elements(world.ranks) * world.ranks;
+  shape.count = draw_count(random, width_of(shape.type), most_bytes / bytes_for_each, world);
+  return shape;
+}
+
+Part draw_part(Random& random, std::optional<Kind> kind, const World& world,
+               std::size_t most_bytes) {
+  Part part;
+  part.communicator = static_cast<std::uint32_t>(below(random, world.communicators));
+  part.stream = static_cast<std::uint32_t>(below(random, world.streams));
+  // On the host device a communicator that changes its stream waits for all work of the one before.
+  // Where ranks share a thread that may be another communicator's, whose partners come later.
+  if (world.place == Place::kOneThread && world.communicators > 1) {
+    part.stream = part.communicator % world.streams;
+  }
+  part.seed = random();
+  if (kind) {
+    part.shape = draw_shape(random, *kind, world, most_bytes);
+  } else {
+    part.most_messages = one_in(random, 8) ? 1 : one_in(random, 3) ? 3 : 3 * world.ranks;
+    // Half of it sent, half received; few messages are as large as they may be.
+    part.most_bytes = most_bytes / 2 / std::min<std::size_t>(part.most_messages, 4);
+  }
+  return part;
+}
+
+constexpr Kind kKinds[] = {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter,
+                           Kind::kBroadcast, Kind::kReduce};
+
+std::optional<Kind> kind_of(Subject subject) {
+  if (subject == Subject::kSendRecv) return std::nullopt;
+  return kKinds[static_cast<std::size_t>(subject)];
+}
+
+std::string bytes_text(std::size_t bytes) {
+  return bytes % kKiB == 0 ? std::to_string(bytes / kKiB) + "KiB" : std::to_string(bytes) + "B";
+}
+
+}  // namespace
+
+const char* name_of(Subject subject) {
+  return kNames[static_cast<std::size_t>(subject)];
+}
+
+std::optional<Subject> parse_subject(std::string_view name) {
+  for (const Subject subject : kSubjects) {
+    if (name == name_of(subject)) return subject;
+  }
+  return std::nullopt;
+}
+
+const char* name_of(Tuning tuning) {
+  return tuning == Tuning::kWide ? "wide" : tuning == Tuning::kDirect ? "direct" : "default";
+}
+
+std::string table_text(Tuning tuning) {
+  std::string text = "version: 1\nrules:\n";
+  if (tuning == Tuning::kDirect) {
+    text += "  - {operation: all_reduce, algorithm: direct, use: prefer}\n";
+  } else if (tuning == Tuning::kWide) {
+    for (const char* operation :
+         {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce"})
+      text += std::string("  - {operation: ") + operation + ", algorithm: ring, channels: 64}\n";
+  } else {
+    return "version: 1\n";
+  }
+  return text;
+}
+
+std::vector<std::string> World::settings() const {
+  std::vector<std::string> words = only_transport(transport);
+  words.insert(words.end(), {"buffers.step", bytes_text(step_bytes), "channels.max",
+                             std::to_string(channels), "buffers.direct", bytes_text(direct_bytes),
+                             // A message that is lost ends the case, and says what was waited for.
+                             "timeouts.operation", kSanitized ? "150s" : "30s"});
+  return words;
+}
+
+std::string World::describe() const {
+  std::ostringstream text;
+  text << ranks << " ranks by " << transport
+       << (place == Place::kThreads     ? ", a thread each"
+           : place == Place::kOneThread ? ", in one thread"
+                                        : ", a process each");
+  text << ", buffers.step " << bytes_text(step_bytes) << ", channels.max " << channels
+       << ", buffers.direct " << bytes_text(direct_bytes) << ", plans by the table "
+       << name_of(tuning) << ", " << communicators << " communicators";
+  if (communicators > 1) text << " with ranks " << rotation << " apart";
+  text << ", " << streams << (shares_streams ? " streams for all ranks" : " streams a rank") << ", "
+       << batch << " cases at a time";
+  return text.str();
+}
+
+std::string Case::describe(const World& world) const {
+  std::ostringstream text;
+  text << (grouped ? "in a group:" : "outside of a group:");
+  for (const Part& part : parts) {
+    text << "\n  communicator " << part.communicator << ", stream " << part.stream << ": ";
+    if (part.shape) {
+      text << part.shape->describe();
+    } else {
+      text << "messages" << exchange_of(part, 0, world).describe();
+    }
+  }
+  return text.str();
+}
+
+std::uint64_t world_seed(std::uint64_t run_seed, Subject subject, std::uint64_t n) {
+  std::seed_seq parts{run_seed & 0xFFFFFFFFU, run_seed >> 32, static_cast<std::uint64_t>(subject),
+                      n};
+  Random random(parts);
+  return random() >> (kNumberBits + 8);
+}
+
+World draw_world(std::uint64_t seed, Subject subject, bool processes) {
+  Random random(seed);
+  World world;
+  world.ranks = any_of(random, kRanks);
+  if (processes) {
+    world.place = Place::kProcesses;
+    world.ranks = std::min<std::uint32_t>(world.ranks, 8);
+    world.transport = one_in(random, 2) ? "shm" : "net-socket";
+  } else {
+    world.place = one_in(random, 2) ? Place::kThreads : Place::kOneThread;
+    world.transport = any_of(random, std::to_array({"p2p", "p2p", "shm", "shm", "net-socket"}));
+  }
+  world.step_bytes = any_of(random, kSteps);
+  world.channels = any_of(random, kChannels);
+  world.direct_bytes = any_of(random, kDirectBytes);
+  if (one_in(random, 2)) world.tuning = Tuning::kWide;
+  if (world.direct_bytes > 0 && one_in(random, 2)) world.tuning = Tuning::kDirect;
+  world.communicators = one_in(random, subject == Subject::kMix ? 2 : 8) ? 2 : 1;
+  if (!processes) world.rotation = static_cast<std::uint32_t>(below(random, world.ranks));
+  world.streams = one_in(random, 4) ? 2 : 1;
+  world.shares_streams = world.place == Place::kOneThread && one_in(random, 2);
+  world.batch = one_in(random, 2) ? 1 : 2 + static_cast<std::uint32_t>(below(random, 5));
+  return world;
+}
+
+Case draw_case(std::uint64_t seed, Subject subject, const World& world) {
+  std::seed_seq parts{seed & 0xFFFFFFFFU, seed >> 32};
+  Random random(parts);
+  Case drawn{.seed = seed, .grouped = world.shares_streams || one_in(random, 2), .parts = {}};
+  const std::size_t most_bytes = draw_most_bytes(random);
+  if (subject != Subject::kMix) {
+    drawn.parts.push_back(draw_part(random, kind_of(subject), world, most_bytes));
+  } else {
+    drawn.grouped = true;
+    const std::size_t count = 2 + below(random, 5);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::optional<Kind> kind;
+      if (!one_in(random, 3)) kind = any_of(random, kKinds);
+      drawn.parts.push_back(draw_part(random, kind, world, most_bytes / 4));
+    }
+  }
+  return drawn;
+}
+
+Exchange exchange_of(const Part& part, std::uint32_t rank, const World& world) {
+  return Exchange(part.seed, rank, world.ranks, part.most_messages,
+                  [&](Random& random, std::size_t width) {
+                    return draw_count(random, width, part.most_bytes / width, world);
+                  });
+}
+
+}  // namespace weft::test

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Random calls: drawn from a seed alone, alike on every rank and every machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/integration/api/exchange.h"
+#include "tests/integration/api/trial.h"
+
+namespace weft::test {
+
+/// What a run of cases is about.
+enum class Subject : std::uint8_t {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kReduce,
+  kSendRecv,
+  kMix  ///< Several of all of them in one group.
+};
+inline constexpr Subject kSubjects[] = {
+    Subject::kAllReduce, Subject::kAllGather, Subject::kReduceScatter,
+    Subject::kBroadcast, Subject::kReduce,    Subject::kSendRecv,
+    Subject::kMix};
+[[nodiscard]] const char* name_of(Subject subject);
+[[nodiscard]] std::optional<Subject> parse_subject(std::string_view name);
+
+/// Where the ranks live.
+enum class Place : std::uint8_t {
+  kThreads,    ///< A thread for each rank.
+  kOneThread,  ///< All ranks in one.
+  kProcesses
+};
+
+/// How calls are planned: by which table of the plugin tuner, which a whole context has.
+enum class Tuning : std::uint8_t {
+  kDefault,
+  kWide,   ///< As many channels as there are, whatever the size.
+  kDirect  ///< All-reduces straight into the memory of others, where that is possible.
+};
+inline constexpr Tuning kTunings[] = {Tuning::kDefault, Tuning::kWide, Tuning::kDirect};
+[[nodiscard]] const char* name_of(Tuning tuning);
+/// What the file of that table holds.
+[[nodiscard]] std::string table_text(Tuning tuning);
+
+/// Ranks, their communicators and settings, in which many cases are tried.
+struct World {
+  Place place = Place::kThreads;
+  std::uint32_t ranks = 1;
+  std::string transport;
+  std::size_t step_bytes = 0;
+  std::uint32_t channels = 0;  ///< channels.max
+  std::size_t direct_bytes = 0;
+  Tuning tuning = Tuning::kDefault;
+  std::uint32_t communicators = 1;
+  std::uint32_t rotation = 0;   ///< Rank r of the first communicator is r + rotation of the second.
+  std::uint32_t streams = 1;    ///< Of each rank.
+  bool shares_streams = false;  ///< All ranks of the one thread use the same.
+  std::uint32_t batch = 1;      ///< Cases started before the first is waited for.
+
+  /// Of a rank of the first communicator.
+  [[nodiscard]] std::uint32_t rank_in(std::uint32_t communicator, std::uint32_t rank) const {
+    return communicator == 0 ? rank : (rank + rotation) % ranks;
+  }
+  /// For CommSettings.
+  [[nodiscard]] std::vector<std::string> settings() const;
+  [[nodiscard]] std::string describe() const;
+};
+
+/// A collective, or an exchange of messages.
+struct Part {
+  std::uint32_t communicator = 0;
+  std::uint32_t stream = 0;
+  std::optional<Shape> shape = std::nullopt;
+  std::uint64_t seed = 0;  ///< Of the data of a collective, of all of an exchange.
+  std::size_t most_messages = 0;
+  std::size_t most_bytes = 0;  ///< Of a message.
+};
+
+struct Case {
+  std::uint64_t seed = 0;
+  bool grouped = false;
+  std::vector<Part> parts;
+
+  [[nodiscard]] std::string describe(const World& world) const;
+};
+
+/// A case's seed is its world's, and its number there.
+inline constexpr unsigned kNumberBits = 12;
+[[nodiscard]] constexpr std::uint64_t case_seed(std::uint64_t world_seed, std::uint64_t number) {
+  return (world_seed << kNumberBits) | number;
+}
+/// The seed of the n-th world of a run; fits case_seed.
+[[nodiscard]] std::uint64_t world_seed(std::uint64_t run_seed, Subject subject, std::uint64_t n);
+
+[[nodiscard]] World draw_world(std::uint64_t seed, Subject subject, bool processes);
+[[nodiscard]] Case draw_case(std::uint64_t seed, Subject subject, const World& world);
+/// The exchange that a part without a shape is, as one rank of its communicator takes part in it.
+[[nodiscard]] Exchange exchange_of(const Part& part, std::uint32_t rank, const World& world);
+
+}  // namespace weft::test
