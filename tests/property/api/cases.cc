@@ -121,11 +121,6 @@ Part draw_part(Random& random, std::optional<Kind> kind, const World& world,
   Part part;
   part.communicator = static_cast<std::uint32_t>(below(random, world.communicators));
   part.stream = static_cast<std::uint32_t>(below(random, world.streams));
-  // On the host device a communicator that changes its stream waits for all work of the one before.
-  // Where ranks share a thread that may be another communicator's, whose partners come later.
-  if (world.place == Place::kOneThread && world.communicators > 1) {
-    part.stream = part.communicator % world.streams;
-  }
   part.seed = random();
   if (kind) {
     part.shape = draw_shape(random, *kind, world, most_bytes);
