@@ -334,9 +334,9 @@ Status Communicator::choose_limits() {
   const bool can_write = on_host ? reach_ != Reach::kMessages : links;
   if (ranks_ > 1 && ranks_ <= kMostDirectRanks && can_write) {
     const bool wanted_by_user = direct != nullptr && direct->is_set();
-    limits_.direct_bytes = wanted_by_user ? config_.bytes("buffers.direct")
-                           : on_host      ? 0
-                                          : kDeviceDirectBytes;
+    limits_.direct_bytes =
+        on_host || wanted_by_user ? config_.bytes("buffers.direct") : kDeviceDirectBytes;
+    limits_.direct_blocks = on_host;
   }
   if (on_host) return {};
   if (step == nullptr || !step->is_set()) limits_.step_bytes = kDeviceStepBytes;

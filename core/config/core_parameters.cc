@@ -86,8 +86,9 @@ void add_collective(std::vector<Parameter>& table, const std::string& operation,
 }
 
 void add_collectives(std::vector<Parameter>& table) {
-  add_collective(table, "all_reduce", {"ring", "direct"}, {"simple", "ll"});
-  for (const char* operation : {"broadcast", "all_gather", "reduce_scatter", "reduce"})
+  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter"})
+    add_collective(table, operation, {"ring", "direct"}, {"simple", "ll"});
+  for (const char* operation : {"broadcast", "reduce"})
     add_collective(table, operation, {"ring"}, {"simple"});
 }
 
@@ -134,10 +135,11 @@ void add_resources(std::vector<Parameter>& table) {
                    .minimum = 0,
                    .maximum = std::int64_t{kMostDirectBytes},
                    .agreed = true,
-                   .default_text = "0B",
-                   .help = "Largest call that ranks write straight into each other's memory, which "
-                           "takes four times as much at each rank for each other one; where unset, "
-                           "1MiB between GPUs that reach each other, else none."});
+                   .default_text = "16KiB",
+                   .help =
+                       "Largest call, or block of a call, that up to 8 ranks which memory joins "
+                       "write straight into each other's, which takes four times as much at "
+                       "each rank for each other one; where unset, 1MiB between GPUs."});
   table.push_back({.section = "bootstrap",
                    .key = "interfaces",
                    .type = ParameterType::kList,

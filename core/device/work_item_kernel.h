@@ -145,12 +145,17 @@ WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item, c
 }
 
 /// Whether a direct call fits between these peers, of which a kernel knows at most `most_ranks`.
+WEFT_HD inline bool fits_inboxes(const WorkItem& item, const DirectPeers& peers,
+                                 std::uint32_t most_ranks) {
+  return item.algorithm == Algorithm::kDirect && item.protocol == Protocol::kLL &&
+         peers.ranks <= most_ranks && peers.rank < peers.ranks && peers.positions != nullptr &&
+         direct_half_bytes(item.count * element_size(item.type)) <= peers.half_bytes;
+}
+
+/// The same for calls by lines, which know the all-reduce alone.
 WEFT_HD inline bool fits_directly(const WorkItem& item, const DirectPeers& peers,
                                   std::uint32_t most_ranks) {
-  return item.algorithm == Algorithm::kDirect && item.protocol == Protocol::kLL &&
-         item.operation == Operation::kAllReduce && peers.ranks <= most_ranks &&
-         peers.rank < peers.ranks && peers.positions != nullptr &&
-         direct_half_bytes(item.count * element_size(item.type)) <= peers.half_bytes;
+  return item.operation == Operation::kAllReduce && fits_inboxes(item, peers, most_ranks);
 }
 
 /// Runs one part of a direct call to its end; otherwise as run_work_item.

@@ -34,10 +34,12 @@ inline constexpr std::uint32_t kFlagPeriod = 0xFFFFFFFE;
 struct DirectPeers {
   std::uint32_t ranks = 0;
   std::uint32_t rank = 0;
-  std::uint32_t half_bytes = 0;                   ///< Of an inbox, a multiple of 128.
-  std::uint32_t most_parts = kMostDirectParts;    ///< That a call is cut into; alike on all ranks.
-  std::uint32_t period = kFlagPeriod;             ///< Alike on all ranks.
-  std::uint32_t* positions = nullptr;             ///< kMostDirectParts words, each below `period`.
+  std::uint32_t half_bytes = 0;                 ///< Of an inbox, a multiple of 128.
+  std::uint32_t most_parts = kMostDirectParts;  ///< That a call is cut into; alike on all ranks.
+  std::uint32_t period = kFlagPeriod;           ///< Alike on all ranks.
+  /// kMostDirectParts words, each below `period`; of CPUs the first two are one number, which
+  /// begins at 0 and has no period.
+  std::uint32_t* positions = nullptr;
   std::byte* inbox[kMostDirectRanks]{};           ///< Lines from rank r; null for the rank itself.
   std::byte* outbox[kMostDirectRanks]{};          ///< Rank r's inbox of this rank's lines.
   std::uint32_t* error[kMostDirectRanks]{};       ///< Not zero: rank r gave up. May be null.

@@ -23,8 +23,13 @@ struct Extent {
 /// Chunks are cut at multiples of this many bytes, so that lines of 16 bytes stay whole.
 inline constexpr std::uint64_t kChunkGrainBytes = 64;
 
+/// A chunk is not cut smaller than this only to give each rank one: each passes every hop, and what
+/// a hop costs is the same for all that are so small.
+inline constexpr std::uint64_t kLeastChunkBytes = 8192;
+
 /// All-reduce by ring: a channel is walked in loops of `ranks` chunks; in a loop each chunk goes
-/// round the ring twice. The last loop shrinks its chunks so that every rank still gets a share.
+/// round the ring twice. The last loop shrinks its chunks so that every rank still gets a share, if
+/// there is enough for that.
 struct RingLoop {
   std::uint64_t base = 0;   ///< First element of this loop.
   std::uint64_t chunk = 0;  ///< Elements of each chunk of this loop; the last ones may hold fewer.
@@ -44,7 +49,8 @@ struct RingLoop {
   const std::uint64_t left = count - base;
   if (left >= chunk * ranks) return {.base = base, .chunk = chunk};
   const std::uint64_t grain = std::max<std::uint64_t>(1, kChunkGrainBytes / element_bytes);
-  const std::uint64_t share = (left + ranks - 1) / ranks;
+  const std::uint64_t share = std::max(
+      (left + ranks - 1) / ranks, std::max<std::uint64_t>(1, kLeastChunkBytes / element_bytes));
   return {.base = base, .chunk = std::min(chunk, (share + grain - 1) / grain * grain)};
 }
 

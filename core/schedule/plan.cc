@@ -124,8 +124,9 @@ Status validate_ring(const ChannelPlan& channel, std::uint32_t ranks) {
 }
 
 Status validate_direct(const Plan& plan) {
-  if (plan.task.operation != Operation::kAllReduce || plan.protocol != Protocol::kLL) {
-    return invalid("only an all-reduce by lines goes directly");
+  if (joins_pair(plan.task.operation) || has_root(plan.task.operation) ||
+      plan.protocol != Protocol::kLL) {
+    return invalid("only what all ranks send and receive goes directly, and by lines");
   }
   if (plan.ranks < 2 || plan.ranks > kMostDirectRanks) {
     return invalid(fmt::format("{} ranks cannot write to each other directly", plan.ranks));

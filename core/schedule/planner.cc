@@ -203,7 +203,8 @@ bool allowed(const std::vector<std::string>& names, std::string_view name) {
   return names.empty() || std::ranges::find(names, name) != names.end();
 }
 
-/// Every rank writes its input to every other, two bytes for each byte of payload.
+/// Every rank writes its input, or a block of it, to every other; lines are two bytes for each byte
+/// of payload, and a CPU copies twice.
 double direct_time_us(const Task& task, std::uint32_t ranks, const CostTable& costs) {
   const auto written = static_cast<double>(2 * task.bytes() * (ranks - 1));
   return costs.call_us + costs.direct.latency_us + written / costs.direct.bytes_per_us;
@@ -228,6 +229,9 @@ Plan make_direct_plan(const Task& task, const PlanInput& input) {
 
 /// Why the direct way is out of the question; empty where it is not.
 std::string direct_refusal(const Task& task, const PlanInput& input) {
+  if (has_blocks(task.operation) && !input.limits.direct_blocks) {
+    return "ranks on GPUs do nothing but all-reduces directly";
+  }
   if (input.topology.rank_count() == 1) return "there is no other rank";
   if (task.count == 0) return "there are no elements to move";
   if (input.limits.direct_bytes == 0) {
@@ -291,7 +295,7 @@ std::span<const Way> ways_of(Operation operation) {
       Way{Algorithm::kDirect, Protocol::kLL, direct_refusal, make_direct_plan},
   };
   if (joins_pair(operation)) return {};
-  return std::span(kWays).first(operation == Operation::kAllReduce ? 2 : 1);
+  return std::span(kWays).first(has_root(operation) ? 1 : 2);
 }
 
 std::string key_of(Operation operation, std::string_view list) {

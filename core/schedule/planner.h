@@ -42,7 +42,7 @@ struct CostTable {
   };
   double call_us = 2.0;  ///< Spent once per call, whatever its size.
   /// Of one rank's writes to one other, where all write to all.
-  HopCost direct{.latency_us = 1.0, .bytes_per_us = 2000.0};
+  HopCost direct{.latency_us = 1.0, .bytes_per_us = 9000.0};
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
 
@@ -55,6 +55,8 @@ struct PlanLimits {
   std::uint64_t min_channel_bytes = std::uint64_t{64} << 10;
   /// The largest call that ranks can write straight into each other's memory; 0: none.
   std::uint64_t direct_bytes = 0;
+  /// Whether that goes for operations that have blocks, too, not for all-reduces alone.
+  bool direct_blocks = false;
   friend bool operator==(const PlanLimits&, const PlanLimits&) = default;
 };
 

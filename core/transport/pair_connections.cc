@@ -120,12 +120,18 @@ const PairConnections* PairConnector::find(std::uint32_t peer) {
   return found == ready_.end() ? nullptr : found->second;
 }
 
+// Each group asks for its partners; the reactor has work only where one is not connected yet.
 void PairConnector::want(std::span<const std::uint32_t> peers) {
+  bool any = false;
   {
     const std::scoped_lock lock(mutex_);
-    wanted_.insert(peers.begin(), peers.end());
+    for (const std::uint32_t peer : peers) {
+      if (ready_.contains(peer)) continue;
+      wanted_.insert(peer);
+      any = true;
+    }
   }
-  eventfd_write(inbox_->wake.get(), 1);
+  if (any) eventfd_write(inbox_->wake.get(), 1);
 }
 
 Status PairConnector::wait(std::span<const std::uint32_t> peers, const Deadline& deadline,

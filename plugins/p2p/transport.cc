@@ -50,14 +50,14 @@ weft_result open(weft_plugin* plugin, const weft_transport_open_info* info, weft
     transport->info = {.magic = kMagic,
                        .rank = info->rank,
                        .device = info->device,
-                       .process = plugins::this_process(),
-                       .network_namespace = plugins::namespace_inode("net"),
-                       .user = ::geteuid()};
+                       .process = plugins::this_process()};
     if (info->device >= 0) {
       if (info->key == nullptr) {
         return plugin->host.fail(WEFT_ERROR_INVALID_ARGUMENT, "p2p: incomplete open information");
       }
       transport->key = plugins::Key({info->key, info->key_size});
+      transport->info.network_namespace = plugins::namespace_inode("net");
+      transport->info.user = ::geteuid();
       transport->device_sharing = plugin->device_sharing;
       transport->imports = std::make_unique<Imports>(plugin->host, info->device);
     }
@@ -110,6 +110,8 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
           // Unix sockets do not join them: what travels as bytes still does.
           transport->device_sharing &= ~static_cast<std::uint32_t>(WEFT_SHARING_DESCRIPTOR);
         }
+      } else if (theirs.network_namespace != 0 || theirs.user != 0) {
+        reason = "peer information of " + rank_text(peer->rank) + " is not understood";
       } else if (theirs.process != transport->info.process) {
         reason = "other process (pid " + std::to_string(theirs.process.pid) + ")";
       } else {

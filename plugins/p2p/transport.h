@@ -45,8 +45,8 @@ struct PeerInfo {
   std::uint32_t rank = 0;
   std::int32_t device = -1;  ///< Number of its CUDA device in its process, -1 for a CPU rank.
   plugins::ProcessIdentity process;
-  std::uint64_t network_namespace = 0;  ///< What Unix sockets do not cross.
-  std::uint64_t user = 0;
+  std::uint64_t network_namespace = 0;  ///< What Unix sockets do not cross; 0 for a CPU rank.
+  std::uint64_t user = 0;               ///< 0 for a CPU rank, too.
 };
 
 /// What one end tells the other. Travels, not trusted.

@@ -97,8 +97,8 @@ TEST(Failure, AFullConnectionToAPeerThatGaveUpEnds) {
 TEST(Failure, DifferentCallsEndOnBothSidesWithBothTags) {
   RingWorld world({.ranks = 2});
   RingRunner runner(2);
-  std::vector<std::vector<float>> data(2, std::vector<float>(100));
-  const Task tasks[] = {{.count = 100}, {.reduction = WEFT_MAX, .count = 100}};
+  std::vector<std::vector<float>> data(2, std::vector<float>(200));
+  const Task tasks[] = {{.count = 200}, {.reduction = WEFT_MAX, .count = 200}};  // two chunks
   runner.run([&](std::uint32_t rank) {
     return world.items(rank, tasks[rank], 3, data[rank].data(), data[rank].data());
   });
@@ -112,21 +112,22 @@ TEST(Failure, DifferentCallsEndOnBothSidesWithBothTags) {
 }
 
 TEST(Failure, DifferentSizesUnderOneTagEndOnBothSides) {
-  RingWorld world({.ranks = 2});
+  RingWorld world({.ranks = 2, .step_bytes = 16384});
   RingRunner runner(2);
-  std::vector<std::vector<float>> data(2, std::vector<float>(100));
+  std::vector<std::vector<float>> data(2, std::vector<float>(5000));
   runner.run([&](std::uint32_t rank) {
-    auto items = world.items(rank, {.count = 100}, 0, data[rank].data(), data[rank].data());
-    if (rank == 1) items[0].count = 60;
+    auto items = world.items(rank, {.count = 5000}, 0, data[rank].data(), data[rank].data());
+    if (rank == 1) items[0].count = 4500;
     return items;
   });
   EXPECT_EQ(runner.outcome(0).end, KernelEnd::kSizeMismatch);
   EXPECT_EQ(runner.outcome(1).end, KernelEnd::kSizeMismatch);
-  // Rank 0 cuts 64 + 36 elements and expects the second chunk; rank 1 cuts 32 + 28 and sends it.
-  EXPECT_EQ(runner.outcome(0).expected, 36U * 4);
-  EXPECT_EQ(runner.outcome(0).found, 28U * 4);
-  EXPECT_EQ(runner.outcome(1).expected, 32U * 4);
-  EXPECT_EQ(runner.outcome(1).found, 64U * 4);
+  // Rank 0 cuts 2512 + 2488 elements and expects the second chunk; rank 1 cuts 2256 + 2244 and
+  // sends it.
+  EXPECT_EQ(runner.outcome(0).expected, 2488U * 4);
+  EXPECT_EQ(runner.outcome(0).found, 2244U * 4);
+  EXPECT_EQ(runner.outcome(1).expected, 2256U * 4);
+  EXPECT_EQ(runner.outcome(1).found, 2512U * 4);
 }
 
 /// A receiver of a broadcast whose peer is the test.

@@ -61,7 +61,8 @@ void any_run_of_operations() {
   shape.ranks = *rc::gen::inRange<std::uint32_t>(1, 9);
   shape.channels = *rc::gen::inRange<std::uint32_t>(1, 5);
   shape.steps = *rc::gen::inRange<std::uint32_t>(2, 9);
-  shape.step_bytes = 64 * *rc::gen::inRange<std::uint32_t>(1, 9);
+  // Small ones for many steps; large ones for chunks that may be cut smaller at the end.
+  shape.step_bytes = *rc::gen::element(64U, 64U, 4096U) * *rc::gen::inRange<std::uint32_t>(1, 9);
   shape.chunk_steps = *rc::gen::inRange<std::uint32_t>(1, shape.steps);
   shape.sleepers = *rc::gen::arbitrary<bool>();
   shape.downwards = *rc::gen::arbitrary<bool>();

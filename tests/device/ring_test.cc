@@ -40,6 +40,19 @@ TEST_P(RingShapes, AllReduceIsTheSumOfAllRanks) {
   }
 }
 
+TEST_P(RingShapes, ChunksShrinkToShareTheRest) {
+  const auto [ranks, channels] = GetParam();
+  // Chunks of 4096 elements, not cut below 2048.
+  RingWorld world({.ranks = ranks, .channels = channels, .step_bytes = 8192});
+  RingRunner runner(ranks);
+  std::uint64_t sequence = 0;
+  for (const std::uint64_t count : {2048, 2049, 2064, 4096, 5000, 9000, 20000, 40000}) {
+    check_all_reduce<float>(world, runner, count * channels, WEFT_SUM,
+                            {.in_place = sequence % 2 == 1, .sequence = sequence});
+    ++sequence;
+  }
+}
+
 TEST_P(RingShapes, BroadcastGivesTheRootsDataToAll) {
   const auto [ranks, channels] = GetParam();
   RingWorld world({.ranks = ranks, .channels = channels});

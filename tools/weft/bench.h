@@ -16,6 +16,7 @@
 
 #include "core/model/operation.h"
 #include "plugins/tuner/table.h"
+#include "tools/weft/bench_call.h"
 #include "tools/weft/calibrate.h"
 #include "tools/weft/call_options.h"
 #include "tools/weft/plot.h"
@@ -36,7 +37,7 @@ struct BenchOptions {
   std::string plot_file;
   std::string table_file;
 
-  Operation operation = Operation::kAllReduce;
+  BenchCall timed;
   std::uint64_t min = 0;
   std::uint64_t max = 0;
   weft_data_type type = WEFT_FLOAT32;
@@ -50,6 +51,9 @@ struct Measurement {
   double busbw = 0;  ///< GB/s, as nccl-tests defines it for the operation
   std::uint64_t wrong = 0;
 };
+
+/// Throws: why, by errno. Right after a stream said so.
+[[noreturn]] void cannot_write(const std::string& file);
 
 /// This rank's part of the benchmark.
 class Bench {
@@ -88,15 +92,16 @@ class Bench {
   Places places_of(std::uint64_t count, std::size_t width, bool in_place);
 
   weft_result start(const void* send, void* recv, std::uint64_t count);
+  weft_result start_collective(const void* send, void* recv, std::uint64_t count);
+  weft_result send_and_receive(const void* send, void* recv, std::uint64_t count);
   void call(const void* send, void* recv, std::uint64_t count);
   std::vector<tuner::Sample> samples_of(const WayNames& way);
   [[nodiscard]] std::uint64_t hosts();
   double max_over_ranks(double value);
   std::uint64_t sum_over_ranks(std::uint64_t value);
-  [[nodiscard]] double bus_factor() const;
   void print_header() const;
   void print_row(std::uint64_t bytes, std::uint64_t count, const Measurement* out_of_place,
-                 const Measurement& in_place) const;
+                 const Measurement* in_place) const;
   [[nodiscard]] std::string half_row(const Measurement* half) const;
   void write_json(std::uint64_t bytes, bool in_place, const Measurement& half);
   [[nodiscard]] std::string transports() const;

@@ -30,7 +30,7 @@ std::string why_not(const std::string& text, const WayNames& way) {
 
 std::vector<tuner::Sample> Bench::samples_of(const WayNames& way) {
   static constexpr int kRepetitions = 3;
-  const std::string section = fmt::format("collectives.{}.", operation_name(options_.operation));
+  const std::string section = fmt::format("collectives.{}.", options_.timed.name());
   Settings settings = untuned();
   settings.emplace_back(section + "algorithm", way.algorithm);
   settings.emplace_back(section + "protocol", way.protocol);
@@ -39,7 +39,7 @@ std::vector<tuner::Sample> Bench::samples_of(const WayNames& way) {
   std::vector<tuner::Sample> samples;
   for (std::uint64_t bytes = options_.min; bytes <= options_.max;
        bytes = bytes == 0 ? element : bytes * options_.factor) {
-    const std::uint64_t count = count_for(options_.operation, bytes, options_.type, ranks_);
+    const std::uint64_t count = options_.timed.count_for(bytes, options_.type, ranks_);
     if (count == 0 || (!samples.empty() && samples.back().bytes == count * element)) continue;
     const Places places = places_of(count, element, false);
     const weft_result result = start(places.send, places.recv, count);
@@ -98,7 +98,7 @@ void Bench::calibrate() {
     rules = std::move(*old);
   }
   tuner::Rule frame;
-  frame.operation = tuner::operation_of(operation_name(options_.operation)).value();
+  frame.operation = tuner::operation_of(options_.timed.name()).value();
   frame.device = "host";
   frame.ranks = {.from = ranks_, .to = ranks_};
   const std::uint64_t host_count = hosts();
@@ -107,11 +107,11 @@ void Bench::calibrate() {
     fmt::print(
         "# weft {} {}, {} ranks, hosts: {}, the least of 3 times {} iterations after {} of "
         "warm-up\n# {:>12} {:>10} {:>10} {:>12}\n",
-        weft_version(), operation_name(options_.operation), ranks_, host_count, options_.iterations,
+        weft_version(), options_.timed.name(), ranks_, host_count, options_.iterations,
         options_.warmup, "bytes/rank", "algorithm", "protocol", "time (us)");
   }
   std::vector<tuner::Rule> fresh;
-  for (const WayNames& way : ways_to_try(options_.operation)) {
+  for (const WayNames& way : ways_to_try(options_.timed.operation)) {
     frame.algorithm = tuner::algorithm_of(way.algorithm);
     frame.protocol = tuner::protocol_of(way.protocol);
     // A table has no name for it: every rank passes it over.

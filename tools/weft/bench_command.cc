@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// `weft bench OP`: times a collective over a range of sizes, checks what came out, and prints
-// nccl-tests' columns. Runs as a rank of a job (`weft run -n N -- weft bench all_reduce`).
+// `weft bench OP`: times a collective, or a group of sends and receives, over a range of sizes,
+// checks what came out, and prints nccl-tests' columns. Runs as a rank of a job (`weft run -n N --
+// weft bench all_reduce`).
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -12,17 +12,13 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
-#include <set>
+#include <optional>
 #include <span>
 #include <string>
-#include <sys/utsname.h>
-#include <unistd.h>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <weft/weft.h>
 
@@ -33,24 +29,19 @@
 #include "tools/weft/bench_pattern.h"
 #include "tools/weft/call_options.h"
 #include "tools/weft/commands.h"
-#include "tools/weft/plot.h"
 #include "tools/weft/session.h"
 
 namespace weft::tool {
-namespace {
-
-/// Right after the stream said so.
-[[noreturn]] void cannot_write(const std::string& file) {
-  throw CallFailed(Error::from_errno(errno, "cannot write " + file).to_string());
+weft_result Bench::start(const void* send, void* recv, std::uint64_t count) {
+  return options_.timed.collective() ? start_collective(send, recv, count)
+                                     : send_and_receive(send, recv, count);
 }
 
-}  // namespace
-
-weft_result Bench::start(const void* send, void* recv, std::uint64_t count) {
+weft_result Bench::start_collective(const void* send, void* recv, std::uint64_t count) {
   const auto type = options_.type;
   const auto reduction = options_.reduction;
   const std::uint32_t root = options_.call.root;
-  switch (options_.operation) {
+  switch (options_.timed.operation) {
     case Operation::kAllReduce:
       return weft_all_reduce(send, recv, count, type, reduction, comm_.get(), stream_.get());
     case Operation::kBroadcast:
@@ -66,9 +57,29 @@ weft_result Bench::start(const void* send, void* recv, std::uint64_t count) {
   }
 }
 
+weft_result Bench::send_and_receive(const void* send, void* recv, std::uint64_t count) {
+  const auto type = options_.type;
+  const bool to_all = options_.timed.exchange == Exchange::kWithAll;
+  const std::uint64_t block = count * element_size(type);
+  if (const weft_result opened = weft_group_start(context_.get()); opened != WEFT_OK) return opened;
+  weft_result result = WEFT_OK;
+  // Each rank begins with the next one, so that not all of them send to the same one at first.
+  for (std::uint32_t step = 1; step <= (to_all ? ranks_ : 1) && result == WEFT_OK; ++step) {
+    const std::uint32_t to = (rank_ + step) % ranks_;
+    const std::uint32_t from = (rank_ + ranks_ - step % ranks_) % ranks_;
+    const auto* out = static_cast<const std::byte*>(send) + (to_all ? to * block : 0);
+    auto* in = static_cast<std::byte*>(recv) + (to_all ? from * block : 0);
+    result = weft_send(out, count, type, to, comm_.get(), stream_.get());
+    if (result == WEFT_OK) {
+      result = weft_recv(in, count, type, from, comm_.get(), stream_.get());
+    }
+  }
+  const weft_result ended = weft_group_end(context_.get());
+  return result != WEFT_OK ? result : ended;
+}
+
 void Bench::call(const void* send, void* recv, std::uint64_t count) {
-  check(context_.get(), start(send, recv, count),
-        std::string(operation_name(options_.operation)).c_str());
+  check(context_.get(), start(send, recv, count), std::string(options_.timed.name()).c_str());
   check(context_.get(), weft_stream_synchronize(stream_.get()), "synchronize");
 }
 
@@ -100,24 +111,17 @@ std::uint64_t Bench::sum_over_ranks(std::uint64_t value) {
   return static_cast<std::uint64_t>(clipped);
 }
 
-double Bench::bus_factor() const {
-  // nccl-tests, doc/PERFORMANCE.md: what each link carries for a byte of the operation.
-  if (options_.operation == Operation::kAllReduce) return 2.0 * (ranks_ - 1) / ranks_;
-  if (has_blocks(options_.operation)) return 1.0 * (ranks_ - 1) / ranks_;
-  return 1.0;
-}
-
 // In place the smaller buffer is this rank's block of the larger one.
 Bench::Places Bench::places_of(std::uint64_t count, std::size_t width, bool in_place) {
-  const Operation operation = options_.operation;
+  const BenchCall& timed = options_.timed;
   const std::uint64_t own_block = rank_ * count * width;
   Places places{.send = input_.data(),
                 .recv = output_.data(),
-                .send_count = operation == Operation::kReduceScatter ? count * ranks_ : count,
-                .recv_count = operation == Operation::kAllGather ? count * ranks_ : count};
+                .send_count = timed.sends_blocks() ? count * ranks_ : count,
+                .recv_count = timed.receives_blocks() ? count * ranks_ : count};
   if (!in_place) return places;
-  places.send = output_.data() + (operation == Operation::kAllGather ? own_block : 0);
-  places.recv = output_.data() + (operation == Operation::kReduceScatter ? own_block : 0);
+  places.send = output_.data() + (timed.receives_blocks() ? own_block : 0);
+  places.recv = output_.data() + (timed.sends_blocks() ? own_block : 0);
   return places;
 }
 
@@ -137,9 +141,15 @@ std::uint64_t Bench::verify(std::uint64_t count, bool in_place) {
     }
     pattern.fill(sent, rank_);
     call(places.send, places.recv, count);
-    if (options_.operation == Operation::kReduce && rank_ != options_.call.root) continue;
+    if (options_.timed.operation == Operation::kReduce && rank_ != options_.call.root) continue;
     wrong += count_wrong(std::span<const T>(found), [&](std::uint64_t i) -> T {
-      switch (options_.operation) {
+      switch (options_.timed.operation) {
+        case Operation::kSend:
+          if (options_.timed.exchange == Exchange::kToNext) {
+            return pattern.contribution((rank_ + ranks_ - 1) % ranks_, i);
+          }
+          return pattern.contribution(static_cast<std::uint32_t>(i / count),
+                                      rank_ * count + i % count);
         case Operation::kBroadcast:
           return pattern.contribution(options_.call.root, i);
         case Operation::kAllGather:
@@ -175,7 +185,7 @@ Measurement Bench::measure(std::uint64_t count, bool in_place) {
   const double bytes =
       static_cast<double>(std::max(places.send_count, places.recv_count)) * sizeof(T);
   measurement.algbw = measurement.us > 0 ? bytes / measurement.us / 1e3 : 0;
-  measurement.busbw = measurement.algbw * bus_factor();
+  measurement.busbw = measurement.algbw * options_.timed.bus_factor(ranks_);
   return measurement;
 }
 
@@ -204,104 +214,6 @@ Measurement Bench::measure_as_type(std::uint64_t count, bool in_place) {
   }
 }
 
-void Bench::print_header() const {
-  fmt::print("# weft {} {}, {} ranks, {} iterations after {} of warm-up, slowest rank's time\n",
-             weft_version(), operation_name(options_.operation), ranks_, options_.iterations,
-             options_.warmup);
-  for (std::uint32_t a = 0; a < ranks_; ++a) {
-    for (std::uint32_t b = a + 1; b < ranks_; ++b) {
-      fmt::print("# ranks {} and {}: {}\n", a, b, describe_pair(comm_.get(), a, b));
-    }
-  }
-  weft_comm_properties held{};
-  held.struct_size = sizeof(held);
-  if (weft_comm_get_properties(comm_.get(), &held) == WEFT_OK) {
-    fmt::print("# memory: rank {} holds {:.1f} MiB for its connections\n", held.rank,
-               static_cast<double>(held.bytes_held) / (1 << 20));
-  }
-  fmt::print("#\n# {:>58} {:>39}\n", "out-of-place", "in-place");
-  fmt::print("# {:>11} {:>12} {:>8} {:>6} {:>5} {:>9} {:>7} {:>7} {:>6} {:>9} {:>7} {:>7} {:>6}\n",
-             "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time",
-             "algbw", "busbw", "#wrong");
-  fmt::print("# {:>11} {:>12} {:>8} {:>6} {:>5} {:>9} {:>7} {:>7} {:>6} {:>9} {:>7} {:>7} {:>6}\n",
-             "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)",
-             "(GB/s)", "");
-  static_cast<void>(std::fflush(stdout));
-}
-
-std::string Bench::half_row(const Measurement* half) const {
-  if (half == nullptr) return fmt::format("{:>9} {:>7} {:>7} {:>6}", "-", "-", "-", "-");
-  return fmt::format("{:>9.2f} {:>7.2f} {:>7.2f} {:>6}", half->us, half->algbw, half->busbw,
-                     options_.check ? std::to_string(half->wrong) : "N/A");
-}
-
-void Bench::print_row(std::uint64_t bytes, std::uint64_t count, const Measurement* out_of_place,
-                      const Measurement& in_place) const {
-  fmt::print("  {:>11} {:>12} {:>8} {:>6} {:>5} {} {}\n", bytes, count,
-             data_type_name(options_.type),
-             reduces(options_.operation) ? reduction_name(options_.reduction) : "none",
-             has_root(options_.operation) ? static_cast<int>(options_.call.root) : -1,
-             half_row(out_of_place), half_row(&in_place));
-  static_cast<void>(std::fflush(stdout));
-}
-
-void Bench::write_json(std::uint64_t bytes, bool in_place, const Measurement& half) {
-  utsname machine{};
-  uname(&machine);
-  nlohmann::json line = {
-      {"peer", "weft"},
-      {"version", weft_version()},
-      {"operation", operation_name(options_.operation)},
-      {"ranks", ranks_},
-      {"bytes", bytes},
-      {"type", data_type_name(options_.type)},
-      {"in_place", in_place},
-      {"time_us", half.us},
-      {"algbw_gbs", half.algbw},
-      {"busbw_gbs", half.busbw},
-      {"transport", ranks_ > 1 ? describe_pair(comm_.get(), 0, 1) : std::string("none")},
-      {"kernel", machine.release},
-      {"processors", sysconf(_SC_NPROCESSORS_ONLN)},
-  };
-  if (reduces(options_.operation)) line["reduction"] = reduction_name(options_.reduction);
-  if (has_root(options_.operation)) line["root"] = options_.call.root;
-  if (options_.check) line["wrong"] = half.wrong;
-  json_ << line.dump() << '\n';
-}
-
-/// Those that join any two ranks: "shm, net-socket".
-std::string Bench::transports() const {
-  std::set<std::string> names;
-  for (std::uint32_t a = 0; a < ranks_; ++a) {
-    for (std::uint32_t b = a + 1; b < ranks_; ++b) {
-      const std::string text = describe_pair(comm_.get(), a, b);
-      names.insert(text.substr(0, text.find(':')));
-    }
-  }
-  return names.empty() ? "no transport" : fmt::format("{}", fmt::join(names, ", "));
-}
-
-void Bench::write_plot(const std::vector<PlotPoint>& out_of_place,
-                       const std::vector<PlotPoint>& in_place) const {
-  Plot plot{.title = fmt::format("{}, {} rank{}, {}", operation_name(options_.operation), ranks_,
-                                 ranks_ == 1 ? "" : "s", transports()),
-            .subtitle = fmt::format("{}, {}, slowest rank's time, {} iterations after {} of "
-                                    "warm-up, weft {}",
-                                    data_type_name(options_.type),
-                                    options_.operation == Operation::kAllReduce
-                                        ? std::string(reduction_name(options_.reduction))
-                                        : fmt::format("root {}", options_.call.root),
-                                    options_.iterations, options_.warmup, weft_version()),
-            .series = {}};
-  if (!options_.in_place_only) {
-    plot.series.push_back({.name = "out of place", .points = out_of_place});
-  }
-  plot.series.push_back({.name = "in place", .points = in_place});
-  std::ofstream file(options_.plot_file);
-  file << to_svg(plot);
-  if (!file.flush()) cannot_write(options_.plot_file);
-}
-
 std::uint64_t Bench::run() {
   const std::size_t element = element_size(options_.type);
   input_.resize(std::max<std::uint64_t>(options_.max, element));
@@ -322,33 +234,36 @@ std::uint64_t Bench::run() {
   std::vector<PlotPoint> in_place_points;
   std::uint64_t wrong = 0;
   double busbw_sum = 0;
-  std::uint32_t rows = 0;
+  std::uint32_t halves = 0;
   for (std::uint64_t bytes = options_.min; bytes <= options_.max;
        bytes = bytes == 0 ? element : bytes * options_.factor) {
-    const std::uint64_t count = count_for(options_.operation, bytes, options_.type, ranks_);
-    const std::uint64_t whole = count * element * (has_blocks(options_.operation) ? ranks_ : 1);
-    Measurement out_of_place;
+    const std::uint64_t count = options_.timed.count_for(bytes, options_.type, ranks_);
+    const std::uint64_t whole = count * element * (options_.timed.has_blocks() ? ranks_ : 1);
+    std::optional<Measurement> out_of_place;
+    std::optional<Measurement> in_place;
     if (!options_.in_place_only) out_of_place = measure_as_type(count, false);
-    const Measurement in_place = measure_as_type(count, true);
-    wrong += out_of_place.wrong + in_place.wrong;
-    busbw_sum +=
-        options_.in_place_only ? in_place.busbw : (in_place.busbw + out_of_place.busbw) / 2;
-    ++rows;
-    if (!speaks) continue;
-    out_of_place_points.push_back(
-        {.bytes = whole, .busbw = out_of_place.busbw, .us = out_of_place.us});
-    in_place_points.push_back({.bytes = whole, .busbw = in_place.busbw, .us = in_place.us});
-    print_row(whole, count, options_.in_place_only ? nullptr : &out_of_place, in_place);
-    if (json_.is_open()) {
-      if (!options_.in_place_only) write_json(whole, false, out_of_place);
-      write_json(whole, true, in_place);
+    if (options_.timed.can_be_in_place()) in_place = measure_as_type(count, true);
+    const auto keep = [&](const std::optional<Measurement>& half, bool placed,
+                          std::vector<PlotPoint>& points) {
+      if (!half) return;
+      wrong += half->wrong;
+      busbw_sum += half->busbw;
+      ++halves;
+      if (speaks) points.push_back({.bytes = whole, .busbw = half->busbw, .us = half->us});
+      if (json_.is_open()) write_json(whole, placed, *half);
+    };
+    keep(out_of_place, false, out_of_place_points);
+    keep(in_place, true, in_place_points);
+    if (speaks) {
+      print_row(whole, count, out_of_place ? &*out_of_place : nullptr,
+                in_place ? &*in_place : nullptr);
     }
   }
   if (speaks) {
     if (options_.check) {
       fmt::print("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED");
     }
-    fmt::print("# Avg bus bandwidth    : {:.4f}\n", rows > 0 ? busbw_sum / rows : 0);
+    fmt::print("# Avg bus bandwidth    : {:.4f}\n", halves > 0 ? busbw_sum / halves : 0);
   }
   if (speaks && !options_.plot_file.empty()) write_plot(out_of_place_points, in_place_points);
   if (json_.is_open() && !json_.flush()) cannot_write(options_.json_file);
@@ -382,10 +297,11 @@ void settle_options(BenchOptions& options) {
 
 void add_bench_command(CLI::App& app, int& exit_status) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = app.add_subcommand("bench", "Time a collective and check its results");
+  CLI::App* command =
+      app.add_subcommand("bench", "Time a collective, or sends and receives, and check what came");
   command->require_subcommand(1);
-  for (const Operation operation : kKnownOperations) {
-    CLI::App* sub = command->add_subcommand(std::string(operation_name(operation)));
+  for (const BenchCall& timed : kBenchCalls) {
+    CLI::App* sub = command->add_subcommand(std::string(timed.name()));
     sub->add_option("--min", options->min_text, "Smallest size, bytes (8, 4KiB)")
         ->capture_default_str();
     sub->add_option("--max", options->max_text, "Largest size, bytes")->capture_default_str();
@@ -398,17 +314,21 @@ void add_bench_command(CLI::App& app, int& exit_status) {
     sub->add_option("--warmup", options->warmup, "Calls before them")
         ->check(CLI::Range(0, 1000000))
         ->capture_default_str();
-    add_call_options(*sub, operation, options->call);
-    sub->add_flag("--in-place", options->in_place_only, "Measure in place only");
+    add_call_options(*sub, timed.operation, options->call);
+    if (timed.can_be_in_place()) {
+      sub->add_flag("--in-place", options->in_place_only, "Measure in place only");
+    }
     sub->add_flag("--check", options->check, "Check every element of every rank");
     sub->add_option("--json", options->json_file, "Append each row to this file as a JSON line");
     sub->add_option("--plot", options->plot_file,
                     "Draw bandwidth and time over size into this file, as SVG");
-    sub->add_option("--calibrate", options->table_file,
-                    "Time every algorithm and protocol that is possible, and write what a tuner "
-                    "needs to know into this file (tuner.table)");
-    sub->callback([options, operation, &exit_status] {
-      options->operation = operation;
+    if (timed.collective()) {
+      sub->add_option("--calibrate", options->table_file,
+                      "Time every algorithm and protocol that is possible, and write what a tuner "
+                      "needs to know into this file (tuner.table)");
+    }
+    sub->callback([options, timed, &exit_status] {
+      options->timed = timed;
       try {
         settle_options(*options);
         if (!options->table_file.empty()) {

@@ -23,9 +23,6 @@ using ReduceLoop = void (*)(std::byte* first, std::byte* second, const std::byte
 using DivideLoop = void (*)(std::byte* first, std::byte* second, std::uint64_t count,
                             std::uint32_t divisor);
 
-/// Combines the elements of two payloads of the LL protocol.
-using CombinePayloads = std::uint64_t (*)(std::uint64_t a, std::uint64_t b);
-
 /// Types that can be reduced, numbered as weft_data_type is, and ways to combine two elements,
 /// numbered as weft_reduction is (an average is a sum that is divided at its end).
 inline constexpr std::uint32_t kLoopTypeCount = 10;

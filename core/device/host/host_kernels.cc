@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/device/host/host_memory.h"
+#include "core/device/host/host_one_shot.h"
 #include "core/device/work_item_kernel.h"
 
 namespace weft::device {
@@ -27,20 +28,7 @@ WaitResult HostMemory::wait_slowly(std::uint64_t* counter, std::uint32_t* waiter
   return {.status = WaitStatus::kPeerError, .value = peer_error()};
 }
 
-KernelOutcome HostMemory::why_leave(const DirectPeers& peers) const {
-  if (aborted()) return {.end = KernelEnd::kAborted, .peer = 0, .expected = 0, .found = 0};
-  for (std::uint32_t rank = 0; rank < peers.ranks; ++rank) {
-    if (peers.error[rank] == nullptr) continue;
-    const auto word =
-        std::atomic_ref<std::uint32_t>(*peers.error[rank]).load(std::memory_order_acquire);
-    if (word != 0) {
-      return {.end = KernelEnd::kPeerError, .peer = rank, .expected = 0, .found = word};
-    }
-  }
-  return {};
-}
-
-// Nobody wakes who waits for several counters, or for a line: long waits are naps.
+// Nobody wakes who waits for several counters: long waits are naps.
 KernelOutcome HostMemory::pause(std::uint32_t turn) {
   constexpr std::uint32_t kSpins = 64;
   constexpr std::uint32_t kYields = 256;
@@ -59,15 +47,6 @@ KernelOutcome HostMemory::pause(std::uint32_t turn) {
   return {};
 }
 
-KernelOutcome HostMemory::keep_waiting(std::uint32_t turn, const DirectPeers& peers) {
-  constexpr std::uint32_t kLooksBetweenQuestions = 64;
-  if (turn % kLooksBetweenQuestions == kLooksBetweenQuestions - 1) {
-    const KernelOutcome why = why_leave(peers);
-    if (why.end != KernelEnd::kDone) return why;
-  }
-  return pause(turn);
-}
-
 KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {
   SingleLane group;
   HostReduction reduction;
@@ -76,7 +55,11 @@ KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {
     reduction = HostReduction(memory.loops(), item.type, item.reduction, item.ranks);
   }
   if (item.direct != nullptr) {
-    return run_direct_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
+    if (!host_one_shot_knows(item.operation) || item.count == 0 || item.direct->ranks < 2 ||
+        !fits_inboxes(item, *item.direct, kMostDirectRanks)) {
+      return unsupported();
+    }
+    return HostOneShot(memory, item, reduction).run();
   }
   return run_work_item(group, memory, item, reduction);
 }

@@ -74,20 +74,6 @@ class HostMemory {
   }
   static void store_line(std::byte* to, Line line) { std::memcpy(to, &line, sizeof(line)); }
 
-  [[nodiscard]] static Line load_words(const std::byte* from) {
-    auto* words = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(from));
-    return {.low = std::atomic_ref(words[0]).load(std::memory_order_relaxed),
-            .high = std::atomic_ref(words[1]).load(std::memory_order_relaxed)};
-  }
-  static void store_words(std::byte* to, Line line) {
-    auto* words = reinterpret_cast<std::uint64_t*>(to);
-    std::atomic_ref(words[0]).store(line.low, std::memory_order_relaxed);
-    std::atomic_ref(words[1]).store(line.high, std::memory_order_relaxed);
-  }
-  static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-  [[nodiscard]] KernelOutcome keep_waiting(std::uint32_t turn, const DirectPeers& peers);
-  [[nodiscard]] KernelOutcome why_leave(const DirectPeers& peers) const;
-
   static void copy(SingleLane&, std::byte* first, std::byte* second, const std::byte* source,
                    std::uint64_t bytes) {
     copy_bytes(first, second, source, bytes);

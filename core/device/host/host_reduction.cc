@@ -3,6 +3,8 @@
 
 #include "core/device/host/host_reduction.h"
 
+#include <cstring>
+
 #include "core/model/operation.h"
 
 namespace weft::device {
@@ -19,20 +21,12 @@ void divide_loop(std::byte* first, std::byte* second, std::uint64_t count, std::
   if (second != nullptr) std::memcpy(second, first, count * sizeof(T));
 }
 
-struct OfType {
-  CombinePayloads combine[kCombineCount];
-  DivideLoop divide;
-};
-
-template <class T>
-constexpr OfType kOf = {{&Sum<T>::combine_payloads, &Prod<T>::combine_payloads,
-                         &Max<T>::combine_payloads, &Min<T>::combine_payloads},
-                        &divide_loop<T>};
-
 // By weft_data_type.
-constexpr OfType kTypes[kLoopTypeCount] = {
-    kOf<std::int8_t>,   kOf<std::uint8_t>, kOf<std::int32_t>, kOf<std::uint32_t>, kOf<std::int64_t>,
-    kOf<std::uint64_t>, kOf<Float16>,      kOf<float>,        kOf<double>,        kOf<Bfloat16>,
+constexpr DivideLoop kDivide[kLoopTypeCount] = {
+    divide_loop<std::int8_t>,   divide_loop<std::uint8_t>, divide_loop<std::int32_t>,
+    divide_loop<std::uint32_t>, divide_loop<std::int64_t>, divide_loop<std::uint64_t>,
+    divide_loop<Float16>,       divide_loop<float>,        divide_loop<double>,
+    divide_loop<Bfloat16>,
 };
 
 }  // namespace
@@ -47,8 +41,7 @@ HostReduction::HostReduction(const ElementLoops& loops, weft_data_type type,
     : divisor_(divisor), element_bytes_(static_cast<std::uint32_t>(element_size(type))) {
   const weft_reduction combined = reduction == WEFT_AVG ? WEFT_SUM : reduction;
   loop_ = loops.reduce[loop_index(type, combined)];
-  combine_payloads_ = kTypes[type].combine[combined];
-  if (reduction == WEFT_AVG) divide_ = kTypes[type].divide;
+  if (reduction == WEFT_AVG && reducible(type, reduction)) divide_ = kDivide[type];
 }
 
 }  // namespace weft::device

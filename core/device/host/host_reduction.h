@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include <weft/types.h>
 
@@ -27,26 +26,6 @@ class HostReduction {
   [[nodiscard]] std::uint32_t element_bytes() const { return element_bytes_; }
   [[nodiscard]] bool finishes() const { return divide_ != nullptr; }
 
-  [[nodiscard]] std::uint64_t combine_payloads(std::uint64_t a, std::uint64_t b) const {
-    return combine_payloads_(a, b);
-  }
-  [[nodiscard]] std::uint64_t finish_payload(std::uint64_t payload) const {
-    if (divide_ == nullptr) return payload;
-    std::byte bytes[kLinePayload];
-    std::memcpy(bytes, &payload, sizeof(bytes));
-    divide_(bytes, nullptr, kLinePayload / element_bytes_, divisor_);
-    std::memcpy(&payload, bytes, sizeof(bytes));
-    return payload;
-  }
-  [[nodiscard]] static std::uint64_t load_payload(const std::byte* from, std::uint64_t bytes) {
-    std::uint64_t payload = 0;
-    std::memcpy(&payload, from, bytes < kLinePayload ? bytes : kLinePayload);
-    return payload;
-  }
-  static void store_payload(std::byte* to, std::uint64_t payload, std::uint64_t bytes) {
-    std::memcpy(to, &payload, bytes < kLinePayload ? bytes : kLinePayload);
-  }
-
   void reduce(std::byte* first, std::byte* second, const std::byte* a, const std::byte* b,
               std::uint64_t count) const {
     loop_(first, second, a, b, count);
@@ -57,7 +36,6 @@ class HostReduction {
 
  private:
   ReduceLoop loop_ = nullptr;
-  CombinePayloads combine_payloads_ = nullptr;
   DivideLoop divide_ = nullptr;
   std::uint32_t divisor_ = 1;
   std::uint32_t element_bytes_ = 0;

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A call that was made before allocates nothing. This program's allocator, which the library and
-// its plugins use as well, counts what all threads ask for.
+// A call that was made before allocates nothing, and gives the reactor nothing to do. This
+// program's allocator, which the library and its plugins use as well, counts what all threads ask
+// for.
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -10,7 +11,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <tuple>
+#include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -21,6 +25,7 @@ namespace {
 
 std::atomic<std::uint64_t> allocations{0};
 std::atomic<bool> counting{false};
+std::atomic<std::uint64_t> timers_set{0};
 
 void count_one() {
   if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
@@ -52,6 +57,11 @@ void* realloc(void* memory, std::size_t size) {
 void* aligned_alloc(std::size_t align, std::size_t size) {
   count_one();
   return __libc_memalign(align, size);
+}
+[[gnu::visibility("default")]] int timerfd_settime(int fd, int flags, const itimerspec* time,
+                                                   itimerspec* old) noexcept {
+  timers_set.fetch_add(1);
+  return static_cast<int>(syscall(SYS_timerfd_settime, fd, flags, time, old));
 }
 int posix_memalign(void** out, std::size_t align, std::size_t size) {
   count_one();
@@ -141,6 +151,35 @@ TEST_P(Allocation, OfRepeatedSends) {
     synchronize();
   };
   EXPECT_EQ(count(round), 0U);
+}
+
+// Whoever connects ranks sets a timer each time it is woken.
+TEST_P(Allocation, NothingIsLeftToConnectInARepeatedGroup) {
+  if (std::get<0>(GetParam()) == "net-socket") GTEST_SKIP() << "it has a timer of its own";
+  const auto round = [&] {
+    must(context_.get(), weft_group_start(context_.get()));
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      const std::size_t half = (buffers_[rank].size() + 1) / 2;
+      must(context_.get(), weft_send(buffers_[rank].data(), half, WEFT_INT32, 1 - rank,
+                                     comms_[rank].get(), streams_[rank].get()));
+      must(context_.get(), weft_recv(buffers_[rank].data() + half, half, WEFT_INT32, 1 - rank,
+                                     comms_[rank].get(), streams_[rank].get()));
+    }
+    must(context_.get(), weft_group_end(context_.get()));
+    synchronize();
+  };
+  for (auto& buffer : buffers_)
+    buffer.resize(buffer.size() + 1);
+  round();
+  // What connected them may have a last look at it.
+  std::uint64_t before = timers_set.load();
+  EXPECT_GT(before, 0U);
+  for (int i = 0; i < kCounted; ++i)
+    round();
+  before = timers_set.load();
+  for (int i = 0; i < kCounted; ++i)
+    round();
+  EXPECT_EQ(timers_set.load(), before);
 }
 
 TEST(AllocationCount, SeesTheLibrarysAllocations) {

@@ -28,6 +28,7 @@ using testing::Contains;
 using testing::ContainsRegex;
 using testing::Each;
 using testing::HasSubstr;
+using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
 using testing::UnorderedElementsAreArray;
@@ -129,6 +130,42 @@ double number_of(T element) {
   } else {
     return static_cast<double>(element);
   }
+}
+
+TEST(Bench, SendsAndReceivesInAGroup) {
+  struct Case {
+    const char* operation;
+    std::uint64_t most_bytes;  // a block has whole elements
+    double bus_factor;
+  };
+  for (const auto& [operation, most_bytes, bus_factor] :
+       {Case{"sendrecv", 65536, 1}, Case{"all_to_all", 65532, 2.0 / 3}}) {
+    const ScratchFolder folder;
+    const std::string file = folder.path() + "/rows.json";
+    const Outcome outcome = weft_in_job(
+        3, {"bench", operation, "--type", "int32", "--min", "1KiB", "--max", "64KiB", "--factor",
+            "64", "--iters", "2", "--warmup", "1", "--check", "--json", file});
+    ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+    EXPECT_THAT(lines_of(outcome.out), Contains("# Out of bounds values : 0 OK"));
+    EXPECT_THAT(lines_of(outcome.out), Contains(ContainsRegex("^ +6553[26] .* +- +- +- +-$")))
+        << "what is sent is not received in place";
+    const std::vector<nlohmann::json> rows = json_lines(file);
+    ASSERT_EQ(rows.size(), 2U);
+    EXPECT_EQ(rows.back().at("bytes"), most_bytes);
+    for (const nlohmann::json& row : rows) {
+      EXPECT_EQ(row.at("operation"), operation);
+      EXPECT_EQ(row.at("in_place"), false);
+      EXPECT_EQ(row.at("wrong"), 0);
+      EXPECT_NEAR(row.at("busbw_gbs").get<double>(), row.at("algbw_gbs").get<double>() * bus_factor,
+                  1e-9);
+      EXPECT_FALSE(row.contains("root"));
+      EXPECT_FALSE(row.contains("reduction"));
+    }
+  }
+  const Outcome alone =
+      weft_in_job(1, {"bench", "all_to_all", "--max", "64", "--iters", "1", "--check"});
+  EXPECT_EQ(alone.exit_status, 0) << alone.describe();
+  EXPECT_NE(weft_in_job(1, {"bench", "sendrecv", "--in-place"}).exit_status, 0);
 }
 
 // What makes the check right on more ranks than a test can start.
@@ -237,6 +274,12 @@ TEST(Bench, DrawsEveryRow) {
   EXPECT_EQ(shown[1], "12 circles, 0 squares, 2 lines");
   EXPECT_THAT(shown, Contains("0"));
   EXPECT_THAT(shown, Contains(StartsWith("float32, root 1, slowest rank's time, 1 iterations")));
+  shown = draw(3, {"sendrecv", "--min", "64", "--max", "256"});
+  ASSERT_GE(shown.size(), 2U);
+  EXPECT_EQ(shown[0], "sendrecv, 3 ranks, shm");
+  EXPECT_EQ(shown[1], "6 circles, 0 squares, 2 lines");
+  EXPECT_THAT(shown, Contains(StartsWith("float32, slowest rank's time, 1 iterations")));
+  EXPECT_THAT(shown, Not(Contains("in place")));
   shown = draw(1, {"all_reduce", "--min", "64", "--max", "64"});
   ASSERT_GE(shown.size(), 2U);
   EXPECT_EQ(shown[0], "all_reduce, 1 rank, no transport");
@@ -254,10 +297,13 @@ TEST(Bench, FindsOutFirstWhereItCannotDraw) {
 
 TEST(Bench, EndsInFailureForAWrongElement) {
   const Tampering plugin;
-  for (const char* type : {"float32", "float16", "bfloat16"}) {
-    const std::vector<std::string> words = {"bench",   "all_reduce", "--type", type,       "--min",
-                                            "1KiB",    "--max",      "256KiB", "--factor", "256",
-                                            "--iters", "1",          "--check"};
+  using Call = std::pair<const char*, const char*>;
+  for (const auto& [operation, type] :
+       {Call{"all_reduce", "float32"}, Call{"all_reduce", "float16"},
+        Call{"all_reduce", "bfloat16"}, Call{"sendrecv", "int8"}, Call{"all_to_all", "int64"}}) {
+    const std::vector<std::string> words = {"bench",   operation, "--type", type,       "--min",
+                                            "1KiB",    "--max",   "256KiB", "--factor", "256",
+                                            "--iters", "1",       "--check"};
     const Outcome right = weft_in_job(2, words, plugin.variables());
     EXPECT_EQ(right.exit_status, 0) << right.describe();
     EXPECT_THAT(lines_of(right.out), Contains("# Out of bounds values : 0 OK"));

@@ -210,7 +210,8 @@ TEST(Tuner, CalibrationSaysWhatItCannotDo) {
   const ScratchFolder folder;
   const std::string file = folder.path() + "/new.yaml";
   Outcome outcome =
-      weft_in_job(2, {"bench", "all_reduce", "--calibrate", file, "--max", "8", "--iters", "1"});
+      weft_in_job(2, {"bench", "all_reduce", "--calibrate", file, "--max", "8", "--iters", "1"},
+                  {{"WEFT_BUFFERS_DIRECT", "0"}});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
   EXPECT_THAT(lines_of(outcome.out),
               Contains("# direct, ll: not possible with 8 bytes: these ranks do not write into "

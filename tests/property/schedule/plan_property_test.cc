@@ -45,7 +45,7 @@ Topology any_topology() {
 
 PlanLimits any_limits() {
   return {.steps = any_in<std::uint32_t>(2, 17),
-          .step_bytes = 64 * any_in<std::uint32_t>(1, 9),
+          .step_bytes = *rc::gen::element(64U, 64U, 4096U) * any_in<std::uint32_t>(1, 9),
           .max_channels = any_in<std::uint32_t>(1, 9),
           .min_channel_bytes = any_in<std::uint64_t>(1, 1000)};
 }
@@ -68,8 +68,9 @@ RC_GTEST_PROP(PlanProperty, LeadsEveryRankToTheResult, ()) {
   const Topology topology = any_topology();
   const PlanLimits limits = any_limits();
   // Enough for a few loops of the largest chunks on a few channels.
-  const std::uint64_t most = std::uint64_t{limits.step_bytes} * limits.steps *
-                             topology.rank_count() * any_in<std::uint64_t>(1, 6);
+  const std::uint64_t most = std::min(std::uint64_t{limits.step_bytes} * limits.steps *
+                                          topology.rank_count() * any_in<std::uint64_t>(1, 6),
+                                      std::uint64_t{1} << 19);
   const Task task = any_task(topology, most);
   const Plan plan = make_plan(task, {.topology = topology, .limits = limits}).value();
   const Status valid = validate(plan, topology);

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "core/model/direct_peers.h"
+#include "core/model/ring_geometry.h"
 #include "tests/support/sample_topology.h"
 
 namespace weft {
@@ -210,6 +211,47 @@ TEST_F(Planner, GoesDirectlyWhereItIsFasterAndFits) {
   costs_.direct.latency_us = 1e6;
   EXPECT_EQ(all_reduce(4096).algorithm, Algorithm::kRing);
   EXPECT_EQ(broadcast(1).algorithm, Algorithm::kRing);
+}
+
+TEST_F(Planner, BlocksGoDirectlyWhereTheRanksCan) {
+  limits_.direct_bytes = 4096;
+  const auto made = [&](Operation operation, std::uint64_t block) {
+    return plan({.operation = operation, .count = block / 4}).value();
+  };
+  for (const Operation operation : {Operation::kAllGather, Operation::kReduceScatter}) {
+    limits_.direct_blocks = false;
+    EXPECT_EQ(made(operation, 8).algorithm, Algorithm::kRing);
+    EXPECT_THAT(made(operation, 8).alternatives[1].refused, HasSubstr("but all-reduces"));
+    limits_.direct_blocks = true;
+    const Plan direct = made(operation, 4096);
+    EXPECT_EQ(direct.algorithm, Algorithm::kDirect);
+    EXPECT_EQ(bytes_sent(direct, 0, 1), 4096U * 3);
+    EXPECT_THAT(made(operation, 4100).alternatives[1].refused, HasSubstr("more than the 4096"));
+  }
+  for (const Operation operation : {Operation::kBroadcast, Operation::kReduce})
+    EXPECT_EQ(made(operation, 8).alternatives.size(), 1U);
+}
+
+// By the built-in costs, on a host: one way rather than many while the size allows it.
+TEST_F(Planner, PrefersOneWayForSmallCallsOfCpus) {
+  limits_.direct_bytes = kMiB;
+  EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kDirect);
+  EXPECT_EQ(all_reduce(16 * kKiB).algorithm, Algorithm::kDirect);
+  EXPECT_EQ(all_reduce(64 * kKiB).algorithm, Algorithm::kRing);
+}
+
+// A chunk passes 2 (n - 1) hops, each a step here.
+TEST_F(Planner, CutsNoChunkForAFewBytes) {
+  const auto steps = [&](std::uint64_t bytes) {
+    std::uint64_t sum = 0;
+    for (std::uint32_t rank = 0; rank < 4; ++rank)
+      sum += steps_sent(all_reduce(bytes), 0, rank);
+    return sum;
+  };
+  EXPECT_EQ(steps(8), 6U);
+  EXPECT_EQ(steps(kLeastChunkBytes), 6U);
+  EXPECT_EQ(steps(kLeastChunkBytes + 64), 12U);
+  EXPECT_EQ(steps(4 * kLeastChunkBytes), 24U);
 }
 
 TEST_F(Planner, RefusesDirectPlansThatCannotRun) {

@@ -1,0 +1,233 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The direct one-shot between CPUs: ranks are threads that write into each other's inboxes.
+#include "core/device/host/host_one_shot.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/host/host_memory.h"
+#include "tests/device/direct_world.h"
+#include "tests/device/ring_world.h"
+
+namespace weft::device::testing {
+namespace {
+
+class HostOneShotOf : public ::testing::TestWithParam<std::uint32_t> {
+ protected:
+  using Outcomes = std::vector<KernelOutcome>;  // by rank
+
+  /// Runs `calls[c][r]` on a thread for each rank r, which goes from call to call on its own until
+  /// one ends badly. A rank that is left out at the end of a list does not come.
+  std::vector<Outcomes> run_calls(const std::vector<std::vector<WorkItem>>& calls) {
+    const std::size_t ranks = calls.front().size();
+    std::vector<Outcomes> outcomes(calls.size(), Outcomes(ranks));
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        Launch launch;
+        launch.abort = &abort_;
+        const std::atomic<std::uint32_t> failed{0};
+        Waiter waiter;
+        if (rank > 0) std::this_thread::sleep_for(late_);
+        for (std::size_t call = 0; call < calls.size(); ++call) {
+          HostMemory memory(best_element_loops(), waiter, launch, failed);
+          outcomes[call][rank] = run_on_host(calls[call][rank], memory);
+          if (outcomes[call][rank].end != KernelEnd::kDone) return;
+        }
+      });
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+    return outcomes;
+  }
+  Outcomes run(const std::vector<WorkItem>& items) { return run_calls({items}).front(); }
+
+  /// One operation on random-looking input, everything else of the buffers checked to be left
+  /// alone.
+  template <class T>
+  void move(DirectWorld& world, Operation operation, std::uint64_t count, bool in_place,
+            weft_reduction reduction = WEFT_SUM) {
+    constexpr std::uint64_t kGuards = 5;
+    const std::uint32_t ranks = GetParam();
+    const std::uint64_t sequence = sequence_++;
+    const std::uint64_t sent = operation == Operation::kReduceScatter ? count * ranks : count;
+    const std::uint64_t received = operation == Operation::kAllGather ? count * ranks : count;
+    const T guard = as_element<T>(77);
+    std::vector<std::vector<T>> input(ranks);
+    std::vector<std::vector<T>> output(ranks);
+    std::vector<WorkItem> items;
+    const Task task{.operation = operation,
+                    .type = kTypeOf<T>,
+                    .reduction = reduces(operation) ? reduction : WEFT_SUM,
+                    .count = count};
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const std::uint64_t own_block = rank * count;
+      output[rank].assign((in_place ? std::max(sent, received) : received) + kGuards, guard);
+      input[rank].assign(sent, guard);
+      T* source = input[rank].data();
+      T* target = output[rank].data();
+      if (in_place) {
+        source = target + (operation == Operation::kAllGather ? own_block : 0);
+        target += operation == Operation::kReduceScatter ? own_block : 0;
+      }
+      for (std::uint64_t i = 0; i < sent; ++i)
+        source[i] = sample<T>(rank, i + sequence, task.reduction);
+      items.push_back(world.item(rank, task, sequence, source, target));
+    }
+    for (const KernelOutcome& outcome : run(items))
+      ASSERT_EQ(outcome.end, KernelEnd::kDone);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const bool scattered_in_place = in_place && operation == Operation::kReduceScatter;
+      for (std::uint64_t i = 0; i < output[rank].size(); ++i) {
+        T wanted = guard;
+        if (operation == Operation::kAllGather) {
+          if (i < received) {
+            wanted = sample<T>(static_cast<std::uint32_t>(i / count), i % count + sequence);
+          }
+        } else if (operation == Operation::kAllReduce) {
+          if (i < count) wanted = expected_sample<T>(ranks, i + sequence, reduction);
+        } else if (!scattered_in_place) {
+          if (i < count) {
+            wanted = expected_sample<T>(ranks, rank * count + i + sequence, reduction);
+          }
+        } else if (i / count == rank && i < sent) {
+          wanted = expected_sample<T>(ranks, i + sequence, reduction);
+        } else if (i < sent) {
+          wanted = sample<T>(rank, i + sequence, reduction);  // its own input, untouched
+        }
+        ASSERT_EQ(output[rank][i], wanted)
+            << operation_name(operation) << ", rank " << rank << ", element " << i << " of "
+            << count << (in_place ? ", in place" : "");
+      }
+    }
+  }
+
+  std::atomic<std::uint32_t> abort_{0};
+  std::chrono::milliseconds late_{0};  // all ranks but the first come so late
+  std::uint64_t sequence_ = 0;
+};
+
+TEST_P(HostOneShotOf, AllOperationsOnOneSetOfInboxes) {
+  DirectWorld world(GetParam(), 4096);
+  for (const bool in_place : {false, true}) {
+    for (const Operation operation :
+         {Operation::kAllReduce, Operation::kAllGather, Operation::kReduceScatter}) {
+      for (const std::uint64_t count : {1, 2, 13, 300, 1024})
+        move<float>(world, operation, count, in_place);
+      move<std::int32_t>(world, operation, 257, in_place, WEFT_MAX);
+      move<Float16>(world, operation, 2047, in_place);
+      move<Bfloat16>(world, operation, 405, in_place, WEFT_MIN);
+      move<float>(world, operation, 100, in_place, WEFT_AVG);
+    }
+  }
+}
+
+TEST_P(HostOneShotOf, SleepersAreWoken) {
+  DirectWorld world(GetParam(), 1024);
+  late_ = std::chrono::milliseconds(5);  // longer than anybody yields
+  for (int i = 0; i < 3; ++i)
+    move<float>(world, Operation::kAllReduce, 200, true);
+}
+
+// A rank may be a call ahead of another, which must still find what it was sent.
+TEST_P(HostOneShotOf, RanksRunAheadByOneCall) {
+  constexpr std::uint32_t kCalls = 500;
+  constexpr std::uint64_t kCount = 100;
+  const std::uint32_t ranks = GetParam();
+  DirectWorld world(ranks, 1024);
+  std::vector<std::vector<std::int32_t>> output(ranks, std::vector<std::int32_t>(kCalls * kCount));
+  std::vector<std::vector<WorkItem>> calls(kCalls);
+  for (std::uint32_t call = 0; call < kCalls; ++call) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      std::int32_t* own = output[rank].data() + call * kCount;
+      std::fill(own, own + kCount, static_cast<std::int32_t>(call + rank));
+      calls[call].push_back(
+          world.item(rank, {.type = WEFT_INT32, .count = kCount}, call, own, own));
+    }
+  }
+  for (const Outcomes& call : run_calls(calls)) {
+    for (const KernelOutcome& outcome : call)
+      ASSERT_EQ(outcome.end, KernelEnd::kDone);
+  }
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    for (std::uint32_t i = 0; i < kCalls * kCount; ++i) {
+      ASSERT_EQ(output[rank][i],
+                static_cast<std::int32_t>(ranks * (i / kCount) + ranks * (ranks - 1) / 2))
+          << "rank " << rank << ", call " << i / kCount;
+    }
+  }
+}
+
+TEST_P(HostOneShotOf, AllLeaveWhenCallsDiffer) {
+  const std::uint32_t ranks = GetParam();
+  DirectWorld world(ranks, 4096);
+  std::vector<std::vector<float>> data(ranks, std::vector<float>(1000));
+  std::vector<WorkItem> items;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const Task task{.count = rank == 0 ? 10U : 1000U};
+    items.push_back(world.item(rank, task, 0, data[rank].data(), data[rank].data()));
+  }
+  const Outcomes outcomes = run(items);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    EXPECT_EQ(outcomes[rank].end, KernelEnd::kTagMismatch) << "rank " << rank;
+    EXPECT_EQ(outcomes[rank].expected, items[rank].tag);
+    EXPECT_EQ(outcomes[rank].found, items[outcomes[rank].peer].tag);
+    EXPECT_NE(outcomes[rank].found, outcomes[rank].expected);
+  }
+}
+
+TEST_P(HostOneShotOf, AllLeaveWhenAborted) {
+  const std::uint32_t ranks = GetParam();
+  DirectWorld world(ranks, 4096);
+  std::vector<std::vector<float>> data(ranks, std::vector<float>(1000));
+  std::vector<WorkItem> items;
+  for (std::uint32_t rank = 0; rank + 1 < ranks; ++rank)  // the last never comes
+    items.push_back(world.item(rank, {.count = 1000}, 0, data[rank].data(), data[rank].data()));
+  std::thread aborter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    abort_.store(1);
+  });
+  for (const KernelOutcome& outcome : run(items))
+    EXPECT_EQ(outcome.end, KernelEnd::kAborted);
+  aborter.join();
+}
+
+TEST_P(HostOneShotOf, LeavesWhenAPeerGaveUp) {
+  const std::uint32_t ranks = GetParam();
+  DirectWorld world(ranks, 4096);
+  std::vector<float> data(1000);
+  for (std::uint32_t peer = 1; peer < ranks; ++peer)
+    world.error(0, peer) = 7;
+  const KernelOutcome outcome =
+      run({world.item(0, {.count = 1000}, 0, data.data(), data.data())})[0];
+  EXPECT_EQ(outcome.end, KernelEnd::kPeerError);
+  EXPECT_EQ(outcome.peer, 1U);
+  EXPECT_EQ(outcome.found, 7U);
+}
+
+TEST_P(HostOneShotOf, WhatItCannotDoIsRefused) {
+  DirectWorld world(GetParam(), 1024);
+  std::vector<float> data(1000);
+  const auto refused = [&](const Task& task) {
+    return run({world.item(0, task, 0, data.data(), data.data())})[0].end ==
+           KernelEnd::kUnsupported;
+  };
+  EXPECT_TRUE(refused({.count = 1000})) << "it does not fit";
+  EXPECT_TRUE(refused({.count = 0}));
+  EXPECT_TRUE(refused({.operation = Operation::kBroadcast, .count = 1}));
+  EXPECT_TRUE(refused({.operation = Operation::kReduce, .count = 1}));
+  EXPECT_TRUE(refused({.type = WEFT_FLOAT8_E4M3, .count = 1}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, HostOneShotOf, ::testing::Values(2, 3, 5, 8));
+
+}  // namespace
+}  // namespace weft::device::testing
