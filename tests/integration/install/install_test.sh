@@ -161,8 +161,8 @@ compile() { # OUTPUT SOURCE...
   g++ -std=c++23 -D_GNU_SOURCE -DWEFT_VERSION_TEXT="\"$version\"" -DRANK_PROGRAM="\"$scratch/rank-program\"" \
     -DWEFT_COMMAND="\"$weft\"" -I"$scratch/visible" -o "$@" "${flags[@]}" "${gtest[@]}" -pthread
 }
-compile "$scratch/rank-program" "$api"/{exchange,rank_program,trial}.cc
-compile "$scratch/api-test" "$api"/{arguments,life,nonblocking,pairs,processes,properties,threads}_test.cc "$api"/{exchange,trial}.cc \
+compile "$scratch/rank-program" "$api"/{exchange,numbers,rank_program,shapes,trial}.cc
+compile "$scratch/api-test" "$api"/{arguments,life,nonblocking,pairs,processes,properties,streams,threads}_test.cc "$api"/{exchange,numbers,shapes,trial}.cc \
   "$scratch/visible/tests/support/process.cc"
 loaded=$(ldd "$scratch/api-test")
 [[ "$loaded" == *"$libraries/libweft.so.0 "* ]] || fail "the tests use another libweft: $loaded"

@@ -231,7 +231,7 @@ RC_GTEST_PROP(Layers, FileAndEnvironmentReadAlike, ()) {
   } else {
     file += "  " + parameter.key;
   }
-  file += ": " + text + "\n";
+  file += ": " + (text.empty() ? "\"\"" : text) + "\n";
   const auto source = ConfigSource::parse(file, "f.yaml", bare());
   RC_ASSERT(source.has_value());
   const auto config = resolve(*source, {});
