@@ -137,8 +137,9 @@ class DeviceRuntime {
   }
   /// Waits for what is queued, then frees the stream. A wrapped stream is not waited for.
   virtual void destroy_stream(DeviceStream* stream) = 0;
-  /// Makes what is launched on `stream` from now on, and who waits for it, wait for what was launched
-  /// on `earlier`, however that ends. Here by waiting for it; devices do better, and do not block.
+  /// Makes what is launched on `stream` from now on, and who waits for it, wait for what was
+  /// launched on `earlier`, however that ends. Here by waiting for it; devices do better, and do
+  /// not block.
   virtual weft_result order_after(DeviceStream* /*stream*/, DeviceStream* earlier) {
     return synchronize(earlier);
   }

@@ -97,7 +97,10 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
                std::to_string(sizeof(theirs)) + ": another version of this plugin?";
     } else {
       std::memcpy(static_cast<void*>(&theirs), peer->info.data, sizeof(theirs));
-      if (theirs.magic != kMagic || theirs.rank != peer->rank || theirs.device < -1) {
+      const bool cpu_says_more =
+          theirs.device < 0 && (theirs.network_namespace != 0 || theirs.user != 0);
+      if (theirs.magic != kMagic || theirs.rank != peer->rank || theirs.device < -1 ||
+          cpu_says_more) {
         reason = "peer information of " + rank_text(peer->rank) + " is not understood";
       } else if (on_device != (theirs.device >= 0)) {
         reason = on_device ? "the peer runs on the CPU" : "the peer runs on a CUDA device";
@@ -110,8 +113,6 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
           // Unix sockets do not join them: what travels as bytes still does.
           transport->device_sharing &= ~static_cast<std::uint32_t>(WEFT_SHARING_DESCRIPTOR);
         }
-      } else if (theirs.network_namespace != 0 || theirs.user != 0) {
-        reason = "peer information of " + rank_text(peer->rank) + " is not understood";
       } else if (theirs.process != transport->info.process) {
         reason = "other process (pid " + std::to_string(theirs.process.pid) + ")";
       } else {

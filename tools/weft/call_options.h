@@ -11,7 +11,7 @@
 
 #include "core/model/operation.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): that library's own
 class App;
 }
 

@@ -169,7 +169,8 @@ TEST_F(ConfigCommand, Check) {
                          "error\n");
   const Outcome missing = run("config check " + (folder_ / "none"));
   EXPECT_EQ(missing.status, 1);
-  EXPECT_EQ(missing.err, (folder_ / "none") + ": no such file; try: correct the name, or put the file there\n");
+  EXPECT_EQ(missing.err,
+            (folder_ / "none") + ": no such file; try: correct the name, or put the file there\n");
 }
 
 TEST_F(ConfigCommand, SaysWhyThePluginOfASectionIsUnread) {

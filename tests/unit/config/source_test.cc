@@ -44,7 +44,8 @@ TEST_F(Source, FirstFileFoundCounts) {
   const std::string xdg = folder_.write("xdg/weft/weft.yaml", "version: 1\n");
   EXPECT_EQ(file_of(ConfigSource::read(environment(without_config))), xdg);
   EXPECT_EQ(file_of(ConfigSource::read(environment(all))),
-            "WEFT_CONFIG: " + (folder_ / "own.yaml") + ": no such file; try: correct the name, or put the file there");
+            "WEFT_CONFIG: " + (folder_ / "own.yaml") +
+                ": no such file; try: correct the name, or put the file there");
   const std::string own = folder_.write("own.yaml", "version: 1\n");
   EXPECT_EQ(file_of(ConfigSource::read(environment(all))), own);
 }

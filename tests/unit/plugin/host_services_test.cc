@@ -235,10 +235,9 @@ TEST_F(Services, ImportTakesTheDescriptorOverEvenWhenItRefuses) {
   memory.struct_size = sizeof(memory);
   EXPECT_EQ(host_->memory->import_memory(self_, &from, -1, nullptr, &memory),
             WEFT_ERROR_UNSUPPORTED);
-  EXPECT_EQ(
-      said(),
-      "only CUDA memory that travels by WEFT_SHARING_IPC or WEFT_SHARING_DESCRIPTOR can be "
-      "imported, wherever the driver puts it");
+  EXPECT_EQ(said(),
+            "only CUDA memory that travels by WEFT_SHARING_IPC or WEFT_SHARING_DESCRIPTOR can be "
+            "imported, wherever the driver puts it");
   EXPECT_EQ(::close(from.descriptor), -1);
 }
 
