@@ -349,6 +349,8 @@ Status Communicator::wait_for_pairs(std::span<const Call* const> calls) {
         return failure_->stopped();
       });
   if (connected) return {};
+  // Neighbours of a partner that left know that it did not die.
+  look_for_partners(true);
   // The partners may be connected and wait for data: they must not wait in vain.
   if (!failure_->stopped()) failure_->establish(connected.error(), true);
   auto cause = failure_->settle();
