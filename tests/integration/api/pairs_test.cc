@@ -262,6 +262,9 @@ TEST_P(Pairs, RanksThatMeetWhenOthersHaveLeft) {
                                    streams[from].get()));
     must(context_.get(), weft_recv(received.data(), received.size(), WEFT_INT32, from,
                                    comms[to].get(), streams[to].get()));
+    // Meets nobody, so it misses nobody.
+    must(context_.get(),
+         weft_send(nullptr, 0, WEFT_INT32, 5, comms[from].get(), streams[from].get()));
     must(context_.get(), weft_group_end(context_.get()));
     must(context_.get(), weft_stream_synchronize(streams[from].get()));
     must(context_.get(), weft_stream_synchronize(streams[to].get()));
