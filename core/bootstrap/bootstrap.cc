@@ -12,6 +12,7 @@
 
 #include "core/bootstrap/failure_watch.h"
 #include "core/bootstrap/join.h"
+#include "core/bootstrap/letters.h"
 #include "core/bootstrap/ring_gather.h"
 
 namespace weft {
@@ -24,7 +25,8 @@ struct Bootstrap::State {
   int rank = 0;
   std::atomic<bool> left{false};
   std::unique_ptr<FailureWatch> watch;
-  std::optional<RingGather> ring;  // none for an only rank
+  std::optional<RingGather> ring;    // none for an only rank
+  std::unique_ptr<Letters> letters;  // likewise
 };
 
 Bootstrap::Bootstrap(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -54,17 +56,27 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const UniqueId& id, int rank,
                           ring.previous, std::move(ring.control_to_previous), reactor, log));
   state->ring.emplace(rank, nranks, std::move(ring.data_to_next),
                       std::move(ring.data_from_previous), *state->watch, log);
-  WEFT_TRY_ASSIGN(const auto blocks, state->ring->run(encode_identity(ring.self), "identities",
-                                                      state->peers, options));
+  const MemberMessage self{.who = ring.self, .endpoints = ring.acceptor.endpoints()};
+  WEFT_TRY_ASSIGN(const auto blocks,
+                  state->ring->run(self.encode(), "identities", state->peers, options));
+  std::vector<MemberMessage> members;
   for (int i = 0; i < nranks; ++i) {
-    auto who = decode_identity(blocks[static_cast<std::size_t>(i)]);
-    if (!who || who->rank != i) {
+    auto member = MemberMessage::decode(blocks[static_cast<std::size_t>(i)]);
+    if (!member || member->who.rank != i || member->endpoints.empty()) {
       Error error(WEFT_ERROR_NETWORK, fmt::format("rank {} sent a malformed identity", i));
       state->watch->announce(error);
       return fail(std::move(error));
     }
-    state->peers[static_cast<std::size_t>(i)] = std::move(*who);
+    state->peers[static_cast<std::size_t>(i)] = member->who;
+    members.push_back(std::move(*member));
   }
+  auto letters = Letters::start(rank, std::move(members), ring.key, std::move(ring.acceptor),
+                                *state->watch, reactor, log);
+  if (!letters) {
+    state->watch->announce(letters.error());
+    return fail(std::move(letters.error()));
+  }
+  state->letters = std::move(*letters);
   return std::unique_ptr<Bootstrap>(new Bootstrap(std::move(state)));
 }
 
@@ -95,10 +107,13 @@ void Bootstrap::ask(std::span<const std::byte> question) {
   state_->watch->ask(question);
 }
 void Bootstrap::on_letter(std::function<void(int from, std::vector<std::byte> text)> callback) {
-  state_->watch->on_letter(std::move(callback));
+  if (state_->letters) state_->letters->on_letter(std::move(callback));
+}
+void Bootstrap::on_undelivered(std::function<void(int to, const Error& why)> callback) {
+  if (state_->letters) state_->letters->on_undelivered(std::move(callback));
 }
 void Bootstrap::post(int to, std::vector<std::byte> text) {
-  state_->watch->post(to, std::move(text));
+  if (state_->letters) state_->letters->post(to, std::move(text));
 }
 std::vector<Departure> Bootstrap::departed_neighbours() const {
   return state_->watch->departed_neighbours();
@@ -112,6 +127,8 @@ void Bootstrap::interrupt(const Error& error) {
 void Bootstrap::leave(std::span<const std::byte> last_words) {
   state_->left = true;
   state_->watch->leave(last_words);
+  // After the goodbye: who is refused then finds neighbours that know how this rank left.
+  if (state_->letters) state_->letters->stop();
 }
 std::optional<Error> Bootstrap::failure() const {
   return state_->watch->failure();

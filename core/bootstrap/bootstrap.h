@@ -53,7 +53,9 @@ class Bootstrap {
   /// See FailureWatch.
   void on_question(std::function<void(const Question&)> callback);
   void ask(std::span<const std::byte> question);
+  /// See Letters. Nothing for an only rank.
   void on_letter(std::function<void(int from, std::vector<std::byte> text)> callback);
+  void on_undelivered(std::function<void(int to, const Error& why)> callback);
   void post(int to, std::vector<std::byte> text);
   [[nodiscard]] std::vector<Departure> departed_neighbours() const;
   /// Tells every other rank that this rank's communicator failed. They get the text, and as code
@@ -63,7 +65,8 @@ class Bootstrap {
   /// not told.
   void interrupt(const Error& error);
   /// An orderly goodbye: closing this rank's sockets is no failure to others from now on, and
-  /// nothing that others do is one here. The neighbours get the last words.
+  /// nothing that others do is one here. The neighbours get the last words. No letters come or go
+  /// any more. Not from a callback of letters.
   void leave(std::span<const std::byte> last_words = {});
 
   /// The first failure, if any.

@@ -50,7 +50,14 @@ void Connector::begin() {
 
 void Connector::give_up_attempt() {
   fd_.reset();
+  refused_ = refused_ || last_errno_ == ECONNREFUSED;
+  in_doubt_ = in_doubt_ || (last_errno_ != ECONNREFUSED && last_errno_ != ENETUNREACH);
   index_ = (index_ + 1) % addresses_.size();
+  if (index_ == 0) {
+    nobody_listens_ = refused_ && !in_doubt_;
+    refused_ = false;
+    in_doubt_ = false;
+  }
   pause_ = Deadline::after(index_ == 0 ? std::chrono::nanoseconds(kRetryPause)
                                        : std::chrono::nanoseconds(0));
 }

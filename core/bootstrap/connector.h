@@ -41,6 +41,9 @@ class Connector {
   [[nodiscard]] bool out_of_descriptors() const {
     return last_errno_ == EMFILE || last_errno_ == ENFILE;
   }
+  /// True once every address was refused in turn: nobody listens at any of them. One without a
+  /// route from here does not count; one that does not answer leaves it open.
+  [[nodiscard]] bool nobody_listens() const { return nobody_listens_; }
   [[nodiscard]] const std::vector<SocketAddress>& addresses() const { return addresses_; }
 
  private:
@@ -51,6 +54,9 @@ class Connector {
   std::size_t index_ = 0;
   UniqueFd fd_;
   int last_errno_ = 0;
+  bool refused_ = false;  // by an address, since the first of them was tried
+  bool in_doubt_ = false;
+  bool nobody_listens_ = false;
   Deadline attempt_ = Deadline::never();
   Deadline pause_ = Deadline::after(std::chrono::nanoseconds(0));
 };

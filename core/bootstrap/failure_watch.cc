@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fcntl.h>
 #include <mutex>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -19,7 +17,6 @@
 
 #include <fmt/format.h>
 
-#include "core/base/deadline.h"
 #include "core/base/fork_closed.h"
 
 namespace weft {
@@ -61,9 +58,6 @@ struct FailureWatch::State {
     Reactor::WatchId watch = 0;
     bool watched = false;
     std::optional<Departure> departure{};
-    // While the socket takes no more: a second descriptor of it, watched until it does.
-    UniqueFd full{};
-    Reactor::WatchId full_watch = 0;
   };
 
   State(Reactor& context_reactor, Logger& logger) : reactor(context_reactor), log(logger) {}
@@ -85,8 +79,6 @@ struct FailureWatch::State {
   std::function<void(const Error&)> callback;
   std::function<void(const Question&)> question_callback;
   std::vector<QuestionMessage> questions;  // to be answered once the mutex is free
-  std::function<void(int from, std::vector<std::byte> text)> letter_callback;
-  std::vector<LetterMessage> letters;  // to be delivered likewise
 
   void on_side(std::size_t index);
   void read_side(std::size_t index);
@@ -98,11 +90,6 @@ struct FailureWatch::State {
   void died(std::size_t index, const Error& error);
   void try_deliver();
   void answer_questions();
-  void pass_letter(std::size_t index, const LetterMessage& letter);
-  void letter_from(std::size_t index, const Message& message);
-  void deliver_letters();
-  void wait_for_room(std::size_t index);
-  void on_room(std::size_t index);
   [[nodiscard]] std::vector<Departure> departures() const;
 };
 
@@ -119,37 +106,12 @@ bool FailureWatch::State::set_failure(const Error& error, bool others) {
 void FailureWatch::State::send(std::size_t index, MessageType type,
                                std::span<const std::byte> payload) {
   auto& side = sides[index];
-  // Once left nothing goes out, and above all no watch is added: the destructor knows of none.
+  // Once left nothing goes out.
   if (left || !side || !side->watched) return;
-  // A broken connection is found by its own event.
+  // At most a few kilobytes pass here in the life of a communicator: an idle socket takes them. A
+  // broken connection is found by its own event.
   side->wire.queue(type, payload);
   (void)side->wire.flush();
-  if (side->wire.has_output()) wait_for_room(index);
-}
-
-// Where no second descriptor can be had, what is left goes with the next message.
-void FailureWatch::State::wait_for_room(std::size_t index) {
-  Side& side = *sides[index];
-  if (side.full_watch != 0) return;
-  side.full.reset(fcntl(side.wire.fd(), F_DUPFD_CLOEXEC, 0));
-  if (!side.full) return;
-  const auto watch =
-      reactor.add(side.full.get(), EPOLLOUT, [this, index](std::uint32_t) { on_room(index); });
-  if (watch) {
-    side.full_watch = *watch;
-  } else {
-    side.full.reset();
-  }
-}
-
-void FailureWatch::State::on_room(std::size_t index) {
-  const std::lock_guard lock(mutex);
-  Side& side = *sides[index];
-  const bool lost = !side.wire.flush();
-  if (!lost && side.watched && side.wire.has_output()) return;
-  reactor.remove(side.full_watch);  // this very callback
-  side.full_watch = 0;
-  side.full.reset();
 }
 
 void FailureWatch::State::died(std::size_t index, const Error& error) {
@@ -180,46 +142,6 @@ void FailureWatch::State::question_from(std::size_t index, const Message& messag
   questions.push_back(std::move(*question));
 }
 
-// `index` is the side that it goes to, unless a rank that left stands there.
-void FailureWatch::State::pass_letter(std::size_t index, const LetterMessage& letter) {
-  const auto takes = [&](const std::optional<Side>& side) {
-    return side && side->watched && !side->departure;
-  };
-  if (!takes(sides[index])) index = 1 - index;
-  // Between two ranks that left nobody is to be reached.
-  if (!takes(sides[index]) || letter.hops > 2 * static_cast<std::uint32_t>(nranks)) return;
-  send(index, MessageType::kLetter, letter.encode());
-}
-
-void FailureWatch::State::letter_from(std::size_t index, const Message& message) {
-  auto letter = LetterMessage::decode(message.payload);
-  const auto is_rank = [this](std::int32_t rank) { return rank >= 0 && rank < nranks; };
-  if (!letter || !is_rank(letter->from) || !is_rank(letter->to)) {
-    died(index, Error(WEFT_ERROR_PEER,
-                      fmt::format("{} sent a malformed letter", sides[index]->who.to_string())));
-    return;
-  }
-  if (letter->to == self.rank) {
-    letters.push_back(std::move(*letter));
-    return;
-  }
-  ++letter->hops;
-  pass_letter(1 - index, *letter);
-}
-
-void FailureWatch::State::deliver_letters() {
-  std::function<void(int from, std::vector<std::byte> text)> call;
-  std::vector<LetterMessage> arrived;
-  {
-    const std::lock_guard lock(mutex);
-    if (letters.empty() || left || failure || !letter_callback) return;
-    arrived = std::exchange(letters, {});
-    call = letter_callback;
-  }
-  for (LetterMessage& letter : arrived)
-    call(letter.from, std::move(letter.text));
-}
-
 void FailureWatch::State::message_from(std::size_t index, const Message& message) {
   Side& side = *sides[index];
   if (message.type == MessageType::kGoodbye && message.payload.size() <= kMaxQuestionBytes) {
@@ -228,7 +150,6 @@ void FailureWatch::State::message_from(std::size_t index, const Message& message
     return;
   }
   if (message.type == MessageType::kQuestion) return question_from(index, message);
-  if (message.type == MessageType::kLetter) return letter_from(index, message);
   const auto report =
       message.type == MessageType::kFailure ? ErrorMessage::decode(message.payload) : std::nullopt;
   if (!report) {
@@ -271,7 +192,6 @@ void FailureWatch::State::on_side(std::size_t index) {
     if (sides[index] && sides[index]->watched) read_side(index);
   }
   answer_questions();
-  deliver_letters();
   try_deliver();
 }
 
@@ -328,8 +248,6 @@ Result<std::unique_ptr<FailureWatch>> FailureWatch::start(const PeerIdentity& se
   state->nranks = nranks;
   watch_link(to_next.fd());
   watch_link(to_previous.fd());
-  to_next.allow_data();  // letters may be as long
-  to_previous.allow_data();
   state->sides[0].emplace(State::Side{.who = next, .wire = std::move(to_next)});
   state->sides[1].emplace(State::Side{.who = previous, .wire = std::move(to_previous)});
   for (auto& side : state->sides)
@@ -367,14 +285,12 @@ Result<std::unique_ptr<FailureWatch>> FailureWatch::launch(std::unique_ptr<State
 }
 
 FailureWatch::~FailureWatch() {
-  std::array<Reactor::WatchId, 5> ids{state_->deliver_watch, 0, 0, 0, 0};
+  std::array<Reactor::WatchId, 3> ids{state_->deliver_watch, 0, 0};
   {
     const std::lock_guard lock(state_->mutex);
     state_->left = true;
     for (std::size_t i = 0; i < state_->sides.size(); ++i) {
-      if (!state_->sides[i]) continue;
-      ids[i + 1] = state_->sides[i]->watch;
-      ids[i + 3] = state_->sides[i]->full_watch;
+      if (state_->sides[i]) ids[i + 1] = state_->sides[i]->watch;
     }
   }
   for (const Reactor::WatchId id : ids) {
@@ -397,23 +313,6 @@ void FailureWatch::on_failure(std::function<void(const Error&)> callback) {
 void FailureWatch::on_question(std::function<void(const Question&)> callback) {
   const std::lock_guard lock(state_->mutex);
   state_->question_callback = std::move(callback);
-}
-
-void FailureWatch::on_letter(std::function<void(int from, std::vector<std::byte> text)> callback) {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->letter_callback = std::move(callback);
-  }
-  eventfd_write(state_->deliver.get(), 1);
-}
-
-void FailureWatch::post(int to, std::vector<std::byte> text) {
-  const std::lock_guard lock(state_->mutex);
-  if (state_->left || state_->failure) return;
-  const int up = (to - state_->self.rank + state_->nranks) % state_->nranks;
-  const std::size_t shorter = up <= state_->nranks - up ? 0 : 1;
-  state_->pass_letter(shorter,
-                      {.from = state_->self.rank, .to = to, .hops = 0, .text = std::move(text)});
 }
 
 void FailureWatch::ask(std::span<const std::byte> question) {
@@ -453,18 +352,10 @@ void FailureWatch::interrupt(const Error& error) {
 void FailureWatch::leave(std::span<const std::byte> last_words) {
   const std::lock_guard lock(state_->mutex);
   if (state_->left) return;
-  const Deadline patience = Deadline::after(std::chrono::seconds(2));
   for (std::size_t i = 0; i < state_->sides.size(); ++i) {
     state_->send(i, MessageType::kGoodbye,
                  last_words.first(std::min(last_words.size(), kMaxQuestionBytes)));
-    if (!state_->sides[i]) continue;
-    // Letters of others may stand before the goodbye, without which this would be a death.
-    Wire& wire = state_->sides[i]->wire;
-    while (wire.has_output() && !patience.passed()) {
-      pollfd entry{.fd = wire.fd(), .events = POLLOUT, .revents = 0};
-      if (!poll_until({&entry, 1}, patience).value_or(false) || !wire.flush()) break;
-    }
-    shutdown(wire.fd(), SHUT_WR);
+    if (state_->sides[i]) shutdown(state_->sides[i]->wire.fd(), SHUT_WR);
   }
   state_->left = true;
 }

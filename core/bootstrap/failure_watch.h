@@ -59,12 +59,6 @@ class FailureWatch {
   /// Sends a question, at most kMaxQuestionBytes, both ways round the ring, as far as ranks that
   /// left let it come. A lost question is not repeated: a link that is full takes none.
   void ask(std::span<const std::byte> question);
-  /// `callback` runs on the reactor's thread for each letter of another rank, and must not block;
-  /// none runs once this is destroyed. Letters that came before are given to it then.
-  void on_letter(std::function<void(int from, std::vector<std::byte> text)> callback);
-  /// Sends a letter, at most kMaxLetterBytes, to another rank, the shorter way round the ring, or
-  /// the other one if a rank that left stands there. Nothing tells whether it arrived.
-  void post(int to, std::vector<std::byte> text);
   /// Tells the others that this rank failed; this rank's failure is `error`, if it is the first.
   void announce(const Error& error);
   /// This rank's failure is `error`, if it is the first; nobody is told.

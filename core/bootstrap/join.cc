@@ -12,9 +12,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include "core/bootstrap/connector.h"
+#include "core/bootstrap/caller.h"
 #include "core/bootstrap/interfaces.h"
 
 namespace weft {
@@ -29,26 +28,9 @@ Deadline deadline_of(const BootstrapOptions& options, std::chrono::nanoseconds m
   return Deadline::after(options.timeout + more);
 }
 
-std::string list_addresses(const std::vector<SocketAddress>& addresses) {
-  std::vector<std::string> texts;
-  texts.reserve(addresses.size());
-  for (const SocketAddress& address : addresses) {
-    texts.push_back(address.to_string());
-  }
-  return fmt::format("{}", fmt::join(texts, ", "));
-}
-
 std::string errno_text(int value) {
   return std::generic_category().message(value);
 }
-
-// One of the two connections to the next rank, until it has answered our hello.
-struct Outgoing {
-  RingChannel channel;
-  Connector connector;
-  std::optional<Wire> wire;
-  bool answered = false;
-};
 
 class Joiner {
  public:
@@ -75,10 +57,12 @@ class Joiner {
     return RingConnections{.self = self_,
                            .next = welcome.next,
                            .previous = welcome.previous,
-                           .data_to_next = std::move(*outgoing_[0].wire),
+                           .data_to_next = std::move(outgoing_[0].wire()),
                            .data_from_previous = std::move(*incoming_[0]),
-                           .control_to_next = std::move(*outgoing_[1].wire),
-                           .control_to_previous = std::move(*incoming_[1])};
+                           .control_to_next = std::move(outgoing_[1].wire()),
+                           .control_to_previous = std::move(*incoming_[1]),
+                           .acceptor = std::move(acceptor_),
+                           .key = contents_.secret};
   }
 
  private:
@@ -126,15 +110,13 @@ class Joiner {
   Result<std::optional<Message>> read_root();
   Result<WelcomeMessage> await_welcome();
   Status connect_ring(const WelcomeMessage& welcome);
-  void drive_outgoing(Outgoing& out, const pollfd& entry);
   void ring_hello(Wire wire, const Message& message, const PeerIdentity& previous);
   [[nodiscard]] bool ring_complete() const {
-    return outgoing_[0].answered && outgoing_[1].answered && incoming_[0] && incoming_[1];
+    return outgoing_[0].answered() && outgoing_[1].answered() && incoming_[0] && incoming_[1];
   }
   Error ring_timeout(const WelcomeMessage& welcome) const;
-  [[nodiscard]] std::vector<std::byte> ring_hello_to(RingChannel channel, int to) const {
-    return RingHelloMessage{.channel = channel, .from = self_.rank, .to = to, .nranks = nranks_}
-        .encode();
+  [[nodiscard]] RingHelloMessage ring_hello_to(RingChannel channel, int to) const {
+    return {.channel = channel, .from = self_.rank, .to = to, .nranks = nranks_};
   }
 
   const UniqueIdContents& contents_;
@@ -146,7 +128,7 @@ class Joiner {
   std::string root_name_;
   std::optional<Wire> root_;
   Deadline report_ = Deadline::never();
-  std::vector<Outgoing> outgoing_;  // data, control
+  std::vector<Caller> outgoing_;  // to the next rank: data, control
   std::array<std::optional<Wire>, 2> incoming_;
 };
 
@@ -296,50 +278,17 @@ Result<WelcomeMessage> Joiner::await_welcome() {
   }
 }
 
-void Joiner::drive_outgoing(Outgoing& out, const pollfd& entry) {
-  if (out.answered) return;
-  if (!out.wire) {
-    if (auto fd = out.connector.serve(entry)) {
-      out.wire.emplace(std::move(*fd), contents_.secret);
-      out.wire->queue(MessageType::kRingHello,
-                      ring_hello_to(out.channel, (self_.rank + 1) % nranks_));
-      if (!out.wire->flush()) out.wire.reset();
-    }
-    return;
-  }
-  if (entry.revents == 0) return;
-  bool lost = !out.wire->flush();
-  const auto input = out.wire->fill();
-  const auto message = out.wire->next();
-  if (message && *message) {
-    const auto answer = (*message)->type == MessageType::kRingHello
-                            ? RingHelloMessage::decode((*message)->payload)
-                            : std::nullopt;
-    const RingHelloMessage expected{.channel = out.channel,
-                                    .from = (self_.rank + 1) % nranks_,
-                                    .to = self_.rank,
-                                    .nranks = nranks_};
-    out.answered = answer && *answer == expected;
-    lost = lost || !out.answered;
-  }
-  if (out.answered) return;
-  if (lost || !message || !input || *input == Wire::Input::kClosed) {
-    out.wire.reset();
-    out.connector.reset();
-  }
-}
-
 void Joiner::ring_hello(Wire wire, const Message& message, const PeerIdentity& previous) {
   const auto hello = message.type == MessageType::kRingHello
                          ? RingHelloMessage::decode(message.payload)
                          : std::nullopt;
-  if (!hello || hello->from != previous.rank || hello->to != self_.rank ||
-      hello->nranks != nranks_) {
+  if (!hello || hello->channel == RingChannel::kLetters || hello->from != previous.rank ||
+      hello->to != self_.rank || hello->nranks != nranks_) {
     log_.info(Topic::kBootstrap, "rank {}: dropped a connection of {}: not its neighbour",
               self_.rank, wire.remote());
     return;
   }
-  wire.queue(MessageType::kRingHello, ring_hello_to(hello->channel, previous.rank));
+  wire.queue(MessageType::kRingHello, ring_hello_to(hello->channel, previous.rank).encode());
   if (!wire.flush()) return;
   // A later one replaces an earlier one: the neighbour gave that up.
   incoming_[static_cast<std::size_t>(hello->channel)] = std::move(wire);
@@ -347,14 +296,14 @@ void Joiner::ring_hello(Wire wire, const Message& message, const PeerIdentity& p
 
 Error Joiner::ring_timeout(const WelcomeMessage& welcome) const {
   const std::string span = format_span(options_.timeout.count());
-  for (const Outgoing& out : outgoing_) {
-    if (out.answered) continue;
+  for (const Caller& out : outgoing_) {
+    if (out.answered()) continue;
     Error error(
         WEFT_ERROR_TIMEOUT,
         fmt::format("{} cannot reach {} at {} within {}", self_.to_string(),
-                    welcome.next.to_string(), list_addresses(out.connector.addresses()), span),
+                    welcome.next.to_string(), list_addresses(out.connector().addresses()), span),
         "select an interface by which the hosts reach one another; open the firewall");
-    if (const int last = out.connector.last_errno(); last != 0) {
+    if (const int last = out.connector().last_errno(); last != 0) {
       return {WEFT_ERROR_TIMEOUT, fmt::format("{}: {}", error.what(), errno_text(last)),
               error.hint()};
     }
@@ -372,8 +321,8 @@ Status Joiner::connect_ring(const WelcomeMessage& welcome) {
   const Deadline passive_deadline = deadline_of(options_, std::chrono::seconds(1));
   const Deadline root_deadline = deadline_of(options_, kRootGrace);
   for (const RingChannel channel : {RingChannel::kData, RingChannel::kControl}) {
-    outgoing_.push_back(
-        {.channel = channel, .connector = Connector(welcome.next_endpoints), .wire = {}});
+    outgoing_.emplace_back(welcome.next_endpoints, contents_.secret,
+                           ring_hello_to(channel, (self_.rank + 1) % nranks_));
   }
   bool ready_sent = false;
   std::vector<pollfd> entries;
@@ -392,26 +341,24 @@ Status Joiner::connect_ring(const WelcomeMessage& welcome) {
     entries.clear();
     entries.push_back({.fd = root_->fd(), .events = POLLIN, .revents = 0});
     int timeout = acceptor_.timeout_ms();
-    for (Outgoing& out : outgoing_) {
-      if (out.answered) {
+    for (Caller& out : outgoing_) {
+      if (out.answered()) {
         entries.push_back({.fd = -1, .events = 0, .revents = 0});
-      } else if (out.wire) {
-        entries.push_back({.fd = out.wire->fd(), .events = POLLIN, .revents = 0});
       } else {
-        out.connector.add_poll(entries);
-        WEFT_TRY(check_descriptors(out.connector));
-        timeout = earlier_ms(timeout, out.connector.timeout_ms());
+        out.add_poll(entries);
+        WEFT_TRY(check_descriptors(out.connector()));
+        timeout = earlier_ms(timeout, out.timeout_ms());
       }
     }
     const std::size_t acceptor_first = entries.size();
     acceptor_.add_poll(entries);
-    const bool connecting = !outgoing_[0].answered || !outgoing_[1].answered;
+    const bool connecting = !outgoing_[0].answered() || !outgoing_[1].answered();
     const Deadline& limit = ready_sent ? root_deadline : connecting ? deadline : passive_deadline;
     WEFT_TRY(wait(entries, limit, timeout));
     report(fmt::format("its neighbours {} and {}", welcome.previous.to_string(),
                        welcome.next.to_string()));
     for (std::size_t i = 0; i < outgoing_.size(); ++i) {
-      drive_outgoing(outgoing_[i], entries[1 + i]);
+      outgoing_[i].serve(entries[1 + i]);
     }
     acceptor_.serve(entries, acceptor_first, [&](Wire wire, const Message& message) {
       ring_hello(std::move(wire), message, welcome.previous);

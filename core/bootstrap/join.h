@@ -15,7 +15,7 @@
 
 namespace weft {
 
-/// The four connections of a rank in a ring of at least two.
+/// The four connections of a rank in a ring of at least two, and where it listens on.
 struct RingConnections {
   PeerIdentity self;
   PeerIdentity next;
@@ -24,6 +24,8 @@ struct RingConnections {
   Wire data_from_previous;
   Wire control_to_next;
   Wire control_to_previous;
+  Acceptor acceptor;
+  MessageKey key;
 };
 
 /// Blocks until every rank has its connections, or answers the error that every rank gets.

@@ -283,7 +283,7 @@ std::optional<RingHelloMessage> RingHelloMessage::decode(std::span<const std::by
   PayloadReader reader(payload);
   RingHelloMessage message;
   const auto channel = reader.number<std::uint8_t>();
-  if (channel > 1) return std::nullopt;
+  if (channel > static_cast<std::uint8_t>(RingChannel::kLetters)) return std::nullopt;
   message.channel = static_cast<RingChannel>(channel);
   message.from = reader.number<std::int32_t>();
   message.to = reader.number<std::int32_t>();
@@ -331,32 +331,34 @@ std::vector<std::byte> LetterMessage::encode() const {
   PayloadWriter writer;
   writer.number(from);
   writer.number(to);
-  writer.number(hops);
   writer.raw(std::span(text).first(std::min(text.size(), kMaxLetterBytes)));
   return writer.take();
 }
 
 std::optional<LetterMessage> LetterMessage::decode(std::span<const std::byte> payload) {
-  constexpr std::size_t kHead = sizeof(from) + sizeof(to) + sizeof(hops);
+  constexpr std::size_t kHead = sizeof(from) + sizeof(to);
   if (payload.size() < kHead || payload.size() > kHead + kMaxLetterBytes) return std::nullopt;
   PayloadReader reader(payload.first(kHead));
   LetterMessage letter;
   letter.from = reader.number<std::int32_t>();
   letter.to = reader.number<std::int32_t>();
-  letter.hops = reader.number<std::uint32_t>();
   letter.text.assign(payload.begin() + kHead, payload.end());
   return letter;
 }
 
-std::vector<std::byte> encode_identity(const PeerIdentity& who) {
+std::vector<std::byte> MemberMessage::encode() const {
   PayloadWriter writer;
   writer.identity(who);
+  writer.addresses(endpoints);
   return writer.take();
 }
 
-std::optional<PeerIdentity> decode_identity(std::span<const std::byte> payload) {
+std::optional<MemberMessage> MemberMessage::decode(std::span<const std::byte> payload) {
   PayloadReader reader(payload);
-  return if_finished(reader, reader.identity());
+  MemberMessage message;
+  message.who = reader.identity();
+  message.endpoints = reader.addresses();
+  return if_finished(reader, std::move(message));
 }
 
 std::string format_span(std::int64_t nanoseconds) {

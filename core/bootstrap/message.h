@@ -22,7 +22,7 @@
 namespace weft {
 
 /// Changes with any change of a message's meaning; compared by the rendezvous.
-inline constexpr std::uint32_t kBootstrapProtocol = 3;
+inline constexpr std::uint32_t kBootstrapProtocol = 4;
 
 /// Header: magic 4, frame version 2, type 2, payload length 4, keyed hash 32; little-endian.
 inline constexpr std::size_t kMessageHeaderBytes = 44;
@@ -51,15 +51,16 @@ enum class MessageType : std::uint16_t {
   kRejected,     ///< root -> rank, rank -> root: the join failed, and why.
   kReady,        ///< rank -> root: connected to both neighbours.
   kGo,           ///< root -> rank: all ranks are connected.
-  kRingHello,    ///< rank -> next rank, and back.
+  kRingHello,    ///< rank -> next rank, or the one that it writes to, and back.
   kGatherBegin,  ///< rank -> next rank: a block of an all-gather follows.
   kGatherData,   ///< a piece of that block.
   kFailure,      ///< along the control ring, both ways.
   kGoodbye,      ///< along the control ring, to both neighbours; with the rank's last words.
   kQuestion,     ///< along the control ring, both ways, until it is back or meets one that left.
-  kLetter,       ///< along the control ring, to one rank.
+  kLetter,       ///< rank -> rank, after a hello.
+  kLetterTaken,  ///< rank -> rank, back: delivered.
 };
-inline constexpr std::uint16_t kLastMessageType = 13;
+inline constexpr std::uint16_t kLastMessageType = 14;
 
 struct Message {
   MessageType type = MessageType::kHello;
@@ -148,7 +149,11 @@ struct ErrorMessage {
   static std::optional<ErrorMessage> decode(std::span<const std::byte> payload);
 };
 
-enum class RingChannel : std::uint8_t { kData = 0, kControl = 1 };
+enum class RingChannel : std::uint8_t {
+  kData = 0,
+  kControl = 1,
+  kLetters = 2  ///< Of no ring: a connection for letters of any rank to any other.
+};
 
 struct RingHelloMessage {
   RingChannel channel = RingChannel::kData;
@@ -182,11 +187,10 @@ struct QuestionMessage {
   static std::optional<QuestionMessage> decode(std::span<const std::byte> payload);
 };
 
-/// What one rank says to another, passed on by those between them.
+/// What one rank says to another.
 struct LetterMessage {
   std::int32_t from = 0;
   std::int32_t to = 0;
-  std::uint32_t hops = 0;  ///< How often it was passed on: a letter that nobody takes ends.
   std::vector<std::byte> text;
 
   bool operator==(const LetterMessage&) const = default;
@@ -194,9 +198,15 @@ struct LetterMessage {
   static std::optional<LetterMessage> decode(std::span<const std::byte> payload);
 };
 
-/// The payload of an identity exchange.
-[[nodiscard]] std::vector<std::byte> encode_identity(const PeerIdentity& who);
-[[nodiscard]] std::optional<PeerIdentity> decode_identity(std::span<const std::byte> payload);
+/// What a rank tells all others of itself once the ring is made: the payload of an all-gather.
+struct MemberMessage {
+  PeerIdentity who;
+  std::vector<SocketAddress> endpoints;  ///< Where it listens.
+
+  bool operator==(const MemberMessage&) const = default;
+  [[nodiscard]] std::vector<std::byte> encode() const;
+  static std::optional<MemberMessage> decode(std::span<const std::byte> payload);
+};
 
 /// A span of time for people: "60s", "1500ms".
 [[nodiscard]] std::string format_span(std::int64_t nanoseconds);

@@ -6,8 +6,10 @@
 #include <arpa/inet.h>
 #include <cstring>
 #include <netinet/in.h>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace weft {
 
@@ -89,6 +91,14 @@ std::optional<SocketAddress> SocketAddress::parse(std::string_view host, std::ui
     return result;
   }
   return std::nullopt;
+}
+
+std::string list_addresses(std::span<const SocketAddress> addresses) {
+  std::vector<std::string> texts;
+  texts.reserve(addresses.size());
+  for (const SocketAddress& address : addresses)
+    texts.push_back(address.to_string());
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 }  // namespace weft

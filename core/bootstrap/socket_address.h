@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
@@ -41,5 +42,8 @@ struct SocketAddress {
   /// Reads a numeric address; nothing for names and malformed text.
   static std::optional<SocketAddress> parse(std::string_view host, std::uint16_t port);
 };
+
+/// For people: "10.0.0.1:80, [fd00::1]:80".
+[[nodiscard]] std::string list_addresses(std::span<const SocketAddress> addresses);
 
 }  // namespace weft

@@ -14,8 +14,6 @@ namespace weft {
 namespace {
 
 constexpr std::size_t kReadBytes = 16UL * 1024;
-// This many strangers at a time: beyond that the oldest goes.
-constexpr std::size_t kMaxPending = 2048;
 constexpr auto kPauseSpan = std::chrono::milliseconds(100);
 // The program may give back some of its own; longer than this nobody waits for it.
 constexpr auto kExhaustedSpan = std::chrono::seconds(1);
@@ -139,7 +137,8 @@ Result<bool> poll_until(std::span<pollfd> entries, const Deadline& deadline) {
 
 Status Acceptor::listen(SocketAddress address, bool shared_port) {
   WEFT_TRY_ASSIGN(UniqueFd fd, listen_at(address, shared_port));
-  listeners_.push_back(std::move(fd));
+  auto not_in_children = std::make_unique<ClosedInChildren>(fd.get());
+  listeners_.push_back({.fd = std::move(fd), .not_in_children = std::move(not_in_children)});
   endpoints_.push_back(address);
   return {};
 }
@@ -157,8 +156,8 @@ Status Acceptor::listen_at_some(std::span<const SocketAddress> addresses, std::s
 
 void Acceptor::add_poll(std::vector<pollfd>& entries) const {
   const bool paused = !paused_until_.is_never() && !paused_until_.passed();
-  for (const UniqueFd& listener : listeners_) {
-    entries.push_back({.fd = paused ? -1 : listener.get(), .events = POLLIN, .revents = 0});
+  for (const Listener& listener : listeners_) {
+    entries.push_back({.fd = paused ? -1 : listener.fd.get(), .events = POLLIN, .revents = 0});
   }
   for (const Pending& pending : pending_) {
     entries.push_back({.fd = pending.wire.fd(), .events = POLLIN, .revents = 0});
@@ -204,7 +203,7 @@ void Acceptor::accept_from(int listener) {
     exhausted_.reset();
     exhausted_until_ = Deadline::never();
     set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY, 1);
-    if (pending_.size() >= kMaxPending) drop(pending_.front(), "too many unknown connections");
+    if (pending_.size() >= most_pending_) drop(pending_.front(), "too many unknown connections");
     std::erase_if(pending_, [](const Pending& pending) { return pending.done; });
     pending_.push_back(
         {.wire = Wire(std::move(fd), key_), .deadline = Deadline::after(first_message_span_)});
@@ -236,7 +235,7 @@ void Acceptor::serve(std::span<const pollfd> entries, std::size_t first,
     }
   }
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
-    if (entries[first + i].revents != 0) accept_from(listeners_[i].get());
+    if (entries[first + i].revents != 0) accept_from(listeners_[i].fd.get());
   }
   std::erase_if(pending_, [](const Pending& pending) { return pending.done; });
 }

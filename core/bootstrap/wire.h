@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <poll.h>
 #include <span>
@@ -17,6 +18,7 @@
 #include "core/base/deadline.h"
 #include "core/base/error.h"
 #include "core/base/fd.h"
+#include "core/base/fork_closed.h"
 #include "core/base/log.h"
 #include "core/bootstrap/message.h"
 #include "core/bootstrap/socket_address.h"
@@ -86,7 +88,8 @@ class Wire {
 
 /// Listening sockets that strangers can reach. Each accepted connection has a bounded buffer and a
 /// short time in which its first message must be complete and verified; anything else is dropped
-/// with a log line and nothing more. Used by one thread.
+/// with a log line and nothing more. Forked children close their copies of the listeners, so that
+/// nobody is taken for listening who does not. Used by one thread.
 class Acceptor {
  public:
   Acceptor(const MessageKey& key, Logger& log, std::string purpose,
@@ -95,6 +98,9 @@ class Acceptor {
         log_(log),
         purpose_(std::move(purpose)),
         first_message_span_(first_message_span) {}
+
+  /// How many connections may be there that have said nothing complete: one more drops the oldest.
+  void take_at_most(std::size_t pending) { most_pending_ = pending; }
 
   Status listen(SocketAddress address, bool shared_port);
   /// Listens at up to `most` of `addresses`, each at a port of its own; an error only when none can
@@ -118,6 +124,10 @@ class Acceptor {
              const std::function<void(Wire, const Message&)>& arrived);
 
  private:
+  struct Listener {
+    UniqueFd fd;
+    std::unique_ptr<ClosedInChildren> not_in_children;
+  };
   struct Pending {
     Wire wire;
     Deadline deadline;
@@ -134,7 +144,8 @@ class Acceptor {
   bool warned_ = false;  ///< Of exhausted descriptors.
   std::optional<Error> exhausted_;
   Deadline exhausted_until_ = Deadline::never();  ///< When waiting for descriptors has no sense.
-  std::vector<UniqueFd> listeners_;
+  std::size_t most_pending_ = 2048;
+  std::vector<Listener> listeners_;
   std::vector<SocketAddress> endpoints_;
   std::vector<Pending> pending_;
   Deadline paused_until_ = Deadline::never();  ///< Set while descriptors are exhausted.

@@ -330,7 +330,7 @@ Status Communicator::wait_for_pairs(std::span<const Call* const> calls) {
   const auto look_for_partners = [&](bool ask) {
     for (const Call* call : calls) {
       const Task& task = call->task;
-      if (task.root == rank_ || pairs_->find(task.root) != nullptr) continue;
+      if (task.count == 0 || task.root == rank_ || pairs_->find(task.root) != nullptr) continue;
       const CallNote waiting{
           .sequence = 0, .tag = make_operation_tag(task, 0), .count = task.count};
       look_for_leavers(bootstrap_->departed_neighbours(), rank_, waiting);
@@ -349,6 +349,8 @@ Status Communicator::wait_for_pairs(std::span<const Call* const> calls) {
         return failure_->stopped();
       });
   if (connected) return {};
+  // Neighbours of a partner that left know that it did not die.
+  look_for_partners(true);
   // The partners may be connected and wait for data: they must not wait in vain.
   if (!failure_->stopped()) failure_->establish(connected.error(), true);
   auto cause = failure_->settle();

@@ -192,11 +192,18 @@ Status Communicator::agree_on_tuner(const Status& opened) {
 Status Communicator::start_pairs() {
   const SlotGeometry geometry{.steps = kPairSteps,
                               .step_bytes = std::min(limits_.step_bytes, kMostPairStepBytes)};
-  WEFT_TRY_ASSIGN(
-      pairs_, PairConnector::start(
-                  *connections_, *bootstrap_, context_.reactor(), geometry,
-                  [this](std::uint32_t peer) { return choice_with(peer); },
-                  [failure = failure_](const Error& error) { failure->establish(error, true); }));
+  WEFT_TRY_ASSIGN(pairs_, PairConnector::start(
+                              *connections_, *bootstrap_, context_.reactor(), geometry,
+                              [this](std::uint32_t peer) { return choice_with(peer); },
+                              [failure = failure_](const Error& error) {
+                                // Who knows that the partner died, or how it left, may say so in a
+                                // moment.
+                                if (error.source() == ErrorSource::kPeer) {
+                                  failure->suspect(error);
+                                } else {
+                                  failure->establish(error, true);
+                                }
+                              }));
   return {};
 }
 

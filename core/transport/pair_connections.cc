@@ -24,7 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // How often connections that come up are looked at, and how long a letter may go unanswered before
-// it is written again: one may get lost where a rank between leaves.
+// it is written again: so a partner is missed that left when it had taken the first.
 constexpr std::chrono::nanoseconds kLook = milliseconds(1);
 constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(1);
 
@@ -37,6 +37,7 @@ constexpr std::byte kPleaseAnswer{1};
 struct PairConnector::Inbox {
   std::mutex mutex;
   std::vector<std::pair<std::uint32_t, std::vector<std::byte>>> letters;
+  std::vector<std::pair<std::uint32_t, Error>> undelivered;
   UniqueFd wake;
 };
 
@@ -47,6 +48,8 @@ struct PairConnector::Pair {
 
   const std::uint32_t peer;
   State state = State::kNew;
+  bool wanted = false;                     // by this rank's own calls
+  std::optional<Error> unreachable;        // why letters do not get there
   std::array<Connections::Edge, 2> edges;  // to the peer, from the peer
   std::vector<std::byte> blobs;            // this rank's, encoded
   std::optional<ConnectionBlobs> theirs;
@@ -96,6 +99,11 @@ Status PairConnector::listen() {
   bootstrap_.on_letter([inbox = inbox_](int from, std::vector<std::byte> text) {
     const std::scoped_lock lock(inbox->mutex);
     inbox->letters.emplace_back(static_cast<std::uint32_t>(from), std::move(text));
+    eventfd_write(inbox->wake.get(), 1);
+  });
+  bootstrap_.on_undelivered([inbox = inbox_](int to, const Error& why) {
+    const std::scoped_lock lock(inbox->mutex);
+    inbox->undelivered.emplace_back(static_cast<std::uint32_t>(to), why);
     eventfd_write(inbox->wake.get(), 1);
   });
   return {};
@@ -166,16 +174,20 @@ PairConnector::Pair& PairConnector::pair_with(std::uint32_t peer) {
 
 void PairConnector::work() {
   std::vector<std::pair<std::uint32_t, std::vector<std::byte>>> letters;
+  std::vector<std::pair<std::uint32_t, Error>> undelivered;
   {
     const std::scoped_lock lock(inbox_->mutex);
     letters = std::exchange(inbox_->letters, {});
+    undelivered = std::exchange(inbox_->undelivered, {});
   }
   {
     const std::scoped_lock lock(mutex_);
     if (failure_) return;
     for (const std::uint32_t peer : std::exchange(wanted_, {}))
-      pair_with(peer);
+      pair_with(peer).wanted = true;
   }
+  for (auto& [to, why] : undelivered)
+    pair_with(to).unreachable = std::move(why);
   const auto move = [&]() -> Status {
     for (const auto& [from, letter] : letters) {
       WEFT_TRY(take_letter(from, letter));
@@ -189,18 +201,20 @@ void PairConnector::work() {
     return {};
   };
   if (auto moved = move(); !moved) {
+    // First: who waits must not take for established what is only suspected.
+    failed_(moved.error());
     {
       const std::scoped_lock lock(mutex_);
       failure_ = moved.error();
     }
     set_timer({});
     changed_.notify_all();
-    failed_(moved.error());
     return;
   }
   bool joining = false;
   bool waiting = false;
   for (const auto& [peer, pair] : pairs_) {
+    if (pair->unreachable) continue;
     joining = joining || pair->state == Pair::State::kJoining;
     waiting = waiting || pair->state != Pair::State::kReady;
   }
@@ -235,6 +249,10 @@ Status PairConnector::take_letter(std::uint32_t from, std::span<const std::byte>
 }
 
 Status PairConnector::advance(Pair& pair) {
+  if (pair.unreachable && pair.state != Pair::State::kReady) {
+    if (pair.wanted) return fail(Error(*pair.unreachable));
+    return {};
+  }
   if (pair.state == Pair::State::kNew) {
     WEFT_TRY(prepare(pair));
     pair.state = Pair::State::kPrepared;

@@ -36,7 +36,8 @@ struct PairConnections {
 /// The rank that wants a pair writes the blobs of its two ends to the other one as a letter of the
 /// bootstrap; that one answers with its own, whatever its application is doing: all of it happens
 /// on the reactor's thread, step by step, so that nobody has to call something for another rank to
-/// get on.
+/// get on. A letter that cannot be brought is a failure of a rank that wants the pair, not of one
+/// that answers.
 ///
 /// Threads: want, find and wait by any; all else belongs to the reactor's thread. The plugins see
 /// one thread at a time: transports that of the reactor, nets whoever holds their port's lock.

@@ -245,6 +245,39 @@ TEST_P(Pairs, ARankThatLeftIsNamedByItsPartner) {
               AllOf(HasSubstr("rank 1"), HasSubstr("has left the communicator")));
 }
 
+// Who left cuts the ring that connects ranks while they join: those that stay can still meet.
+TEST_P(Pairs, RanksThatMeetWhenOthersHaveLeft) {
+  std::vector<std::string> words = only_transport(GetParam());
+  words.insert(words.end(), {"timeouts.bootstrap", "20s"});
+  const CommSettings settings(words);
+  std::vector<CommHandle> comms = init_all(context_.get(), settings, 8);
+  std::vector<StreamHandle> streams = make_streams(context_.get(), 8);
+  for (const std::size_t leaver : {2U, 5U})
+    comms[leaver].reset();
+  const std::vector<int> sent = {1, 2, 3};
+  for (const auto& [from, to] : {std::pair(0U, 4U), std::pair(6U, 1U)}) {
+    std::vector<int> received(3);
+    must(context_.get(), weft_group_start(context_.get()));
+    must(context_.get(), weft_send(sent.data(), sent.size(), WEFT_INT32, to, comms[from].get(),
+                                   streams[from].get()));
+    must(context_.get(), weft_recv(received.data(), received.size(), WEFT_INT32, from,
+                                   comms[to].get(), streams[to].get()));
+    // Meets nobody, so it misses nobody.
+    must(context_.get(),
+         weft_send(nullptr, 0, WEFT_INT32, 5, comms[from].get(), streams[from].get()));
+    must(context_.get(), weft_group_end(context_.get()));
+    must(context_.get(), weft_stream_synchronize(streams[from].get()));
+    must(context_.get(), weft_stream_synchronize(streams[to].get()));
+    EXPECT_EQ(received, sent);
+  }
+  // Rank 4's part of the ring ends at 5, so it knows how that one left, and nobody there of
+  // another.
+  comms[1].reset();
+  int value = 0;
+  EXPECT_EQ(weft_recv(&value, 1, WEFT_INT32, 1, comms[4].get(), streams[4].get()), WEFT_ERROR_PEER);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("rank 1 has left the communicator"));
+}
+
 /// What this process writes to its standard error, until this is destroyed.
 class StandardError {
  public:

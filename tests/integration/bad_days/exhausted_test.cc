@@ -75,7 +75,7 @@ TEST(Exhausted, DescriptorsAreAnErrorWithAdviceOrSuffice) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs descriptors itself";
   for (const char* transport : {"shm", "net-socket"}) {
     bool enough = false;
-    for (int left = 0; left <= 26 && !enough; ++left) {
+    for (int left = 0; left <= 32 && !enough; ++left) {
       SCOPED_TRACE(std::string(transport) + ", " + std::to_string(left) + " descriptors left");
       const std::string text =
           join_with(transport, "limit nofile " + std::to_string(left), &enough);

@@ -48,6 +48,18 @@ void add_calls(Scenarios& all) {
                    (*job)[0].tell("call all_reduce 1000");
                    hear((*job)[0], said);
                  }});
+  all.push_back({.name = "PartnerThatLeavesUnmet",
+                 .messages = {"rank <rank> has left the communicator: process <pid> on <host> "
+                              "listens no more at <address>"},
+                 .play = [](std::vector<Said>& said) {
+                   Job job(4);
+                   EXPECT_EQ(job.join(), "");
+                   // With its neighbours gone as well nobody is left who heard rank 2's goodbye.
+                   for (const int leaver : {2, 1, 3})
+                     EXPECT_EQ(job[leaver].ask("destroy"), "destroy: ok ");
+                   job[0].tell("call recv 10 root2");
+                   hear(job[0], said);
+                 }});
   all.push_back({.name = "PartnerThatLeaves",
                  .messages = {"rank <rank> waits in <call>, but rank <rank> has left the "
                               "communicator"},

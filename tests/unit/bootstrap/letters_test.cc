@@ -1,0 +1,410 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Letters between ranks: whoever has left, whoever else knocks, and what is said of those that
+// cannot be brought.
+
+#include "core/bootstrap/letters.h"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <csignal>
+#include <map>
+#include <mutex>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/bootstrap/ranks.h"
+
+namespace weft {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::BootstrapTest;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::joined_ranks;
+using testing::Rank;
+
+std::vector<std::byte> letter_text(int from, int to, std::size_t size) {
+  std::vector<std::byte> text(size);
+  for (std::size_t i = 0; i < size; ++i)
+    text[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(from * 31 + to));
+  return text;
+}
+
+// What came to one rank, by sender, and what it could not bring. Declared before the ranks.
+class Mailbox {
+ public:
+  /// A Bootstrap, or Letters.
+  template <typename T>
+  void listen(T& at) {
+    at.on_undelivered([this](int to, const Error& why) {
+      const std::lock_guard lock(mutex_);
+      undelivered_.emplace_back(to, why);
+      changed_.notify_all();
+    });
+    at.on_letter([this](int from, std::vector<std::byte> text) {
+      const std::lock_guard lock(mutex_);
+      letters_[from].push_back(std::move(text));
+      ++count_;
+      changed_.notify_all();
+    });
+  }
+  /// Until so many came.
+  std::map<int, std::vector<std::vector<std::byte>>> wait(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, seconds(60), [&] { return count_ >= count; });
+    return letters_;
+  }
+  std::vector<std::pair<int, Error>> wait_for_undelivered(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, seconds(60), [&] { return undelivered_.size() >= count; });
+    return undelivered_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t count_ = 0;
+  std::map<int, std::vector<std::vector<std::byte>>> letters_;
+  std::vector<std::pair<int, Error>> undelivered_;
+};
+
+TEST_F(BootstrapTest, LettersReachTheRankThatTheyAreFor) {
+  constexpr int kRanks = 5;
+  constexpr int kEach = 40;  // more at once than sockets take
+  std::array<Mailbox, kRanks> boxes;
+  const auto ranks = joined_ranks(kRanks);
+  // Some listen only when letters are there already.
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    boxes[rank].listen(*ranks[rank].bootstrap);
+  for (int from = 0; from < kRanks; ++from) {
+    for (int to = 0; to < kRanks; ++to) {
+      if (to == from) continue;
+      for (int i = 0; i < kEach; ++i) {
+        ranks[static_cast<std::size_t>(from)].bootstrap->post(
+            to, letter_text(from, to, i == 0 ? 0 : kMaxLetterBytes - static_cast<std::size_t>(i)));
+      }
+    }
+  }
+  for (std::size_t rank = 3; rank < kRanks; ++rank)
+    boxes[rank].listen(*ranks[rank].bootstrap);
+  for (int to = 0; to < kRanks; ++to) {
+    const auto arrived = boxes[static_cast<std::size_t>(to)].wait((kRanks - 1) * kEach);
+    EXPECT_EQ(arrived.size(), std::size_t{kRanks - 1}) << "rank " << to;
+    for (const auto& [from, texts] : arrived) {
+      EXPECT_GE(texts.size(), std::size_t{kEach});
+      for (const auto& text : texts)
+        EXPECT_EQ(text, letter_text(from, to, text.size()));
+    }
+  }
+}
+
+TEST_F(BootstrapTest, LettersNeedNoRankBetween) {
+  constexpr int kRanks = 8;
+  std::array<Mailbox, kRanks> boxes;
+  auto ranks = joined_ranks(kRanks);
+  for (std::size_t rank = 0; rank < kRanks; ++rank)
+    boxes[rank].listen(*ranks[rank].bootstrap);
+  // They cut the ring into 3, 4 and 6, 7, 0, 1.
+  for (const std::size_t leaver : {2U, 5U}) {
+    ranks[leaver].bootstrap->leave();
+    ranks[leaver].bootstrap.reset();
+  }
+  for (const auto& [a, b] : {std::pair(0, 4), std::pair(1, 6), std::pair(3, 7)}) {
+    const auto one = static_cast<std::size_t>(a);
+    const auto other = static_cast<std::size_t>(b);
+    ranks[one].bootstrap->post(b, letter_text(a, b, 100));
+    EXPECT_THAT(boxes[other].wait(1)[a], ElementsAre(letter_text(a, b, 100)));
+    ranks[other].bootstrap->post(a, letter_text(b, a, kMaxLetterBytes));
+    EXPECT_THAT(boxes[one].wait(1)[b], ElementsAre(letter_text(b, a, kMaxLetterBytes)));
+  }
+}
+
+TEST_F(BootstrapTest, ALetterToARankThatLeftNamesIt) {
+  std::array<Mailbox, 4> boxes;
+  auto ranks = joined_ranks(4);
+  for (std::size_t rank = 0; rank < 4; ++rank)
+    boxes[rank].listen(*ranks[rank].bootstrap);
+  ranks[2].bootstrap->leave();
+  ranks[0].bootstrap->post(2, letter_text(0, 2, 10));
+  ranks[0].bootstrap->post(3, letter_text(0, 3, 10));
+  const auto undelivered = boxes[0].wait_for_undelivered(1);
+  ASSERT_EQ(undelivered.size(), 1U);
+  EXPECT_EQ(undelivered[0].first, 2);
+  const Error& why = undelivered[0].second;
+  EXPECT_EQ(why.code(), WEFT_ERROR_PEER);
+  EXPECT_EQ(why.source(), ErrorSource::kPeer);
+  EXPECT_EQ(why.native(), 2);
+  EXPECT_THAT(why.what(),
+              HasSubstr("rank 2 has left the communicator: process " + std::to_string(getpid()) +
+                        " on hostA listens no more at " + ranks[0].bootstrap->peer(2).address));
+  // Others get theirs, and nothing is a failure.
+  EXPECT_EQ(boxes[3].wait(1)[0].size(), 1U);
+  EXPECT_FALSE(ranks[0].bootstrap->failure());
+}
+
+TEST_F(BootstrapTest, AForkedChildOfARankThatLeftIsNotTakenForIt) {
+  Mailbox box;
+  auto ranks = joined_ranks(3);
+  box.listen(*ranks[0].bootstrap);
+  const pid_t child = fork();
+  if (child == 0) {
+    while (true)
+      pause();
+  }
+  ranks[2].bootstrap->leave();
+  ranks[0].bootstrap->post(2, letter_text(0, 2, 10));
+  EXPECT_EQ(box.wait_for_undelivered(1).size(), 1U);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_F(BootstrapTest, ARankThatFailedTakesNoLetters) {
+  std::array<Mailbox, 2> boxes;
+  auto ranks = joined_ranks(3);
+  boxes[0].listen(*ranks[0].bootstrap);
+  boxes[1].listen(*ranks[2].bootstrap);
+  ranks[2].bootstrap->interrupt(Error(WEFT_ERROR_INTERNAL, "of itself"));
+  ranks[0].bootstrap->post(2, letter_text(0, 2, 10));
+  EXPECT_EQ(boxes[0].wait_for_undelivered(1).size(), 1U);
+  EXPECT_TRUE(boxes[1].wait(0).empty());
+}
+
+/// Rank 0 of two alone, with what it writes to and hears from in the hands of the test.
+class LettersOfOne : public BootstrapTest {
+ protected:
+  LettersOfOne()
+      : reactor_(*Reactor::create()), watch_(*FailureWatch::start_alone(*reactor_, log_)) {
+    EXPECT_TRUE(partner_->listen(loopback(), false));
+  }
+
+  void TearDown() override {
+    letters_.reset();
+    partner_.reset();
+    watch_.reset();
+    reactor_.reset();
+    BootstrapTest::TearDown();
+  }
+
+  static SocketAddress loopback() { return *SocketAddress::parse("127.0.0.1", 0); }
+
+  void start(std::vector<SocketAddress> addresses_of_partner) {
+    Acceptor acceptor(key_, log_, "rank 0");
+    ASSERT_TRUE(acceptor.listen(loopback(), false));
+    own_ = acceptor.endpoints().front();
+    letters_ = *Letters::start(
+        0,
+        {{.who = {.rank = 0, .pid = 1, .host = "a", .address = {}}, .endpoints = {own_}},
+         {.who = {.rank = 1, .pid = 2, .host = "b", .address = {}},
+          .endpoints = std::move(addresses_of_partner)}},
+        key_, std::move(acceptor), *watch_, *reactor_, log_);
+    box_.listen(*letters_);
+  }
+
+  /// The connection that comes to the partner, whose hello is answered.
+  std::optional<Wire> take_connection() {
+    std::optional<Wire> taken;
+    const Deadline deadline = Deadline::after(seconds(30));
+    while (!taken && !deadline.passed()) {
+      std::vector<pollfd> entries;
+      partner_->add_poll(entries);
+      (void)poll_until(entries, Deadline::after(milliseconds(50)));
+      partner_->serve(entries, 0, [&](Wire wire, const Message& message) {
+        EXPECT_EQ(message.type, MessageType::kRingHello);
+        EXPECT_EQ(RingHelloMessage::decode(message.payload), hello(0, 1));
+        wire.queue(MessageType::kRingHello, hello(1, 0).encode());
+        EXPECT_TRUE(wire.flush());
+        taken = std::move(wire);
+      });
+    }
+    EXPECT_TRUE(taken);
+    if (taken) taken->allow_data();
+    return taken;
+  }
+
+  static RingHelloMessage hello(int from, int to) {
+    return {.channel = RingChannel::kLetters, .from = from, .to = to, .nranks = 2};
+  }
+
+  /// A connection to rank 0.
+  Wire call() {
+    auto fd = start_connect(own_);
+    EXPECT_TRUE(fd);
+    Wire wire(std::move(*fd), key_);
+    pollfd entry{.fd = wire.fd(), .events = POLLOUT, .revents = 0};
+    EXPECT_TRUE(*poll_until({&entry, 1}, Deadline::after(seconds(30))));
+    return wire;
+  }
+
+  /// Nothing where the connection ends instead.
+  static std::optional<Message> next(Wire& wire) {
+    const Deadline deadline = Deadline::after(seconds(30));
+    while (!deadline.passed()) {
+      const auto input = wire.fill();
+      auto message = wire.next();
+      if (message && *message) return std::move(*message);
+      if (!message || !input || *input == Wire::Input::kClosed) return std::nullopt;
+      pollfd entry{.fd = wire.fd(), .events = POLLIN, .revents = 0};
+      (void)poll_until({&entry, 1}, deadline);
+    }
+    ADD_FAILURE() << "neither a message nor an end";
+    return std::nullopt;
+  }
+
+  static void say(Wire& wire, MessageType type, std::span<const std::byte> payload) {
+    wire.queue(type, payload);
+    EXPECT_TRUE(wire.flush());
+  }
+
+  Logger log_{testing::quiet()};
+  const Secret key_ = *random_secret();
+  Mailbox box_;
+  std::unique_ptr<Reactor> reactor_;
+  std::unique_ptr<FailureWatch> watch_;
+  std::optional<Acceptor> partner_{std::in_place, key_, log_, "rank 1"};
+  SocketAddress own_;
+  std::unique_ptr<Letters> letters_;
+};
+
+TEST_F(LettersOfOne, WhatIsNotAcknowledgedIsSentAgain) {
+  start(partner_->endpoints());
+  const auto text = letter_text(0, 1, 3000);
+  letters_->post(1, text);
+  letters_->post(1, text);  // waits already
+  letters_->post(1, letter_text(0, 1, 7));
+  const auto expect_letter = [](Wire& wire, std::size_t size) {
+    const auto message = next(wire);
+    ASSERT_TRUE(message);
+    EXPECT_EQ(message->type, MessageType::kLetter);
+    EXPECT_EQ(LetterMessage::decode(message->payload),
+              (LetterMessage{.from = 0, .to = 1, .text = letter_text(0, 1, size)}));
+  };
+  {
+    auto wire = take_connection();
+    ASSERT_TRUE(wire);
+    expect_letter(*wire, 3000);
+  }
+  auto wire = take_connection();
+  ASSERT_TRUE(wire);
+  expect_letter(*wire, 3000);
+  say(*wire, MessageType::kLetterTaken, {});
+  expect_letter(*wire, 7);
+  say(*wire, MessageType::kLetterTaken, {});
+  EXPECT_FALSE(next(*wire));  // the end
+}
+
+TEST_F(LettersOfOne, TriesAllAddressesAndTakesNoStrangerForThePartner) {
+  SocketAddress closed = loopback();
+  {
+    ASSERT_TRUE(listen_at(closed, false));
+  }
+  SocketAddress other = loopback();
+  const auto stranger = listen_at(other, false);
+  ASSERT_TRUE(stranger);
+  std::vector<SocketAddress> addresses = {closed, other};
+  std::ranges::copy(partner_->endpoints(), std::back_inserter(addresses));
+  start(addresses);
+  letters_->post(1, letter_text(0, 1, 10));
+  // Whoever listens there gets a hello and no letter, and says something else.
+  pollfd entry{.fd = stranger->get(), .events = POLLIN, .revents = 0};
+  ASSERT_TRUE(*poll_until({&entry, 1}, Deadline::after(seconds(30))));
+  {
+    Wire wire(UniqueFd(accept4(stranger->get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)),
+              key_);
+    const auto message = next(wire);
+    ASSERT_TRUE(message);
+    EXPECT_EQ(message->type, MessageType::kRingHello);
+    EXPECT_EQ(send(wire.fd(), "HTTP/1.1 400", 12, MSG_NOSIGNAL), 12);
+    EXPECT_FALSE(next(wire));
+  }
+  auto wire = take_connection();
+  ASSERT_TRUE(wire);
+  const auto message = next(*wire);
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->type, MessageType::kLetter);
+  EXPECT_TRUE(box_.wait_for_undelivered(0).empty());
+}
+
+TEST_F(LettersOfOne, TakesNothingFromWhoDoesNotShowTheSecret) {
+  start(partner_->endpoints());
+  {
+    auto fd = start_connect(own_);
+    ASSERT_TRUE(fd);
+    Wire forged(std::move(*fd), *random_secret());
+    pollfd entry{.fd = forged.fd(), .events = POLLOUT, .revents = 0};
+    ASSERT_TRUE(*poll_until({&entry, 1}, Deadline::after(seconds(30))));
+    forged.queue(MessageType::kRingHello, hello(1, 0).encode());
+    (void)forged.flush();
+    EXPECT_FALSE(next(forged));
+  }
+  // Who knows the secret and is nobody who writes here: no letter without a hello, no hello of
+  // another ring, size or rank.
+  RingHelloMessage of_ring = hello(1, 0);
+  of_ring.channel = RingChannel::kControl;
+  RingHelloMessage of_others = hello(1, 0);
+  of_others.nranks = 3;
+  const LetterMessage letter{.from = 1, .to = 0, .text = letter_text(1, 0, 10)};
+  for (const RingHelloMessage& wrong :
+       {of_ring, of_others, hello(0, 0), hello(2, 0), hello(-1, 0), hello(1, 1)}) {
+    Wire wire = call();
+    say(wire, MessageType::kRingHello, wrong.encode());
+    EXPECT_FALSE(next(wire));
+  }
+  {
+    Wire wire = call();
+    say(wire, MessageType::kLetter, letter.encode());
+    EXPECT_FALSE(next(wire));
+  }
+  // Nor letters of others, nor to others, nor anything else after the hello.
+  LetterMessage of_other = letter;
+  of_other.from = 0;
+  LetterMessage to_other = letter;
+  to_other.to = 1;
+  for (const auto& [type, payload] : {std::pair(MessageType::kLetter, of_other.encode()),
+                                      std::pair(MessageType::kLetter, to_other.encode()),
+                                      std::pair(MessageType::kGoodbye, letter.encode())}) {
+    Wire wire = call();
+    say(wire, MessageType::kRingHello, hello(1, 0).encode());
+    ASSERT_TRUE(next(wire));
+    say(wire, type, payload);
+    EXPECT_FALSE(next(wire));
+  }
+  EXPECT_TRUE(box_.wait(0).empty());
+  Wire wire = call();
+  say(wire, MessageType::kRingHello, hello(1, 0).encode());
+  const auto answer = next(wire);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(RingHelloMessage::decode(answer->payload), hello(0, 1));
+  say(wire, MessageType::kLetter, letter.encode());
+  const auto taken = next(wire);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->type, MessageType::kLetterTaken);
+  EXPECT_THAT(box_.wait(1)[1], ElementsAre(letter.text));
+}
+
+TEST_F(LettersOfOne, SilentStrangersDoNotKeepLettersOut) {
+  start(partner_->endpoints());
+  const std::size_t before = testing::count_entries("/proc/self/fd");
+  std::vector<Wire> strangers;
+  for (int i = 0; i < 400; ++i)
+    strangers.push_back(call());
+  Wire wire = call();
+  say(wire, MessageType::kRingHello, hello(1, 0).encode());
+  ASSERT_TRUE(next(wire));
+  say(wire, MessageType::kLetter,
+      LetterMessage{.from = 1, .to = 0, .text = letter_text(1, 0, 10)}.encode());
+  EXPECT_EQ(box_.wait(1)[1].size(), 1U);
+  // Of each connection one end is the test's.
+  EXPECT_LE(testing::count_entries("/proc/self/fd"), before + strangers.size() + 256 + 3);
+}
+
+}  // namespace
+}  // namespace weft
