@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -673,6 +674,25 @@ std::string Communicator::describe_pair(std::uint32_t a, std::uint32_t b) const 
   const auto choice = choose_pair(*choice_, a, b);
   if (!choice) return "none: " + choice.error().what();
   return choice->plugin + ": " + choice->reason;
+}
+
+std::vector<std::string> Communicator::describe_net_edges(std::optional<std::uint32_t> rank) const {
+  std::set<std::pair<std::uint32_t, std::uint32_t>> edges;
+  for (const auto& ring : rings_) {
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      const std::uint32_t from = ring[i];
+      const std::uint32_t to = ring[(i + 1) % ring.size()];
+      if (from != to && (!rank || rank == from || rank == to)) edges.emplace(from, to);
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [from, to] : edges) {
+    const auto choice = choose_pair(*choice_, std::min(from, to), std::max(from, to));
+    if (!choice || choice->kind != PluginKind::kNet) continue;
+    lines.push_back(fmt::format("{} from rank {} to rank {}: {}", choice->plugin, from, to,
+                                describe_devices(*choice_, choice->plugin, rings_, from, to)));
+  }
+  return lines;
 }
 
 }  // namespace weft

@@ -122,6 +122,8 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
       .runtime = &runtime_,
       .engine = &context_.engine(),
       .logger = &context_.logger(),
+      .devices_of = [this](const std::string& plugin,
+                           const NetEdge& edge) { return choose_devices(*choice_, plugin, edge); },
       .path_failed = [failure = failure_](const Error& error) { failure->suspect(error); }});
   if (!runtime_.reports_ends()) {
     WEFT_TRY_ASSIGN(report_, KernelReport::create(runtime_, rank_, ranks_, failure_));
@@ -263,7 +265,8 @@ Status Communicator::choose_transports() {
       travelling.offer = {.id = id,
                           .version = {},
                           .kind = PluginKind::kTransport,
-                          .unusable = plugin.error().to_string()};
+                          .unusable = plugin.error().to_string(),
+                          .devices = {}};
     }
     if (!travelling.offer.unusable.empty()) {
       context_.logger().info(Topic::kTransport, "plugin {} is passed over: {}", id,
@@ -365,6 +368,9 @@ Status Communicator::connect() {
   const std::uint32_t channels = limits_.max_channels;
   rings_ = weft::rings(topology_, channels);
   if (ranks_ == 1) return {};
+  for (const std::string& edge : describe_net_edges(rank_)) {
+    context_.logger().info(Topic::kTransport, "{}", edge);
+  }
   const auto limit = config_.duration("timeouts.bootstrap");
   return connections_->connect(
       {.rings = rings_,

@@ -48,6 +48,7 @@ Json to_json(const PciNode& node) {
 
 Json to_json(const NicInfo& nic) {
   Json json = {{"name", nic.name}, {"pci", nic.pci_path}, {"addresses", nic.addresses}};
+  if (!nic.prefixes.empty()) json["prefixes"] = nic.prefixes;
   if (nic.up) json["up"] = *nic.up;
   if (nic.loopback) json["loopback"] = true;
   if (nic.is_virtual) json["virtual"] = true;
@@ -112,13 +113,15 @@ class Reader {
     return static_cast<Integer>(value->get<std::uint64_t>());
   }
 
+  [[nodiscard]] bool has(const char* key) const { return json_.is_object() && json_.contains(key); }
+
   std::optional<std::uint32_t> optional_number(const char* key) {
-    if (!json_.is_object() || !json_.contains(key)) return std::nullopt;
+    if (!has(key)) return std::nullopt;
     return number<std::uint32_t>(key);
   }
 
   std::optional<bool> optional_boolean(const char* key) {
-    if (!json_.is_object() || !json_.contains(key)) return std::nullopt;
+    if (!has(key)) return std::nullopt;
     return boolean(key);
   }
 
@@ -193,6 +196,28 @@ class Reader {
   const Json empty_ = Json::array();
 };
 
+bool is_number(const Json& json, std::uint64_t most) {
+  return json.is_number_unsigned() && json.get<std::uint64_t>() <= most;
+}
+
+std::vector<std::uint8_t> read_prefixes(Reader& reader, std::size_t addresses) {
+  constexpr const char* kKey = "prefixes";
+  std::vector<std::uint8_t> prefixes;
+  if (!reader.has(kKey)) return prefixes;
+  for (const Json& prefix : reader.list(kKey, kMaxAddresses)) {
+    if (!is_number(prefix, 128)) {
+      reader.refuse(kKey, "holds something else than lengths from 0 to 128");
+      return {};
+    }
+    prefixes.push_back(prefix.get<std::uint8_t>());
+  }
+  if (!prefixes.empty() && prefixes.size() != addresses) {
+    reader.refuse(kKey, "is not one for each address");
+    return {};
+  }
+  return prefixes;
+}
+
 NicInfo read_nic(Reader reader) {
   NicInfo nic;
   nic.name = reader.text("name");
@@ -202,14 +227,11 @@ NicInfo read_nic(Reader reader) {
   for (const Json& address : reader.list("addresses", kMaxAddresses)) {
     nic.addresses.push_back(reader.checked_text("addresses", address));
   }
+  nic.prefixes = read_prefixes(reader, nic.addresses.size());
   nic.up = reader.optional_boolean("up");
   nic.loopback = reader.optional_boolean("loopback").value_or(false);
   nic.is_virtual = reader.optional_boolean("virtual").value_or(false);
   return nic;
-}
-
-bool is_number(const Json& json, std::uint64_t most) {
-  return json.is_number_unsigned() && json.get<std::uint64_t>() <= most;
 }
 
 std::vector<CpuRange> read_cpus(Reader& reader, const char* key, const Json& list) {

@@ -121,6 +121,7 @@ Result<HostInfo> discover_host(std::string_view host_id, const DiscoverySources&
   if (host.nics.size() > kMaxNics) host.nics.resize(kMaxNics);
   for (NicInfo& nic : host.nics) {
     if (nic.addresses.size() > kMaxAddresses) nic.addresses.resize(kMaxAddresses);
+    if (nic.prefixes.size() > kMaxAddresses) nic.prefixes.resize(kMaxAddresses);
   }
   return host;
 }

@@ -32,6 +32,7 @@ struct InterfaceState {
   std::string name;
   std::uint32_t flags = 0;  ///< IFF_*.
   std::vector<std::string> addresses{};
+  std::vector<std::uint8_t> prefixes{};  ///< Bits of each address that name its network.
   friend bool operator==(const InterfaceState&, const InterfaceState&) = default;
 };
 

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <ifaddrs.h>
@@ -40,6 +42,25 @@ std::string address_text(const sockaddr& address) {
           : static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
   return inet_ntop(address.sa_family, bytes, text.data(), text.size()) != nullptr ? text.data()
                                                                                   : std::string();
+}
+
+/// How many leading bits a netmask has; 0 for none.
+std::uint8_t prefix_of(const sockaddr* netmask, int family) {
+  if (netmask == nullptr) return 0;
+  std::array<unsigned char, sizeof(in6_addr)> bytes{};
+  if (family == AF_INET) {
+    std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in*>(netmask)->sin_addr,
+                sizeof(in_addr));
+  } else {
+    std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6*>(netmask)->sin6_addr,
+                sizeof(in6_addr));
+  }
+  int bits = 0;
+  for (const unsigned char byte : bytes) {
+    bits += std::countl_one(byte);
+    if (byte != 0xff) break;
+  }
+  return static_cast<std::uint8_t>(bits);
 }
 
 /// A decimal number that is the whole first line of a file. sysfs answers -1, or an error on
@@ -102,6 +123,8 @@ Result<std::vector<InterfaceState>> interface_states() {
     std::uint32_t flags = 0;
     std::vector<std::string> v4;
     std::vector<std::string> v6;
+    std::vector<std::uint8_t> prefixes4;
+    std::vector<std::uint8_t> prefixes6;
   };
   std::map<std::string, Found> by_name;
   for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
@@ -109,13 +132,19 @@ Result<std::vector<InterfaceState>> interface_states() {
     found.flags |= entry->ifa_flags;
     if (entry->ifa_addr == nullptr) continue;
     const auto family = entry->ifa_addr->sa_family;
-    if (family == AF_INET) found.v4.push_back(address_text(*entry->ifa_addr));
-    if (family == AF_INET6) found.v6.push_back(address_text(*entry->ifa_addr));
+    if (family != AF_INET && family != AF_INET6) continue;
+    const bool v4 = family == AF_INET;
+    (v4 ? found.v4 : found.v6).push_back(address_text(*entry->ifa_addr));
+    (v4 ? found.prefixes4 : found.prefixes6).push_back(prefix_of(entry->ifa_netmask, family));
   }
   std::vector<InterfaceState> interfaces;
   for (auto& [name, found] : by_name) {
-    InterfaceState state{.name = name, .flags = found.flags, .addresses = std::move(found.v4)};
+    InterfaceState state{.name = name,
+                         .flags = found.flags,
+                         .addresses = std::move(found.v4),
+                         .prefixes = std::move(found.prefixes4)};
     state.addresses.insert(state.addresses.end(), found.v6.begin(), found.v6.end());
+    state.prefixes.insert(state.prefixes.end(), found.prefixes6.begin(), found.prefixes6.end());
     interfaces.push_back(std::move(state));
   }
   return interfaces;
@@ -140,6 +169,7 @@ std::vector<NicInfo> describe_nics(std::span<const InterfaceState> interfaces,
     NicInfo nic;
     nic.name = interface.name;
     nic.addresses = interface.addresses;
+    nic.prefixes = interface.prefixes;
     nic.up = (interface.flags & IFF_UP) != 0 && (interface.flags & IFF_RUNNING) != 0;
     nic.loopback = (interface.flags & IFF_LOOPBACK) != 0;
     nic.is_virtual = nic.loopback;

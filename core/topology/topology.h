@@ -59,7 +59,9 @@ struct NicInfo {
   std::optional<std::uint32_t> numa_node{};
   std::string pci_path{};                ///< "0000:00:03.0"; empty where it is no PCI device.
   std::vector<std::string> addresses{};  ///< IPv4 and IPv6 as text, IPv4 first, without a scope.
-  std::optional<bool> up{};              ///< Configured up, and with a carrier.
+  /// Bits of each address that name its network; empty where they are unknown.
+  std::vector<std::uint8_t> prefixes{};
+  std::optional<bool> up{};  ///< Configured up, and with a carrier.
   bool loopback = false;
   bool is_virtual = false;  ///< No hardware of its own: bridge, veth, tunnel.
   friend bool operator==(const NicInfo&, const NicInfo&) = default;

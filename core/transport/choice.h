@@ -19,12 +19,23 @@ namespace weft {
 
 enum class PluginKind : std::uint8_t { kTransport = 0, kNet = 1 };
 
+/// A device of a net, as the plugin of its rank lists it.
+struct OfferedDevice {
+  std::string name;             ///< "eth0"; of a NIC where one has that name.
+  std::uint64_t fabric_id = 0;  ///< Devices with different ids (not 0) cannot reach each other.
+  friend bool operator==(const OfferedDevice&, const OfferedDevice&) = default;
+};
+
+/// So many devices of a net are told of and used, from the first on.
+inline constexpr std::size_t kMaxOfferedDevices = 32;
+
 /// What one rank has to say of one plugin that the configuration speaks of.
 struct PluginOffer {
   std::string id;
   std::string version;
   PluginKind kind = PluginKind::kTransport;
-  std::string unusable;  ///< Why this rank cannot use it; empty where it can.
+  std::string unusable;                  ///< Why this rank cannot use it; empty where it can.
+  std::vector<OfferedDevice> devices{};  ///< Of a net; the plugin's best first.
 };
 
 /// What one rank's memory transport says of one peer.

@@ -15,17 +15,14 @@
 #include "core/plugin/transport_plugin.h"
 #include "core/transport/choice.h"
 #include "core/transport/connections.h"
+#include "core/transport/net_devices.h"
 #include "core/transport/net_port.h"
 #include "core/transport/progress_engine.h"
 
 namespace weft {
 
-// The device of a net that carries a connection: its first, which is what the plugin prefers.
-inline constexpr std::uint32_t kNetDevice = 0;
-
-// Stand for the channel: of what ranks write to each other directly, and of pairs.
+// Stands for the channel of what ranks write to each other directly.
 inline constexpr std::uint32_t kDirectChannel = 0xFFFF;
-inline constexpr std::uint32_t kPairChannel = 0xFFFE;
 
 struct Connections::OpenedTransport {
   TransportPlugin plugin;
@@ -77,6 +74,7 @@ struct Connections::Edge {
   weft_connection* connection = nullptr;
 
   OpenedNet* net = nullptr;
+  std::uint32_t device = 0;  // of the net, at this end
   weft_net_listener* listener = nullptr;
   weft_net_connection* net_connection = nullptr;
   bool joined = false;
@@ -94,6 +92,7 @@ struct Connections::Edge {
     transport = other.transport;
     connection = other.connection;
     net = other.net;
+    device = other.device;
     listener = std::exchange(other.listener, nullptr);
     net_connection = std::exchange(other.net_connection, nullptr);
     joined = other.joined;

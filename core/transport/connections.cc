@@ -61,7 +61,11 @@ PluginOffer Connections::open(const Plugin& plugin, std::vector<std::byte>& peer
       info.key_size = key->size();
       WEFT_TRY_ASSIGN(opened->net, opened->plugin.open(info));
       WEFT_TRY_ASSIGN(const auto devices, opened->plugin.devices(opened->net));
-      opened->unregistered = (devices[kNetDevice].capabilities & WEFT_NET_UNREGISTERED) != 0;
+      opened->unregistered = std::ranges::all_of(devices, [](const NetDevice& device) {
+        return (device.capabilities & WEFT_NET_UNREGISTERED) != 0;
+      });
+      for (const NetDevice& device : devices)
+        offer.devices.push_back({.name = device.name, .fabric_id = device.fabric_id});
       const std::scoped_lock lock(mutex_);
       nets_.emplace(plugin.id(), std::move(opened));
       return {};
@@ -131,6 +135,11 @@ Connections::Edge Connections::edge_to(
   edge.choice = choice_of(peer);
   if (edge.choice.kind == PluginKind::kNet) {
     edge.net = nets_.find(edge.choice.plugin)->second.get();
+    const std::uint32_t from = edge.sends() ? context_.rank : peer;
+    const std::uint32_t to = edge.sends() ? peer : context_.rank;
+    const DevicePair devices =
+        context_.devices_of(edge.choice.plugin, {.channel = channel, .from = from, .to = to});
+    edge.device = edge.sends() ? devices.from : devices.to;
   } else {
     edge.transport = transports_.find(edge.choice.plugin)->second.get();
   }
@@ -201,7 +210,7 @@ Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
   }
   for (Edge& edge : edges) {
     if (edge.net == nullptr || edge.direction != WEFT_DIRECTION_RECV) continue;
-    WEFT_TRY_ASSIGN(auto listening, edge.net->plugin.listen(edge.net->net, kNetDevice));
+    WEFT_TRY_ASSIGN(auto listening, edge.net->plugin.listen(edge.net->net, edge.device));
     edge.listener = listening.listener;
     blobs[edge.number] = std::move(listening.handle);
   }
@@ -211,7 +220,7 @@ Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
 Status Connections::begin_net(Edge& edge, std::span<const std::byte> peer_blob) {
   if (edge.direction != WEFT_DIRECTION_SEND) return {};
   WEFT_TRY_ASSIGN(edge.net_connection,
-                  edge.net->plugin.connect(edge.net->net, kNetDevice, peer_blob));
+                  edge.net->plugin.connect(edge.net->net, edge.device, peer_blob));
   return {};
 }
 

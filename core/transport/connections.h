@@ -28,6 +28,7 @@
 #include "core/plugin/net_plugin.h"
 #include "core/plugin/transport_plugin.h"
 #include "core/transport/choice.h"
+#include "core/transport/net_devices.h"
 #include "core/transport/net_port.h"
 #include "core/transport/progress_engine.h"
 
@@ -64,6 +65,9 @@ struct TransportContext {
   DeviceRuntime* runtime = nullptr;
   ProgressEngine* engine = nullptr;
   Logger* logger = nullptr;
+  /// The devices of a net that carry an edge, as choose_devices() answers; asked from connect() on,
+  /// also by the reactor.
+  std::function<DevicePair(const std::string& plugin, const NetEdge& edge)> devices_of;
   /// Told of a data path that broke; from any thread.
   std::function<void(const Error&)> path_failed;
 };

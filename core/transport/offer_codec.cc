@@ -20,6 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxText = 4096;
+constexpr std::size_t kMaxDeviceName = 256;
 constexpr std::size_t kMaxPeerInfo = std::size_t{64} * 1024;
 constexpr std::size_t kMaxBlob = std::size_t{1} << 20;
 constexpr std::size_t kMaxBlobs = 1U << 16;
@@ -57,6 +58,17 @@ std::vector<std::byte> binary_of(const json& value, std::size_t most) {
   return bytes;
 }
 
+std::vector<OfferedDevice> devices_of(const json& list) {
+  require(list.is_array() && list.size() <= kMaxOfferedDevices, "not a list of devices");
+  std::vector<OfferedDevice> devices;
+  for (const json& item : list) {
+    require(item.is_array() && item.size() == 2, "not a device");
+    devices.push_back({.name = text_of(item[0]), .fabric_id = number_of(item[1])});
+    require(devices.back().name.size() <= kMaxDeviceName, "the name of a device is too long");
+  }
+  return devices;
+}
+
 // The library throws on malformed input; this is the edge at which that ends.
 template <typename Function>
 auto decode(const char* what, Function&& function) -> Result<decltype(function())> {
@@ -73,9 +85,14 @@ auto decode(const char* what, Function&& function) -> Result<decltype(function()
 std::vector<std::byte> encode_offers(std::span<const TravellingOffer> offers) {
   json list = json::array();
   for (const auto& [offer, peer_info] : offers) {
-    list.push_back(
-        json::array({offer.id, offer.version, static_cast<unsigned>(offer.kind),
-                     offer.unusable.substr(0, kMaxText), json::binary(to_binary(peer_info))}));
+    json devices = json::array();
+    for (const OfferedDevice& device : offer.devices) {
+      if (devices.size() == kMaxOfferedDevices) break;
+      devices.push_back(json::array({device.name.substr(0, kMaxDeviceName), device.fabric_id}));
+    }
+    list.push_back(json::array({offer.id, offer.version, static_cast<unsigned>(offer.kind),
+                                offer.unusable.substr(0, kMaxText),
+                                json::binary(to_binary(peer_info)), std::move(devices)}));
   }
   return encode_document(list);
 }
@@ -86,13 +103,14 @@ Result<std::vector<TravellingOffer>> decode_offers(std::span<const std::byte> by
     require(list.is_array() && list.size() <= kMaxPlugins, "not a list of offers");
     std::vector<TravellingOffer> offers;
     for (const json& item : list) {
-      require(item.is_array() && item.size() == 5, "not an offer");
+      require(item.is_array() && item.size() == 6, "not an offer");
       const std::uint64_t kind = number_of(item[2]);
       require(kind <= static_cast<std::uint64_t>(PluginKind::kNet), "unknown kind of plugin");
       offers.push_back({.offer = {.id = text_of(item[0]),
                                   .version = text_of(item[1]),
                                   .kind = static_cast<PluginKind>(kind),
-                                  .unusable = text_of(item[3])},
+                                  .unusable = text_of(item[3]),
+                                  .devices = devices_of(item[5])},
                         .peer_info = binary_of(item[4], kMaxPeerInfo)});
     }
     return offers;

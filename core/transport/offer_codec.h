@@ -25,8 +25,9 @@ struct TravellingOffer {
 using Answers = std::map<std::string, std::vector<ReachAnswer>, std::less<>>;
 
 [[nodiscard]] std::vector<std::byte> encode_offers(std::span<const TravellingOffer> offers);
-/// At most kMaxPlugins offers, peer infos of at most 64 KiB, texts of at most 4 KiB: longer reasons
-/// are cut. Texts come out without control characters.
+/// At most kMaxPlugins offers, each of at most kMaxOfferedDevices devices with names of 256 bytes,
+/// peer infos of at most 64 KiB, texts of at most 4 KiB: what is longer of reasons, devices and
+/// their names is cut by encode_offers. Texts come out without control characters.
 [[nodiscard]] Result<std::vector<TravellingOffer>> decode_offers(std::span<const std::byte> bytes);
 
 [[nodiscard]] std::vector<std::byte> encode_answers(const Answers& answers);

@@ -21,7 +21,7 @@ void require(bool holds) {
 bool same(const weft::TravellingOffer& a, const weft::TravellingOffer& b) {
   return a.offer.id == b.offer.id && a.offer.version == b.offer.version &&
          a.offer.kind == b.offer.kind && a.offer.unusable == b.offer.unusable &&
-         a.peer_info == b.peer_info;
+         a.offer.devices == b.offer.devices && a.peer_info == b.peer_info;
 }
 
 bool printable(const std::string& text) {
@@ -35,8 +35,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto offers = weft::decode_offers(bytes)) {
     const auto back = weft::decode_offers(weft::encode_offers(*offers));
     require(back && std::ranges::equal(*back, *offers, same));
-    for (const auto& item : *offers)
+    for (const auto& item : *offers) {
       require(printable(item.offer.id + item.offer.version + item.offer.unusable));
+      require(item.offer.devices.size() <= weft::kMaxOfferedDevices);
+      for (const auto& device : item.offer.devices)
+        require(printable(device.name));
+    }
   }
   for (const std::uint32_t ranks : {1U, 2U, 4U}) {
     const auto answers = weft::decode_answers(bytes, ranks);

@@ -7,6 +7,7 @@
 #
 #   netns_available || exit 77     # Says why not.
 #   netns_create 2                 # host1 = 10.97.0.1, fd00:97::1; host2 = 10.97.0.2, fd00:97::2
+#   netns_second_network           # A second cable each: eth1, 10.98.0.1 and so on, on a bridge of its own.
 #   netns_exec 1 command...        # On host1, with WEFT_HOST_ID of its own; a process of ours.
 #   netns_loss 1 5                 # host1 loses 5 % of what it is sent; 0 ends that.
 #   netns_cut 1; netns_restore 1   # The cable of host1.
@@ -21,6 +22,7 @@ netns_count=0
 netns_host() { echo "$netns_prefix-h$1"; }
 netns_ipv4() { echo "10.97.0.$1"; }
 netns_ipv6() { echo "fd00:97::$1"; }
+netns_second_ipv4() { echo "10.98.0.$1"; }
 
 # Whether hosts can be made here; says on standard output why not.
 netns_available() {
@@ -67,6 +69,21 @@ netns_create() {
     ip -n "$host" addr add "$(netns_ipv4 "$i")/24" dev eth0
     ip -n "$host" addr add "$(netns_ipv6 "$i")/64" dev eth0 nodad
     ip -n "$host" link set eth0 up
+  done
+}
+
+# netns_second_network: after netns_create.
+netns_second_network() {
+  local switch="$netns_prefix-sw" i host
+  ip -n "$switch" link add bridge1 type bridge
+  ip -n "$switch" link set bridge1 up
+  for ((i = 1; i <= netns_count; i++)); do
+    host=$(netns_host "$i")
+    ip -n "$host" link add eth1 type veth peer name "second$i" netns "$switch"
+    ip -n "$switch" link set "second$i" master bridge1 up
+    ip netns exec "$host" sh -c 'echo 0 >/proc/sys/net/ipv6/conf/eth1/accept_dad' 2>/dev/null || true
+    ip -n "$host" addr add "$(netns_second_ipv4 "$i")/24" dev eth1
+    ip -n "$host" link set eth1 up
   done
 }
 

@@ -71,6 +71,8 @@ Status explain_as_rank(const ExplainOptions& options) {
       if (next == rank || (communicator->ranks() == 2 && rank == 1)) continue;
       fmt::print("ranks {} and {}: {}\n", rank, next, communicator->describe_pair(rank, next));
     }
+    for (const std::string& edge : communicator->describe_net_edges())
+      fmt::print("{}\n", edge);
   }
   return communicator->finish();
 }

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Jobs over several hosts, which are network namespaces: what joins which ranks, IPv4 and IPv6,
-# rules by network, lost packets, a cut cable and a rank that does nothing for a while.
+# rules by network, hosts with two NICs, lost packets, a cut cable and a rank that does nothing for a while.
 #
 #   hosts_test.sh WEFT [CASE...]
 #
@@ -183,6 +183,63 @@ END
   done
 }
 
+sent() { # HOST NIC: bytes so far.
+  ip netns exec "$(netns_host "$1")" cat "/sys/class/net/$2/statistics/tx_bytes"
+}
+carried() { # FROM TO TEXT: what both ends say of the devices between two ranks.
+  local rank
+  for rank in "$1" "$2"; do
+    grep -qF "net-socket from rank $1 to rank $2: $3" "$scratch/rank$rank.err" ||
+      fail "rank $rank does not say: $3"
+  done
+}
+
+two_networks() {
+  make_hosts 2
+  netns_second_network
+  local host nic bytes size=$((4 << 20)) iterations=10
+  local -A before=()
+  for host in 1 2; do
+    for nic in eth0 eth1; do before[$host$nic]=$(sent "$host" "$nic"); done
+  done
+  start "1 2" "$(netns_ipv4 1)" WEFT_CHANNELS_MAX=2 WEFT_LOG_TOPICS_TRANSPORT=info -- \
+    bench all_reduce --min "$size" --max "$size" --iters "$iterations" --check
+  all_well 120
+  carried 0 1 "eth0 to eth0 on channel 0; eth1 to eth1 on channel 1"
+  carried 1 0 "eth0 to eth0 on channel 0; eth1 to eth1 on channel 1"
+  for host in 1 2; do
+    for nic in eth0 eth1; do
+      bytes=$(($(sent "$host" "$nic") - before[$host$nic]))
+      say "host $host sent $bytes bytes by $nic"
+      # Of two ranks each sends as much as a call holds, half of it on each channel.
+      ((bytes >= size * iterations / 2)) || fail "that is not half of what it had to send"
+    done
+  done
+}
+
+# What the plugins prefer, eth0 on both hosts, joins nothing.
+one_network_in_common() {
+  make_hosts 2
+  netns_second_network
+  local host
+  host=$(netns_host 2)
+  ip -n "$host" addr flush dev eth0
+  ip -n "$host" addr add 10.99.0.2/24 dev eth0
+  start "1 2" "$(netns_second_ipv4 1)" WEFT_CHANNELS_MAX=2 WEFT_LOG_TOPICS_TRANSPORT=info -- \
+    "${bench[@]}"
+  all_well 120
+  carried 0 1 "eth1 to eth1 on channels 0, 1"
+  carried 1 0 "eth1 to eth1 on channels 0, 1"
+
+  # A host with one NIC; ranks that send to each other outside of rings.
+  ip -n "$host" link del eth0
+  start "1 2 2" "$(netns_second_ipv4 1)" WEFT_CHANNELS_MAX=2 WEFT_LOG_TOPICS_TRANSPORT=info -- \
+    bench all_to_all --max 1MiB --factor 8 --iters 3 --check
+  all_well 120
+  carried 0 1 "eth1 to eth1 on channels 0, 1"
+  carried 2 0 "eth1 to eth1 on channels 0, 1"
+}
+
 lost_packets() {
   make_hosts 3
   for host in 1 2 3; do netns_loss "$host" 5; done
@@ -225,8 +282,8 @@ netns_available || exit 77
 # Ranks are given what a case says, and no more.
 for name in $(compgen -v WEFT_ || true); do unset "$name"; done
 cases=("$@")
-((${#cases[@]})) || cases=(two_hosts two_hosts_ipv6 four_hosts step_of_slurm rules_by_network lost_packets
-  cut_cable stopped_for_a_while)
+((${#cases[@]})) || cases=(two_hosts two_hosts_ipv6 four_hosts step_of_slurm rules_by_network two_networks
+  one_network_in_common lost_packets cut_cable stopped_for_a_while)
 for name in "${cases[@]}"; do
   say "$name"
   "$name"

@@ -42,6 +42,7 @@ RankReport any_report() {
     if (*rc::gen::arbitrary<bool>()) nic.speed_mbps = *rc::gen::arbitrary<std::uint32_t>();
     if (*rc::gen::arbitrary<bool>()) nic.numa_node = *rc::gen::arbitrary<std::uint32_t>();
     nic.addresses = {any_text(), any_text()};
+    if (*rc::gen::arbitrary<bool>()) nic.prefixes = {24, 128};
     nic.up = *rc::gen::arbitrary<bool>();
     nic.is_virtual = *rc::gen::arbitrary<bool>();
     report.host.nics.push_back(nic);

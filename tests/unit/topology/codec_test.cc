@@ -88,6 +88,13 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
               HasSubstr("\"host.nics[].up\" is neither true nor false"));
   EXPECT_THAT(complaint([](Json& j) { j["host"]["nics"][0]["addresses"] = {1}; }),
               HasSubstr("host.nics[].addresses"));
+  EXPECT_THAT(complaint([](Json& j) { j["host"]["nics"][0]["prefixes"] = {24, 64}; }), "accepted");
+  EXPECT_THAT(complaint([](Json& j) { j["host"]["nics"][0]["prefixes"] = {24}; }),
+              HasSubstr("\"host.nics[].prefixes\" is not one for each address"));
+  for (const Json& wrong : {Json(129), Json(-1), Json("24"), Json(1.5)}) {
+    EXPECT_THAT(complaint([&](Json& j) { j["host"]["nics"][0]["prefixes"] = {24, wrong}; }),
+                HasSubstr("host.nics[].prefixes"));
+  }
   EXPECT_THAT(complaint([](Json& j) { j["host"]["nics"] = Json(kMaxNics + 1, j["host"]["nics"]); }),
               HasSubstr("\"host.nics\" is not a list of at most 1024"));
 }

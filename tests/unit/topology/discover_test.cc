@@ -59,14 +59,17 @@ TEST_F(FakeSysfs, DescribesAPciInterface) {
   write(device + "/numa_node", "1\n");
   link("class/net/eth7", device + "/net/eth7");
   link(device + "/net/eth7/device", device);
-  const std::vector<InterfaceState> interfaces = {
-      {.name = "eth7", .flags = IFF_UP | IFF_RUNNING, .addresses = {"10.1.2.3", "fd00::3"}}};
+  const std::vector<InterfaceState> interfaces = {{.name = "eth7",
+                                                   .flags = IFF_UP | IFF_RUNNING,
+                                                   .addresses = {"10.1.2.3", "fd00::3"},
+                                                   .prefixes = {24, 64}}};
   EXPECT_THAT(describe_nics(interfaces, root_.string()),
               ElementsAre(NicInfo{.name = "eth7",
                                   .speed_mbps = 100000,
                                   .numa_node = 1,
                                   .pci_path = "0000:81:00.1",
                                   .addresses = {"10.1.2.3", "fd00::3"},
+                                  .prefixes = {24, 64},
                                   .up = true}));
 }
 
@@ -262,6 +265,17 @@ TEST(Discover, ListsInterfacesByName) {
   const auto interfaces = interface_states();
   ASSERT_TRUE(interfaces) << interfaces.error().to_string();
   EXPECT_TRUE(std::ranges::is_sorted(*interfaces, {}, &InterfaceState::name));
+  for (const InterfaceState& interface : *interfaces) {
+    ASSERT_EQ(interface.prefixes.size(), interface.addresses.size()) << interface.name;
+    for (std::size_t i = 0; i < interface.addresses.size(); ++i) {
+      const std::string& address = interface.addresses[i];
+      if (address == "127.0.0.1") {
+        EXPECT_EQ(interface.prefixes[i], 8);
+      } else if (address == "::1") {
+        EXPECT_EQ(interface.prefixes[i], 128);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ void expect_same(const TravellingOffer& a, const TravellingOffer& b) {
   EXPECT_EQ(a.offer.version, b.offer.version);
   EXPECT_EQ(a.offer.kind, b.offer.kind);
   EXPECT_EQ(a.offer.unusable, b.offer.unusable);
+  EXPECT_EQ(a.offer.devices, b.offer.devices);
   EXPECT_EQ(a.peer_info, b.peer_info);
 }
 
@@ -56,7 +57,13 @@ std::string answers_error(const json& document) {
 
 TEST(OfferCodec, KeepsOffers) {
   TravellingOffer net{
-      .offer = {.id = "net-socket", .version = "", .kind = PluginKind::kNet, .unusable = {}},
+      .offer = {.id = "net-socket",
+                .version = "",
+                .kind = PluginKind::kNet,
+                .unusable = {},
+                .devices = {{.name = "eth0"},
+                            {.name = "lo",
+                             .fabric_id = std::numeric_limits<std::uint64_t>::max()}}},
       .peer_info = {}};
   const std::vector<TravellingOffer> offers = {sample_offer(), net};
   const auto back = decode_offers(encode_offers(offers));
@@ -114,12 +121,16 @@ TEST(OfferCodec, CutsReasonsThatPeersWouldRefuse) {
 TEST(OfferCodec, LetsNoTerminalCodesThrough) {
   TravellingOffer offer = sample_offer();
   offer.offer.unusable = "line\n\x1b[31mred\x7f";
-  EXPECT_EQ((*decode_offers(encode_offers({{offer}})))[0].offer.unusable, "line  [31mred ");
+  offer.offer.devices = {{.name = "eth\n0"}};
+  const auto back = *decode_offers(encode_offers({{offer}}));
+  EXPECT_EQ(back[0].offer.unusable, "line  [31mred ");
+  EXPECT_EQ(back[0].offer.devices[0].name, "eth 0");
 }
 
 TEST(OfferCodec, RefusesWhatIsNoOffer) {
   const auto binary = json::binary({1, 2});
-  EXPECT_EQ(offers_error(json::array({json::array({"shm", "1", 0, "", binary})})), "");
+  const json none = json::array();
+  EXPECT_EQ(offers_error(json::array({json::array({"shm", "1", 0, "", binary, none})})), "");
   EXPECT_EQ(offers_error(json::object()), "a peer sent malformed offers: not a list of offers");
   EXPECT_EQ(offers_error(json(std::vector<int>(65))),
             "a peer sent malformed offers: not a list of offers");
@@ -127,17 +138,45 @@ TEST(OfferCodec, RefusesWhatIsNoOffer) {
             "a peer sent malformed offers: not an offer");
   for (const json& kind :
        {json(2), json(-1), json(1e300), json(0.5), json("0"), json(true), json()}) {
-    EXPECT_NE(offers_error(json::array({json::array({"shm", "1", kind, "", binary})})), "")
+    EXPECT_NE(offers_error(json::array({json::array({"shm", "1", kind, "", binary, none})})), "")
         << kind.dump();
   }
-  EXPECT_NE(offers_error(json::array({json::array({7, "1", 0, "", binary})})), "");
-  EXPECT_NE(offers_error(json::array({json::array({"shm", "1", 0, "", "text"})})), "");
+  EXPECT_NE(offers_error(json::array({json::array({7, "1", 0, "", binary, none})})), "");
+  EXPECT_NE(offers_error(json::array({json::array({"shm", "1", 0, "", "text", none})})), "");
   const std::string long_text(4097, 'x');
-  EXPECT_EQ(offers_error(json::array({json::array({long_text, "1", 0, "", binary})})),
+  EXPECT_EQ(offers_error(json::array({json::array({long_text, "1", 0, "", binary, none})})),
             "a peer sent malformed offers: a text is too long");
   const auto large = json::binary(std::vector<std::uint8_t>(64 * 1024 + 1));
-  EXPECT_EQ(offers_error(json::array({json::array({"shm", "1", 0, "", large})})),
+  EXPECT_EQ(offers_error(json::array({json::array({"shm", "1", 0, "", large, none})})),
             "a peer sent malformed offers: a block is too large");
+}
+
+TEST(OfferCodec, BoundsDevices) {
+  const auto error_of = [](const json& devices) {
+    return offers_error(json::array({json::array({"net", "1", 1, "", json::binary({}), devices})}));
+  };
+  const json device = json::array({"eth0", 0});
+  EXPECT_EQ(error_of(json(kMaxOfferedDevices, device)), "");
+  EXPECT_EQ(error_of(json(kMaxOfferedDevices + 1, device)),
+            "a peer sent malformed offers: not a list of devices");
+  EXPECT_EQ(error_of(json()), "a peer sent malformed offers: not a list of devices");
+  EXPECT_EQ(error_of(json::array({json::array({"eth0"})})),
+            "a peer sent malformed offers: not a device");
+  EXPECT_EQ(error_of(json::array({json::array({"eth0", -1})})),
+            "a peer sent malformed offers: not a whole number");
+  EXPECT_NE(error_of(json::array({json::array({7, 0})})), "");
+  EXPECT_EQ(error_of(json::array({json::array({std::string(256, 'x'), 0})})), "");
+  EXPECT_EQ(error_of(json::array({json::array({std::string(257, 'x'), 0})})),
+            "a peer sent malformed offers: the name of a device is too long");
+}
+
+TEST(OfferCodec, CutsDevicesThatPeersWouldRefuse) {
+  TravellingOffer offer = sample_offer();
+  offer.offer.devices.assign(kMaxOfferedDevices + 8, {.name = std::string(1000, 'x')});
+  const auto back = decode_offers(encode_offers({{offer}}));
+  ASSERT_TRUE(back) << back.error().to_string();
+  EXPECT_EQ((*back)[0].offer.devices,
+            std::vector<OfferedDevice>(kMaxOfferedDevices, {.name = std::string(256, 'x')}));
 }
 
 TEST(OfferCodec, RefusesWhatIsNoAnswer) {
