@@ -62,11 +62,13 @@ class Traces {
  public:
   /// Adds what `pid` holds now. Files of others than Weft's are passed over.
   void note(pid_t pid);
-  /// What of it the system still shows, a line each; and what was never allowed, such as a file in
-  /// /dev/shm. Call it when the processes are gone.
+  /// What of it the system still shows after a while, a line each; and what was never allowed, such
+  /// as a file in /dev/shm. Call it when the processes are gone.
   [[nodiscard]] std::string left() const;
 
  private:
+  [[nodiscard]] std::string seen() const;
+
   std::set<std::string> sockets_;  // inodes
   std::string forbidden_;
 };
