@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-TunerNotice sample() {
+TunerNotice sample_notice() {
   return {.plugin = "tuner",
           .table = {.version = 1, .hash = 0xfedcba9876543210, .name = "a.yaml"},
           .unusable = {}};
@@ -27,7 +27,8 @@ TunerNotice sample() {
 
 TEST(TunerNotices, ComeBack) {
   for (const TunerNotice& notice :
-       {sample(), TunerNotice{}, TunerNotice{.plugin = {}, .table = {}, .unusable = "no table"}}) {
+       {sample_notice(), TunerNotice{},
+        TunerNotice{.plugin = {}, .table = {}, .unusable = "no table"}}) {
     const auto back = decode_notice(encode_notice(notice));
     ASSERT_TRUE(back) << back.error().to_string();
     EXPECT_EQ(back->plugin, notice.plugin);
@@ -54,13 +55,13 @@ TEST(TunerNotices, RefuseWhatIsNone) {
   EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, std::string(5000, 'x'), ""})));
   EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, "a", std::string(5000, 'x')})));
   EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, "a"})));
-  const std::vector<std::byte> bytes = encode_notice(sample());
+  const std::vector<std::byte> bytes = encode_notice(sample_notice());
   for (std::size_t size = 0; size < bytes.size(); ++size)
     EXPECT_FALSE(decode_notice(std::span(bytes).first(size))) << size;
 }
 
 TEST(TunerNotices, DifferencesAreNamed) {
-  std::vector<TunerNotice> notices(3, sample());
+  std::vector<TunerNotice> notices(3, sample_notice());
   EXPECT_TRUE(check_tuners(notices));
   EXPECT_TRUE(check_tuners({}));
   // The name is for people alone.
@@ -78,7 +79,7 @@ TEST(TunerNotices, DifferencesAreNamed) {
   notices[1] = {};
   EXPECT_NE(check_tuners(notices).error().to_string().find("rank 1 by the built-in costs"),
             std::string::npos);
-  notices[1] = sample();
+  notices[1] = sample_notice();
   notices[1].table.version = 2;
   EXPECT_EQ(check_tuners(notices).error().code(), WEFT_ERROR_CONFIG);
 }
