@@ -159,7 +159,8 @@ End end_of(const ChoiceInput& input, const PluginOffer& offer, std::uint32_t ran
   std::ranges::stable_sort(end.rails, {}, [&](std::size_t i) {
     const Device& device = end.devices[i];
     return std::pair<std::string_view, std::string_view>(
-        device.nic != nullptr ? device.nic->pci_path : "", device.offered->name);
+        device.nic != nullptr ? std::string_view(device.nic->pci_path) : std::string_view(),
+        device.offered->name);
   });
   for (std::uint32_t rail = 0; rail < end.rails.size(); ++rail)
     end.devices[end.rails[rail]].rail = rail;
