@@ -127,12 +127,16 @@ TEST(Launched, ARankThatAsksForMoreCommunicatorsWaitsForNobody) {
   EXPECT_NE(second.find("error WEFT_ERROR_TIMEOUT"), std::string::npos) << second;
 }
 
+// Once all have met: before, nobody knows which process is to be rank 1.
 TEST(Launched, KilledRankEndsTheJobWithItsSignal) {
+  const ScratchFolder folder;
   Process job(weft({"run", "-n", "3", "--", "/bin/sh", "-c",
-                    ("[ $WEFT_RANK = 1 ] && { \"$0\" bench all_reduce --iters 1000000 & p=$!; "
+                    ("[ $WEFT_RANK = 1 ] && { WEFT_LOG_TOPICS_TRANSPORT=info \"$0\" bench "
+                     "all_reduce --iters 1000000 2>\"$1\" & p=$!; "
+                     "until grep -q 'ranks 0 and 1' \"$1\"; do sleep 0.05; done; "
                      "sleep 0.5; kill -9 $p; wait $p; kill -9 $$; }; "
                      "exec \"$0\" bench all_reduce --iters 1000000"),
-                    WEFT_COMMAND}));
+                    WEFT_COMMAND, folder.path() + "/log"}));
   const Outcome outcome = job.wait();
   EXPECT_EQ(count_of(outcome.err, "rank 1 (pid "), 3) << outcome.describe();
   EXPECT_EQ(count_of(outcome.err, "died: its connection was closed"), 2) << outcome.describe();
