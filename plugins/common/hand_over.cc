@@ -53,6 +53,11 @@ constexpr int kBacklog = 1024;
 constexpr std::size_t kMaxSessions = 64;
 /// A stranger who says nothing for so long makes room when others wait.
 constexpr std::uint64_t kIdleNs = 5'000'000'000;
+/// A giver that makes room, or that was stopped for long, may turn away who belongs here; who is
+/// turned away so often does not.
+constexpr unsigned kMostTurns = 100;
+/// How long it is left to others to find that a giver which listens no more has ended.
+constexpr std::uint64_t kRefusedNs = 1'000'000'000;
 
 constexpr const char* kFilesHint = "raise the limit of open files (ulimit -n)";
 constexpr const char* kPeerHint = "look for the first error of that rank";
@@ -87,13 +92,31 @@ bool send_message(int socket, const Message& message) {
          static_cast<ssize_t>(sizeof(message));
 }
 
+/// recvmsg, without waiting. 0, the end of the stream, is believed when it is said twice: the
+/// kernel looks for a message first and for a closed peer then, so that a peer which sends and
+/// closes in between makes it say 0 with the message in the queue (Linux, __unix_dgram_recvmsg of
+/// net/unix/af_unix.c). Once a peer has closed, all that it sent is there.
+ssize_t receive(int socket, const msghdr& wanted, msghdr* got) {
+  *got = wanted;
+  const ssize_t size = ::recvmsg(socket, got, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (size != 0) return size;
+  *got = wanted;
+  return ::recvmsg(socket, got, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+}
+
 /// One message of exactly this size: 1 got it, 0 not there yet, -1 anything else.
 template <class Message>
 int receive_message(int socket, Message* out) {
   if (socket < 0) return -1;
-  const ssize_t got = ::recv(socket, out, sizeof(*out), MSG_DONTWAIT | MSG_TRUNC);
-  if (got < 0 && would_block(errno)) return 0;
-  return got == static_cast<ssize_t>(sizeof(*out)) ? 1 : -1;
+  iovec part{.iov_base = out, .iov_len = sizeof(*out)};
+  msghdr wanted{};
+  wanted.msg_iov = &part;
+  wanted.msg_iovlen = 1;
+  msghdr message;
+  const ssize_t size = receive(socket, wanted, &message);
+  if (size < 0 && would_block(errno)) return 0;
+  const bool whole = size == static_cast<ssize_t>(sizeof(*out));
+  return whole && (message.msg_flags & MSG_TRUNC) == 0 ? 1 : -1;
 }
 
 union DescriptorControl {
@@ -142,11 +165,22 @@ std::string rank_of(const Taker::Ends& ends) {
   return std::string(ends.plugin) + ": rank " + std::to_string(ends.peer);
 }
 
-weft_result peer_gone(const Host& host, const Taker::Ends& ends) {
-  return host.fail_peer(rank_of(ends) +
-                            " ended, closed its end, or did not accept this one, before its "
-                            "memory was passed",
+weft_result refused(const Host& host, const Taker::Ends& ends) {
+  return host.fail_peer(rank_of(ends) + " closed its Unix socket before it passed its memory",
                         kPeerHint);
+}
+
+weft_result turned_away(const Host& host, const Taker::Ends& ends) {
+  return host.fail_peer(
+      rank_of(ends) +
+          " listens, and turned this rank away again and again before it passed its "
+          "memory",
+      "run the same version of weft on every rank; look for the first error of that rank");
+}
+
+weft_result stranger(const Host& host, const Taker::Ends& ends) {
+  return host.fail_peer(std::string(ends.plugin) + ": whoever answers on the Unix socket of rank " +
+                        std::to_string(ends.peer) + " does not know the secret");
 }
 
 }  // namespace
@@ -185,6 +219,7 @@ void Giver::evict_idle() {
 }
 
 weft_result Giver::accept_all() {
+  // What they asked has been answered: it may have lain there for as long as this rank was stopped.
   if (sessions_.size() >= kMaxSessions) evict_idle();
   while (sessions_.size() < kMaxSessions) {
     OwnedFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -226,10 +261,7 @@ Giver::Outcome Giver::answer(const Session& session, const Key& key, Store& stor
   return error == ETOOMANYREFS ? Outcome::kFailed : Outcome::kOver;
 }
 
-weft_result Giver::serve(const Key& key, Store& store) {
-  if (!listener_) return WEFT_OK;
-  const weft_result result = accept_all();
-  if (result != WEFT_OK) return result;
+weft_result Giver::answer_all(const Key& key, Store& store) {
   for (std::size_t i = 0; i < sessions_.size();) {
     const Outcome outcome = answer(sessions_[i], key, store);
     if (outcome == Outcome::kFailed) {
@@ -246,6 +278,12 @@ weft_result Giver::serve(const Key& key, Store& store) {
   return WEFT_OK;
 }
 
+weft_result Giver::serve(const Key& key, Store& store) {
+  if (!listener_) return WEFT_OK;
+  const weft_result result = answer_all(key, store);
+  return result == WEFT_OK ? accept_all() : result;
+}
+
 weft_result Taker::start(const Host& host, const Ends& ends, const HandOverPlace& place) {
   OwnedFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) {
@@ -257,7 +295,7 @@ weft_result Taker::start(const Host& host, const Ends& ends, const HandOverPlace
   const socklen_t size = make_address(ends.plugin, place.socket, &address);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
     if (would_block(errno)) return WEFT_IN_PROGRESS;  // Its backlog is full.
-    if (errno == ECONNREFUSED) return peer_gone(host, ends);
+    if (errno == ECONNREFUSED) return wait_refused(host, ends);
     return host.fail_errno(errno, std::string(ends.plugin) + ": cannot reach rank " +
                                       std::to_string(ends.peer) + " on its Unix socket");
   }
@@ -267,7 +305,21 @@ weft_result Taker::start(const Host& host, const Ends& ends, const HandOverPlace
   }
   socket_ = std::move(socket);
   asked_ = false;
+  refused_since_ns_ = 0;
   return WEFT_OK;
+}
+
+// The name is random and the giver's own: once nobody listens there, nobody will. But who asks here
+// may see in a moment that the giver has ended, and say that.
+weft_result Taker::wait_refused(const Host& host, const Ends& ends) {
+  const std::uint64_t now = host.now_ns();
+  if (refused_since_ns_ == 0) refused_since_ns_ = now;
+  return now - refused_since_ns_ < kRefusedNs ? weft_result{WEFT_IN_PROGRESS} : refused(host, ends);
+}
+
+weft_result Taker::try_again(const Host& host, const Ends& ends) {
+  stop();
+  return ++turns_ < kMostTurns ? weft_result{WEFT_IN_PROGRESS} : turned_away(host, ends);
 }
 
 weft_result Taker::await_hello(const Host& host, const Key& key, const Ends& ends,
@@ -275,40 +327,40 @@ weft_result Taker::await_hello(const Host& host, const Key& key, const Ends& end
   Hello hello;
   const int got = receive_message(socket_.get(), &hello);
   if (got == 0) return WEFT_IN_PROGRESS;
-  if (got < 0 || hello.magic != kHelloMagic) return peer_gone(host, ends);
+  if (got < 0) return try_again(host, ends);
+  if (hello.magic != kHelloMagic) return stranger(host, ends);
   theirs_ = hello.nonce;
   ours_ = random_nonce();
   Request request{kRequestMagic, ends.rank, ours_, place.memory, {}};
   request.mac = key.sign({signed_part(request), std::as_bytes(std::span(theirs_))});
-  if (!send_message(socket_.get(), request)) return peer_gone(host, ends);
+  if (!send_message(socket_.get(), request)) return try_again(host, ends);
   asked_ = true;
   return WEFT_OK;
 }
 
 weft_result Taker::await_grant(const Host& host, const Key& key, const Ends& ends,
                                const HandOverPlace& place, OwnedFd* out) {
-  if (!socket_) return peer_gone(host, ends);
+  if (!socket_) return try_again(host, ends);
   Grant grant;
   iovec part{.iov_base = &grant, .iov_len = sizeof(grant)};
   DescriptorControl control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof(control.bytes);
-  const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  msghdr wanted{};
+  wanted.msg_iov = &part;
+  wanted.msg_iovlen = 1;
+  wanted.msg_control = control.bytes;
+  wanted.msg_controllen = sizeof(control.bytes);
+  msghdr message;
+  const ssize_t got = receive(socket_.get(), wanted, &message);
   if (got < 0 && would_block(errno)) return WEFT_IN_PROGRESS;
   std::vector<OwnedFd> descriptors;
   if (got >= 0) descriptors = take_descriptors(&message);
   if (got != static_cast<ssize_t>(sizeof(grant)) || (message.msg_flags & MSG_TRUNC) != 0) {
-    return peer_gone(host, ends);
+    return try_again(host, ends);
   }
   if (grant.magic != kGrantMagic || grant.memory != place.memory ||
       !key.verify(grant.mac, {signed_part(grant), std::as_bytes(std::span(ours_)),
                               std::as_bytes(std::span(theirs_))})) {
-    return host.fail_peer(std::string(ends.plugin) +
-                          ": whoever answers on the Unix socket of rank " +
-                          std::to_string(ends.peer) + " does not know the secret");
+    return stranger(host, ends);
   }
   if (descriptors.size() != 1) {
     return host.fail_errno(EMFILE,

@@ -59,6 +59,7 @@ class Giver {
   enum class Outcome { kWaiting, kOver, kFailed };
 
   weft_result accept_all();
+  weft_result answer_all(const Key& key, Store& store);
   Outcome answer(const Session& session, const Key& key, Store& store);
   void evict_idle();
 
@@ -80,7 +81,8 @@ class Taker {
   };
 
   /// Goes on as far as possible: OK with the descriptor, WEFT_IN_PROGRESS, or an error that names
-  /// the peer. The same arguments each time.
+  /// the peer. The same arguments each time. A giver that has just gone is still in progress: who
+  /// can tell whether its process has ended looks meanwhile.
   weft_result step(const Host& host, const Key& key, const Ends& ends, const HandOverPlace& place,
                    OwnedFd* out);
   /// Whether it holds a socket.
@@ -89,6 +91,8 @@ class Taker {
 
  private:
   weft_result start(const Host& host, const Ends& ends, const HandOverPlace& place);
+  weft_result wait_refused(const Host& host, const Ends& ends);
+  weft_result try_again(const Host& host, const Ends& ends);
   weft_result await_hello(const Host& host, const Key& key, const Ends& ends,
                           const HandOverPlace& place);
   weft_result await_grant(const Host& host, const Key& key, const Ends& ends,
@@ -96,6 +100,8 @@ class Taker {
 
   OwnedFd socket_;
   bool asked_ = false;
+  unsigned turns_ = 0;                  ///< How often the giver closed the socket.
+  std::uint64_t refused_since_ns_ = 0;  ///< 0: it listens.
   Nonce theirs_{};
   Nonce ours_{};
 };
