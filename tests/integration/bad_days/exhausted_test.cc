@@ -50,8 +50,8 @@ std::string join_with(const std::string& transport, const std::string& limit, bo
     EXPECT_NE(text.find("; try: "), std::string::npos) << text;
   }
   if (*joined) {
-    // What there was left was enough to join. The first call starts a thread, for which it may not
-    // be: then that rank says what to raise, and the others name it.
+    // What there was left was enough to join. The first call starts a thread and connects edges,
+    // for which it may not be: then that rank says what to raise, and the others name it.
     const auto answers = job.ask_all("call all_reduce 100000");
     const bool works = answers[1] == "call: ok 0 wrong";
     for (int rank = 0; rank < 3; ++rank) {
@@ -59,8 +59,8 @@ std::string join_with(const std::string& transport, const std::string& limit, bo
       if (works) {
         EXPECT_EQ(answer, "call: ok 0 wrong");
       } else if (rank == 1) {
-        EXPECT_TRUE(answer.starts_with("call: error WEFT_ERROR_OUT_OF_RESOURCES ")) << answer;
-        EXPECT_NE(answer.find("; try: raise the limits"), std::string::npos) << answer;
+        EXPECT_TRUE(answer.starts_with("call: error WEFT_ERROR_OUT_OF_")) << answer;
+        EXPECT_NE(answer.find("; try: "), std::string::npos) << answer;
       } else {
         EXPECT_TRUE(answer.starts_with("call: error WEFT_ERROR_PEER rank 1 ")) << answer;
       }

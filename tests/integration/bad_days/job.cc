@@ -67,7 +67,7 @@ void for_each_listener(Found found) {
 
 }  // namespace
 
-Rank::Rank(const Environment& environment) {
+Rank::Rank(const Environment& environment, std::vector<std::string> program) {
   const std::string fifo = folder_.path() + "/commands";
   if (mkfifo(fifo.c_str(), 0600) != 0) {
     throw std::system_error(errno, std::generic_category(), "mkfifo");
@@ -75,8 +75,9 @@ Rank::Rank(const Environment& environment) {
   // Both ways, so that opening it does not wait for the other end.
   commands_ = open(fifo.c_str(), O_RDWR | O_CLOEXEC);
   if (commands_ < 0) throw std::system_error(errno, std::generic_category(), fifo);
+  program.push_back(fifo);
   process_ = std::make_unique<Process>(
-      Command{.arguments = {BAD_DAYS_RANK, fifo}, .environment = environment, .input = {}});
+      Command{.arguments = std::move(program), .environment = environment, .input = {}});
   if (answer() != "rank: ok") throw std::runtime_error("a rank did not start: " + process_->err());
 }
 

@@ -28,7 +28,9 @@ inline constexpr std::chrono::seconds kPromise{5};
 /// One process that runs rank_program.cc.
 class Rank {
  public:
-  explicit Rank(const Environment& environment = {});
+  /// `program`: another one that takes the same commands, or words in front of it.
+  explicit Rank(const Environment& environment = {},
+                std::vector<std::string> program = {BAD_DAYS_RANK});
   ~Rank();
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;

@@ -47,6 +47,8 @@ std::map<std::string, Scenarios> all_scenarios() {
   add_calls(all["Calls"]);
   add_misuse(all["Misuse"]);
   add_commands(all["Commands"]);
+  add_versions(all["Versions"]);
+  add_hosts(all["Hosts"]);
   return all;
 }
 

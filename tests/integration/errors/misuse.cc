@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -14,21 +15,25 @@
 namespace weft::test {
 namespace {
 
-void add_case(Scenarios& all, const std::string& name, std::string message,
-              Environment environment = {}) {
+void add_program(Scenarios& all, const std::string& name, std::string message,
+                 std::vector<std::string> arguments, Environment environment = {}) {
   std::string test = name;  // A filter of tests takes '-' for something else.
   std::ranges::replace(test, '-', '_');
   all.push_back({.name = std::move(test),
                  .messages = {std::move(message)},
-                 .play = [name, environment = std::move(environment)](std::vector<Said>& said) {
-                   Command command{.arguments = {MISUSE_PROGRAM, name},
-                                   .environment = environment,
-                                   .input = {}};
+                 .play = [arguments = std::move(arguments),
+                          environment = std::move(environment)](std::vector<Said>& said) {
+                   Command command{.arguments = arguments, .environment = environment, .input = {}};
                    command.environment.try_emplace("XDG_CONFIG_HOME", "/nonexistent");
                    const Outcome outcome = run(command);
                    ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
                    said.push_back(said_in(outcome.out.substr(0, outcome.out.find('\n'))));
                  }});
+}
+
+void add_case(Scenarios& all, const std::string& name, std::string message,
+              Environment environment = {}) {
+  add_program(all, name, std::move(message), {MISUSE_PROGRAM, name}, std::move(environment));
 }
 
 }  // namespace
@@ -41,21 +46,36 @@ void add_misuse(Scenarios& all) {
   add_case(all, "null-setting", "weft_comm_config.settings: pair <number> holds NULL");
   add_case(all, "table-of-one", "tuner.table counts for a whole context, not for one communicator");
   add_case(all, "no-ranks", "a communicator of 0 ranks");
-  add_case(all, "context-in-use", "<number> communicators and streams of the context are alive");
+  add_case(all, "context-in-use",
+           "<number> communicators, streams and graphs of the context are alive");
   add_case(all, "init-all-in-group", "weft_comm_init_all inside a group: it is a group of its own");
   add_case(all, "group-end", "weft_group_end without weft_group_start on this thread");
   add_case(all, "group-of-nothing", "nothing of the group was started: <what>");
   add_case(all, "other-context", "the stream belongs to another context than the communicator");
+  add_case(all, "graph-elsewhere", "the stream belongs to another context than the graph");
+  add_case(all, "wait-for-capture", "the stream is captured: its calls are recorded, not run");
+  add_case(all, "end-no-capture", "the stream is not captured");
+  add_case(all, "capture-in-group", "<function> inside a group: its calls are not made yet");
+  add_case(all, "half-captured", "a group calls on a stream that is captured and on another one");
+  add_case(all, "graph-of-finalized",
+           "rank <rank> of <ranks>, whose calls the graph holds, has finalized or destroyed its "
+           "communicator");
   add_case(all, "null-buffer", "<which> buffer is NULL, and count is <number>");
   add_case(all, "alignment", "buffer <address> is not aligned to its elements of <number> bytes");
   add_case(all, "type", "<number> is no element type");
   add_case(all, "reduction", "<number> is no reduction");
+  add_case(all, "destroyed-reduction", "reduction <number> is none of this communicator");
+  add_case(all, "reduction-of-another", "reduction <number> is none of this communicator");
+  add_case(all, "reduction-of-another-type",
+           "reduction <number> multiplies <type>, but the call is of <type>");
+  add_case(all, "residence", "weft_premul_sum_options.residence <number> is none");
   add_case(all, "root", "root <rank> is not a rank of this communicator of <ranks>");
   add_case(all, "partner", "partner <rank> is not a rank of this communicator of <ranks>");
   add_case(all, "count", "<number> elements of <number> bytes are more than memory can hold");
   add_case(all, "blocks",
            "<number> blocks of <number> elements of <number> bytes are more than memory can hold");
-  add_case(all, "kernel", "this version has no kernel for <call> on devices of kind <device>");
+  add_program(all, "kernel", "this version has no kernel for <call> on devices of kind <device>",
+              {NO_KERNEL_PROGRAM});
   add_case(all, "send-alone", "rank <rank> sends to itself and does not receive in the same group");
   add_case(all, "unequal-halves",
            "rank <rank> sends <number> <type> to itself and receives <number> <type>");

@@ -127,7 +127,6 @@ std::map<std::string, Case> call_cases() {
       {"type", [](Program& p) { return p.all_reduce(p.send.data(), 8, 99); }},
       {"reduction", [](Program& p) { return p.all_reduce(p.send.data(), 8, WEFT_FLOAT32, 99); }},
       {"count", [](Program& p) { return p.all_reduce(p.send.data(), SIZE_MAX / 2, WEFT_FLOAT32); }},
-      {"kernel", [](Program& p) { return p.all_reduce(p.send.data(), 8, WEFT_FLOAT8_E4M3); }},
       {"blocks",
        [](Program& p) -> weft_result {
          std::array<weft_comm*, 2> comms{};
@@ -149,6 +148,104 @@ std::map<std::string, Case> call_cases() {
          static_cast<void>(weft_send(p.send.data(), 8, WEFT_FLOAT32, 0, p.comm, p.stream));
          static_cast<void>(weft_recv(p.recv.data(), 4, WEFT_FLOAT32, 0, p.comm, p.stream));
          return weft_group_end(p.context);
+       }},
+  };
+}
+
+// The sum of twice the input, for float32.
+weft_result make_reduction(weft_comm* comm, weft_reduction* out,
+                           weft_scalar_residence residence = WEFT_SCALAR_NOW) {
+  const float two = 2;
+  weft_premul_sum_options options{};
+  options.struct_size = sizeof(options);
+  options.type = WEFT_FLOAT32;
+  options.residence = residence;
+  options.scalar = &two;
+  return weft_reduction_create_premul_sum(comm, &options, out);
+}
+
+std::map<std::string, Case> reduction_cases() {
+  return {
+      {"destroyed-reduction",
+       [](Program& p) -> weft_result {
+         weft_reduction made = WEFT_SUM;
+         if (make_reduction(p.comm, &made) != WEFT_OK ||
+             p.all_reduce(p.send.data(), 8, WEFT_FLOAT32, made) != WEFT_OK ||
+             weft_reduction_destroy(p.comm, made) != WEFT_OK) {
+           return WEFT_OK;
+         }
+         return p.all_reduce(p.send.data(), 8, WEFT_FLOAT32, made);
+       }},
+      {"reduction-of-another",
+       [](Program& p) -> weft_result {
+         weft_comm* other = nullptr;
+         weft_reduction made = WEFT_SUM;
+         if (weft_comm_init_all(p.context, nullptr, 1, &other) != WEFT_OK ||
+             make_reduction(other, &made) != WEFT_OK) {
+           return WEFT_OK;
+         }
+         return p.all_reduce(p.send.data(), 8, WEFT_FLOAT32, made);
+       }},
+      {"reduction-of-another-type",
+       [](Program& p) -> weft_result {
+         weft_reduction made = WEFT_SUM;
+         if (make_reduction(p.comm, &made) != WEFT_OK) return WEFT_OK;
+         return p.all_reduce(p.send.data(), 8, WEFT_INT32, made);
+       }},
+      {"residence",
+       [](Program& p) -> weft_result {
+         weft_reduction made = WEFT_SUM;
+         return make_reduction(p.comm, &made, 77);
+       }},
+  };
+}
+
+std::map<std::string, Case> graph_cases() {
+  const auto capture = [](Program& p) {
+    weft_graph* graph = nullptr;
+    static_cast<void>(weft_stream_begin_capture(p.stream));
+    static_cast<void>(p.all_reduce(p.send.data(), 8, WEFT_FLOAT32));
+    static_cast<void>(weft_stream_end_capture(p.stream, &graph));
+    return graph;
+  };
+  return {
+      {"graph-elsewhere",
+       [=](Program& p) -> weft_result {
+         const Program other;
+         weft_graph* const graph = capture(p);
+         return weft_graph_launch(graph, other.stream);
+       }},
+      {"wait-for-capture",
+       [](Program& p) -> weft_result {
+         static_cast<void>(weft_stream_begin_capture(p.stream));
+         return weft_stream_synchronize(p.stream);
+       }},
+      {"end-no-capture",
+       [](Program& p) -> weft_result {
+         weft_graph* graph = nullptr;
+         return weft_stream_end_capture(p.stream, &graph);
+       }},
+      {"capture-in-group",
+       [](Program& p) -> weft_result {
+         static_cast<void>(weft_group_start(p.context));
+         return weft_stream_begin_capture(p.stream);
+       }},
+      {"half-captured",
+       [](Program& p) -> weft_result {
+         weft_stream* other = nullptr;
+         if (weft_stream_create(p.context, &other) != WEFT_OK) return WEFT_OK;
+         static_cast<void>(weft_stream_begin_capture(other));
+         static_cast<void>(weft_group_start(p.context));
+         static_cast<void>(p.all_reduce(p.send.data(), 8, WEFT_FLOAT32));
+         static_cast<void>(weft_all_reduce(p.send.data(), p.recv.data(), 8, WEFT_FLOAT32, WEFT_SUM,
+                                           p.comm, other));
+         return weft_group_end(p.context);
+       }},
+      {"graph-of-finalized",
+       [=](Program& p) -> weft_result {
+         weft_graph* const graph = capture(p);
+         if (weft_comm_finalize(p.comm) != WEFT_OK) return WEFT_OK;
+         return weft_graph_launch(graph, p.stream);
        }},
   };
 }
@@ -212,6 +309,8 @@ std::map<std::string, Case> life_cases() {
 int main(int argc, char** argv) {
   auto cases = settings_cases();
   cases.merge(call_cases());
+  cases.merge(reduction_cases());
+  cases.merge(graph_cases());
   cases.merge(life_cases());
   const auto found = argc == 2 ? cases.find(argv[1]) : cases.end();
   if (found == cases.end()) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include <gtest/gtest.h>
+
 namespace weft::test {
 
 Said said_in(const std::string& answer) {
@@ -35,8 +37,12 @@ void join_all(Job& job, std::vector<Said>& said) {
     job[rank].tell("join " + id.substr(kAnswer.size()) + " " + std::to_string(job.size()) + " " +
                    std::to_string(rank));
   }
-  for (int rank = 0; rank < job.size(); ++rank)
+  for (int rank = 0; rank < job.size(); ++rank) {
     said.push_back(said_in(job[rank].answer()));
+    // They are configured alike: each finds what is wrong, and says so as its own error.
+    EXPECT_EQ(said.back().text.find(" failed (WEFT_ERROR_CONFIG)"), std::string::npos)
+        << "rank " << rank << ": " << said.back().text;
+  }
 }
 
 void ask_all(Job& job, const std::string& command, std::vector<Said>& said) {

@@ -37,6 +37,8 @@ void add_tables(Scenarios& all);
 void add_calls(Scenarios& all);
 void add_misuse(Scenarios& all);
 void add_commands(Scenarios& all);
+void add_versions(Scenarios& all);
+void add_hosts(Scenarios& all);
 
 /// What lies in an answer of a rank (tests/integration/bad_days): "join: error WEFT_ERROR_X TEXT".
 [[nodiscard]] Said said_in(const std::string& answer);
