@@ -19,6 +19,7 @@
 
 #include <weft/weft.h>
 
+#include "core/api/handles.h"
 #include "core/base/version.h"
 #include "core/bootstrap/job_environment.h"
 #include "core/comm/communicator.h"
@@ -28,25 +29,14 @@
 #include "core/comm/stream.h"
 #include "core/config/environment.h"
 
-struct weft_context {
-  std::unique_ptr<weft::Context> context;
-};
-
-struct weft_comm {
-  weft_context* owner;
-  std::unique_ptr<weft::Member> member;
-};
-
-struct weft_stream {
-  weft_context* owner;
-  std::unique_ptr<weft::Stream> stream;
-};
-
 namespace {
 
 using weft::Error;
 using weft::Result;
 using weft::Status;
+using weft::api::answer;
+using weft::api::guarded;
+using weft::api::null_argument;
 
 // The one piece of thread state outside a context: why there is none. Like errno.
 std::string& creation_error() {
@@ -61,35 +51,6 @@ std::size_t copy_text(const std::string& source, char* text, std::size_t size) {
     text[length] = '\0';
   }
   return source.size() + 1;
-}
-
-weft_result answer(weft_context* context, const Status& status) {
-  return status ? WEFT_OK : context->context->remember(status.error());
-}
-
-// WEFT_IN_PROGRESS is no error.
-weft_result answer(weft_context* context, const Result<weft_result>& result) {
-  return result ? *result : context->context->remember(result.error());
-}
-
-weft_result null_argument(weft_context* context, const char* name) {
-  const Error error(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} is NULL", name));
-  return context != nullptr ? context->context->remember(error) : error.code();
-}
-
-// No exception leaves the library. Memory is the only thing that ordinarily throws in here.
-template <typename Function>
-weft_result guarded(weft_context* context, Function&& function) {
-  try {
-    if (const Status process = context->context->check_process(); !process) {
-      return context->context->remember(process.error());
-    }
-    return function();
-  } catch (const std::bad_alloc&) {
-    return WEFT_ERROR_OUT_OF_MEMORY;
-  } catch (const std::exception& error) {
-    return context->context->remember(Error(WEFT_ERROR_INTERNAL, error.what()));
-  }
 }
 
 Result<weft::Config> config_for(weft::Context& context, const weft_comm_config* config) {
@@ -202,7 +163,7 @@ Status check_buffers(const weft::Task& task, const void* send, const void* recv,
   return {};
 }
 
-weft_result call(const weft::Task& task, const void* send, void* recv, Needs needs, weft_comm* comm,
+weft_result call(weft::Task task, const void* send, void* recv, Needs needs, weft_comm* comm,
                  weft_stream* stream) {
   if (comm == nullptr) return null_argument(stream != nullptr ? stream->owner : nullptr, "comm");
   if (stream == nullptr) return null_argument(comm->owner, "stream");
@@ -221,6 +182,13 @@ weft_result call(const weft::Task& task, const void* send, void* recv, Needs nee
     }
     const auto communicator = comm->member->for_calls();
     if (!communicator) return refuse(communicator.error());
+    weft::Factor factor;
+    if (weft::reduces(task.operation) && task.reduction > WEFT_AVG) {
+      auto made = (*communicator)->made_reductions().find(task.reduction, task.type);
+      if (!made) return refuse(made.error());
+      factor = *made;
+      task.reduction = weft::kPremulSum;
+    }
     if (Status status = (*communicator)->check_task(task); !status) {
       return refuse(status.error());
     }
@@ -231,13 +199,39 @@ weft_result call(const weft::Task& task, const void* send, void* recv, Needs nee
                            .stream = stream->stream.get(),
                            .task = task,
                            .send = send,
-                           .recv = recv};
+                           .recv = recv,
+                           .factor = factor};
     if (grouped) {
       context.group().add_call(noted);
       return WEFT_OK;
     }
     return answer(owner, weft::start_calls({&noted, 1}));
   });
+}
+
+Result<weft_reduction> make_premul_sum(weft::Communicator& communicator,
+                                       const weft_premul_sum_options& options) {
+  // What every collective of this type is asked first.
+  WEFT_TRY(communicator.check_task({.operation = weft::Operation::kAllReduce,
+                                    .type = options.type,
+                                    .reduction = weft::kPremulSum,
+                                    .root = 0,
+                                    .count = 1}));
+  weft::Factor factor;
+  switch (options.residence) {
+    case WEFT_SCALAR_NOW:
+      std::memcpy(&factor.bits, options.scalar, weft::element_size(options.type));
+      break;
+    case WEFT_SCALAR_AT_CALL:
+      factor.from = static_cast<const std::byte*>(options.scalar);
+      break;
+    default:
+      return weft::fail(
+          WEFT_ERROR_INVALID_ARGUMENT,
+          fmt::format("weft_premul_sum_options.residence {} is none", options.residence),
+          "one of WEFT_SCALAR_NOW, WEFT_SCALAR_AT_CALL");
+  }
+  return communicator.made_reductions().add(options.type, factor);
 }
 
 bool is_rank(const weft_comm* comm, std::uint32_t rank) {
@@ -372,7 +366,7 @@ weft_result weft_context_destroy(weft_context* context) {
     if (const auto users = context->context->users().load(); users != 0) {
       return context->context->remember(
           Error(WEFT_ERROR_INVALID_USAGE,
-                fmt::format("{} communicators and streams of the context are alive", users),
+                fmt::format("{} communicators, streams and graphs of the context are alive", users),
                 "destroy them before the context"));
     }
     delete context;
@@ -627,6 +621,41 @@ weft_result weft_stream_destroy(weft_stream* stream) {
     delete stream;
     owner->context->users().fetch_sub(1);
     return WEFT_OK;
+  });
+}
+
+weft_result weft_reduction_create_premul_sum(weft_comm* comm,
+                                             const weft_premul_sum_options* options,
+                                             weft_reduction* out) {
+  if (comm == nullptr) return null_argument(nullptr, "comm");
+  if (options == nullptr) return null_argument(comm->owner, "options");
+  if (out == nullptr) return null_argument(comm->owner, "out");
+  return guarded(comm->owner, [&]() -> weft_result {
+    weft::Context& context = *comm->owner->context;
+    if (options->struct_size < sizeof(weft_premul_sum_options)) {
+      return context.remember(Error(
+          WEFT_ERROR_INVALID_ARGUMENT,
+          fmt::format("weft_premul_sum_options.struct_size is {}, less than the {} of the first "
+                      "version",
+                      options->struct_size, sizeof(weft_premul_sum_options)),
+          "set it to sizeof(weft_premul_sum_options)"));
+    }
+    if (options->scalar == nullptr) return null_argument(comm->owner, "scalar");
+    const auto communicator = comm->member->for_calls();
+    if (!communicator) return context.remember(communicator.error());
+    const auto made = make_premul_sum(**communicator, *options);
+    if (!made) return context.remember(made.error());
+    *out = *made;
+    return WEFT_OK;
+  });
+}
+
+weft_result weft_reduction_destroy(weft_comm* comm, weft_reduction reduction) {
+  if (comm == nullptr) return null_argument(nullptr, "comm");
+  return guarded(comm->owner, [&]() -> weft_result {
+    const auto communicator = comm->member->for_calls();
+    if (!communicator) return comm->owner->context->remember(communicator.error());
+    return answer(comm->owner, (*communicator)->made_reductions().remove(reduction));
   });
 }
 

@@ -28,6 +28,9 @@ class DeviceStream;
 /// pages with nothing, so that a ticket opens it alone.
 inline constexpr std::size_t kExportGrain = std::size_t{2} << 20;
 
+/// In the place of the number of a piece of work: all that has been launched.
+inline constexpr std::uint64_t kWholeStream = UINT64_MAX;
+
 /// How memory of a device reaches other devices, of this or another process of the host.
 enum class MemorySharing : std::uint8_t {
   kTicket,      ///< By the bytes alone.
@@ -61,10 +64,20 @@ struct Launch {
   /// `about_to_sleep`: the worker will not call again before it is woken or 50 ms have passed.
   bool (*progress)(void* context, bool about_to_sleep) = nullptr;
   void* progress_context = nullptr;
+  /// Whether each worker of this host that waits for others should have a processor for itself: a
+  /// hint for how workers wait.
+  bool own_processors = false;
   /// Called exactly once, by the worker that ended last, with the first outcome that is not kDone
   /// (or kDone). What it answers is what the stream reports. Must not block or call the runtime.
   weft_result (*finished)(void* context, const KernelOutcome& outcome) = nullptr;
   void* finished_context = nullptr;
+};
+
+/// What some launches on a stream need.
+struct LaunchRoom {
+  std::uint32_t pieces = 0;    ///< Calls of launch().
+  std::uint32_t launches = 0;  ///< Of a piece, at most.
+  std::uint32_t items = 0;     ///< Of a piece, all its launches together, at most.
 };
 
 /// Threads: every member may be called from any thread, one thread at a time per stream.
@@ -137,16 +150,23 @@ class DeviceRuntime {
   }
   /// Waits for what is queued, then frees the stream. A wrapped stream is not waited for.
   virtual void destroy_stream(DeviceStream* stream) = 0;
+  /// The number of what was launched last on the stream, for order_after.
+  virtual std::uint64_t last_piece(DeviceStream* /*stream*/) { return kWholeStream; }
   /// Makes what is launched on `stream` from now on, and who waits for it, wait for what was
-  /// launched on `earlier`, however that ends. Here by waiting for it; devices do better, and do
-  /// not block.
-  virtual weft_result order_after(DeviceStream* /*stream*/, DeviceStream* earlier) {
+  /// launched on `earlier` up to its piece of this number, however that ends, or at most for all of
+  /// it. Here by waiting for it; devices do better, and do not block.
+  virtual weft_result order_after(DeviceStream* /*stream*/, DeviceStream* earlier,
+                                  std::uint64_t /*piece*/) {
     return synchronize(earlier);
   }
 
   /// Whether calls on the stream are recorded for later replays instead of run.
   virtual bool is_capturing(DeviceStream* /*stream*/) { return false; }
 
+  /// Makes room beside what is queued now, so that these launches allocate nothing.
+  virtual weft_result reserve(DeviceStream* /*stream*/, const LaunchRoom& /*room*/) {
+    return WEFT_OK;
+  }
   /// Appends one piece of work to the stream: all launches of it start together once the stream's
   /// earlier work has ended, and the stream goes on when all have ended. Does not block.
   virtual weft_result launch(DeviceStream* stream, std::span<const Launch> launches) = 0;

@@ -9,6 +9,8 @@
 // the two sees the other. (Fences would do as well, but thread sanitizers do not see them.)
 //
 // C++20 and header-only: device code and the progress engine include it.
+//
+// Model: tests/models/step_fifo.pml
 #pragma once
 
 #include <algorithm>
@@ -107,6 +109,10 @@ class Waiter {
     return wait_patiently(counter, waiters, threshold, leave, progress);
   }
 
+  /// Whether nobody whom the thread waits for should need its processor: then it looks on for
+  /// longer before it yields. False unless told.
+  void expect_own_processor(bool own) { own_processor_ = own; }
+
   /// How often a thread went to sleep in the kernel.
   [[nodiscard]] std::uint64_t sleeps() const { return sleeps_; }
 
@@ -120,6 +126,10 @@ class Waiter {
   // A wait that ended so soon after the spinning would better have been spun through.
   static constexpr std::chrono::microseconds kShortWait{4};
   static constexpr std::chrono::microseconds kYieldTime{200};
+  // Two threads that yield to each other stay on one processor though another is idle: the system
+  // moves only those that have waited for longer than half a millisecond (Linux's
+  // sched_migration_cost).
+  static constexpr std::chrono::microseconds kLookTime{1000};
   static constexpr std::chrono::milliseconds kLongestSleep{50};
   static constexpr std::chrono::microseconds kFirstNap{50};
   static constexpr std::chrono::microseconds kLongestNap{1000};
@@ -127,6 +137,7 @@ class Waiter {
   template <class Leave, class Progress>
   std::uint64_t wait_patiently(std::uint64_t* counter, std::uint32_t* waiters,
                                std::uint64_t threshold, Leave& leave, Progress& progress) {
+    const auto look_time = own_processor_ ? kLookTime : std::chrono::microseconds(0);
     const Time::time_point begin = Time::now();
     Time::time_point active = begin;
     Time::time_point now = begin;
@@ -139,9 +150,12 @@ class Waiter {
         return seen;
       }
       if (leave()) return seen;
-      const bool patient = now - active < kYieldTime;
+      const auto idle = now - active;
+      const bool patient = idle < look_time + kYieldTime;
       if (progress(!patient)) {
         active = now;
+      } else if (idle < look_time) {
+        cpu_relax();
       } else if (patient) {
         sched_yield();
       } else if (waiters != nullptr) {
@@ -158,6 +172,7 @@ class Waiter {
 
   std::uint32_t spins_ = kMostSpins;
   std::uint64_t sleeps_ = 0;
+  bool own_processor_ = false;
 };
 
 }  // namespace weft

@@ -63,7 +63,8 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const UniqueId& id, int rank,
   for (int i = 0; i < nranks; ++i) {
     auto member = MemberMessage::decode(blocks[static_cast<std::size_t>(i)]);
     if (!member || member->who.rank != i || member->endpoints.empty()) {
-      Error error(WEFT_ERROR_NETWORK, fmt::format("rank {} sent a malformed identity", i));
+      Error error(WEFT_ERROR_NETWORK, fmt::format("rank {} sent a malformed identity", i),
+                  "run the same version of weft on every rank");
       state->watch->announce(error);
       return fail(std::move(error));
     }

@@ -6,67 +6,109 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/schedule/work_items.h"
 #include "core/transport/net_port.h"
 
 namespace weft {
+namespace {
 
-BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank,
-                     std::span<const RingConnections> rings, const DirectPeers* direct)
+// Where what a ring all-reduce receives may come to, but for the buffer.
+LandingWalk landing_of(const WorkItem& item) {
+  if (item.operation != Operation::kAllReduce) return {};
+  return {.count = item.count,
+          .chunk = item.chunk,
+          .ranks = item.ranks,
+          .position = item.ring_position,
+          .element_bytes = static_cast<std::uint32_t>(element_size(item.type)),
+          .step_bytes = item.from_previous.step_bytes};
+}
+
+}  // namespace
+
+std::vector<PairLink> tree_edges(const Plan& plan, std::uint32_t rank) {
+  std::vector<PairLink> edges;
+  if (plan.algorithm != Algorithm::kTree || plan.ranks < 2) return edges;
+  for (std::uint32_t i = 0; i < plan.channels.size(); ++i) {
+    const TreePlace place = tree_place(plan, i, rank);
+    const std::uint32_t channel = kFirstTreeChannel + i;
+    if (!place.root) edges.push_back({.peer = place.parent, .channel = channel});
+    for (const std::uint32_t child : place.children)
+      edges.push_back({.peer = child, .channel = channel});
+  }
+  return edges;
+}
+
+BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends)
     : plan_(std::move(plan)) {
-  const auto add_message = [&](const RingEnd& end, std::uint64_t steps) {
-    if (end.port == nullptr || steps == 0) return;
-    auto found = std::ranges::find(messages_, end.port, &PortWork::port);
-    if (found == messages_.end()) {
-      messages_.push_back({.port = end.port, .operations = {}});
-      found = messages_.end() - 1;
-    }
-    found->operations.push_back({.connection = end.port_connection, .reserved = 0, .steps = steps});
-  };
+  if (plan_->algorithm == Algorithm::kTree) trees_.reserve(plan_->channels.size());
   for (std::size_t i = 0; i < plan_->channels.size(); ++i) {
-    const ChannelPlan& channel = plan_->channels[i];
-    WorkItem item;
-    item.operation = plan_->task.operation;
-    item.algorithm = plan_->algorithm;
-    item.protocol = plan_->protocol;
-    item.type = plan_->task.type;
-    item.reduction = plan_->task.reduction;
-    item.count = channel.count;
-    item.chunk = channel.chunk;
-    item.ranks = plan_->ranks;
-    item.ring_position = ring_place(*plan_, i, rank).position;
-    if (has_blocks(plan_->task.operation)) {
-      item.stride = plan_->task.count;
-      item.ring = channel.ring.data();
-    }
+    WorkItem item = work_item(*plan_, i, rank);
     if (plan_->algorithm == Algorithm::kDirect) {
-      item.direct = direct;
+      item.direct = ends.direct;
+    } else if (plan_->algorithm == Algorithm::kTree) {
+      add_tree(i, rank, ends, item);
     } else if (plan_->ranks > 1) {
-      const RingConnections& ring = rings[channel.index];
+      const RingConnections& ring = ends.rings[plan_->channels[i].index];
       item.from_previous = ring.from_previous.view;
       item.to_next = ring.to_next.view;
-      add_message(ring.to_next, steps_sent(*plan_, i, rank));
-      add_message(ring.from_previous, steps_received(*plan_, i, rank));
+      add_message(ring.to_next, steps_sent(*plan_, i, rank), {}, i);
+      add_message(ring.from_previous, steps_received(*plan_, i, rank), landing_of(item), i);
     }
     items_.push_back(item);
   }
 }
 
-void BoundPlan::work_items(const void* send, void* recv, OperationTag tag,
+void BoundPlan::add_message(const RingEnd& end, std::uint64_t steps, const LandingWalk& landing,
+                            std::size_t channel) {
+  if (end.port == nullptr || steps == 0) return;
+  auto found = std::ranges::find(messages_, end.port, &PortWork::port);
+  if (found == messages_.end()) {
+    messages_.push_back({.port = end.port, .operations = {}, .channels = {}});
+    found = messages_.end() - 1;
+  }
+  found->operations.push_back(
+      {.connection = end.port_connection, .reserved = 0, .steps = steps, .landing = landing});
+  found->channels.push_back(channel);
+}
+
+void BoundPlan::add_tree(std::size_t channel, std::uint32_t rank, const Ends& ends,
+                         WorkItem& item) {
+  const TreePlace place = tree_place(*plan_, channel, rank);
+  const std::uint64_t steps = tree_steps(plan_->channels[channel]);
+  const bool up = goes_up(plan_->task.operation);
+  const bool down = comes_down(plan_->task.operation);
+  const auto pair = [&](std::uint32_t peer) -> const PairConnections& {
+    return ends.pair(
+        {.peer = peer, .channel = kFirstTreeChannel + static_cast<std::uint32_t>(channel)});
+  };
+  trees_.push_back(tree_links(
+      place, [&](std::uint32_t peer) { return pair(peer).to.view; },
+      [&](std::uint32_t peer) { return pair(peer).from.view; }));
+  item.tree = &trees_.back();
+  const auto add = [&](std::uint32_t peer, bool sends, bool receives) {
+    if (sends) add_message(pair(peer).to, steps, {}, channel);
+    if (receives) add_message(pair(peer).from, steps, {}, channel);
+  };
+  if (!place.root) add(place.parent, up, down);
+  for (const std::uint32_t child : place.children)
+    add(child, down, up);
+}
+
+void BoundPlan::work_items(const void* send, void* recv, const Factor& factor, OperationTag tag,
                            std::vector<WorkItem>& out) const {
   out.assign(items_.begin(), items_.end());
-  const std::size_t element = element_size(plan_->task.type);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::size_t offset = plan_->channels[i].offset * element;
-    // A rank that only receives, or only sends, may pass no buffer for the other.
-    out[i].send = send == nullptr ? nullptr : static_cast<const std::byte*>(send) + offset;
-    out[i].recv = recv == nullptr ? nullptr : static_cast<std::byte*>(recv) + offset;
-    out[i].tag = tag;
+    set_call(*plan_, i, send, recv, tag, out[i]);
+    out[i].factor = factor;
   }
 }
 
-void BoundPlan::enqueue_messages() const {
-  for (const PortWork& work : messages_)
+void BoundPlan::enqueue_messages(std::span<const WorkItem> items) {
+  for (PortWork& work : messages_) {
+    for (std::size_t i = 0; i < work.operations.size(); ++i)
+      work.operations[i].landing.output = items[work.channels[i]].recv;
     work.port->enqueue(work.operations);
+  }
 }
 
 }  // namespace weft

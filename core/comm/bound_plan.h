@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -14,34 +15,51 @@
 #include "core/model/work_item.h"
 #include "core/schedule/plan.h"
 #include "core/transport/connections.h"
+#include "core/transport/pair_connections.h"
 
 namespace weft {
 
-/// A value; views point into connections, which must outlive it.
+/// The connections that `rank` needs for a plan by tree; none for other plans.
+[[nodiscard]] std::vector<PairLink> tree_edges(const Plan& plan, std::uint32_t rank);
+
+/// Stays where it is made. Views point into connections, which must outlive it.
 class BoundPlan {
  public:
-  /// `rings` holds this rank's ends of each channel's ring; `direct` may be null where the plan is
-  /// not a direct one, and outlives this.
-  BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank,
-            std::span<const RingConnections> rings, const DirectPeers* direct);
+  /// This rank's ends, all of which outlive it.
+  struct Ends {
+    std::span<const RingConnections> rings;  ///< Of each channel.
+    const DirectPeers* direct = nullptr;     ///< Of a direct plan.
+    /// Of a plan by tree, for each of tree_edges().
+    std::function<const PairConnections&(const PairLink& link)> pair;
+  };
+  BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends);
+
+  BoundPlan(const BoundPlan&) = delete;
+  BoundPlan& operator=(const BoundPlan&) = delete;
 
   [[nodiscard]] const Plan& plan() const { return *plan_; }
 
   /// Writes the work items of one call into `out`.
-  void work_items(const void* send, void* recv, OperationTag tag, std::vector<WorkItem>& out) const;
+  void work_items(const void* send, void* recv, const Factor& factor, OperationTag tag,
+                  std::vector<WorkItem>& out) const;
 
   /// Whether a net carries some of it.
   [[nodiscard]] bool needs_cpu() const { return !messages_.empty(); }
-  /// Tells each net what to move for one call.
-  void enqueue_messages() const;
+  /// Tells each net what to move for one call, of which these are the items.
+  void enqueue_messages(std::span<const WorkItem> items);
 
  private:
+  void add_message(const RingEnd& end, std::uint64_t steps, const LandingWalk& landing,
+                   std::size_t channel);
+  void add_tree(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   struct PortWork {
     NetPort* port;
     std::vector<ProgressOp> operations;
+    std::vector<std::size_t> channels;  // of each operation
   };
   std::shared_ptr<const Plan> plan_;
   std::vector<WorkItem> items_;
+  std::vector<TreeLinks> trees_;  // that items_ point to
   std::vector<PortWork> messages_;
 };
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -35,6 +36,26 @@ Result<std::uint32_t> groups_of_each_rank(const Topology& topology,
     least = least == 0 ? share : std::min(least, share);
   }
   return least;
+}
+
+bool have_own_processors(const Topology& topology, std::uint32_t rank, std::uint32_t workers) {
+  std::vector<CpuRange> ranges;
+  std::uint64_t needed = 0;
+  for (const RankInfo& other : topology.ranks) {
+    if (!topology.same_host(rank, other.rank)) continue;
+    needed += workers;
+    ranges.insert(ranges.end(), other.cpus.begin(), other.cpus.end());
+  }
+  std::ranges::sort(ranges, {}, &CpuRange::first);
+  std::uint64_t processors = 0;
+  std::uint64_t counted_to = 0;  // all below are counted, or nobody's
+  for (const CpuRange& range : ranges) {
+    const std::uint64_t end = std::uint64_t{range.last} + 1;
+    if (end <= counted_to) continue;
+    processors += end - std::max<std::uint64_t>(range.first, counted_to);
+    counted_to = end;
+  }
+  return needed <= processors;
 }
 
 }  // namespace weft

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How ranks share a device whose kernels wait for each other: all of them must fit on it at once,
-// or those that run wait for ever for those that cannot begin.
+// How ranks share what their kernels run on while they wait for each other. On a GPU all of them
+// must fit at once, or those that run wait for ever for those that cannot begin; processors are
+// shared by turns.
 #pragma once
 
 #include <cstdint>
@@ -19,5 +20,10 @@ namespace weft {
 /// rank's alone. OUT_OF_RESOURCES where a device has more ranks than it runs groups.
 [[nodiscard]] Result<std::uint32_t> groups_of_each_rank(
     const Topology& topology, std::span<const std::uint32_t> groups_at_once);
+
+/// Whether each of the ranks on the host of `rank` can have `workers` of the processors that they
+/// may run on for itself.
+[[nodiscard]] bool have_own_processors(const Topology& topology, std::uint32_t rank,
+                                       std::uint32_t workers);
 
 }  // namespace weft

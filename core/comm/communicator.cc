@@ -61,14 +61,20 @@ std::string describe_tag(OperationTag tag, const Task& mine) {
 struct Communicator::UnderWay {
   Communicator* communicator = nullptr;
   Stream* stream = nullptr;
-  Task task;                   // of sends and receives the first one
-  std::uint64_t begun = 0;     // which of all records; 0 while this one is free
-  std::uint64_t sequence = 0;  // of collective calls, which all ranks number alike
+  Task task;                          // of sends and receives the first one
+  std::uint64_t begun = 0;            // which of all records; 0 while this one is free
+  std::uint64_t sequence = 0;         // of collective calls, which all ranks number alike
+  std::shared_ptr<BoundPlan> plan{};  // of them; kernels read it, and it may be forgotten meanwhile
   std::vector<PairTransfer> transfers{};
   std::vector<Task> pair_tasks{};  // of each transfer
 
   [[nodiscard]] CallNote note() const {
     return {.sequence = sequence, .tag = make_operation_tag(task, sequence), .count = task.count};
+  }
+
+  void make_room(std::size_t pairs) {
+    transfers.reserve(pairs);
+    pair_tasks.reserve(pairs);
   }
 
   // Changes with every step that a transfer makes; other threads write the counters.
@@ -103,13 +109,24 @@ struct Communicator::UnderWay {
   }
 };
 
+struct Communicator::Planned {
+  std::shared_ptr<const Plan> plan;
+  std::vector<PairLink> edges;       // that must be connected first
+  std::shared_ptr<BoundPlan> bound;  // null before its first call
+};
+
 std::size_t Communicator::TaskHash::operator()(const Task& task) const {
   return std::hash<std::uint64_t>{}(make_operation_tag(task, 0) ^ (task.count << 1));
 }
 
 Communicator::Communicator(Context& context, Config config, std::uint32_t rank, std::uint32_t ranks,
                            DeviceRuntime& runtime)
-    : context_(context), config_(std::move(config)), rank_(rank), ranks_(ranks), runtime_(runtime) {
+    : context_(context),
+      config_(std::move(config)),
+      rank_(rank),
+      ranks_(ranks),
+      runtime_(runtime),
+      made_reductions_(context.reduction_numbers()) {
   const auto limit_of = [&](const char* name) -> std::int64_t {
     const auto span = config_.duration(name);
     return span ? span->count() : 0;
@@ -162,7 +179,7 @@ Status Communicator::check_task(const Task& task) const {
         "a rank counted from 0");
   }
   if (!reduces(task.operation)) return check_kernel(task);
-  if (task.reduction < WEFT_SUM || task.reduction > WEFT_AVG) {
+  if (task.reduction < WEFT_SUM || task.reduction > kPremulSum) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} is no reduction", task.reduction),
                 "one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG");
   }
@@ -196,25 +213,55 @@ Result<std::shared_ptr<const Plan>> Communicator::plan(const Task& task) {
   return std::make_shared<const Plan>(std::move(plan));
 }
 
-Result<const BoundPlan*> Communicator::bind(const Task& task) {
-  if (latest_plan_ != nullptr && latest_plan_->plan().task == task) return latest_plan_;
+Result<Communicator::Planned*> Communicator::find_plan(const Task& task) {
+  if (latest_plan_ != nullptr && latest_plan_->plan->task == task) return latest_plan_;
   const auto found = plans_.find(task);
   if (found != plans_.end()) return latest_plan_ = found->second.get();
   WEFT_TRY_ASSIGN(auto fresh, plan(task));
+  // Work under way shares its plan, and so do graphs.
   if (plans_.size() >= kMostPlans) plans_.clear();
-  auto bound = std::make_unique<BoundPlan>(std::move(fresh), rank_, connections_->rings(),
-                                           connections_->direct());
-  latest_plan_ = plans_.emplace(task, std::move(bound)).first->second.get();
-  return latest_plan_;
+  auto planned = std::make_unique<Planned>();
+  planned->edges = tree_edges(*fresh, rank_);
+  planned->plan = std::move(fresh);
+  return latest_plan_ = plans_.emplace(task, std::move(planned)).first->second.get();
+}
+
+Result<std::shared_ptr<BoundPlan>> Communicator::bind(const Task& task) {
+  WEFT_TRY_ASSIGN(Planned* const planned, find_plan(task));
+  if (planned->bound == nullptr) {
+    const auto pair = [this](const PairLink& link) -> const PairConnections& {
+      return *pairs_->find(link);
+    };
+    planned->bound = std::make_shared<BoundPlan>(
+        planned->plan, rank_,
+        BoundPlan::Ends{
+            .rings = connections_->rings(), .direct = connections_->direct(), .pair = pair});
+  }
+  return planned->bound;
+}
+
+// Under records_mutex_.
+void Communicator::add_free_record() {
+  records_.push_back(std::make_unique<UnderWay>());
+  free_records_.reserve(records_.size());
+  free_records_.push_back(records_.back().get());
+  free_records_.back()->make_room(room_for_pairs_);
+}
+
+void Communicator::reserve(std::size_t launches, std::size_t pairs) {
+  const std::scoped_lock lock(records_mutex_);
+  if (pairs > room_for_pairs_) {
+    for (UnderWay* record : free_records_)
+      record->make_room(pairs);
+    room_for_pairs_ = pairs;
+  }
+  while (free_records_.size() < launches)
+    add_free_record();
 }
 
 Communicator::UnderWay* Communicator::take_record(const Task& task, Stream& stream) {
   const std::scoped_lock lock(records_mutex_);
-  if (free_records_.empty()) {
-    records_.push_back(std::make_unique<UnderWay>());
-    free_records_.reserve(records_.size());
-    free_records_.push_back(records_.back().get());
-  }
+  if (free_records_.empty()) add_free_record();
   UnderWay* record = free_records_.back();
   free_records_.pop_back();
   record->communicator = this;
@@ -228,6 +275,7 @@ Communicator::UnderWay* Communicator::take_record(const Task& task, Stream& stre
 }
 
 void Communicator::give_back(UnderWay* record) {
+  record->plan.reset();
   const std::scoped_lock lock(records_mutex_);
   record->begun = 0;
   free_records_.push_back(record);
@@ -277,10 +325,13 @@ Status Communicator::check_call(const Stream& stream) {
   return {};
 }
 
-Result<Launch> Communicator::prepare(const Task& task, const void* send, void* recv,
-                                     Stream& stream) {
+Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
+  const Task& task = call.task;
   WEFT_TRY(check_call(stream));
-  WEFT_TRY_ASSIGN(const BoundPlan* bound, bind(task));
+  auto bound = call.plan;
+  if (bound == nullptr) {
+    WEFT_TRY_ASSIGN(bound, bind(task));
+  }
   if (bound->needs_cpu() && runtime_.is_capturing(stream.device_stream())) {
     return fail(WEFT_ERROR_UNSUPPORTED,
                 fmt::format("{} cannot be captured into a graph: messages of a net need the CPU in "
@@ -294,6 +345,7 @@ Result<Launch> Communicator::prepare(const Task& task, const void* send, void* r
   if (report_ == nullptr) {
     UnderWay* record = begin_record(task, stream);
     sequence = record->sequence;
+    record->plan = bound;
     launch = launch_of(record);
   } else {
     sequence = history_.add(task);
@@ -303,46 +355,90 @@ Result<Launch> Communicator::prepare(const Task& task, const void* send, void* r
     launch.waiting = report_->waiting_word();
   }
   const OperationTag tag = make_operation_tag(task, sequence);
-  bound->work_items(send, recv, tag, items_);
-  bound->enqueue_messages();
+  bound->work_items(call.send, call.recv, call.factor, tag, items_);
+  bound->enqueue_messages(items_);
   // Kernels that run on their own drive no net.
   if (report_ != nullptr && connections_->busy()) connections_->leave();
   launch.items = items_;
   return launch;
 }
 
-bool Communicator::are_connected(std::span<const Call* const> calls) {
-  return std::ranges::all_of(calls, [&](const Call* call) {
-    return call->task.root != rank_ && pairs_->find(call->task.root) != nullptr;
-  });
+bool Communicator::is_connected(const Call& call) {
+  if (call.task.count == 0) return true;
+  if (joins_pair(call.task.operation)) {
+    return call.task.root != rank_ && pairs_->find({.peer = call.task.root}) != nullptr;
+  }
+  const auto planned = find_plan(call.task);
+  return planned && ((*planned)->bound != nullptr || (*planned)->edges.empty());
 }
 
-Status Communicator::want_pairs(std::span<const Call* const> calls) {
-  WEFT_TRY(check_own(calls, rank_));
-  const std::vector<std::uint32_t> partners = partners_of(calls, rank_);
-  if (!partners.empty()) pairs_->want(partners);
+Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const Call* const> calls,
+                                                               std::uint64_t ahead) {
+  std::vector<Need> needs;
+  for (const Call* call : calls) {
+    const Task& task = call->task;
+    if (task.count == 0) continue;
+    if (joins_pair(task.operation)) {
+      if (task.root == rank_) continue;
+      needs.push_back(
+          {.link = {.peer = task.root},
+           .call = {.sequence = 0, .tag = make_operation_tag(task, 0), .count = task.count}});
+      continue;
+    }
+    WEFT_TRY_ASSIGN(const Planned* const planned, find_plan(task));
+    const std::uint64_t sequence = history_.latest() + 1 + ahead;
+    for (const PairLink& edge : planned->edges) {
+      needs.push_back({.link = edge,
+                       .call = {.sequence = sequence,
+                                .tag = make_operation_tag(task, sequence),
+                                .count = task.count}});
+    }
+  }
+  return needs;
+}
+
+namespace {
+
+template <class Needs>
+std::vector<PairLink> links_of(const Needs& needs) {
+  std::vector<PairLink> links;
+  links.reserve(needs.size());
+  for (const auto& need : needs)
+    links.push_back(need.link);
+  std::ranges::sort(links);
+  const auto twice = std::ranges::unique(links);
+  links.erase(twice.begin(), twice.end());
+  return links;
+}
+
+}  // namespace
+
+Status Communicator::want_connections(std::span<const Call* const> calls) {
+  if (joins_pair(calls.front()->task.operation)) WEFT_TRY(check_own(calls, rank_));
+  WEFT_TRY_ASSIGN(const auto needs, needs_of(calls, 0));
+  if (!needs.empty()) pairs_->want(links_of(needs));
   return {};
 }
 
-Status Communicator::wait_for_pairs(std::span<const Call* const> calls) {
-  const std::vector<std::uint32_t> partners = partners_of(calls, rank_);
-  if (partners.empty()) return {};
-  // Who left before it was connected will never be.
+Status Communicator::wait_for_connections(std::span<const Call* const> calls, std::uint64_t ahead) {
+  WEFT_TRY_ASSIGN(const auto needs, needs_of(calls, ahead));
+  if (needs.empty()) return {};
+  // Who left before it was connected will never be; but who has done all and left may be a step
+  // ahead of this end.
   const auto look_for_partners = [&](bool ask) {
-    for (const Call* call : calls) {
-      const Task& task = call->task;
-      if (task.count == 0 || task.root == rank_ || pairs_->find(task.root) != nullptr) continue;
-      const CallNote waiting{
-          .sequence = 0, .tag = make_operation_tag(task, 0), .count = task.count};
-      look_for_leavers(bootstrap_->departed_neighbours(), rank_, waiting);
-      if (ask) bootstrap_->ask(encode_call_note(waiting));
+    // In this order: who comes up is connected next, and may leave then.
+    const std::vector<Departure> departed = bootstrap_->departed_neighbours();
+    for (const Need& need : needs) {
+      if (pairs_->comes_up(need.link) || pairs_->find(need.link) != nullptr) continue;
+      look_for_leavers(departed, rank_, need.call);
+      if (ask) bootstrap_->ask(encode_call_note(need.call));
     }
   };
   look_for_partners(false);
   const auto limit = config_.duration("timeouts.bootstrap");
   Deadline next_question = Deadline::after(std::chrono::seconds(1));
   const Status connected =
-      pairs_->wait(partners, limit ? Deadline::after(*limit) : Deadline::never(), [&] {
+      pairs_->wait(links_of(needs), limit ? Deadline::after(*limit) : Deadline::never(), [&] {
         if (next_question.passed()) {
           look_for_partners(true);
           next_question = Deadline::after(std::chrono::seconds(5));
@@ -363,15 +459,12 @@ Result<Launch> Communicator::prepare_pairs(std::span<const Call* const> calls, S
   WEFT_TRY(order_after_latest(stream));
   UnderWay* record = begin_record(calls.front()->task, stream);
   pair_messages_.clear();
-  make_transfers(calls, rank_, pair_numbers_, pairs_.get(), record->transfers, pair_messages_,
+  const auto ends_towards = [this](std::uint32_t partner) -> const PairConnections& {
+    return *pairs_->find({.peer = partner});
+  };
+  make_transfers(calls, rank_, pair_numbers_, ends_towards, record->transfers, pair_messages_,
                  record->pair_tasks);
-  WorkItem item;
-  item.operation = Operation::kSend;
-  item.algorithm = Algorithm::kPair;
-  item.ranks = ranks_;
-  item.transfers = record->transfers.data();
-  item.transfer_count = static_cast<std::uint32_t>(record->transfers.size());
-  items_.assign(1, item);
+  items_.assign(1, pair_item(record->transfers, ranks_));
   for (const PairMessage& message : pair_messages_)
     message.port->enqueue({&message.operation, 1});
   Launch launch = launch_of(record);
@@ -384,8 +477,8 @@ Status Communicator::order_after_latest(Stream& stream) {
   if (latest_stream_ == &stream) return {};
   if (latest_stream_ != nullptr && !latest_stream_life_.expired() &&
       (report_ != nullptr || under_way_.load(std::memory_order_acquire) != 0)) {
-    const weft_result ordered =
-        runtime_.order_after(stream.device_stream(), latest_stream_->device_stream());
+    const weft_result ordered = runtime_.order_after(
+        stream.device_stream(), latest_stream_->device_stream(), latest_piece_);
     if (ordered != WEFT_OK && report_ == nullptr) {
       // The host device lacks a thread or memory.
       Error error(ordered, "the device refused to start work",
@@ -399,6 +492,10 @@ Status Communicator::order_after_latest(Stream& stream) {
   return {};
 }
 
+void Communicator::launched() {
+  latest_piece_ = runtime_.last_piece(latest_stream_->device_stream());
+}
+
 Communicator::UnderWay* Communicator::begin_record(const Task& task, Stream& stream) {
   UnderWay* record = take_record(task, stream);
   if (under_way_.fetch_add(1, std::memory_order_acq_rel) == 0) restart_clock();
@@ -410,6 +507,7 @@ Launch Communicator::launch_of(UnderWay* record) {
           .abort = &failure_->abort_flag(),
           .progress = drive_hook,
           .progress_context = this,
+          .own_processors = own_processors_,
           .finished = finished_hook,
           .finished_context = record};
 }
@@ -642,6 +740,7 @@ void Communicator::abort() {
       true);
 }
 
+// Model: tests/models/abort.pml
 void Communicator::stop_everything(const Error& cause, bool tell_others) {
   const bool names_rank = cause.source() == ErrorSource::kPeer && cause.native() >= 0 &&
                           cause.native() < static_cast<std::int64_t>(ranks_);

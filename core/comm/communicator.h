@@ -23,6 +23,7 @@
 #include "core/comm/call_history.h"
 #include "core/comm/failure.h"
 #include "core/comm/kernel_report.h"
+#include "core/comm/made_reductions.h"
 #include "core/comm/pair_calls.h"
 #include "core/comm/tuner.h"
 #include "core/config/config.h"
@@ -75,24 +76,45 @@ class Communicator {
   [[nodiscard]] DeviceRuntime& runtime() const { return runtime_; }
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] std::uint32_t ranks() const { return ranks_; }
+  /// The same on all its ranks, and another than those of other communicators.
+  [[nodiscard]] std::uint64_t number() const { return number_; }
   [[nodiscard]] const Topology& topology() const { return topology_; }
+
+  /// Those that a user made: used by the thread that makes the calls.
+  [[nodiscard]] MadeReductions& made_reductions() { return made_reductions_; }
 
   /// Whether `task` is one that this communicator could carry out at all.
   [[nodiscard]] Status check_task(const Task& task) const;
   /// The plan of a call: the one that runs.
   Result<std::shared_ptr<const Plan>> plan(const Task& task);
 
-  /// Makes the launch of one call, counting it as under way: it must be given to the runtime, or
-  /// withdrawn, before the next is made. Fails if the communicator is unusable.
-  Result<Launch> prepare(const Task& task, const void* send, void* recv, Stream& stream);
-  /// The same of all sends and receives of a group: one launch. Their partners must be connected.
+  // A call needs connections that are made when they are first needed: partners, edges of trees.
+  // Whoever prepares calls, or binds their plans, has waited for them.
+
+  /// Whether calls can be made now, on that stream: why it is unusable, if it is.
+  [[nodiscard]] Status check_call(const Stream& stream);
+  /// The plan of a call that is connected, bound to this rank's connections; kept for the next.
+  Result<std::shared_ptr<BoundPlan>> bind(const Task& task);
+  /// Makes the launch of one collective call on `stream`, counting it as under way: it must be
+  /// given to the runtime, or withdrawn, before the next is made. Fails if the communicator is
+  /// unusable.
+  Result<Launch> prepare(const Call& call, Stream& stream);
+  /// Makes room for so many launches beside those under way, with up to so many sends and receives
+  /// each, so that preparing them allocates nothing.
+  void reserve(std::size_t launches, std::size_t pairs);
+  /// The launch that was prepared last has been given to the runtime. The next one, on another
+  /// stream, waits for it, and not for what the runtime gets there afterwards: that may be work of
+  /// another communicator which on another rank comes later than this one's.
+  void launched();
+  /// The same of all sends and receives of a group: one launch.
   Result<Launch> prepare_pairs(std::span<const Call* const> calls, Stream& stream);
-  /// Whether they can be prepared at once: all partners are connected, none is this rank.
-  [[nodiscard]] bool are_connected(std::span<const Call* const> calls);
-  /// Begins to connect what sends and receives need, and waits for it: apart, since one thread may
-  /// hold both partners. Fails as well if the calls cannot be carried out.
-  Status want_pairs(std::span<const Call* const> calls);
-  Status wait_for_pairs(std::span<const Call* const> calls);
+  /// Whether a call can be prepared at once.
+  [[nodiscard]] bool is_connected(const Call& call);
+  /// Begins to connect what calls need, all sends and receives of a group or one other call, and
+  /// waits for it: apart, since one thread may hold both partners. Fails as well if the calls
+  /// cannot be carried out. `ahead`: collective calls of the group before this one.
+  Status want_connections(std::span<const Call* const> calls);
+  Status wait_for_connections(std::span<const Call* const> calls, std::uint64_t ahead);
   /// A call without elements moves nothing. It counts as a call: whoever leaves it out, or calls it
   /// with elements, is found at the next one, or when it waits.
   void pass_over(const Task& task) { history_.add(task); }
@@ -104,6 +126,9 @@ class Communicator {
   /// last call.
   Status finish(bool may_work = true);
   void abort();
+  /// Expires when no call may be made any more: with the communicator, or before.
+  [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
+  void end_calls() { life_.reset(); }
   [[nodiscard]] weft_result async_error();
   /// The same with its text; nothing while all is well.
   [[nodiscard]] std::optional<Error> known_failure();
@@ -130,7 +155,7 @@ class Communicator {
   Status choose_transports();
   Status connect();
   Status start_pairs();
-  Status open_tuner(std::uint64_t number);
+  Status open_tuner();
   Status agree_on_tuner(const Status& opened);
   [[nodiscard]] PairChoice choice_with(std::uint32_t peer) const;
   Status choose_limits();
@@ -146,11 +171,17 @@ class Communicator {
   [[nodiscard]] PlanInput plan_input(Operation operation) const;
   [[nodiscard]] Status check_kernel(const Task& task) const;
 
-  Result<const BoundPlan*> bind(const Task& task);
+  struct Planned;
+  Result<Planned*> find_plan(const Task& task);
+  struct Need {
+    PairLink link;
+    CallNote call;
+  };
+  Result<std::vector<Need>> needs_of(std::span<const Call* const> calls, std::uint64_t ahead);
   Status order_after_latest(Stream& stream);
   UnderWay* begin_record(const Task& task, Stream& stream);
   Launch launch_of(UnderWay* record);
-  [[nodiscard]] Status check_call(const Stream& stream);
+  void add_free_record();
   UnderWay* take_record(const Task& task, Stream& stream);
   void give_back(UnderWay* record);
   struct Waiting {
@@ -186,6 +217,7 @@ class Communicator {
   const Config config_;
   const std::uint32_t rank_;
   const std::uint32_t ranks_;
+  std::uint64_t number_ = 0;
   DeviceRuntime& runtime_;
   const std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
   std::unique_ptr<Bootstrap> bootstrap_;
@@ -198,6 +230,7 @@ class Communicator {
   PlanLimits limits_;
   std::uint32_t direct_parts_ = kMostDirectParts;
   std::vector<std::uint32_t> device_groups_;  // by rank, while joining
+  bool own_processors_ = false;               // one for each worker of the host's ranks
   bool all_find_error_ = false;               // of joining
   CostTable costs_;
   std::unique_ptr<Tuner> tuner_;          // null: the built-in costs alone
@@ -206,13 +239,17 @@ class Communicator {
   Reactor::WatchId kernel_watch_ = 0;
   OperationTag waiting_tag_ = 0;  // used by watch_kernels alone
 
-  // Plans, bound: used by the calling thread alone.
-  std::unordered_map<Task, std::unique_ptr<BoundPlan>, TaskHash> plans_;
-  const BoundPlan* latest_plan_ = nullptr;
+  std::shared_ptr<const void> life_ = std::make_shared<int>();
+
+  // Plans: used by the calling thread alone.
+  std::unordered_map<Task, std::unique_ptr<Planned>, TaskHash> plans_;
+  Planned* latest_plan_ = nullptr;
+  MadeReductions made_reductions_;
   CallHistory history_;
   Stream* latest_stream_ = nullptr;
   std::weak_ptr<const void> latest_stream_life_;
-  std::vector<WorkItem> items_;  // of the launch that prepare made last
+  std::uint64_t latest_piece_ = 0;  // of that stream
+  std::vector<WorkItem> items_;     // of the launch that prepare made last
   PairNumbers pair_numbers_;
   std::vector<PairMessage> pair_messages_;
 
@@ -220,7 +257,8 @@ class Communicator {
   std::mutex records_mutex_;
   std::vector<std::unique_ptr<UnderWay>> records_;  // guarded by records_mutex_
   std::vector<UnderWay*> free_records_;             // guarded by records_mutex_
-  std::uint64_t records_begun_ = 0;                 // guarded by records_mutex_
+  std::size_t room_for_pairs_ = 0;   // of each free record; guarded by records_mutex_
+  std::uint64_t records_begun_ = 0;  // guarded by records_mutex_
   std::atomic<std::uint64_t> under_way_{0};
   std::atomic<std::int64_t> waiting_since_ns_{0};
   std::atomic<std::uint64_t> reported_call_{0};

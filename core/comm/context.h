@@ -20,6 +20,7 @@
 #include "core/base/reactor.h"
 #include "core/bootstrap/root.h"
 #include "core/comm/group.h"
+#include "core/comm/made_reductions.h"
 #include "core/config/config.h"
 #include "core/config/environment.h"
 #include "core/device/host/host_device.h"
@@ -79,6 +80,8 @@ class Context {
   /// The calling thread's last error, or nullptr.
   [[nodiscard]] std::string last_error() const;
 
+  ReductionNumbers& reduction_numbers() { return reduction_numbers_; }
+
   /// Communicators and streams that are alive.
   std::atomic<std::uint32_t>& users() { return users_; }
 
@@ -101,6 +104,7 @@ class Context {
   std::atomic<std::uint32_t> local_index_{0};
   std::atomic<std::uint64_t> job_instance_{0};
   std::atomic<std::uint32_t> users_{0};
+  ReductionNumbers reduction_numbers_;
   std::atomic<bool> said_no_tuner_{false};
   std::mutex roots_mutex_;
   std::vector<std::unique_ptr<BootstrapRoot>> roots_;  // guarded by roots_mutex_

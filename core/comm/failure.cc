@@ -79,6 +79,9 @@ std::optional<Error> Failure::settle() {
     changed_.wait_until(lock, suspected_at_ + kPatience, [&] { return cause_.has_value(); });
     promote_if_ripe(lock);
   }
+  // Who has the cause takes its buffers back. Until the hook has stopped the connections, they may
+  // still read what was lent to them.
+  changed_.wait(lock, [&] { return !hook_running_; });
   return cause_;
 }
 

@@ -4,6 +4,8 @@
 // Why a communicator is unusable: the first cause, found once, told to everyone who asks. Shared by
 // the communicator and the streams that carry its work, so that a stream can still tell the cause
 // after the communicator is gone.
+//
+// Model: tests/models/abort.pml
 #pragma once
 
 #include <atomic>
@@ -49,7 +51,8 @@ class Failure {
   [[nodiscard]] weft_result code();
   /// The same with its text, so far as it is known.
   [[nodiscard]] std::optional<Error> known();
-  /// The cause, if there is one; waits at most kPatience for a suspicion to be settled.
+  /// The cause, if there is one; waits at most kPatience for a suspicion to be settled, and until a
+  /// running hook has ended. Not from the hook.
   [[nodiscard]] std::optional<Error> settle();
 
   /// Sets what is done when the cause is established; called at once if it already is.

@@ -10,27 +10,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <thread>
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/model/operation.h"
+#include "core/comm/start.h"
 
 namespace weft {
 
 class Communicator;
-class Context;
-class Stream;
-
-/// One operation as it was called.
-struct Call {
-  Communicator* communicator = nullptr;
-  Stream* stream = nullptr;
-  Task task;
-  const void* send = nullptr;
-  void* recv = nullptr;
-};
 
 /// Used by its own thread alone.
 class Group {
@@ -79,8 +67,5 @@ class Groups {
   std::mutex mutex_;
   std::map<std::thread::id, std::unique_ptr<Group>> groups_;  // guarded by mutex_
 };
-
-/// Starts calls, all of a stream's launches together; `calls` may concern several communicators.
-Status start_calls(std::span<const Call> calls);
 
 }  // namespace weft

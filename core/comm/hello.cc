@@ -20,6 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxText = std::size_t{64} * 1024;
+constexpr const char* kSameVersion = "run the same version of weft on every rank";
 
 }  // namespace
 
@@ -38,19 +39,20 @@ Result<Hello> decode_hello(std::span<const std::byte> bytes) {
                 .report = {},
                 .device_groups = 0};
     if (!document.at(3).is_number_unsigned() || document.at(3).get<std::uint64_t>() > UINT32_MAX) {
-      return fail(WEFT_ERROR_PEER, "a peer sent a greeting with a wrong number of groups");
+      return fail(WEFT_ERROR_PEER, "a peer sent a greeting with a wrong number of groups",
+                  kSameVersion);
     }
     hello.device_groups = document.at(3).get<std::uint32_t>();
     const auto& report = document.at(2).get_binary();
     if (hello.version.size() > kMaxText || hello.agreed_settings.size() > kMaxText) {
-      return fail(WEFT_ERROR_PEER, "a peer sent a greeting that is too long");
+      return fail(WEFT_ERROR_PEER, "a peer sent a greeting that is too long", kSameVersion);
     }
     hello.report.resize(report.size());
     if (!report.empty()) std::memcpy(hello.report.data(), report.data(), report.size());
     return hello;
   } catch (const std::exception& error) {
     return fail(WEFT_ERROR_PEER, fmt::format("a peer sent a malformed greeting: {}", error.what()),
-                "run the same version of weft on every rank");
+                kSameVersion);
   }
 }
 

@@ -26,6 +26,7 @@ constexpr std::uint32_t kSteps = 8;  // slots of a connection
 // There may be as many pairs as ranks, so their buffers are small.
 constexpr std::uint32_t kPairSteps = 4;
 constexpr std::uint32_t kMostPairStepBytes = 64 * 1024;
+constexpr std::uint32_t kMostTreeStepBytes = 32 * 1024;
 
 // Of ranks on GPUs. A channel is a CTA, which moves nothing while a step changes hands: so many
 // together fill a link. Where data goes through host memory, which carries far less, fewer do. The
@@ -106,8 +107,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   WEFT_TRY_ASSIGN(const UniqueIdContents contents, read_unique_id(id));
   WEFT_TRY_ASSIGN(const Secret secret, derive_secret(contents.secret, "transports", 0));
   WEFT_TRY_ASSIGN(const Secret name, derive_secret(contents.secret, "communicator", 0));
-  std::uint64_t number = 0;
-  std::memcpy(&number, name.data(), sizeof(number));
+  std::memcpy(&number_, name.data(), sizeof(number_));
 
   BootstrapOptions options = bootstrap_options(config_, context_.host());
   options.cancel_fd = cancel_fd;
@@ -116,7 +116,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   connections_ = std::make_unique<Connections>(TransportContext{
       .rank = rank_,
       .ranks = ranks_,
-      .communicator = number,
+      .communicator = number_,
       .secret = secret,
       .host_id = context_.host().host_id,
       .runtime = &runtime_,
@@ -139,11 +139,11 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   WEFT_TRY(choose_transports());
   WEFT_TRY(connect());
   if (ranks_ > 1) WEFT_TRY(start_pairs());
-  return agree_on_tuner(open_tuner(number));
+  return agree_on_tuner(open_tuner());
 }
 
 // After all else, since a tuner is told of everything that was chosen.
-Status Communicator::open_tuner(std::uint64_t number) {
+Status Communicator::open_tuner() {
   const std::string& id = config_.text("tuner.plugin");
   if (id == "none" || ranks_ == 1) return {};
   if (config_.text("tuner.table") != context_.config().text("tuner.table")) {
@@ -167,7 +167,7 @@ Status Communicator::open_tuner(std::uint64_t number) {
   }
   WEFT_TRY_ASSIGN(
       tuner_,
-      Tuner::open(**plugin, {.topology = topology_, .limits = limits_, .communicator = number}));
+      Tuner::open(**plugin, {.topology = topology_, .limits = limits_, .communicator = number_}));
   return {};
 }
 
@@ -192,10 +192,14 @@ Status Communicator::agree_on_tuner(const Status& opened) {
 }
 
 Status Communicator::start_pairs() {
-  const SlotGeometry geometry{.steps = kPairSteps,
+  const SlotGeometry of_pairs{.steps = kPairSteps,
                               .step_bytes = std::min(limits_.step_bytes, kMostPairStepBytes)};
+  const SlotGeometry of_trees{.steps = limits_.steps, .step_bytes = limits_.tree_step()};
   WEFT_TRY_ASSIGN(pairs_, PairConnector::start(
-                              *connections_, *bootstrap_, context_.reactor(), geometry,
+                              *connections_, *bootstrap_, context_.reactor(),
+                              [of_pairs, of_trees](const PairLink& link) {
+                                return link.channel == kPairChannel ? of_pairs : of_trees;
+                              },
                               [this](std::uint32_t peer) { return choice_with(peer); },
                               [failure = failure_](const Error& error) {
                                 // Who knows that the partner died, or how it left, may say so in a
@@ -348,7 +352,12 @@ Status Communicator::choose_limits() {
         on_host || wanted_by_user ? config_.bytes("buffers.direct") : kDeviceDirectBytes;
     limits_.direct_blocks = on_host;
   }
-  if (on_host) return {};
+  limits_.trees = on_host;
+  limits_.tree_step_bytes = std::min(limits_.step_bytes, kMostTreeStepBytes);
+  if (on_host) {
+    own_processors_ = have_own_processors(topology_, rank_, limits_.max_channels);
+    return {};
+  }
   if (step == nullptr || !step->is_set()) limits_.step_bytes = kDeviceStepBytes;
   limits_.steps = kDeviceSteps;
   if (links) limits_.min_channel_bytes = kLeastDeviceChannelBytes;

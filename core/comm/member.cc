@@ -127,10 +127,12 @@ Result<weft_result> Member::finalize() {
     // The program may be using the stream meanwhile.
     const auto finish = [this] { return communicator_->finish(false); };
     WEFT_TRY(start_thread(finish, State::kEnding, State::kEnded, State::kEnded));
+    communicator_->end_calls();
     return WEFT_IN_PROGRESS;
   }
   const Status finished = communicator_->finish();
   state_.store(State::kEnded, std::memory_order_release);
+  communicator_->end_calls();
   WEFT_TRY(finished);
   return WEFT_OK;
 }

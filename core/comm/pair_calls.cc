@@ -14,27 +14,7 @@ bool sends(const Call& call) {
   return call.task.operation == Operation::kSend;
 }
 
-// Copies within a rank that lack their send, or their receive; the first made is the first taken.
-struct OpenCopies {
-  std::vector<std::size_t> transfers;
-  std::size_t taken = 0;
-
-  [[nodiscard]] bool none() const { return taken == transfers.size(); }
-  std::size_t take() { return transfers[taken++]; }
-};
-
 }  // namespace
-
-std::vector<std::uint32_t> partners_of(std::span<const Call* const> calls, std::uint32_t rank) {
-  std::vector<std::uint32_t> partners;
-  for (const Call* call : calls) {
-    if (call->task.count != 0 && call->task.root != rank) partners.push_back(call->task.root);
-  }
-  std::ranges::sort(partners);
-  const auto twice = std::ranges::unique(partners);
-  partners.erase(twice.begin(), twice.end());
-  return partners;
-}
 
 Status check_own(std::span<const Call* const> calls, std::uint32_t rank) {
   std::vector<const Call*> sent;
@@ -77,35 +57,39 @@ OperationTag PairNumbers::add(const Task& task, std::uint32_t rank, std::uint32_
                             ++direction.calls);
 }
 
-void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
-                    PairConnector* connector, std::vector<PairTransfer>& transfers,
-                    std::vector<PairMessage>& messages, std::vector<Task>& tasks) {
+void make_transfers(
+    std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
+    const std::function<const PairConnections&(std::uint32_t partner)>& ends_towards,
+    std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
+    std::vector<Task>& tasks) {
   numbers.begin_launch();
-  OpenCopies open_copies[2];
+  // Copies within the rank before these have their receive, their send: the first made is the first
+  // completed.
+  std::size_t complete[2] = {0, 0};
   for (const Call* call : calls) {
     const Task& task = call->task;
     if (task.count == 0) continue;
     const bool is_send = sends(*call);
     if (task.root == rank) {
-      auto& missing_this = open_copies[is_send ? 0 : 1];
-      auto& missing_other = open_copies[is_send ? 1 : 0];
-      PairTransfer* copy = nullptr;
-      if (missing_this.none()) {
-        missing_other.transfers.push_back(transfers.size());
-        copy = &transfers.emplace_back();
-        copy->bytes = task.bytes();
+      std::size_t& place = complete[is_send ? 1 : 0];
+      const auto lacks_this = [&](std::size_t i) {
+        return tasks[i].root == rank &&
+               (is_send ? transfers[i].from == nullptr : transfers[i].to == nullptr);
+      };
+      while (place < transfers.size() && !lacks_this(place))
+        ++place;
+      if (place == transfers.size()) {
+        transfers.emplace_back().bytes = task.bytes();
         tasks.push_back(task);
-      } else {
-        copy = &transfers[missing_this.take()];
       }
       if (is_send) {
-        copy->from = static_cast<const std::byte*>(call->send);
+        transfers[place].from = static_cast<const std::byte*>(call->send);
       } else {
-        copy->to = static_cast<std::byte*>(call->recv);
+        transfers[place].to = static_cast<std::byte*>(call->recv);
       }
       continue;
     }
-    const PairConnections& pair = *connector->find(task.root);
+    const PairConnections& pair = ends_towards(task.root);
     const RingEnd& end = is_send ? pair.to : pair.from;
     const auto number = static_cast<std::uint32_t>(transfers.size());
     PairTransfer& transfer = transfers.emplace_back();
@@ -122,6 +106,16 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
                                       .reserved = 0,
                                       .steps = (transfer.bytes + step - 1) / step}});
   }
+}
+
+WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks) {
+  WorkItem item;
+  item.operation = Operation::kSend;
+  item.algorithm = Algorithm::kPair;
+  item.ranks = ranks;
+  item.transfers = transfers.data();
+  item.transfer_count = static_cast<std::uint32_t>(transfers.size());
+  return item;
 }
 
 }  // namespace weft

@@ -6,22 +6,20 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/comm/group.h"
+#include "core/comm/start.h"
 #include "core/model/operation.h"
 #include "core/model/pair_transfer.h"
 #include "core/model/progress_op.h"
+#include "core/model/work_item.h"
 #include "core/transport/pair_connections.h"
 
 namespace weft {
-
-/// The ranks that these calls, all sends and receives, concern; without `rank` itself, ascending.
-[[nodiscard]] std::vector<std::uint32_t> partners_of(std::span<const Call* const> calls,
-                                                     std::uint32_t rank);
 
 /// Whether what a rank sends to itself is received by the same group, in the same order.
 [[nodiscard]] Status check_own(std::span<const Call* const> calls, std::uint32_t rank);
@@ -54,10 +52,15 @@ struct PairMessage {
 };
 
 /// Writes one transfer for each call with elements, and its task; those of a rank to itself are
-/// copies. All partners must be connected, and check_own() must hold. `connector` is null for a
-/// rank alone.
-void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
-                    PairConnector* connector, std::vector<PairTransfer>& transfers,
-                    std::vector<PairMessage>& messages, std::vector<Task>& tasks);
+/// copies. All partners must be connected, and check_own() must hold. `ends_towards(partner)` is
+/// not asked for the rank itself.
+void make_transfers(
+    std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
+    const std::function<const PairConnections&(std::uint32_t partner)>& ends_towards,
+    std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
+    std::vector<Task>& tasks);
+
+/// The one item of a group: all its transfers, which outlive the launch.
+[[nodiscard]] WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks);
 
 }  // namespace weft

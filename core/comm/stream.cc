@@ -8,7 +8,10 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "core/comm/context.h"
+#include "core/comm/graph.h"
 
 namespace weft {
 
@@ -38,11 +41,51 @@ Stream::~Stream() {
   runtime_.destroy_stream(device_stream_);
 }
 
+Status Stream::begin_capture() {
+  WEFT_TRY(check_not_captured("weft_stream_end_capture ends that"));
+  if (!runtime_.reports_ends()) {
+    return fail(WEFT_ERROR_UNSUPPORTED,
+                fmt::format("streams of {} devices are captured by the functions of their own API",
+                            runtime_.name()),
+                "cudaStreamBeginCapture, cudaStreamEndCapture");
+  }
+  capture_ = std::make_unique<Graph>();
+  return {};
+}
+
+Result<std::unique_ptr<Graph>> Stream::end_capture() {
+  if (capture_ == nullptr) {
+    return fail(WEFT_ERROR_INVALID_USAGE, "the stream is not captured",
+                "weft_stream_begin_capture begins that");
+  }
+  return std::move(capture_);
+}
+
+Status Stream::launch(Graph& graph) {
+  WEFT_TRY(check_not_captured("launch graphs on other streams; one cannot be part of another"));
+  if (!runtime_.reports_ends()) {
+    return fail(
+        WEFT_ERROR_INVALID_ARGUMENT,
+        fmt::format("the graph is one of the host device, the stream belongs to device {} {}",
+                    runtime_.name(), runtime_.index()),
+        "launch it on a stream of weft_stream_create");
+  }
+  return graph.launch(*this);
+}
+
+Status Stream::check_not_captured(const char* what_then) const {
+  if (capture_ == nullptr) return {};
+  return fail(WEFT_ERROR_INVALID_USAGE, "the stream is captured: its calls are recorded, not run",
+              what_then);
+}
+
 Status Stream::synchronize() {
+  WEFT_TRY(check_not_captured("end the capture, launch the graph, and wait then"));
   return explain(runtime_.synchronize(device_stream_));
 }
 
 Result<weft_result> Stream::query() {
+  WEFT_TRY(check_not_captured("end the capture, launch the graph, and ask then"));
   const weft_result result = runtime_.query(device_stream_);
   if (result == WEFT_IN_PROGRESS) return result;
   WEFT_TRY(explain(result));

@@ -19,6 +19,7 @@
 namespace weft {
 
 class Context;
+class Graph;
 
 /// Threads: note_failure from workers; the rest by the thread that uses the stream.
 class Stream {
@@ -36,7 +37,18 @@ class Stream {
   /// Expires with the stream.
   [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
 
-  /// Waits until the stream is empty, then tells why its work failed, if it did.
+  /// From now on calls are recorded instead of made, until end_capture. Of the host device alone:
+  /// UNSUPPORTED. What was called before is left as it is.
+  Status begin_capture();
+  /// What was recorded.
+  Result<std::unique_ptr<Graph>> end_capture();
+  /// Where calls are recorded; null where they are made.
+  [[nodiscard]] Graph* capture() const { return capture_.get(); }
+  /// Makes the calls of a graph here.
+  Status launch(Graph& graph);
+
+  /// Waits until the stream is empty, then tells why its work failed, if it did. INVALID_USAGE
+  /// while it is captured.
   Status synchronize();
   /// WEFT_IN_PROGRESS as a value; errors as synchronize.
   Result<weft_result> query();
@@ -50,11 +62,13 @@ class Stream {
   Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_stream);
   void look_at_reports();
   Status explain(weft_result result);
+  [[nodiscard]] Status check_not_captured(const char* what_then) const;
 
   Context& context_;
   DeviceRuntime& runtime_;
   DeviceStream* device_stream_;
   const std::shared_ptr<const void> life_ = std::make_shared<int>();
+  std::unique_ptr<Graph> capture_;                    // used by the stream's thread alone
   std::vector<std::weak_ptr<KernelReport>> reports_;  // used by the stream's thread alone
   std::mutex mutex_;
   std::shared_ptr<Failure> failure_;  // guarded by mutex_: of the first bad end since the last ask

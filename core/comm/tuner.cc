@@ -41,6 +41,8 @@ weft_tuner_algorithm algorithm_of(Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::kRing:
       return WEFT_TUNER_RING;
+    case Algorithm::kTree:
+      return WEFT_TUNER_TREE;
     case Algorithm::kDirect:
       return WEFT_TUNER_ONE_SHOT;
     default:
@@ -57,7 +59,9 @@ weft_tuner_question question_of(const Task& task, std::uint32_t ranks, std::uint
   question.struct_size = sizeof(question);
   question.operation = operation_of(task.operation);
   question.type = task.type;
-  question.reduction = reduces(task.operation) ? task.reduction : -1;
+  // Plugins know the constants of weft_reduction.
+  const weft_reduction reduction = task.reduction == kPremulSum ? WEFT_SUM : task.reduction;
+  question.reduction = reduces(task.operation) ? reduction : -1;
   question.bytes = task.bytes();
   question.total_bytes = task.bytes() * ranks;  // The planner keeps both far from overflow.
   question.root = task.root;
@@ -110,7 +114,8 @@ Result<TunerNotice> decode_notice(std::span<const std::byte> bytes) {
         .unusable = document.at(4).get<std::string>()};
     if (notice.plugin.size() > kMaxNoticeText || notice.table.name.size() > kMaxNoticeText ||
         notice.unusable.size() > kMaxNoticeText) {
-      return fail(WEFT_ERROR_PEER, "a peer named a tuner by a text that is too long");
+      return fail(WEFT_ERROR_PEER, "a peer named a tuner by a text that is too long",
+                  "run the same version of weft on every rank");
     }
     return notice;
   } catch (const std::exception& error) {

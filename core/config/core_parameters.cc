@@ -86,10 +86,11 @@ void add_collective(std::vector<Parameter>& table, const std::string& operation,
 }
 
 void add_collectives(std::vector<Parameter>& table) {
-  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter"})
+  add_collective(table, "all_reduce", {"ring", "tree", "direct"}, {"simple", "ll"});
+  for (const char* operation : {"all_gather", "reduce_scatter"})
     add_collective(table, operation, {"ring", "direct"}, {"simple", "ll"});
   for (const char* operation : {"broadcast", "reduce"})
-    add_collective(table, operation, {"ring"}, {"simple"});
+    add_collective(table, operation, {"ring", "tree"}, {"simple"});
 }
 
 void add_tuner(std::vector<Parameter>& table) {

@@ -4,6 +4,8 @@
 // The line of the LL protocol: 8 bytes of payload in two words of 8 bytes, each half payload, half
 // flag. A word arrives whole or not at all, so a reader that sees the flag of this call in both
 // words has the payload too, and no store has to wait for another.
+//
+// Model: tests/models/flagged_lines.pml
 #pragma once
 
 #include <cstdint>

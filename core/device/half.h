@@ -10,7 +10,6 @@
 // 1995): an instruction that adds two 16-bit floats at once gives the same bits, NaNs aside.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 
 #include "core/device/portability.h"
@@ -81,18 +80,5 @@ struct Bfloat16 {
 
   friend bool operator==(Bfloat16, Bfloat16) = default;
 };
-
-template <class T>
-concept half_float = std::same_as<T, Float16> || std::same_as<T, Bfloat16>;
-
-template <half_float T>
-WEFT_HD constexpr float to_float(T half) {
-  return T::template widen<float>(std::uint32_t{half.bits});
-}
-
-template <half_float T>
-WEFT_HD constexpr T from_float(float value) {
-  return T{static_cast<std::uint16_t>(T::template narrow<std::uint32_t>(value))};
-}
 
 }  // namespace weft::device

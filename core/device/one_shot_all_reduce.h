@@ -6,6 +6,8 @@
 // counter, no barrier between ranks; bytes grow with the ranks, so it is for small calls.
 //
 // All ranks reduce in the order of rank numbers, so all get the same bits.
+//
+// Model: tests/models/flagged_lines.pml
 #pragma once
 
 #include <cstddef>
@@ -15,6 +17,7 @@
 #include "core/device/policies.h"
 #include "core/device/portability.h"
 #include "core/device/reductions.h"
+#include "core/device/slot_check.h"
 #include "core/model/direct_peers.h"
 #include "core/model/work_item.h"
 
@@ -152,10 +155,7 @@ class OneShotAllReduce {
     if (!failed || !group_.leader()) return;
     // What made another lane leave is there to be seen still.
     if (outcome_.end == KernelEnd::kDone) outcome_ = memory_.why_leave(peers_);
-    constexpr std::uint32_t kNobodyNamed = UINT32_MAX;
-    const std::uint32_t reason = outcome_.end == KernelEnd::kPeerError
-                                     ? static_cast<std::uint32_t>(outcome_.found)
-                                     : kNobodyNamed;
+    const std::uint32_t reason = reason_of(outcome_);
     for (std::uint32_t rank = 0; rank < kRanks; ++rank)
       memory_.give_up(peers_.peer_error[rank], reason);
   }

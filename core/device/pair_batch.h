@@ -10,7 +10,7 @@
 
 #include "core/device/policies.h"
 #include "core/device/portability.h"
-#include "core/device/primitives_simple.h"
+#include "core/device/slot_check.h"
 #include "core/model/pair_transfer.h"
 #include "core/model/work_item.h"
 
@@ -114,24 +114,17 @@ class PairBatch {
     if (alone) {
       const WaitResult result = memory_.wait_at_least(
           counter, sends ? view.head_waiters : view.tail_waiters, threshold, view.error);
-      if (result.status == WaitStatus::kPeerError) {
-        return fail(KernelEnd::kPeerError, view.peer, 0, result.value);
-      }
-      if (result.status != WaitStatus::kReady) return fail(KernelEnd::kAborted, view.peer, 0, 0);
+      if (result.status != WaitStatus::kReady) return note(end_of_wait(result, view.peer));
     } else if (memory_.load_acquire(counter) < threshold) {
       const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);
-      return told == 0 ? kNotYet : fail(KernelEnd::kPeerError, view.peer, 0, told);
+      return told == 0 ? kNotYet
+                       : note({.end = KernelEnd::kPeerError, .peer = view.peer, .found = told});
     }
     if (sends) return 0;
     // Copied once: what is checked is what is used, even if the peer goes on writing.
     const SlotMeta meta = view.slots[at % view.steps];
-    if (meta.tag != transfer.tag) {
-      return fail(KernelEnd::kTagMismatch, view.peer, transfer.tag, meta.tag);
-    }
-    if (meta.size != bytes || meta.offset > view.step_bytes - bytes ||
-        meta.offset % kSlotOffsetGrain != 0) {
-      return fail(KernelEnd::kSizeMismatch, view.peer, bytes, meta.size);
-    }
+    const KernelOutcome wrong = check_slot(meta, view, transfer.tag, bytes);
+    if (wrong.end != KernelEnd::kDone) return note(wrong);
     return meta.offset;
   }
 
@@ -143,19 +136,15 @@ class PairBatch {
     return false;
   }
 
-  WEFT_HD std::uint64_t fail(KernelEnd end, std::uint32_t peer, std::uint64_t expected,
-                             std::uint64_t found) {
-    outcome_ = KernelOutcome{.end = end, .peer = peer, .expected = expected, .found = found};
-    return static_cast<std::uint64_t>(end) << 32;
+  WEFT_HD std::uint64_t note(const KernelOutcome& outcome) {
+    outcome_ = outcome;
+    return static_cast<std::uint64_t>(outcome.end) << 32;
   }
 
   /// Lets the partners' kernels end too, where they can be told from here.
   WEFT_HD KernelOutcome leave() {
-    constexpr std::uint32_t kNobodyNamed = UINT32_MAX;
     if (!group_.leader()) return outcome_;
-    const std::uint32_t reason = outcome_.end == KernelEnd::kPeerError
-                                     ? static_cast<std::uint32_t>(outcome_.found)
-                                     : kNobodyNamed;
+    const std::uint32_t reason = reason_of(outcome_);
     for (std::uint32_t i = 0; i < count_; ++i)
       memory_.give_up(transfers_[i].view.peer_error, reason);
     return outcome_;

@@ -33,6 +33,27 @@ concept lane_group = requires(T& group, std::uint64_t value, bool flag) {
   group.sync();
 };
 
+/// A reduction that may ask for each rank's own input to be multiplied by a factor of that rank,
+/// once, where it is first read: `premultiplies()` says whether it does. Memory that runs it has
+///  - premultiply_copy(reduction, group, to, input, count);
+///  - premultiply_reduce(reduction, group, first, second, other, input, count, input_first): as
+///    reduce, of `other` with the multiplied input or, `input_first`, the other way round.
+template <class R>
+concept may_premultiply = requires(const R& reduction) {
+  { reduction.premultiplies() } -> std::same_as<bool>;
+};
+
+/// Whether this one does.
+template <class R>
+WEFT_HD constexpr bool premultiplies(const R& reduction) {
+  if constexpr (may_premultiply<R>) {
+    return reduction.premultiplies();
+  } else {
+    static_cast<void>(reduction);
+    return false;
+  }
+}
+
 /// 16 bytes that are loaded or stored at once.
 struct alignas(16) Line {
   std::uint64_t low;

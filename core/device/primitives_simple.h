@@ -7,6 +7,8 @@
 //
 // Nothing that a peer wrote bounds a loop or forms an address unchecked: the sizes come from
 // ring_geometry.h on both ends and a slot that says otherwise ends the kernel.
+//
+// Models: tests/models/step_fifo.pml, tests/models/ring_credits.pml
 #pragma once
 
 #include <cstddef>
@@ -15,6 +17,7 @@
 
 #include "core/device/policies.h"
 #include "core/device/portability.h"
+#include "core/device/slot_check.h"
 #include "core/model/connection_view.h"
 #include "core/model/ring_geometry.h"
 #include "core/model/work_item.h"
@@ -23,15 +26,14 @@ namespace weft::device {
 
 /// The bits that select what the generic operation does in each step.
 enum PrimitiveBits : std::uint8_t {
-  kRecvBit = 1U,     ///< Takes a slot of from_previous.
-  kSendBit = 2U,     ///< Fills a slot of to_next.
-  kInputBit = 4U,    ///< Reads the caller's input; together with kRecvBit: reduces both.
+  kRecvBit = 1U,  ///< Takes a slot of from_previous.
+  kSendBit = 2U,  ///< Fills a slot of to_next.
+  /// Reads the caller's input, which is multiplied first if the reduction asks for that; together
+  /// with kRecvBit: reduces both.
+  kInputBit = 4U,
   kOutputBit = 8U,   ///< Writes the caller's output.
   kFinishBit = 16U,  ///< What was reduced is complete: finishes it, if the reduction asks for that.
 };
-
-/// A slot may begin at a multiple of this many bytes.
-inline constexpr std::uint32_t kSlotOffsetGrain = 16;
 
 /// A payload of so many bytes is lent where the other side of the slots borrows: less is copied
 /// sooner than waited for.
@@ -128,10 +130,7 @@ class SimplePrimitives {
 
   // Leader only: lets the neighbours' kernels end too, where they can be told from here.
   WEFT_HD void give_up() {
-    constexpr std::uint32_t kNobodyNamed = UINT32_MAX;
-    const std::uint32_t reason = outcome_.end == KernelEnd::kPeerError
-                                     ? static_cast<std::uint32_t>(outcome_.found)
-                                     : kNobodyNamed;
+    const std::uint32_t reason = reason_of(outcome_);
     memory_.give_up(item_.from_previous.peer_error, reason);
     memory_.give_up(item_.to_next.peer_error, reason);
   }
@@ -157,15 +156,21 @@ class SimplePrimitives {
       if constexpr (kSend) {
         slot = to.buffer + static_cast<std::size_t>(send_slot_) * to.step_bytes;
       }
-      if constexpr (kRecv) {
-        arrived = from.buffer + static_cast<std::size_t>(recv_slot_) * from.step_bytes +
-                  static_cast<std::uint32_t>(verdict);
-      }
       const std::byte* const input = at(item_.send, input_at);
       std::byte* const result = at(item_.recv, output_at);
+      if constexpr (kRecv) {
+        const auto offset = static_cast<std::uint32_t>(verdict);
+        if (kMayLand<kBits> && offset == kLent) {
+          arrived = result;
+        } else {
+          arrived = from.buffer + static_cast<std::size_t>(recv_slot_) * from.step_bytes + offset;
+        }
+      }
       std::uint32_t place = 0;  // NOLINT(misc-const-correctness): a lender changes it
       if constexpr (kSend && kHasBuffer<kBits> && lends_payloads<Memory>) {
-        if (to.borrows && bytes >= kLeastLentBytes) {
+        // What is to be multiplied first does not lie in the input.
+        const bool lies_there = !kReadsAlone<kBits> || !premultiplies(reduction_);
+        if (to.borrows && bytes >= kLeastLentBytes && lies_there) {
           lend<kBits>(slot, arrived, input, result, bytes);
           place = kLent;
         }
@@ -206,21 +211,48 @@ class SimplePrimitives {
       const std::uint32_t count = bytes / element_bytes_;
       if constexpr ((kBits & kFinishBit) != 0) {
         if (reduction_.finishes()) {
-          memory_.reduce(reduction_, group_, first, nullptr, arrived, input, count);
+          reduce(first, nullptr, arrived, input, count);
           group_.sync();
           memory_.finish(reduction_, group_, first, second, count);
           return;
         }
       }
-      memory_.reduce(reduction_, group_, first, second, arrived, input, count);
+      reduce(first, second, arrived, input, count);
     } else {
+      if constexpr (kReadsAlone<kBits> && may_premultiply<Reduction>) {
+        if (reduction_.premultiplies()) {
+          memory_.premultiply_copy(reduction_, group_, first, input, bytes / element_bytes_);
+          if (second != nullptr) memory_.copy(group_, second, nullptr, first, bytes);
+          return;
+        }
+      }
       memory_.copy(group_, first, second, kRecv ? arrived : input, bytes);
     }
   }
 
+  WEFT_HD void reduce(std::byte* first, std::byte* second, const std::byte* arrived,
+                      const std::byte* input, std::uint32_t count) {
+    if constexpr (may_premultiply<Reduction>) {
+      if (reduction_.premultiplies()) {
+        memory_.premultiply_reduce(reduction_, group_, first, second, arrived, input, count, false);
+        return;
+      }
+    }
+    memory_.reduce(reduction_, group_, first, second, arrived, input, count);
+  }
+
+  // The caller's input is all that is read.
+  template <unsigned kBits>
+  static constexpr bool kReadsAlone = (kBits & kInputBit) != 0 && (kBits & kRecvBit) == 0;
+
   // What is sent lies in a buffer of the caller as well: in the output, or still in the input.
   template <unsigned kBits>
   static constexpr bool kHasBuffer = (kBits & kOutputBit) != 0 || (kBits & kRecvBit) == 0;
+
+  // What is received is only to be in the output.
+  template <unsigned kBits>
+  static constexpr bool kMayLand = lends_payloads<Memory> && (kBits & kRecvBit) != 0 &&
+                                   (kBits & kOutputBit) != 0 && (kBits & kInputBit) == 0;
 
   /// Instead of filling the slot: what is sent stays in the caller's buffer, and the slot says
   /// where. Nothing of this kernel writes there before the receiver has it, since a chunk that
@@ -263,7 +295,9 @@ class SimplePrimitives {
       if (meta.tag != item_.tag)
         return fail(KernelEnd::kTagMismatch, from.peer, item_.tag, meta.tag);
       if (meta.size != bytes) return fail(KernelEnd::kSizeMismatch, from.peer, bytes, meta.size);
-      if (meta.offset > from.step_bytes - bytes || meta.offset % kSlotOffsetGrain != 0) {
+      const bool landed = kMayLand<kBits> && from.lands && meta.offset == kLent;
+      if (!landed &&
+          (meta.offset > from.step_bytes - bytes || meta.offset % kSlotOffsetGrain != 0)) {
         return fail(KernelEnd::kSizeMismatch, from.peer, bytes,
                     static_cast<std::uint64_t>(meta.offset) + meta.size);
       }
@@ -283,10 +317,8 @@ class SimplePrimitives {
   }
 
   WEFT_HD std::uint64_t leave(const WaitResult& result, std::uint32_t peer) {
-    if (result.status == WaitStatus::kPeerError) {
-      return fail(KernelEnd::kPeerError, peer, 0, result.value);
-    }
-    return fail(KernelEnd::kAborted, peer, 0, 0);
+    outcome_ = end_of_wait(result, peer);
+    return static_cast<std::uint64_t>(outcome_.end) << 32;
   }
 
   WEFT_HD std::uint64_t fail(KernelEnd end, std::uint32_t peer, std::uint64_t expected,

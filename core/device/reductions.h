@@ -13,7 +13,7 @@
 
 #include <weft/types.h>
 
-#include "core/device/half.h"
+#include "core/device/narrow_float.h"
 #include "core/device/portability.h"
 
 namespace weft::device {
@@ -21,14 +21,14 @@ namespace weft::device {
 /// Bytes of payload of a line of the LL protocol; see flagged_line.h.
 inline constexpr std::uint32_t kLinePayload = 8;
 
-/// a + b. Integers wrap; 16-bit floats are added as floats and rounded once.
+/// a + b. Integers wrap; floats of 16 and 8 bits are added as floats and rounded once.
 struct Add {
   template <class T>
   WEFT_HD static T combine(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
       using U = std::make_unsigned_t<T>;
       return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-    } else if constexpr (half_float<T>) {
+    } else if constexpr (narrow_float<T>) {
       return from_float<T>(to_float(a) + to_float(b));
     } else {
       return a + b;
@@ -42,7 +42,7 @@ struct Multiply {
   WEFT_HD static T combine(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
       return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-    } else if constexpr (half_float<T>) {
+    } else if constexpr (narrow_float<T>) {
       return from_float<T>(to_float(a) * to_float(b));
     } else {
       return a * b;
@@ -56,7 +56,7 @@ struct Multiply {
 struct TakeMax {
   template <class T>
   WEFT_HD static T combine(T a, T b) {
-    if constexpr (half_float<T>) {
+    if constexpr (narrow_float<T>) {
       return from_float<T>(combine(to_float(a), to_float(b)));
     } else if constexpr (std::is_floating_point_v<T>) {
       return a > b || a != a ? a : b;  // NOLINT(misc-redundant-expression): true for a NaN alone
@@ -70,7 +70,7 @@ struct TakeMax {
 struct TakeMin {
   template <class T>
   WEFT_HD static T combine(T a, T b) {
-    if constexpr (half_float<T>) {
+    if constexpr (narrow_float<T>) {
       return from_float<T>(combine(to_float(a), to_float(b)));
     } else if constexpr (std::is_floating_point_v<T>) {
       return a < b || a != a ? a : b;  // NOLINT(misc-redundant-expression): true for a NaN alone
@@ -89,7 +89,7 @@ WEFT_HD T divide(T value, std::uint32_t divisor) {
   } else if constexpr (std::is_integral_v<T>) {
     using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
     return static_cast<T>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
-  } else if constexpr (half_float<T>) {
+  } else if constexpr (narrow_float<T>) {
     return from_float<T>(to_float(value) / static_cast<float>(divisor));
   } else {
     return value / static_cast<T>(divisor);

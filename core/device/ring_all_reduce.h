@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // All-reduce by ring: in each loop a chunk goes round once to be reduced and once to be handed out.
+//
+// Model: tests/models/ring_credits.pml
 #pragma once
 
 #include <cstdint>

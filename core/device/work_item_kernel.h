@@ -17,6 +17,7 @@
 #include "core/device/ring_broadcast.h"
 #include "core/device/ring_reduce.h"
 #include "core/device/ring_reduce_scatter.h"
+#include "core/device/tree.h"
 #include "core/model/operation.h"
 #include "core/model/work_item.h"
 
@@ -52,12 +53,24 @@ WEFT_HD KernelOutcome copy_alone(G& group, M& memory, const WorkItem& item,
   return {};
 }
 
+/// The same of a reduction: the rank's own input, multiplied if that is asked for.
+template <class G, class M, class R>
+WEFT_HD KernelOutcome reduce_alone(G& group, M& memory, const WorkItem& item, const R& reduction) {
+  if constexpr (may_premultiply<R>) {
+    if (reduction.premultiplies()) {
+      memory.premultiply_copy(reduction, group, item.recv, item.send, item.count);
+      return {};
+    }
+  }
+  return copy_alone(group, memory, item, reduction.element_bytes());
+}
+
 template <class G, class M, class R>
 WEFT_HD KernelOutcome all_reduce_item(G& group, M& memory, const WorkItem& item,
                                       const R& reduction) {
   const std::uint32_t bytes = reduction.element_bytes();
   if (item.count == 0) return {};
-  if (item.ranks == 1) return copy_alone(group, memory, item, bytes);
+  if (item.ranks == 1) return reduce_alone(group, memory, item, reduction);
   if (!can_run(item, bytes, true, true) || !ring_all_reduce_fits(item, bytes)) return unsupported();
   SimplePrimitives<G, M, R> primitives(group, memory, item, reduction, bytes, true, true);
   ring_all_reduce(primitives, item, bytes);
@@ -69,7 +82,7 @@ WEFT_HD KernelOutcome reduce_scatter_item(G& group, M& memory, const WorkItem& i
                                           const R& reduction) {
   const std::uint32_t bytes = reduction.element_bytes();
   if (item.count == 0) return {};
-  if (item.ranks == 1) return copy_alone(group, memory, item, bytes);
+  if (item.ranks == 1) return reduce_alone(group, memory, item, reduction);
   if (!can_run(item, bytes, true, true) || item.ring == nullptr || !ring_chunk_fits(item, bytes)) {
     return unsupported();
   }
@@ -82,7 +95,7 @@ template <class G, class M, class R>
 WEFT_HD KernelOutcome reduce_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
   const std::uint32_t bytes = reduction.element_bytes();
   if (item.count == 0) return {};
-  if (item.ranks == 1) return copy_alone(group, memory, item, bytes);
+  if (item.ranks == 1) return reduce_alone(group, memory, item, reduction);
   const bool receives = item.ring_position != 1;
   const bool sends = item.ring_position != 0;
   if (!can_run(item, bytes, receives, sends)) return unsupported();
@@ -117,15 +130,42 @@ WEFT_HD KernelOutcome broadcast_item(G& group, M& memory, const WorkItem& item) 
   return primitives.finish();
 }
 
+/// Whether the links are those of a tree that can carry the item's chunks.
+WEFT_HD inline bool can_walk_tree(const WorkItem& item, std::uint32_t element_bytes) {
+  if (item.tree == nullptr || item.chunk == 0 || item.tree->children > kMostTreeChildren) {
+    return false;
+  }
+  const auto carries = [&](const ConnectionView& view) {
+    return usable(view, element_bytes) && item.chunk <= view.step_bytes / element_bytes;
+  };
+  const TreeLinks& links = *item.tree;
+  for (std::uint32_t i = 0; i < links.children; ++i) {
+    if (!carries(links.from_child[i]) || !carries(links.to_child[i])) return false;
+  }
+  return links.root || (carries(links.to_parent) && carries(links.from_parent));
+}
+
+/// Runs one item of a tree to its end; otherwise as run_work_item.
+template <class G, class M, class R>
+  requires lane_group<G> && device_memory<M, G>
+WEFT_HD KernelOutcome run_tree_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
+  const auto bytes = static_cast<std::uint32_t>(element_size(item.type));
+  if (joins_pair(item.operation) || has_blocks(item.operation) || bytes == 0) return unsupported();
+  if (item.count == 0) return {};
+  if (item.protocol != Protocol::kSimple || !can_walk_tree(item, bytes)) return unsupported();
+  // The root does not wait for itself.
+  const std::uint64_t lag = item.tree->root ? 0 : tree_lag(item.tree->to_parent.steps);
+  return TreeWalk<G, M, R>(group, memory, item, reduction, bytes, lag).run();
+}
+
 /// Runs one item of a ring or of pairs to its end; `reduction` is item.reduction over item.type.
 /// All lanes call it; the leader's answer is the complete one. kUnsupported also answers an item
 /// whose views cannot carry it.
 template <class G, class M, class R>
   requires lane_group<G> && device_memory<M, G>
 WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
-  if (item.algorithm == Algorithm::kDirect || item.protocol != Protocol::kSimple) {
-    return unsupported();
-  }
+  const bool knows = item.algorithm == Algorithm::kRing || item.algorithm == Algorithm::kPair;
+  if (!knows || item.protocol != Protocol::kSimple) return unsupported();
   switch (item.operation) {
     case Operation::kAllReduce:
       return all_reduce_item(group, memory, item, reduction);

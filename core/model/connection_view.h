@@ -3,6 +3,8 @@
 
 // What a kernel sees of one direction of one connection on one channel: pointers and sizes, no
 // owner, no ABI struct. Both ends count steps from 0 and never wrap (64 bits).
+//
+// Model: tests/models/step_fifo.pml
 #pragma once
 
 #include <cstddef>
@@ -17,9 +19,9 @@ struct SlotMeta {
   std::uint64_t tag;     ///< OperationTag of the call that the bytes belong to.
 };
 
-/// The payload is not in the slot: that begins with its address. Only where
-/// ConnectionView::borrows, and only until head has passed the step. No receiver takes it for an
-/// offset.
+/// The payload is not in the slot. Of a sender whose ConnectionView::borrows the slot begins with
+/// its address, until head has passed the step. At a receiver whose view `lands` it has come to
+/// where the caller wants it. No receiver takes it for an offset.
 inline constexpr std::uint32_t kLent = UINT32_MAX;
 
 /// Where an end of a connection stands between operations. Written only by the worker that runs
@@ -29,8 +31,8 @@ struct ConnectionCursor {
 };
 
 /// One direction. The sender fills slot (step % steps), then publishes tail = step + 1; the
-/// receiver consumes it, then returns head = step + 1. The sender may fill step s once
-/// head + steps > s.
+/// receiver consumes it, which may mean to write there as well, then returns head = step + 1. The
+/// sender may fill step s once head + steps > s.
 ///
 /// Order: payload and SlotMeta are written before tail is stored with release; whoever reads tail
 /// with acquire sees them. head likewise frees the slot. A waiter that sleeps adds itself to the
@@ -51,6 +53,8 @@ struct ConnectionView {
   std::uint16_t order_bytes = 8;  ///< 8, 16 or 128: what a store keeps together.
   /// Of a sender: its slots are taken within this process, which reads the payload where it lies.
   bool borrows = false;
+  /// Of a receiver: complete chunks of an all-reduce may come straight to the caller's output.
+  bool lands = false;
   std::uint32_t peer = 0;  ///< Rank at the other end, for reports.
 
   [[nodiscard]] bool connected() const { return buffer != nullptr; }

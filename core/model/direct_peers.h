@@ -3,6 +3,8 @@
 
 // Where the ranks of a communicator write straight into each other's memory: what the direct
 // algorithms see of it. Pointers and sizes, no owner.
+//
+// Model: tests/models/flagged_lines.pml
 #pragma once
 
 #include <cstddef>

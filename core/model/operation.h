@@ -24,8 +24,8 @@ enum class Operation : std::uint8_t {
 };
 inline constexpr std::size_t kOperationCount = 7;
 
-enum class Algorithm : std::uint8_t { kRing = 0, kDirect = 1, kPair = 2 };
-inline constexpr std::size_t kAlgorithmCount = 3;
+enum class Algorithm : std::uint8_t { kRing = 0, kDirect = 1, kPair = 2, kTree = 3 };
+inline constexpr std::size_t kAlgorithmCount = 4;
 
 enum class Protocol : std::uint8_t { kSimple = 0, kLL = 1 };
 inline constexpr std::size_t kProtocolCount = 2;
@@ -37,7 +37,7 @@ inline constexpr std::size_t kProtocolCount = 2;
 }
 
 [[nodiscard]] constexpr std::string_view algorithm_name(Algorithm algorithm) {
-  constexpr std::string_view kNames[kAlgorithmCount] = {"ring", "direct", "pair"};
+  constexpr std::string_view kNames[kAlgorithmCount] = {"ring", "direct", "pair", "tree"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
@@ -91,6 +91,10 @@ inline constexpr std::size_t kProtocolCount = 2;
   }
 }
 
+/// A sum of inputs that each rank multiplied by a factor of its own: what a reduction that a user
+/// made is in tasks and tags.
+inline constexpr weft_reduction kPremulSum = WEFT_AVG + 1;
+
 /// The spelling used on the command line and in messages; "?" for a value that is no element type.
 [[nodiscard]] constexpr std::string_view data_type_name(weft_data_type type) {
   constexpr std::string_view kNames[] = {"int8",    "uint8",    "int32",       "uint32",
@@ -100,8 +104,8 @@ inline constexpr std::size_t kProtocolCount = 2;
 }
 
 [[nodiscard]] constexpr std::string_view reduction_name(weft_reduction reduction) {
-  constexpr std::string_view kNames[] = {"sum", "prod", "max", "min", "avg"};
-  return reduction >= 0 && reduction <= WEFT_AVG ? kNames[reduction] : "?";
+  constexpr std::string_view kNames[] = {"sum", "prod", "max", "min", "avg", "premul_sum"};
+  return reduction >= 0 && reduction <= kPremulSum ? kNames[reduction] : "?";
 }
 
 /// One call on one communicator, without its buffers: the same on every rank but for sends and

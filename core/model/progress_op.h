@@ -6,12 +6,15 @@
 
 #include <cstdint>
 
+#include "core/model/landing.h"
+
 namespace weft {
 
 struct ProgressOp {
   std::uint32_t connection = 0;  ///< Index of the net-backed connection in its engine.
   std::uint32_t reserved = 0;
   std::uint64_t steps = 0;  ///< Steps that this operation fills (sender) or consumes (receiver).
+  LandingWalk landing{};    ///< Of a receiver: where they are to come to, if that can be had.
 };
 
 }  // namespace weft

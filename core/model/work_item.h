@@ -12,8 +12,15 @@
 #include "core/model/operation.h"
 #include "core/model/operation_tag.h"
 #include "core/model/pair_transfer.h"
+#include "core/model/tree_links.h"
 
 namespace weft {
+
+/// What a rank multiplies its input by, of kPremulSum: one element of the call's type.
+struct Factor {
+  std::uint64_t bits = 0;           ///< The element, in its first bytes,
+  const std::byte* from = nullptr;  ///< unless this is where it lies when the item begins.
+};
 
 /// Everything a kernel needs. Plain data: copied into the device's queue as it is.
 struct WorkItem {
@@ -49,6 +56,9 @@ struct WorkItem {
   /// Of direct algorithms, whose launch has one item, cut into parts by the device. Host memory,
   /// read by the device's host side; outlives the launch.
   const DirectPeers* direct = nullptr;
+  /// Of trees: memory that the device reads, outlives the launch.
+  const TreeLinks* tree = nullptr;
+  Factor factor;
 };
 
 /// Why a kernel ended. Everything but kDone leaves output undefined and the connections unusable.

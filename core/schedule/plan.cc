@@ -13,6 +13,7 @@
 
 #include "core/model/direct_peers.h"
 #include "core/model/ring_geometry.h"
+#include "core/model/tree_links.h"
 
 namespace weft {
 namespace {
@@ -57,6 +58,27 @@ Traffic all_reduce_traffic(const Plan& plan, const ChannelPlan& channel, std::ui
   return traffic;
 }
 
+std::uint64_t children_of(const ChannelPlan& channel, std::uint32_t rank) {
+  const auto below = static_cast<std::uint64_t>(std::ranges::count(channel.parents, rank));
+  return channel.parents[rank] == rank ? below - 1 : below;  // the root stands for its own parent
+}
+
+/// Times that all of a channel's elements leave a rank.
+std::uint64_t tree_passes(const Plan& plan, const ChannelPlan& channel, std::uint32_t rank) {
+  const Operation operation = plan.task.operation;
+  const bool root = channel.parents[rank] == rank;
+  return (goes_up(operation) && !root ? 1 : 0) +
+         (comes_down(operation) ? children_of(channel, rank) : 0);
+}
+
+/// The same of elements that come to it.
+std::uint64_t tree_receipts(const Plan& plan, const ChannelPlan& channel, std::uint32_t rank) {
+  const Operation operation = plan.task.operation;
+  const bool root = channel.parents[rank] == rank;
+  return (goes_up(operation) ? children_of(channel, rank) : 0) +
+         (comes_down(operation) && !root ? 1 : 0);
+}
+
 /// All of a channel's elements once, chunk by chunk.
 Traffic pass_traffic(const Plan& plan, const ChannelPlan& channel) {
   const std::uint64_t element_bytes = element_size(plan.task.type);
@@ -73,6 +95,11 @@ Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   if (plan.algorithm == Algorithm::kDirect) {
     return {.steps = plan.ranks - 1,
             .bytes = (plan.ranks - 1) * share.count * element_size(plan.task.type)};
+  }
+  if (plan.algorithm == Algorithm::kTree) {
+    const std::uint64_t passes = tree_passes(plan, share, rank);
+    return {.steps = passes * tree_steps(share),
+            .bytes = passes * share.count * element_size(plan.task.type)};
   }
   const std::uint32_t position = ring_place(plan, channel, rank).position;
   switch (plan.task.operation) {
@@ -123,6 +150,41 @@ Status validate_ring(const ChannelPlan& channel, std::uint32_t ranks) {
   return {};
 }
 
+/// Every rank has a way to the root, and no more children than a kernel knows.
+Status validate_tree(const Plan& plan, const ChannelPlan& channel) {
+  const std::vector<std::uint32_t>& parents = channel.parents;
+  if (parents.size() != plan.ranks) {
+    return invalid(fmt::format("the tree of channel {} holds {} of {} ranks", channel.index,
+                               parents.size(), plan.ranks));
+  }
+  if (std::ranges::any_of(parents, [&](std::uint32_t parent) { return parent >= plan.ranks; })) {
+    return invalid(
+        fmt::format("the tree of channel {} names a rank that there is not", channel.index));
+  }
+  std::uint32_t roots = 0;
+  for (std::uint32_t rank = 0; rank < plan.ranks; ++rank) {
+    if (parents[rank] == rank) ++roots;
+    if (children_of(channel, rank) > kMostTreeChildren) {
+      return invalid(fmt::format("rank {} has {} children in the tree of channel {}", rank,
+                                 children_of(channel, rank), channel.index));
+    }
+    std::uint32_t above = rank;
+    std::uint32_t edges = 0;
+    while (parents[above] != above && edges <= plan.ranks) {
+      above = parents[above];
+      ++edges;
+    }
+    if (edges > plan.ranks) {
+      return invalid(
+          fmt::format("rank {} has no way to the root of channel {}", rank, channel.index));
+    }
+  }
+  if (roots != 1 || (has_root(plan.task.operation) && parents[plan.task.root] != plan.task.root)) {
+    return invalid(fmt::format("the tree of channel {} has another root", channel.index));
+  }
+  return {};
+}
+
 Status validate_direct(const Plan& plan) {
   if (joins_pair(plan.task.operation) || has_root(plan.task.operation) ||
       plan.protocol != Protocol::kLL) {
@@ -154,11 +216,28 @@ RingPlace ring_place(const Plan& plan, std::size_t channel, std::uint32_t rank) 
           .next = ring[(index + 1) % size]};
 }
 
+TreePlace tree_place(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  const std::vector<std::uint32_t>& parents = plan.channels[channel].parents;
+  TreePlace place{.root = parents[rank] == rank, .parent = parents[rank]};
+  for (std::uint32_t other = 0; other < plan.ranks; ++other) {
+    if (parents[other] == rank && other != rank) place.children.push_back(other);
+  }
+  return place;
+}
+
+std::uint64_t tree_steps(const ChannelPlan& channel) {
+  return channel.count / channel.chunk + (channel.count % channel.chunk != 0 ? 1 : 0);
+}
+
 std::uint64_t steps_sent(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   return traffic_of(plan, channel, rank).steps;
 }
 
 std::uint64_t steps_received(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  if (plan.algorithm == Algorithm::kTree) {
+    const ChannelPlan& share = plan.channels[channel];
+    return plan.ranks < 2 ? 0 : tree_receipts(plan, share, rank) * tree_steps(share);
+  }
   return traffic_of(plan, channel, ring_place(plan, channel, rank).previous).steps;
 }
 
@@ -199,8 +278,14 @@ Status validate(const Plan& plan, const Topology& topology) {
     if (channel.offset * element_bytes % kChunkGrainBytes != 0) {
       return invalid(fmt::format("channel {} begins within a line of 64 bytes", i));
     }
-    if (channel.chunk * element_bytes !=
-        static_cast<std::uint64_t>(plan.chunk_steps) * plan.step_bytes) {
+    if (plan.algorithm == Algorithm::kTree) {
+      if (channel.chunk == 0 || channel.chunk * element_bytes > plan.step_bytes) {
+        return invalid(fmt::format("chunks of channel {} hold {} elements, which is not a step", i,
+                                   channel.chunk));
+      }
+      WEFT_TRY(validate_tree(plan, channel));
+    } else if (channel.chunk * element_bytes !=
+               static_cast<std::uint64_t>(plan.chunk_steps) * plan.step_bytes) {
       return invalid(fmt::format("chunks of channel {} hold {} elements, which is not {} steps", i,
                                  channel.chunk, plan.chunk_steps));
     }

@@ -22,9 +22,12 @@ struct ChannelPlan {
   std::uint32_t index = 0;
   std::uint64_t offset = 0;  ///< First element, of the whole call.
   std::uint64_t count = 0;   ///< Elements.
-  std::uint64_t chunk = 0;   ///< Elements of one chunk at most: chunk_steps whole steps.
+  /// Elements of one chunk at most: chunk_steps whole steps, or of a tree one step or less.
+  std::uint64_t chunk = 0;
   /// Each rank once; ring[i] sends to ring[i + 1], or to all others in a direct call.
   std::vector<std::uint32_t> ring{};
+  /// Of a tree: each rank's parent, the root's being itself; else empty.
+  std::vector<std::uint32_t> parents{};
   friend bool operator==(const ChannelPlan&, const ChannelPlan&) = default;
 };
 
@@ -68,9 +71,31 @@ struct RingPlace {
 /// `channel` < plan.channels.size(), `rank` < plan.ranks.
 [[nodiscard]] RingPlace ring_place(const Plan& plan, std::size_t channel, std::uint32_t rank);
 
+/// A rank's neighbours in the tree of one channel.
+struct TreePlace {
+  bool root = false;
+  std::uint32_t parent = 0;               ///< Of the root: itself.
+  std::vector<std::uint32_t> children{};  ///< Ascending.
+  friend bool operator==(const TreePlace&, const TreePlace&) = default;
+};
+
+/// Of a plan by tree; otherwise as ring_place.
+[[nodiscard]] TreePlace tree_place(const Plan& plan, std::size_t channel, std::uint32_t rank);
+
+/// Of a plan by tree: steps on each connection of the channel that the operation uses. Data goes up
+/// in all but a broadcast, and down in all but a reduce.
+[[nodiscard]] std::uint64_t tree_steps(const ChannelPlan& channel);
+[[nodiscard]] constexpr bool goes_up(Operation operation) {
+  return operation != Operation::kBroadcast;
+}
+[[nodiscard]] constexpr bool comes_down(Operation operation) {
+  return operation != Operation::kReduce;
+}
+
 /// Steps that `rank` fills towards its next on one channel, and steps that it consumes from its
-/// previous: exactly what the kernels do and what the progress engine has to move. Of a direct
-/// call, which no progress engine carries: one for each other rank.
+/// previous: exactly what the kernels do and what the progress engine has to move. Of a tree those
+/// towards all neighbours. Of a direct call, which no progress engine carries: one for each other
+/// rank.
 [[nodiscard]] std::uint64_t steps_sent(const Plan& plan, std::size_t channel, std::uint32_t rank);
 [[nodiscard]] std::uint64_t steps_received(const Plan& plan, std::size_t channel,
                                            std::uint32_t rank);

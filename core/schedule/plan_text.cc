@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -41,6 +42,24 @@ std::string task_text(const Task& task) {
   if (reduces(task.operation)) text += fmt::format(", {}", reduction_name(task.reduction));
   if (has_root(task.operation)) text += fmt::format(", root {}", task.root);
   if (has_blocks(task.operation)) text += ", for each rank";
+  return text;
+}
+
+/// A line for each rank that has children, from the root down.
+std::string tree_text(const Plan& plan, std::size_t channel) {
+  std::string text;
+  std::vector<std::uint32_t> below;
+  for (std::uint32_t rank = 0; rank < plan.ranks; ++rank) {
+    if (tree_place(plan, channel, rank).root) below.push_back(rank);
+  }
+  for (std::size_t next = 0; next < below.size(); ++next) {
+    const TreePlace place = tree_place(plan, channel, below[next]);
+    if (!place.children.empty()) {
+      text += fmt::format("        {} {} -> {}\n", place.root ? "tree" : "    ", below[next],
+                          fmt::join(place.children, ", "));
+    }
+    below.insert(below.end(), place.children.begin(), place.children.end());
+  }
   return text;
 }
 
@@ -91,17 +110,26 @@ std::string to_text(const Plan& plan) {
   text += fmt::format("  algorithm   {}\n", algorithm_name(plan.algorithm));
   text += fmt::format("  protocol    {}\n", protocol_name(plan.protocol));
   const bool direct = plan.algorithm == Algorithm::kDirect;
+  const bool tree = plan.algorithm == Algorithm::kTree;
+  const std::uint64_t element_bytes = element_size(plan.task.type);
   text += direct ? fmt::format("  inboxes     {} halves of {} from each other rank\n", plan.steps,
                                size_text(plan.step_bytes))
-                 : fmt::format("  connection  {} steps of {}, chunks of {} {}\n", plan.steps,
-                               size_text(plan.step_bytes), plan.chunk_steps,
-                               plan.chunk_steps == 1 ? "step" : "steps");
+          : tree && !plan.channels.empty()
+              ? fmt::format("  connection  {} steps of {}, chunks of {}\n", plan.steps,
+                            size_text(plan.step_bytes),
+                            size_text(plan.channels[0].chunk * element_bytes))
+              : fmt::format("  connection  {} steps of {}, chunks of {} {}\n", plan.steps,
+                            size_text(plan.step_bytes), plan.chunk_steps,
+                            plan.chunk_steps == 1 ? "step" : "steps");
   text += fmt::format("  channels    {}\n", plan.channels.size());
-  const std::uint64_t element_bytes = element_size(plan.task.type);
   for (const ChannelPlan& channel : plan.channels) {
     text +=
         fmt::format("    {:<2}  elements {} to {} ({})\n", channel.index, channel.offset,
                     channel.offset + channel.count - 1, size_text(channel.count * element_bytes));
+    if (tree) {
+      text += tree_text(plan, channel.index);
+      continue;
+    }
     const auto same = std::ranges::find_if(
         plan.channels, [&](const ChannelPlan& other) { return other.ring == channel.ring; });
     text += direct ? fmt::format("        each of the ranks {} writes to all others\n",

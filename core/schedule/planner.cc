@@ -20,19 +20,10 @@
 
 #include "core/model/direct_peers.h"
 #include "core/model/ring_geometry.h"
+#include "core/schedule/ways.h"
 
 namespace weft {
 namespace {
-
-std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
-  return a / b + (a % b != 0 ? 1 : 0);
-}
-
-/// Elements between two places where a range may be cut.
-std::uint64_t grain_of(std::uint64_t element_bytes) {
-  if (element_bytes == 0) return 1;  // Of a type that check_task refuses.
-  return std::max<std::uint64_t>(1, kChunkGrainBytes / element_bytes);
-}
 
 Status check_task(const Task& task, std::uint32_t ranks) {
   const auto refuse = [&](std::string what) {
@@ -47,7 +38,7 @@ Status check_task(const Task& task, std::uint32_t ranks) {
   if (element_bytes == 0) {
     return refuse(fmt::format("there is no element type {}", task.type));
   }
-  if (task.reduction < WEFT_SUM || task.reduction > WEFT_AVG) {
+  if (task.reduction < WEFT_SUM || task.reduction > kPremulSum) {
     return refuse(fmt::format("there is no reduction {}", task.reduction));
   }
   if (task.root >= ranks) {
@@ -87,166 +78,15 @@ Status check_limits(const PlanLimits& limits) {
   return {};
 }
 
-/// What the edges of a ring cost: data passes `edges` of them one after the other, and no faster
-/// than the slowest.
-struct RingCost {
-  double latency_us = 0;
-  double bytes_per_us = std::numeric_limits<double>::infinity();
-};
-
-/// `first`: the rank to which nothing comes, where data does not go all the way round.
-RingCost ring_cost(const Topology& topology, const CostTable& costs,
-                   std::span<const std::uint32_t> ring, std::optional<std::uint32_t> first) {
-  RingCost cost;
-  if (ring.size() < 2) return cost;
-  for (std::size_t i = 0; i < ring.size(); ++i) {
-    const std::uint32_t to = ring[(i + 1) % ring.size()];
-    if (first && to == *first) continue;
-    const HopCost& hop = costs.hops[static_cast<std::size_t>(hop_kind(topology, ring[i], to))];
-    cost.latency_us += hop.latency_us;
-    cost.bytes_per_us = std::min(cost.bytes_per_us, hop.bytes_per_us);
-  }
-  return cost;
-}
-
-std::uint32_t next_of(const std::vector<std::uint32_t>& ring, std::uint32_t rank) {
-  const auto place = std::ranges::find(ring, rank) - ring.begin();
-  return ring[static_cast<std::size_t>(place + 1) % ring.size()];
-}
-
-/// time = hops * latency + bytes / bandwidth, of the longest way that data goes.
-double ring_time_us(const Plan& plan, const Topology& topology, const CostTable& costs) {
-  if (plan.channels.empty()) return costs.call_us;
-  const auto ranks = static_cast<double>(plan.ranks);
-  const ChannelPlan& channel = plan.channels.front();  // none is longer
-  const auto bytes = static_cast<double>(channel.count * element_size(plan.task.type));
-  const Operation operation = plan.task.operation;
-  if (!has_root(operation)) {
-    const RingCost cost = ring_cost(topology, costs, channel.ring, std::nullopt);
-    // Each chunk passes n - 1 of the n edges of a round; an all-reduce is two rounds.
-    const double rounds = operation == Operation::kAllReduce ? 2 : 1;
-    const double share = rounds * (ranks - 1) / ranks;
-    const double round_bytes = has_blocks(operation) ? bytes * ranks : bytes;
-    return costs.call_us + share * cost.latency_us + share * round_bytes / cost.bytes_per_us;
-  }
-  const bool to_root = operation == Operation::kReduce;
-  const RingCost cost = ring_cost(topology, costs, channel.ring,
-                                  to_root ? next_of(channel.ring, plan.task.root) : plan.task.root);
-  const double chunk =
-      std::min(bytes, static_cast<double>(plan.chunk_steps) * static_cast<double>(plan.step_bytes));
-  // All bytes pass each edge; the last rank gets its first chunk n - 2 chunks late.
-  const double passed = ranks < 2 ? 0 : bytes + (ranks - 2) * chunk;
-  return costs.call_us + cost.latency_us + passed / cost.bytes_per_us;
-}
-
-/// How many channels the size pays for: each must carry min_channel_bytes for every rank.
-std::uint32_t channel_count(const Task& task, std::uint32_t ranks, const PlanLimits& limits) {
-  // An all-reduce spreads a channel over the ranks; all others move all of it over each hop.
-  const std::uint64_t per_rank =
-      task.operation == Operation::kAllReduce ? task.bytes() / ranks : task.bytes();
-  return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(per_rank / limits.min_channel_bytes, 1, limits.max_channels));
-}
-
-/// Steps of one chunk, for the longest channel. As many loops as the largest chunk needs, evenly
-/// filled: five steps are walked as 3 + 2 rather than 4 + 1.
-std::uint32_t chunk_steps_for(const Task& task, std::uint64_t channel_elements, std::uint32_t ranks,
-                              const PlanLimits& limits) {
-  // Half of the slots for a chunk: the other half takes the next one while it is consumed. To and
-  // from a root data is a pipeline: the smaller its chunks, the earlier the last rank begins.
-  const std::uint64_t most =
-      has_root(task.operation) ? 1 : std::max<std::uint32_t>(1, limits.steps / 2);
-  const std::uint64_t share = task.operation == Operation::kAllReduce
-                                  ? divide_up(channel_elements, ranks)
-                                  : channel_elements;
-  const std::uint64_t steps =
-      std::max<std::uint64_t>(1, steps_of(share, element_size(task.type), limits.step_bytes));
-  const std::uint64_t loops = divide_up(steps, most);
-  return static_cast<std::uint32_t>(divide_up(steps, loops));
-}
-
-Plan make_ring_plan(const Task& task, const PlanInput& input) {
-  const std::uint32_t ranks = input.topology.rank_count();
-  Plan plan{.task = task,
-            .algorithm = Algorithm::kRing,
-            .protocol = Protocol::kSimple,
-            .ranks = ranks,
-            .steps = input.limits.steps,
-            .step_bytes = input.limits.step_bytes,
-            .chunk_steps = 1};
-  if (task.count > 0) {
-    const std::uint64_t element_bytes = element_size(task.type);
-    const std::uint64_t grain = grain_of(element_bytes);
-    const std::uint64_t grains = divide_up(task.count, grain);
-    const auto channels = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(channel_count(task, ranks, input.limits), grains));
-    std::vector<std::vector<std::uint32_t>> orders = rings(input.topology, channels);
-    std::uint64_t offset = 0;
-    for (std::uint32_t index = 0; index < channels; ++index) {
-      const std::uint64_t share = grains / channels + (index < grains % channels ? 1 : 0);
-      const std::uint64_t count = std::min(share * grain, task.count - offset);
-      if (index == 0) plan.chunk_steps = chunk_steps_for(task, count, ranks, input.limits);
-      plan.channels.push_back(
-          {.index = index,
-           .offset = offset,
-           .count = count,
-           .chunk = static_cast<std::uint64_t>(plan.chunk_steps) * plan.step_bytes / element_bytes,
-           .ring = std::move(orders[index])});
-      offset += count;
-    }
-  }
-  plan.predicted_us = ring_time_us(plan, input.topology, input.costs);
-  return plan;
-}
-
 bool allowed(const std::vector<std::string>& names, std::string_view name) {
   return names.empty() || std::ranges::find(names, name) != names.end();
-}
-
-/// Every rank writes its input, or a block of it, to every other; lines are two bytes for each byte
-/// of payload, and a CPU copies twice.
-double direct_time_us(const Task& task, std::uint32_t ranks, const CostTable& costs) {
-  const auto written = static_cast<double>(2 * task.bytes() * (ranks - 1));
-  return costs.call_us + costs.direct.latency_us + written / costs.direct.bytes_per_us;
-}
-
-Plan make_direct_plan(const Task& task, const PlanInput& input) {
-  const std::uint32_t ranks = input.topology.rank_count();
-  Plan plan{.task = task,
-            .algorithm = Algorithm::kDirect,
-            .protocol = Protocol::kLL,
-            .ranks = ranks,
-            .steps = kDirectHalves,
-            .step_bytes = static_cast<std::uint32_t>(direct_half_bytes(input.limits.direct_bytes)),
-            .chunk_steps = 1};
-  ChannelPlan channel{.index = 0, .offset = 0, .count = task.count, .chunk = task.count};
-  channel.ring.resize(ranks);
-  std::iota(channel.ring.begin(), channel.ring.end(), 0);
-  plan.channels.push_back(std::move(channel));
-  plan.predicted_us = direct_time_us(task, ranks, input.costs);
-  return plan;
-}
-
-/// Why the direct way is out of the question; empty where it is not.
-std::string direct_refusal(const Task& task, const PlanInput& input) {
-  if (has_blocks(task.operation) && !input.limits.direct_blocks) {
-    return "ranks on GPUs do nothing but all-reduces directly";
-  }
-  if (input.topology.rank_count() == 1) return "there is no other rank";
-  if (task.count == 0) return "there are no elements to move";
-  if (input.limits.direct_bytes == 0) {
-    return "these ranks do not write into each other's memory, or buffers.direct is 0";
-  }
-  if (task.bytes() > input.limits.direct_bytes) {
-    return fmt::format("more than the {} bytes of buffers.direct", input.limits.direct_bytes);
-  }
-  return {};
 }
 
 /// A way in which the operation can be done at all.
 struct Way {
   Algorithm algorithm;
   Protocol protocol;
+  bool (*knows)(Operation operation);
   std::string (*refusal)(const Task& task, const PlanInput& input);
   Plan (*make)(const Task& task, const PlanInput& input);
 };
@@ -273,12 +113,16 @@ std::string reason_text(const Candidate& chosen, const PlanInput& input,
                                       tuned ? input.tuner->name() : "the cost model");
   if (plan.algorithm == Algorithm::kDirect) return why;
   const std::size_t used = plan.channels.size();
+  const std::uint32_t most = most_channels(plan.algorithm, input.limits);
   if (chosen.judgement.channels != 0) {
-    return why + fmt::format("; {} of {} channels: {} wants {}", used, input.limits.max_channels,
-                             input.tuner->name(), chosen.judgement.channels);
+    return why + fmt::format("; {} of {} channels: {} wants {}", used, most, input.tuner->name(),
+                             chosen.judgement.channels);
   }
-  const std::uint32_t most = input.limits.max_channels;
   if (most == 1) return why + "; 1 channel is all there is";
+  if (plan.algorithm == Algorithm::kTree && used == 1) {
+    return why + fmt::format("; 1 of {} channels: a second tree pays from {} bytes", most,
+                             kLeastBytesOfTwoTrees);
+  }
   const std::string pays =
       fmt::format("a channel pays from {} bytes for each rank", input.limits.min_channel_bytes);
   return why + (used == most ? fmt::format("; all {} channels: {}", used, pays)
@@ -289,13 +133,28 @@ std::string never_refused(const Task& /*task*/, const PlanInput& /*input*/) {
   return {};
 }
 
-std::span<const Way> ways_of(Operation operation) {
+/// Ranks that send and receive have no plan.
+constexpr bool is_collective(Operation operation) {
+  return !joins_pair(operation);
+}
+constexpr bool fits_tree(Operation operation) {
+  return is_collective(operation) && !has_blocks(operation);
+}
+constexpr bool fits_inbox(Operation operation) {
+  return is_collective(operation) && !has_root(operation);
+}
+
+std::vector<const Way*> ways_of(Operation operation) {
   static constexpr std::array kWays = {
-      Way{Algorithm::kRing, Protocol::kSimple, never_refused, make_ring_plan},
-      Way{Algorithm::kDirect, Protocol::kLL, direct_refusal, make_direct_plan},
+      Way{Algorithm::kRing, Protocol::kSimple, is_collective, never_refused, make_ring_plan},
+      Way{Algorithm::kDirect, Protocol::kLL, fits_inbox, direct_refusal, make_direct_plan},
+      Way{Algorithm::kTree, Protocol::kSimple, fits_tree, tree_refusal, make_tree_plan},
   };
-  if (joins_pair(operation)) return {};
-  return std::span(kWays).first(has_root(operation) ? 1 : 2);
+  std::vector<const Way*> ways;
+  for (const Way& way : kWays) {
+    if (way.knows(operation)) ways.push_back(&way);
+  }
+  return ways;
 }
 
 std::string key_of(Operation operation, std::string_view list) {
@@ -322,13 +181,13 @@ void add_unknown(std::vector<Alternative>& considered, Operation operation,
   };
   for (const std::string& name : input.algorithms) {
     if (std::ranges::none_of(
-            ways, [&](const Way& way) { return name == algorithm_name(way.algorithm); })) {
+            ways, [&](const Way* way) { return name == algorithm_name(way->algorithm); })) {
       considered.push_back({.algorithm = name, .protocol = "any", .refused = refusal("algorithm")});
     }
   }
   for (const std::string& name : input.protocols) {
-    if (std::ranges::none_of(ways,
-                             [&](const Way& way) { return name == protocol_name(way.protocol); })) {
+    if (std::ranges::none_of(
+            ways, [&](const Way* way) { return name == protocol_name(way->protocol); })) {
       considered.push_back({.algorithm = "any", .protocol = name, .refused = refusal("protocol")});
     }
   }
@@ -352,10 +211,6 @@ Error nothing_left(const Task& task, const PlanInput& input,
           "add \"ring\" and \"simple\" to the lists, or leave the keys out"};
 }
 
-std::uint32_t most_channels(const Candidate& candidate, const PlanInput& input) {
-  return candidate.way->algorithm == Algorithm::kRing ? input.limits.max_channels : 1;
-}
-
 /// Lets the tuner's judgement into the candidates: times, numbers of channels.
 Status ask_tuner(const Task& task, const PlanInput& input, std::vector<Candidate>& candidates) {
   // Where nothing moves between ranks there is nothing to say.
@@ -366,7 +221,7 @@ Status ask_tuner(const Task& task, const PlanInput& input, std::vector<Candidate
     offers.push_back({.algorithm = candidate.way->algorithm,
                       .protocol = candidate.way->protocol,
                       .predicted_us = candidate.plan.predicted_us,
-                      .max_channels = most_channels(candidate, input)});
+                      .max_channels = most_channels(candidate.way->algorithm, input.limits)});
   }
   WEFT_TRY_ASSIGN(auto judgements, input.tuner->judge(task, offers));
   if (judgements.size() != offers.size()) {
@@ -383,8 +238,7 @@ Status ask_tuner(const Task& task, const PlanInput& input, std::vector<Candidate
     }
     if (candidate.judgement.channels != 0) {
       PlanInput wanted = input;
-      wanted.limits.max_channels = candidate.judgement.channels;
-      wanted.limits.min_channel_bytes = 1;
+      wanted.channels = candidate.judgement.channels;
       candidate.plan = candidate.way->make(task, wanted);
     }
     if (candidate.judgement.us) candidate.plan.predicted_us = *candidate.judgement.us;
@@ -408,16 +262,15 @@ Result<Plan> make_plan(const Task& task, const PlanInput& input) {
   WEFT_TRY(check_limits(input.limits));
   std::vector<Alternative> considered;
   std::vector<Candidate> candidates;
-  for (const Way& way : ways_of(task.operation)) {
-    Alternative alternative{.algorithm = std::string(algorithm_name(way.algorithm)),
-                            .protocol = std::string(protocol_name(way.protocol)),
-                            .refused = forbidden(way, task.operation, input)};
-    if (alternative.refused.empty()) alternative.refused = way.refusal(task, input);
+  for (const Way* way : ways_of(task.operation)) {
+    Alternative alternative{.algorithm = std::string(algorithm_name(way->algorithm)),
+                            .protocol = std::string(protocol_name(way->protocol)),
+                            .refused = forbidden(*way, task.operation, input)};
+    if (alternative.refused.empty()) alternative.refused = way->refusal(task, input);
     if (alternative.refused.empty()) {
-      Plan plan = way.make(task, input);
+      Plan plan = way->make(task, input);
       alternative.predicted_us = alternative.model_us = plan.predicted_us;
-      candidates.push_back(
-          {.way = &way, .alternative = considered.size(), .plan = std::move(plan)});
+      candidates.push_back({.way = way, .alternative = considered.size(), .plan = std::move(plan)});
     }
     considered.push_back(std::move(alternative));
   }

@@ -41,6 +41,9 @@ struct CostTable {
       HopCost{.latency_us = 25.0, .bytes_per_us = 1200.0},
   };
   double call_us = 2.0;  ///< Spent once per call, whatever its size.
+  double tree_us = 4.0;  ///< Spent once more by tree: the busiest ranks have several neighbours.
+  /// Spent for each channel of a tree after the first: another worker has to be woken.
+  double tree_channel_us = 10.0;
   /// Of one rank's writes to one other, where all write to all.
   HopCost direct{.latency_us = 1.0, .bytes_per_us = 9000.0};
   friend bool operator==(const CostTable&, const CostTable&) = default;
@@ -57,6 +60,14 @@ struct PlanLimits {
   std::uint64_t direct_bytes = 0;
   /// Whether that goes for operations that have blocks, too, not for all-reduces alone.
   bool direct_blocks = false;
+  /// Whether the device has kernels that walk trees.
+  bool trees = false;
+  /// The same as step_bytes for the edges of trees, at most as much; 0: as much. What trees are
+  /// faster for is small, and each rank has several edges.
+  std::uint32_t tree_step_bytes = 0;
+  [[nodiscard]] std::uint32_t tree_step() const {
+    return tree_step_bytes == 0 ? step_bytes : tree_step_bytes;
+  }
   friend bool operator==(const PlanLimits&, const PlanLimits&) = default;
 };
 
@@ -68,6 +79,8 @@ struct PlanInput {
   /// What `collectives.<operation>.algorithm` and `.protocol` allow, as names; empty allows all.
   std::vector<std::string> algorithms{};
   std::vector<std::string> protocols{};
+  /// How many channels to use, where there are elements for so many; 0: what the size pays for.
+  std::uint32_t channels = 0;
   /// Asked for each possible way; null, or where it has no opinion: `costs` alone count.
   CostSource* tuner = nullptr;
 };

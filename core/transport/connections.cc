@@ -444,6 +444,7 @@ Status Connections::connect(const ConnectionNeeds& needs,
   return describe(edges, needs);
 }
 
+// Model: tests/models/engine_duty.pml
 bool Connections::drive(bool about_to_sleep) {
   bool moved = false;
   for (auto& [id, opened] : nets_) {

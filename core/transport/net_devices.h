@@ -19,6 +19,9 @@ namespace weft {
 /// rings.
 inline constexpr std::uint32_t kPairChannel = 0xFFFE;
 
+/// The channel of trees' edges on channel 0 of a plan; those of its other channels follow.
+inline constexpr std::uint32_t kFirstTreeChannel = 0x8000;
+
 /// One direction between two ranks on one channel.
 struct NetEdge {
   std::uint32_t channel = 0;

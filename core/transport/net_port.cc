@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -45,6 +46,33 @@ struct NetPort::Connection {
   std::uint64_t done = 0;
   std::vector<bool> slot_done;  // reported out of order
 
+  // Of a receiver whose payloads may land: operations that have steps to be posted, where those are
+  // to come to, and which slots stand for a payload that lands.
+  struct Landing {
+    std::uint64_t end = 0;  // the first step behind the operation
+    LandingWalk walk;
+  };
+  std::vector<Landing> landings;
+  std::size_t landing = 0;
+  std::optional<LandingWalk::Step> next_step;  // of `posted`, once it was asked for
+  std::vector<bool> slot_lands;
+
+  // Where the step that is posted next comes to.
+  LandingWalk::Step step_to_post() {
+    if (!next_step) {
+      while (landing < landings.size() && landings[landing].end <= posted)
+        ++landing;
+      next_step = landing == landings.size() ? LandingWalk::Step{} : landings[landing].walk.next();
+    }
+    return *next_step;
+  }
+  // Not each time: what stays is moved.
+  void forget_posted_landings() {
+    if (2 * landing < landings.size()) return;
+    landings.erase(landings.begin(), landings.begin() + static_cast<std::ptrdiff_t>(landing));
+    landing = 0;
+  }
+
   [[nodiscard]] std::uint32_t slot_of(std::uint64_t step) const {
     return static_cast<std::uint32_t>(step % view.steps);
   }
@@ -77,6 +105,7 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   added->direction = direction;
   added->peer = peer;
   added->slot_done.resize(geometry.steps);
+  added->slot_lands.resize(geometry.steps);
   const std::scoped_lock lock(mutex_);
 
   const std::size_t counters = 2 * kLine;
@@ -101,6 +130,7 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   view.step_bytes = geometry.step_bytes;
   view.peer = peer;
   view.borrows = borrows_ && direction == WEFT_DIRECTION_SEND;
+  view.lands = borrows_ && direction == WEFT_DIRECTION_RECV;
 
   weft_net_register_info info{};
   info.struct_size = sizeof(info);
@@ -136,6 +166,10 @@ void NetPort::enqueue(std::span<const ProgressOp> operations) {
       Connection& connection = *connections_[operation.connection];
       if (operation.steps == 0) continue;
       connection.target += operation.steps;
+      if (connection.view.lands) {
+        connection.forget_posted_landings();
+        connection.landings.push_back({.end = connection.target, .walk = operation.landing});
+      }
       steps += operation.steps;
     }
     if (broken_.load(std::memory_order_relaxed)) return;
@@ -233,15 +267,23 @@ void NetPort::advance_receiver(Connection& connection, bool& moved) {
          connection.posted - load_counter(view.head) < view.steps) {
     weft_net_recv buffer{};
     buffer.struct_size = sizeof(buffer);
-    buffer.data = connection.slot_data(connection.posted);
-    buffer.size = view.step_bytes;
-    buffer.registration = connection.registration;
+    const LandingWalk::Step step = connection.step_to_post();
+    if (step.target != nullptr) {
+      buffer.data = step.target;
+      buffer.size = step.bytes;
+    } else {
+      buffer.data = connection.slot_data(connection.posted);
+      buffer.size = view.step_bytes;
+      buffer.registration = connection.registration;
+    }
     buffer.user = user_value(connection.index, connection.slot_of(connection.posted));
     weft_net_request* request = nullptr;
     const weft_result result =
         plugin_.table().irecv(connection.net, &buffer, sizeof(buffer), 1, &request);
     if (result == WEFT_AGAIN) return;
     if (result < 0) return fail_locked(connection, result);
+    connection.slot_lands[connection.slot_of(connection.posted)] = step.target != nullptr;
+    connection.next_step.reset();
     ++connection.posted;
     moved = true;
   }
@@ -259,7 +301,7 @@ void NetPort::complete(const weft_net_completion& completion) {
   if (connection.direction == WEFT_DIRECTION_RECV) {
     view.slots[slot] = {.size = static_cast<std::uint32_t>(
                             std::min<std::uint64_t>(completion.size, view.step_bytes)),
-                        .offset = 0,
+                        .offset = connection.slot_lands[slot] ? kLent : 0,
                         .tag = completion.value};
   }
   connection.slot_done[slot] = true;

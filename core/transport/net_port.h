@@ -3,6 +3,8 @@
 
 // The net-backed connections of one communicator over one net: it turns messages into the slots,
 // heads and tails that kernels know.
+//
+// Models: tests/models/engine_duty.pml, tests/models/abort.pml
 #pragma once
 
 #include <atomic>
@@ -101,8 +103,8 @@ class NetPort {
   DeviceRuntime& runtime_;
   MemoryAccount& memory_;
   const std::function<void(const Error&)> failed_;
-  /// Payloads may be sent from where they lie: the net reads any memory of this process, and the
-  /// kernels are of CPUs.
+  /// Payloads may be sent from where they lie, and received where they belong: the net reaches any
+  /// memory of this process, and the kernels are of CPUs.
   const bool borrows_;
 
   std::mutex mutex_;

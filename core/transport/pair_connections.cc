@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "core/base/wait.h"
+#include "core/model/tree_links.h"
 #include "core/transport/connection_edge.h"
 #include "core/transport/offer_codec.h"
 
@@ -28,9 +29,14 @@ using std::chrono::milliseconds;
 constexpr std::chrono::nanoseconds kLook = milliseconds(1);
 constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(1);
 
-// The first byte of a letter, before the blobs.
+// After so many looks an end does not come up any more if its partner has left. Looks, not time:
+// who gets no processor does not look, either.
+constexpr std::uint32_t kMostLooks = 10'000;
+
+// A letter begins with one of these, then comes the channel, low byte first, then the blobs.
 constexpr std::byte kAnswered{0};
 constexpr std::byte kPleaseAnswer{1};
+constexpr std::size_t kLetterHead = 3;
 
 }  // namespace
 
@@ -44,9 +50,9 @@ struct PairConnector::Inbox {
 struct PairConnector::Pair {
   enum class State : std::uint8_t { kNew, kPrepared, kJoining, kReady };
 
-  explicit Pair(std::uint32_t other) : peer(other) {}
+  explicit Pair(const PairLink& which) : link(which) {}
 
-  const std::uint32_t peer;
+  const PairLink link;
   State state = State::kNew;
   bool wanted = false;                     // by this rank's own calls
   std::optional<Error> unreachable;        // why letters do not get there
@@ -55,28 +61,37 @@ struct PairConnector::Pair {
   std::optional<ConnectionBlobs> theirs;
   std::vector<std::vector<std::byte>> peer_blobs;  // of a transport, in the order of edges
   std::chrono::steady_clock::time_point posted;
+  std::uint32_t looks = 0;  // while joining
+
+  [[nodiscard]] bool comes_up() const { return state == State::kJoining && looks < kMostLooks; }
+  // Letters are needed no more once both have what the other wrote.
+  [[nodiscard]] bool is_lost() const {
+    return unreachable && state != State::kReady && !comes_up();
+  }
   void* cursors = nullptr;
   PairConnections ends;
 };
 
 PairConnector::PairConnector(Connections& connections, Bootstrap& bootstrap, Reactor& reactor,
-                             const SlotGeometry& geometry,
+                             std::function<SlotGeometry(const PairLink& link)> geometry_of,
                              std::function<PairChoice(std::uint32_t peer)> choice_of,
                              std::function<void(const Error&)> failed)
     : connections_(connections),
       bootstrap_(bootstrap),
       reactor_(reactor),
-      geometry_(geometry),
+      geometry_of_(std::move(geometry_of)),
       choice_of_(std::move(choice_of)),
       failed_(std::move(failed)),
       inbox_(std::make_shared<Inbox>()) {}
 
 Result<std::unique_ptr<PairConnector>> PairConnector::start(
-    Connections& connections, Bootstrap& bootstrap, Reactor& reactor, const SlotGeometry& geometry,
+    Connections& connections, Bootstrap& bootstrap, Reactor& reactor,
+    std::function<SlotGeometry(const PairLink& link)> geometry_of,
     std::function<PairChoice(std::uint32_t peer)> choice_of,
     std::function<void(const Error&)> failed) {
-  std::unique_ptr<PairConnector> connector(new PairConnector(
-      connections, bootstrap, reactor, geometry, std::move(choice_of), std::move(failed)));
+  std::unique_ptr<PairConnector> connector(
+      new PairConnector(connections, bootstrap, reactor, std::move(geometry_of),
+                        std::move(choice_of), std::move(failed)));
   WEFT_TRY(connector->listen());
   return connector;
 }
@@ -112,7 +127,7 @@ Status PairConnector::listen() {
 PairConnector::~PairConnector() {
   if (wake_watch_ != 0) reactor_.remove(wake_watch_);
   if (timer_watch_ != 0) reactor_.remove(timer_watch_);
-  for (auto& [peer, pair] : pairs_) {
+  for (auto& [link, pair] : pairs_) {
     for (Connections::Edge& edge : pair->edges) {
       if (edge.net == nullptr) continue;
       const auto lock = edge.net->port->lock();
@@ -122,34 +137,34 @@ PairConnector::~PairConnector() {
   }
 }
 
-const PairConnections* PairConnector::find(std::uint32_t peer) {
+const PairConnections* PairConnector::find(const PairLink& link) {
   const std::scoped_lock lock(mutex_);
-  const auto found = ready_.find(peer);
+  const auto found = ready_.find(link);
   return found == ready_.end() ? nullptr : found->second;
 }
 
 // Each group asks for its partners; the reactor has work only where one is not connected yet.
-void PairConnector::want(std::span<const std::uint32_t> peers) {
+void PairConnector::want(std::span<const PairLink> links) {
   bool any = false;
   {
     const std::scoped_lock lock(mutex_);
-    for (const std::uint32_t peer : peers) {
-      if (ready_.contains(peer)) continue;
-      wanted_.insert(peer);
+    for (const PairLink& link : links) {
+      if (ready_.contains(link)) continue;
+      wanted_.insert(link);
       any = true;
     }
   }
   if (any) eventfd_write(inbox_->wake.get(), 1);
 }
 
-Status PairConnector::wait(std::span<const std::uint32_t> peers, const Deadline& deadline,
+Status PairConnector::wait(std::span<const PairLink> links, const Deadline& deadline,
                            const std::function<bool()>& stopped) {
   constexpr milliseconds kBetweenLooks(20);
   std::unique_lock lock(mutex_);
   while (true) {
     const auto missing =
-        std::ranges::find_if(peers, [&](std::uint32_t peer) { return !ready_.contains(peer); });
-    if (missing == peers.end()) return {};
+        std::ranges::find_if(links, [&](const PairLink& link) { return !ready_.contains(link); });
+    if (missing == links.end()) return {};
     if (failure_) return fail(Error(*failure_));
     lock.unlock();
     const bool stop = stopped();
@@ -158,7 +173,7 @@ Status PairConnector::wait(std::span<const std::uint32_t> peers, const Deadline&
     if (deadline.passed()) {
       return fail(WEFT_ERROR_TIMEOUT,
                   fmt::format("rank {} is not connected with rank {} at the deadline",
-                              connections_.context_.rank, *missing),
+                              connections_.context_.rank, missing->peer),
                   "check that the peer is alive and reachable; timeouts.bootstrap sets the "
                   "deadline");
     }
@@ -166,9 +181,9 @@ Status PairConnector::wait(std::span<const std::uint32_t> peers, const Deadline&
   }
 }
 
-PairConnector::Pair& PairConnector::pair_with(std::uint32_t peer) {
-  auto& pair = pairs_[peer];
-  if (pair == nullptr) pair = std::make_unique<Pair>(peer);
+PairConnector::Pair& PairConnector::pair_of(const PairLink& link) {
+  auto& pair = pairs_[link];
+  if (pair == nullptr) pair = std::make_unique<Pair>(link);
   return *pair;
 }
 
@@ -183,19 +198,23 @@ void PairConnector::work() {
   {
     const std::scoped_lock lock(mutex_);
     if (failure_) return;
-    for (const std::uint32_t peer : std::exchange(wanted_, {}))
-      pair_with(peer).wanted = true;
+    for (const PairLink& link : std::exchange(wanted_, {}))
+      pair_of(link).wanted = true;
   }
-  for (auto& [to, why] : undelivered)
-    pair_with(to).unreachable = std::move(why);
+  for (const auto& [to, why] : undelivered) {
+    for (auto& [link, pair] : pairs_) {
+      if (link.peer == to) pair->unreachable = why;
+    }
+  }
   const auto move = [&]() -> Status {
     for (const auto& [from, letter] : letters) {
       WEFT_TRY(take_letter(from, letter));
     }
-    for (auto& [peer, pair] : pairs_) {
+    for (auto& [link, pair] : pairs_) {
       if (auto moved = advance(*pair); !moved) {
-        return fail(
-            std::move(moved.error()).with_context(fmt::format("connecting with rank {}", peer)));
+        set_coming_up(*pair, false);
+        return fail(std::move(moved.error())
+                        .with_context(fmt::format("connecting with rank {}", link.peer)));
       }
     }
     return {};
@@ -213,8 +232,8 @@ void PairConnector::work() {
   }
   bool joining = false;
   bool waiting = false;
-  for (const auto& [peer, pair] : pairs_) {
-    if (pair->unreachable) continue;
+  for (const auto& [link, pair] : pairs_) {
+    if (pair->is_lost()) continue;
     joining = joining || pair->state == Pair::State::kJoining;
     waiting = waiting || pair->state != Pair::State::kReady;
   }
@@ -231,13 +250,21 @@ void PairConnector::set_timer(std::chrono::nanoseconds period) {
 }
 
 Status PairConnector::take_letter(std::uint32_t from, std::span<const std::byte> letter) {
-  if (letter.empty()) {
-    return fail(WEFT_ERROR_PEER, fmt::format("rank {} wrote an empty letter", from));
+  if (letter.size() < kLetterHead) {
+    return fail(WEFT_ERROR_PEER,
+                fmt::format("rank {} wrote a letter of {} bytes", from, letter.size()));
   }
-  Pair& pair = pair_with(from);
+  const std::uint32_t channel =
+      std::to_integer<std::uint32_t>(letter[1]) | std::to_integer<std::uint32_t>(letter[2]) << 8U;
+  if (channel != kPairChannel &&
+      (channel < kFirstTreeChannel || channel >= kFirstTreeChannel + kMostTreeChannels)) {
+    return fail(WEFT_ERROR_PEER,
+                fmt::format("rank {} wrote of channel {}, which there is not", from, channel));
+  }
+  Pair& pair = pair_of({.peer = from, .channel = channel});
   const bool asked = letter.front() == kPleaseAnswer;
   if (!pair.theirs) {
-    auto blobs = decode_blobs(letter.subspan(1));
+    auto blobs = decode_blobs(letter.subspan(kLetterHead));
     if (!blobs) {
       return fail(std::move(blobs.error()).with_context(fmt::format("a letter of rank {}", from)));
     }
@@ -249,7 +276,8 @@ Status PairConnector::take_letter(std::uint32_t from, std::span<const std::byte>
 }
 
 Status PairConnector::advance(Pair& pair) {
-  if (pair.unreachable && pair.state != Pair::State::kReady) {
+  if (pair.is_lost()) {
+    set_coming_up(pair, false);
     if (pair.wanted) return fail(Error(*pair.unreachable));
     return {};
   }
@@ -265,15 +293,17 @@ Status PairConnector::advance(Pair& pair) {
     }
     WEFT_TRY(begin(pair));
     pair.state = Pair::State::kJoining;
+    set_coming_up(pair, true);
   }
   if (pair.state == Pair::State::kJoining) {
-    WEFT_TRY_ASSIGN(const bool joined, join(pair));
+    WEFT_TRY_ASSIGN(const bool joined, look_at(pair));
     if (!joined) return {};
     WEFT_TRY(finish(pair));
     pair.state = Pair::State::kReady;
     {
       const std::scoped_lock lock(mutex_);
-      ready_[pair.peer] = &pair.ends;
+      ready_[pair.link] = &pair.ends;
+      coming_up_.erase(pair.link);
     }
     changed_.notify_all();
   }
@@ -282,32 +312,36 @@ Status PairConnector::advance(Pair& pair) {
 
 Status PairConnector::prepare(Pair& pair) {
   const std::array directions = {WEFT_DIRECTION_SEND, WEFT_DIRECTION_RECV};
+  const SlotGeometry geometry = geometry_of_(pair.link);
   for (std::size_t i = 0; i < directions.size(); ++i) {
-    pair.edges[i] = connections_.edge_to(pair.peer, kPairChannel, directions[i], choice_of_);
+    pair.edges[i] =
+        connections_.edge_to(pair.link.peer, pair.link.channel, directions[i], choice_of_);
     weft_protocol_request& protocol = pair.edges[i].protocol;
     protocol.struct_size = sizeof(protocol);
     protocol.protocol = WEFT_PROTOCOL_SIMPLE;
-    protocol.steps = geometry_.steps;
-    protocol.step_bytes = geometry_.step_bytes;
+    protocol.steps = geometry.steps;
+    protocol.step_bytes = geometry.step_bytes;
   }
   Connections::OpenedNet* net = pair.edges[0].net;
   const auto lock = net != nullptr ? net->port->lock() : std::unique_lock<std::mutex>();
   WEFT_TRY_ASSIGN(const ConnectionBlobs mine, connections_.prepare(pair.edges));
   pair.blobs = encode_blobs(mine);
-  if (pair.blobs.size() + 1 > kMaxLetterBytes) {
+  if (pair.blobs.size() + kLetterHead > kMaxLetterBytes) {
     return fail(
         WEFT_ERROR_PLUGIN,
         fmt::format("plugin {} describes its ends by {} bytes, more than the {} of a letter",
-                    pair.edges[0].choice.plugin, pair.blobs.size(), kMaxLetterBytes - 1));
+                    pair.edges[0].choice.plugin, pair.blobs.size(), kMaxLetterBytes - kLetterHead));
   }
   return {};
 }
 
 void PairConnector::post(Pair& pair) {
-  std::vector<std::byte> letter = {pair.theirs ? kAnswered : kPleaseAnswer};
+  std::vector<std::byte> letter = {pair.theirs ? kAnswered : kPleaseAnswer,
+                                   static_cast<std::byte>(pair.link.channel & 0xFFU),
+                                   static_cast<std::byte>(pair.link.channel >> 8U)};
   letter.insert(letter.end(), pair.blobs.begin(), pair.blobs.end());
   pair.posted = std::chrono::steady_clock::now();
-  bootstrap_.post(static_cast<int>(pair.peer), std::move(letter));
+  bootstrap_.post(static_cast<int>(pair.link.peer), std::move(letter));
 }
 
 Status PairConnector::begin(Pair& pair) {
@@ -326,6 +360,26 @@ Status PairConnector::begin(Pair& pair) {
     }
   }
   return {};
+}
+
+Result<bool> PairConnector::look_at(Pair& pair) {
+  WEFT_TRY_ASSIGN(const bool joined, join(pair));
+  if (!joined && ++pair.looks == kMostLooks) set_coming_up(pair, false);
+  return joined;
+}
+
+void PairConnector::set_coming_up(const Pair& pair, bool comes) {
+  const std::scoped_lock lock(mutex_);
+  if (comes) {
+    coming_up_.insert(pair.link);
+  } else {
+    coming_up_.erase(pair.link);
+  }
+}
+
+bool PairConnector::comes_up(const PairLink& link) {
+  const std::scoped_lock lock(mutex_);
+  return coming_up_.contains(link);
 }
 
 Result<bool> PairConnector::join(Pair& pair) {
@@ -369,15 +423,18 @@ Status PairConnector::finish(Pair& pair) {
 std::string PairConnector::describe_waiting() {
   std::string text;
   const std::scoped_lock lock(mutex_);
-  for (const auto& [peer, ends] : ready_) {
+  for (const auto& [link, ends] : ready_) {
     const ConnectionView& to = ends->to.view;
     const ConnectionView& from = ends->from.view;
     const std::uint64_t sent = load_counter(to.tail);
     const std::uint64_t taken = load_counter(to.head);
     if (ends->to.port != nullptr) continue;  // its port tells
-    text +=
-        fmt::format("\n  with rank {}: {} of {} steps sent to it are taken, {} of {} steps from it",
-                    peer, taken, sent, load_counter(from.head), load_counter(from.tail));
+    text += fmt::format(
+        "\n  with rank {}{}: {} of {} steps sent to it are taken, {} of {} steps from it",
+        link.peer,
+        link.channel == kPairChannel ? std::string()
+                                     : fmt::format(" in tree {}", link.channel - kFirstTreeChannel),
+        taken, sent, load_counter(from.head), load_counter(from.tail));
   }
   return text;
 }

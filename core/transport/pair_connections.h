@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Connections between any two ranks, made when a rank first sends to, or receives from, another.
+// Connections between any two ranks, made when a rank first needs them: to send to another and to
+// receive from it, or as an edge of a tree.
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -27,6 +29,13 @@
 
 namespace weft {
 
+/// Names a pair of connections, one each way, of a rank: two ranks may have several.
+struct PairLink {
+  std::uint32_t peer = 0;
+  std::uint32_t channel = kPairChannel;  ///< Or kFirstTreeChannel and those that follow.
+  friend auto operator<=>(const PairLink&, const PairLink&) = default;
+};
+
 /// A rank's two ends towards one other rank.
 struct PairConnections {
   RingEnd to;
@@ -47,7 +56,8 @@ class PairConnector {
   /// cannot be joined.
   static Result<std::unique_ptr<PairConnector>> start(
       Connections& connections, Bootstrap& bootstrap, Reactor& reactor,
-      const SlotGeometry& geometry, std::function<PairChoice(std::uint32_t peer)> choice_of,
+      std::function<SlotGeometry(const PairLink& link)> geometry_of,
+      std::function<PairChoice(std::uint32_t peer)> choice_of,
       std::function<void(const Error&)> failed);
   /// Not on the reactor's thread. Before the connections are destroyed.
   ~PairConnector();
@@ -55,13 +65,18 @@ class PairConnector {
   PairConnector& operator=(const PairConnector&) = delete;
 
   /// Null until the pair is connected. Lives as long as this.
-  [[nodiscard]] const PairConnections* find(std::uint32_t peer);
+  [[nodiscard]] const PairConnections* find(const PairLink& link);
   /// Begins to connect what is not connected yet; at once.
-  void want(std::span<const std::uint32_t> peers);
-  /// Blocks until all of `peers`, which were wanted, are connected; ends early where `stopped()`,
+  void want(std::span<const PairLink> links);
+  /// Blocks until all of `links`, which were wanted, are connected; ends early where `stopped()`,
   /// which is asked now and then, says so.
-  Status wait(std::span<const std::uint32_t> peers, const Deadline& deadline,
+  Status wait(std::span<const PairLink> links, const Deadline& deadline,
               const std::function<bool()>& stopped);
+
+  /// Whether a partner that has left may have done so because its part was done: its answer came,
+  /// and this end has not yet had the time to come up. No longer after 10,000 looks at it, some ten
+  /// seconds, nor once it has failed.
+  [[nodiscard]] bool comes_up(const PairLink& link);
 
   /// Where data between this rank and others has got to, for reports.
   [[nodiscard]] std::string describe_waiting();
@@ -70,7 +85,7 @@ class PairConnector {
   struct Inbox;
   struct Pair;
   PairConnector(Connections& connections, Bootstrap& bootstrap, Reactor& reactor,
-                const SlotGeometry& geometry,
+                std::function<SlotGeometry(const PairLink& link)> geometry_of,
                 std::function<PairChoice(std::uint32_t peer)> choice_of,
                 std::function<void(const Error&)> failed);
   Status listen();
@@ -80,15 +95,17 @@ class PairConnector {
   Status prepare(Pair& pair);
   void post(Pair& pair);
   Status begin(Pair& pair);
+  Result<bool> look_at(Pair& pair);
   Result<bool> join(Pair& pair);
+  void set_coming_up(const Pair& pair, bool comes);
   Status finish(Pair& pair);
-  Pair& pair_with(std::uint32_t peer);
+  Pair& pair_of(const PairLink& link);
   void set_timer(std::chrono::nanoseconds period);
 
   Connections& connections_;
   Bootstrap& bootstrap_;
   Reactor& reactor_;
-  const SlotGeometry geometry_;
+  const std::function<SlotGeometry(const PairLink& link)> geometry_of_;
   const std::function<PairChoice(std::uint32_t peer)> choice_of_;
   const std::function<void(const Error&)> failed_;
   std::shared_ptr<Inbox> inbox_;  // shared with the bootstrap's callback, which may outlive this
@@ -97,13 +114,14 @@ class PairConnector {
   Reactor::WatchId timer_watch_ = 0;
 
   // The reactor's thread alone.
-  std::map<std::uint32_t, std::unique_ptr<Pair>> pairs_;
+  std::map<PairLink, std::unique_ptr<Pair>> pairs_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::uint32_t, const PairConnections*> ready_;  // guarded by mutex_
-  std::set<std::uint32_t> wanted_;                         // guarded by mutex_
-  std::optional<Error> failure_;                           // guarded by mutex_
+  std::map<PairLink, const PairConnections*> ready_;  // guarded by mutex_
+  std::set<PairLink> wanted_;                         // guarded by mutex_
+  std::set<PairLink> coming_up_;                      // guarded by mutex_
+  std::optional<Error> failure_;                      // guarded by mutex_
 };
 
 }  // namespace weft

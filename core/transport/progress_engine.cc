@@ -25,6 +25,8 @@ namespace weft {
 // returns only between rounds. A round never blocks: NetPort::progress does not, and the sleep in
 // epoll happens without the lock. take_over sets the port's duty flag, then writes the wake-up; the
 // thread reads the flags after it has cleared the wake-up, so no duty is lost.
+//
+// Models: tests/models/engine_duty.pml; of remove() tests/models/abort.pml
 struct ProgressEngine::State {
   explicit State(Logger& log) : logger(log) {}
 

@@ -27,13 +27,13 @@
 extern "C" {
 #endif
 
-#define WEFT_NET_INTERFACE "weft.net/1-draft.4"
-#define WEFT_NET_RMA_INTERFACE "weft.net.rma/1-draft.4"
+#define WEFT_NET_INTERFACE "weft.net/1-draft.5"
+#define WEFT_NET_RMA_INTERFACE "weft.net.rma/1-draft.5"
 
 /** Reserved: reductions offered by the network. */
-#define WEFT_COLLNET_INTERFACE "weft.collnet/1-draft.4"
+#define WEFT_COLLNET_INTERFACE "weft.collnet/1-draft.5"
 /** Reserved: kernels that post to a NIC themselves. */
-#define WEFT_NET_DEVICE_INTERFACE "weft.net.device/1-draft.4"
+#define WEFT_NET_DEVICE_INTERFACE "weft.net.device/1-draft.5"
 
 /** A net opened for one communicator (or for one engine that serves several). */
 typedef struct weft_net weft_net;
@@ -70,8 +70,8 @@ enum {
   WEFT_NET_GLOBAL_REGISTRATION = 64, /**< A registration serves every connection of the device. */
   WEFT_NET_NEEDS_FLUSH = 128,        /**< Received CUDA memory must be flushed before use. */
   WEFT_NET_THREAD_SAFE = 256, /**< Different connections may be used from different threads. */
-  /** isend takes host memory that was not registered, with a NULL registration, and reads it within
-   * calls of this interface alone, in none that begins after abort. */
+  /** isend and irecv take host memory that was not registered, with a NULL registration, and read
+   * and write it within calls of this interface alone, in none that begins after abort. */
   WEFT_NET_UNREGISTERED = 512
 };
 
@@ -248,7 +248,8 @@ typedef struct weft_net_interface {
   weft_result (*next_event)(weft_net* net, weft_net_event* out);
   /**
    * (optional) Why `connection` failed: writes at most `size` bytes, zero included. What poll
-   * reports has no set_error of its own, since it may speak of several connections.
+   * reports has no set_error of its own, since it may speak of several connections. The text may
+   * end with "; try: " and what to try.
    */
   weft_result (*get_error)(weft_net_connection* connection, char* text, uint64_t size);
 } weft_net_interface;

@@ -20,10 +20,10 @@
 extern "C" {
 #endif
 
-#define WEFT_TRANSPORT_INTERFACE "weft.transport/1-draft.4"
+#define WEFT_TRANSPORT_INTERFACE "weft.transport/1-draft.5"
 
 /** Reserved: more than two parties (multicast, reduction in the network). */
-#define WEFT_TRANSPORT_GROUP_INTERFACE "weft.transport.group/1-draft.4"
+#define WEFT_TRANSPORT_GROUP_INTERFACE "weft.transport.group/1-draft.5"
 
 /** A transport opened for one communicator. */
 typedef struct weft_transport weft_transport;
@@ -141,7 +141,8 @@ typedef struct weft_protocol_view {
   weft_protocol protocol;
   weft_memory_kind memory; /**< Of buffer. */
   int32_t device;          /**< Whose memory it is; -1 for host memory. */
-  void* buffer;            /**< steps * step_bytes. */
+  void* buffer;            /**< steps * step_bytes. Both ends write: a receiver may use what has
+                            * come as its own until it gives the slot back. */
   uint32_t steps;
   uint32_t step_bytes;
   uint32_t order_bytes; /**< Bytes that one store keeps together on this path: 8, 16, 128. */

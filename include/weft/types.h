@@ -56,8 +56,8 @@ enum {
   WEFT_FLOAT32 = 7,
   WEFT_FLOAT64 = 8,
   WEFT_BFLOAT16 = 9,
-  WEFT_FLOAT8_E4M3 = 10,
-  WEFT_FLOAT8_E5M2 = 11
+  WEFT_FLOAT8_E4M3 = 10, /**< OCP: no infinities, up to 448, NaN is 0x7F and 0xFF ("e4m3fn"). */
+  WEFT_FLOAT8_E5M2 = 11  /**< OCP: the upper byte of a float16. */
 };
 
 /** Reductions; the numbers are those of NCCL's ncclRedOp_t. */

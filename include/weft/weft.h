@@ -44,6 +44,8 @@ typedef struct weft_context weft_context;
 typedef struct weft_comm weft_comm;
 /** A queue of work: runs in order, apart from the caller. */
 typedef struct weft_stream weft_stream;
+/** Calls that were captured from a stream, to be made again; see weft_stream_begin_capture. */
+typedef struct weft_graph weft_graph;
 
 /** Names a communicator to be: made by one rank, copied to the others by any means. Whoever knows
  * it can join. */
@@ -89,9 +91,9 @@ typedef struct weft_context_options {
  */
 WEFT_API weft_result weft_context_create(const weft_context_options* options, weft_context** out);
 
-/** Ends a context; its communicators and streams must be destroyed before (else INVALID_USAGE and
- * nothing is done), and no other thread may use it. Waits for its own threads, never for ranks.
- * NULL is allowed. */
+/** Ends a context; its communicators, streams and graphs must be destroyed before (else
+ * INVALID_USAGE and nothing is done), and no other thread may use it. Waits for its own threads,
+ * never for ranks. NULL is allowed. */
 WEFT_API weft_result weft_context_destroy(weft_context* context);
 
 /* ---- communicators --------------------------------------------------------------------------- */
@@ -252,13 +254,50 @@ WEFT_API weft_result weft_stream_from_cuda(weft_context* context, int32_t device
                                            weft_stream** out);
 /** Blocks until the stream is empty; the calling thread may do the work itself. Errors: the first
  * of the stream's work since this or query was asked last: ABORTED, PEER, MISMATCH, TIMEOUT,
- * NETWORK, DEVICE. The communicator whose work it was answers the same from then on. */
+ * NETWORK, DEVICE. The communicator whose work it was answers the same from then on. INVALID_USAGE
+ * while the stream is captured. */
 WEFT_API weft_result weft_stream_synchronize(weft_stream* stream);
 /** As synchronize, but answers WEFT_IN_PROGRESS instead of blocking, and does no work itself. */
 WEFT_API weft_result weft_stream_query(weft_stream* stream);
-/** Waits until the stream is empty and frees it. A stream of weft_stream_from_cuda is not waited
- * for. NULL is allowed. */
+/** Waits until the stream is empty and frees it, with what a capture that was not ended has
+ * recorded. A stream of weft_stream_from_cuda is not waited for. NULL is allowed. */
 WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
+
+/* ---- captured calls -------------------------------------------------------------------------- */
+/*
+ * A program that makes the same calls over and over can capture them once from a stream of the host
+ * device, and launch the graph. A launch makes the calls again at that moment, with the same
+ * buffers, in the same order and groups, on any one stream of the host device: other ranks may
+ * capture theirs, or call each time. Launches and calls of the same communicators can be mixed;
+ * their order counts as if all were calls. What a launch saves is the work of each call: arguments
+ * are checked, plans made, groups put in order and ranks connected when the calls are captured.
+ *
+ * Buffers must live until the last launch has ended.
+ * A graph is used by one thread at a time; a launch is also a use of the stream and of the
+ * communicators whose calls it holds. Streams of weft_stream_from_cuda are captured by CUDA itself.
+ */
+
+/**
+ * From now on calls on this stream are recorded and not made, until weft_stream_end_capture; they
+ * block and fail as they would else, and what fails is not recorded. Work that the stream got
+ * before goes on. Meanwhile weft_stream_synchronize, weft_stream_query and weft_graph_launch on it
+ * are INVALID_USAGE, as are groups with calls on it and on another stream. Several streams may be
+ * captured at a time. Errors: INVALID_USAGE if it is captured already, or inside a group;
+ * UNSUPPORTED for a stream of weft_stream_from_cuda.
+ */
+WEFT_API weft_result weft_stream_begin_capture(weft_stream* stream);
+/** Ends the capture; `*out` holds the calls, perhaps none, and is independent of the stream.
+ * Errors: INVALID_USAGE if the stream is not captured, or inside a group: then it goes on. */
+WEFT_API weft_result weft_stream_end_capture(weft_stream* stream, weft_graph** out);
+/**
+ * Makes the calls of `graph` on `stream`, of the same context, and returns at once. Errors:
+ * INVALID_USAGE inside a group, on a stream that is captured, and once a communicator of the calls
+ * was finalized or destroyed (nothing is started); else the first failure of a call, as if it had
+ * been called here: calls of other communicators are started nevertheless.
+ */
+WEFT_API weft_result weft_graph_launch(weft_graph* graph, weft_stream* stream);
+/** Frees a graph at once; what it launched goes on. NULL is allowed. */
+WEFT_API weft_result weft_graph_destroy(weft_graph* graph);
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 /*
@@ -276,15 +315,52 @@ WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
  */
 
 /*
- * Types: all of weft_data_type can be moved. Reductions: sum, prod, min, max and avg of all types
- * but the 8-bit floats; between CUDA devices this version reduces float16, bfloat16, float32 and
- * int32 by sum and max, with all-reduce alone.
+ * Types: all of weft_data_type can be moved. Reductions: sum, prod, min, max and avg of all types;
+ * between CUDA devices this version reduces float16, bfloat16, float32 and int32 by sum and max,
+ * with all-reduce alone.
  *
- * The 16-bit floats are combined two at a time as float32, and each result is rounded to nearest
- * even. Integers wrap. avg is the sum, divided by the number of ranks when it is complete; integers
- * round towards zero. A NaN makes min and max a NaN. Every rank that gets an element gets the same
- * bits.
+ * Floats of 16 and of 8 bits are combined two at a time as float32, and each result is rounded to
+ * nearest even. What is too large for a 16-bit float becomes infinite. An 8-bit result of finite
+ * numbers stays finite: at most 448 (e4m3, which has no infinities) or 57344 (e5m2), as GPUs
+ * convert; infinities and NaNs of operands are kept. Integers wrap. avg is the sum, divided by the
+ * number of ranks when it is complete; integers round towards zero. A NaN makes min and max a NaN.
+ * Every rank that gets an element gets the same bits. A reduction may also be made, for a
+ * communicator: weft_reduction_create_premul_sum.
  */
+
+/** When the scalar of a pre-multiplied sum is read. */
+typedef int32_t weft_scalar_residence;
+enum {
+  /** By the function that makes the reduction, from host memory. */
+  WEFT_SCALAR_NOW = 0,
+  /** By each call, when its stream has come to it, from memory of the communicator's device: it
+   * must be there, and stay as it is, until the stream has passed the call. */
+  WEFT_SCALAR_AT_CALL = 1
+};
+
+/** How to make a pre-multiplied sum. Set struct_size to sizeof(weft_premul_sum_options). */
+typedef struct weft_premul_sum_options {
+  uint32_t struct_size;
+  weft_data_type type;             /**< Of the scalar, and of every call that uses it. */
+  weft_scalar_residence residence; /**< When the scalar is read. */
+  uint32_t reserved;               /**< 0. */
+  const void* scalar;              /**< One element; needs no alignment. */
+} weft_premul_sum_options;
+
+/**
+ * Makes a reduction for calls on `comm`: each rank multiplies its own input by its own scalar, then
+ * the products are summed, as by WEFT_SUM. A product is rounded to the type, or wraps, like one of
+ * WEFT_PROD. Each rank makes and destroys its own; scalars and residences may differ between them.
+ * The input stays as it is. The handle is a number above the constants of weft_reduction, counts
+ * for this communicator alone, and ends with it at the latest. A use of `comm`; never waits for
+ * other ranks. UNSUPPORTED on CUDA devices.
+ */
+WEFT_API weft_result weft_reduction_create_premul_sum(weft_comm* comm,
+                                                      const weft_premul_sum_options* options,
+                                                      weft_reduction* out);
+/** Ends a reduction that was made for `comm`. Calls made before are carried out all the same, also
+ * those that a group has noted. */
+WEFT_API weft_result weft_reduction_destroy(weft_comm* comm, weft_reduction reduction);
 
 /** recv = reduction over the ranks of send. In place if send == recv. */
 WEFT_API weft_result weft_all_reduce(const void* send, void* recv, size_t count,

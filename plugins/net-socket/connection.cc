@@ -58,7 +58,7 @@ Result<weft_result> Connection::irecv(const weft_net_recv* /*buffers*/, uint64_t
 std::string Connection::error_text() const {
   if (state_ != State::kFailed) return "";
   return failure_.hint.empty() ? failure_.what
-                               : fmt::format("{} ({})", failure_.what, failure_.hint);
+                               : fmt::format("{}; try: {}", failure_.what, failure_.hint);
 }
 
 void Connection::reported(Request* request) {

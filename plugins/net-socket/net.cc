@@ -39,6 +39,8 @@ Result<std::unique_ptr<Net>> Net::open(const Host& host, const Options& options,
                                    .what = "libsodium cannot start: no source of randomness",
                                    .hint = {}});
   }
+  // Before any rank counts on it: each finds such a mistake itself.
+  if (Status done = check_congestion(options); !done) return std::unexpected(done.error());
   std::unique_ptr<Net> net(new Net(host, options, key));
   net->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!net->epoll_)

@@ -209,6 +209,14 @@ Status configure_congestion(int fd, const Options& options, bool local) {
   return {};
 }
 
+Status check_congestion(const Options& options) {
+  if (options.congestion.empty()) return {};
+  Result<Fd> fd = make_socket(AF_INET);
+  if (!fd) fd = make_socket(AF_INET6);
+  if (!fd) return std::unexpected(fd.error());
+  return configure_congestion(fd->get(), options, false);
+}
+
 Address local_address(int fd) {
   sockaddr_storage storage{};
   socklen_t size = sizeof storage;

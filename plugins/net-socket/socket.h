@@ -66,6 +66,8 @@ Status configure_buffers(int fd, const Options& options);
 /// How fast a socket sends: the algorithm of the options, else, where the peer is of this host, one
 /// that does not pace. There, nothing is ever lost for want of a pause, and each pause is a timer.
 Status configure_congestion(int fd, const Options& options, bool local);
+/// Whether the kernel takes the algorithm of the options.
+Status check_congestion(const Options& options);
 
 Address local_address(int fd);
 Address peer_address(int fd);

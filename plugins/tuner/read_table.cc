@@ -20,7 +20,7 @@
 namespace weft::tuner {
 namespace {
 
-constexpr double kLongestUs = 1e12;
+constexpr double kLongestUs = kLongestNs / 1e3;
 constexpr double kFastestMbs = 1e9;
 constexpr std::size_t kLongestText = 64;
 
@@ -192,7 +192,7 @@ Rule Reader::rule(const YAML::Node& node) const {
         }},
        {"algorithm",
         [&](const YAML::Node& value) {
-          rule.algorithm = named(value, "algorithm", algorithm_of, "ring, direct");
+          rule.algorithm = named(value, "algorithm", algorithm_of, "ring, tree, direct");
         }},
        {"protocol",
         [&](const YAML::Node& value) {

@@ -23,6 +23,8 @@ inline constexpr std::size_t kMostTableBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMostRules = 4096;
 inline constexpr std::size_t kMostSamples = 64;
 inline constexpr std::uint32_t kMostChannels = 64;
+/// The longest time and latency that a table can say: more than eleven days.
+inline constexpr std::uint64_t kLongestNs = 1'000'000'000'000'000;
 
 /// What is wrong with a table: "FILE:LINE:COL: ...".
 class BadTable : public std::runtime_error {

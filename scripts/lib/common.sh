@@ -14,7 +14,7 @@ build_packages=(
 )
 test_packages=(
   libgtest-dev libgmock-dev librapidcheck-dev iproute2 nftables make cmake memcached
-  openmpi-bin libopenmpi-dev
+  openmpi-bin libopenmpi-dev spin
 )
 # shellcheck disable=SC2034 # These two are read by scripts/test and .ci/run.
 asan_packages=(clang-19 libclang-rt-19-dev llvm-19)

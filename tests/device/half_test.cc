@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/device/narrow_float.h"
 #include "core/device/reductions.h"
 
 namespace weft::device {

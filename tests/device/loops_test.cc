@@ -60,6 +60,10 @@ std::uint64_t plain(std::uint32_t loop, std::uint64_t a, std::uint64_t b) {
       return combine_bits<double>(combine, a, b);
     case WEFT_BFLOAT16:
       return combine_bits<Bfloat16>(combine, a, b);
+    case WEFT_FLOAT8_E4M3:
+      return combine_bits<Float8E4M3>(combine, a, b);
+    case WEFT_FLOAT8_E5M2:
+      return combine_bits<Float8E5M2>(combine, a, b);
     default:
       ADD_FAILURE() << "no loop " << loop;
       return 0;
@@ -79,6 +83,10 @@ bool same(std::uint32_t loop, std::uint64_t got, std::uint64_t wanted) {
       return (got & 0x7FFFU) > 0x7C00U && (wanted & 0x7FFFU) > 0x7C00U;
     case WEFT_BFLOAT16:
       return (got & 0x7FFFU) > 0x7F80U && (wanted & 0x7FFFU) > 0x7F80U;
+    case WEFT_FLOAT8_E4M3:
+      return (got & 0x7FU) == 0x7FU && (wanted & 0x7FU) == 0x7FU;
+    case WEFT_FLOAT8_E5M2:
+      return (got & 0x7FU) > 0x7CU && (wanted & 0x7FU) > 0x7CU;
     default:
       return false;
   }
@@ -104,6 +112,8 @@ TEST(Reductions, CombineAsTheyAreCalled) {
   EXPECT_EQ(divide<std::uint64_t>(UINT64_MAX, 2), UINT64_MAX / 2);
   EXPECT_EQ(divide<double>(-7, 2), -3.5);
   EXPECT_EQ(to_float(divide(from_float<Float16>(7), 2)), 3.5);
+  EXPECT_EQ(to_float(divide(from_float<Float8E4M3>(7), 2)), 3.5);
+  EXPECT_EQ(to_float(divide(from_float<Float8E5M2>(-1), 3)), -0.3125);
 }
 
 class Loops : public ::testing::TestWithParam<const ElementLoops*> {
@@ -214,6 +224,56 @@ TEST_P(Loops, ConvertAllHalves) {
   }
 }
 
+/// Every pair of elements of 8 bits.
+TEST_P(Loops, CombineAllPairsOfFloat8) {
+  constexpr std::size_t kCount = 0x10000;
+  std::vector<std::uint8_t> a(kCount);
+  std::vector<std::uint8_t> b(kCount);
+  std::vector<std::uint8_t> out(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    a[i] = static_cast<std::uint8_t>(i);
+    b[i] = static_cast<std::uint8_t>(i >> 8);
+  }
+  for (const weft_data_type type : {WEFT_FLOAT8_E4M3, WEFT_FLOAT8_E5M2}) {
+    for (const weft_reduction combine : {WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN}) {
+      const std::uint32_t id = loop_index(type, combine);
+      GetParam()->reduce[id](reinterpret_cast<std::byte*>(out.data()), nullptr,
+                             reinterpret_cast<const std::byte*>(a.data()),
+                             reinterpret_cast<const std::byte*>(b.data()), kCount);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        ASSERT_TRUE(same(id, out[i], plain(id, a[i], b[i])))
+            << GetParam()->name << " loop " << id << std::hex << ": " << +a[i] << ' ' << +b[i]
+            << " gave " << +out[i];
+      }
+    }
+  }
+}
+
+TEST_P(Loops, CopyToOneAndToTwo) {
+  const CopyLoop copy = GetParam()->copy;
+  std::vector<std::byte> source(70000);
+  for (std::size_t i = 0; i < source.size(); ++i)
+    source[i] = static_cast<std::byte>(i * 31 >> 3);
+  for (const std::size_t bytes : {0U, 1U, 63U, 64U, 255U, 257U, 1024U, 1279U, 1281U, 65000U}) {
+    std::vector<std::byte> first(bytes + 8, std::byte{9});
+    std::vector<std::byte> second(bytes + 8, std::byte{9});
+    copy(first.data(), second.data(), source.data() + 3, bytes);
+    EXPECT_EQ(std::memcmp(first.data(), source.data() + 3, bytes), 0);
+    EXPECT_EQ(first[bytes], std::byte{9});
+    EXPECT_EQ(second, first);
+    std::vector<std::byte> alone(bytes + 8, std::byte{9});
+    copy(alone.data(), nullptr, source.data() + 3, bytes);
+    EXPECT_EQ(alone, first);
+    second.assign(bytes + 8, std::byte{9});
+    copy(alone.data(), second.data(), alone.data(), bytes);  // in place
+    EXPECT_EQ(alone, first);
+    EXPECT_EQ(second, first);
+    copy(second.data(), alone.data(), alone.data(), bytes);
+    copy(alone.data(), nullptr, alone.data(), bytes);
+    EXPECT_EQ(alone, first);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Variants, Loops,
                          ::testing::ValuesIn(element_loop_variants().begin(),
                                              element_loop_variants().end()),
@@ -221,25 +281,6 @@ INSTANTIATE_TEST_SUITE_P(Variants, Loops,
 
 TEST(LoopTable, TheBestIsTheLastThatRuns) {
   EXPECT_EQ(&best_element_loops(), element_loop_variants().back());
-}
-
-TEST(CopyBytes, ToOneAndToTwo) {
-  std::vector<std::byte> source(70000);
-  for (std::size_t i = 0; i < source.size(); ++i)
-    source[i] = static_cast<std::byte>(i * 31 >> 3);
-  for (const std::size_t bytes : {0U, 1U, 16383U, 16384U, 16385U, 65000U}) {
-    std::vector<std::byte> first(bytes + 8, std::byte{9});
-    std::vector<std::byte> second(bytes + 8, std::byte{9});
-    copy_bytes(first.data(), second.data(), source.data() + 3, bytes);
-    EXPECT_EQ(std::memcmp(first.data(), source.data() + 3, bytes), 0);
-    EXPECT_EQ(first[bytes], std::byte{9});
-    EXPECT_EQ(second, first);
-    std::vector<std::byte> alone(bytes + 8, std::byte{9});
-    copy_bytes(alone.data(), nullptr, source.data() + 3, bytes);
-    EXPECT_EQ(alone, first);
-    copy_bytes(alone.data(), second.data(), alone.data(), bytes);  // in place
-    EXPECT_EQ(alone, first);
-  }
 }
 
 }  // namespace

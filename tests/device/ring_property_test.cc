@@ -32,7 +32,7 @@ void any_operation(RingWorld& world, RingRunner& runner, std::uint64_t sequence)
     task.type = kTypeOf<T>;
     check_operation<T>(world, runner, task, how);
   };
-  switch (*rc::gen::inRange(0, 10)) {
+  switch (*rc::gen::inRange(0, 12)) {
     case 0:
       return check(float{});
     case 1:
@@ -51,6 +51,10 @@ void any_operation(RingWorld& world, RingRunner& runner, std::uint64_t sequence)
       return check(std::uint32_t{});
     case 8:
       return check(std::int64_t{});
+    case 9:
+      return check(Float8E4M3{});
+    case 10:
+      return check(Float8E5M2{});
     default:
       return check(std::uint64_t{});
   }

@@ -83,6 +83,13 @@ TEST(Ring, EveryTypeAndReduction) {
   check_all_reduce<Float16>(world, runner, 2001, WEFT_MAX, {.in_place = true, .sequence = 5});
   check_all_reduce<Bfloat16>(world, runner, 2001, WEFT_SUM, {.in_place = true, .sequence = 6});
   check_all_reduce<Bfloat16>(world, runner, 2001, WEFT_MAX, {.shift = 3, .sequence = 7});
+  std::uint64_t sequence = 8;
+  for (weft_reduction reduction = WEFT_SUM; reduction <= WEFT_AVG; ++reduction) {
+    check_all_reduce<Float8E4M3>(world, runner, 4003, reduction,
+                                 {.shift = 1, .sequence = sequence++});
+    check_all_reduce<Float8E5M2>(world, runner, 4003, reduction,
+                                 {.in_place = true, .sequence = sequence++});
+  }
 }
 
 TEST(Ring, BroadcastMovesElementsOfEverySize) {
@@ -139,7 +146,7 @@ TEST(Ring, WhatNoKernelExistsForIsRefused) {
   };
   for (const Operation operation :
        {Operation::kAllReduce, Operation::kReduceScatter, Operation::kReduce}) {
-    for (const weft_data_type type : {WEFT_FLOAT8_E4M3, WEFT_FLOAT8_E5M2}) {
+    for (const weft_data_type type : {-1, 12, 99}) {
       const Task task{.operation = operation, .type = type, .count = 4};
       EXPECT_EQ(end_of(task), KernelEnd::kUnsupported);
       EXPECT_FALSE(runner.device().has_kernel(task));
@@ -150,10 +157,12 @@ TEST(Ring, WhatNoKernelExistsForIsRefused) {
             KernelEnd::kUnsupported);
   EXPECT_EQ(end_of({.operation = static_cast<Operation>(99), .count = 4}), KernelEnd::kUnsupported);
   EXPECT_TRUE(has({.type = WEFT_INT8, .reduction = WEFT_AVG}));
+  EXPECT_TRUE(has({.type = WEFT_FLOAT8_E5M2, .reduction = WEFT_PROD}));
   EXPECT_TRUE(has({.operation = Operation::kBroadcast, .type = WEFT_FLOAT8_E5M2}));
   EXPECT_FALSE(has({.operation = Operation::kAllGather, .type = 99}));
   EXPECT_FALSE(has({.type = 99}));
-  EXPECT_FALSE(has({.reduction = 5}));
+  EXPECT_TRUE(has({.type = WEFT_INT8, .reduction = kPremulSum}));
+  EXPECT_FALSE(has({.reduction = kPremulSum + 1}));
 }
 
 TEST(Ring, IntegerSumsWrap) {
@@ -181,7 +190,7 @@ void check_rounding() {
   std::vector<std::vector<T>> data(2, std::vector<T>(kCount));
   for (auto& own : data) {
     for (T& element : own)
-      element.bits = static_cast<std::uint16_t>(random());
+      element.bits = static_cast<decltype(T::bits)>(random());
   }
   const auto before = data;
   const Task task{.type = kTypeOf<T>, .count = kCount};
@@ -199,9 +208,11 @@ void check_rounding() {
   }
 }
 
-TEST(Ring, SumsOfHalvesAreSumsOfFloatsRoundedOnce) {
+TEST(Ring, SumsOfNarrowFloatsAreSumsOfFloatsRoundedOnce) {
   check_rounding<Float16>();
   check_rounding<Bfloat16>();
+  check_rounding<Float8E4M3>();
+  check_rounding<Float8E5M2>();
 }
 
 TEST(Ring, MaximumKeepsNotANumber) {

@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/device/half.h"
+#include "core/device/narrow_float.h"
 #include "core/model/connection_view.h"
 #include "core/model/operation_tag.h"
 #include "core/model/work_item.h"
@@ -157,18 +157,28 @@ class RingWorld {
   std::deque<Link> links_;
 };
 
-/// What rank `rank` brings at `index`: -30 to 30, so that 8 ranks add them exactly in every type
-/// of floats and order; bfloat16 holds whole numbers up to 256. Of products 1, -1 and 2.
-inline std::int32_t sample_number(std::uint32_t rank, std::uint64_t index,
-                                  weft_reduction reduction = WEFT_SUM) {
+/// The largest number that 8 ranks add exactly in every order: bfloat16 holds whole numbers up to
+/// 256, e4m3 up to 16, e5m2 up to 8.
+template <class T>
+inline constexpr std::int32_t kMostSample = 30;
+template <>
+inline constexpr std::int32_t kMostSample<Float8E4M3> = 2;
+template <>
+inline constexpr std::int32_t kMostSample<Float8E5M2> = 1;
+
+/// What rank `rank` brings at `index`: -kMostSample to kMostSample. Of products 1, -1 and 2.
+template <class T>
+std::int32_t sample_number(std::uint32_t rank, std::uint64_t index,
+                           weft_reduction reduction = WEFT_SUM) {
   const std::uint64_t mixed = index * 7 + std::uint64_t{rank} * 13 + index / 64;
   if (reduction == WEFT_PROD) return mixed % 5 == 0 ? 2 : mixed % 2 == 0 ? 1 : -1;
-  return static_cast<std::int32_t>(mixed % 61) - 30;
+  constexpr std::int32_t kMost = kMostSample<T>;
+  return static_cast<std::int32_t>(mixed % (2 * kMost + 1)) - kMost;
 }
 
 template <class T>
 T as_element(std::int32_t number) {
-  if constexpr (half_float<T>) {
+  if constexpr (narrow_float<T>) {
     return from_float<T>(static_cast<float>(number));
   } else {
     return static_cast<T>(number);
@@ -177,7 +187,7 @@ T as_element(std::int32_t number) {
 
 template <class T>
 T sample(std::uint32_t rank, std::uint64_t index, weft_reduction reduction = WEFT_SUM) {
-  return as_element<T>(sample_number(rank, index, reduction));
+  return as_element<T>(sample_number<T>(rank, index, reduction));
 }
 
 /// The reduction over all ranks by a plain loop, apart from the templates that are tested.
@@ -187,14 +197,14 @@ T expected_sample(std::uint32_t ranks, std::uint64_t index, weft_reduction reduc
   T most = sample<T>(0, index);
   T least = most;
   const auto less = [](T a, T b) {
-    if constexpr (half_float<T>) {
+    if constexpr (narrow_float<T>) {
       return to_float(a) < to_float(b);
     } else {
       return a < b;
     }
   };
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const std::int32_t number = sample_number(rank, index, reduction);
+    const std::int32_t number = sample_number<T>(rank, index, reduction);
     total = reduction == WEFT_PROD ? total * number : total + number;
     const T value = as_element<T>(number);
     most = less(most, value) ? value : most;
@@ -210,7 +220,7 @@ T expected_sample(std::uint32_t ranks, std::uint64_t index, weft_reduction reduc
     } else {
       return static_cast<T>(static_cast<std::uint64_t>(wrapped) / std::uint64_t{ranks});
     }
-  } else if constexpr (half_float<T>) {
+  } else if constexpr (narrow_float<T>) {
     const auto whole = static_cast<float>(total);
     return from_float<T>(reduction == WEFT_AVG ? whole / static_cast<float>(ranks) : whole);
   } else {
@@ -239,5 +249,9 @@ template <>
 inline constexpr weft_data_type kTypeOf<Float16> = WEFT_FLOAT16;
 template <>
 inline constexpr weft_data_type kTypeOf<Bfloat16> = WEFT_BFLOAT16;
+template <>
+inline constexpr weft_data_type kTypeOf<Float8E4M3> = WEFT_FLOAT8_E4M3;
+template <>
+inline constexpr weft_data_type kTypeOf<Float8E5M2> = WEFT_FLOAT8_E5M2;
 
 }  // namespace weft::device::testing

@@ -44,8 +44,8 @@ class Streams {
     launch.items = items;
     ASSERT_EQ(device_.launch(streams_[stream], {&launch, 1}), WEFT_OK);
   }
-  void order(std::size_t stream, std::size_t earlier) {
-    ASSERT_EQ(device_.order_after(streams_[stream], streams_[earlier]), WEFT_OK);
+  void order(std::size_t stream, std::size_t earlier, std::uint64_t piece = kWholeStream) {
+    ASSERT_EQ(device_.order_after(streams_[stream], streams_[earlier], piece), WEFT_OK);
   }
   weft_result synchronize(std::size_t stream) { return device_.synchronize(streams_[stream]); }
   void replace(std::size_t stream) {

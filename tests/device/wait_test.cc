@@ -48,6 +48,19 @@ TEST(Wait, ASleeperIsWoken) {
   EXPECT_EQ(counter.waiters, 0U);
 }
 
+TEST(Wait, WithAProcessorOfItsOwnItSleepsInTheEnd) {
+  Counter counter;
+  std::thread sleeper([&] {
+    Waiter waiter;
+    waiter.expect_own_processor(true);
+    EXPECT_EQ(waiter.wait(&counter.value, &counter.waiters, 1, kNever, kNothing), 1U);
+  });
+  while (std::atomic_ref<std::uint32_t>(counter.waiters).load() == 0)
+    std::this_thread::yield();
+  post(&counter.value, &counter.waiters, 1);
+  sleeper.join();
+}
+
 TEST(Wait, ASleepWithoutLimitIsWoken) {
   Counter counter;
   std::thread sleeper([&] {

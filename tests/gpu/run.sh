@@ -71,6 +71,7 @@ table=()
 failed_pieces=0
 row() { # piece passed failed skipped seconds note
   table+=("$(printf '%-22s %7s %7s %7s %8s  %s' "$@")")
+  echo "${table[-1]}" # at once: whoever ends this run early has what was seen until then
   (($3 == 0)) || failed_pieces=$((failed_pieces + 1))
 }
 skip() { # piece reason

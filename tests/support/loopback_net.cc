@@ -115,6 +115,12 @@ struct LoopbackTable {
            size <= registration->size && first + size <= registration->address + registration->size;
   }
 
+  static bool may_use(const LoopbackNet& owner, const weft_net_registration* registration,
+                      const void* data, std::uint64_t size) {
+    return covers(registration, data, size) ||
+           (owner.options_.unregistered && registration == nullptr);
+  }
+
   static weft_result isend(weft_net_connection* connection, const weft_net_send* message,
                            weft_net_request** out) {
     LoopbackNet& owner = *connection->owner;
@@ -122,9 +128,8 @@ struct LoopbackTable {
     LoopbackNet::Pipe& pipe = *connection->pipe;
     if (pipe.from->aborted) return WEFT_ERROR_ABORTED;
     if (pipe.broken) return WEFT_ERROR_PEER;
-    const bool known = covers(message->registration, message->data, message->size) ||
-                       (owner.options_.unregistered && message->registration == nullptr);
-    if (!connection->sends || !known) {
+    if (!connection->sends ||
+        !may_use(owner, message->registration, message->data, message->size)) {
       return WEFT_ERROR_INVALID_ARGUMENT;
     }
     if (owner.again() || pipe.sends_under_way >= owner.options_.max_requests) return WEFT_AGAIN;
@@ -142,7 +147,7 @@ struct LoopbackTable {
     if (pipe.to->aborted) return WEFT_ERROR_ABORTED;
     if (pipe.broken) return WEFT_ERROR_PEER;
     if (count != 1 || connection->sends ||
-        !covers(buffers->registration, buffers->data, buffers->size)) {
+        !may_use(owner, buffers->registration, buffers->data, buffers->size)) {
       return WEFT_ERROR_INVALID_ARGUMENT;
     }
     if (owner.again() || pipe.receives_under_way >= owner.options_.max_requests) return WEFT_AGAIN;

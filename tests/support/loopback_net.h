@@ -34,7 +34,7 @@ struct LoopbackOptions {
   std::uint32_t max_requests = 64;  ///< Of one connection under way at once.
   bool shuffle = false;             ///< Completions come in any order, and a few at a time.
   bool can_sleep = true;            ///< Whether arm works.
-  bool unregistered = false;        ///< isend takes a NULL registration.
+  bool unregistered = false;        ///< isend and irecv take NULL for a registration.
   /// True: a thread of the net delivers, after naps of up to this. Otherwise poll does.
   bool wire_thread = false;
   std::chrono::microseconds longest_nap{0};

@@ -23,7 +23,7 @@
 #include <weft/weft.h>
 
 #include "core/config/units.h"
-#include "core/device/half.h"
+#include "core/device/narrow_float.h"
 #include "core/model/operation.h"
 #include "tools/weft/bench.h"
 #include "tools/weft/bench_pattern.h"
@@ -209,6 +209,10 @@ Measurement Bench::measure_as_type(std::uint64_t count, bool in_place) {
       return measure<double>(count, in_place);
     case WEFT_BFLOAT16:
       return measure<device::Bfloat16>(count, in_place);
+    case WEFT_FLOAT8_E4M3:
+      return measure<device::Float8E4M3>(count, in_place);
+    case WEFT_FLOAT8_E5M2:
+      return measure<device::Float8E5M2>(count, in_place);
     default:
       return measure<float>(count, in_place);
   }

@@ -14,7 +14,7 @@
 
 #include <weft/types.h>
 
-#include "core/device/half.h"
+#include "core/device/narrow_float.h"
 
 namespace weft::tool {
 
@@ -30,10 +30,14 @@ template <>
 inline constexpr std::uint32_t kMostSummed<device::Float16> = (1U << 11) / 8;
 template <>
 inline constexpr std::uint32_t kMostSummed<device::Bfloat16> = (1U << 8) / 8;
+template <>
+inline constexpr std::uint32_t kMostSummed<device::Float8E4M3> = (1U << 4) / 8;
+template <>
+inline constexpr std::uint32_t kMostSummed<device::Float8E5M2> = (1U << 3) / 8;
 
 template <typename T>
 constexpr T as_element(double value) {
-  if constexpr (device::half_float<T>) {
+  if constexpr (device::narrow_float<T>) {
     return device::from_float<T>(static_cast<float>(value));
   } else {
     return static_cast<T>(value);

@@ -64,8 +64,9 @@ CostLine line_through(std::span<const Sample> samples) {
 
 Cost cost_of(const CostLine& line) {
   constexpr double kMostBytesPerMs = 1e12;
-  Cost cost{.latency_ns = static_cast<std::uint64_t>(std::llround(line.at_zero)),
-            .bytes_per_ms = 0};
+  // A line through the longest times may begin a little above them.
+  const auto at_zero = static_cast<std::uint64_t>(std::llround(line.at_zero));
+  Cost cost{.latency_ns = std::min(at_zero, tuner::kLongestNs), .bytes_per_ms = 0};
   if (line.per_byte > 1e6 / kMostBytesPerMs) {
     cost.bytes_per_ms =
         std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(1e6 / line.per_byte)));

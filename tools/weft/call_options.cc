@@ -8,9 +8,9 @@
 namespace weft::tool {
 namespace {
 
-constexpr std::array kTypes = {WEFT_FLOAT32, WEFT_FLOAT64, WEFT_FLOAT16, WEFT_BFLOAT16,
-                               WEFT_INT8,    WEFT_UINT8,   WEFT_INT32,   WEFT_UINT32,
-                               WEFT_INT64,   WEFT_UINT64};
+constexpr std::array kTypes = {WEFT_FLOAT32, WEFT_FLOAT64, WEFT_FLOAT16,     WEFT_BFLOAT16,
+                               WEFT_INT8,    WEFT_UINT8,   WEFT_INT32,       WEFT_UINT32,
+                               WEFT_INT64,   WEFT_UINT64,  WEFT_FLOAT8_E4M3, WEFT_FLOAT8_E5M2};
 constexpr std::array kReductions = {WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG};
 
 template <typename Values, typename Name>

@@ -185,7 +185,8 @@ bool CudaDevice::is_capturing(DeviceStream* stream) {
 
 // Across the border of a capture nothing can be ordered here: whoever replays a graph beside other
 // work orders the two.
-weft_result CudaDevice::order_after(DeviceStream* stream, DeviceStream* earlier) {
+weft_result CudaDevice::order_after(DeviceStream* stream, DeviceStream* earlier,
+                                    std::uint64_t /*piece*/) {
   const Scope scope(index_);
   if (is_capturing(stream) != is_capturing(earlier)) return WEFT_OK;
   CudaStream& before = *cuda(earlier);

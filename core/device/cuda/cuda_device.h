@@ -62,7 +62,8 @@ class CudaDevice final : public DeviceRuntime {
   weft_result create_stream(DeviceStream** out) override;
   weft_result wrap_stream(void* native, DeviceStream** out) override;
   void destroy_stream(DeviceStream* stream) override;
-  weft_result order_after(DeviceStream* stream, DeviceStream* earlier) override;
+  weft_result order_after(DeviceStream* stream, DeviceStream* earlier,
+                          std::uint64_t piece) override;
   bool is_capturing(DeviceStream* stream) override;
   weft_result launch(DeviceStream* stream, std::span<const Launch> launches) override;
   weft_result synchronize(DeviceStream* stream) override;

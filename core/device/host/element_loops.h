@@ -19,13 +19,17 @@ namespace weft::device {
 using ReduceLoop = void (*)(std::byte* first, std::byte* second, const std::byte* a,
                             const std::byte* b, std::uint64_t count);
 
+/// Copies `bytes` bytes to `first` and, unless it is null, to `second`; overlap as for ReduceLoop.
+using CopyLoop = void (*)(std::byte* first, std::byte* second, const std::byte* source,
+                          std::uint64_t bytes);
+
 /// Divides `count` elements at `first` in place, and copies them to `second` unless it is null.
 using DivideLoop = void (*)(std::byte* first, std::byte* second, std::uint64_t count,
                             std::uint32_t divisor);
 
 /// Types that can be reduced, numbered as weft_data_type is, and ways to combine two elements,
 /// numbered as weft_reduction is (an average is a sum that is divided at its end).
-inline constexpr std::uint32_t kLoopTypeCount = 10;
+inline constexpr std::uint32_t kLoopTypeCount = 12;
 inline constexpr std::uint32_t kCombineCount = 4;
 inline constexpr std::uint32_t kLoopCount = kLoopTypeCount * kCombineCount;
 
@@ -34,7 +38,8 @@ inline constexpr std::uint32_t kLoopCount = kLoopTypeCount * kCombineCount;
 }
 
 struct ElementLoops {
-  const char* name;               ///< "baseline", "avx2", "avx512".
+  const char* name;  ///< "baseline", "avx2", "avx512".
+  CopyLoop copy;
   ReduceLoop reduce[kLoopCount];  ///< By loop_index().
 };
 
@@ -43,8 +48,5 @@ struct ElementLoops {
 
 /// All variants that this processor runs, slowest first; for tests.
 [[nodiscard]] std::span<const ElementLoops* const> element_loop_variants();
-
-/// Copies `bytes` bytes to `first` and, unless it is null, to `second`; overlap as for ReduceLoop.
-void copy_bytes(std::byte* first, std::byte* second, const std::byte* source, std::uint64_t bytes);
 
 }  // namespace weft::device

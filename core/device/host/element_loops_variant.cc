@@ -6,12 +6,13 @@
 // between variants could bring instructions that the processor lacks.
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #if defined(__F16C__)
 #include <immintrin.h>
 #endif
 
-#include "core/device/half.h"
 #include "core/device/host/element_loops_variants.h"
+#include "core/device/narrow_float.h"
 
 namespace weft::device {
 namespace {
@@ -24,6 +25,19 @@ constexpr std::size_t kVectorBytes = 32;
 constexpr std::size_t kVectorBytes = 16;
 #endif
 constexpr std::uint64_t kUnroll = 4;
+
+// What is written next is fetched ahead to be written: a slot's lines were read last by another
+// processor, which must give them up first. So far ahead, and so much of it, in one go.
+constexpr std::uint64_t kPrefetchAhead = 1024;
+constexpr std::uint64_t kCacheLine = 64;
+
+// By blocks of whole vectors, at least a line each. Nothing beyond the end is fetched: those lines
+// may be another's.
+#define WEFT_PREFETCH_BLOCK(BASE, AT, BLOCK, BYTES) \
+  if ((AT) + kPrefetchAhead + (BLOCK) <= (BYTES)) { \
+    for (std::uint64_t line = 0; line < (BLOCK); line += kCacheLine) \
+      __builtin_prefetch((BASE) + (AT) + kPrefetchAhead + line, 1); \
+  }
 
 // may_alias and alignment 1: callers' memory of any type, at any address.
 #define WEFT_VECTOR(NAME, TYPE) \
@@ -72,11 +86,12 @@ WEFT_COMBINE_FLOATS(MultiplyFloats, WEFT_MULTIPLY)
 WEFT_COMBINE_FLOATS(MaxFloats, WEFT_FLOAT_VECTOR_MAX)
 WEFT_COMBINE_FLOATS(MinFloats, WEFT_FLOAT_VECTOR_MIN)
 
-template <class Half, class Combine>
-WEFT_HD_INLINE LooseHalf combine_halves(std::uint16_t a, std::uint16_t b) {
-  const float result = Combine::combine(Half::template widen<float>(std::uint32_t{a}),
-                                        Half::template widen<float>(std::uint32_t{b}));
-  return static_cast<std::uint16_t>(Half::template narrow<std::uint32_t>(result));
+template <class Narrow, class Combine>
+WEFT_HD_INLINE decltype(Narrow::bits) combine_one(decltype(Narrow::bits) a,
+                                                  decltype(Narrow::bits) b) {
+  const float result = Combine::combine(Narrow::template widen<float>(std::uint32_t{a}),
+                                        Narrow::template widen<float>(std::uint32_t{b}));
+  return static_cast<decltype(Narrow::bits)>(Narrow::template narrow<std::uint32_t>(result));
 }
 
 /// Each word holds two elements: a lower and an upper one, so that nothing crosses lanes.
@@ -87,6 +102,19 @@ WEFT_HD_INLINE WordLanes combine_pairs(WordLanes a, WordLanes b) {
   const FloatLanes upper = Combine::combine(Half::template widen<FloatLanes>(a >> 16),
                                             Half::template widen<FloatLanes>(b >> 16));
   return Half::template narrow<WordLanes>(lower) | (Half::template narrow<WordLanes>(upper) << 16);
+}
+
+/// The same of four elements of 8 bits.
+template <class Float8, class Combine>
+WEFT_HD_INLINE WordLanes combine_quads(WordLanes a, WordLanes b) {
+  WordLanes result = {};
+  for (int shift = 0; shift < 32; shift += 8) {
+    const FloatLanes value =
+        Combine::combine(Float8::template widen<FloatLanes>((a >> shift) & 0xFFU),
+                         Float8::template widen<FloatLanes>((b >> shift) & 0xFFU));
+    result |= Float8::template narrow<WordLanes>(value) << shift;
+  }
+  return result;
 }
 
 #if defined(__F16C__)
@@ -126,9 +154,11 @@ WEFT_HD_INLINE HalfLanes combine_float16(HalfLanes a, HalfLanes b) {
         const VECTOR y = *reinterpret_cast<const VECTOR*>(b + at + i * sizeof(VECTOR)); \
         value[i] = VECTOR_OP(x, y); \
       } \
+      WEFT_PREFETCH_BLOCK(first, at, sizeof(value), bytes) \
       for (std::uint64_t i = 0; i < kUnroll; ++i) \
         *reinterpret_cast<VECTOR*>(first + at + i * sizeof(VECTOR)) = value[i]; \
       if (second == nullptr) continue; \
+      WEFT_PREFETCH_BLOCK(second, at, sizeof(value), bytes) \
       for (std::uint64_t i = 0; i < kUnroll; ++i) \
         *reinterpret_cast<VECTOR*>(second + at + i * sizeof(VECTOR)) = value[i]; \
     } \
@@ -155,7 +185,17 @@ WEFT_HD_INLINE HalfLanes combine_float16(HalfLanes a, HalfLanes b) {
   WEFT_LOOP(min_##SUFFIX, VECTOR, Loose##VECTOR, WEFT_FLOAT_VECTOR_MIN, WEFT_FLOAT_MIN)
 
 #define WEFT_HALF_LOOP(NAME, VECTOR, HALF, COMBINE, VECTOR_OP) \
-  WEFT_LOOP(NAME, VECTOR, LooseHalf, VECTOR_OP, (combine_halves<HALF, COMBINE>))
+  WEFT_LOOP(NAME, VECTOR, LooseHalf, VECTOR_OP, (combine_one<HALF, COMBINE>))
+
+#define WEFT_FLOAT8_LOOP(NAME, FLOAT8, COMBINE) \
+  WEFT_LOOP(NAME, Uint32s, LooseUint8s, (combine_quads<FLOAT8, COMBINE>), \
+            (combine_one<FLOAT8, COMBINE>))
+
+#define WEFT_FLOAT8_LOOPS(SUFFIX, FLOAT8) \
+  WEFT_FLOAT8_LOOP(sum_##SUFFIX, FLOAT8, AddFloats) \
+  WEFT_FLOAT8_LOOP(prod_##SUFFIX, FLOAT8, MultiplyFloats) \
+  WEFT_FLOAT8_LOOP(max_##SUFFIX, FLOAT8, MaxFloats) \
+  WEFT_FLOAT8_LOOP(min_##SUFFIX, FLOAT8, MinFloats)
 // NOLINTEND(bugprone-macro-parentheses)
 
 WEFT_INT_LOOPS(i8, Int8s, Uint8s)
@@ -182,6 +222,36 @@ WEFT_HALF_LOOP(prod_bf16, Uint32s, Bfloat16, MultiplyFloats,
                (combine_pairs<Bfloat16, MultiplyFloats>))
 WEFT_HALF_LOOP(max_bf16, Uint32s, Bfloat16, MaxFloats, (combine_pairs<Bfloat16, MaxFloats>))
 WEFT_HALF_LOOP(min_bf16, Uint32s, Bfloat16, MinFloats, (combine_pairs<Bfloat16, MinFloats>))
+WEFT_FLOAT8_LOOPS(e4m3, Float8E4M3)
+WEFT_FLOAT8_LOOPS(e5m2, Float8E5M2)
+
+using Bytes [[gnu::vector_size(kVectorBytes), gnu::aligned(1), gnu::may_alias]] = std::uint8_t;
+
+void copy(std::byte* first, std::byte* second, const std::byte* source, std::uint64_t bytes) {
+  // What is there already is not written again: others may read it meanwhile.
+  if (second == source) second = nullptr;
+  if (first == source) {
+    first = second;
+    second = nullptr;
+  }
+  if (first == nullptr) return;
+  constexpr std::uint64_t kBlock = kUnroll * sizeof(Bytes);
+  std::uint64_t at = 0;
+  for (; at + kBlock <= bytes; at += kBlock) {
+    Bytes value[kUnroll];
+    for (std::uint64_t i = 0; i < kUnroll; ++i)
+      value[i] = *reinterpret_cast<const Bytes*>(source + at + i * sizeof(Bytes));
+    WEFT_PREFETCH_BLOCK(first, at, kBlock, bytes)
+    for (std::uint64_t i = 0; i < kUnroll; ++i)
+      *reinterpret_cast<Bytes*>(first + at + i * sizeof(Bytes)) = value[i];
+    if (second == nullptr) continue;
+    WEFT_PREFETCH_BLOCK(second, at, kBlock, bytes)
+    for (std::uint64_t i = 0; i < kUnroll; ++i)
+      *reinterpret_cast<Bytes*>(second + at + i * sizeof(Bytes)) = value[i];
+  }
+  std::memcpy(first + at, source + at, bytes - at);
+  if (second != nullptr) std::memcpy(second + at, source + at, bytes - at);
+}
 
 }  // namespace
 
@@ -190,8 +260,9 @@ WEFT_HALF_LOOP(min_bf16, Uint32s, Bfloat16, MinFloats, (combine_pairs<Bfloat16, 
 extern const ElementLoops WEFT_LOOPS_VARIANT;
 const ElementLoops WEFT_LOOPS_VARIANT = {
     WEFT_LOOPS_NAME,
+    copy,
     {WEFT_LOOPS_OF(i8), WEFT_LOOPS_OF(u8), WEFT_LOOPS_OF(i32), WEFT_LOOPS_OF(u32),
      WEFT_LOOPS_OF(i64), WEFT_LOOPS_OF(u64), WEFT_LOOPS_OF(f16), WEFT_LOOPS_OF(f32),
-     WEFT_LOOPS_OF(f64), WEFT_LOOPS_OF(bf16)}};
+     WEFT_LOOPS_OF(f64), WEFT_LOOPS_OF(bf16), WEFT_LOOPS_OF(e4m3), WEFT_LOOPS_OF(e5m2)}};
 
 }  // namespace weft::device

@@ -77,6 +77,10 @@ void HostDevice::destroy_stream(DeviceStream* stream) {
                 [stream](const auto& known) { return known.get() == host(stream); });
 }
 
+weft_result HostDevice::reserve(DeviceStream* stream, const LaunchRoom& room) {
+  return host(stream)->reserve(room);
+}
+
 weft_result HostDevice::launch(DeviceStream* stream, std::span<const Launch> launches) {
   return host(stream)->launch(launches);
 }
@@ -89,8 +93,13 @@ weft_result HostDevice::query(DeviceStream* stream) {
   return host(stream)->query();
 }
 
-weft_result HostDevice::order_after(DeviceStream* stream, DeviceStream* earlier) {
-  return host(stream)->order_after(*host(earlier));
+std::uint64_t HostDevice::last_piece(DeviceStream* stream) {
+  return host(stream)->last_piece();
+}
+
+weft_result HostDevice::order_after(DeviceStream* stream, DeviceStream* earlier,
+                                    std::uint64_t piece) {
+  return host(stream)->order_after(*host(earlier), piece);
 }
 
 HostDeviceStatistics HostDevice::statistics() const {

@@ -50,14 +50,17 @@ class HostDevice final : public DeviceRuntime {
   void release_shared(void* memory) override { release(memory); }
   weft_result create_stream(DeviceStream** out) override;
   void destroy_stream(DeviceStream* stream) override;
+  weft_result reserve(DeviceStream* stream, const LaunchRoom& room) override;
   /// Also answers WEFT_ERROR_OUT_OF_RESOURCES or WEFT_ERROR_OUT_OF_MEMORY; then nothing is queued
   /// and `finished` is not called.
   weft_result launch(DeviceStream* stream, std::span<const Launch> launches) override;
   weft_result synchronize(DeviceStream* stream) override;
   weft_result query(DeviceStream* stream) override;
+  std::uint64_t last_piece(DeviceStream* stream) override;
   /// Does not block, and does not need anybody to wait for either stream. Also answers
   /// WEFT_ERROR_OUT_OF_RESOURCES or WEFT_ERROR_OUT_OF_MEMORY; then nothing is ordered.
-  weft_result order_after(DeviceStream* stream, DeviceStream* earlier) override;
+  weft_result order_after(DeviceStream* stream, DeviceStream* earlier,
+                          std::uint64_t piece) override;
 
   [[nodiscard]] HostDeviceStatistics statistics() const;
 

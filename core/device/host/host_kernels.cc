@@ -3,6 +3,7 @@
 
 // Instantiates the kernels for the host's policies.
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "core/device/host/host_memory.h"
@@ -22,6 +23,7 @@ WaitResult HostMemory::wait_slowly(std::uint64_t* counter, std::uint32_t* waiter
     return launch_.progress != nullptr &&
            launch_.progress(launch_.progress_context, about_to_sleep);
   };
+  waiter_.expect_own_processor(launch_.own_processors);
   const std::uint64_t seen = waiter_.wait(counter, waiters, threshold, leave, progress);
   if (aborted()) return {.status = WaitStatus::kAborted, .value = 0};
   if (seen >= threshold) return {.status = WaitStatus::kReady, .value = seen};
@@ -49,18 +51,24 @@ KernelOutcome HostMemory::pause(std::uint32_t turn) {
 
 KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {
   SingleLane group;
+  std::optional<Premultiplier> premultiplier;
   HostReduction reduction;
   if (reduces(item.operation)) {
     if (!reducible(item.type, item.reduction)) return unsupported();
-    reduction = HostReduction(memory.loops(), item.type, item.reduction, item.ranks);
+    if (item.reduction == kPremulSum) {
+      premultiplier.emplace(memory.loops(), item.type, item.factor);
+    }
+    reduction = HostReduction(memory.loops(), item.type, item.reduction, item.ranks,
+                              premultiplier ? &*premultiplier : nullptr);
   }
   if (item.direct != nullptr) {
     if (!host_one_shot_knows(item.operation) || item.count == 0 || item.direct->ranks < 2 ||
         !fits_inboxes(item, *item.direct, kMostDirectRanks)) {
       return unsupported();
     }
-    return HostOneShot(memory, item, reduction).run();
+    return HostOneShot(group, memory, item, reduction).run();
   }
+  if (item.algorithm == Algorithm::kTree) return run_tree_item(group, memory, item, reduction);
   return run_work_item(group, memory, item, reduction);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The host's policies: a group of one lane, and memory ordered by std::atomic_ref.
+// The host's policies: memory ordered by std::atomic_ref, for a group of one lane.
 #pragma once
 
 #include <atomic>
@@ -14,18 +14,9 @@
 #include "core/device/host/element_loops.h"
 #include "core/device/host/host_reduction.h"
 #include "core/device/policies.h"
+#include "core/device/single_lane.h"
 
 namespace weft::device {
-
-/// One lane: every collective step of a group is a no-op.
-struct SingleLane {
-  static constexpr std::uint32_t rank() { return 0; }
-  static constexpr std::uint32_t size() { return 1; }
-  static constexpr bool leader() { return true; }
-  static constexpr void sync() {}
-  static constexpr std::uint64_t broadcast(std::uint64_t value) { return value; }
-  static constexpr bool any(bool flag) { return flag; }
-};
 
 /// Made anew for each item; the Waiter belongs to the thread or stream that runs it.
 class HostMemory {
@@ -74,9 +65,9 @@ class HostMemory {
   }
   static void store_line(std::byte* to, Line line) { std::memcpy(to, &line, sizeof(line)); }
 
-  static void copy(SingleLane&, std::byte* first, std::byte* second, const std::byte* source,
-                   std::uint64_t bytes) {
-    copy_bytes(first, second, source, bytes);
+  void copy(SingleLane&, std::byte* first, std::byte* second, const std::byte* source,
+            std::uint64_t bytes) const {
+    loops_.copy(first, second, source, bytes);
   }
   static void reduce(const HostReduction& reduction, SingleLane&, std::byte* first,
                      std::byte* second, const std::byte* a, const std::byte* b,
@@ -86,6 +77,15 @@ class HostMemory {
   static void finish(const HostReduction& reduction, SingleLane&, std::byte* first,
                      std::byte* second, std::uint64_t count) {
     reduction.finish(first, second, count);
+  }
+  static void premultiply_copy(const HostReduction& reduction, SingleLane&, std::byte* to,
+                               const std::byte* input, std::uint64_t count) {
+    reduction.premultiply_copy(to, input, count);
+  }
+  static void premultiply_reduce(const HostReduction& reduction, SingleLane&, std::byte* first,
+                                 std::byte* second, const std::byte* other, const std::byte* input,
+                                 std::uint64_t count, bool input_first) {
+    reduction.premultiply_reduce(first, second, other, input, count, input_first);
   }
   [[nodiscard]] const ElementLoops& loops() const { return loops_; }
 

@@ -12,13 +12,15 @@
 // it.
 //
 // All ranks reduce in the order of rank numbers, so all get the same bits.
+//
+// Model: tests/models/flagged_lines.pml
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "core/device/host/host_memory.h"
+#include "core/device/policies.h"
 #include "core/model/direct_peers.h"
 #include "core/model/operation.h"
 #include "core/model/work_item.h"
@@ -41,10 +43,13 @@ static_assert(sizeof(DirectHeader) + 48 <= direct_half_bytes(48) &&
 }
 
 /// One call by one thread; fits_inboxes() and host_one_shot_knows() must hold for the item.
+template <class Group, class Memory, class Reduction>
+  requires lane_group<Group> && device_memory<Memory, Group>
 class HostOneShot {
  public:
-  HostOneShot(HostMemory& memory, const WorkItem& item, const HostReduction& reduction)
-      : memory_(memory),
+  HostOneShot(Group& group, Memory& memory, const WorkItem& item, const Reduction& reduction)
+      : group_(group),
+        memory_(memory),
         item_(item),
         peers_(*item.direct),
         reduction_(reduction),
@@ -84,11 +89,16 @@ class HostOneShot {
     return item_.send + (item_.operation == Operation::kReduceScatter ? rank * bytes_ : 0);
   }
 
-  void push(std::uint32_t peer) const {
+  void push(std::uint32_t peer) {
     DirectHeader* to = header_in(peers_.outbox[peer]);
-    std::memcpy(to + 1, share_of(peer), bytes_);
+    auto* payload = reinterpret_cast<std::byte*>(to + 1);
+    if (reduction_.premultiplies()) {
+      memory_.premultiply_copy(reduction_, group_, payload, share_of(peer), item_.count);
+    } else {
+      memory_.copy(group_, payload, nullptr, share_of(peer), bytes_);
+    }
     to->tag = item_.tag;
-    HostMemory::post(&to->call, &to->waiters, call_);
+    memory_.post(&to->call, &to->waiters, call_);
   }
 
   void take(std::uint32_t peer) {
@@ -100,7 +110,7 @@ class HostOneShot {
       return;
     }
     // A peer that gave up posted before; its tag says more than that it did.
-    if (waited.status == WaitStatus::kPeerError && HostMemory::load_acquire(&from->call) < call_) {
+    if (waited.status == WaitStatus::kPeerError && memory_.load_acquire(&from->call) < call_) {
       outcome_ = {.end = KernelEnd::kPeerError, .peer = peer, .expected = 0, .found = waited.value};
       return;
     }
@@ -109,17 +119,17 @@ class HostOneShot {
         .end = KernelEnd::kTagMismatch, .peer = peer, .expected = item_.tag, .found = from->tag};
   }
 
-  void gather() const {
+  void gather() {
     for (std::uint32_t rank = 0; rank < peers_.ranks; ++rank) {
       const std::byte* from = rank == peers_.rank ? item_.send : payload_from(rank);
       std::byte* to = item_.recv + rank * bytes_;
-      if (from != to) std::memcpy(to, from, bytes_);
+      if (from != to) memory_.copy(group_, to, nullptr, from, bytes_);
     }
   }
 
   // What lies between the first step and the last lies in the inbox, whose bytes nobody needs any
   // more: the result may lie where this rank's own share does.
-  void reduce() const {
+  void reduce() {
     const auto share_from = [&](std::uint32_t rank) -> const std::byte* {
       return rank == peers_.rank ? share_of(rank) : payload_from(rank);
     };
@@ -127,16 +137,31 @@ class HostOneShot {
     const std::byte* so_far = share_from(0);
     for (std::uint32_t rank = 1; rank < peers_.ranks; ++rank) {
       std::byte* to = rank + 1 == peers_.ranks ? item_.recv : between;
-      reduction_.reduce(to, nullptr, so_far, share_from(rank), item_.count);
+      combine(to, so_far, share_from(rank), rank);
       so_far = to;
     }
-    if (reduction_.finishes()) reduction_.finish(item_.recv, nullptr, item_.count);
+    if (reduction_.finishes()) {
+      memory_.finish(reduction_, group_, item_.recv, nullptr, item_.count);
+    }
   }
 
-  HostMemory& memory_;
+  // What came was multiplied by who sent it; this rank's own share still lies as the caller gave
+  // it.
+  void combine(std::byte* to, const std::byte* so_far, const std::byte* share, std::uint32_t rank) {
+    const bool own_first = rank == 1 && peers_.rank == 0;
+    if (reduction_.premultiplies() && (own_first || rank == peers_.rank)) {
+      memory_.premultiply_reduce(reduction_, group_, to, nullptr, own_first ? share : so_far,
+                                 own_first ? so_far : share, item_.count, own_first);
+    } else {
+      memory_.reduce(reduction_, group_, to, nullptr, so_far, share, item_.count);
+    }
+  }
+
+  Group& group_;
+  Memory& memory_;
   const WorkItem& item_;
   const DirectPeers& peers_;
-  const HostReduction& reduction_;
+  const Reduction& reduction_;
   const std::uint64_t bytes_;
   std::uint64_t call_ = 0;
   std::uint64_t half_ = 0;

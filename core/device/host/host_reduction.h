@@ -12,19 +12,40 @@
 
 #include "core/device/host/element_loops.h"
 #include "core/device/reductions.h"
+#include "core/model/work_item.h"
 
 namespace weft::device {
+
+/// Multiplies elements by one factor, with the loops of products.
+class Premultiplier {
+ public:
+  /// A tile of input that is multiplied before it is combined: stays in the nearest cache.
+  static constexpr std::size_t kTileBytes = 2048;
+
+  /// reducible(type, kPremulSum) must hold. Reads the factor now.
+  Premultiplier(const ElementLoops& loops, weft_data_type type, const Factor& factor);
+
+  /// `to` may be `from`, and must not overlap it otherwise. Needs no alignment.
+  void multiply(std::byte* to, const std::byte* from, std::uint64_t count) const;
+
+ private:
+  ReduceLoop loop_;
+  std::uint32_t element_bytes_;
+  alignas(64) std::byte factors_[kTileBytes];  // the same one over and over
+};
 
 /// What device/reductions.h asks of a reduction. Refers to tables that live as long as the library.
 class HostReduction {
  public:
   HostReduction() = default;
-  /// reducible(type, reduction) must hold. `divisor` is that of averages.
+  /// reducible(type, reduction) must hold. `divisor` is that of averages; `premultiplier` that of
+  /// kPremulSum, else null, and outlives this.
   HostReduction(const ElementLoops& loops, weft_data_type type, weft_reduction reduction,
-                std::uint32_t divisor);
+                std::uint32_t divisor, const Premultiplier* premultiplier = nullptr);
 
   [[nodiscard]] std::uint32_t element_bytes() const { return element_bytes_; }
   [[nodiscard]] bool finishes() const { return divide_ != nullptr; }
+  [[nodiscard]] bool premultiplies() const { return premultiplier_ != nullptr; }
 
   void reduce(std::byte* first, std::byte* second, const std::byte* a, const std::byte* b,
               std::uint64_t count) const {
@@ -33,10 +54,17 @@ class HostReduction {
   void finish(std::byte* first, std::byte* second, std::uint64_t count) const {
     divide_(first, second, count, divisor_);
   }
+  /// premultiplies() must hold for these. As copy and reduce, of an input that is multiplied first.
+  void premultiply_copy(std::byte* to, const std::byte* input, std::uint64_t count) const {
+    premultiplier_->multiply(to, input, count);
+  }
+  void premultiply_reduce(std::byte* first, std::byte* second, const std::byte* other,
+                          const std::byte* input, std::uint64_t count, bool input_first) const;
 
  private:
   ReduceLoop loop_ = nullptr;
   DivideLoop divide_ = nullptr;
+  const Premultiplier* premultiplier_ = nullptr;
   std::uint32_t divisor_ = 1;
   std::uint32_t element_bytes_ = 0;
 };

@@ -4,6 +4,7 @@
 // The queue, the choice of who runs a piece, and the end of a launch.
 #include "core/device/host/host_stream.h"
 
+#include <algorithm>
 #include <chrono>
 #include <new>
 #include <utility>
@@ -108,19 +109,45 @@ weft_result HostStream::prepare(std::uint32_t items) {
   return WEFT_OK;
 }
 
-bool HostStream::fill(Piece& piece, std::span<const Launch> launches, std::uint32_t items) {
+/// Under mutex_, of a piece that is not queued. Room for what was reserved as well, so that it does
+/// not matter which piece a launch gets.
+bool HostStream::make_room(Piece& piece, std::uint32_t launches, std::uint32_t items) const {
+  launches = std::max(launches, room_.launches);
+  items = std::max(items, room_.items);
   try {
-    piece.items.clear();
-    piece.launch_of.clear();
     piece.items.reserve(items);
     piece.launch_of.reserve(items);
-    if (piece.launch_capacity < launches.size()) {
-      piece.launches = std::make_unique<LaunchState[]>(launches.size());
-      piece.launch_capacity = static_cast<std::uint32_t>(launches.size());
+    if (piece.launch_capacity < launches) {
+      piece.launches = std::make_unique<LaunchState[]>(launches);
+      piece.launch_capacity = launches;
     }
   } catch (const std::bad_alloc&) {
     return false;
   }
+  return true;
+}
+
+weft_result HostStream::reserve(const LaunchRoom& room) {
+  const std::scoped_lock lock(mutex_);
+  if (room.launches > room_.launches || room.items > room_.items) {
+    room_.launches = std::max(room.launches, room_.launches);
+    room_.items = std::max(room.items, room_.items);
+    for (Piece* piece = free_.get(); piece != nullptr; piece = piece->next.get()) {
+      if (!make_room(*piece, 0, 0)) return WEFT_ERROR_OUT_OF_MEMORY;
+    }
+  }
+  while (free_count_ < room.pieces) {
+    std::unique_ptr<Piece> piece(new (std::nothrow) Piece);
+    if (!piece || !make_room(*piece, 0, 0)) return WEFT_ERROR_OUT_OF_MEMORY;
+    give_back(std::move(piece));
+  }
+  return WEFT_OK;
+}
+
+bool HostStream::fill(Piece& piece, std::span<const Launch> launches, std::uint32_t items) {
+  if (!make_room(piece, static_cast<std::uint32_t>(launches.size()), items)) return false;
+  piece.items.clear();
+  piece.launch_of.clear();
   piece.launch_count = 0;
   for (const Launch& launch : launches) {
     LaunchState& state = piece.launches[piece.launch_count];
@@ -144,12 +171,14 @@ std::unique_ptr<HostStream::Piece> HostStream::take_piece(std::unique_ptr<Piece>
   if (!free) return std::unique_ptr<Piece>(new (std::nothrow) Piece);
   std::unique_ptr<Piece> piece = std::move(free);
   free = std::move(piece->next);
+  if (&free == &free_) --free_count_;
   return piece;
 }
 
 /// Under mutex_.
 void HostStream::give_back(std::unique_ptr<Piece> piece) {
   std::unique_ptr<Piece>& free = piece->after ? free_barriers_ : free_;
+  if (&free == &free_) ++free_count_;
   piece->after.reset();
   piece->next = std::move(free);
   free = std::move(piece);
@@ -212,13 +241,18 @@ weft_result HostStream::launch(std::span<const Launch> launches) {
   return WEFT_OK;
 }
 
-weft_result HostStream::order_after(HostStream& earlier) {
+std::uint64_t HostStream::last_piece() {
+  const std::scoped_lock lock(mutex_);
+  return launched_;
+}
+
+weft_result HostStream::order_after(HostStream& earlier, std::uint64_t up_to) {
   if (&earlier == this) return WEFT_OK;
   std::uint64_t number = 0;
   {
     const std::scoped_lock lock(earlier.mutex_);
     if (!earlier.head_) return WEFT_OK;
-    number = earlier.launched_;
+    number = std::min(earlier.launched_, up_to);
   }
   const std::scoped_lock lock(mutex_);
   if (last_ != nullptr && last_->after.get() == &earlier && last_->after_number == number) {

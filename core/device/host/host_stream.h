@@ -78,11 +78,13 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   void close();
 
   /// As in DeviceRuntime.
+  weft_result reserve(const LaunchRoom& room);
   weft_result launch(std::span<const Launch> launches);
   weft_result synchronize();
   weft_result query();
   /// WEFT_ERROR_OUT_OF_RESOURCES or WEFT_ERROR_OUT_OF_MEMORY: then nothing is queued.
-  weft_result order_after(HostStream& earlier);
+  weft_result order_after(HostStream& earlier, std::uint64_t up_to);
+  [[nodiscard]] std::uint64_t last_piece();
 
   /// Hands a deferred piece to the worker at once. Any thread.
   void wake_if_deferred();
@@ -111,6 +113,7 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   bool announce();
   void leave();
   weft_result prepare(std::uint32_t items);
+  bool make_room(Piece& piece, std::uint32_t launches, std::uint32_t items) const;
   bool fill(Piece& piece, std::span<const Launch> launches, std::uint32_t items);
   Piece& claim();
   void undefer();
@@ -131,6 +134,8 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
 
   std::mutex mutex_;
   std::unique_ptr<Piece> free_;
+  std::uint32_t free_count_ = 0;          ///< Of that list.
+  LaunchRoom room_;                       ///< That each of that list has.
   std::unique_ptr<Piece> free_barriers_;  ///< Apart: they never got room for work.
   std::unique_ptr<Piece> head_;           ///< The next to run or to pass, or the one that runs.
   Piece* last_ = nullptr;

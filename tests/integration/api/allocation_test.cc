@@ -89,10 +89,11 @@ class Allocation : public testing::TestWithParam<Case> {
       buffer.assign(std::get<1>(GetParam()), 1);
   }
 
-  /// How many allocations all threads make while `round` is done kCounted times.
+  /// How many allocations all threads make while `round` is done kCounted times, after `warm`
+  /// times.
   template <typename Round>
-  std::uint64_t count(Round round) {
-    for (int i = 0; i < kWarm; ++i)
+  std::uint64_t count(Round round, int warm = kWarm) {
+    for (int i = 0; i < warm; ++i)
       round();
     const std::uint64_t before = allocations.load();
     counting = true;
@@ -126,6 +127,29 @@ TEST_P(Allocation, OfRepeatedCollectives) {
   EXPECT_EQ(count(round), 0U);
 }
 
+TEST_P(Allocation, OfRepeatedPremultipliedSums) {
+  const std::int32_t factor = -1;
+  std::array<weft_reduction, 2> sums{};
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    weft_premul_sum_options options{};
+    options.struct_size = sizeof(options);
+    options.type = WEFT_INT32;
+    options.residence = rank == 0 ? WEFT_SCALAR_NOW : WEFT_SCALAR_AT_CALL;
+    options.scalar = &factor;
+    must(context_.get(),
+         weft_reduction_create_premul_sum(comms_[rank].get(), &options, &sums[rank]));
+  }
+  const auto round = [&] {
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      std::int32_t* buffer = buffers_[rank].data();
+      must(context_.get(), weft_all_reduce(buffer, buffer, buffers_[rank].size(), WEFT_INT32,
+                                           sums[rank], comms_[rank].get(), streams_[rank].get()));
+    }
+    synchronize();
+  };
+  EXPECT_EQ(count(round), 0U);
+}
+
 // Each rank goes from one stream to the other, which then waits for the first.
 TEST_P(Allocation, OfRepeatedCallsOnTwoStreams) {
   const std::vector<StreamHandle> others = make_streams(context_.get(), 2);
@@ -151,6 +175,43 @@ TEST_P(Allocation, OfRepeatedSends) {
     synchronize();
   };
   EXPECT_EQ(count(round), 0U);
+}
+
+// Groups as well, whose calls are put in order each time they are made; to oneself and of several
+// communicators.
+TEST_P(Allocation, OfRepeatedLaunches) {
+  const auto others =
+      init_all(context_.get(), CommSettings(only_transport(std::get<0>(GetParam()))), 2);
+  const std::size_t half = (buffers_[0].size() + 1) / 2;
+  std::array<GraphHandle, 2> graphs;
+  for (auto& buffer : buffers_)
+    buffer.resize(4 * half);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    std::int32_t* buffer = buffers_[rank].data();
+    weft_comm* comm = comms_[rank].get();
+    weft_stream* stream = streams_[rank].get();
+    graphs[rank] = capture(context_.get(), stream, [&] {
+      must(context_.get(),
+           weft_all_reduce(buffer, buffer, half, WEFT_INT32, WEFT_MAX, comm, stream));
+      must(context_.get(), weft_group_start(context_.get()));
+      must(context_.get(), weft_broadcast(buffer, buffer, half, WEFT_INT32, 1, comm, stream));
+      must(context_.get(), weft_send(buffer, half, WEFT_INT32, 1 - rank, comm, stream));
+      must(context_.get(), weft_send(buffer, half, WEFT_INT32, rank, comm, stream));
+      must(context_.get(), weft_recv(buffer + half, half, WEFT_INT32, 1 - rank, comm, stream));
+      must(context_.get(), weft_recv(buffer + 2 * half, half, WEFT_INT32, rank, comm, stream));
+      must(context_.get(), weft_all_reduce(buffer + 3 * half, buffer + 3 * half, half, WEFT_INT32,
+                                           WEFT_SUM, others[rank].get(), stream));
+      must(context_.get(), weft_group_end(context_.get()));
+    });
+  }
+  const auto round = [&] {
+    for (std::size_t rank = 0; rank < 2; ++rank)
+      must(context_.get(), weft_graph_launch(graphs[rank].get(), streams_[rank].get()));
+    synchronize();
+  };
+  // The lists that a net keeps of its messages find their size later.
+  const bool is_net = std::get<0>(GetParam()).starts_with("net-");
+  EXPECT_EQ(count(round, is_net ? kWarm : 1), 0U);
 }
 
 // Whoever connects ranks sets a timer each time it is woken.

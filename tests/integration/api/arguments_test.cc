@@ -78,9 +78,10 @@ TEST_F(Arguments, OfContextsWithAFile) {
 }
 
 TEST_F(Arguments, AContextInUseIsKept) {
-  expect_refusal(weft_context_destroy(context_.get()), WEFT_ERROR_INVALID_USAGE,
-                 "3 communicators and streams of the context are alive; try: destroy them before "
-                 "the context");
+  expect_refusal(
+      weft_context_destroy(context_.get()), WEFT_ERROR_INVALID_USAGE,
+      "3 communicators, streams and graphs of the context are alive; try: destroy them before "
+      "the context");
   // It still works.
   make_stream(context_.get());
 }
@@ -252,9 +253,6 @@ TEST_F(Arguments, OfCollectives) {
   expect_refusal(
       all_reduce(send, recv, 4, WEFT_FLOAT32, 99), WEFT_ERROR_INVALID_ARGUMENT,
       "99 is no reduction; try: one of WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG");
-  expect_refusal(all_reduce(send, recv, 2, WEFT_FLOAT8_E4M3, WEFT_SUM), WEFT_ERROR_UNSUPPORTED,
-                 "this version has no kernel for all_reduce of float8_e4m3 by sum on devices of "
-                 "kind host; try: a type that it has: weft bench all_reduce --help lists them");
   EXPECT_EQ(all_reduce(send, recv, SIZE_MAX, WEFT_FLOAT32, WEFT_SUM), WEFT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(context_.get()), HasSubstr("are more than memory can hold"));
   expect_refusal(weft_broadcast(send, recv, 4, WEFT_FLOAT32, 2, comm_, stream_.get()),

@@ -116,6 +116,11 @@ void Exchange::fill() {
   }
 }
 
+void Exchange::renew() {
+  for (Message& message : messages_)
+    std::ranges::fill(message.received, kUnwritten);
+}
+
 // The buffer that holds the message at `at`, and nothing else.
 std::vector<std::byte> Exchange::content(const Message& message, std::size_t at) {
   const std::size_t size = message.count * width_of(message.type);

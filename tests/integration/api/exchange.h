@@ -39,6 +39,8 @@ class Exchange {
   /// Calls within a group of `context`, unless that is null: then the caller has one open. The
   /// exchange must live until the stream is synchronized.
   weft_result start(weft_context* context, weft_comm* comm, weft_stream* stream);
+  /// After that, or before: buffers as if nothing had been received, where they are.
+  void renew();
   /// After that: empty if every element is right, else what is wrong.
   [[nodiscard]] std::string wrong() const;
 

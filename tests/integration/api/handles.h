@@ -24,9 +24,13 @@ struct CommCloser {
 struct StreamCloser {
   void operator()(weft_stream* stream) const { weft_stream_destroy(stream); }
 };
+struct GraphCloser {
+  void operator()(weft_graph* graph) const { weft_graph_destroy(graph); }
+};
 using ContextHandle = std::unique_ptr<weft_context, ContextCloser>;
 using CommHandle = std::unique_ptr<weft_comm, CommCloser>;
 using StreamHandle = std::unique_ptr<weft_stream, StreamCloser>;
+using GraphHandle = std::unique_ptr<weft_graph, GraphCloser>;
 
 /// The whole text of the calling thread's last failure.
 inline std::string last_error(weft_context* context) {
@@ -56,6 +60,22 @@ inline StreamHandle make_stream(weft_context* context) {
   weft_stream* stream = nullptr;
   must(context, weft_stream_create(context, &stream));
   return StreamHandle(stream);
+}
+
+/// What `calls` calls on `stream`, not made. A capture that fails is ended as well.
+template <typename Calls>
+GraphHandle capture(weft_context* context, weft_stream* stream, Calls calls) {
+  must(context, weft_stream_begin_capture(stream));
+  weft_graph* graph = nullptr;
+  try {
+    calls();
+  } catch (...) {
+    weft_stream_end_capture(stream, &graph);
+    weft_graph_destroy(graph);
+    throw;
+  }
+  must(context, weft_stream_end_capture(stream, &graph));
+  return GraphHandle(graph);
 }
 
 /// Settings of a communicator: pairs of "section.key" and value.

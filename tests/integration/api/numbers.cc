@@ -30,6 +30,10 @@ Format format_of(weft_data_type type) {
       return {.exponent_bits = 8, .mantissa_bits = 7};
     case WEFT_FLOAT32:
       return {.exponent_bits = 8, .mantissa_bits = 23};
+    case WEFT_FLOAT8_E4M3:
+      return {.exponent_bits = 4, .mantissa_bits = 3};
+    case WEFT_FLOAT8_E5M2:
+      return {.exponent_bits = 5, .mantissa_bits = 2};
     default:
       return {.exponent_bits = 11, .mantissa_bits = 52};
   }
@@ -49,7 +53,7 @@ std::uint64_t unsigned_of(std::uint64_t bits, weft_data_type type) {
 // Half a unit in the last place of a result near 1, of every rounding of one step.
 long double rounding_of(weft_data_type type) {
   const long double own = std::ldexp(1.0L, -static_cast<int>(format_of(type).mantissa_bits) - 1);
-  return width_of(type) == 2 ? own + std::ldexp(1.0L, -23) : own;
+  return width_of(type) <= 2 ? own + std::ldexp(1.0L, -23) : own;
 }
 
 }  // namespace
@@ -78,7 +82,7 @@ bool is_unsigned(weft_data_type type) {
 
 bool is_real(weft_data_type type) {
   return type == WEFT_FLOAT16 || type == WEFT_BFLOAT16 || type == WEFT_FLOAT32 ||
-         type == WEFT_FLOAT64;
+         type == WEFT_FLOAT64 || type == WEFT_FLOAT8_E4M3 || type == WEFT_FLOAT8_E5M2;
 }
 
 std::int64_t most_summed(weft_data_type type) {
@@ -90,6 +94,10 @@ std::int64_t most_summed(weft_data_type type) {
       return 1 << 8;
     case WEFT_FLOAT16:
       return 1 << 11;
+    case WEFT_FLOAT8_E4M3:
+      return 1 << 4;
+    case WEFT_FLOAT8_E5M2:
+      return 1 << 3;
     default:
       return 1 << 16;
   }
@@ -101,9 +109,12 @@ std::uint64_t bits_of(std::int64_t number, weft_data_type type) {
   const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(number));
   if (type == WEFT_FLOAT32 || number == 0) return bits;
   if (type == WEFT_BFLOAT16) return bits >> 16;
-  // float16 has 5 bits of exponent around 15, where float has 8 around 127.
-  const std::uint32_t exponent = ((bits >> 23) & 0xFFU) - 127 + 15;
-  return ((bits >> 16) & 0x8000U) | (exponent << 10) | ((bits >> 13) & 0x3FFU);
+  // The others have fewer bits of exponent than float's 8, around another bias than 127.
+  const Format format = format_of(type);
+  const std::uint64_t exponent = ((bits >> 23) & 0xFFU) - 127 + format.bias();
+  const std::uint64_t sign = bits >> 31;
+  return (sign << (format.exponent_bits + format.mantissa_bits)) |
+         (exponent << format.mantissa_bits) | ((bits & 0x7FFFFFU) >> (23U - format.mantissa_bits));
 }
 
 std::uint64_t any_bits(std::uint64_t random, weft_data_type type, weft_reduction reduction) {
@@ -114,7 +125,9 @@ std::uint64_t any_bits(std::uint64_t random, weft_data_type type, weft_reduction
   const std::uint64_t choice = (random >> 52) & 0x7FFU;
   const std::uint64_t mantissa =
       (random & ((std::uint64_t{1} << 52) - 1)) >> (52U - format.mantissa_bits);
+  const bool tiny = width_of(type) == 1;
   if (choice < 4) {
+    if (type == WEFT_FLOAT8_E4M3 && choice < 2) return sign | 0x7FU;
     switch (choice) {
       case 0:
         return sign | format.infinity() | (std::uint64_t{1} << (format.mantissa_bits - 1));
@@ -124,12 +137,17 @@ std::uint64_t any_bits(std::uint64_t random, weft_data_type type, weft_reduction
         return sign;
     }
   }
-  std::uint64_t exponent = format.bias() - 6 + (choice % 13);
+  std::uint64_t exponent = type == WEFT_FLOAT8_E4M3 ? format.bias() - 3 + (choice % 5)
+                                                    : format.bias() - 6 + (choice % 13);
   std::uint64_t digits = mantissa;
   if (reduction == WEFT_PROD) {
     const std::uint64_t half = std::uint64_t{1} << (format.mantissa_bits - 1);
     exponent = format.bias() - (choice % 2);
     digits = choice % 2 == 1 ? digits | half : digits >> 2;
+    if (tiny && choice % 16 >= 2) {
+      exponent = format.bias();
+      digits = 0;
+    }
   }
   return sign | (exponent << format.mantissa_bits) | digits;
 }
@@ -145,32 +163,45 @@ long double real_of(std::uint64_t bits, weft_data_type type) {
     default:
       break;
   }
-  const std::uint64_t exponent = (bits >> 10) & 0x1FU;
-  const std::uint64_t digits = bits & 0x3FFU;
+  const Format format = format_of(type);
+  const std::uint64_t leading = std::uint64_t{1} << format.mantissa_bits;
+  const std::uint64_t magnitude = bits & ((leading << format.exponent_bits) - 1);
+  const std::uint64_t exponent = magnitude >> format.mantissa_bits;
+  const std::uint64_t digits = magnitude & (leading - 1);
+  // Of the smallest exponent, subnormal numbers included.
+  const int lowest = 1 - static_cast<int>(format.bias() + format.mantissa_bits);
+  // e4m3 has numbers where others have infinities and NaNs, but for the last one.
+  const bool special =
+      type == WEFT_FLOAT8_E4M3 ? magnitude == 0x7F : magnitude >= format.infinity();
   long double value = 0;
-  if (exponent == 0x1F) {
-    value = digits == 0 ? std::numeric_limits<long double>::infinity()
-                        : std::numeric_limits<long double>::quiet_NaN();
+  if (special) {
+    value = magnitude == format.infinity() ? std::numeric_limits<long double>::infinity()
+                                           : std::numeric_limits<long double>::quiet_NaN();
   } else if (exponent == 0) {
-    value = std::ldexp(static_cast<long double>(digits), -24);
+    value = std::ldexp(static_cast<long double>(digits), lowest);
   } else {
-    value = std::ldexp(static_cast<long double>(digits | 0x400U), static_cast<int>(exponent) - 25);
+    value = std::ldexp(static_cast<long double>(digits | leading),
+                       lowest + static_cast<int>(exponent) - 1);
   }
-  return (bits & 0x8000U) == 0 ? value : -value;
+  const bool negative = ((bits >> (format.exponent_bits + format.mantissa_bits)) & 1U) != 0;
+  return negative ? -value : value;
 }
 
-Reduced::Reduced(weft_data_type type, weft_reduction reduction, std::uint32_t ranks)
+Reduced::Reduced(weft_data_type type, weft_reduction reduction, std::uint32_t ranks,
+                 bool premultiplied)
     : type_(type), reduction_(reduction), ranks_(ranks) {
-  if (!is_real(type) || reduction == WEFT_MAX || reduction == WEFT_MIN || ranks == 1) return;
-  const auto roundings = static_cast<long double>(ranks - (reduction == WEFT_AVG ? 0 : 1));
+  if (!is_real(type) || reduction == WEFT_MAX || reduction == WEFT_MIN) return;
+  if (ranks == 1 && !premultiplied) return;
+  const bool one_more = reduction == WEFT_AVG || premultiplied;
+  const auto roundings = static_cast<long double>(ranks - (one_more ? 0 : 1));
   // This arithmetic rounds as well, at 2^-64: 2^-11 of what a double does.
   error_ = std::expm1(roundings * std::log1p(rounding_of(type))) * (1 + std::ldexp(1.0L, -10));
 }
 
-void Reduced::add(std::uint64_t bits) {
+void Reduced::add(std::uint64_t bits, std::int64_t factor) {
   const bool first = std::exchange(empty_, false);
   if (is_real(type_)) {
-    const long double value = real_of(bits, type_);
+    const long double value = real_of(bits, type_) * static_cast<long double>(factor);
     magnitudes_ += std::fabs(value);
     if (first) {
       real_ = value;
@@ -191,9 +222,10 @@ void Reduced::add(std::uint64_t bits) {
         return;
     }
   }
-  const std::uint64_t value = is_unsigned(type_)
-                                  ? unsigned_of(bits, type_)
-                                  : static_cast<std::uint64_t>(signed_of(bits, type_));
+  const std::uint64_t element = is_unsigned(type_)
+                                    ? unsigned_of(bits, type_)
+                                    : static_cast<std::uint64_t>(signed_of(bits, type_));
+  const std::uint64_t value = element * static_cast<std::uint64_t>(factor);
   if (first) {
     whole_ = value;
     return;

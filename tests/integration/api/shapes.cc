@@ -32,9 +32,9 @@ const char* name_of(Kind kind) {
   return "?";
 }
 
-constexpr weft_data_type kReducedTypes[] = {WEFT_INT8,    WEFT_UINT8,   WEFT_INT32,   WEFT_UINT32,
-                                            WEFT_INT64,   WEFT_UINT64,  WEFT_FLOAT16, WEFT_FLOAT32,
-                                            WEFT_FLOAT64, WEFT_BFLOAT16};
+constexpr weft_data_type kReducedTypes[] = {
+    WEFT_INT8,    WEFT_UINT8,   WEFT_INT32,   WEFT_UINT32,   WEFT_INT64,       WEFT_UINT64,
+    WEFT_FLOAT16, WEFT_FLOAT32, WEFT_FLOAT64, WEFT_BFLOAT16, WEFT_FLOAT8_E4M3, WEFT_FLOAT8_E5M2};
 
 }  // namespace
 
@@ -55,6 +55,8 @@ std::string Shape::describe() const {
   std::ostringstream text;
   text << name_of(kind) << " of " << count << " elements of type " << type;
   if (reduces(kind)) text << " by reduction " << reduction;
+  if (premultiplied == Premultiplied::kNow) text << " of what was multiplied first";
+  if (premultiplied == Premultiplied::kAtCall) text << " of what is multiplied at the call first";
   if (has_root(kind)) text << ", root " << root;
   text << (in_place ? ", in place" : ", out of place") << ", shifted by " << shift;
   if (!in_place) text << " and " << shift + recv_shift;
@@ -127,6 +129,22 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
              .in_place = place % 2 == 1,
              .shift = place / 2 % 3});
       }
+    }
+    for (const weft_data_type type : kReducedTypes) {
+      if (!reduces(kind)) break;
+      ++place;
+      if (kFewShapes && place % 4 != 0) continue;
+      const bool now = place / 2 % 2 == 0;
+      shapes.push_back(
+          {.kind = kind,
+           .count = place % 5 == 0 ? 8 * step_bytes / width_of(type) + 3 : counts[place % 8],
+           .type = type,
+           .reduction = WEFT_SUM,
+           .root = has_root(kind) ? place % ranks : 0,
+           .in_place = place % 2 == 1,
+           .shift = place % 3,
+           .values = place % 3 == 0 ? Values::kAny : Values::kWhole,
+           .premultiplied = now ? Premultiplied::kNow : Premultiplied::kAtCall});
     }
     for (const std::size_t count : counts) {
       if (count > ranks * step + 1) continue;  // blocks make it enough

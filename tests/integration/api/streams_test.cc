@@ -138,6 +138,44 @@ TEST_P(SeveralStreams, AGroupOnSeveralStreamsIsPassedByAllOfThem) {
   }
 }
 
+// Two communicators change streams, and rank 1 calls them in the other order. Each call waits for
+// the earlier one of its communicator; were it to wait for all that the stream got since, each rank
+// would begin with the call that the other one ends with.
+TEST_P(SeveralStreams, CommunicatorsThatChangeStreamsDoNotWaitForEachOther) {
+  std::vector<std::string> config = only_transport(GetParam());
+  config.insert(config.end(), {"timeouts.operation", "10s"});
+  const CommSettings settings(config);
+  const auto gates = init_all(context_.get(), settings, 2);
+  const auto ones = init_all(context_.get(), settings, 2);
+  const auto others = init_all(context_.get(), settings, 2);
+  // Ranks 0 and 1 have streams 0 and 1, 2 and 3; rank 1's gates have the last.
+  const auto streams = make_streams(context_.get(), 5);
+  std::array<std::int32_t, 12> values{};
+  values.fill(1);
+  std::size_t next = 0;
+  const auto call = [&](const CommHandle& comm, std::size_t stream) {
+    std::int32_t* value = &values.at(next++);
+    must(context_.get(),
+         weft_all_reduce(value, value, 1, WEFT_INT32, WEFT_SUM, comm.get(), streams[stream].get()));
+  };
+  call(gates[0], 0);
+  call(gates[0], 1);
+  call(ones[0], 1);
+  call(others[0], 0);
+  call(ones[0], 0);
+  call(others[0], 1);
+  call(ones[1], 3);
+  call(others[1], 2);
+  call(others[1], 3);
+  call(ones[1], 2);
+  call(gates[1], 4);
+  call(gates[1], 4);
+  for (const auto& stream : streams)
+    EXPECT_EQ(weft_stream_synchronize(stream.get()), WEFT_OK);
+  for (const std::int32_t value : values)
+    EXPECT_EQ(value, 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Wires, SeveralStreams, testing::Values("p2p", "shm", "net-socket"),
                          [](const auto& info) {
                            std::string name = info.param;

@@ -38,7 +38,7 @@ Trial::Trial(const Shape& shape, std::uint32_t rank, std::uint32_t ranks, std::u
       recv_count_(shape.kind == Kind::kAllGather ? shape.count * ranks : shape.count),
       send_begin_(send_base_),
       recv_begin_(recv_base_),
-      reduction_(shape.type, shape.reduction, ranks) {
+      reduction_(shape.type, shape.reduction, ranks, shape.premultiplied != Premultiplied::kNo) {
   const std::size_t own_block = rank * shape.count * width_;
   if (shape.in_place && shape.kind == Kind::kAllGather) send_begin_ += own_block;
   if (shape.in_place && shape.kind == Kind::kReduceScatter) recv_begin_ += own_block;
@@ -46,7 +46,33 @@ Trial::Trial(const Shape& shape, std::uint32_t rank, std::uint32_t ranks, std::u
   recv_ = shape.in_place ? sent() : empty();
 }
 
+void Trial::renew(std::uint32_t round) {
+  round_ = round;
+  if (!shape_.in_place) std::ranges::copy(sent(), send_.begin());
+  std::ranges::copy(shape_.in_place ? sent() : empty(), recv_.begin());
+}
+
 weft_result Trial::start(weft_comm* comm, weft_stream* stream) {
+  if (!premultiplied()) return call(shape_.reduction, comm, stream);
+  // At an odd address.
+  scalar_.assign(1 + width_, kUntouched);
+  write(scalar_, 1, width_, 1, [this](std::size_t) { return bits_of(factor(rank_), shape_.type); });
+  weft_premul_sum_options options{};
+  options.struct_size = sizeof(options);
+  options.type = shape_.type;
+  const bool now = shape_.premultiplied == Premultiplied::kNow;
+  options.residence = now ? WEFT_SCALAR_NOW : WEFT_SCALAR_AT_CALL;
+  options.scalar = scalar_.data() + 1;
+  weft_reduction reduction = WEFT_SUM;
+  weft_result result = weft_reduction_create_premul_sum(comm, &options, &reduction);
+  if (result != WEFT_OK) return result;
+  if (now) std::ranges::fill(scalar_, kUntouched);
+  result = call(reduction, comm, stream);
+  const weft_result destroyed = weft_reduction_destroy(comm, reduction);
+  return result != WEFT_OK ? result : destroyed;
+}
+
+weft_result Trial::call(weft_reduction reduction, weft_comm* comm, weft_stream* stream) {
   const void* send = (shape_.in_place ? recv_ : send_).data() + send_begin_;
   void* recv = recv_.data() + recv_begin_;
   if (shape_.omit_unused && !shape_.in_place && has_root(shape_.kind) && rank_ != shape_.root) {
@@ -55,19 +81,28 @@ weft_result Trial::start(weft_comm* comm, weft_stream* stream) {
   }
   switch (shape_.kind) {
     case Kind::kAllReduce:
-      return weft_all_reduce(send, recv, shape_.count, shape_.type, shape_.reduction, comm, stream);
+      return weft_all_reduce(send, recv, shape_.count, shape_.type, reduction, comm, stream);
     case Kind::kBroadcast:
       return weft_broadcast(send, recv, shape_.count, shape_.type, shape_.root, comm, stream);
     case Kind::kReduce:
-      return weft_reduce(send, recv, shape_.count, shape_.type, shape_.reduction, shape_.root, comm,
+      return weft_reduce(send, recv, shape_.count, shape_.type, reduction, shape_.root, comm,
                          stream);
     case Kind::kAllGather:
       return weft_all_gather(send, recv, shape_.count, shape_.type, comm, stream);
     case Kind::kReduceScatter:
-      return weft_reduce_scatter(send, recv, shape_.count, shape_.type, shape_.reduction, comm,
-                                 stream);
+      return weft_reduce_scatter(send, recv, shape_.count, shape_.type, reduction, comm, stream);
   }
   return WEFT_ERROR_INTERNAL;
+}
+
+// Three at most, and no two ranks side by side have the same. Alike in all rounds: what was
+// captured keeps the scalar that it was made with.
+std::int64_t Trial::factor(std::uint32_t rank) const {
+  if (!premultiplied()) return 1;
+  constexpr std::int64_t kFactors[] = {2, -1, 3, -2, 1};
+  const std::int64_t factor = kFactors[(rank + shape_.count) % std::size(kFactors)];
+  // Of a rank alone a zero would get the sign.
+  return factor < 0 && (is_unsigned(shape_.type) || ranks_ == 1) ? 4 + factor : factor;
 }
 
 // Whole numbers of which all types hold every result exactly, in any order.
@@ -80,7 +115,10 @@ std::int64_t Trial::number(std::uint32_t rank, std::size_t element) const {
     return negative && mixed % 3 == 0 ? -1 : 1;
   }
   const std::int64_t share = shape_.reduction == WEFT_AVG ? ranks_ : 1;
-  const std::int64_t most = most_summed(shape_.type) / ranks_ / share;
+  const std::int64_t most_of_all = most_summed(shape_.type) / (premultiplied() ? 3 : 1);
+  std::int64_t most = most_of_all / ranks_ / share;
+  // Few digits are not for all ranks: then one of them has a number at an element.
+  if (most == 0 && element % ranks_ == rank) most = most_of_all / share;
   const auto drawn = static_cast<std::int64_t>(mixed % (2 * most + 1));
   return (negative ? drawn - most : drawn / 2) * share;
 }
@@ -102,16 +140,16 @@ std::uint64_t Trial::contribution(std::uint32_t rank, std::size_t element) const
 Reduced Trial::reduced_any(std::size_t element) const {
   Reduced result = reduction_;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank)
-    result.add(contribution(rank, element));
+    result.add(contribution(rank, element), factor(rank));
   return result;
 }
 
 // Made apart from the library: over the whole numbers behind the bits.
 std::uint64_t Trial::reduced(std::size_t element) const {
   if (shape_.values == Values::kAny) return reduced_any(element).bits();
-  std::int64_t total = number(0, element);
+  std::int64_t total = number(0, element) * factor(0);
   for (std::uint32_t rank = 1; rank < ranks_; ++rank) {
-    const std::int64_t other = number(rank, element);
+    const std::int64_t other = number(rank, element) * factor(rank);
     switch (shape_.reduction) {
       case WEFT_MAX:
         total = std::max(total, other);

@@ -27,6 +27,9 @@ enum class Values : std::uint8_t {
   kAny     ///< Anything: see any_bits and Reduced in tests/integration/api/numbers.h.
 };
 
+/// Whether each rank's input is multiplied by a scalar of its own, and when that is read.
+enum class Premultiplied : std::uint8_t { kNo, kNow, kAtCall };
+
 /// What all ranks call alike, and how the buffers lie.
 struct Shape {
   Kind kind = Kind::kAllReduce;
@@ -38,6 +41,7 @@ struct Shape {
   std::size_t shift = 0;       ///< Elements that the buffers begin after a 16-byte line.
   std::size_t recv_shift = 0;  ///< More of them for the receive buffer, out of place.
   Values values = Values::kWhole;
+  Premultiplied premultiplied = Premultiplied::kNo;  ///< Of sums.
   bool omit_unused = false;  ///< NULL for a buffer that does not count, but for in place.
 
   /// Of the larger buffer.
@@ -60,6 +64,8 @@ class Trial {
 
   /// Calls; the trial must live until the stream is synchronized.
   weft_result start(weft_comm* comm, weft_stream* stream);
+  /// After that, or before: new data in the same buffers.
+  void renew(std::uint32_t round);
   /// After that: empty if every element is right and nothing else was touched, else what is wrong.
   [[nodiscard]] std::string wrong() const;
   /// A digest of what this rank received, alike on all ranks of an all-reduce: each element has the
@@ -68,6 +74,9 @@ class Trial {
 
  private:
   [[nodiscard]] std::uint64_t mix(std::uint32_t rank, std::size_t element) const;
+  weft_result call(weft_reduction reduction, weft_comm* comm, weft_stream* stream);
+  [[nodiscard]] bool premultiplied() const { return shape_.premultiplied != Premultiplied::kNo; }
+  [[nodiscard]] std::int64_t factor(std::uint32_t rank) const;
   [[nodiscard]] std::int64_t number(std::uint32_t rank, std::size_t element) const;
   [[nodiscard]] std::uint64_t contribution(std::uint32_t rank, std::size_t element) const;
   [[nodiscard]] std::uint64_t reduced(std::size_t element) const;
@@ -102,6 +111,7 @@ class Trial {
   Reduced reduction_;  // of nothing
   std::vector<std::byte> send_;
   std::vector<std::byte> recv_;
+  std::vector<std::byte> scalar_;  // what this rank's input is multiplied by
 };
 
 }  // namespace weft::test

@@ -212,12 +212,13 @@ std::uint64_t receive_pattern(const weft_protocol_view& view, std::uint64_t step
   for (std::uint64_t step = 0; step < steps; ++step) {
     wait_for(view.tail, view.tail_waiters, step + 1, view.error);
     const std::uint64_t slot = step % view.steps;
-    const auto* words = reinterpret_cast<const std::uint64_t*>(
-        static_cast<const std::byte*>(view.buffer) + (slot * view.step_bytes));
+    auto* words = reinterpret_cast<std::uint64_t*>(static_cast<std::byte*>(view.buffer) +
+                                                   (slot * view.step_bytes));
     bool good = view.slots[slot].size == view.step_bytes && view.slots[slot].offset == 0 &&
                 view.slots[slot].tag == (seed ^ step);
     for (std::uint64_t i = 0; i < view.step_bytes / 8; ++i) {
       good = good && words[i] == pattern(seed, step, i);
+      words[i] = ~words[i];  // what has come is the receiver's own until it gives the slot back
     }
     wrong += good ? 0 : 1;
     post(view.head, view.head_waiters, step + 1);

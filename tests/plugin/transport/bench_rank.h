@@ -96,7 +96,7 @@ void post(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t value);
 
 /// Sends `steps` slots of a pattern that depends on `seed` through one end.
 void send_pattern(const weft_protocol_view& view, std::uint64_t steps, std::uint64_t seed);
-/// Receives them; the number of slots that were not as expected.
+/// Receives them, and writes into what has come; the number of slots that were not as expected.
 std::uint64_t receive_pattern(const weft_protocol_view& view, std::uint64_t steps,
                               std::uint64_t seed);
 

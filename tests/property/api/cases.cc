@@ -99,10 +99,11 @@ std::size_t draw_most_bytes(Random& random) {
 
 Shape draw_shape(Random& random, Kind kind, const World& world, std::size_t most_bytes) {
   Shape shape{.kind = kind};
-  // All ten that are reduced come first.
-  shape.type = static_cast<weft_data_type>(
-      below(random, (reduces(kind) ? WEFT_BFLOAT16 : WEFT_FLOAT8_E5M2) + 1));
+  shape.type = static_cast<weft_data_type>(below(random, WEFT_FLOAT8_E5M2 + 1));
   if (reduces(kind)) shape.reduction = static_cast<weft_reduction>(below(random, WEFT_AVG + 1));
+  if (reduces(kind) && shape.reduction == WEFT_SUM && one_in(random, 2)) {
+    shape.premultiplied = one_in(random, 2) ? Premultiplied::kNow : Premultiplied::kAtCall;
+  }
   if (has_root(kind)) shape.root = static_cast<std::uint32_t>(below(random, world.ranks));
   shape.in_place = one_in(random, 2);
   if (one_in(random, 2)) shape.shift = below(random, 16);
@@ -158,7 +159,17 @@ std::optional<Subject> parse_subject(std::string_view name) {
 }
 
 const char* name_of(Tuning tuning) {
-  return tuning == Tuning::kWide ? "wide" : tuning == Tuning::kDirect ? "direct" : "default";
+  switch (tuning) {
+    case Tuning::kWide:
+      return "wide";
+    case Tuning::kDirect:
+      return "direct";
+    case Tuning::kTree:
+      return "tree";
+    case Tuning::kDefault:
+      break;
+  }
+  return "default";
 }
 
 std::string table_text(Tuning tuning) {
@@ -169,6 +180,11 @@ std::string table_text(Tuning tuning) {
     for (const char* operation :
          {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce"})
       text += std::string("  - {operation: ") + operation + ", algorithm: ring, channels: 64}\n";
+  } else if (tuning == Tuning::kTree) {
+    for (const char* operation : {"all_reduce", "broadcast", "reduce"}) {
+      text += std::string("  - {operation: ") + operation +
+              ", algorithm: tree, use: prefer, channels: 64}\n";
+    }
   } else {
     return "version: 1\n";
   }
@@ -196,6 +212,7 @@ std::string World::describe() const {
   if (communicators > 1) text << " with ranks " << rotation << " apart";
   text << ", " << streams << (shares_streams ? " streams for all ranks" : " streams a rank") << ", "
        << batch << " cases at a time";
+  if (rounds > 1) text << ", " << rounds << " times, captured by some ranks";
   return text.str();
 }
 
@@ -211,6 +228,12 @@ std::string Case::describe(const World& world) const {
     }
   }
   return text.str();
+}
+
+bool Case::is_captured_by(std::uint32_t rank, const World& world) const {
+  if (world.rounds == 1) return false;
+  Random random(seed + rank);
+  return !one_in(random, 3);
 }
 
 std::uint64_t world_seed(std::uint64_t run_seed, Subject subject, std::uint64_t n) {
@@ -237,11 +260,13 @@ World draw_world(std::uint64_t seed, Subject subject, bool processes) {
   world.direct_bytes = any_of(random, kDirectBytes);
   if (one_in(random, 2)) world.tuning = Tuning::kWide;
   if (world.direct_bytes > 0 && one_in(random, 2)) world.tuning = Tuning::kDirect;
+  if (one_in(random, 3)) world.tuning = Tuning::kTree;
   world.communicators = one_in(random, subject == Subject::kMix ? 2 : 8) ? 2 : 1;
   if (!processes) world.rotation = static_cast<std::uint32_t>(below(random, world.ranks));
   world.streams = one_in(random, 4) ? 2 : 1;
   world.shares_streams = world.place == Place::kOneThread && one_in(random, 2);
   world.batch = one_in(random, 2) ? 1 : 2 + static_cast<std::uint32_t>(below(random, 5));
+  if (one_in(random, 3)) world.rounds = 2 + static_cast<std::uint32_t>(below(random, 2));
   return world;
 }
 

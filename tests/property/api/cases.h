@@ -44,10 +44,12 @@ enum class Place : std::uint8_t {
 /// How calls are planned: by which table of the plugin tuner, which a whole context has.
 enum class Tuning : std::uint8_t {
   kDefault,
-  kWide,   ///< As many channels as there are, whatever the size.
-  kDirect  ///< All-reduces straight into the memory of others, where that is possible.
+  kWide,    ///< As many channels as there are, whatever the size.
+  kDirect,  ///< All-reduces straight into the memory of others, where that is possible.
+  kTree     ///< Trees, where an operation has them, on as many channels as there are.
 };
-inline constexpr Tuning kTunings[] = {Tuning::kDefault, Tuning::kWide, Tuning::kDirect};
+inline constexpr Tuning kTunings[] = {Tuning::kDefault, Tuning::kWide, Tuning::kDirect,
+                                      Tuning::kTree};
 [[nodiscard]] const char* name_of(Tuning tuning);
 /// What the file of that table holds.
 [[nodiscard]] std::string table_text(Tuning tuning);
@@ -66,6 +68,9 @@ struct World {
   std::uint32_t streams = 1;    ///< Of each rank.
   bool shares_streams = false;  ///< All ranks of the one thread use the same.
   std::uint32_t batch = 1;      ///< Cases started before the first is waited for.
+  /// How often each batch is started, with new data in the same buffers. Where it is more than
+  /// once, some ranks capture their calls and launch them; the others call each time.
+  std::uint32_t rounds = 1;
 
   /// Of a rank of the first communicator.
   [[nodiscard]] std::uint32_t rank_in(std::uint32_t communicator, std::uint32_t rank) const {
@@ -92,6 +97,8 @@ struct Case {
   std::vector<Part> parts;
 
   [[nodiscard]] std::string describe(const World& world) const;
+  /// Whether this rank captures its calls, where they are on one stream.
+  [[nodiscard]] bool is_captured_by(std::uint32_t rank, const World& world) const;
 };
 
 /// A case's seed is its world's, and its number there.

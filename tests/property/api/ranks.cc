@@ -27,7 +27,7 @@ struct Membership {
 /// A case as one rank takes part in it.
 class OneRanksCase {
  public:
-  OneRanksCase(const Case& of, const World& world, std::uint32_t rank) : case_(&of) {
+  OneRanksCase(const Case& of, const World& world, std::uint32_t rank) : case_(&of), rank_(rank) {
     for (const Part& part : of.parts) {
       const std::uint32_t own = world.rank_in(part.communicator, rank);
       if (part.shape) {
@@ -47,6 +47,9 @@ class OneRanksCase {
            });
   }
   [[nodiscard]] std::uint64_t seed() const { return case_->seed; }
+  [[nodiscard]] bool is_captured(const World& world) const {
+    return case_->is_captured_by(rank_, world);
+  }
 
   /// In a group that is open, or that is not needed.
   void start(weft_context* context, const Membership& with) {
@@ -56,6 +59,24 @@ class OneRanksCase {
       auto* trial = std::get_if<Trial>(&calls_[i]);
       must(context, trial != nullptr ? trial->start(comm, stream)
                                      : std::get<Exchange>(calls_[i]).start(nullptr, comm, stream));
+    }
+  }
+
+  /// Whether all calls are on one stream, which it is.
+  [[nodiscard]] weft_stream* only_stream(const Membership& with) const {
+    weft_stream* const first = with.streams[case_->parts.front().stream];
+    const bool alone = std::ranges::all_of(
+        case_->parts, [&](const Part& part) { return with.streams[part.stream] == first; });
+    return alone ? first : nullptr;
+  }
+  /// New data in the same buffers.
+  void renew(std::uint32_t round) {
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      if (auto* trial = std::get_if<Trial>(&calls_[i])) {
+        trial->renew(static_cast<std::uint32_t>(case_->parts[i].seed) + round);
+      } else {
+        std::get<Exchange>(calls_[i]).renew();
+      }
     }
   }
 
@@ -74,6 +95,7 @@ class OneRanksCase {
 
  private:
   const Case* case_;
+  std::uint32_t rank_;
   std::vector<std::variant<Trial, Exchange>> calls_;
 };
 
@@ -87,13 +109,32 @@ class Batch {
   void run(std::span<const std::uint32_t> ranks, std::span<const Membership> members,
            std::vector<std::vector<std::uint64_t>>& digests) {
     std::vector<std::vector<OneRanksCase>> all;  // of a case, of a rank
-    try {
-      for (const Case& one : cases_) {
-        all.emplace_back();
-        for (const std::uint32_t rank : ranks)
-          all.back().emplace_back(one, *world_, rank);
-        start(all.back(), members);
+    std::vector<std::vector<GraphHandle>> graphs(cases_.size());
+    for (const Case& one : cases_) {
+      all.emplace_back();
+      for (const std::uint32_t rank : ranks)
+        all.back().emplace_back(one, *world_, rank);
+    }
+    for (std::uint32_t round = 0; round < world_->rounds; ++round) {
+      run_once(all, members, graphs);
+      const bool is_last = round + 1 == world_->rounds;
+      for (auto& ranks_cases : all) {
+        for (std::size_t i = 0; i < ranks_cases.size(); ++i) {
+          std::uint64_t digest = 0;
+          ranks_cases[i].check(digest);
+          if (is_last) digests[i].push_back(digest);
+          if (!is_last) ranks_cases[i].renew(round + 1);
+        }
       }
+    }
+  }
+
+ private:
+  void run_once(std::vector<std::vector<OneRanksCase>>& all, std::span<const Membership> members,
+                std::vector<std::vector<GraphHandle>>& graphs) {
+    try {
+      for (std::size_t i = 0; i < all.size(); ++i)
+        start(all[i], members, graphs[i]);
       for (const Membership& member : members) {
         for (weft_stream* stream : member.streams)
           must(context_, weft_stream_synchronize(stream));
@@ -113,22 +154,45 @@ class Batch {
       }
       throw Failure(seeds, error.what());
     }
-    for (const auto& ranks_cases : all) {
-      for (std::size_t i = 0; i < ranks_cases.size(); ++i) {
-        std::uint64_t digest = 0;
-        ranks_cases[i].check(digest);
-        digests[i].push_back(digest);
+  }
+
+  // Calls that all stand in one group, or those of each rank. In the first round `graphs` is empty,
+  // and gets what was captured.
+  void start(std::vector<OneRanksCase>& of_ranks, std::span<const Membership> members,
+             std::vector<GraphHandle>& graphs) {
+    const bool grouped = of_ranks.front().needs_group() || world_->shares_streams;
+    const std::size_t together = grouped ? of_ranks.size() : 1;
+    const bool is_first = graphs.empty();
+    for (std::size_t first = 0; first < of_ranks.size(); first += together) {
+      const std::span<OneRanksCase> unit(&of_ranks[first], together);
+      const auto with = members.subspan(first, together);
+      if (is_first) graphs.push_back(capture_some(unit, with, grouped));
+      const GraphHandle& graph = graphs[first / together];
+      if (graph == nullptr) {
+        call(unit, with, grouped);
+      } else {
+        // Not always on the stream that was captured.
+        must(context_, weft_graph_launch(graph.get(), with.front().streams.back()));
       }
     }
   }
 
- private:
-  void start(std::vector<OneRanksCase>& of_ranks, std::span<const Membership> members) {
-    const bool grouped = of_ranks.front().needs_group() || world_->shares_streams;
+  // Null where these ranks call, each time.
+  GraphHandle capture_some(std::span<OneRanksCase> unit, std::span<const Membership> with,
+                           bool grouped) {
+    weft_stream* const stream = unit.front().only_stream(with.front());
+    if (stream == nullptr || !unit.front().is_captured(*world_)) return nullptr;
+    for (std::size_t i = 0; i < unit.size(); ++i) {
+      if (unit[i].only_stream(with[i]) != stream) return nullptr;
+    }
+    return capture(context_, stream, [&] { call(unit, with, grouped); });
+  }
+
+  void call(std::span<OneRanksCase> unit, std::span<const Membership> with, bool grouped) {
     if (grouped) must(context_, weft_group_start(context_));
     try {
-      for (std::size_t i = 0; i < of_ranks.size(); ++i)
-        of_ranks[i].start(context_, members[i]);
+      for (std::size_t i = 0; i < unit.size(); ++i)
+        unit[i].start(context_, with[i]);
     } catch (...) {
       if (grouped) weft_group_end(context_);
       throw;

@@ -153,7 +153,7 @@ RC_GTEST_PROP(NetDevicesProperty, ChannelsUseAllEqualNics, ()) {
       devices.push_back({.name = nic.name});
     shuffle(devices);
     input.offers.push_back(offers_of(std::move(devices)));
-    topology.ranks.push_back({.rank = number, .host = number, .cpus = {}});
+    topology.ranks.push_back({.rank = number, .host = number, .process = {}, .cpus = {}});
     topology.hosts.push_back(std::move(host));
   }
   input.topology = &topology;

@@ -72,13 +72,13 @@ TEST(BoundPlan, TellsEachPortTheStepsOfItsConnections) {
                                     place.next, sent);
           }
         }
-        const BoundPlan bound(plan, rank, rings, nullptr);
-        bound.enqueue_messages();
-        EXPECT_EQ(port.describe_waiting(), expected);
-
+        BoundPlan bound(plan, rank, {.rings = rings, .direct = nullptr, .pair = {}});
         std::vector<float> data(task.count);
         std::vector<WorkItem> items(99);
-        bound.work_items(nullptr, data.data(), 7, items);
+        bound.work_items(nullptr, data.data(), {}, 7, items);
+        bound.enqueue_messages(items);
+        EXPECT_EQ(port.describe_waiting(), expected);
+
         ASSERT_EQ(items.size(), plan->channels.size());
         for (std::size_t i = 0; i < items.size(); ++i) {
           EXPECT_EQ(items[i].send, nullptr);

@@ -58,5 +58,27 @@ TEST(CoResidency, MoreRanksThanGroupsAreRefused) {
               HasSubstr("3 ranks share device a of node0, which runs 2 groups at once"));
 }
 
+TEST(OwnProcessors, EachProcessorCountsOnceForTheRanksOfItsHost) {
+  Topology topology = ranks_on({{0, ""}, {0, ""}, {1, ""}});
+  topology.ranks[0].cpus = {{0, 1}, {4, 4}};
+  topology.ranks[1].cpus = {{1, 2}, {4, 4}};
+  topology.ranks[2].cpus = {{0, 0}};
+  EXPECT_TRUE(have_own_processors(topology, 0, 2));  // 0, 1, 2 and 4 for two ranks
+  EXPECT_FALSE(have_own_processors(topology, 1, 3));
+  EXPECT_TRUE(have_own_processors(topology, 2, 1));
+  EXPECT_FALSE(have_own_processors(topology, 2, 2));
+}
+
+TEST(OwnProcessors, NoneAreKnownOfRanksThatTellNone) {
+  EXPECT_FALSE(have_own_processors(ranks_on({{0, ""}}), 0, 1));
+}
+
+TEST(OwnProcessors, ARangeOfAllNumbersIsCounted) {
+  Topology topology = ranks_on({{0, ""}, {0, ""}});
+  topology.ranks[0].cpus = {{0, UINT32_MAX}};
+  topology.ranks[1].cpus = {{7, 9}};
+  EXPECT_TRUE(have_own_processors(topology, 0, 1U << 31));
+}
+
 }  // namespace
 }  // namespace weft

@@ -122,6 +122,27 @@ TEST(Failure, EstablishesOneOfManyCausesAtOnce) {
   }
 }
 
+// Whoever has the cause may free its buffers, from which the hook has yet to drive the connections.
+TEST(Failure, AnswersTheCauseOnceTheHookHasRun) {
+  Failure failure;
+  std::latch running(1);
+  std::atomic<bool> answered{false};
+  std::atomic<bool> too_soon{false};
+  failure.set_hook([&](const Error&, bool) {
+    running.count_down();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+    while (!answered && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+    too_soon = answered.load();
+  });
+  std::thread other([&] { failure.establish(cause(), true); });
+  running.wait();
+  EXPECT_TRUE(failure.settle());
+  answered = true;
+  other.join();
+  EXPECT_FALSE(too_soon);
+}
+
 // What the hook uses may go once clear_hook has returned.
 TEST(Failure, WaitsForARunningHookBeforeItIsCleared) {
   Failure failure;

@@ -178,17 +178,18 @@ TEST_F(Planner, ModelsHopsAndBytes) {
 }
 
 TEST_F(Planner, ListsWhatWasConsidered) {
-  algorithms_ = {"ring", "tree"};
+  algorithms_ = {"ring", "star"};
   protocols_ = {"simple", "ll128"};
   const Plan made = all_reduce(kMiB);
-  ASSERT_EQ(made.alternatives.size(), 4U);
+  ASSERT_EQ(made.alternatives.size(), 5U);
   EXPECT_EQ(made.alternatives[0].algorithm, "ring");
   EXPECT_EQ(made.alternatives[0].predicted_us, made.predicted_us);
   EXPECT_EQ(made.alternatives[1].algorithm, "direct");
   EXPECT_EQ(made.alternatives[1].refused, "collectives.all_reduce.algorithm leaves it out");
   EXPECT_EQ(made.alternatives[2].algorithm, "tree");
-  EXPECT_THAT(made.alternatives[2].refused, HasSubstr("all_reduce has no such algorithm"));
-  EXPECT_EQ(made.alternatives[3].protocol, "ll128");
+  EXPECT_EQ(made.alternatives[3].algorithm, "star");
+  EXPECT_THAT(made.alternatives[3].refused, HasSubstr("all_reduce has no such algorithm"));
+  EXPECT_EQ(made.alternatives[4].protocol, "ll128");
 }
 
 TEST_F(Planner, GoesDirectlyWhereItIsFasterAndFits) {
@@ -228,8 +229,10 @@ TEST_F(Planner, BlocksGoDirectlyWhereTheRanksCan) {
     EXPECT_EQ(bytes_sent(direct, 0, 1), 4096U * 3);
     EXPECT_THAT(made(operation, 4100).alternatives[1].refused, HasSubstr("more than the 4096"));
   }
-  for (const Operation operation : {Operation::kBroadcast, Operation::kReduce})
-    EXPECT_EQ(made(operation, 8).alternatives.size(), 1U);
+  for (const Operation operation : {Operation::kBroadcast, Operation::kReduce}) {
+    for (const Alternative& other : made(operation, 8).alternatives)
+      EXPECT_NE(other.algorithm, "direct");
+  }
 }
 
 // By the built-in costs, on a host: one way rather than many while the size allows it.

@@ -57,7 +57,7 @@ class NetPortTest : public testing::Test {
     sender_ = std::make_unique<NetPort>(net_->plugin(), sending_, net_->runtime(), *memory_,
                                         noting(sender_failures_), options.unregistered);
     receiver_ = std::make_unique<NetPort>(net_->plugin(), receiving_, net_->runtime(), *memory_,
-                                          noting(receiver_failures_));
+                                          noting(receiver_failures_), options.unregistered);
     ASSERT_EQ(sender_->add(pair_.sender, WEFT_DIRECTION_SEND, 1, kGeometry).value(), 0U);
     ASSERT_EQ(receiver_->add(pair_.receiver, WEFT_DIRECTION_RECV, 0, kGeometry).value(), 0U);
     const std::uint64_t slots = std::uint64_t{kGeometry.steps} * kGeometry.step_bytes;
@@ -147,6 +147,49 @@ TEST_F(NetPortTest, SendsALentPayloadFromWhereItLies) {
   EXPECT_EQ(there.slots[0].offset, 0U);
   EXPECT_EQ(std::memcmp(there.buffer, payload.data(), payload.size()), 0);
   EXPECT_EQ(test::check_slot(there, 1, 100, 71), "");
+}
+
+TEST_F(NetPortTest, LandsWhatIsCompleteWhereItBelongs) {
+  start({.unregistered = true});
+  EXPECT_TRUE(receiver_->view(0).lands);
+  EXPECT_FALSE(sender_->view(0).lands);
+  // Of two ranks, twice: the other's half of 600 bytes, then this rank's, which is complete.
+  std::vector<std::byte> output(1200, std::byte{1});
+  for (std::size_t call = 0; call < 2; ++call) {
+    ProgressOp operation{.connection = 0, .reserved = 0, .steps = 2};
+    operation.landing = {.output = output.data() + 600 * call,
+                         .count = 600,
+                         .chunk = 300,
+                         .ranks = 2,
+                         .position = 1,
+                         .element_bytes = 1,
+                         .step_bytes = kGeometry.step_bytes};
+    receiver_->enqueue({&operation, 1});
+  }
+  enqueue(*receiver_, 1);
+  enqueue(*sender_, 5);
+  for (std::uint64_t step = 0; step < 4; ++step)
+    fill(step, 300, 70 + step);
+  drive();
+  ASSERT_EQ(arrived(), 4U);
+  const ConnectionView view = receiver_->view(0);
+  for (const std::uint64_t step : {0, 2})
+    EXPECT_EQ(test::check_slot(view, step, 300, 70 + step), "");
+  for (const std::uint64_t step : {1, 3}) {
+    EXPECT_EQ(view.slots[step].size, 300U);
+    EXPECT_EQ(view.slots[step].offset, kLent);
+    EXPECT_EQ(view.slots[step].tag, 70 + step);
+    const std::byte* sent = sender_->view(0).buffer + step * kGeometry.step_bytes;
+    EXPECT_EQ(std::memcmp(output.data() + 600 * (step / 2) + 300, sent, 300), 0);
+  }
+  for (const std::size_t untouched : {0, 299, 600, 899})
+    EXPECT_EQ(output[untouched], std::byte{1});
+  // Slots that a payload passed by take the next one again.
+  free_slot(0);
+  fill(4, 100, 75);
+  drive();
+  EXPECT_EQ(arrived(), 5U);
+  EXPECT_EQ(test::check_slot(view, 4, 100, 75), "");
 }
 
 TEST_F(NetPortTest, BorrowsNothingForANetThatWantsRegistrations) {

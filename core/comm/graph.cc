@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/graph.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/comm/bound_plan.h"
+#include "core/comm/communicator.h"
+#include "core/comm/stream.h"
+
+namespace weft {
+
+Status Graph::record(std::span<const Call> calls, const Stream& stream) {
+  Step step{.calls = {calls.begin(), calls.end()}, .pieces = {}};
+  // Alone it meets nobody and has no number; in a group it may share a launch.
+  const auto is_nothing = [](const Call& call) {
+    return joins_pair(call.task.operation) && call.task.count == 0;
+  };
+  if (step.calls.size() == 1 && is_nothing(step.calls.front())) return {};
+  // A collective without elements only counts.
+  const auto has_plan = [](const Call& call) {
+    return !joins_pair(call.task.operation) && call.task.count != 0;
+  };
+  for (const Call& call : step.calls) {
+    if (joins_pair(call.task.operation) || has_plan(call)) {
+      WEFT_TRY(call.communicator->check_call(stream));
+    }
+  }
+  step.pieces = cut_into_pieces(step.calls);
+  WEFT_TRY(connect_batches(step.pieces));
+  for (Call& call : step.calls) {
+    if (!has_plan(call)) continue;
+    WEFT_TRY_ASSIGN(call.plan, call.communicator->bind(call.task));
+  }
+  for (const Piece& piece : step.pieces)
+    count(piece);
+  steps_.push_back(std::move(step));
+  return {};
+}
+
+void Graph::count(const Piece& piece) {
+  std::size_t items = 0;
+  for (const CallBatch& batch : piece.batches) {
+    const BoundPlan* const plan = batch.front()->plan.get();
+    Member& member = member_of(*batch.front()->communicator);
+    ++member.launches;
+    if (plan == nullptr) member.pairs = std::max(member.pairs, batch.size());
+    items += plan == nullptr ? 1 : plan->plan().channels.size();
+  }
+  ++room_.pieces;
+  room_.launches = std::max(room_.launches, static_cast<std::uint32_t>(piece.batches.size()));
+  room_.items = std::max(room_.items, static_cast<std::uint32_t>(items));
+}
+
+Graph::Member& Graph::member_of(Communicator& communicator) {
+  const auto known = std::ranges::find(members_, &communicator, &Member::communicator);
+  // Another one may have had the same place in memory.
+  if (known != members_.end() && !known->life.expired()) return *known;
+  return members_.emplace_back(Member{.communicator = &communicator,
+                                      .life = communicator.life(),
+                                      .rank = communicator.rank(),
+                                      .ranks = communicator.ranks()});
+}
+
+Status Graph::launch(Stream& stream) {
+  for (const Member& member : members_) {
+    if (!member.life.expired()) continue;
+    return fail(
+        WEFT_ERROR_INVALID_USAGE,
+        fmt::format("rank {} of {}, whose calls the graph holds, has finalized or destroyed "
+                    "its communicator",
+                    member.rank, member.ranks),
+        "capture the calls of a communicator that lives");
+  }
+  for (const Member& member : members_)
+    member.communicator->reserve(member.launches, member.pairs);
+  if (const weft_result reserved = stream.runtime().reserve(stream.device_stream(), room_);
+      reserved != WEFT_OK) {
+    return fail(reserved, "no memory to queue the calls of a graph");
+  }
+  std::optional<Error> first;
+  for (Step& step : steps_) {
+    for (Piece& piece : step.pieces) {
+      const Status started = start_piece(piece, stream);
+      if (!started && !first) first = started.error();
+    }
+  }
+  if (first) return fail(std::move(*first));
+  return {};
+}
+
+}  // namespace weft

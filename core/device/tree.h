@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// All-reduce, reduce and broadcast by a tree: chunks go up to the root, each rank adding its own,
+// and down from it. In an all-reduce both at once: while chunks still go up, those that the root
+// has completed come down, tree_lag() chunks behind.
+//
+// Every connection of a tree carries one slot for each chunk, so one number tells where all of
+// them stand.
+//
+// Model: tests/models/step_fifo.pml
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/policies.h"
+#include "core/device/portability.h"
+#include "core/device/slot_check.h"
+#include "core/model/connection_view.h"
+#include "core/model/tree_links.h"
+#include "core/model/work_item.h"
+
+namespace weft::device {
+
+/// One rank's part in one channel's tree. All lanes make the same one. The links are *item.tree;
+/// item.chunk fits into a slot.
+template <class Group, class Memory, class Reduction>
+  requires lane_group<Group> && device_memory<Memory, Group>
+class TreeWalk {
+ public:
+  /// `lag` is how many chunks of an all-reduce this rank, if not the root, sends up before it takes
+  /// the first that comes down: tree_lag(), or less.
+  WEFT_HD TreeWalk(Group& group, Memory& memory, const WorkItem& item, const Reduction& reduction,
+                   std::uint32_t element_bytes, std::uint64_t lag)
+      : group_(group),
+        memory_(memory),
+        item_(item),
+        links_(*item.tree),
+        reduction_(reduction),
+        element_bytes_(element_bytes),
+        lag_(item.operation == Operation::kAllReduce && !item.tree->root ? lag : 0),
+        chunks_((item.count + item.chunk - 1) / item.chunk) {}
+
+  /// The leader's answer is the complete one.
+  WEFT_HD KernelOutcome run() {
+    const bool rises = item_.operation != Operation::kBroadcast;
+    const bool falls = item_.operation != Operation::kReduce;
+    for (std::uint64_t turn = 0; turn < chunks_ + lag_; ++turn) {
+      if (rises && turn < chunks_ && !rise(turn)) return leave();
+      if (falls && turn >= lag_ && !fall(turn - lag_)) return leave();
+    }
+    finish();
+    return outcome_;
+  }
+
+ private:
+  struct Chunk {
+    std::uint64_t number;
+    std::uint64_t at;  ///< Bytes into the caller's buffers.
+    std::uint32_t bytes;
+  };
+
+  WEFT_HD Chunk chunk(std::uint64_t number) const {
+    const std::uint64_t first = number * item_.chunk;
+    const std::uint64_t left = item_.count - first;
+    const std::uint64_t count = left < item_.chunk ? left : item_.chunk;
+    return {.number = number,
+            .at = first * element_bytes_,
+            .bytes = static_cast<std::uint32_t>(count * element_bytes_)};
+  }
+
+  /// The chunk of all below and of this rank: to the parent, or at the root to the output,
+  /// complete.
+  WEFT_HD bool rise(std::uint64_t number) {
+    const Chunk now = chunk(number);
+    const std::uint32_t count = now.bytes / element_bytes_;
+    const std::byte* const input = item_.send + now.at;
+    std::byte* sum = nullptr;
+    std::byte* partial = nullptr;
+    if (links_.root) {
+      sum = item_.recv + now.at;
+    } else {
+      if (!await_free(links_.to_parent, number)) return false;
+      sum = slot(links_.to_parent, number);
+    }
+    if (links_.children == 0) take_input(sum, input, now.bytes);
+    // Until the last child the sum grows in the first one's slot, which is near: the parent's may
+    // lie in another device, or have been sent off.
+    const std::byte* before = nullptr;
+    for (std::uint32_t i = 0; i < links_.children; ++i) {
+      std::byte* arrived = nullptr;
+      if (!await_filled(links_.from_child[i], now, arrived)) return false;
+      std::byte* const kept = i == 0 ? arrived : partial;
+      std::byte* const to = i + 1 == links_.children ? sum : kept;
+      if (i == 0) {
+        add_input(to, arrived, input, count);
+      } else {
+        memory_.reduce(reduction_, group_, to, nullptr, arrived, before, count);
+      }
+      group_.sync();
+      partial = kept;
+      before = to;
+      if (i != 0) give_back(links_.from_child[i], number);
+    }
+    if (links_.children != 0) give_back(links_.from_child[0], number);
+    if (links_.root && reduction_.finishes()) {
+      memory_.finish(reduction_, group_, sum, nullptr, count);
+    }
+    group_.sync();
+    if (!links_.root) pass_on(links_.to_parent, now);
+    return true;
+  }
+
+  // A rank's input is read by one of these, once: there it is multiplied, if the reduction asks for
+  // that.
+
+  WEFT_HD void take_input(std::byte* to, const std::byte* input, std::uint32_t bytes) {
+    if constexpr (may_premultiply<Reduction>) {
+      if (reduction_.premultiplies()) {
+        memory_.premultiply_copy(reduction_, group_, to, input, bytes / element_bytes_);
+        return;
+      }
+    }
+    memory_.copy(group_, to, nullptr, input, bytes);
+  }
+
+  WEFT_HD void add_input(std::byte* to, const std::byte* arrived, const std::byte* input,
+                         std::uint32_t count) {
+    if constexpr (may_premultiply<Reduction>) {
+      if (reduction_.premultiplies()) {
+        memory_.premultiply_reduce(reduction_, group_, to, nullptr, arrived, input, count, false);
+        return;
+      }
+    }
+    memory_.reduce(reduction_, group_, to, nullptr, arrived, input, count);
+  }
+
+  /// The complete chunk: from the parent, or at the root from a buffer, to the output and to all
+  /// below.
+  WEFT_HD bool fall(std::uint64_t number) {
+    const Chunk now = chunk(number);
+    std::byte* const output = item_.recv == nullptr ? nullptr : item_.recv + now.at;
+    const std::byte* source = output;
+    if (!links_.root) {
+      std::byte* arrived = nullptr;
+      if (!await_filled(links_.from_parent, now, arrived)) return false;
+      source = arrived;
+    } else if (item_.operation == Operation::kBroadcast) {
+      source = item_.send + now.at;
+    }
+    // The first copy also goes to the first child, so that what came is read once less.
+    std::byte* kept = output == source ? nullptr : output;
+    for (std::uint32_t i = 0; i < links_.children; ++i) {
+      if (!await_free(links_.to_child[i], number)) return false;
+      memory_.copy(group_, slot(links_.to_child[i], number), kept, source, now.bytes);
+      kept = nullptr;
+      group_.sync();
+      pass_on(links_.to_child[i], now);
+    }
+    if (kept != nullptr) {
+      memory_.copy(group_, kept, nullptr, source, now.bytes);
+      group_.sync();
+    }
+    if (!links_.root) give_back(links_.from_parent, number);
+    return true;
+  }
+
+  WEFT_HD static std::byte* slot(const ConnectionView& view, std::uint64_t number) {
+    return view.buffer + (view.cursor->step + number) % view.steps * view.step_bytes;
+  }
+
+  /// Waits until the slot of this chunk may be filled.
+  WEFT_HD bool await_free(const ConnectionView& to, std::uint64_t number) {
+    const std::uint64_t step = to.cursor->step + number;
+    std::uint64_t verdict = 0;
+    if (group_.leader()) {
+      const std::uint64_t threshold = step < to.steps ? 0 : step + 1 - to.steps;
+      const WaitResult result =
+          memory_.wait_at_least(to.head, to.head_waiters, threshold, to.error);
+      if (result.status != WaitStatus::kReady) verdict = note(end_of_wait(result, to.peer));
+    }
+    return go_on(group_.broadcast(verdict));
+  }
+
+  /// Waits for this chunk and answers where it lies.
+  WEFT_HD bool await_filled(const ConnectionView& from, const Chunk& now, std::byte*& out) {
+    const std::uint64_t step = from.cursor->step + now.number;
+    std::uint64_t verdict = 0;
+    if (group_.leader()) {
+      const WaitResult result =
+          memory_.wait_at_least(from.tail, from.tail_waiters, step + 1, from.error);
+      if (result.status != WaitStatus::kReady) {
+        verdict = note(end_of_wait(result, from.peer));
+      } else {
+        // Copied once: what is checked is what is used, even if the peer goes on writing.
+        const SlotMeta meta = from.slots[step % from.steps];
+        const KernelOutcome wrong = check_slot(meta, from, item_.tag, now.bytes);
+        verdict = wrong.end == KernelEnd::kDone ? meta.offset : note(wrong);
+      }
+    }
+    verdict = group_.broadcast(verdict);
+    out = slot(from, now.number) + static_cast<std::uint32_t>(verdict);
+    return go_on(verdict);
+  }
+
+  WEFT_HD void pass_on(const ConnectionView& to, const Chunk& now) {
+    if (!group_.leader()) return;
+    const std::uint64_t step = to.cursor->step + now.number;
+    to.slots[step % to.steps] = SlotMeta{.size = now.bytes, .offset = 0, .tag = item_.tag};
+    memory_.post(to.tail, to.tail_waiters, step + 1);
+  }
+
+  WEFT_HD void give_back(const ConnectionView& from, std::uint64_t number) {
+    if (!group_.leader()) return;
+    memory_.post(from.head, from.head_waiters, from.cursor->step + number + 1);
+  }
+
+  /// Leader only: the verdict for all lanes.
+  WEFT_HD std::uint64_t note(const KernelOutcome& outcome) {
+    outcome_ = outcome;
+    return static_cast<std::uint64_t>(outcome.end) << 32;
+  }
+
+  WEFT_HD bool go_on(std::uint64_t verdict) {
+    if ((verdict >> 32) == 0) return true;
+    outcome_.end = static_cast<KernelEnd>(verdict >> 32);
+    return false;
+  }
+
+  /// The connections that a call uses have moved by as many steps as it has chunks.
+  WEFT_HD void finish() {
+    group_.sync();  // all lanes have read the cursors
+    if (!group_.leader()) return;
+    const bool rises = item_.operation != Operation::kBroadcast;
+    const bool falls = item_.operation != Operation::kReduce;
+    if (!links_.root) {
+      if (rises) links_.to_parent.cursor->step += chunks_;
+      if (falls) links_.from_parent.cursor->step += chunks_;
+    }
+    for (std::uint32_t i = 0; i < links_.children; ++i) {
+      if (rises) links_.from_child[i].cursor->step += chunks_;
+      if (falls) links_.to_child[i].cursor->step += chunks_;
+    }
+  }
+
+  /// Lets the neighbours' kernels end too, where they can be told from here.
+  WEFT_HD KernelOutcome leave() {
+    if (!group_.leader()) return outcome_;
+    const std::uint32_t reason = reason_of(outcome_);
+    if (!links_.root) {
+      memory_.give_up(links_.to_parent.peer_error, reason);
+      memory_.give_up(links_.from_parent.peer_error, reason);
+    }
+    for (std::uint32_t i = 0; i < links_.children; ++i) {
+      memory_.give_up(links_.from_child[i].peer_error, reason);
+      memory_.give_up(links_.to_child[i].peer_error, reason);
+    }
+    return outcome_;
+  }
+
+  Group& group_;
+  Memory& memory_;
+  const WorkItem& item_;
+  const TreeLinks& links_;
+  const Reduction reduction_;
+  const std::uint32_t element_bytes_;
+  const std::uint64_t lag_;
+  const std::uint64_t chunks_;
+  KernelOutcome outcome_;
+};
+
+}  // namespace weft::device

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Plans by which every rank writes to every other.
+#include <cstdint>
+#include <numeric>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "core/model/direct_peers.h"
+#include "core/schedule/ways.h"
+
+namespace weft {
+namespace {
+
+/// Every rank writes its input, or a block of it, to every other; lines are two bytes for each byte
+/// of payload, and a CPU copies twice.
+double direct_time_us(const Task& task, std::uint32_t ranks, const CostTable& costs) {
+  const auto written = static_cast<double>(2 * task.bytes() * (ranks - 1));
+  return costs.call_us + costs.direct.latency_us + written / costs.direct.bytes_per_us;
+}
+
+}  // namespace
+
+Plan make_direct_plan(const Task& task, const PlanInput& input) {
+  const std::uint32_t ranks = input.topology.rank_count();
+  Plan plan{.task = task,
+            .algorithm = Algorithm::kDirect,
+            .protocol = Protocol::kLL,
+            .ranks = ranks,
+            .steps = kDirectHalves,
+            .step_bytes = static_cast<std::uint32_t>(direct_half_bytes(input.limits.direct_bytes)),
+            .chunk_steps = 1};
+  ChannelPlan channel{.index = 0, .offset = 0, .count = task.count, .chunk = task.count};
+  channel.ring.resize(ranks);
+  std::iota(channel.ring.begin(), channel.ring.end(), 0);
+  plan.channels.push_back(std::move(channel));
+  plan.predicted_us = direct_time_us(task, ranks, input.costs);
+  return plan;
+}
+
+/// Why the direct way is out of the question; empty where it is not.
+std::string direct_refusal(const Task& task, const PlanInput& input) {
+  if (has_blocks(task.operation) && !input.limits.direct_blocks) {
+    return "ranks on GPUs do nothing but all-reduces directly";
+  }
+  if (input.topology.rank_count() == 1) return "there is no other rank";
+  if (task.count == 0) return "there are no elements to move";
+  if (input.limits.direct_bytes == 0) {
+    return "these ranks do not write into each other's memory, or buffers.direct is 0";
+  }
+  if (task.bytes() > input.limits.direct_bytes) {
+    return fmt::format("more than the {} bytes of buffers.direct", input.limits.direct_bytes);
+  }
+  return {};
+}
+
+}  // namespace weft

@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Plans by ring.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/schedule/ways.h"
+
+namespace weft {
+namespace {
+
+/// What the edges of a ring cost: data passes `edges` of them one after the other, and no faster
+/// than the slowest.
+struct RingCost {
+  double latency_us = 0;
+  double bytes_per_us = std::numeric_limits<double>::infinity();
+};
+
+/// `first`: the rank to which nothing comes, where data does not go all the way round.
+RingCost ring_cost(const Topology& topology, const CostTable& costs,
+                   std::span<const std::uint32_t> ring, std::optional<std::uint32_t> first) {
+  RingCost cost;
+  if (ring.size() < 2) return cost;
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    const std::uint32_t to = ring[(i + 1) % ring.size()];
+    if (first && to == *first) continue;
+    const HopCost& hop = costs.hops[static_cast<std::size_t>(hop_kind(topology, ring[i], to))];
+    cost.latency_us += hop.latency_us;
+    cost.bytes_per_us = std::min(cost.bytes_per_us, hop.bytes_per_us);
+  }
+  return cost;
+}
+
+std::uint32_t next_of(const std::vector<std::uint32_t>& ring, std::uint32_t rank) {
+  const auto place = std::ranges::find(ring, rank) - ring.begin();
+  return ring[static_cast<std::size_t>(place + 1) % ring.size()];
+}
+
+/// time = hops * latency + bytes / bandwidth, of the longest way that data goes.
+double ring_time_us(const Plan& plan, const Topology& topology, const CostTable& costs) {
+  if (plan.channels.empty()) return costs.call_us;
+  const auto ranks = static_cast<double>(plan.ranks);
+  const ChannelPlan& channel = plan.channels.front();  // none is longer
+  const auto bytes = static_cast<double>(channel.count * element_size(plan.task.type));
+  const Operation operation = plan.task.operation;
+  if (!has_root(operation)) {
+    const RingCost cost = ring_cost(topology, costs, channel.ring, std::nullopt);
+    // Each chunk passes n - 1 of the n edges of a round; an all-reduce is two rounds.
+    const double rounds = operation == Operation::kAllReduce ? 2 : 1;
+    const double share = rounds * (ranks - 1) / ranks;
+    const double round_bytes = has_blocks(operation) ? bytes * ranks : bytes;
+    return costs.call_us + share * cost.latency_us + share * round_bytes / cost.bytes_per_us;
+  }
+  const bool to_root = operation == Operation::kReduce;
+  const RingCost cost = ring_cost(topology, costs, channel.ring,
+                                  to_root ? next_of(channel.ring, plan.task.root) : plan.task.root);
+  const double chunk =
+      std::min(bytes, static_cast<double>(plan.chunk_steps) * static_cast<double>(plan.step_bytes));
+  // All bytes pass each edge; the last rank gets its first chunk n - 2 chunks late.
+  const double passed = ranks < 2 ? 0 : bytes + (ranks - 2) * chunk;
+  return costs.call_us + cost.latency_us + passed / cost.bytes_per_us;
+}
+
+/// How many channels the size pays for: each must carry min_channel_bytes for every rank.
+std::uint32_t channel_count(const Task& task, const PlanInput& input) {
+  if (input.channels != 0) return input.channels;
+  const PlanLimits& limits = input.limits;
+  const std::uint32_t ranks = input.topology.rank_count();
+  // An all-reduce spreads a channel over the ranks; all others move all of it over each hop.
+  const std::uint64_t per_rank =
+      task.operation == Operation::kAllReduce ? task.bytes() / ranks : task.bytes();
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(per_rank / limits.min_channel_bytes, 1, limits.max_channels));
+}
+
+/// Steps of one chunk, for the longest channel. As many loops as the largest chunk needs, evenly
+/// filled: five steps are walked as 3 + 2 rather than 4 + 1.
+std::uint32_t chunk_steps_for(const Task& task, std::uint64_t channel_elements, std::uint32_t ranks,
+                              const PlanLimits& limits) {
+  // Half of the slots for a chunk: the other half takes the next one while it is consumed. To and
+  // from a root data is a pipeline: the smaller its chunks, the earlier the last rank begins.
+  const std::uint64_t most =
+      has_root(task.operation) ? 1 : std::max<std::uint32_t>(1, limits.steps / 2);
+  const std::uint64_t share = task.operation == Operation::kAllReduce
+                                  ? divide_up(channel_elements, ranks)
+                                  : channel_elements;
+  const std::uint64_t steps =
+      std::max<std::uint64_t>(1, steps_of(share, element_size(task.type), limits.step_bytes));
+  const std::uint64_t loops = divide_up(steps, most);
+  return static_cast<std::uint32_t>(divide_up(steps, loops));
+}
+
+}  // namespace
+
+Plan make_ring_plan(const Task& task, const PlanInput& input) {
+  const std::uint32_t ranks = input.topology.rank_count();
+  Plan plan{.task = task,
+            .algorithm = Algorithm::kRing,
+            .protocol = Protocol::kSimple,
+            .ranks = ranks,
+            .steps = input.limits.steps,
+            .step_bytes = input.limits.step_bytes,
+            .chunk_steps = 1};
+  plan.channels = cut_into_channels(task, channel_count(task, input));
+  if (!plan.channels.empty()) {
+    plan.chunk_steps = chunk_steps_for(task, plan.channels[0].count, ranks, input.limits);
+    auto orders = rings(input.topology, static_cast<std::uint32_t>(plan.channels.size()));
+    for (ChannelPlan& channel : plan.channels) {
+      channel.chunk =
+          static_cast<std::uint64_t>(plan.chunk_steps) * plan.step_bytes / element_size(task.type);
+      channel.ring = std::move(orders[channel.index]);
+    }
+  }
+  plan.predicted_us = ring_time_us(plan, input.topology, input.costs);
+  return plan;
+}
+
+}  // namespace weft

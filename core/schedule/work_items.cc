@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/schedule/work_items.h"
+
+namespace weft {
+
+WorkItem work_item(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  const ChannelPlan& share = plan.channels[channel];
+  WorkItem item;
+  item.operation = plan.task.operation;
+  item.algorithm = plan.algorithm;
+  item.protocol = plan.protocol;
+  item.type = plan.task.type;
+  item.reduction = plan.task.reduction;
+  item.count = share.count;
+  item.chunk = share.chunk;
+  item.ranks = plan.ranks;
+  item.ring_position = ring_place(plan, channel, rank).position;
+  if (has_blocks(plan.task.operation)) {
+    item.stride = plan.task.count;
+    item.ring = share.ring.data();
+  }
+  return item;
+}
+
+void set_call(const Plan& plan, std::size_t channel, const void* send, void* recv, OperationTag tag,
+              WorkItem& item) {
+  const std::size_t offset = plan.channels[channel].offset * element_size(plan.task.type);
+  item.send = send == nullptr ? nullptr : static_cast<const std::byte*>(send) + offset;
+  item.recv = recv == nullptr ? nullptr : static_cast<std::byte*>(recv) + offset;
+  item.tag = tag;
+}
+
+}  // namespace weft

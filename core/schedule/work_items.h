@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// From a plan to what kernels are given: pure, so that whoever checks plans runs the very items
+// that communicators run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/model/work_item.h"
+#include "core/schedule/plan.h"
+
+namespace weft {
+
+/// A rank's share of one channel, complete but for its connections and for the buffers and the tag
+/// of a call. `channel` < plan.channels.size(), `rank` < plan.ranks. Points into the plan.
+[[nodiscard]] WorkItem work_item(const Plan& plan, std::size_t channel, std::uint32_t rank);
+
+/// A rank's links in a tree, whose connections to and from other ranks these two tell.
+template <class ToRank, class FromRank>
+[[nodiscard]] TreeLinks tree_links(const TreePlace& place, const ToRank& to, const FromRank& from) {
+  TreeLinks links;
+  links.root = place.root;
+  if (!place.root) {
+    links.to_parent = to(place.parent);
+    links.from_parent = from(place.parent);
+  }
+  for (const std::uint32_t child : place.children) {
+    links.from_child[links.children] = from(child);
+    links.to_child[links.children] = to(child);
+    ++links.children;
+  }
+  return links;
+}
+
+/// The same item for one call. `send` and `recv` are the caller's buffers of the whole call; a rank
+/// that only receives, or only sends, may have none for the other.
+void set_call(const Plan& plan, std::size_t channel, const void* send, void* recv, OperationTag tag,
+              WorkItem& item);
+
+}  // namespace weft

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What an algorithm promises to need at most: who calls itself by its name is held to it.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+
+#include "core/model/operation.h"
+
+namespace weft::checker {
+
+/// In which order a reduction combines contributions.
+enum class Promise : std::uint8_t {
+  kNone,       ///< Any, the same on all ranks.
+  kAlongRing,  ///< One rank after the other along the channel's ring, from anywhere.
+  kByRank,     ///< From rank 0 to the last.
+};
+
+struct Bound {
+  std::uint64_t hops = 0;   ///< Connections one after the other that any element passes.
+  std::uint64_t bytes = 0;  ///< Sent by all ranks together, of one call.
+  Promise order = Promise::kNone;
+};
+
+/// Rounds in which the number of ranks that have something can double until all have it.
+[[nodiscard]] constexpr std::uint64_t doublings(std::uint32_t ranks) {
+  return static_cast<std::uint64_t>(std::bit_width(ranks - 1));
+}
+
+/// Bytes that all ranks together must send whatever the algorithm, since each sum or copy needs
+/// them.
+[[nodiscard]] constexpr std::uint64_t least_bytes(const Task& task, std::uint32_t ranks) {
+  const std::uint64_t others = ranks - 1;
+  switch (task.operation) {
+    case Operation::kAllReduce:
+      return 2 * others * task.bytes();
+    case Operation::kAllGather:
+    case Operation::kReduceScatter:
+      return others * ranks * task.bytes();
+    case Operation::kBroadcast:
+    case Operation::kReduce:
+      return others * task.bytes();
+    case Operation::kSend:
+      return task.bytes();
+    case Operation::kRecv:
+      return 0;
+  }
+  return 0;
+}
+
+/// Ranks as far as trees care: of each host one is joined with those of others.
+struct Spread {
+  std::uint32_t hosts = 1;
+  std::uint32_t most_on_one = 1;
+};
+
+/// The table: one row an algorithm. nullopt: the algorithm has none, which is a violation by
+/// itself. `spread` is that of the ranks; left out, they are on one host.
+[[nodiscard]] constexpr std::optional<Bound> bound_of(Algorithm algorithm, const Task& task,
+                                                      std::uint32_t ranks,
+                                                      std::optional<Spread> spread = {}) {
+  const std::uint64_t others = ranks - 1;
+  switch (algorithm) {
+    case Algorithm::kRing:
+      return Bound{.hops = task.operation == Operation::kAllReduce ? 2 * others : others,
+                   .bytes = least_bytes(task, ranks),
+                   .order = Promise::kAlongRing};
+    case Algorithm::kDirect:
+      return Bound{.hops = 1, .bytes = others * ranks * task.bytes(), .order = Promise::kByRank};
+    case Algorithm::kTree: {
+      // Across hosts first and then in each; only one edge joins two hosts.
+      const Spread where = spread.value_or(Spread{.hosts = 1, .most_on_one = ranks});
+      const std::uint64_t ways = task.operation == Operation::kAllReduce ? 2 : 1;
+      return Bound{.hops = ways * (doublings(where.hosts) + doublings(where.most_on_one)),
+                   .bytes = least_bytes(task, ranks),
+                   .order = Promise::kNone};
+    }
+    case Algorithm::kPair:
+      return Bound{.hops = 1, .bytes = least_bytes(task, ranks), .order = Promise::kNone};
+  }
+  return std::nullopt;
+}
+
+/// Of algorithms that double what ranks hold in each of `passes` passes: trees, up and down, or
+/// PAT.
+[[nodiscard]] constexpr Bound logarithmic_bound(const Task& task, std::uint32_t ranks,
+                                                std::uint64_t passes) {
+  return {.hops = passes * doublings(ranks),
+          .bytes = least_bytes(task, ranks),
+          .order = Promise::kNone};
+}
+
+}  // namespace weft::checker

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/schedule_checker/buffers.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include <fmt/format.h>
+
+namespace weft::checker {
+
+std::size_t Buffers::add(Buffer buffer) {
+  // An element between two buffers belongs to nobody.
+  buffer.begin = size_ + 1;
+  size_ = buffer.begin + buffer.elements;
+  if (of_rank_.size() <= buffer.rank) of_rank_.resize(buffer.rank + 1);
+  of_rank_[buffer.rank].push_back(buffers_.size());
+  buffers_.push_back(buffer);
+  return buffers_.size() - 1;
+}
+
+void Buffers::allocate() {
+  memory_.assign(size_ + 1, make_nothing(Nothing::kUnwritten));
+}
+
+const Buffer* Buffers::find(std::uint32_t rank, std::uint64_t first, std::uint64_t count) const {
+  if (rank >= of_rank_.size()) return nullptr;
+  for (const std::size_t number : of_rank_[rank]) {
+    const Buffer& buffer = buffers_[number];
+    if (first >= buffer.begin && first + count <= buffer.begin + buffer.elements) return &buffer;
+  }
+  return nullptr;
+}
+
+bool Buffers::may_read(const Actor& actor, const std::byte* at, std::uint64_t bytes) {
+  const auto offset =
+      static_cast<std::uint64_t>(at - reinterpret_cast<const std::byte*>(memory_.data()));
+  if (offset % sizeof(Value) == 0 && bytes % sizeof(Value) == 0 &&
+      find(actor.rank, offset / sizeof(Value), bytes / sizeof(Value)) != nullptr) {
+    return true;
+  }
+  report_.add(Rule::kOutside, fmt::format("{}: reads {} bytes that lie in none of its buffers",
+                                          actor.name(), bytes));
+  return false;
+}
+
+bool Buffers::may_write(const Actor& actor, const std::byte* at, std::uint64_t bytes) {
+  const auto offset =
+      static_cast<std::uint64_t>(at - reinterpret_cast<const std::byte*>(memory_.data()));
+  const std::uint64_t first = offset / sizeof(Value);
+  const std::uint64_t count = bytes / sizeof(Value);
+  const Buffer* buffer = offset % sizeof(Value) == 0 && bytes % sizeof(Value) == 0
+                             ? find(actor.rank, first, count)
+                             : nullptr;
+  if (buffer == nullptr) {
+    report_.add(Rule::kOutside, fmt::format("{}: writes {} bytes that lie in none of its buffers",
+                                            actor.name(), bytes));
+    return false;
+  }
+  const std::uint64_t begin = first - buffer->begin;
+  if (begin < buffer->output_begin || begin + count > buffer->output_end) {
+    report_.add(Rule::kOutside,
+                fmt::format("{}: writes {} elements from {}, the output is {} to {}", actor.name(),
+                            count, begin, buffer->output_begin, buffer->output_end));
+    return false;
+  }
+  if (buffer->block == 0) return true;
+  const ChannelPart& part = parts_[actor.channel];
+  const std::uint64_t in_block = (begin - buffer->output_begin) % buffer->block;
+  if (in_block >= part.offset && in_block + count <= part.offset + part.count) return true;
+  report_.add(Rule::kOutside,
+              fmt::format("{}: writes {} elements from {} of a block, of which {} from {} are the "
+                          "channel's",
+                          actor.name(), count, in_block, part.count, part.offset));
+  return false;
+}
+
+}  // namespace weft::checker

@@ -1,0 +1,419 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/schedule_checker/checker.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/model/operation_tag.h"
+#include "core/schedule/work_items.h"
+#include "tests/schedule_checker/results.h"
+
+namespace weft::checker {
+namespace {
+
+/// The sequence numbers of calls begin here; below 2^15, so that no tag looks like an element.
+constexpr std::uint64_t kFirstSequence = 7;
+
+class Executor {
+ public:
+  Executor(Stacks& stacks, std::span<const Plan* const> plans, const Execution& execution)
+      : plans_(plans),
+        plan_(*plans.front()),
+        execution_(execution),
+        expressions_(plan_.channels.front().ring),
+        fibers_(stacks, execution.turns, execution.seed),
+        buffers_(verdict_.report),
+        connections_(verdict_.report, plan_.steps, plan_.step_bytes),
+        world_{.report = verdict_.report,
+               .fibers = fibers_,
+               .expressions = expressions_,
+               .buffers = buffers_,
+               .ranks = plan_.ranks} {}
+
+  Verdict run() {
+    compare_plans();
+    if (!verdict_.report.empty()) return std::move(verdict_);
+    add_buffers();
+    if (direct()) {
+      inboxes_ = std::make_unique<Inboxes>(verdict_.report, plan_.ranks, plan_.task.bytes(),
+                                           execution_.flag_period);
+      world_.inboxes = inboxes_.get();
+    } else {
+      add_connections();
+      world_.connections = &connections_;
+    }
+    add_kernels();
+    fibers_.run([this](const std::vector<Wait>& waits) { report_deadlock(waits); });
+    if (verdict_.report.empty()) check_results();
+    if (verdict_.report.empty()) check_traffic();
+    if (verdict_.report.empty()) check_bound();
+    return std::move(verdict_);
+  }
+
+ private:
+  struct CallBuffers {
+    std::optional<std::size_t> input;  // the input's buffer, unless the output holds it
+    std::optional<std::size_t> output;
+  };
+
+  [[nodiscard]] bool direct() const { return plan_.algorithm == Algorithm::kDirect; }
+  [[nodiscard]] const Plan& plan_of(std::uint32_t rank) const {
+    return *plans_[plans_.size() == 1 ? 0 : rank];
+  }
+  /// Kernels that one call of a rank is.
+  [[nodiscard]] std::uint32_t kernels_of(std::uint32_t rank) const {
+    return direct() ? execution_.direct_parts
+                    : static_cast<std::uint32_t>(plan_of(rank).channels.size());
+  }
+
+  [[nodiscard]] std::uint64_t input_elements() const {
+    return plan_.task.count * (plan_.task.operation == Operation::kReduceScatter ? plan_.ranks : 1);
+  }
+  [[nodiscard]] std::uint64_t output_elements() const {
+    return plan_.task.count * (plan_.task.operation == Operation::kAllGather ? plan_.ranks : 1);
+  }
+  [[nodiscard]] bool has_input(std::uint32_t rank) const {
+    return plan_.task.operation != Operation::kBroadcast || rank == plan_.task.root;
+  }
+  [[nodiscard]] bool has_output(std::uint32_t rank) const {
+    return plan_.task.operation != Operation::kReduce || rank == plan_.task.root;
+  }
+  [[nodiscard]] std::uint32_t element(std::uint32_t call, std::uint64_t index) const {
+    return static_cast<std::uint32_t>(call * input_elements() + index);
+  }
+
+  void compare_plans() {
+    for (std::uint32_t rank = 1; rank < plans_.size(); ++rank) {
+      if (*plans_[rank] == plan_) continue;
+      verdict_.report.add(Rule::kAgreement,
+                          fmt::format("rank {} has another plan than rank 0", rank));
+      return;
+    }
+  }
+
+  void add_buffers() {
+    std::vector<ChannelPart> parts;
+    for (const ChannelPlan& channel : plan_.channels)
+      parts.push_back({.offset = channel.offset, .count = channel.count});
+    buffers_.set_channels(std::move(parts));
+    const Operation operation = plan_.task.operation;
+    const std::uint64_t block = direct() ? 0 : plan_.task.count;
+    if (execution_.calls * input_elements() > kMostElements) {
+      throw std::length_error("more elements than have numbers");
+    }
+    for (std::uint32_t call = 0; call < execution_.calls; ++call) {
+      for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
+        CallBuffers& own = of_calls_.emplace_back();
+        const bool joined = execution_.in_place && has_input(rank) && has_output(rank);
+        if (has_output(rank)) {
+          const std::uint64_t own_block =
+              joined && operation == Operation::kReduceScatter ? rank * plan_.task.count : 0;
+          own.output =
+              buffers_.add({.rank = rank,
+                            .elements = joined ? std::max(input_elements(), output_elements())
+                                               : output_elements(),
+                            .output_begin = own_block,
+                            .output_end = own_block + output_elements(),
+                            .block = block});
+        }
+        if (has_input(rank) && !joined) {
+          own.input = buffers_.add({.rank = rank, .elements = input_elements()});
+        }
+      }
+    }
+    buffers_.allocate();
+    for (std::uint32_t call = 0; call < execution_.calls; ++call) {
+      for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
+        if (!has_input(rank)) continue;
+        Value* const input = input_of(call, rank);
+        for (std::uint64_t i = 0; i < input_elements(); ++i)
+          input[i] = make_value(input_expression(rank), element(call, i));
+      }
+    }
+  }
+
+  [[nodiscard]] bool premultiplies() const {
+    return reduces(plan_.task.operation) && plan_.task.reduction == kPremulSum;
+  }
+  [[nodiscard]] Expression input_expression(std::uint32_t rank) {
+    return premultiplies() ? expressions_.raw(rank) : expressions_.leaf(rank);
+  }
+
+  [[nodiscard]] const CallBuffers& of_call(std::uint32_t call, std::uint32_t rank) const {
+    return of_calls_[std::size_t{call} * plan_.ranks + rank];
+  }
+  [[nodiscard]] Value* input_of(std::uint32_t call, std::uint32_t rank) {
+    if (!has_input(rank)) return nullptr;
+    const CallBuffers& own = of_call(call, rank);
+    if (own.input) return buffers_.data(*own.input);
+    const bool own_block = plan_.task.operation == Operation::kAllGather;
+    return buffers_.data(*own.output) + (own_block ? rank * plan_.task.count : 0);
+  }
+  [[nodiscard]] Value* output_of(std::uint32_t call, std::uint32_t rank) {
+    if (!has_output(rank)) return nullptr;
+    const CallBuffers& own = of_call(call, rank);
+    const bool own_block = plan_.task.operation == Operation::kReduceScatter && !own.input;
+    return buffers_.data(*own.output) + (own_block ? rank * plan_.task.count : 0);
+  }
+
+  // An algorithm with other edges than a ring's adds them here and binds them in connect().
+  void add_connections() {
+    if (plan_.algorithm == Algorithm::kTree) {
+      for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
+        const std::vector<std::uint32_t>& parents = plan_.channels[channel].parents;
+        auto& edges = tree_edges_.emplace_back();
+        for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
+          if (parents.at(rank) == rank) continue;
+          edges[{rank, parents[rank]}] = connections_.add(rank, parents[rank], channel);
+          edges[{parents[rank], rank}] = connections_.add(parents[rank], rank, channel);
+        }
+        trees_.emplace_back(plan_.ranks);
+      }
+    } else if (plan_.ranks > 1) {
+      for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
+        const std::vector<std::uint32_t>& ring = plan_.channels[channel].ring;
+        std::vector<std::size_t>& leaving = leaving_.emplace_back(plan_.ranks);
+        for (std::size_t i = 0; i < ring.size(); ++i)
+          leaving.at(ring[i]) = connections_.add(ring[i], ring[(i + 1) % ring.size()], channel);
+      }
+    }
+    connections_.allocate();
+  }
+
+  void connect(std::uint32_t channel, std::uint32_t rank, WorkItem& item) {
+    if (direct()) {
+      item.direct = &inboxes_->peers(rank);
+    } else if (plan_.algorithm == Algorithm::kTree) {
+      const auto& edges = tree_edges_[channel];
+      trees_[channel][rank] = tree_links(
+          tree_place(plan_, channel, rank),
+          [&](std::uint32_t other) { return connections_.sender(edges.at({rank, other})); },
+          [&](std::uint32_t other) { return connections_.receiver(edges.at({other, rank})); });
+      item.tree = &trees_[channel][rank];
+    } else if (plan_.ranks > 1 && channel < leaving_.size()) {
+      const RingPlace place = ring_place(plan_, channel, rank);
+      item.to_next = connections_.sender(leaving_[channel][rank]);
+      item.from_previous = connections_.receiver(leaving_[channel][place.previous]);
+    }
+  }
+
+  void add_kernels() {
+    ended_.assign(plan_.ranks, 0);
+    for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
+      for (std::uint32_t kernel = 0; kernel < kernels_of(rank); ++kernel) {
+        actors_.push_back({.rank = rank, .channel = direct() ? 0 : kernel});
+        fibers_.add([this, rank, kernel, number = actors_.size() - 1] {
+          run_calls(rank, kernel, actors_[number]);
+        });
+      }
+    }
+  }
+
+  // The kernels of a rank's call begin when those of its call before have ended; ranks do not wait
+  // for each other.
+  void run_calls(std::uint32_t rank, std::uint32_t kernel, Actor& actor) {
+    const std::uint32_t kernels = kernels_of(rank);
+    const std::uint32_t channel = direct() ? 0 : kernel;
+    const Plan& plan = plan_of(rank);
+    WorkItem item = work_item(plan, channel, rank);
+    connect(channel, rank, item);
+    for (actor.call = 0; actor.call < execution_.calls; ++actor.call) {
+      if (!fibers_.wait(&ended_[rank], std::uint64_t{actor.call} * kernels)) return;
+      set_call(plan, channel, input_of(actor.call, rank), output_of(actor.call, rank),
+               make_operation_tag(plan.task, kFirstSequence + actor.call), item);
+      device::SingleLane group;
+      SymbolicMemory memory(world_, actor);
+      const SymbolicReduction reduction(memory, plan.task.reduction == WEFT_AVG, premultiplies());
+      const KernelOutcome outcome = execution_.kernel({.group = group,
+                                                       .memory = memory,
+                                                       .item = item,
+                                                       .reduction = reduction,
+                                                       .rank = rank,
+                                                       .part = direct() ? kernel : 0,
+                                                       .parts = direct() ? kernels : 1});
+      if (fibers_.stopped()) return;
+      if (outcome.end != KernelEnd::kDone) return report_outcome(actor, outcome);
+      ++ended_[rank];
+      if (direct() && ended_[rank] % kernels == 0) inboxes_->ended(rank);
+      fibers_.raised(&ended_[rank], false);
+    }
+  }
+
+  void report_outcome(const Actor& actor, const KernelOutcome& outcome) {
+    verdict_.report.add(
+        Rule::kKernel,
+        fmt::format("{}: the kernel ends with {}, expected {}, found {}", actor.name(),
+                    static_cast<std::uint32_t>(outcome.end), outcome.expected, outcome.found));
+    fibers_.stop();
+  }
+
+  void report_deadlock(const std::vector<Wait>& waits) {
+    std::string text = "nobody can go on:";
+    for (const Wait& wait : waits) {
+      text += fmt::format("\n  {} waits", actors_[wait.fiber].name());
+      if (wait.counter == nullptr) {
+        text += " for what it looks at";
+      } else if (connections_.counts(wait.counter)) {
+        text += fmt::format(" for {} of {}", wait.threshold, connections_.describe(wait.counter));
+      } else {
+        text += fmt::format(" for {} of a counter, which is {}", wait.threshold, *wait.counter);
+      }
+      constexpr std::size_t kMostText = 2000;
+      if (text.size() > kMostText) {
+        text += fmt::format("\n  and more, {} kernels in all", waits.size());
+        break;
+      }
+    }
+    verdict_.report.add(Rule::kDeadlock, std::move(text));
+  }
+
+  [[nodiscard]] Bound bound() const {
+    if (execution_.declared) return *execution_.declared;
+    return bound_of(plan_.algorithm, plan_.task, plan_.ranks, execution_.spread).value_or(Bound{});
+  }
+
+  [[nodiscard]] Due due(std::uint32_t call, std::uint32_t rank, std::uint64_t index) const {
+    switch (plan_.task.operation) {
+      case Operation::kBroadcast:
+        return {.of_rank = plan_.task.root, .element = element(call, index)};
+      case Operation::kAllGather:
+        return {.of_rank = static_cast<std::uint32_t>(index / plan_.task.count),
+                .element = element(call, index % plan_.task.count)};
+      case Operation::kReduceScatter:
+        index += rank * plan_.task.count;
+        break;
+      default:
+        break;
+    }
+    // A rank alone copies.
+    return {.element = element(call, index),
+            .finished = plan_.task.reduction == WEFT_AVG && plan_.ranks > 1};
+  }
+
+  void check_results() {
+    std::vector<Results> results;
+    for (const ChannelPlan& channel : plan_.channels)
+      results.emplace_back(expressions_, channel.ring, bound().order);
+    for (std::uint32_t call = 0; call < execution_.calls; ++call) {
+      for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
+        if (has_output(rank) && !check_output(results, call, rank)) return;
+      }
+    }
+  }
+
+  bool check_output(std::vector<Results>& results, std::uint32_t call, std::uint32_t rank) {
+    const Value* const output = output_of(call, rank);
+    const bool all_alike = plan_.task.operation == Operation::kAllReduce;
+    const Value* const other = all_alike ? output_of(call, 0) : nullptr;
+    std::size_t channel = 0;
+    for (std::uint64_t i = 0; i < output_elements(); ++i) {
+      const std::uint64_t in_block = i % plan_.task.count;
+      if (in_block == 0) channel = 0;
+      while (in_block >= plan_.channels[channel].offset + plan_.channels[channel].count)
+        ++channel;
+      auto violation = results[channel].judge(output[i], due(call, rank, i));
+      if (!violation && all_alike && expression_of(output[i]) != expression_of(other[i])) {
+        violation = Violation{.rule = Rule::kAgreement, .text = "is not the sum that rank 0 has"};
+      }
+      if (violation) {
+        verdict_.report.add(violation->rule, fmt::format("call {}, rank {}, element {} {}", call,
+                                                         rank, i, violation->text));
+        return false;
+      }
+      verdict_.measures.hops = std::max<std::uint64_t>(verdict_.measures.hops, hops_of(output[i]));
+    }
+    return true;
+  }
+
+  void check_traffic() {
+    const auto compare = [&](const char* what, std::uint32_t rank, std::size_t channel,
+                             std::uint64_t moved, std::uint64_t announced) {
+      if (moved == announced * execution_.calls || !verdict_.report.empty()) return;
+      verdict_.report.add(Rule::kTraffic,
+                          fmt::format("rank {} {} {} on channel {} in {} calls, the plan says {} "
+                                      "for each",
+                                      rank, what, moved, channel, execution_.calls, announced));
+    };
+    std::uint64_t bytes = 0;
+    if (direct()) {
+      for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
+        compare("sent bytes:", rank, 0, inboxes_->bytes(rank), bytes_sent(plan_, 0, rank));
+        bytes += inboxes_->bytes(rank);
+      }
+    }
+    struct Moved {
+      std::uint64_t sent = 0;
+      std::uint64_t received = 0;
+      std::uint64_t bytes = 0;
+    };
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Moved> moved;  // by channel and rank
+    for (const Connection& connection : connections_.all()) {
+      Moved& from = moved[{connection.channel, connection.from}];
+      from.sent += connection.tail;
+      from.bytes += connection.bytes;
+      moved[{connection.channel, connection.to}].received += connection.head;
+      bytes += connection.bytes;
+    }
+    for (const auto& [place, of_rank] : moved) {
+      const auto [channel, rank] = place;
+      compare("sent steps:", rank, channel, of_rank.sent, steps_sent(plan_, channel, rank));
+      compare("received steps:", rank, channel, of_rank.received,
+              steps_received(plan_, channel, rank));
+      compare("sent bytes:", rank, channel, of_rank.bytes, bytes_sent(plan_, channel, rank));
+    }
+    verdict_.measures.bytes = bytes / execution_.calls;
+  }
+
+  void check_bound() {
+    if (!execution_.declared && !bound_of(plan_.algorithm, plan_.task, plan_.ranks)) {
+      verdict_.report.add(Rule::kBound, "the algorithm has no row in the table of bounds");
+      return;
+    }
+    const Bound most = bound();
+    const Measures& measured = verdict_.measures;
+    if (measured.hops <= most.hops && measured.bytes <= most.bytes) return;
+    verdict_.report.add(Rule::kBound,
+                        fmt::format("{} hops and {} bytes, where {} and {} are promised",
+                                    measured.hops, measured.bytes, most.hops, most.bytes));
+  }
+
+  std::span<const Plan* const> plans_;
+  const Plan& plan_;
+  const Execution& execution_;
+  Verdict verdict_;
+  Expressions expressions_;
+  Fibers fibers_;
+  Buffers buffers_;
+  Connections connections_;
+  std::unique_ptr<Inboxes> inboxes_;
+  World world_;
+  std::vector<CallBuffers> of_calls_;              // by call, then by rank
+  std::vector<std::vector<std::size_t>> leaving_;  // connections by channel, then by sender
+  // Connections of trees by channel, then by sender and receiver; their links by channel and rank.
+  std::vector<std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t>> tree_edges_;
+  std::vector<std::vector<TreeLinks>> trees_;
+  std::vector<Actor> actors_;         // by fiber
+  std::vector<std::uint64_t> ended_;  // kernels, by rank
+};
+
+}  // namespace
+
+Verdict execute(Stacks& stacks, std::span<const Plan* const> plans, const Execution& execution) {
+  if (plans.front()->channels.empty()) return {};
+  return Executor(stacks, plans, execution).run();
+}
+
+}  // namespace weft::checker

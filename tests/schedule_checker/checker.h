@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Executes a plan symbolically: the kernels' own templates, all ranks in one thread, elements that
+// know what they were made of. What it finds wrong is in the report.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "core/schedule/plan.h"
+#include "tests/schedule_checker/bounds.h"
+#include "tests/schedule_checker/fibers.h"
+#include "tests/schedule_checker/report.h"
+#include "tests/schedule_checker/symbolic_memory.h"
+
+namespace weft::checker {
+
+/// One kernel of a channel, or of a part of a direct call.
+struct KernelCall {
+  device::SingleLane& group;
+  SymbolicMemory& memory;
+  const WorkItem& item;
+  const SymbolicReduction& reduction;
+  std::uint32_t rank;
+  std::uint32_t part;
+  std::uint32_t parts;
+};
+using Kernel = std::function<KernelOutcome(const KernelCall& call)>;
+
+/// The product's: of direct calls that of CPUs.
+[[nodiscard]] KernelOutcome run_kernel(const KernelCall& call);
+/// The product's: of direct calls that of GPUs.
+[[nodiscard]] KernelOutcome run_line_kernel(const KernelCall& call);
+
+struct Execution {
+  bool in_place = false;
+  std::uint32_t calls = 1;  ///< One after the other, over the same connections.
+  Turns turns = Turns::kInOrder;
+  std::uint64_t seed = 0;
+  Kernel kernel = run_kernel;
+  std::uint32_t direct_parts = 1;           ///< Of direct calls.
+  std::uint32_t flag_period = kFlagPeriod;  ///< Of direct calls.
+  std::optional<Spread> spread{};           ///< Of the ranks over hosts; else all on one.
+  std::optional<Bound> declared{};          ///< Instead of what the algorithm's row says.
+};
+
+/// What moved.
+struct Measures {
+  std::uint64_t hops = 0;   ///< Connections that an element passed, at most.
+  std::uint64_t bytes = 0;  ///< Of all ranks, of one call.
+};
+
+struct Verdict {
+  Report report;
+  Measures measures;
+};
+
+/// `plans` holds one for all ranks, or one for each. Elements must have 8 bytes and ranks be 4096
+/// at most; there is nothing to check without elements.
+[[nodiscard]] Verdict execute(Stacks& stacks, std::span<const Plan* const> plans,
+                              const Execution& execution);
+
+}  // namespace weft::checker

@@ -1,0 +1,270 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Every operation, algorithm, protocol and number of channels for all numbers of ranks up to 64.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/model/direct_peers.h"
+#include "tests/schedule_checker/plans.h"
+#include "tests/support/sanitized.h"
+
+namespace weft::checker {
+namespace {
+
+class Collectives : public ::testing::Test {
+ protected:
+  void check(const Plan& plan, const Execution& execution) {
+    const Verdict verdict = execute_one(stacks_, plan, execution);
+    ++executions_;
+    ASSERT_TRUE(verdict.report.empty()) << describe(plan, execution) << "\n"
+                                        << verdict.report.text();
+  }
+  /// In place and not; a seed and turns that differ from case to case, both alike for all of
+  /// `all_turns`.
+  void check_ways(const Plan& plan, Execution execution, bool all_turns) {
+    for (const bool in_place : {false, true}) {
+      execution.in_place = in_place;
+      if (all_turns) {
+        for (const Turns turns : kAllTurns) {
+          execution.turns = turns;
+          execution.seed = ++seed_;
+          ASSERT_NO_FATAL_FAILURE(check(plan, execution));
+        }
+      } else {
+        execution.turns = kAllTurns[++seed_ % std::size(kAllTurns)];
+        execution.seed = seed_;
+        ASSERT_NO_FATAL_FAILURE(check(plan, execution));
+      }
+    }
+  }
+  void TearDown() override { EXPECT_GT(executions_, 0U); }
+
+  Stacks stacks_;
+  std::uint64_t seed_ = 20261122;
+  std::uint64_t executions_ = 0;
+};
+
+/// What to cut a call of so many ranks into: one element; less than a chunk for each rank; a loop
+/// and a rest; several loops, channels and steps a chunk, with a rest of 1 to 3 elements.
+std::vector<Shape> shapes(Operation operation, std::uint32_t ranks) {
+  const std::uint64_t spread = operation == Operation::kAllReduce ? ranks : 1;
+  return {
+      {.steps = 2, .step_grains = 1, .channels = 1, .count = 1},
+      {.steps = 2, .step_grains = 1, .channels = 2, .count = 2 * kGrain * spread + 3},
+      {.steps = 3, .step_grains = 2, .channels = 3, .count = 3 * 2 * kGrain * spread + kGrain + 2},
+      {.steps = 8, .step_grains = 1, .channels = 1, .count = 9 * kGrain * spread + 1},
+      {.steps = 4, .step_grains = 1, .channels = 4, .count = 4 * 3 * kGrain * spread + 5},
+  };
+}
+
+TEST_F(Collectives, RingsOfAllNumbersOfRanks) {
+  for (std::uint32_t ranks = 1; ranks <= kMostRanksOfAll; ++ranks) {
+    const Topology topology = test::one_host(ranks);
+    for (const Operation operation : kCollectives) {
+      for (const Shape& shape : shapes(operation, ranks)) {
+        const Task task = task_of(operation, shape.count, ranks / 2);
+        const Plan plan = plan_of(task, topology, Algorithm::kRing, shape);
+        const Execution execution{.calls = shape.count == 1 ? 3U : 2U};
+        ASSERT_NO_FATAL_FAILURE(check_ways(plan, execution, ranks <= 16));
+      }
+    }
+  }
+}
+
+TEST_F(Collectives, EveryNumberOfChannels) {
+  for (const std::uint32_t ranks : {2U, 3U, 8U, 13U, 40U}) {
+    if (ranks > kMostRanksOfAll) break;
+    const Topology topology = test::one_host(ranks);
+    for (const Operation operation : kCollectives) {
+      const std::uint64_t spread = operation == Operation::kAllReduce ? ranks : 1;
+      for (std::uint32_t channels = 1; channels <= 8; ++channels) {
+        const Shape shape{.steps = 4,
+                          .step_grains = 1,
+                          .channels = channels,
+                          .count = (channels * 2 + 1) * kGrain * spread + 3};
+        const Plan plan =
+            plan_of(task_of(operation, shape.count), topology, Algorithm::kRing, shape);
+        EXPECT_EQ(plan.channels.size(), channels);
+        ASSERT_NO_FATAL_FAILURE(check_ways(plan, {}, false));
+      }
+    }
+  }
+}
+
+TEST_F(Collectives, EveryRoot) {
+  for (const std::uint32_t ranks : {2U, 5U, 16U}) {
+    const Topology topology = scattered(ranks, 3);
+    for (const Operation operation : {Operation::kBroadcast, Operation::kReduce}) {
+      for (std::uint32_t root = 0; root < ranks; ++root) {
+        const Shape shape{.steps = 3, .step_grains = 1, .channels = 2, .count = 7 * kGrain + 1};
+        const Plan plan =
+            plan_of(task_of(operation, shape.count, root), topology, Algorithm::kRing, shape);
+        ASSERT_NO_FATAL_FAILURE(check_ways(plan, {.calls = 2}, true));
+      }
+    }
+  }
+}
+
+// Rings whose order is not that of the ranks' numbers.
+TEST_F(Collectives, RingsOverSeveralHosts) {
+  for (const std::uint32_t ranks : {4U, 7U, 12U, 33U, 64U}) {
+    if (ranks > kMostRanksOfAll) break;
+    const Topology topology = scattered(ranks, 4);
+    for (const Operation operation : kCollectives) {
+      for (const Shape& shape : shapes(operation, ranks)) {
+        const Plan plan =
+            plan_of(task_of(operation, shape.count, ranks - 1), topology, Algorithm::kRing, shape);
+        ASSERT_NO_FATAL_FAILURE(check_ways(plan, {.calls = 2}, ranks <= 12));
+      }
+    }
+  }
+}
+
+// Chunks above kLeastChunkBytes: the last loop of an all-reduce cuts smaller ones.
+TEST_F(Collectives, LastLoopsWithSmallerChunks) {
+  constexpr std::uint32_t kStepGrains = 256;
+  for (const std::uint32_t ranks : {2U, 3U, 5U, 8U}) {
+    const Topology topology = test::one_host(ranks);
+    const std::uint64_t chunk = 2 * kStepGrains * kGrain;
+    for (const std::uint64_t share : {chunk - 1, chunk / 2 + 1, chunk / 4, std::uint64_t{11}}) {
+      const Shape shape{.steps = 4,
+                        .step_grains = kStepGrains,
+                        .channels = 1,
+                        .count = chunk * ranks + share * ranks + 1};
+      const Plan plan =
+          plan_of(task_of(Operation::kAllReduce, shape.count), topology, Algorithm::kRing, shape);
+      EXPECT_EQ(plan.channels[0].chunk, chunk);
+      ASSERT_NO_FATAL_FAILURE(check_ways(plan, {}, false));
+    }
+  }
+}
+
+TEST_F(Collectives, AveragesAreDividedOnce) {
+  for (const std::uint32_t ranks : {1U, 2U, 3U, 8U, 31U}) {
+    const Topology topology = test::one_host(ranks);
+    for (const Operation operation : kCollectives) {
+      if (!reduces(operation)) continue;
+      for (const Shape& shape : shapes(operation, ranks)) {
+        const Plan plan = plan_of(task_of(operation, shape.count, 0, WEFT_AVG), topology,
+                                  Algorithm::kRing, shape);
+        ASSERT_NO_FATAL_FAILURE(check_ways(plan, {}, false));
+      }
+    }
+  }
+}
+
+TEST_F(Collectives, InputsAreMultipliedOnce) {
+  for (const std::uint32_t ranks : {1U, 2U, 3U, 8U, 31U}) {
+    const Topology topology = test::one_host(ranks);
+    for (const Operation operation : kCollectives) {
+      if (!reduces(operation)) continue;
+      for (const Shape& shape : shapes(operation, ranks)) {
+        const Plan plan = plan_of(task_of(operation, shape.count, 0, kPremulSum), topology,
+                                  Algorithm::kRing, shape);
+        ASSERT_NO_FATAL_FAILURE(check_ways(plan, {.calls = 2}, ranks <= 8));
+      }
+    }
+  }
+}
+
+// Many orders in which kernels get on, over few slots and several calls.
+TEST_F(Collectives, AnyOrderOfTurns) {
+  constexpr int kSeeds = test::kSanitized ? 5 : 40;
+  for (const std::uint32_t ranks : {2U, 3U, 5U, 8U}) {
+    const Topology topology = test::one_host(ranks);
+    for (const Operation operation : kCollectives) {
+      const Shape shape{
+          .steps = 2, .step_grains = 1, .channels = 2, .count = 5 * kGrain * ranks + 3};
+      const Plan plan = plan_of(task_of(operation, shape.count), topology, Algorithm::kRing, shape);
+      for (int i = 0; i < kSeeds; ++i) {
+        const Execution execution{
+            .in_place = i % 2 == 1, .calls = 3, .turns = Turns::kShuffled, .seed = ++seed_};
+        ASSERT_NO_FATAL_FAILURE(check(plan, execution));
+      }
+    }
+  }
+}
+
+TEST_F(Collectives, DirectlyBetweenCpus) {
+  constexpr int kSeeds = 12;
+  for (std::uint32_t ranks = 2; ranks <= kMostDirectRanks; ++ranks) {
+    const Topology topology = test::one_host(ranks);
+    for (const Operation operation :
+         {Operation::kAllReduce, Operation::kAllGather, Operation::kReduceScatter}) {
+      for (const std::uint64_t count : {1U, 3U, 17U}) {
+        for (const weft_reduction reduction :
+             std::to_array<weft_reduction>({WEFT_SUM, WEFT_AVG, kPremulSum})) {
+          const Plan plan =
+              plan_of(task_of(operation, count, 0, reduction), topology, Algorithm::kDirect, {});
+          for (int i = 0; i < kSeeds; ++i)
+            ASSERT_NO_FATAL_FAILURE(check_ways(plan, {.calls = 5}, false));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Collectives, DirectlyByLines) {
+  constexpr int kSeeds = 8;
+  for (std::uint32_t ranks = 2; ranks <= kMostDirectRanks; ++ranks) {
+    const Topology topology = test::one_host(ranks);
+    for (const std::uint64_t count : {1U, 3U, 17U}) {
+      for (const std::uint32_t parts : {1U, 2U}) {
+        const Plan plan =
+            plan_of(task_of(Operation::kAllReduce, count, 0, count == 3 ? WEFT_AVG : WEFT_SUM),
+                    topology, Algorithm::kDirect, {});
+        // Flags begin again within these calls.
+        for (int i = 0; i < kSeeds; ++i) {
+          ASSERT_NO_FATAL_FAILURE(check_ways(
+              plan,
+              {.calls = 9, .kernel = run_line_kernel, .direct_parts = parts, .flag_period = 4},
+              false));
+        }
+      }
+    }
+  }
+}
+
+/// One call as several of different sizes: lines of a longer one lie behind those of a shorter one.
+KernelOutcome run_lines_in_pieces(const KernelCall& call) {
+  KernelOutcome outcome;
+  std::uint64_t begin = 0;
+  for (const std::uint64_t piece : {6U, 1U, 2U, 1U, 7U}) {
+    WorkItem item = call.item;
+    item.send += begin * sizeof(Value);
+    item.recv += begin * sizeof(Value);
+    item.count = piece;
+    begin += piece;
+    outcome = run_line_kernel({.group = call.group,
+                               .memory = call.memory,
+                               .item = item,
+                               .reduction = call.reduction,
+                               .rank = call.rank,
+                               .part = call.part,
+                               .parts = call.parts});
+    if (outcome.end != KernelEnd::kDone) break;
+  }
+  return outcome;
+}
+
+TEST_F(Collectives, LinesOfCallsOfDifferentSizes) {
+  constexpr int kSeeds = 20;
+  for (std::uint32_t ranks = 2; ranks <= 4; ++ranks) {
+    const Plan plan =
+        plan_of(task_of(Operation::kAllReduce, 17), test::one_host(ranks), Algorithm::kDirect, {});
+    for (const std::uint32_t period : {4U, 6U}) {
+      for (int i = 0; i < kSeeds; ++i) {
+        ASSERT_NO_FATAL_FAILURE(check_ways(
+            plan, {.calls = 4, .kernel = run_lines_in_pieces, .flag_period = period}, false));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::checker

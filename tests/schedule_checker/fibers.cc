@@ -1,0 +1,283 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ucontext, since the C library has it: its two system calls a switch are a fraction of a
+// microsecond. Sanitizers are told of each switch.
+#include "tests/schedule_checker/fibers.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "tests/support/sanitized.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WEFT_FIBERS_ASAN
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WEFT_FIBERS_ASAN
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define WEFT_FIBERS_TSAN
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WEFT_FIBERS_TSAN
+#endif
+#endif
+#ifdef WEFT_FIBERS_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+#ifdef WEFT_FIBERS_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace weft::checker {
+namespace {
+
+std::size_t page_size() {
+  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+Stacks::Stacks() = default;
+
+Stacks::~Stacks() {
+  for (std::byte* map : maps_)
+    munmap(map, size() + page_size());
+}
+
+std::size_t Stacks::size() {
+  return test::kSanitized ? std::size_t{256} << 10 : std::size_t{32} << 10;
+}
+
+std::byte* Stacks::at(std::size_t index) {
+  while (maps_.size() <= index) {
+    void* map = mmap(nullptr, size() + page_size(), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED || mprotect(map, page_size(), PROT_NONE) != 0) {
+      throw std::runtime_error("no memory for the stack of another fiber");
+    }
+    maps_.push_back(static_cast<std::byte*>(map));
+  }
+  return maps_[index] + page_size();
+}
+
+struct Fibers::Fiber {
+  ucontext_t context{};
+  std::function<void()> body;
+  Fibers* owner = nullptr;
+  std::size_t number = 0;
+  std::byte* stack = nullptr;
+  std::uint64_t seen_changes = 0;  // when its look at several began
+  const std::uint64_t* counter = nullptr;
+  std::uint64_t threshold = 0;
+  bool ended = false;
+#ifdef WEFT_FIBERS_ASAN
+  void* fake_stack = nullptr;
+  const void* bottom = nullptr;
+  std::size_t bytes = 0;
+#endif
+#ifdef WEFT_FIBERS_TSAN
+  void* thread = nullptr;
+#endif
+};
+
+Fibers::Fibers(Stacks& stacks, Turns turns, std::uint64_t seed)
+    : stacks_(stacks), turns_(turns), random_(seed), main_(std::make_unique<Fiber>()) {}
+
+Fibers::~Fibers() {
+#ifdef WEFT_FIBERS_TSAN
+  for (const auto& fiber : fibers_)
+    if (fiber->thread != nullptr) __tsan_destroy_fiber(fiber->thread);
+#endif
+}
+
+void Fibers::add(std::function<void()> body) {
+  auto fiber = std::make_unique<Fiber>();
+  fiber->owner = this;
+  fiber->number = fibers_.size();
+  fiber->body = std::move(body);
+  fiber->stack = stacks_.at(fiber->number);
+  if (getcontext(&fiber->context) != 0) throw std::runtime_error("getcontext failed");
+  fiber->context.uc_stack.ss_sp = fiber->stack;
+  fiber->context.uc_stack.ss_size = Stacks::size();
+  fiber->context.uc_link = nullptr;
+  const auto address = reinterpret_cast<std::uintptr_t>(fiber.get());
+  makecontext(&fiber->context, reinterpret_cast<void (*)()>(&Fibers::enter), 2,
+              static_cast<unsigned>(address >> 32), static_cast<unsigned>(address));
+#ifdef WEFT_FIBERS_ASAN
+  fiber->bottom = fiber->stack;
+  fiber->bytes = Stacks::size();
+#endif
+#ifdef WEFT_FIBERS_TSAN
+  fiber->thread = __tsan_create_fiber(0);
+#endif
+  ready_.push_back(fiber->number);
+  fibers_.push_back(std::move(fiber));
+}
+
+void Fibers::enter(unsigned high, unsigned low) {
+  auto* self = reinterpret_cast<Fiber*>(static_cast<std::uintptr_t>(high) << 32 | low);
+  Fibers& fibers = *self->owner;
+#ifdef WEFT_FIBERS_ASAN
+  Fiber& main = *fibers.main_;
+  const void* bottom = nullptr;
+  std::size_t bytes = 0;
+  __sanitizer_finish_switch_fiber(nullptr, &bottom, &bytes);
+  if (main.bottom == nullptr) {  // The very first switch came from the thread's own stack.
+    main.bottom = bottom;
+    main.bytes = bytes;
+  }
+#endif
+  self->body();
+  self->ended = true;
+  --fibers.left_;
+  fibers.changed();
+  fibers.pause();
+}
+
+void Fibers::switch_to(Fiber* next) {
+  Fiber* before = current_;
+  if (next == before) return;
+  current_ = next;
+#ifdef WEFT_FIBERS_ASAN
+  __sanitizer_start_switch_fiber(before->ended ? nullptr : &before->fake_stack, next->bottom,
+                                 next->bytes);
+#endif
+#ifdef WEFT_FIBERS_TSAN
+  __tsan_switch_to_fiber(next->thread, 0);
+#endif
+  if (swapcontext(&before->context, &next->context) != 0) std::abort();
+#ifdef WEFT_FIBERS_ASAN
+  __sanitizer_finish_switch_fiber(before->fake_stack, nullptr, nullptr);
+#endif
+}
+
+void Fibers::run(const std::function<void(const std::vector<Wait>&)>& stuck) {
+  left_ = fibers_.size();
+  current_ = main_.get();
+#ifdef WEFT_FIBERS_TSAN
+  main_->thread = __tsan_get_current_fiber();
+#endif
+  if (turns_ == Turns::kShuffled) std::ranges::shuffle(ready_, random_);
+  while (left_ != 0) {
+    Fiber* first = next();
+    if (first != main_.get()) {
+      switch_to(first);
+      continue;
+    }
+    std::vector<Wait> waits;
+    for (const auto& fiber : fibers_) {
+      if (!fiber->ended) {
+        waits.push_back(
+            {.fiber = fiber->number, .counter = fiber->counter, .threshold = fiber->threshold});
+      }
+    }
+    // Who goes on though all waits have ended waits for something else than this.
+    if (stopped_) throw std::logic_error("fibers wait though they were stopped");
+    stuck(waits);
+    stop();
+  }
+}
+
+Fibers::Fiber* Fibers::next() {
+  if (stopped_) wake_all();
+  if (ready_.empty() && late_.empty() && !wake_looking()) return main_.get();
+  std::deque<std::size_t>& from = ready_.empty() ? late_ : ready_;
+  if (turns_ == Turns::kShuffled) std::swap(from[random_() % from.size()], from.back());
+  const bool oldest = turns_ == Turns::kInOrder;
+  const std::size_t number = oldest ? from.front() : from.back();
+  if (oldest) {
+    from.pop_front();
+  } else {
+    from.pop_back();
+  }
+  return fibers_[number].get();
+}
+
+void Fibers::make_ready(std::size_t fiber, bool late) {
+  (late ? late_ : ready_).push_back(fiber);
+}
+
+bool Fibers::wake_looking() {
+  std::erase_if(looking_, [&](std::size_t number) {
+    if (fibers_[number]->seen_changes == changes_) return false;
+    make_ready(number, false);
+    return true;
+  });
+  return !ready_.empty();
+}
+
+void Fibers::wake_all() {
+  for (auto& [counter, waiters] : waiting_) {
+    for (const std::size_t number : waiters)
+      make_ready(number, false);
+    waiters.clear();
+  }
+  for (const std::size_t number : looking_)
+    make_ready(number, false);
+  looking_.clear();
+}
+
+// To whoever goes on next; back when it is this one's turn again.
+void Fibers::pause() {
+  switch_to(next());
+}
+
+bool Fibers::wait(const std::uint64_t* counter, std::uint64_t threshold) {
+  while (*counter < threshold) {
+    if (stopped_) return false;
+    current_->counter = counter;
+    current_->threshold = threshold;
+    waiting_[counter].push_back(current_->number);
+    pause();
+  }
+  return !stopped_;
+}
+
+bool Fibers::look_again() {
+  if (stopped_) return false;
+  Fiber& self = *current_;
+  self.counter = nullptr;
+  looking_.push_back(self.number);
+  pause();
+  self.seen_changes = changes_;
+  return !stopped_;
+}
+
+void Fibers::raised(const std::uint64_t* counter, bool filled) {
+  ++changes_;
+  const auto found = waiting_.find(counter);
+  if (found == waiting_.end()) return;
+  const bool late =
+      (turns_ == Turns::kLateReceivers && filled) || (turns_ == Turns::kEarlyReceivers && !filled);
+  std::erase_if(found->second, [&](std::size_t number) {
+    if (*counter < fibers_[number]->threshold) return false;
+    make_ready(number, late);
+    return true;
+  });
+}
+
+void Fibers::perhaps_yield() {
+  constexpr std::uint64_t kOneOf = 4;
+  if (turns_ != Turns::kShuffled || stopped_ || random_() % kOneOf != 0) return;
+  make_ready(current_->number, false);
+  pause();
+}
+
+void Fibers::stop() {
+  stopped_ = true;
+}
+
+}  // namespace weft::checker

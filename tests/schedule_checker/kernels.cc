@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Instantiates the kernels for the symbolic policies.
+#include "core/device/host/host_one_shot.h"
+#include "core/device/work_item_kernel.h"
+#include "tests/schedule_checker/checker.h"
+
+namespace weft::checker {
+
+KernelOutcome run_kernel(const KernelCall& call) {
+  if (call.item.algorithm == Algorithm::kTree) {
+    return device::run_tree_item(call.group, call.memory, call.item, call.reduction);
+  }
+  if (call.item.direct == nullptr) {
+    return device::run_work_item(call.group, call.memory, call.item, call.reduction);
+  }
+  if (!device::host_one_shot_knows(call.item.operation) ||
+      !device::fits_inboxes(call.item, *call.item.direct, kMostDirectRanks)) {
+    return device::unsupported();
+  }
+  return device::HostOneShot(call.group, call.memory, call.item, call.reduction).run();
+}
+
+KernelOutcome run_line_kernel(const KernelCall& call) {
+  if (call.item.direct == nullptr) return run_kernel(call);
+  return device::run_direct_item<kMostDirectRanks>(
+      call.group, call.memory, call.item, *call.item.direct, call.reduction, call.part, call.parts);
+}
+
+}  // namespace weft::checker

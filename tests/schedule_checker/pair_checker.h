@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Executes groups of sends and receives symbolically, as execute() does plans.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/schedule_checker/checker.h"
+
+namespace weft::checker {
+
+struct PairCall {
+  bool sends = false;
+  std::uint32_t partner = 0;  ///< May be the rank itself.
+  std::uint64_t count = 0;    ///< Elements of 8 bytes; may be 0.
+};
+/// What one rank calls in one group, in this order.
+using PairGroup = std::vector<PairCall>;
+
+struct PairExecution {
+  std::uint32_t ranks = 2;
+  std::uint32_t steps = 2;  ///< Slots of each connection.
+  std::uint32_t step_bytes = 64;
+  /// One group after the other, by rank. The n-th send of a rank to another and the n-th receive
+  /// there have the same count; what a rank sends to itself it receives in the same group.
+  std::vector<std::vector<PairGroup>> rounds{};
+  Turns turns = Turns::kInOrder;
+  std::uint64_t seed = 0;
+  Kernel kernel = run_kernel;
+};
+
+[[nodiscard]] Verdict execute_pairs(Stacks& stacks, const PairExecution& execution);
+
+}  // namespace weft::checker

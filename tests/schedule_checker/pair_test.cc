@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Groups of sends and receives: no order in which ranks name their partners locks them up.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/work_item_kernel.h"
+#include "tests/schedule_checker/pair_checker.h"
+#include "tests/support/sanitized.h"
+
+namespace weft::checker {
+namespace {
+
+/// One group of all ranks in which each of `messages` random messages is sent and received; each
+/// rank calls them in an order of its own.
+std::vector<PairGroup> any_groups(std::uint32_t ranks, std::uint32_t messages,
+                                  std::uint64_t most_elements, std::mt19937_64& random) {
+  std::vector<PairGroup> groups(ranks);
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>> counts;
+  for (std::uint32_t i = 0; i < messages; ++i) {
+    const auto from = static_cast<std::uint32_t>(random() % ranks);
+    const auto to = static_cast<std::uint32_t>(random() % ranks);
+    const std::uint64_t count = random() % (most_elements + 1);
+    counts[{from, to}].push_back(count);
+    groups[from].push_back({.sends = true, .partner = to});
+    groups[to].push_back({.sends = false, .partner = from});
+  }
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    std::ranges::shuffle(groups[rank], random);
+    // Whatever the order, the n-th call of a pair and a direction is for its n-th message.
+    std::map<std::pair<std::uint32_t, bool>, std::size_t> next;
+    for (PairCall& call : groups[rank]) {
+      const auto& of_pair =
+          call.sends ? counts[{rank, call.partner}] : counts[{call.partner, rank}];
+      call.count = of_pair[next[{call.partner, call.sends}]++];
+    }
+  }
+  return groups;
+}
+
+class Pairs : public ::testing::Test {
+ protected:
+  void check(const PairExecution& execution) {
+    const Verdict verdict = execute_pairs(stacks_, execution);
+    ASSERT_TRUE(verdict.report.empty())
+        << execution.ranks << " ranks, " << execution.steps << " slots, " << execution.rounds.size()
+        << " rounds, seed " << execution.seed << "\n"
+        << verdict.report.text();
+  }
+  void expect(Rule rule, const PairExecution& execution) {
+    const Verdict verdict = execute_pairs(stacks_, execution);
+    ASSERT_FALSE(verdict.report.empty());
+    EXPECT_EQ(rule_name(verdict.report.violations().front().rule), rule_name(rule))
+        << verdict.report.text();
+  }
+  Stacks stacks_;
+};
+
+TEST_F(Pairs, AnyMixOfAllNumbersOfRanks) {
+  constexpr Turns kAllTurns[] = {Turns::kInOrder, Turns::kShuffled, Turns::kLateReceivers,
+                                 Turns::kEarlyReceivers};
+  constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 16 : 64;
+  std::mt19937_64 random(20261122);
+  for (std::uint32_t ranks = 1; ranks <= kMostRanksOfAll; ++ranks) {
+    for (const Turns turns : kAllTurns) {
+      PairExecution execution{.ranks = ranks,
+                              .steps = 1 + static_cast<std::uint32_t>(random() % 4),
+                              .step_bytes = 64 * (1 + static_cast<std::uint32_t>(random() % 2)),
+                              .turns = turns,
+                              .seed = random()};
+      for (int round = 0; round < 3; ++round)
+        execution.rounds.push_back(any_groups(ranks, 3 * ranks, 60, random));
+      ASSERT_NO_FATAL_FAILURE(check(execution));
+    }
+  }
+}
+
+TEST_F(Pairs, AllToAll) {
+  for (const std::uint32_t ranks : {2U, 7U, 16U, 48U}) {
+    PairExecution execution{.ranks = ranks, .steps = 2};
+    std::vector<PairGroup> groups(ranks);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      for (std::uint32_t peer = 0; peer < ranks; ++peer) {
+        groups[rank].push_back({.sends = true, .partner = peer, .count = 27});
+        groups[rank].push_back({.sends = false, .partner = peer, .count = 27});
+      }
+    }
+    execution.rounds = {groups, groups};
+    ASSERT_NO_FATAL_FAILURE(check(execution));
+  }
+}
+
+/// More than the slots hold.
+constexpr std::uint64_t kCount = 40;
+/// Two sends and two receives, in each order.
+std::vector<PairGroup> all_orders(std::uint32_t partner) {
+  std::vector<PairGroup> orders;
+  for (unsigned bits = 0; bits < 16; ++bits) {
+    PairGroup group;
+    for (unsigned i = 0; i < 4; ++i)
+      group.push_back({.sends = (bits >> i & 1U) != 0, .partner = partner, .count = kCount});
+    const auto sends = std::ranges::count(group, true, &PairCall::sends);
+    if (sends == 2) orders.push_back(group);
+  }
+  return orders;
+}
+
+TEST_F(Pairs, EveryOrderOfTwoRanks) {
+  for (const PairGroup& first : all_orders(1)) {
+    for (const PairGroup& second : all_orders(0)) {
+      for (const std::uint32_t steps : {1U, 2U, 3U}) {
+        const std::vector<PairGroup> groups = {first, second};
+        ASSERT_NO_FATAL_FAILURE(check({.steps = steps, .rounds = {groups, groups}}));
+      }
+    }
+  }
+}
+
+// What the checker must see.
+
+KernelOutcome one_by_one(const KernelCall& call) {
+  for (std::uint32_t i = 0; i < call.item.transfer_count; ++i) {
+    PairTransfer alone = call.item.transfers[i];
+    alone.after = kNoTransfer;
+    WorkItem item = call.item;
+    item.transfers = &alone;
+    item.transfer_count = 1;
+    const KernelOutcome outcome =
+        device::run_work_item(call.group, call.memory, item, call.reduction);
+    if (outcome.end != KernelEnd::kDone) return outcome;
+  }
+  return {};
+}
+
+TEST_F(Pairs, AKernelThatMovesOneAfterTheOtherLocksUp) {
+  const PairGroup send_first = {{.sends = true, .partner = 1, .count = kCount},
+                                {.sends = false, .partner = 1, .count = kCount}};
+  const PairGroup other = {{.sends = true, .partner = 0, .count = kCount},
+                           {.sends = false, .partner = 0, .count = kCount}};
+  const std::vector<PairGroup> groups = {send_first, other};
+  check({.rounds = {groups}});
+  expect(Rule::kDeadlock, {.rounds = {groups}, .kernel = one_by_one});
+  // With the other order on one side it does not.
+  check({.rounds = {{send_first, {other[1], other[0]}}}, .kernel = one_by_one});
+}
+
+TEST_F(Pairs, AReceiveThatNobodySendsToIsADeadlock) {
+  const std::vector<PairGroup> groups = {
+      {{.sends = false, .partner = 1, .count = 1}, {.sends = false, .partner = 1, .count = 1}},
+      {{.sends = true, .partner = 0, .count = 1}}};
+  expect(Rule::kDeadlock, {.rounds = {groups}});
+}
+
+TEST_F(Pairs, MessagesInTheWrongOrder) {
+  const std::vector<PairGroup> groups = {
+      {{.sends = true, .partner = 1, .count = 3}, {.sends = true, .partner = 1, .count = 3}},
+      {{.sends = false, .partner = 0, .count = 3}, {.sends = false, .partner = 0, .count = 3}}};
+  const Kernel swapped = [](const KernelCall& call) {
+    if (call.rank == 0) std::swap(call.item.transfers[0].from, call.item.transfers[1].from);
+    return run_kernel(call);
+  };
+  check({.rounds = {groups}});
+  expect(Rule::kWrongElement, {.rounds = {groups}, .kernel = swapped});
+}
+
+TEST_F(Pairs, AMessageCutIntoMoreSteps) {
+  const std::vector<PairGroup> groups = {{{.sends = true, .partner = 1, .count = 16}},
+                                         {{.sends = false, .partner = 0, .count = 16}}};
+  const Kernel finer = [](const KernelCall& call) {
+    PairTransfer half = call.item.transfers[0];
+    half.bytes /= 2;
+    half.bytes -= sizeof(Value);
+    PairTransfer rest = half;
+    rest.bytes = call.item.transfers[0].bytes - half.bytes;
+    if (rest.from != nullptr) rest.from += half.bytes;
+    if (rest.to != nullptr) rest.to += half.bytes;
+    rest.after = 0;
+    PairTransfer both[] = {half, rest};
+    WorkItem item = call.item;
+    item.transfers = both;
+    item.transfer_count = 2;
+    return device::run_work_item(call.group, call.memory, item, call.reduction);
+  };
+  expect(Rule::kTraffic, {.rounds = {groups}, .kernel = finer});
+}
+
+}  // namespace
+}  // namespace weft::checker

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Plans of the planner, small enough to be executed many times: few elements, small steps, and yet
+// several channels, loops, chunks, steps and rests.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/schedule/planner.h"
+#include "tests/schedule_checker/checker.h"
+#include "tests/support/sample_topology.h"
+#include "tests/support/sanitized.h"
+
+namespace weft::checker {
+
+inline constexpr Operation kCollectives[] = {Operation::kAllReduce, Operation::kBroadcast,
+                                             Operation::kAllGather, Operation::kReduceScatter,
+                                             Operation::kReduce};
+
+/// Elements of one block of 64 bytes, the least that a chunk is cut into.
+inline constexpr std::uint64_t kGrain = 8;
+
+/// Sanitizers take tens of times as long; what they find is in the kernels and in the checker
+/// itself.
+inline constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 9 : 64;
+inline constexpr Turns kAllTurns[] = {Turns::kInOrder, Turns::kShuffled, Turns::kLateReceivers,
+                                      Turns::kEarlyReceivers};
+
+struct Shape {
+  std::uint32_t steps = 2;
+  std::uint32_t step_grains = 1;
+  std::uint32_t channels = 1;
+  std::uint64_t count = 1;
+};
+
+/// 8-byte elements, so that each holds a symbol.
+inline Task task_of(Operation operation, std::uint64_t count, std::uint32_t root = 0,
+                    weft_reduction reduction = WEFT_SUM) {
+  return {.operation = operation,
+          .type = WEFT_UINT64,
+          .reduction = reduces(operation) ? reduction : WEFT_SUM,
+          .root = has_root(operation) ? root : 0,
+          .count = count};
+}
+
+inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algorithm,
+                    const Shape& shape) {
+  PlanInput input{.topology = topology,
+                  .limits = {.steps = shape.steps,
+                             .step_bytes = shape.step_grains * 64,
+                             .max_channels = shape.channels,
+                             .min_channel_bytes = 1,
+                             .trees = true},
+                  .channels = algorithm == Algorithm::kTree ? shape.channels : 0};
+  input.algorithms = {std::string(algorithm_name(algorithm))};
+  if (algorithm == Algorithm::kDirect) {
+    input.limits.direct_bytes = task.bytes();
+    input.limits.direct_blocks = true;
+  }
+  return make_plan(task, input).value();
+}
+
+/// Ranks dealt out to hosts one by one, so that no ring goes by their numbers.
+inline Topology scattered(std::uint32_t ranks, std::uint32_t hosts) {
+  std::vector<test::Placement> places;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    places.push_back({.host = rank % hosts, .process = rank});
+  return test::sample_topology(places);
+}
+
+/// For the bound of trees.
+inline Spread spread_of(const Topology& topology) {
+  std::vector<std::uint32_t> ranks(topology.hosts.size(), 0);
+  for (const RankInfo& rank : topology.ranks)
+    ++ranks.at(rank.host);
+  return {.hosts = static_cast<std::uint32_t>(ranks.size()),
+          .most_on_one = std::ranges::max(ranks)};
+}
+
+inline Verdict execute_one(Stacks& stacks, const Plan& plan, const Execution& execution) {
+  const Plan* const one = &plan;
+  return execute(stacks, {&one, 1}, execution);
+}
+
+/// What a failed test prints: which case it was.
+inline std::string describe(const Plan& plan, const Execution& execution) {
+  return fmt::format(
+      "{} by {}, {} ranks, {} elements, {} channels, {} slots of {} bytes, chunks of "
+      "{} steps, root {}, {}, {} calls, turns {}, seed {}",
+      operation_name(plan.task.operation), algorithm_name(plan.algorithm), plan.ranks,
+      plan.task.count, plan.channels.size(), plan.steps, plan.step_bytes, plan.chunk_steps,
+      plan.task.root, execution.in_place ? "in place" : "out of place", execution.calls,
+      static_cast<std::uint32_t>(execution.turns), execution.seed);
+}
+
+}  // namespace weft::checker
