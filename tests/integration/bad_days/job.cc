@@ -213,7 +213,7 @@ std::string Job::end() {
   tell_all("leave");
   for (auto& rank : ranks_) {
     const std::string answer = rank->answer();
-    if (answer != "leave: ok 0 descriptors 0 threads 0 segments more") {
+    if (answer != "leave: ok 0 descriptors 0 threads 0 segments changed") {
       left += "\"" + answer + "\" " + rank->process().err() + "\n";
     }
   }

@@ -187,7 +187,7 @@ TEST(Aborted, RankOfThreadsIsNamedByAllOthers) {
           << text;
     }
     EXPECT_EQ(program.answer(), "threads: ok ");
-    EXPECT_EQ(program.ask("leave"), "leave: ok 0 descriptors 0 threads 0 segments more");
+    EXPECT_EQ(program.ask("leave"), "leave: ok 0 descriptors 0 threads 0 segments changed");
   }
 }
 

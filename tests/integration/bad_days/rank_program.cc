@@ -18,16 +18,19 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -65,7 +68,7 @@ struct Buffers {
 
 // What a process holds that must be gone once its context is.
 struct Holdings {
-  long descriptors = 0;
+  std::set<std::string> descriptors;  // "number -> what it stands for"
   long threads = 0;
   long memory_files = 0;
 };
@@ -75,8 +78,18 @@ long entries_of(const char* folder) {
                        std::filesystem::directory_iterator());
 }
 
+std::set<std::string> open_descriptors() {
+  std::set<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code code;
+    all.insert(entry.path().filename().string() + " -> " +
+               std::filesystem::read_symlink(entry.path(), code).string());
+  }
+  return all;
+}
+
 Holdings holdings() {
-  Holdings now{.descriptors = entries_of("/proc/self/fd"),
+  Holdings now{.descriptors = open_descriptors(),
                .threads = entries_of("/proc/self/task"),
                .memory_files = 0};
   std::ifstream maps("/proc/self/maps");
@@ -432,7 +445,7 @@ void RankProgram::threads(const Words& words) {
   answer(words, destroyed);
 }
 
-// Gives everything back and says what is held more than at the start.
+// Gives everything back and says what is not held as at the start.
 void RankProgram::leave(const Words& words) {
   for (auto& helper : helpers_)
     helper.join();
@@ -444,9 +457,15 @@ void RankProgram::leave(const Words& words) {
   member_ = {};
   const Holdings now = holdings();
   if (result != WEFT_OK) return answer(words, result);
-  say("leave: ok " + std::to_string(now.descriptors - before_.descriptors) + " descriptors " +
-      std::to_string(now.threads - before_.threads) + " threads " +
-      std::to_string(now.memory_files - before_.memory_files) + " segments more");
+  std::vector<std::string> changed;
+  std::ranges::set_symmetric_difference(before_.descriptors, now.descriptors,
+                                        std::back_inserter(changed));
+  std::string text = "leave: ok " + std::to_string(changed.size()) + " descriptors " +
+                     std::to_string(now.threads - before_.threads) + " threads " +
+                     std::to_string(now.memory_files - before_.memory_files) + " segments changed";
+  for (const std::string& descriptor : changed)
+    text += (now.descriptors.contains(descriptor) ? ", opened " : ", closed ") + descriptor;
+  say(text);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ int main() {
   const weft::Status checked =
       (*joined)->check_task({.operation = weft::Operation::kAllReduce, .count = 8});
   if (checked) return 2;
-  std::printf("call: error %s %s\n", weft_result_name(checked.error().code()),
+  std::printf("call: error %s %s\n", weft::result_name(checked.error().code()).data(),
               checked.error().to_string().c_str());
   return 0;
 }
