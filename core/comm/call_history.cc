@@ -87,6 +87,10 @@ std::string describe_operation(OperationTag tag, std::string_view count) {
   return text;
 }
 
+std::string describe_task(const Task& task) {
+  return describe_operation(make_operation_tag(task, 0), std::to_string(task.count));
+}
+
 std::string describe_call(const CallNote& note) {
   return fmt::format("{} (call {})", describe_operation(note.tag, std::to_string(note.count)),
                      note.sequence);

@@ -66,6 +66,7 @@ class CallHistory {
 /// "all_reduce of 8 float32 by sum"; the tag may be anything, `count` is text since a tag alone
 /// does not tell it.
 [[nodiscard]] std::string describe_operation(OperationTag tag, std::string_view count);
+[[nodiscard]] std::string describe_task(const Task& task);
 /// The same with the call's number: "all_reduce of 8 float32 by sum (call 3)".
 [[nodiscard]] std::string describe_call(const CallNote& note);
 

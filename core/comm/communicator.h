@@ -171,7 +171,11 @@ class Communicator {
   [[nodiscard]] PlanInput plan_input(Operation operation) const;
   [[nodiscard]] Status check_kernel(const Task& task) const;
 
-  struct Planned;
+  struct Planned {
+    std::shared_ptr<const Plan> plan;
+    std::vector<PairLink> edges;       // that must be connected first
+    std::shared_ptr<BoundPlan> bound;  // null before its first call
+  };
   Result<Planned*> find_plan(const Task& task);
   struct Need {
     PairLink link;

@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a rank does that waits for long: it asks the others what they called, reports, and gives up
+// where a limit is set. By the worker that waits; for kernels that run on their own by the reactor.
+#include <algorithm>
+#include <cerrno>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/comm/communicator.h"
+#include "core/comm/context.h"
+#include "core/config/units.h"
+
+namespace weft {
+namespace {
+
+// Coarse, since every call reads it: good to some milliseconds, for limits of seconds.
+std::int64_t now_ns() {
+  timespec now{};
+  // Fails for no clock that the kernel has.
+  static_cast<void>(clock_gettime(CLOCK_MONOTONIC_COARSE, &now));
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+// A question costs each rank a message, so they become rarer. The first comes when a wait is too
+// long to be that of a healthy ring, the last interval is short beside timeouts.report.
+constexpr std::int64_t kFirstQuestionNs = 500'000'000;
+constexpr std::int64_t kFirstPairQuestionNs = 5'000'000'000;
+constexpr std::int64_t kLongestIntervalNs = 16'000'000'000;
+
+// In the place of the number of a call that has been reported.
+constexpr std::uint64_t kUnknownCall = UINT64_MAX;
+
+}  // namespace
+
+void Communicator::restart_clock() {
+  waiting_since_ns_.store(now_ns(), std::memory_order_relaxed);
+  ask_after_ns_.store(kFirstQuestionNs, std::memory_order_relaxed);
+}
+
+bool Communicator::is_long(std::int64_t waited) const {
+  return waited > ask_after_ns_.load(std::memory_order_relaxed) ||
+         (operation_limit_ns_ != 0 && waited > operation_limit_ns_) ||
+         (report_after_ns_ != 0 && waited > report_after_ns_);
+}
+
+void Communicator::check_time() {
+  const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
+  if (!is_long(waited)) return;
+  const auto waiting = oldest_under_way();
+  if (!waiting) return;
+  if (waiting->note.sequence != 0) {
+    return consider_wait(waiting->note, waiting->begun, waiting->text, waited);
+  }
+  // Sends and receives may be long, and what a partner sent before it left may still be on its way.
+  if (pair_progress_.exchange(waiting->pair_progress) != waiting->pair_progress) {
+    return restart_clock();
+  }
+  const bool may_ask = waited > kFirstPairQuestionNs;
+  consider_wait(may_ask ? std::optional(waiting->note) : std::nullopt, waiting->begun,
+                waiting->text, waited);
+}
+
+void Communicator::consider_wait(const std::optional<CallNote>& call, std::uint64_t number,
+                                 const std::string& description, std::int64_t waited) {
+  std::int64_t ask_after = ask_after_ns_.load(std::memory_order_relaxed);
+  const std::int64_t next = ask_after + std::min(ask_after, kLongestIntervalNs);
+  // Of several workers that wait, one asks.
+  if (call && waited > ask_after && ask_after_ns_.compare_exchange_strong(ask_after, next)) {
+    ask_others(*call);
+  }
+  const bool late = operation_limit_ns_ != 0 && waited > operation_limit_ns_;
+  const bool report = report_after_ns_ != 0 && waited > report_after_ns_;
+  if (late || (report && reported_call_.exchange(number) != number)) {
+    say_what_waits(description, std::chrono::nanoseconds(waited), late);
+  }
+}
+
+// No worker waits together with a kernel that runs on its own: the reactor looks now and then at
+// what kernels tell.
+Status Communicator::start_kernel_watch() {
+  constexpr itimerspec kPeriod{.it_interval = {.tv_sec = 0, .tv_nsec = 400'000'000},
+                               .it_value = {.tv_sec = 0, .tv_nsec = 400'000'000}};
+  kernel_timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!kernel_timer_ || timerfd_settime(kernel_timer_.get(), 0, &kPeriod, nullptr) != 0) {
+    return fail(Error::from_errno(errno, "cannot make a timer"));
+  }
+  WEFT_TRY_ASSIGN(kernel_watch_,
+                  context_.reactor().add(kernel_timer_.get(), EPOLLIN,
+                                         [this](std::uint32_t) { watch_kernels(); }));
+  return {};
+}
+
+// On the reactor's thread.
+void Communicator::watch_kernels() {
+  std::uint64_t expirations = 0;
+  static_cast<void>(read(kernel_timer_.get(), &expirations, sizeof(expirations)));
+  report_->look();
+  const auto tag = report_->take_waiting();
+  if (!tag) {
+    waiting_tag_ = 0;
+    return;
+  }
+  if (*tag != waiting_tag_) {
+    waiting_tag_ = *tag;
+    restart_clock();
+    return;
+  }
+  const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
+  if (!is_long(waited)) return;
+  const auto call = history_.find_tag(*tag);
+  // A graph may replay a call that is long gone: then its number and its count are not known.
+  consider_wait(call, call ? call->sequence : kUnknownCall,
+                call ? describe_call(*call) : describe_operation(*tag, "an unknown number of"),
+                waited);
+}
+
+void Communicator::say_what_waits(const std::string& call, std::chrono::nanoseconds waited,
+                                  bool late) {
+  const std::string text =
+      fmt::format("rank {} of {} has waited {} in {}:{}", rank_, ranks_,
+                  print_duration(waited < std::chrono::seconds(10)
+                                     ? std::chrono::duration_cast<std::chrono::milliseconds>(waited)
+                                     : std::chrono::duration_cast<std::chrono::seconds>(waited)),
+                  call, connections_->describe_waiting() + pairs_->describe_waiting());
+  if (late) {
+    failure_->establish(Error(WEFT_ERROR_TIMEOUT, text,
+                              "look at the ranks named here; timeouts.operation sets this limit"),
+                        true);
+  } else {
+    context_.logger().warn(Topic::kComm, "{}", text);
+  }
+}
+
+// Data shows calls that differ only where data comes. A rank that waits for long shows its call to
+// all others, and a rank that leaves shows its last call to its neighbours; they compare it with
+// their own call of that number.
+void Communicator::ask_others(const CallNote& waiting) {
+  look_for_leavers(bootstrap_->departed_neighbours(), rank_, waiting);
+  bootstrap_->ask(encode_call_note(waiting));
+}
+
+// On the reactor's thread, also while the destructor leaves: bootstrap_ is not this thread's.
+void Communicator::answer_question(const Question& question) {
+  const auto asker = static_cast<std::uint32_t>(question.asker);
+  const auto waiting = decode_call_note(question.text);
+  if (!waiting) return;
+  if (const auto called = find_call(waiting->sequence)) {
+    if (auto mismatch = find_mismatch(*called, rank_, *waiting, asker)) {
+      failure_->establish(std::move(*mismatch), true);
+    }
+  }
+  look_for_leavers(question.departed, asker, *waiting);
+}
+
+// Only a rank's neighbours know how it left: they answer for it.
+void Communicator::look_for_leavers(std::span<const Departure> departed, std::uint32_t asker,
+                                    const CallNote& waiting) {
+  for (const Departure& departure : departed) {
+    const auto last = decode_call_note(departure.last_words);
+    if (!last) continue;
+    const auto leaver = static_cast<std::uint32_t>(departure.rank);
+    auto cause = find_partner_that_left(leaver, waiting, asker);
+    if (!cause) cause = find_early_leaver(*last, leaver, waiting, asker);
+    if (!cause) cause = find_mismatch(*last, leaver, waiting, asker);
+    if (cause) failure_->establish(std::move(*cause), true);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The records of calls under way: made by the thread that calls, given back by the worker that has
+// done the work. Which waits longest is asked by any thread.
+#include "core/comm/under_way.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/comm/stream.h"
+
+namespace weft {
+namespace {
+
+// What a peer's tag says. The tag holds a fingerprint of the count, not the count itself.
+std::string describe_tag(OperationTag tag, const Task& mine) {
+  const OperationTagParts parts = split_operation_tag(tag);
+  const bool same_count = parts.count_fingerprint == count_fingerprint(mine.count);
+  return fmt::format("{} (call {})",
+                     describe_operation(tag, same_count ? std::to_string(mine.count)
+                                                        : std::string("another number of")),
+                     parts.sequence);
+}
+
+}  // namespace
+
+// Under records_mutex_.
+void Communicator::add_free_record() {
+  records_.push_back(std::make_unique<UnderWay>());
+  free_records_.reserve(records_.size());
+  free_records_.push_back(records_.back().get());
+  free_records_.back()->make_room(room_for_pairs_);
+}
+
+void Communicator::reserve(std::size_t launches, std::size_t pairs) {
+  const std::scoped_lock lock(records_mutex_);
+  if (pairs > room_for_pairs_) {
+    for (UnderWay* record : free_records_)
+      record->make_room(pairs);
+    room_for_pairs_ = pairs;
+  }
+  while (free_records_.size() < launches)
+    add_free_record();
+}
+
+Communicator::UnderWay* Communicator::take_record(const Task& task, Stream& stream) {
+  const std::scoped_lock lock(records_mutex_);
+  if (free_records_.empty()) add_free_record();
+  UnderWay* record = free_records_.back();
+  free_records_.pop_back();
+  record->communicator = this;
+  record->stream = &stream;
+  record->task = task;
+  record->begun = ++records_begun_;
+  record->sequence = joins_pair(task.operation) ? 0 : history_.add(task);
+  record->transfers.clear();
+  record->pair_tasks.clear();
+  return record;
+}
+
+void Communicator::give_back(UnderWay* record) {
+  record->plan.reset();
+  const std::scoped_lock lock(records_mutex_);
+  record->begun = 0;
+  free_records_.push_back(record);
+}
+
+Communicator::UnderWay* Communicator::begin_record(const Task& task, Stream& stream) {
+  UnderWay* record = take_record(task, stream);
+  if (under_way_.fetch_add(1, std::memory_order_acq_rel) == 0) restart_clock();
+  return record;
+}
+
+Launch Communicator::launch_of(UnderWay* record) {
+  return {.items = {},
+          .abort = &failure_->abort_flag(),
+          .progress = drive_hook,
+          .progress_context = this,
+          .own_processors = own_processors_,
+          .finished = finished_hook,
+          .finished_context = record};
+}
+
+void Communicator::withdraw(const Launch& launch, const Error& why) {
+  // Peers will wait for this call in vain: the communicator is lost.
+  auto* record = static_cast<UnderWay*>(launch.finished_context);
+  const std::string call = record != nullptr ? describe_task(record->task) : "call";
+  failure_->establish(
+      Error(why).with_context(fmt::format("rank {} could not start its {}", rank_, call)), true);
+  if (record == nullptr) return;
+  give_back(record);
+  under_way_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+weft_result Communicator::finished_hook(void* record, const KernelOutcome& outcome) {
+  auto* under_way = static_cast<UnderWay*>(record);
+  return under_way->communicator->finished(*under_way, outcome);
+}
+
+weft_result Communicator::finished(UnderWay& record, const KernelOutcome& outcome) {
+  weft_result result = WEFT_OK;
+  if (outcome.end == KernelEnd::kDone) {
+    if (connections_->busy()) connections_->leave();
+  } else {
+    explain_outcome(record, outcome);
+    record.stream->note_failure(failure_);
+    result = failure_->code();
+    if (result == WEFT_OK) result = WEFT_ERROR_INTERNAL;
+  }
+  restart_clock();
+  give_back(&record);
+  under_way_.fetch_sub(1, std::memory_order_acq_rel);
+  under_way_.notify_all();
+  return result;
+}
+
+void Communicator::explain_outcome(const UnderWay& record, const KernelOutcome& outcome) {
+  const Task& task = record.task_of(outcome);
+  std::string mine = describe_task(task);
+  if (record.sequence != 0) {
+    mine += fmt::format(" (call {})", record.sequence & 0xFFFF);
+  } else if (outcome.end == KernelEnd::kTagMismatch) {
+    // Sends and receives are numbered by pair.
+    mine += fmt::format(" (call {})", split_operation_tag(outcome.expected).sequence);
+  }
+  explain_kernel_end(
+      *failure_, rank_, ranks_, outcome, mine,
+      outcome.end == KernelEnd::kTagMismatch ? describe_tag(outcome.found, task) : "");
+}
+
+std::optional<Communicator::Waiting> Communicator::oldest_under_way() {
+  const std::scoped_lock lock(records_mutex_);
+  UnderWay* oldest = nullptr;
+  for (const auto& record : records_) {
+    if (record->begun == 0) continue;
+    if (oldest == nullptr || record->begun < oldest->begun) oldest = record.get();
+  }
+  if (oldest == nullptr) return std::nullopt;
+  if (oldest->sequence != 0) {
+    return Waiting{
+        .begun = oldest->begun, .note = oldest->note(), .text = describe_call(oldest->note())};
+  }
+  const Task* pair = oldest->waiting_pair();
+  if (pair == nullptr) pair = &oldest->task;
+  return Waiting{.begun = oldest->begun,
+                 .pair_progress = oldest->progress_of_pairs(),
+                 .note = {.sequence = 0, .tag = make_operation_tag(*pair, 0), .count = pair->count},
+                 .text = describe_task(*pair)};
+}
+
+std::optional<CallNote> Communicator::find_call(std::uint64_t sequence) {
+  if (auto found = history_.find(sequence)) return found;
+  // More calls wait in the stream than the history holds.
+  const std::scoped_lock lock(records_mutex_);
+  for (const auto& record : records_) {
+    if (sequence != 0 && record->begun != 0 && record->sequence == sequence) return record->note();
+  }
+  return std::nullopt;
+}
+
+}  // namespace weft

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A call that was begun and is not over. Internal to Communicator.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/base/wait.h"
+#include "core/comm/communicator.h"
+
+namespace weft {
+
+struct Communicator::UnderWay {
+  Communicator* communicator = nullptr;
+  Stream* stream = nullptr;
+  Task task;                          // of sends and receives the first one
+  std::uint64_t begun = 0;            // which of all records; 0 while this one is free
+  std::uint64_t sequence = 0;         // of collective calls, which all ranks number alike
+  std::shared_ptr<BoundPlan> plan{};  // of them; kernels read it, and it may be forgotten meanwhile
+  std::vector<PairTransfer> transfers{};
+  std::vector<Task> pair_tasks{};  // of each transfer
+
+  [[nodiscard]] CallNote note() const {
+    return {.sequence = sequence, .tag = make_operation_tag(task, sequence), .count = task.count};
+  }
+
+  void make_room(std::size_t pairs) {
+    transfers.reserve(pairs);
+    pair_tasks.reserve(pairs);
+  }
+
+  // Changes with every step that a transfer makes; other threads write the counters.
+  [[nodiscard]] std::uint64_t progress_of_pairs() const {
+    std::uint64_t steps = 0;
+    for (const PairTransfer& transfer : transfers) {
+      if (transfer.view.head == nullptr) continue;
+      steps += load_counter(transfer.view.head) + load_counter(transfer.view.tail);
+    }
+    return steps;
+  }
+
+  // The first transfer that the kernel has not completed.
+  [[nodiscard]] const Task* waiting_pair() {
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      if (std::atomic_ref(transfers[i].complete).load(std::memory_order_acquire) == 0) {
+        return &pair_tasks[i];
+      }
+    }
+    return nullptr;
+  }
+
+  // The call that an outcome is about.
+  [[nodiscard]] const Task& task_of(const KernelOutcome& outcome) const {
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      const bool is_it = outcome.end == KernelEnd::kTagMismatch
+                             ? transfers[i].tag == outcome.expected
+                             : transfers[i].view.peer == outcome.peer;
+      if (is_it) return pair_tasks[i];
+    }
+    return task;
+  }
+};
+
+}  // namespace weft
