@@ -99,6 +99,16 @@ Holdings holdings() {
   return now;
 }
 
+// A sanitizer starts a thread of its own with the first of the program's: before they are counted.
+// One that was joined stands in /proc a moment longer.
+void start_first_thread() {
+  pid_t first = 0;
+  std::thread([&first] { first = gettid(); }).join();
+  const std::string entry = "/proc/self/task/" + std::to_string(first);
+  while (std::filesystem::exists(entry))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 /// One rank's place in a communicator.
 struct Member {
   weft_context* context = nullptr;
@@ -455,7 +465,12 @@ void RankProgram::leave(const Words& words) {
   if (member_.stream != nullptr) result = std::min(result, weft_stream_destroy(member_.stream));
   if (member_.context != nullptr) result = std::min(result, weft_context_destroy(member_.context));
   member_ = {};
-  const Holdings now = holdings();
+  Holdings now = holdings();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (now.threads != before_.threads && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    now = holdings();
+  }
   if (result != WEFT_OK) return answer(words, result);
   std::vector<std::string> changed;
   std::ranges::set_symmetric_difference(before_.descriptors, now.descriptors,
@@ -475,9 +490,7 @@ int main(int argc, char** argv) {
     std::fputs("usage: bad-days-rank FIFO\n", stderr);
     return 2;
   }
-  // A sanitizer starts a thread of its own with the first of the program's: before they are
-  // counted.
-  std::thread([] {}).join();
+  start_first_thread();
   std::ifstream commands(argv[1]);
   RankProgram().serve(commands);
   return 0;
