@@ -18,7 +18,7 @@
 namespace weft::test {
 
 /// Long enough for any program of the tests under a sanitizer on a busy machine.
-inline constexpr std::chrono::seconds kPatience{60};
+inline constexpr std::chrono::seconds kPatience{120};
 
 /// What to start.
 struct Command {
