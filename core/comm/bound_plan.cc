@@ -43,7 +43,7 @@ BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const
   if (plan_->algorithm == Algorithm::kTree) trees_.reserve(plan_->channels.size());
   for (std::size_t i = 0; i < plan_->channels.size(); ++i) {
     WorkItem item = work_item(*plan_, i, rank);
-    if (plan_->algorithm == Algorithm::kDirect) {
+    if (goes_directly(plan_->algorithm)) {
       item.direct = ends.direct;
     } else if (plan_->algorithm == Algorithm::kTree) {
       add_tree(i, rank, ends, item);

@@ -28,7 +28,7 @@ class BoundPlan {
   /// This rank's ends, all of which outlive it.
   struct Ends {
     std::span<const RingConnections> rings;  ///< Of each channel.
-    const DirectPeers* direct = nullptr;     ///< Of a direct plan.
+    const DirectPeers* direct = nullptr;     ///< Of plans that go directly.
     /// Of a plan by tree, for each of tree_edges().
     std::function<const PairConnections&(const PairLink& link)> pair;
   };

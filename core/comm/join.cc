@@ -15,6 +15,7 @@
 #include "core/comm/context.h"
 #include "core/comm/hello.h"
 #include "core/model/ring_geometry.h"
+#include "core/model/two_shot.h"
 #include "core/topology/codec.h"
 #include "core/transport/offer_codec.h"
 
@@ -41,7 +42,9 @@ constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.0, .bytes_per
                                            HopCost{.latency_us = 4.0, .bytes_per_us = 8000.0},
                                            HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
                                   .call_us = 1.5,
-                                  .direct = {.latency_us = 0.5, .bytes_per_us = 240000.0}};
+                                  .direct = {.latency_us = 0.5, .bytes_per_us = 240000.0},
+                                  // Not measured: it orders nothing unless a user names it.
+                                  .two_shot = {.latency_us = 2.5, .bytes_per_us = 400000.0}};
 constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
@@ -52,6 +55,10 @@ NamedList named_list(const Config& config, const char* name) {
   return {.ids = config.list(name),
           .named_by_user = entry != nullptr && entry->is_set(),
           .origin = entry != nullptr ? entry->origin().to_string() : "default"};
+}
+
+std::uint64_t whole_grains(std::uint64_t bytes) {
+  return std::max(bytes / kChunkGrainBytes, std::uint64_t{1}) * kChunkGrainBytes;
 }
 
 // A rank that fails closes its ends: those who were connecting to it see only that, before or after
@@ -334,6 +341,25 @@ Communicator::Reach Communicator::find_reach() const {
   return reach;
 }
 
+// On GPUs a two-shot needs memory of its own, and has not been measured: only who names algorithms,
+// and this one among them, gets it.
+std::uint64_t Communicator::two_shot_range() const {
+  if (limits_.direct_bytes == 0) return 0;
+  if (runtime_.reports_ends()) {
+    // What a line takes beside its payload is free, but for the header.
+    const std::uint64_t half = direct_half_bytes(limits_.direct_bytes);
+    return std::min(plain_range_bytes(half, 1), whole_grains(2 * limits_.direct_bytes));
+  }
+  const ConfigEntry* entry = config_.find("collectives.all_reduce.algorithm");
+  const std::vector<std::string>& allowed = config_.list("collectives.all_reduce.algorithm");
+  const auto is_allowed = [&](std::string_view name) {
+    return std::ranges::find(allowed, name) != allowed.end();
+  };
+  if (!is_allowed(algorithm_name(Algorithm::kTwoShot))) return 0;
+  if (std::ranges::all_of(entry->parameter.choices, is_allowed)) return 0;
+  return whole_grains(limits_.direct_bytes);
+}
+
 // Computed from what all ranks have in common.
 Status Communicator::choose_limits() {
   const auto wanted = static_cast<std::uint32_t>(config_.integer("channels.max"));
@@ -351,6 +377,7 @@ Status Communicator::choose_limits() {
     limits_.direct_bytes =
         on_host || wanted_by_user ? config_.bytes("buffers.direct") : kDeviceDirectBytes;
     limits_.direct_blocks = on_host;
+    limits_.two_shot_range = two_shot_range();
   }
   limits_.trees = on_host;
   limits_.tree_step_bytes = std::min(limits_.step_bytes, kMostTreeStepBytes);
@@ -385,7 +412,8 @@ Status Communicator::connect() {
       {.rings = rings_,
        .slots = {.steps = limits_.steps, .step_bytes = limits_.step_bytes},
        .direct_bytes = limits_.direct_bytes,
-       .direct_parts = direct_parts_},
+       .direct_parts = direct_parts_,
+       .two_shot_range = runtime_.reports_ends() ? 0 : limits_.two_shot_range},
       [this](std::uint32_t peer) { return choice_with(peer); }, *bootstrap_,
       limit ? Deadline::after(*limit) : Deadline::never());
 }

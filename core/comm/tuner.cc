@@ -45,6 +45,8 @@ weft_tuner_algorithm algorithm_of(Algorithm algorithm) {
       return WEFT_TUNER_TREE;
     case Algorithm::kDirect:
       return WEFT_TUNER_ONE_SHOT;
+    case Algorithm::kTwoShot:
+      return WEFT_TUNER_TWO_SHOT;
     default:
       return WEFT_TUNER_DIRECT;
   }

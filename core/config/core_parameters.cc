@@ -86,7 +86,7 @@ void add_collective(std::vector<Parameter>& table, const std::string& operation,
 }
 
 void add_collectives(std::vector<Parameter>& table) {
-  add_collective(table, "all_reduce", {"ring", "tree", "direct"}, {"simple", "ll"});
+  add_collective(table, "all_reduce", {"ring", "tree", "direct", "two-shot"}, {"simple", "ll"});
   for (const char* operation : {"all_gather", "reduce_scatter"})
     add_collective(table, operation, {"ring", "direct"}, {"simple", "ll"});
   for (const char* operation : {"broadcast", "reduce"})
@@ -140,7 +140,8 @@ void add_resources(std::vector<Parameter>& table) {
                    .help =
                        "Largest call, or block of a call, that up to 8 ranks which memory joins "
                        "write straight into each other's, which takes four times as much at "
-                       "each rank for each other one; where unset, 1MiB between GPUs."});
+                       "each rank for each other one; where unset, 1MiB between GPUs. A two-shot, "
+                       "whatever its size, needs the same memory."});
   table.push_back({.section = "bootstrap",
                    .key = "interfaces",
                    .type = ParameterType::kList,

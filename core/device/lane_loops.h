@@ -117,4 +117,92 @@ WEFT_HD void lane_finish(const R& reduction, G& group, std::byte* first, std::by
   }
 }
 
+/// Copies bytes[r] bytes from from[r] to to[r] for each r; none where bytes[r] is 0. What is loaded
+/// for all of them is under way together.
+template <std::uint32_t kRanks, class G, class M>
+WEFT_HD void lane_copy_each(G& group, M& memory, std::byte* const (&to)[kRanks],
+                            const std::byte* const (&from)[kRanks],
+                            const std::uint64_t (&bytes)[kRanks]) {
+  std::uintptr_t joined = 0;
+  std::uint64_t most = 0;
+  WEFT_UNROLL
+  for (std::uint32_t r = 0; r < kRanks; ++r) {
+    if (bytes[r] == 0) continue;
+    joined |= reinterpret_cast<std::uintptr_t>(to[r]) | reinterpret_cast<std::uintptr_t>(from[r]);
+    most = bytes[r] > most ? bytes[r] : most;
+  }
+  const bool by_lines = all_aligned(joined, sizeof(Line));
+  for (std::uint64_t at = group.rank() * sizeof(Line); by_lines && at + sizeof(Line) <= most;
+       at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
+    Line lines[kRanks];
+    WEFT_UNROLL
+    for (std::uint32_t r = 0; r < kRanks; ++r)
+      if (at + sizeof(Line) <= bytes[r]) lines[r] = memory.load_line(from[r] + at);
+    WEFT_UNROLL
+    for (std::uint32_t r = 0; r < kRanks; ++r)
+      if (at + sizeof(Line) <= bytes[r]) memory.store_line(to[r] + at, lines[r]);
+  }
+  WEFT_UNROLL
+  for (std::uint32_t r = 0; r < kRanks; ++r) {
+    if (bytes[r] == 0) continue;
+    const std::uint64_t whole = by_lines ? bytes[r] / sizeof(Line) * sizeof(Line) : 0;
+    lane_copy(group, memory, to[r] + whole, nullptr, from[r] + whole, bytes[r] - whole);
+  }
+}
+
+/// Combines `count` elements of from[0] to from[ranks - 1] in that order, finishes them and writes
+/// them to each to[r]. A destination may be the very address of a source.
+template <std::uint32_t kRanks, class R, class G, class M>
+WEFT_HD void lane_reduce_ranks(const R& reduction, G& group, M& memory,
+                               std::byte* const (&to)[kRanks],
+                               const std::byte* const (&from)[kRanks], std::uint32_t ranks,
+                               std::uint64_t count) {
+  using Element = typename R::Element;
+  struct Elements {
+    Element element[sizeof(Line) / sizeof(Element)];
+  };
+  std::uintptr_t joined = 0;
+  WEFT_UNROLL
+  for (std::uint32_t r = 0; r < kRanks; ++r) {
+    if (r >= ranks) continue;
+    joined |= reinterpret_cast<std::uintptr_t>(to[r]) | reinterpret_cast<std::uintptr_t>(from[r]);
+  }
+  const std::uint64_t bytes = count * sizeof(Element);
+  std::uint64_t whole = 0;
+  if (all_aligned(joined, sizeof(Line))) {
+    whole = bytes / sizeof(Line) * sizeof(Line);
+    for (std::uint64_t at = group.rank() * sizeof(Line); at < whole;
+         at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
+      Line lines[kRanks];
+      WEFT_UNROLL
+      for (std::uint32_t r = 0; r < kRanks; ++r)
+        if (r < ranks) lines[r] = memory.load_line(from[r] + at);
+      Line sum = lines[0];
+      WEFT_UNROLL
+      for (std::uint32_t r = 1; r < kRanks; ++r)
+        if (r < ranks) sum = combine_lines<R>(sum, lines[r]);
+      if (reduction.finishes()) {
+        auto elements = std::bit_cast<Elements>(sum);
+        for (Element& element : elements.element)
+          element = reduction.finish(element);
+        sum = std::bit_cast<Line>(elements);
+      }
+      WEFT_UNROLL
+      for (std::uint32_t r = 0; r < kRanks; ++r)
+        if (r < ranks) memory.store_line(to[r] + at, sum);
+    }
+  }
+  for (std::uint64_t at = whole + group.rank() * sizeof(Element); at < bytes;
+       at += static_cast<std::uint64_t>(group.size()) * sizeof(Element)) {
+    Element sum = load_unit<Element>(from[0] + at);
+    WEFT_UNROLL
+    for (std::uint32_t r = 1; r < kRanks; ++r)
+      if (r < ranks) sum = R::combine(sum, load_unit<Element>(from[r] + at));
+    if (reduction.finishes()) sum = reduction.finish(sum);
+    WEFT_UNROLL
+    for (std::uint32_t r = 0; r < kRanks; ++r)
+      if (r < ranks) store_unit(to[r] + at, sum);
+  }
+}
+
 }  // namespace weft::device

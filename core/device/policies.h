@@ -73,9 +73,12 @@ struct WaitResult {
 
 /// Memory shared with other groups, and every ordering decision about it.
 ///  - load_acquire, store_release: a counter alone, without waiting and waking.
-///  - wait_at_least(counter, waiters, threshold, error): leader only; blocks until the counter has
+///  - wait_at_least(counter, waiters, threshold, error): one lane for each counter; blocks until
+///  the counter has
 ///    reached the threshold (acquire), the abort flag is raised or the error word is not zero.
-///  - post(counter, waiters, value): leader only; publishes the value (release), wakes sleepers.
+///  - post(counter, waiters, value): one lane for each counter; publishes the value (release),
+///  wakes
+///    sleepers.
 ///  - give_up(word, reason): leader only; stores a reason (not 0) into the error word of another
 ///    rank; null is ignored, where the host tells it.
 ///  - load_word, store_word: a word that the host or another rank reads or writes meanwhile.

@@ -18,6 +18,7 @@
 #include "core/device/ring_reduce.h"
 #include "core/device/ring_reduce_scatter.h"
 #include "core/device/tree.h"
+#include "core/device/two_shot_all_reduce.h"
 #include "core/model/operation.h"
 #include "core/model/work_item.h"
 
@@ -206,6 +207,17 @@ WEFT_HD KernelOutcome run_direct_item(G& group, M& memory, const WorkItem& item,
                                       std::uint32_t part, std::uint32_t parts) {
   if (!fits_directly(item, peers, kRanks)) return unsupported();
   return OneShotAllReduce<kRanks, R, G, M>(group, memory, item, peers, reduction, part, parts)
+      .run();
+}
+
+/// Runs one part of a two-shot to its end; otherwise as run_work_item.
+template <std::uint32_t kRanks, class G, class M, class R>
+  requires lane_group<G> && device_memory<M, G>
+WEFT_HD KernelOutcome run_two_shot_item(G& group, M& memory, const WorkItem& item,
+                                        const DirectPeers& peers, const R& reduction,
+                                        std::uint32_t part, std::uint32_t parts) {
+  if (!fits_two_shot(item, peers, kRanks, parts)) return unsupported();
+  return TwoShotAllReduce<kRanks, G, M, R>(group, memory, item, peers, reduction, part, parts)
       .run();
 }
 

@@ -42,6 +42,16 @@ struct DirectPeers {
   /// kMostDirectParts words, each below `period`; of CPUs the first two are one number, which
   /// begins at 0 and has no period.
   std::uint32_t* positions = nullptr;
+  /// Halves for payload without flags (core/model/two_shot.h): where the first begins in an inbox,
+  /// the bytes of one, a multiple of 128 or 0 for none, and the headers that each begins with, one
+  /// for each part that a call may have. On CPUs they are the halves above; on GPUs payload never
+  /// lies where flags of lines are looked for.
+  std::uint32_t plain_begin = 0;
+  std::uint32_t plain_half_bytes = 0;
+  std::uint32_t plain_headers = 1;
+  /// Exchanges through plain halves so far: plain_headers numbers, used as `positions` are, on CPUs
+  /// the same memory.
+  std::uint64_t* plain_positions = nullptr;
   std::byte* inbox[kMostDirectRanks]{};           ///< Lines from rank r; null for the rank itself.
   std::byte* outbox[kMostDirectRanks]{};          ///< Rank r's inbox of this rank's lines.
   std::uint32_t* error[kMostDirectRanks]{};       ///< Not zero: rank r gave up. May be null.

@@ -34,7 +34,7 @@ struct WorkItem {
   const std::byte* send = nullptr;  ///< The caller's input of this channel, first element.
   std::byte* recv = nullptr;        ///< The caller's output of this channel, first element.
   std::uint64_t count = 0;          ///< Elements of this channel.
-  std::uint64_t chunk = 0;          ///< Elements of one chunk at most; a chunk spans whole steps.
+  std::uint64_t chunk = 0;          ///< Elements of one chunk at most; ChannelPlan::chunk.
 
   /// Elements from one rank's block to the next, of operations that have blocks.
   std::uint64_t stride = 0;
@@ -53,8 +53,8 @@ struct WorkItem {
   /// Of sends and receives, all of a group in one item; outlives the launch.
   PairTransfer* transfers = nullptr;
   std::uint32_t transfer_count = 0;
-  /// Of direct algorithms, whose launch has one item, cut into parts by the device. Host memory,
-  /// read by the device's host side; outlives the launch.
+  /// Of algorithms that go directly, whose launch has one item, cut into parts by the device. Host
+  /// memory, read by the device's host side; outlives the launch.
   const DirectPeers* direct = nullptr;
   /// Of trees: memory that the device reads, outlives the launch.
   const TreeLinks* tree = nullptr;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -21,6 +22,23 @@ double direct_time_us(const Task& task, std::uint32_t ranks, const CostTable& co
   return costs.call_us + costs.direct.latency_us + written / costs.direct.bytes_per_us;
 }
 
+/// Two exchanges for each piece. A rank copies what it has for the others, reduces its own range,
+/// copies that to them, and then what comes from them.
+double two_shot_time_us(const Plan& plan, const CostTable& costs) {
+  const auto others = static_cast<double>(plan.ranks - 1);
+  const auto exchanges =
+      static_cast<double>(2 * divide_up(plan.task.count, plan.channels[0].chunk * plan.ranks));
+  const double moved = 4.0 * static_cast<double>(plan.task.bytes()) * others / plan.ranks;
+  return costs.call_us + exchanges * costs.two_shot.latency_us +
+         moved / costs.two_shot.bytes_per_us;
+}
+
+std::vector<std::uint32_t> all_ranks(std::uint32_t ranks) {
+  std::vector<std::uint32_t> all(ranks);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 }  // namespace
 
 Plan make_direct_plan(const Task& task, const PlanInput& input) {
@@ -33,10 +51,28 @@ Plan make_direct_plan(const Task& task, const PlanInput& input) {
             .step_bytes = static_cast<std::uint32_t>(direct_half_bytes(input.limits.direct_bytes)),
             .chunk_steps = 1};
   ChannelPlan channel{.index = 0, .offset = 0, .count = task.count, .chunk = task.count};
-  channel.ring.resize(ranks);
-  std::iota(channel.ring.begin(), channel.ring.end(), 0);
+  channel.ring = all_ranks(ranks);
   plan.channels.push_back(std::move(channel));
   plan.predicted_us = direct_time_us(task, ranks, input.costs);
+  return plan;
+}
+
+Plan make_two_shot_plan(const Task& task, const PlanInput& input) {
+  const std::uint32_t ranks = input.topology.rank_count();
+  const std::uint64_t range = input.limits.two_shot_range;
+  Plan plan{.task = task,
+            .algorithm = Algorithm::kTwoShot,
+            .protocol = Protocol::kSimple,
+            .ranks = ranks,
+            .steps = kDirectHalves,
+            .step_bytes = static_cast<std::uint32_t>(range),
+            .chunk_steps = 1};
+  plan.channels.push_back({.index = 0,
+                           .offset = 0,
+                           .count = task.count,
+                           .chunk = range / element_size(task.type),
+                           .ring = all_ranks(ranks)});
+  plan.predicted_us = two_shot_time_us(plan, input.costs);
   return plan;
 }
 
@@ -54,6 +90,16 @@ std::string direct_refusal(const Task& task, const PlanInput& input) {
     return fmt::format("more than the {} bytes of buffers.direct", input.limits.direct_bytes);
   }
   return {};
+}
+
+std::string two_shot_refusal(const Task& task, const PlanInput& input) {
+  if (input.topology.rank_count() == 1) return "there is no other rank";
+  if (task.count == 0) return "there are no elements to move";
+  if (input.limits.two_shot_range != 0) return {};
+  if (input.limits.direct_bytes == 0) {
+    return "these ranks do not write into each other's memory, or buffers.direct is 0";
+  }
+  return "ranks on GPUs do it only where collectives.all_reduce.algorithm leaves another way out";
 }
 
 }  // namespace weft

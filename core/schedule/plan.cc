@@ -14,6 +14,7 @@
 #include "core/model/direct_peers.h"
 #include "core/model/ring_geometry.h"
 #include "core/model/tree_links.h"
+#include "core/model/two_shot.h"
 
 namespace weft {
 namespace {
@@ -89,6 +90,24 @@ Traffic pass_traffic(const Plan& plan, const ChannelPlan& channel) {
           .bytes = channel.count * element_bytes};
 }
 
+/// To each other rank: its range, and then this rank's, of each piece.
+Traffic two_shot_traffic(const Plan& plan, const ChannelPlan& channel, std::uint32_t rank) {
+  const std::uint64_t element_bytes = element_size(plan.task.type);
+  const std::uint64_t others = plan.ranks - 1;
+  const std::uint64_t per_piece = channel.chunk * plan.ranks;
+  const std::uint64_t full_pieces = channel.count / per_piece;
+  Traffic traffic{.steps = full_pieces * 2 * others,
+                  .bytes = full_pieces * 2 * others * channel.chunk * element_bytes};
+  const std::uint64_t base = full_pieces * per_piece;
+  if (base == channel.count) return traffic;
+  const RingLoop last =
+      two_shot_piece(base, channel.count, channel.chunk, plan.ranks, element_bytes);
+  const std::uint64_t own = last.extent(rank, channel.count).count;
+  traffic.steps += 2 * others;
+  traffic.bytes += (channel.count - base - own + others * own) * element_bytes;
+  return traffic;
+}
+
 Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   if (plan.ranks < 2) return {};
   const ChannelPlan& share = plan.channels[channel];
@@ -96,6 +115,7 @@ Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
     return {.steps = plan.ranks - 1,
             .bytes = (plan.ranks - 1) * share.count * element_size(plan.task.type)};
   }
+  if (plan.algorithm == Algorithm::kTwoShot) return two_shot_traffic(plan, share, rank);
   if (plan.algorithm == Algorithm::kTree) {
     const std::uint64_t passes = tree_passes(plan, share, rank);
     return {.steps = passes * tree_steps(share),
@@ -185,11 +205,8 @@ Status validate_tree(const Plan& plan, const ChannelPlan& channel) {
   return {};
 }
 
-Status validate_direct(const Plan& plan) {
-  if (joins_pair(plan.task.operation) || has_root(plan.task.operation) ||
-      plan.protocol != Protocol::kLL) {
-    return invalid("only what all ranks send and receive goes directly, and by lines");
-  }
+/// What both algorithms that write into inboxes need.
+Status validate_inboxes(const Plan& plan) {
   if (plan.ranks < 2 || plan.ranks > kMostDirectRanks) {
     return invalid(fmt::format("{} ranks cannot write to each other directly", plan.ranks));
   }
@@ -197,11 +214,34 @@ Status validate_direct(const Plan& plan) {
       plan.channels[0].count != plan.task.count || plan.task.count == 0) {
     return invalid("a direct call has one channel, which holds all elements");
   }
+  return validate_ring(plan.channels[0], plan.ranks);
+}
+
+Status validate_two_shot(const Plan& plan) {
+  if (plan.task.operation != Operation::kAllReduce || plan.protocol != Protocol::kSimple) {
+    return invalid("an all-reduce alone goes by two-shot, and plainly");
+  }
+  WEFT_TRY(validate_inboxes(plan));
+  if (plan.steps != kDirectHalves || plan.step_bytes == 0 ||
+      plan.step_bytes % kChunkGrainBytes != 0 ||
+      plan.channels[0].chunk * element_size(plan.task.type) != plan.step_bytes) {
+    return invalid(fmt::format("ranges of {} elements in halves for {} bytes",
+                               plan.channels[0].chunk, plan.step_bytes));
+  }
+  return {};
+}
+
+Status validate_direct(const Plan& plan) {
+  if (joins_pair(plan.task.operation) || has_root(plan.task.operation) ||
+      plan.protocol != Protocol::kLL) {
+    return invalid("only what all ranks send and receive goes directly, and by lines");
+  }
+  WEFT_TRY(validate_inboxes(plan));
   if (plan.steps != kDirectHalves || direct_half_bytes(plan.task.bytes()) > plan.step_bytes) {
     return invalid(fmt::format("{} bytes do not fit into half an inbox of {}", plan.task.bytes(),
                                plan.step_bytes));
   }
-  return validate_ring(plan.channels[0], plan.ranks);
+  return {};
 }
 
 }  // namespace
@@ -254,6 +294,7 @@ Status validate(const Plan& plan, const Topology& topology) {
   }
   if (plan.task.root >= plan.ranks) return invalid(fmt::format("no rank {}", plan.task.root));
   if (plan.algorithm == Algorithm::kDirect) return validate_direct(plan);
+  if (plan.algorithm == Algorithm::kTwoShot) return validate_two_shot(plan);
   if (plan.step_bytes == 0 || plan.step_bytes % kChunkGrainBytes != 0) {
     return invalid(fmt::format("steps of {} bytes", plan.step_bytes));
   }

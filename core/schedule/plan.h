@@ -22,9 +22,10 @@ struct ChannelPlan {
   std::uint32_t index = 0;
   std::uint64_t offset = 0;  ///< First element, of the whole call.
   std::uint64_t count = 0;   ///< Elements.
-  /// Elements of one chunk at most: chunk_steps whole steps, or of a tree one step or less.
+  /// Elements of one chunk at most: chunk_steps whole steps, or of a tree one step or less; of a
+  /// rank's range of a two-shot.
   std::uint64_t chunk = 0;
-  /// Each rank once; ring[i] sends to ring[i + 1], or to all others in a direct call.
+  /// Each rank once; ring[i] sends to ring[i + 1], or to all others in a call that goes directly.
   std::vector<std::uint32_t> ring{};
   /// Of a tree: each rank's parent, the root's being itself; else empty.
   std::vector<std::uint32_t> parents{};
@@ -49,7 +50,7 @@ struct Plan {
   Protocol protocol = Protocol::kSimple;
   std::uint32_t ranks = 0;
   std::uint32_t steps = 0;        ///< Slots of each connection; halves of each inbox.
-  std::uint32_t step_bytes = 0;   ///< Bytes of one of them.
+  std::uint32_t step_bytes = 0;   ///< Bytes of one of them; of a two-shot: of a range.
   std::uint32_t chunk_steps = 0;  ///< Steps of one chunk, on every channel.
   /// Ordered by offset and without gaps; none where there is nothing to do (no elements).
   std::vector<ChannelPlan> channels{};
@@ -94,8 +95,8 @@ struct TreePlace {
 
 /// Steps that `rank` fills towards its next on one channel, and steps that it consumes from its
 /// previous: exactly what the kernels do and what the progress engine has to move. Of a tree those
-/// towards all neighbours. Of a direct call, which no progress engine carries: one for each other
-/// rank.
+/// towards all neighbours. Of calls that go directly, which no progress engine carries: one for
+/// each other rank, of a two-shot two for each piece.
 [[nodiscard]] std::uint64_t steps_sent(const Plan& plan, std::size_t channel, std::uint32_t rank);
 [[nodiscard]] std::uint64_t steps_received(const Plan& plan, std::size_t channel,
                                            std::uint32_t rank);

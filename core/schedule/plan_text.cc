@@ -103,41 +103,66 @@ std::string alternative_text(const Alternative& alternative) {
   return text;
 }
 
+/// What lies between ranks.
+std::string connection_text(const Plan& plan) {
+  switch (plan.algorithm) {
+    case Algorithm::kDirect:
+      return fmt::format("  inboxes     {} halves of {} from each other rank\n", plan.steps,
+                         size_text(plan.step_bytes));
+    case Algorithm::kTwoShot:
+      return fmt::format("  inboxes     {} halves from each other rank, ranges of {} at most\n",
+                         plan.steps, size_text(plan.step_bytes));
+    case Algorithm::kTree:
+      if (plan.channels.empty()) break;
+      return fmt::format("  connection  {} steps of {}, chunks of {}\n", plan.steps,
+                         size_text(plan.step_bytes),
+                         size_text(plan.channels[0].chunk * element_size(plan.task.type)));
+    case Algorithm::kRing:
+    case Algorithm::kPair:
+      break;
+  }
+  return fmt::format("  connection  {} steps of {}, chunks of {} {}\n", plan.steps,
+                     size_text(plan.step_bytes), plan.chunk_steps,
+                     plan.chunk_steps == 1 ? "step" : "steps");
+}
+
+/// Which way a channel's elements go.
+std::string way_text(const Plan& plan, const ChannelPlan& channel) {
+  switch (plan.algorithm) {
+    case Algorithm::kDirect:
+      return fmt::format("        each of the ranks {} writes to all others\n",
+                         fmt::join(channel.ring, ", "));
+    case Algorithm::kTwoShot:
+      return fmt::format(
+          "        each of the ranks {} reduces a range and writes it to all others\n",
+          fmt::join(channel.ring, ", "));
+    case Algorithm::kTree:
+      return tree_text(plan, channel.index);
+    case Algorithm::kRing:
+    case Algorithm::kPair:
+      break;
+  }
+  const auto same = std::ranges::find_if(
+      plan.channels, [&](const ChannelPlan& other) { return other.ring == channel.ring; });
+  if (same->index != channel.index) return fmt::format("        ring as channel {}\n", same->index);
+  return fmt::format("        ring {} -> {}\n", fmt::join(channel.ring, " -> "),
+                     channel.ring.front());
+}
+
 }  // namespace
 
 std::string to_text(const Plan& plan) {
   std::string text = fmt::format("{}, {} ranks\n", task_text(plan.task), plan.ranks);
   text += fmt::format("  algorithm   {}\n", algorithm_name(plan.algorithm));
   text += fmt::format("  protocol    {}\n", protocol_name(plan.protocol));
-  const bool direct = plan.algorithm == Algorithm::kDirect;
-  const bool tree = plan.algorithm == Algorithm::kTree;
   const std::uint64_t element_bytes = element_size(plan.task.type);
-  text += direct ? fmt::format("  inboxes     {} halves of {} from each other rank\n", plan.steps,
-                               size_text(plan.step_bytes))
-          : tree && !plan.channels.empty()
-              ? fmt::format("  connection  {} steps of {}, chunks of {}\n", plan.steps,
-                            size_text(plan.step_bytes),
-                            size_text(plan.channels[0].chunk * element_bytes))
-              : fmt::format("  connection  {} steps of {}, chunks of {} {}\n", plan.steps,
-                            size_text(plan.step_bytes), plan.chunk_steps,
-                            plan.chunk_steps == 1 ? "step" : "steps");
+  text += connection_text(plan);
   text += fmt::format("  channels    {}\n", plan.channels.size());
   for (const ChannelPlan& channel : plan.channels) {
     text +=
         fmt::format("    {:<2}  elements {} to {} ({})\n", channel.index, channel.offset,
                     channel.offset + channel.count - 1, size_text(channel.count * element_bytes));
-    if (tree) {
-      text += tree_text(plan, channel.index);
-      continue;
-    }
-    const auto same = std::ranges::find_if(
-        plan.channels, [&](const ChannelPlan& other) { return other.ring == channel.ring; });
-    text += direct ? fmt::format("        each of the ranks {} writes to all others\n",
-                                 fmt::join(channel.ring, ", "))
-            : same->index == channel.index
-                ? fmt::format("        ring {} -> {}\n", fmt::join(channel.ring, " -> "),
-                              channel.ring.front())
-                : fmt::format("        ring as channel {}\n", same->index);
+    text += way_text(plan, channel);
   }
   if (!plan.channels.empty()) append_traffic(plan, text);
   text += fmt::format("  predicted   {}\n", time_text(plan.predicted_us));

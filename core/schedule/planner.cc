@@ -20,6 +20,7 @@
 
 #include "core/model/direct_peers.h"
 #include "core/model/ring_geometry.h"
+#include "core/model/two_shot.h"
 #include "core/schedule/ways.h"
 
 namespace weft {
@@ -75,6 +76,11 @@ Status check_limits(const PlanLimits& limits) {
                 fmt::format("inboxes take calls of up to {} bytes, not {}", kMostDirectBytes,
                             limits.direct_bytes));
   }
+  if (limits.two_shot_range > kMostTwoShotRange || limits.two_shot_range % kChunkGrainBytes != 0) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("a range of a two-shot has a multiple of {} bytes, up to {}, not {}",
+                            kChunkGrainBytes, kMostTwoShotRange, limits.two_shot_range));
+  }
   return {};
 }
 
@@ -111,7 +117,7 @@ std::string reason_text(const Candidate& chosen, const PlanInput& input,
                         ? "the only way of those allowed that can do it"
                         : fmt::format("the fastest of {} by {}", candidates.size(),
                                       tuned ? input.tuner->name() : "the cost model");
-  if (plan.algorithm == Algorithm::kDirect) return why;
+  if (goes_directly(plan.algorithm)) return why;
   const std::size_t used = plan.channels.size();
   const std::uint32_t most = most_channels(plan.algorithm, input.limits);
   if (chosen.judgement.channels != 0) {
@@ -140,6 +146,9 @@ constexpr bool is_collective(Operation operation) {
 constexpr bool fits_tree(Operation operation) {
   return is_collective(operation) && !has_blocks(operation);
 }
+constexpr bool is_all_reduce(Operation operation) {
+  return operation == Operation::kAllReduce;
+}
 constexpr bool fits_inbox(Operation operation) {
   return is_collective(operation) && !has_root(operation);
 }
@@ -149,6 +158,8 @@ std::vector<const Way*> ways_of(Operation operation) {
       Way{Algorithm::kRing, Protocol::kSimple, is_collective, never_refused, make_ring_plan},
       Way{Algorithm::kDirect, Protocol::kLL, fits_inbox, direct_refusal, make_direct_plan},
       Way{Algorithm::kTree, Protocol::kSimple, fits_tree, tree_refusal, make_tree_plan},
+      Way{Algorithm::kTwoShot, Protocol::kSimple, is_all_reduce, two_shot_refusal,
+          make_two_shot_plan},
   };
   std::vector<const Way*> ways;
   for (const Way& way : kWays) {

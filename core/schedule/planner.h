@@ -46,6 +46,8 @@ struct CostTable {
   double tree_channel_us = 10.0;
   /// Of one rank's writes to one other, where all write to all.
   HopCost direct{.latency_us = 1.0, .bytes_per_us = 9000.0};
+  /// Of a two-shot: an exchange between all ranks, and what a rank copies or reduces.
+  HopCost two_shot{.latency_us = 2.0, .bytes_per_us = 9000.0};
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
 
@@ -60,6 +62,8 @@ struct PlanLimits {
   std::uint64_t direct_bytes = 0;
   /// Whether that goes for operations that have blocks, too, not for all-reduces alone.
   bool direct_blocks = false;
+  /// Bytes that a rank writes to each other one at once by two-shot, a multiple of 64; 0: none.
+  std::uint64_t two_shot_range = 0;
   /// Whether the device has kernels that walk trees.
   bool trees = false;
   /// The same as step_bytes for the edges of trees, at most as much; 0: as much. What trees are

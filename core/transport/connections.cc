@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "core/base/wait.h"
+#include "core/model/two_shot.h"
 #include "core/transport/connection_edge.h"
 #include "core/transport/offer_codec.h"
 
@@ -22,6 +23,11 @@ namespace {
 std::uint64_t connection_number(std::uint32_t channel, std::uint32_t from, std::uint32_t to) {
   return (static_cast<std::uint64_t>(channel) << 40) | (static_cast<std::uint64_t>(from) << 20) |
          to;
+}
+
+// Bytes of a plain half of an inbox beside those for lines.
+std::uint64_t plain_half_of(const ConnectionNeeds& needs) {
+  return needs.two_shot_range == 0 ? 0 : plain_half_bytes(needs.two_shot_range, needs.direct_parts);
 }
 
 }  // namespace
@@ -171,7 +177,9 @@ std::vector<Connections::Edge> Connections::edges_of(
   lines.struct_size = sizeof(lines);
   lines.protocol = WEFT_PROTOCOL_LL;
   lines.steps = kDirectHalves;
-  lines.step_bytes = static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes));
+  // Halves of lines first, then plain ones.
+  lines.step_bytes =
+      static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes) + plain_half_of(needs));
   for (std::uint32_t peer = 0; peer < context_.ranks; ++peer) {
     if (peer == context_.rank) continue;
     add(peer, kDirectChannel, WEFT_DIRECTION_RECV, lines);
@@ -356,12 +364,21 @@ Status Connections::describe(std::span<Edge> edges, const ConnectionNeeds& needs
     end.view.cursor = cursor++;
   }
   if (needs.direct_bytes == 0) return {};
-  WEFT_TRY(allocate(kMostDirectParts * sizeof(std::uint32_t), &positions_));
+  const std::size_t plain_positions =
+      needs.two_shot_range == 0 ? 0 : needs.direct_parts * sizeof(std::uint64_t);
+  WEFT_TRY(allocate(plain_positions + kMostDirectParts * sizeof(std::uint32_t), &positions_));
   direct_.ranks = context_.ranks;
   direct_.rank = context_.rank;
   direct_.half_bytes = static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes));
   direct_.most_parts = needs.direct_parts;
+  direct_.plain_positions = static_cast<std::uint64_t*>(positions_);
   direct_.positions = static_cast<std::uint32_t*>(positions_);
+  direct_.plain_half_bytes = direct_.half_bytes;
+  if (needs.two_shot_range == 0) return {};
+  direct_.positions += plain_positions / sizeof(std::uint32_t);
+  direct_.plain_begin = kDirectHalves * direct_.half_bytes;
+  direct_.plain_half_bytes = static_cast<std::uint32_t>(plain_half_of(needs));
+  direct_.plain_headers = needs.direct_parts;
   return {};
 }
 

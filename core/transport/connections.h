@@ -53,6 +53,9 @@ struct ConnectionNeeds {
   SlotGeometry slots;                                 ///< Of the rings' connections.
   std::uint64_t direct_bytes = 0;  ///< The largest call written straight to all others; 0: none.
   std::uint32_t direct_parts = kMostDirectParts;  ///< That such a call is cut into, at most.
+  /// Bytes that a rank writes to another at once by two-shot, where that has halves of its own in
+  /// each inbox; 0: it has those of direct calls.
+  std::uint64_t two_shot_range = 0;
 };
 
 /// Who this rank is and what it was given to work with; all references outlive Connections.

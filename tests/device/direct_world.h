@@ -5,25 +5,36 @@
 // kernels, made by hand.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "core/model/direct_peers.h"
 #include "core/model/operation_tag.h"
+#include "core/model/two_shot.h"
 #include "core/model/work_item.h"
 
 namespace weft::device::testing {
 
 class DirectWorld {
  public:
-  /// `period`: small ones let flags begin again soon.
-  DirectWorld(std::uint32_t ranks, std::uint64_t most_bytes, std::uint32_t period = kFlagPeriod)
-      : peers_(ranks), errors_(std::size_t{ranks} * ranks), positions_(ranks) {
+  /// `period`: small ones let flags begin again soon. `plain_parts`: plain halves lie beside those
+  /// for lines, as on GPUs, with ranges of up to `most_bytes` and so many headers; 0: they are the
+  /// same, as on CPUs.
+  DirectWorld(std::uint32_t ranks, std::uint64_t most_bytes, std::uint32_t period = kFlagPeriod,
+              std::uint32_t plain_parts = 0)
+      : peers_(ranks),
+        errors_(std::size_t{ranks} * ranks),
+        positions_(ranks),
+        plain_positions_(ranks) {
     const std::uint64_t half = direct_half_bytes(most_bytes);
+    const std::uint64_t plain = plain_parts == 0 ? 0 : plain_half_bytes(most_bytes, plain_parts);
+    const std::uint64_t box = (half + plain) * kDirectHalves;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      inboxes_.emplace_back(half * kDirectHalves * ranks / sizeof(Block));
+      inboxes_.emplace_back(box * ranks / sizeof(Block));
       positions_[rank].resize(kMostDirectParts);
+      plain_positions_[rank].resize(plain_parts);
     }
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       DirectPeers& own = peers_[rank];
@@ -32,10 +43,15 @@ class DirectWorld {
       own.half_bytes = static_cast<std::uint32_t>(half);
       own.period = period;
       own.positions = positions_[rank].data();
+      own.plain_positions = plain_positions_[rank].data();
+      if (plain_parts == 0) own.plain_positions = reinterpret_cast<std::uint64_t*>(own.positions);
+      own.plain_begin = plain_parts == 0 ? 0 : static_cast<std::uint32_t>(half * kDirectHalves);
+      own.plain_half_bytes = static_cast<std::uint32_t>(plain_parts == 0 ? half : plain);
+      own.plain_headers = plain_parts == 0 ? 1 : plain_parts;
       for (std::uint32_t peer = 0; peer < ranks; ++peer) {
         if (peer == rank) continue;
-        own.inbox[peer] = inboxes_[rank].data()->bytes + half * kDirectHalves * peer;
-        own.outbox[peer] = inboxes_[peer].data()->bytes + half * kDirectHalves * rank;
+        own.inbox[peer] = inboxes_[rank].data()->bytes + box * peer;
+        own.outbox[peer] = inboxes_[peer].data()->bytes + box * rank;
         own.error[peer] = &errors_[rank * ranks + peer];
         own.peer_error[peer] = &errors_[peer * ranks + rank];
       }
@@ -67,10 +83,26 @@ class DirectWorld {
     item.send = static_cast<const std::byte*>(send);
     item.recv = static_cast<std::byte*>(recv);
     item.count = task.count;
+    item.chunk = task.count;
     item.ranks = static_cast<std::uint32_t>(peers_.size());
     item.tag = make_operation_tag(task, sequence);
     item.direct = &peers_[rank];
     return item;
+  }
+  /// A two-shot with ranges of up to `range_bytes`, or as large as they may be.
+  [[nodiscard]] WorkItem two_shot_item(std::uint32_t rank, const Task& task, std::uint64_t sequence,
+                                       const void* send, void* recv,
+                                       std::uint64_t range_bytes = UINT64_MAX) const {
+    const DirectPeers& own = peers_[rank];
+    const std::uint64_t most = plain_range_bytes(own.plain_half_bytes, own.plain_headers);
+    WorkItem item = this->item(rank, task, sequence, send, recv);
+    item.algorithm = Algorithm::kTwoShot;
+    item.protocol = Protocol::kSimple;
+    item.chunk = std::min(most, range_bytes) / element_size(task.type);
+    return item;
+  }
+  [[nodiscard]] const std::vector<std::uint64_t>& plain_positions(std::uint32_t rank) const {
+    return plain_positions_[rank];
   }
 
  private:
@@ -80,6 +112,7 @@ class DirectWorld {
   std::vector<DirectPeers> peers_;
   std::vector<std::uint32_t> errors_;
   std::vector<std::vector<std::uint32_t>> positions_;
+  std::vector<std::vector<std::uint64_t>> plain_positions_;
   std::vector<std::vector<Block>> inboxes_;
 };
 

@@ -63,6 +63,8 @@ class LaneGroup {
 
 class LaneMemory {
  public:
+  static constexpr bool kCombinesRanks = true;
+
   explicit LaneMemory(const std::atomic<std::uint32_t>& abort) : abort_(abort) {}
 
   static std::uint64_t load_acquire(std::uint64_t* counter) {

@@ -16,6 +16,7 @@ struct Actor {
   std::uint32_t rank = 0;
   std::uint32_t channel = 0;
   std::uint32_t call = 0;
+  std::uint32_t part = 0;  ///< Of a call that goes directly.
 
   [[nodiscard]] std::string name() const {
     return fmt::format("rank {}, channel {}, call {}", rank, channel, call);

@@ -70,6 +70,8 @@ struct Spread {
                    .order = Promise::kAlongRing};
     case Algorithm::kDirect:
       return Bound{.hops = 1, .bytes = others * ranks * task.bytes(), .order = Promise::kByRank};
+    case Algorithm::kTwoShot:
+      return Bound{.hops = 2, .bytes = least_bytes(task, ranks), .order = Promise::kByRank};
     case Algorithm::kTree: {
       // Across hosts first and then in each; only one edge joins two hosts.
       const Spread where = spread.value_or(Spread{.hosts = 1, .most_on_one = ranks});

@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "core/model/operation_tag.h"
+#include "core/model/two_shot.h"
 #include "core/schedule/work_items.h"
 #include "tests/schedule_checker/results.h"
 
@@ -48,8 +49,7 @@ class Executor {
     if (!verdict_.report.empty()) return std::move(verdict_);
     add_buffers();
     if (direct()) {
-      inboxes_ = std::make_unique<Inboxes>(verdict_.report, plan_.ranks, plan_.task.bytes(),
-                                           execution_.flag_period);
+      inboxes_ = std::make_unique<Inboxes>(verdict_.report, plan_.ranks, geometry());
       world_.inboxes = inboxes_.get();
     } else {
       add_connections();
@@ -69,7 +69,14 @@ class Executor {
     std::optional<std::size_t> output;
   };
 
-  [[nodiscard]] bool direct() const { return plan_.algorithm == Algorithm::kDirect; }
+  [[nodiscard]] bool direct() const { return goes_directly(plan_.algorithm); }
+  [[nodiscard]] Inboxes::Geometry geometry() const {
+    if (plan_.algorithm == Algorithm::kTwoShot) {
+      return {.half_bytes = plain_half_bytes(plan_.step_bytes, execution_.direct_parts),
+              .headers = execution_.direct_parts};
+    }
+    return {.half_bytes = direct_half_bytes(plan_.task.bytes()), .period = execution_.flag_period};
+  }
   [[nodiscard]] const Plan& plan_of(std::uint32_t rank) const {
     return *plans_[plans_.size() == 1 ? 0 : rank];
   }
@@ -214,7 +221,10 @@ class Executor {
     ended_.assign(plan_.ranks, 0);
     for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
       for (std::uint32_t kernel = 0; kernel < kernels_of(rank); ++kernel) {
-        actors_.push_back({.rank = rank, .channel = direct() ? 0 : kernel});
+        actors_.push_back({.rank = rank,
+                           .channel = direct() ? 0 : kernel,
+                           .call = 0,
+                           .part = direct() ? kernel : 0});
         fibers_.add([this, rank, kernel, number = actors_.size() - 1] {
           run_calls(rank, kernel, actors_[number]);
         });

@@ -10,26 +10,33 @@
 
 namespace weft::checker {
 
-Inboxes::Inboxes(Report& report, std::uint32_t ranks, std::uint64_t payload, std::uint32_t period)
+Inboxes::Inboxes(Report& report, std::uint32_t ranks, const Geometry& geometry)
     : report_(report),
       ranks_(ranks),
-      half_bytes_(direct_half_bytes(payload)),
+      geometry_(geometry),
+      half_bytes_(geometry.half_bytes),
       box_bytes_(half_bytes_ * kDirectHalves),
       memory_(box_bytes_ * ranks * ranks / sizeof(Block)),
       peers_(ranks),
       positions_(ranks),
       bytes_(ranks),
-      ended_(ranks) {
+      ended_(ranks),
+      posted_(std::size_t{ranks} * ranks * kMostDirectParts),
+      seen_(posted_.size()),
+      filled_(geometry.headers == 0 ? 0 : memory_.size() * sizeof(Block) / sizeof(Value)) {
   auto* const begin = reinterpret_cast<std::byte*>(memory_.data());
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     DirectPeers& own = peers_[rank];
     own.ranks = ranks;
     own.rank = rank;
     own.half_bytes = static_cast<std::uint32_t>(half_bytes_);
-    own.period = period;
+    own.period = geometry.period;
     // Also read as numbers of 64 bits.
-    positions_[rank].resize(kMostDirectParts / 2);
+    positions_[rank].resize(kMostDirectParts);
     own.positions = reinterpret_cast<std::uint32_t*>(positions_[rank].data());
+    own.plain_positions = positions_[rank].data();
+    own.plain_half_bytes = own.half_bytes;
+    own.plain_headers = geometry.headers;
     for (std::uint32_t peer = 0; peer < ranks; ++peer) {
       if (peer == rank) continue;
       own.inbox[peer] = begin + box_bytes_ * (std::uint64_t{rank} * ranks + peer);
@@ -50,6 +57,39 @@ bool Inboxes::may_read(const Actor& actor, const std::byte* at, std::uint64_t by
   return false;
 }
 
+void Inboxes::posted(const Actor& actor, const std::uint64_t* header, std::uint64_t exchange) {
+  const auto* at = reinterpret_cast<const std::byte*>(header);
+  if (leaves(actor, at)) posted_[progress_at(actor.rank, owner(at), actor.part)] = exchange;
+}
+
+void Inboxes::seen(const Actor& actor, const std::uint64_t* header, std::uint64_t exchange) {
+  const auto* at = reinterpret_cast<const std::byte*>(header);
+  if (!leaves(actor, at)) seen_[progress_at(actor.rank, writer(at), actor.part)] = exchange;
+}
+
+// The half was last filled two exchanges ago. That its owner has taken all of that is known to the
+// same part from a header of the exchange in between, to no other part, within a call.
+bool Inboxes::is_free(const Actor& actor, const std::byte* at, std::uint64_t bytes) {
+  const std::size_t progress = progress_at(actor.rank, owner(at), actor.part);
+  if (seen_[progress] < posted_[progress]) {
+    report_.add(Rule::kOverwritten,
+                fmt::format("{}: writes to rank {} for exchange {}, has seen it in {}",
+                            actor.name(), owner(at), posted_[progress] + 1, seen_[progress]));
+    return false;
+  }
+  const auto begin = static_cast<std::size_t>(at - first()) / sizeof(Value);
+  for (std::size_t word = begin; word < begin + bytes / sizeof(Value); ++word) {
+    Filled& last = filled_[word];
+    if (last.call == actor.call && last.part != actor.part) {
+      report_.add(Rule::kOverwritten, fmt::format("{}: part {} writes where part {} may still read",
+                                                  actor.name(), actor.part, last.part));
+      return false;
+    }
+    last = {.call = actor.call, .part = actor.part};
+  }
+  return true;
+}
+
 bool Inboxes::may_write(const Actor& actor, const std::byte* at, std::uint64_t bytes) {
   const std::uint32_t owner = this->owner(at);
   const bool own = owner == actor.rank;
@@ -59,6 +99,7 @@ bool Inboxes::may_write(const Actor& actor, const std::byte* at, std::uint64_t b
                             actor.name(), bytes, writer(at), owner));
     return false;
   }
+  if (geometry_.headers != 0) return own || is_free(actor, at, bytes);
   // This half was last filled for the call before the last.
   if (!own && ended_[owner] + 1 < actor.call) {
     report_.add(Rule::kOverwritten,

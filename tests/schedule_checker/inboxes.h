@@ -18,8 +18,15 @@ namespace weft::checker {
 
 class Inboxes {
  public:
-  /// For calls of up to `payload` bytes between `ranks`, which count to `period`.
-  Inboxes(Report& report, std::uint32_t ranks, std::uint64_t payload, std::uint32_t period);
+  struct Geometry {
+    std::uint64_t half_bytes = 0;
+    std::uint32_t period = kFlagPeriod;  ///< That flags of lines count to.
+    /// Of two-shots: headers at the beginning of each half. 0: all other calls, of which a rank
+    /// fills a half once.
+    std::uint32_t headers = 0;
+  };
+  /// Between `ranks`.
+  Inboxes(Report& report, std::uint32_t ranks, const Geometry& geometry);
 
   [[nodiscard]] const DirectPeers& peers(std::uint32_t rank) const { return peers_[rank]; }
 
@@ -34,6 +41,9 @@ class Inboxes {
   void sent(const Actor& actor, std::uint64_t bytes) { bytes_[actor.rank] += bytes; }
   /// Bytes of payload that a rank sent, over all calls.
   [[nodiscard]] std::uint64_t bytes(std::uint32_t rank) const { return bytes_[rank]; }
+  /// The actor posted, or saw, the header of an exchange.
+  void posted(const Actor& actor, const std::uint64_t* header, std::uint64_t exchange);
+  void seen(const Actor& actor, const std::uint64_t* header, std::uint64_t exchange);
   /// All parts of a rank have ended one more call.
   void ended(std::uint32_t rank) { ++ended_[rank]; }
   /// Whether the place lies in an inbox of another rank, and so is on its way.
@@ -58,9 +68,20 @@ class Inboxes {
     return static_cast<std::uint32_t>(box(at) % ranks_);
   }
   [[nodiscard]] bool within_half(const std::byte* at, std::uint64_t bytes) const;
+  [[nodiscard]] bool is_free(const Actor& actor, const std::byte* at, std::uint64_t bytes);
+  [[nodiscard]] std::size_t progress_at(std::uint32_t of, std::uint32_t towards,
+                                        std::uint32_t part) const {
+    return (std::size_t{of} * ranks_ + towards) * kMostDirectParts + part;
+  }
+  /// Who filled 8 bytes last.
+  struct Filled {
+    std::uint32_t call = UINT32_MAX;
+    std::uint32_t part = 0;
+  };
 
   Report& report_;
   const std::uint32_t ranks_;
+  const Geometry geometry_;
   const std::uint64_t half_bytes_;
   const std::uint64_t box_bytes_;
   std::vector<Block> memory_;
@@ -68,6 +89,10 @@ class Inboxes {
   std::vector<std::vector<std::uint64_t>> positions_;
   std::vector<std::uint64_t> bytes_;
   std::vector<std::uint32_t> ended_;
+  // Of two-shots, by progress_at: exchanges that a part posted towards a rank, and saw from it.
+  std::vector<std::uint64_t> posted_;
+  std::vector<std::uint64_t> seen_;
+  std::vector<Filled> filled_;
 };
 
 }  // namespace weft::checker

@@ -62,6 +62,7 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
     input.limits.direct_bytes = task.bytes();
     input.limits.direct_blocks = true;
   }
+  if (algorithm == Algorithm::kTwoShot) input.limits.two_shot_range = shape.step_grains * 64;
   return make_plan(task, input).value();
 }
 

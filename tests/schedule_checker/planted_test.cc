@@ -367,8 +367,8 @@ KernelOutcome pushes_alone(const KernelCall& call) {
   ++number;
   for (std::uint32_t peer = 0; peer < peers.ranks; ++peer) {
     if (peer == peers.rank) continue;
-    auto* header = reinterpret_cast<device::DirectHeader*>(
-        peers.outbox[peer] + number % kDirectHalves * peers.half_bytes);
+    auto* header = reinterpret_cast<DirectHeader*>(peers.outbox[peer] +
+                                                   number % kDirectHalves * peers.half_bytes);
     call.memory.copy(call.group, reinterpret_cast<std::byte*>(header + 1), nullptr, call.item.send,
                      call.item.count * sizeof(Value));
     header->tag = call.item.tag;

@@ -86,6 +86,7 @@ bool SymbolicMemory::is_something(Value value) {
 
 std::uint64_t SymbolicMemory::load_acquire(std::uint64_t* counter) {
   if (world_.connections != nullptr) world_.connections->seen(actor_, counter, *counter);
+  if (world_.inboxes != nullptr) world_.inboxes->seen(actor_, counter, *counter);
   return *counter;
 }
 
@@ -109,6 +110,7 @@ void SymbolicMemory::post(std::uint64_t* counter, std::uint32_t* /*waiters*/, st
              world_.inboxes->holds(reinterpret_cast<const std::byte*>(counter))) {
     if (!may_write(reinterpret_cast<const std::byte*>(counter), sizeof(value))) return;
     *counter = value;
+    world_.inboxes->posted(actor_, counter, value);
   } else {
     return wrong(Rule::kOutside, "posts a counter that is none of its connections'");
   }

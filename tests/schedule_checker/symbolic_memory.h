@@ -149,6 +149,7 @@ void SymbolicMemory::reduce_each(std::byte* first, std::byte* second, const std:
   }
   const std::uint32_t first_hops = hops_to(first);
   const std::uint32_t second_hops = second == nullptr ? 0 : hops_to(second);
+  if (second_hops != 0 && world_.inboxes != nullptr) world_.inboxes->sent(actor_, bytes);
   for (std::uint64_t i = 0; i < count; ++i) {
     const Value value =
         combine(reinterpret_cast<const Value*>(a)[i], reinterpret_cast<const Value*>(b)[i]);
@@ -190,6 +191,7 @@ void SymbolicMemory::finish(const R& reduction, device::SingleLane& /*group*/, s
     return;
   }
   const std::uint32_t second_hops = second == nullptr ? 0 : hops_to(second);
+  if (second_hops != 0 && world_.inboxes != nullptr) world_.inboxes->sent(actor_, bytes);
   for (std::uint64_t i = 0; i < count; ++i) {
     Value& value = reinterpret_cast<Value*>(first)[i];
     value = reduction.finish(value);

@@ -86,6 +86,8 @@ inline constexpr std::uint32_t kLinesInFlight = 8;
 /// far. `waiting` may be null; otherwise whoever waits for long stores `tag` there.
 class CudaMemory {
  public:
+  static constexpr bool kCombinesRanks = true;
+
   __device__ CudaMemory(const std::uint32_t* abort, std::uint64_t* waiting, std::uint64_t tag)
       : abort_(abort), waiting_(waiting), tag_(tag) {}
 

@@ -11,6 +11,7 @@
 
 #include "core/device/cuda/failure.h"
 #include "core/device/cuda/kernels.h"
+#include "core/model/two_shot.h"
 #include "core/model/work_item.h"
 
 namespace weft::device::cuda {
@@ -41,11 +42,26 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const void* k
                "cudaLaunchKernel");
 }
 
+DirectShape shape_of(const WorkItem& item) {
+  const std::uint64_t bytes = element_size(item.type);
+  if (item.algorithm != Algorithm::kTwoShot) {
+    return direct_shape(direct_lines(item.count * bytes), item.direct->most_parts);
+  }
+  const RingLoop first = two_shot_piece(0, item.count, item.chunk, item.direct->ranks, bytes);
+  return two_shot_shape(first.chunk * bytes, item.direct->plain_headers);
+}
+
+const void* inbox_kernel_for(const WorkItem& item, const DirectShape& shape) {
+  return item.algorithm == Algorithm::kTwoShot ? two_shot_kernel_for(item, shape.parts)
+                                               : direct_kernel_for(item);
+}
+
 // Programmatic serialization: the kernel may be set up while the one before it in the stream still
 // runs, and waits for its end itself.
 weft_result launch_direct(CudaStream& stream, const Launch& launch) {
   const WorkItem& item = launch.items.front();
-  const void* kernel = launch.items.size() == 1 ? direct_kernel_for(item) : nullptr;
+  const DirectShape shape = shape_of(item);
+  const void* kernel = launch.items.size() == 1 ? inbox_kernel_for(item, shape) : nullptr;
   if (kernel == nullptr) return WEFT_ERROR_UNSUPPORTED;
   DirectArgument argument{.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
                                       .outcome = launch.outcome,
@@ -53,8 +69,6 @@ weft_result launch_direct(CudaStream& stream, const Launch& launch) {
                           .item = item,
                           .peers = *item.direct};
   void* arguments[] = {&argument};
-  const std::uint64_t payload = item.count * element_size(item.type);
-  const DirectShape shape = direct_shape(direct_lines(payload), item.direct->most_parts);
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
@@ -114,7 +128,7 @@ weft_result CudaDevice::prepare() {
   int fewest = INT_MAX;
   // A kernel that is loaded when first launched is loaded while others may spin, and waits for
   // them.
-  for (const auto kernels : {ring_kernels(), direct_kernels()}) {
+  for (const auto kernels : {ring_kernels(), direct_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {
       cudaFuncAttributes attributes{};
       WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));

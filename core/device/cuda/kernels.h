@@ -30,7 +30,7 @@ struct KernelArgument {
   WorkItem items[kItems];
 };
 
-/// The argument of a direct kernel, whose CTAs are the parts of one item.
+/// The argument of a kernel for inboxes, whose CTAs are the parts of one item.
 struct DirectArgument {
   KernelControl control;
   WorkItem item;  ///< Its pointer `direct` is the host's.
@@ -50,6 +50,13 @@ struct DirectShape {
   return {.parts = 1, .threads = static_cast<std::uint32_t>((lines + kWarp - 1) / kWarp * kWarp)};
 }
 
+/// The same of a two-shot, of whose own range each part has a share: 16 bytes a thread.
+[[nodiscard]] constexpr DirectShape two_shot_shape(std::uint64_t range_bytes,
+                                                   std::uint32_t most_parts) {
+  constexpr std::uint64_t kLineBytes = 16;
+  return direct_shape((range_bytes + kLineBytes - 1) / kLineBytes, most_parts);
+}
+
 /// How many items the argument of the kernel for `items` items has room for.
 [[nodiscard]] constexpr std::uint32_t argument_items(std::uint32_t items) {
   return items <= 2 ? 2 : items <= 8 ? 8 : kMostItems;
@@ -62,11 +69,14 @@ struct DirectShape {
 /// there is none.
 [[nodiscard]] const void* kernel_for(const WorkItem& item, std::uint32_t items);
 
-/// The kernel that runs direct items like `item`; null where there is none.
+/// The kernel that runs direct items like `item`, or two-shots of so many parts; null where there
+/// is none.
 [[nodiscard]] const void* direct_kernel_for(const WorkItem& item);
+[[nodiscard]] const void* two_shot_kernel_for(const WorkItem& item, std::uint32_t parts);
 
 /// All kernels, to be loaded before anything spins.
 [[nodiscard]] std::span<const void* const> ring_kernels();
 [[nodiscard]] std::span<const void* const> direct_kernels();
+[[nodiscard]] std::span<const void* const> two_shot_kernels();
 
 }  // namespace weft::device::cuda

@@ -7,22 +7,12 @@
 
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/overlap.cuh"
 #include "core/device/cuda/report.cuh"
 #include "core/device/work_item_kernel.h"
 
 namespace weft::device::cuda {
 namespace {
-
-// Waits for the kernel before this one in the stream, then lets the next be set up while this one
-// runs. In that order one kernel at most is resident early: a queue of them would fill the device,
-// while this one may wait for a kernel that is still to come. Where kernels are not launched so,
-// both do nothing.
-__device__ void overlap_launches() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
 
 template <class Reduction, std::uint32_t kRanks>
 __global__ void __launch_bounds__(kThreads, 1)

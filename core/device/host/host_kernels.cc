@@ -61,6 +61,9 @@ KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {
     reduction = HostReduction(memory.loops(), item.type, item.reduction, item.ranks,
                               premultiplier ? &*premultiplier : nullptr);
   }
+  if (item.algorithm == Algorithm::kTwoShot && item.direct != nullptr) {
+    return run_two_shot_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
+  }
   if (item.direct != nullptr) {
     if (!host_one_shot_knows(item.operation) || item.count == 0 || item.direct->ranks < 2 ||
         !fits_inboxes(item, *item.direct, kMostDirectRanks)) {

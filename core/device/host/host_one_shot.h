@@ -23,16 +23,11 @@
 #include "core/device/policies.h"
 #include "core/model/direct_peers.h"
 #include "core/model/operation.h"
+#include "core/model/two_shot.h"
 #include "core/model/work_item.h"
 
 namespace weft::device {
 
-/// What stands at the beginning of a half of an inbox; the payload follows.
-struct alignas(64) DirectHeader {
-  std::uint64_t call;     ///< Number of the call, from 1 on; posted last.
-  std::uint64_t tag;      ///< Its tag.
-  std::uint32_t waiters;  ///< Of `call`.
-};
 // A half has 128 bytes at least, or 16 for each 8 of payload and 16 more.
 static_assert(sizeof(DirectHeader) + 48 <= direct_half_bytes(48) &&
               sizeof(DirectHeader) + 64 <= direct_half_bytes(64));

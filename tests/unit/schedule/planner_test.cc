@@ -187,9 +187,10 @@ TEST_F(Planner, ListsWhatWasConsidered) {
   EXPECT_EQ(made.alternatives[1].algorithm, "direct");
   EXPECT_EQ(made.alternatives[1].refused, "collectives.all_reduce.algorithm leaves it out");
   EXPECT_EQ(made.alternatives[2].algorithm, "tree");
-  EXPECT_EQ(made.alternatives[3].algorithm, "star");
-  EXPECT_THAT(made.alternatives[3].refused, HasSubstr("all_reduce has no such algorithm"));
-  EXPECT_EQ(made.alternatives[4].protocol, "ll128");
+  EXPECT_EQ(made.alternatives[3].algorithm, "two-shot");
+  EXPECT_EQ(made.alternatives[4].algorithm, "star");
+  EXPECT_THAT(made.alternatives[4].refused, HasSubstr("all_reduce has no such algorithm"));
+  EXPECT_EQ(made.alternatives[5].protocol, "ll128");
 }
 
 TEST_F(Planner, GoesDirectlyWhereItIsFasterAndFits) {
@@ -212,6 +213,57 @@ TEST_F(Planner, GoesDirectlyWhereItIsFasterAndFits) {
   costs_.direct.latency_us = 1e6;
   EXPECT_EQ(all_reduce(4096).algorithm, Algorithm::kRing);
   EXPECT_EQ(broadcast(1).algorithm, Algorithm::kRing);
+}
+
+TEST_F(Planner, GoesByTwoShotWhereItIsFaster) {
+  costs_.two_shot = {.latency_us = 0.1, .bytes_per_us = 40000};
+  const auto refused = [&] { return all_reduce(kMiB).alternatives[3].refused; };
+  EXPECT_THAT(refused(), HasSubstr("or buffers.direct is 0"));
+  limits_.direct_bytes = 4096;
+  EXPECT_THAT(refused(), HasSubstr("leaves another way out"));
+  limits_.two_shot_range = 8192;
+  const Plan made = all_reduce(kMiB);
+  EXPECT_EQ(made.algorithm, Algorithm::kTwoShot);
+  EXPECT_EQ(made.protocol, Protocol::kSimple);
+  ASSERT_EQ(made.channels.size(), 1U);
+  EXPECT_EQ(made.channels[0].chunk, 2048U);
+  EXPECT_TRUE(validate(made, topology_));
+  ASSERT_EQ(made.ranks, 4U);
+  EXPECT_EQ(steps_sent(made, 0, 1), 32U * 2 * 3);
+  EXPECT_EQ(bytes_sent(made, 0, 1), kMiB / 2 * 3);
+  EXPECT_DOUBLE_EQ(made.predicted_us, costs_.call_us + 64 * 0.1 + 3.0 * kMiB / 40000);
+  EXPECT_THAT(to_text(made), HasSubstr("2 halves from each other rank, ranges of 8 KiB at most"));
+  EXPECT_THAT(to_text(made), HasSubstr("reduces a range and writes it to all others"));
+  // The last piece is cut into grains: of 5 one rank has two, and one none.
+  const Plan odd = all_reduce(4 * 8192 + 4 * 64 + 4);
+  EXPECT_EQ(bytes_sent(odd, 0, 0), 2U * 3 * 8192 + (64 + 64 + 4) + 3 * 128);
+  EXPECT_EQ(bytes_sent(odd, 0, 3), 2U * 3 * 8192 + 4 * 64 + 4);
+  EXPECT_EQ(steps_sent(odd, 0, 0), 4U * 3);
+  EXPECT_EQ(all_reduce(0).algorithm, Algorithm::kRing);
+  costs_.two_shot.latency_us = 1e6;
+  EXPECT_EQ(all_reduce(kMiB).algorithm, Algorithm::kRing);
+  EXPECT_FALSE(std::ranges::any_of(broadcast(1).alternatives, [](const Alternative& other) {
+    return other.algorithm == "two-shot";
+  }));
+  limits_.two_shot_range = 100;
+  EXPECT_FALSE(plan({.count = 1}));
+}
+
+TEST_F(Planner, ValidateFindsWhatCannotBeATwoShot) {
+  costs_.two_shot = {.latency_us = 0.1, .bytes_per_us = 40000};
+  limits_.two_shot_range = 8192;
+  const Plan made = all_reduce(kMiB);
+  const auto refused = [&](auto change) {
+    Plan other = made;
+    change(other);
+    return !validate(other, topology_);
+  };
+  EXPECT_TRUE(refused([](Plan& plan) { plan.protocol = Protocol::kLL; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.task.operation = Operation::kAllGather; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.channels[0].chunk += 1; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.channels[0].count -= 1; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.channels[0].ring[0] = 1; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.steps = 3; }));
 }
 
 TEST_F(Planner, BlocksGoDirectlyWhereTheRanksCan) {

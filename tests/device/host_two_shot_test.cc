@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The two-shot between CPUs: ranks are threads that write into each other's inboxes.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/host/host_memory.h"
+#include "tests/device/direct_world.h"
+#include "tests/device/ring_world.h"
+
+namespace weft::device::testing {
+namespace {
+
+class HostTwoShotOf : public ::testing::TestWithParam<std::uint32_t> {
+ protected:
+  using Outcomes = std::vector<KernelOutcome>;  // by rank
+
+  /// Runs `calls[c][r]` on a thread for each rank r, which goes from call to call on its own until
+  /// one ends badly. A rank that is left out at the end of a list does not come.
+  std::vector<Outcomes> run_calls(const std::vector<std::vector<WorkItem>>& calls) {
+    const std::size_t ranks = calls.front().size();
+    std::vector<Outcomes> outcomes(calls.size(), Outcomes(ranks));
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        Launch launch;
+        launch.abort = &abort_;
+        const std::atomic<std::uint32_t> failed{0};
+        Waiter waiter;
+        if (rank > 0) std::this_thread::sleep_for(late_);
+        for (std::size_t call = 0; call < calls.size(); ++call) {
+          HostMemory memory(best_element_loops(), waiter, launch, failed);
+          outcomes[call][rank] = run_on_host(calls[call][rank], memory);
+          if (outcomes[call][rank].end != KernelEnd::kDone) return;
+        }
+      });
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+    return outcomes;
+  }
+  Outcomes run(const std::vector<WorkItem>& items) { return run_calls({items}).front(); }
+
+  /// Input and output of each rank lie `shift` bytes behind a multiple of 64; what lies around the
+  /// output is checked to be left alone. Of kPremulSum each rank's factor is its number plus 1.
+  template <class T>
+  void all_reduce(DirectWorld& world, std::uint64_t count, std::size_t shift, bool in_place,
+                  weft_reduction reduction = WEFT_SUM) {
+    const std::uint32_t ranks = GetParam();
+    const std::uint64_t sequence = sequence_++;
+    const bool multiplies = reduction == kPremulSum;
+    constexpr std::byte kGuard{77};
+    const std::size_t bytes = count * sizeof(T);
+    std::vector<std::vector<std::byte>> input(ranks, std::vector<std::byte>(bytes + 192, kGuard));
+    std::vector<std::vector<std::byte>> output = input;
+    const Task task{.type = kTypeOf<T>, .reduction = reduction, .count = count};
+    std::vector<WorkItem> items;
+    const auto place = [&](std::vector<std::byte>& buffer) {
+      const std::size_t beyond = reinterpret_cast<std::uintptr_t>(buffer.data()) % 64;
+      return buffer.data() + (64 - beyond) % 64 + shift;
+    };
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      std::byte* const to = place(output[rank]);
+      std::byte* const from = in_place ? to : place(input[rank]);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const T value = multiplies ? as_element<T>(1) : sample<T>(rank, i + sequence, reduction);
+        std::memcpy(from + i * sizeof(T), &value, sizeof(value));
+      }
+      items.push_back(world.two_shot_item(rank, task, sequence, from, to));
+      const T factor = as_element<T>(static_cast<std::int32_t>(rank + 1));
+      std::memcpy(&items.back().factor.bits, &factor, sizeof(factor));
+    }
+    for (const KernelOutcome& outcome : run(items))
+      ASSERT_EQ(outcome.end, KernelEnd::kDone);
+    const T sum_of_factors = as_element<T>(static_cast<std::int32_t>(ranks * (ranks + 1) / 2));
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      std::byte* const begin = place(output[rank]);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const T wanted =
+            multiplies ? sum_of_factors : expected_sample<T>(ranks, i + sequence, reduction);
+        T found;
+        std::memcpy(&found, begin + i * sizeof(T), sizeof(T));
+        ASSERT_EQ(found, wanted) << "rank " << rank << ", element " << i << " of " << count
+                                 << ", shift " << shift << (in_place ? ", in place" : "");
+      }
+      for (const std::byte* at = output[rank].data(); at < begin; ++at)
+        ASSERT_EQ(*at, kGuard);
+      for (const std::byte* at = begin + bytes; at < output[rank].data() + output[rank].size();
+           ++at)
+        ASSERT_EQ(*at, kGuard);
+    }
+  }
+
+  std::atomic<std::uint32_t> abort_{0};
+  std::chrono::milliseconds late_{0};  // all ranks but the first come so late
+  std::uint64_t sequence_ = 0;
+};
+
+TEST_P(HostTwoShotOf, AllSizesOnOneSetOfInboxes) {
+  DirectWorld world(GetParam(), 256);  // ranges of 512 bytes
+  for (const bool in_place : {false, true}) {
+    for (const std::size_t shift : {0U, 4U, 20U}) {
+      for (const std::uint64_t count : {1, 15, 16, 17, 128, 129, 1000, 1024, 5003})
+        all_reduce<float>(world, count, shift, in_place);
+    }
+    // Elements that lie nowhere in particular.
+    all_reduce<float>(world, 2001, 1, in_place);
+    all_reduce<double>(world, 555, 3, in_place);
+  }
+}
+
+TEST_P(HostTwoShotOf, AllTypesAndReductions) {
+  DirectWorld world(GetParam(), 256);
+  const auto each = [&]<class T>(T /*type*/) {
+    for (const weft_reduction reduction : {WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG}) {
+      all_reduce<T>(world, 1501, 0, false, reduction);
+      all_reduce<T>(world, 333, sizeof(T), true, reduction);
+    }
+  };
+  each(std::int8_t{});
+  each(std::uint8_t{});
+  each(std::int32_t{});
+  each(std::uint32_t{});
+  each(std::int64_t{});
+  each(std::uint64_t{});
+  each(Float16{});
+  each(Bfloat16{});
+  each(float{});
+  each(double{});
+  each(Float8E4M3{});
+  each(Float8E5M2{});
+}
+
+TEST_P(HostTwoShotOf, InputsAreMultipliedOnce) {
+  DirectWorld world(GetParam(), 256);
+  for (const bool in_place : {false, true}) {
+    all_reduce<float>(world, 2000, 0, in_place, kPremulSum);
+    all_reduce<std::int32_t>(world, 77, 4, in_place, kPremulSum);
+    all_reduce<Bfloat16>(world, 901, 2, in_place, kPremulSum);
+  }
+}
+
+TEST_P(HostTwoShotOf, SleepersAreWoken) {
+  DirectWorld world(GetParam(), 1024);
+  late_ = std::chrono::milliseconds(5);  // longer than anybody yields
+  for (int i = 0; i < 3; ++i)
+    all_reduce<float>(world, 2000, 0, true);
+}
+
+// Between one-shots, which take the same halves; a rank may be a call ahead of another.
+TEST_P(HostTwoShotOf, MixesWithOneShots) {
+  constexpr std::uint32_t kCalls = 300;
+  constexpr std::uint64_t kCount = 60;
+  const std::uint32_t ranks = GetParam();
+  DirectWorld world(ranks, 256);
+  std::vector<std::vector<std::int32_t>> output(ranks, std::vector<std::int32_t>(kCalls * kCount));
+  std::vector<std::vector<WorkItem>> calls(kCalls);
+  for (std::uint32_t call = 0; call < kCalls; ++call) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      std::int32_t* own = output[rank].data() + call * kCount;
+      std::fill(own, own + kCount, static_cast<std::int32_t>(call + rank));
+      const Task task{.type = WEFT_INT32, .count = kCount};
+      calls[call].push_back(call % 3 == 0 ? world.item(rank, task, call, own, own)
+                                          : world.two_shot_item(rank, task, call, own, own, 64));
+    }
+  }
+  for (const Outcomes& call : run_calls(calls)) {
+    for (const KernelOutcome& outcome : call)
+      ASSERT_EQ(outcome.end, KernelEnd::kDone);
+  }
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    for (std::uint32_t i = 0; i < kCalls * kCount; ++i) {
+      ASSERT_EQ(output[rank][i],
+                static_cast<std::int32_t>(ranks * (i / kCount) + ranks * (ranks - 1) / 2))
+          << "rank " << rank << ", call " << i / kCount;
+    }
+  }
+}
+
+TEST_P(HostTwoShotOf, AllLeaveWhenCallsDiffer) {
+  const std::uint32_t ranks = GetParam();
+  DirectWorld world(ranks, 4096);
+  std::vector<std::vector<float>> data(ranks, std::vector<float>(100000));
+  for (const bool one_shot : {false, true}) {
+    DirectWorld fresh(ranks, 4096);
+    std::vector<WorkItem> items;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const Task task{.count = rank == 0 ? 10U : 100000U};
+      float* own = data[rank].data();
+      items.push_back(rank == 0 && one_shot ? fresh.item(rank, task, 0, own, own)
+                                            : fresh.two_shot_item(rank, task, 0, own, own));
+    }
+    const Outcomes outcomes = run(items);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(outcomes[rank].end, KernelEnd::kTagMismatch) << "rank " << rank;
+      EXPECT_EQ(outcomes[rank].expected, items[rank].tag);
+      EXPECT_EQ(outcomes[rank].found, items[outcomes[rank].peer].tag);
+      EXPECT_NE(outcomes[rank].found, outcomes[rank].expected);
+    }
+  }
+}
+
+TEST_P(HostTwoShotOf, AllLeaveWhenAborted) {
+  const std::uint32_t ranks = GetParam();
+  DirectWorld world(ranks, 4096);
+  std::vector<std::vector<float>> data(ranks, std::vector<float>(1000));
+  std::vector<WorkItem> items;
+  for (std::uint32_t rank = 0; rank + 1 < ranks; ++rank) {  // the last never comes
+    items.push_back(
+        world.two_shot_item(rank, {.count = 1000}, 0, data[rank].data(), data[rank].data()));
+  }
+  std::thread aborter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    abort_.store(1);
+  });
+  for (const KernelOutcome& outcome : run(items))
+    EXPECT_EQ(outcome.end, KernelEnd::kAborted);
+  aborter.join();
+}
+
+TEST_P(HostTwoShotOf, LeavesWhenAPeerGaveUp) {
+  const std::uint32_t ranks = GetParam();
+  DirectWorld world(ranks, 4096);
+  std::vector<float> data(1000);
+  for (std::uint32_t peer = 1; peer < ranks; ++peer)
+    world.error(0, peer) = 7;
+  const KernelOutcome outcome =
+      run({world.two_shot_item(0, {.count = 1000}, 0, data.data(), data.data())})[0];
+  EXPECT_EQ(outcome.end, KernelEnd::kPeerError);
+  EXPECT_EQ(outcome.peer, 1U);
+  EXPECT_EQ(outcome.found, 7U);
+}
+
+TEST_P(HostTwoShotOf, WhatItCannotDoIsRefused) {
+  DirectWorld world(GetParam(), 1024);
+  std::vector<float> data(1000);
+  const auto refused = [&](const Task& task, std::uint64_t chunk) {
+    WorkItem item = world.two_shot_item(0, {.count = 1}, 0, data.data(), data.data());
+    item.operation = task.operation;
+    item.type = task.type;
+    item.count = task.count;
+    item.chunk = chunk;
+    return run({item})[0].end == KernelEnd::kUnsupported;
+  };
+  EXPECT_TRUE(refused({.count = 1000}, 1024)) << "ranges larger than halves";
+  EXPECT_TRUE(refused({.count = 1000}, 15)) << "ranges of no whole grains";
+  EXPECT_TRUE(refused({.count = 0}, 16));
+  EXPECT_TRUE(refused({.operation = Operation::kAllGather, .count = 1}, 16));
+  EXPECT_TRUE(refused({.operation = Operation::kReduce, .count = 1}, 16));
+  EXPECT_TRUE(refused({.type = 99, .count = 1}, 16));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, HostTwoShotOf, ::testing::Values(2, 3, 5, 8));
+
+}  // namespace
+}  // namespace weft::device::testing
