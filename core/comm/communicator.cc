@@ -16,6 +16,7 @@
 
 #include "core/base/wait.h"
 #include "core/comm/context.h"
+#include "core/comm/exchange.h"
 #include "core/comm/stream.h"
 #include "core/config/units.h"
 
@@ -327,6 +328,7 @@ Status Communicator::check_call(const Stream& stream) {
 
 Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
   const Task& task = call.task;
+  if (is_exchange(task.operation)) return prepare_exchange(call, stream);
   WEFT_TRY(check_call(stream));
   auto bound = call.plan;
   if (bound == nullptr) {
@@ -363,10 +365,27 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
   return launch;
 }
 
+const PairConnections* Communicator::partner(std::uint32_t rank) {
+  if (partners_.empty()) partners_.resize(ranks_);
+  if (partners_[rank] == nullptr) partners_[rank] = pairs_->find({.peer = rank});
+  return partners_[rank];
+}
+
+bool Communicator::exchanges_with(const Call& call, std::uint32_t other) const {
+  return other != rank_ && (block_sent(call, rank_, other).count != 0 ||
+                            block_received(call, rank_, other).count != 0);
+}
+
 bool Communicator::is_connected(const Call& call) {
-  if (call.task.count == 0) return true;
+  if (is_empty(call)) return true;
   if (joins_pair(call.task.operation)) {
-    return call.task.root != rank_ && pairs_->find({.peer = call.task.root}) != nullptr;
+    return call.task.root != rank_ && partner(call.task.root) != nullptr;
+  }
+  if (is_exchange(call.task.operation)) {
+    for (std::uint32_t other = 0; other < ranks_; ++other) {
+      if (exchanges_with(call, other) && partner(other) == nullptr) return false;
+    }
+    return true;
   }
   const auto planned = find_plan(call.task);
   return planned && ((*planned)->bound != nullptr || (*planned)->edges.empty());
@@ -377,7 +396,7 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
   std::vector<Need> needs;
   for (const Call* call : calls) {
     const Task& task = call->task;
-    if (task.count == 0) continue;
+    if (is_empty(*call)) continue;
     if (joins_pair(task.operation)) {
       if (task.root == rank_) continue;
       needs.push_back(
@@ -385,14 +404,18 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
            .call = {.sequence = 0, .tag = make_operation_tag(task, 0), .count = task.count}});
       continue;
     }
-    WEFT_TRY_ASSIGN(const Planned* const planned, find_plan(task));
     const std::uint64_t sequence = history_.latest() + 1 + ahead;
-    for (const PairLink& edge : planned->edges) {
-      needs.push_back({.link = edge,
-                       .call = {.sequence = sequence,
-                                .tag = make_operation_tag(task, sequence),
-                                .count = task.count}});
+    const CallNote note{
+        .sequence = sequence, .tag = make_operation_tag(task, sequence), .count = task.count};
+    if (is_exchange(task.operation)) {
+      for (std::uint32_t other = 0; other < ranks_; ++other) {
+        if (exchanges_with(*call, other)) needs.push_back({.link = {.peer = other}, .call = note});
+      }
+      continue;
     }
+    WEFT_TRY_ASSIGN(const Planned* const planned, find_plan(task));
+    for (const PairLink& edge : planned->edges)
+      needs.push_back({.link = edge, .call = note});
   }
   return needs;
 }
@@ -459,11 +482,28 @@ Result<Launch> Communicator::prepare_pairs(std::span<const Call* const> calls, S
   WEFT_TRY(order_after_latest(stream));
   UnderWay* record = begin_record(calls.front()->task, stream);
   pair_messages_.clear();
-  const auto ends_towards = [this](std::uint32_t partner) -> const PairConnections& {
-    return *pairs_->find({.peer = partner});
+  const auto ends_towards = [this](std::uint32_t rank) -> const PairConnections& {
+    return *partner(rank);
   };
   make_transfers(calls, rank_, pair_numbers_, ends_towards, record->transfers, pair_messages_,
                  record->pair_tasks);
+  return pair_launch(record);
+}
+
+Result<Launch> Communicator::prepare_exchange(const Call& call, Stream& stream) {
+  WEFT_TRY(check_call(stream));
+  WEFT_TRY(order_after_latest(stream));
+  UnderWay* record = begin_record(call.task, stream);
+  pair_messages_.clear();
+  const auto ends_towards = [this](std::uint32_t rank) -> const PairConnections& {
+    return *partner(rank);
+  };
+  make_exchange(call, rank_, ranks_, record->sequence, ends_towards, record->transfers,
+                pair_messages_, record->pair_tasks);
+  return pair_launch(record);
+}
+
+Launch Communicator::pair_launch(UnderWay* record) {
   items_.assign(1, pair_item(record->transfers, ranks_));
   for (const PairMessage& message : pair_messages_)
     message.port->enqueue({&message.operation, 1});
