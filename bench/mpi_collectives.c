@@ -24,20 +24,23 @@ enum operation {
   kReduce,
   kSendrecv,
   kAllToAll,
+  kGather,
+  kScatter,
   kOperations
 };
 
-static const char* const kNames[kOperations] = {
-    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "sendrecv", "all_to_all"};
+static const char* const kNames[kOperations] = {"all_reduce", "all_gather", "reduce_scatter",
+                                                "broadcast",  "reduce",     "sendrecv",
+                                                "all_to_all", "gather",     "scatter"};
 
 static int rank, ranks;
 
 static int sends_blocks(enum operation operation) {
-  return operation == kReduceScatter || operation == kAllToAll;
+  return operation == kReduceScatter || operation == kAllToAll || operation == kScatter;
 }
 
 static int receives_blocks(enum operation operation) {
-  return operation == kAllGather || operation == kAllToAll;
+  return operation == kAllGather || operation == kAllToAll || operation == kGather;
 }
 
 static void call(enum operation operation, const float* in, float* out, int count) {
@@ -65,6 +68,12 @@ static void call(enum operation operation, const float* in, float* out, int coun
       break;
     case kAllToAll:
       MPI_Alltoall(in, count, MPI_FLOAT, out, count, MPI_FLOAT, MPI_COMM_WORLD);
+      break;
+    case kGather:
+      MPI_Gather(in, count, MPI_FLOAT, out, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
+      break;
+    case kScatter:
+      MPI_Scatter(in, count, MPI_FLOAT, out, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
       break;
     case kOperations:
       break;
@@ -94,7 +103,10 @@ static float sum_over_ranks(long i) {
 static float expected(enum operation operation, long count, long i) {
   switch (operation) {
     case kAllGather:
+    case kGather:
       return element((int)(i / count), i % count);
+    case kScatter:
+      return element(0, rank * count + i);
     case kReduceScatter:
       return sum_over_ranks(rank * count + i);
     case kBroadcast:
@@ -148,7 +160,8 @@ int main(int argc, char** argv) {
   double slowest = 0;
   MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
   long wrong = 0;
-  for (long i = 0; i < out_count && (operation != kReduce || rank == 0); ++i)
+  for (long i = 0; i < out_count && (rank == 0 || (operation != kReduce && operation != kGather));
+       ++i)
     wrong += out[i] != expected(operation, count, i);
   if (wrong != 0) {
     fprintf(stderr, "rank %d: %ld wrong elements of %ld\n", rank, wrong, out_count);

@@ -24,6 +24,7 @@
 #include "core/bootstrap/job_environment.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
+#include "core/comm/exchange.h"
 #include "core/comm/group.h"
 #include "core/comm/member.h"
 #include "core/comm/stream.h"
@@ -163,8 +164,31 @@ Status check_buffers(const weft::Task& task, const void* send, const void* recv,
   return {};
 }
 
+// What it sends must stay until the last partner has taken it.
+Status check_apart(const weft::Task& task, const void* send, const void* recv,
+                   std::uint32_t ranks) {
+  if (task.operation != weft::Operation::kAllToAll || task.count == 0) return {};
+  const auto from = reinterpret_cast<std::uintptr_t>(send);
+  const auto to = reinterpret_cast<std::uintptr_t>(recv);
+  const std::uintptr_t bytes = task.bytes() * ranks;
+  if (from + bytes <= to || to + bytes <= from) return {};
+  return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
+                    fmt::format("the buffers of {} overlap, which cannot work in place",
+                                weft::operation_name(task.operation)),
+                    "receive into a buffer of its own");
+}
+
+// The same of buffers whose blocks differ: each for itself.
+Status check_blocks(weft::Task task, const void* send, void* recv, const weft::BlockTable& blocks) {
+  task.count = weft::total_of(blocks.sent);
+  WEFT_TRY(check_buffers(task, send, nullptr, {.recv = false}));
+  task.count = weft::total_of(blocks.received);
+  return check_buffers(task, nullptr, recv, {.send = false});
+}
+
+// `arrays` of a call whose blocks differ, else null.
 weft_result call(weft::Task task, const void* send, void* recv, Needs needs, weft_comm* comm,
-                 weft_stream* stream) {
+                 weft_stream* stream, const weft::BlockArrays* arrays = nullptr) {
   if (comm == nullptr) return null_argument(stream != nullptr ? stream->owner : nullptr, "comm");
   if (stream == nullptr) return null_argument(comm->owner, "stream");
   weft_context* owner = comm->owner;
@@ -195,12 +219,27 @@ weft_result call(weft::Task task, const void* send, void* recv, Needs needs, wef
     if (Status status = check_buffers(task, send, recv, needs); !status) {
       return refuse(status.error());
     }
+    if (Status status = check_apart(task, send, recv, (*communicator)->ranks()); !status) {
+      return refuse(status.error());
+    }
+    std::shared_ptr<const weft::BlockTable> blocks;
+    if (arrays != nullptr) {
+      auto read =
+          weft::read_blocks(*arrays, task.type, (*communicator)->rank(), (*communicator)->ranks());
+      if (!read) return refuse(read.error());
+      blocks = std::move(*read);
+      if (Status status = check_blocks(task, send, recv, *blocks); !status) {
+        return refuse(status.error());
+      }
+    }
     const weft::Call noted{.communicator = *communicator,
                            .stream = stream->stream.get(),
                            .task = task,
                            .send = send,
                            .recv = recv,
-                           .factor = factor};
+                           .factor = factor,
+                           .plan = nullptr,
+                           .blocks = std::move(blocks)};
     if (grouped) {
       context.group().add_call(noted);
       return WEFT_OK;
@@ -728,6 +767,52 @@ weft_result weft_reduce_scatter(const void* send, void* recv, size_t count, weft
                .root = 0,
                .count = count},
               send, recv, {}, comm, stream);
+}
+
+weft_result weft_all_to_all(const void* send, void* recv, size_t count, weft_data_type type,
+                            weft_comm* comm, weft_stream* stream) {
+  return call({.operation = weft::Operation::kAllToAll,
+               .type = type,
+               .reduction = WEFT_SUM,
+               .root = 0,
+               .count = count},
+              send, recv, {}, comm, stream);
+}
+
+weft_result weft_all_to_all_v(const void* send, const size_t* send_counts,
+                              const size_t* send_offsets, void* recv, const size_t* recv_counts,
+                              const size_t* recv_offsets, weft_data_type type, weft_comm* comm,
+                              weft_stream* stream) {
+  const weft::BlockArrays arrays{.send_counts = send_counts,
+                                 .send_offsets = send_offsets,
+                                 .recv_counts = recv_counts,
+                                 .recv_offsets = recv_offsets};
+  return call({.operation = weft::Operation::kAllToAllV,
+               .type = type,
+               .reduction = WEFT_SUM,
+               .root = 0,
+               .count = 0},
+              send, recv, {}, comm, stream, &arrays);
+}
+
+weft_result weft_gather(const void* send, void* recv, size_t count, weft_data_type type,
+                        uint32_t root, weft_comm* comm, weft_stream* stream) {
+  return call({.operation = weft::Operation::kGather,
+               .type = type,
+               .reduction = WEFT_SUM,
+               .root = root,
+               .count = count},
+              send, recv, {.recv = is_rank(comm, root)}, comm, stream);
+}
+
+weft_result weft_scatter(const void* send, void* recv, size_t count, weft_data_type type,
+                         uint32_t root, weft_comm* comm, weft_stream* stream) {
+  return call({.operation = weft::Operation::kScatter,
+               .type = type,
+               .reduction = WEFT_SUM,
+               .root = root,
+               .count = count},
+              send, recv, {.send = is_rank(comm, root)}, comm, stream);
 }
 
 }  // extern "C"

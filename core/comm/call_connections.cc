@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/comm/communicator.h"
+#include "core/comm/exchange.h"
 
 namespace weft {
 namespace {
@@ -24,10 +25,27 @@ std::vector<PairLink> links_of(const Needs& needs) {
 
 }  // namespace
 
+const PairConnections* Communicator::partner(std::uint32_t rank) {
+  if (partners_.empty()) partners_.resize(ranks_);
+  if (partners_[rank] == nullptr) partners_[rank] = pairs_->find({.peer = rank});
+  return partners_[rank];
+}
+
+bool Communicator::exchanges_with(const Call& call, std::uint32_t other) const {
+  return other != rank_ && (block_sent(call, rank_, other).count != 0 ||
+                            block_received(call, rank_, other).count != 0);
+}
+
 bool Communicator::is_connected(const Call& call) {
-  if (call.task.count == 0) return true;
+  if (is_empty(call)) return true;
   if (joins_pair(call.task.operation)) {
-    return call.task.root != rank_ && pairs_->find({.peer = call.task.root}) != nullptr;
+    return call.task.root != rank_ && partner(call.task.root) != nullptr;
+  }
+  if (is_exchange(call.task.operation)) {
+    for (std::uint32_t other = 0; other < ranks_; ++other) {
+      if (exchanges_with(call, other) && partner(other) == nullptr) return false;
+    }
+    return true;
   }
   const auto planned = find_plan(call.task);
   return planned && ((*planned)->bound != nullptr || (*planned)->edges.empty());
@@ -38,7 +56,7 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
   std::vector<Need> needs;
   for (const Call* call : calls) {
     const Task& task = call->task;
-    if (task.count == 0) continue;
+    if (is_empty(*call)) continue;
     if (joins_pair(task.operation)) {
       if (task.root == rank_) continue;
       needs.push_back(
@@ -46,14 +64,18 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
            .call = {.sequence = 0, .tag = make_operation_tag(task, 0), .count = task.count}});
       continue;
     }
-    WEFT_TRY_ASSIGN(const Planned* const planned, find_plan(task));
     const std::uint64_t sequence = history_.latest() + 1 + ahead;
-    for (const PairLink& edge : planned->edges) {
-      needs.push_back({.link = edge,
-                       .call = {.sequence = sequence,
-                                .tag = make_operation_tag(task, sequence),
-                                .count = task.count}});
+    const CallNote note{
+        .sequence = sequence, .tag = make_operation_tag(task, sequence), .count = task.count};
+    if (is_exchange(task.operation)) {
+      for (std::uint32_t other = 0; other < ranks_; ++other) {
+        if (exchanges_with(*call, other)) needs.push_back({.link = {.peer = other}, .call = note});
+      }
+      continue;
     }
+    WEFT_TRY_ASSIGN(const Planned* const planned, find_plan(task));
+    for (const PairLink& edge : planned->edges)
+      needs.push_back({.link = edge, .call = note});
   }
   return needs;
 }

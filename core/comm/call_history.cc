@@ -75,13 +75,17 @@ std::string describe_operation(OperationTag tag, std::string_view count) {
   const OperationTagParts parts = split_operation_tag(tag);
   if (parts.operation >= kOperationCount) return "an operation that this version does not know";
   const auto operation = static_cast<Operation>(parts.operation);
-  std::string text =
-      fmt::format("{} of {} {}", operation_name(operation), count, data_type_name(parts.type));
+  // As a whole it has no count that all ranks would agree on; each of its blocks has one.
+  const bool counts = operation != Operation::kAllToAllV || count != "0";
+  std::string text = fmt::format("{} of {}{}{}", operation_name(operation), counts ? count : "",
+                                 counts ? " " : "", data_type_name(parts.type));
   if (reduces(operation)) text += fmt::format(" by {}", reduction_name(parts.reduction));
-  if (operation == Operation::kBroadcast || operation == Operation::kRecv) {
+  if (operation == Operation::kBroadcast || operation == Operation::kRecv ||
+      operation == Operation::kScatter) {
     text += fmt::format(" from rank {}", parts.root);
   }
-  if (operation == Operation::kReduce || operation == Operation::kSend) {
+  if (operation == Operation::kReduce || operation == Operation::kSend ||
+      operation == Operation::kGather) {
     text += fmt::format(" to rank {}", parts.root);
   }
   return text;

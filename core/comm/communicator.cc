@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/comm/context.h"
+#include "core/comm/exchange.h"
 #include "core/comm/stream.h"
 #include "core/comm/under_way.h"
 
@@ -162,6 +163,7 @@ Status Communicator::check_call(const Stream& stream) {
 
 Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
   const Task& task = call.task;
+  if (is_exchange(task.operation)) return prepare_exchange(call, stream);
   WEFT_TRY(check_call(stream));
   auto bound = call.plan;
   if (bound == nullptr) {
@@ -203,11 +205,28 @@ Result<Launch> Communicator::prepare_pairs(std::span<const Call* const> calls, S
   WEFT_TRY(order_after_latest(stream));
   UnderWay* record = begin_record(calls.front()->task, stream);
   pair_messages_.clear();
-  const auto ends_towards = [this](std::uint32_t partner) -> const PairConnections& {
-    return *pairs_->find({.peer = partner});
+  const auto ends_towards = [this](std::uint32_t rank) -> const PairConnections& {
+    return *partner(rank);
   };
   make_transfers(calls, rank_, pair_numbers_, ends_towards, record->transfers, pair_messages_,
                  record->pair_tasks);
+  return pair_launch(record);
+}
+
+Result<Launch> Communicator::prepare_exchange(const Call& call, Stream& stream) {
+  WEFT_TRY(check_call(stream));
+  WEFT_TRY(order_after_latest(stream));
+  UnderWay* record = begin_record(call.task, stream);
+  pair_messages_.clear();
+  const auto ends_towards = [this](std::uint32_t rank) -> const PairConnections& {
+    return *partner(rank);
+  };
+  make_exchange(call, rank_, ranks_, record->sequence, ends_towards, record->transfers,
+                pair_messages_, record->pair_tasks);
+  return pair_launch(record);
+}
+
+Launch Communicator::pair_launch(UnderWay* record) {
   items_.assign(1, pair_item(record->transfers, ranks_));
   for (const PairMessage& message : pair_messages_)
     message.port->enqueue({&message.operation, 1});

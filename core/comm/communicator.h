@@ -183,6 +183,10 @@ class Communicator {
     CallNote call;
   };
   Result<std::vector<Need>> needs_of(std::span<const Call* const> calls, std::uint64_t ahead);
+  Result<Launch> prepare_exchange(const Call& call, Stream& stream);
+  Launch pair_launch(UnderWay* record);
+  const PairConnections* partner(std::uint32_t rank);
+  [[nodiscard]] bool exchanges_with(const Call& call, std::uint32_t other) const;
   Status order_after_latest(Stream& stream);
   UnderWay* begin_record(const Task& task, Stream& stream);
   Launch launch_of(UnderWay* record);
@@ -257,6 +261,7 @@ class Communicator {
   std::vector<WorkItem> items_;     // of the launch that prepare made last
   PairNumbers pair_numbers_;
   std::vector<PairMessage> pair_messages_;
+  std::vector<const PairConnections*> partners_;  // by rank; null until first needed
 
   // What is under way: records are recycled, so a call allocates nothing.
   std::mutex records_mutex_;

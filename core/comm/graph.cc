@@ -24,10 +24,10 @@ Status Graph::record(std::span<const Call> calls, const Stream& stream) {
   if (step.calls.size() == 1 && is_nothing(step.calls.front())) return {};
   // A collective without elements only counts.
   const auto has_plan = [](const Call& call) {
-    return !joins_pair(call.task.operation) && call.task.count != 0;
+    return is_planned(call.task.operation) && !is_empty(call);
   };
   for (const Call& call : step.calls) {
-    if (joins_pair(call.task.operation) || has_plan(call)) {
+    if (joins_pair(call.task.operation) || !is_empty(call)) {
       WEFT_TRY(call.communicator->check_call(stream));
     }
   }
@@ -46,10 +46,13 @@ Status Graph::record(std::span<const Call> calls, const Stream& stream) {
 void Graph::count(const Piece& piece) {
   std::size_t items = 0;
   for (const CallBatch& batch : piece.batches) {
-    const BoundPlan* const plan = batch.front()->plan.get();
-    Member& member = member_of(*batch.front()->communicator);
+    const Call& first = *batch.front();
+    const BoundPlan* const plan = first.plan.get();
+    Member& member = member_of(*first.communicator);
     ++member.launches;
-    if (plan == nullptr) member.pairs = std::max(member.pairs, batch.size());
+    const std::size_t pairs =
+        is_exchange(first.task.operation) ? std::size_t{2} * member.ranks : batch.size();
+    if (plan == nullptr) member.pairs = std::max(member.pairs, pairs);
     items += plan == nullptr ? 1 : plan->plan().channels.size();
   }
   ++room_.pieces;

@@ -57,11 +57,20 @@ OperationTag PairNumbers::add(const Task& task, std::uint32_t rank, std::uint32_
                             ++direction.calls);
 }
 
-void make_transfers(
-    std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
-    const std::function<const PairConnections&(std::uint32_t partner)>& ends_towards,
-    std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
-    std::vector<Task>& tasks) {
+void add_connection(const RingEnd& end, PairTransfer& transfer,
+                    std::vector<PairMessage>& messages) {
+  transfer.view = end.view;
+  if (end.port == nullptr) return;
+  const std::uint64_t step = end.view.step_bytes;
+  messages.push_back({.port = end.port,
+                      .operation = {.connection = end.port_connection,
+                                    .reserved = 0,
+                                    .steps = (transfer.bytes + step - 1) / step}});
+}
+
+void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
+                    const EndsTowards& ends_towards, std::vector<PairTransfer>& transfers,
+                    std::vector<PairMessage>& messages, std::vector<Task>& tasks) {
   numbers.begin_launch();
   // Copies within the rank before these have their receive, their send: the first made is the first
   // completed.
@@ -98,13 +107,7 @@ void make_transfers(
     transfer.to = is_send ? nullptr : static_cast<std::byte*>(call->recv);
     transfer.bytes = task.bytes();
     transfer.tag = numbers.add(task, rank, number, transfer.after);
-    transfer.view = end.view;
-    if (end.port == nullptr) continue;
-    const std::uint64_t step = end.view.step_bytes;
-    messages.push_back({.port = end.port,
-                        .operation = {.connection = end.port_connection,
-                                      .reserved = 0,
-                                      .steps = (transfer.bytes + step - 1) / step}});
+    add_connection(end, transfer, messages);
   }
 }
 

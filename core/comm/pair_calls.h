@@ -51,14 +51,18 @@ struct PairMessage {
   ProgressOp operation;
 };
 
+/// A rank's ends towards another one, which is not the rank itself.
+using EndsTowards = std::function<const PairConnections&(std::uint32_t partner)>;
+
+/// Gives a transfer, complete but for that, the end of its connection; where a net carries it,
+/// `messages` gets what the net must move.
+void add_connection(const RingEnd& end, PairTransfer& transfer, std::vector<PairMessage>& messages);
+
 /// Writes one transfer for each call with elements, and its task; those of a rank to itself are
-/// copies. All partners must be connected, and check_own() must hold. `ends_towards(partner)` is
-/// not asked for the rank itself.
-void make_transfers(
-    std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
-    const std::function<const PairConnections&(std::uint32_t partner)>& ends_towards,
-    std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
-    std::vector<Task>& tasks);
+/// copies. All partners must be connected, and check_own() must hold.
+void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
+                    const EndsTowards& ends_towards, std::vector<PairTransfer>& transfers,
+                    std::vector<PairMessage>& messages, std::vector<Task>& tasks);
 
 /// The one item of a group: all its transfers, which outlive the launch.
 [[nodiscard]] WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks);

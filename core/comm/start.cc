@@ -160,7 +160,7 @@ Status start_piece(Piece& piece, Stream& stream) {
   };
   for (const CallBatch& batch : piece.batches) {
     const Call& first = *batch.front();
-    if (!joins_pair(first) && first.task.count == 0) {
+    if (!joins_pair(first) && is_empty(first)) {
       first.communicator->pass_over(first.task);
       continue;
     }
@@ -226,7 +226,7 @@ Status start_calls(std::span<const Call> calls) {
   WEFT_TRY_ASSIGN(Graph* const capture, capture_of(calls));
   if (capture != nullptr) return capture->record(calls, *calls.front().stream);
   if (calls.size() == 1) {
-    if (calls[0].task.count == 0) {
+    if (is_empty(calls[0])) {
       if (!joins_pair(calls[0])) calls[0].communicator->pass_over(calls[0].task);
       return {};
     }

@@ -17,6 +17,7 @@
 namespace weft {
 
 class BoundPlan;
+struct BlockTable;
 class Communicator;
 class Stream;
 
@@ -29,7 +30,13 @@ struct Call {
   void* recv = nullptr;
   Factor factor{};                            ///< Of kPremulSum.
   std::shared_ptr<BoundPlan> plan = nullptr;  ///< Of a recorded collective; else it is looked up.
+  std::shared_ptr<const BlockTable> blocks = nullptr;  ///< Of kAllToAllV; this rank's.
 };
+
+/// Whether a call has no elements on any rank.
+[[nodiscard]] inline bool is_empty(const Call& call) {
+  return call.task.count == 0 && call.blocks == nullptr;
+}
 
 /// What becomes one launch: a collective call, or all sends and receives of a communicator.
 using CallBatch = std::vector<const Call*>;

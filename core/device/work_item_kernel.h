@@ -151,7 +151,7 @@ template <class G, class M, class R>
   requires lane_group<G> && device_memory<M, G>
 WEFT_HD KernelOutcome run_tree_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
   const auto bytes = static_cast<std::uint32_t>(element_size(item.type));
-  if (joins_pair(item.operation) || has_blocks(item.operation) || bytes == 0) return unsupported();
+  if (!is_planned(item.operation) || has_blocks(item.operation) || bytes == 0) return unsupported();
   if (item.count == 0) return {};
   if (item.protocol != Protocol::kSimple || !can_walk_tree(item, bytes)) return unsupported();
   // The root does not wait for itself.
@@ -180,6 +180,10 @@ WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item, c
       return all_gather_item(group, memory, item);
     case Operation::kSend:
     case Operation::kRecv:
+    case Operation::kAllToAll:
+    case Operation::kGather:
+    case Operation::kScatter:
+    case Operation::kAllToAllV:
       return PairBatch<G, M>(group, memory, item).run();
   }
   return unsupported();

@@ -21,8 +21,12 @@ enum class Operation : std::uint8_t {
   kReduce = 4,
   kSend = 5,
   kRecv = 6,
+  kAllToAll = 7,
+  kGather = 8,
+  kScatter = 9,
+  kAllToAllV = 10,
 };
-inline constexpr std::size_t kOperationCount = 7;
+inline constexpr std::size_t kOperationCount = 11;
 
 enum class Algorithm : std::uint8_t { kRing = 0, kDirect = 1, kPair = 2, kTree = 3, kTwoShot = 4 };
 inline constexpr std::size_t kAlgorithmCount = 5;
@@ -32,7 +36,8 @@ inline constexpr std::size_t kProtocolCount = 2;
 
 [[nodiscard]] constexpr std::string_view operation_name(Operation operation) {
   constexpr std::string_view kNames[kOperationCount] = {
-      "all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "send", "recv"};
+      "all_reduce", "broadcast",  "all_gather", "reduce_scatter", "reduce",      "send",
+      "recv",       "all_to_all", "gather",     "scatter",        "all_to_all_v"};
   return kNames[static_cast<std::size_t>(operation)];
 }
 
@@ -60,7 +65,8 @@ inline constexpr std::size_t kProtocolCount = 2;
 
 /// Whether one rank is another than the rest; Task::root is its number.
 [[nodiscard]] constexpr bool has_root(Operation operation) {
-  return operation == Operation::kBroadcast || operation == Operation::kReduce;
+  return operation == Operation::kBroadcast || operation == Operation::kReduce ||
+         operation == Operation::kGather || operation == Operation::kScatter;
 }
 
 /// Whether it is a matter of two ranks; Task::root is the number of the other one.
@@ -68,9 +74,23 @@ inline constexpr std::size_t kProtocolCount = 2;
   return operation == Operation::kSend || operation == Operation::kRecv;
 }
 
-/// Whether one of the two buffers holds a block of Task::count elements for each rank.
+/// Whether all ranks call it, and each two of them move their part of it alone: what one has for
+/// the other is a transfer, as of a send and a receive. Such a call has no plan.
+[[nodiscard]] constexpr bool is_exchange(Operation operation) {
+  return operation == Operation::kAllToAll || operation == Operation::kGather ||
+         operation == Operation::kScatter || operation == Operation::kAllToAllV;
+}
+
+/// Whether a plan says how it is carried out.
+[[nodiscard]] constexpr bool is_planned(Operation operation) {
+  return !joins_pair(operation) && !is_exchange(operation);
+}
+
+/// Whether a buffer holds a block of Task::count elements for each rank.
 [[nodiscard]] constexpr bool has_blocks(Operation operation) {
-  return operation == Operation::kAllGather || operation == Operation::kReduceScatter;
+  return operation == Operation::kAllGather || operation == Operation::kReduceScatter ||
+         operation == Operation::kAllToAll || operation == Operation::kGather ||
+         operation == Operation::kScatter;
 }
 
 /// Bytes of one element; 0 for a value that is no element type.
@@ -121,7 +141,9 @@ struct Task {
   weft_data_type type = WEFT_FLOAT32;
   weft_reduction reduction = WEFT_SUM;  ///< Ignored by operations that do not reduce; then kSum.
   std::uint32_t root = 0;               ///< Rank: the root, the other one of a pair; otherwise 0.
-  std::uint64_t count = 0;  ///< Elements; of one rank's block where the operation has blocks.
+  /// Elements; of one rank's block where the operation has blocks. 0 of kAllToAllV, whose blocks
+  /// are a matter of two ranks each.
+  std::uint64_t count = 0;
 
   /// Of `count` elements.
   [[nodiscard]] std::uint64_t bytes() const { return count * element_size(type); }

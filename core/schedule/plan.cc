@@ -137,6 +137,10 @@ Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
     case Operation::kSend:
       return pass_traffic(plan, share);
     case Operation::kRecv:
+    case Operation::kAllToAll:
+    case Operation::kGather:
+    case Operation::kScatter:
+    case Operation::kAllToAllV:
       return {};
   }
   return {};
@@ -232,7 +236,7 @@ Status validate_two_shot(const Plan& plan) {
 }
 
 Status validate_direct(const Plan& plan) {
-  if (joins_pair(plan.task.operation) || has_root(plan.task.operation) ||
+  if (!is_planned(plan.task.operation) || has_root(plan.task.operation) ||
       plan.protocol != Protocol::kLL) {
     return invalid("only what all ranks send and receive goes directly, and by lines");
   }

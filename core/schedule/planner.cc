@@ -139,23 +139,22 @@ std::string never_refused(const Task& /*task*/, const PlanInput& /*input*/) {
   return {};
 }
 
-/// Ranks that send and receive have no plan.
-constexpr bool is_collective(Operation operation) {
-  return !joins_pair(operation);
+constexpr bool fits_ring(Operation operation) {
+  return is_planned(operation);
 }
 constexpr bool fits_tree(Operation operation) {
-  return is_collective(operation) && !has_blocks(operation);
+  return is_planned(operation) && !has_blocks(operation);
 }
 constexpr bool is_all_reduce(Operation operation) {
   return operation == Operation::kAllReduce;
 }
 constexpr bool fits_inbox(Operation operation) {
-  return is_collective(operation) && !has_root(operation);
+  return is_planned(operation) && !has_root(operation);
 }
 
 std::vector<const Way*> ways_of(Operation operation) {
   static constexpr std::array kWays = {
-      Way{Algorithm::kRing, Protocol::kSimple, is_collective, never_refused, make_ring_plan},
+      Way{Algorithm::kRing, Protocol::kSimple, fits_ring, never_refused, make_ring_plan},
       Way{Algorithm::kDirect, Protocol::kLL, fits_inbox, direct_refusal, make_direct_plan},
       Way{Algorithm::kTree, Protocol::kSimple, fits_tree, tree_refusal, make_tree_plan},
       Way{Algorithm::kTwoShot, Protocol::kSimple, is_all_reduce, two_shot_refusal,

@@ -390,6 +390,43 @@ WEFT_API weft_result weft_reduce_scatter(const void* send, void* recv, size_t co
                                          weft_data_type type, weft_reduction reduction,
                                          weft_comm* comm, weft_stream* stream);
 
+/* ---- blocks between ranks -------------------------------------------------------------------- */
+/*
+ * Collectives too: called, numbered, compared and ordered as those above. Each block goes straight
+ * from the rank that has it to the one that it is for; the first such call of two ranks blocks
+ * until they are connected, as a send does (deadline: timeouts.bootstrap).
+ */
+
+/** Block i of recv = block `rank` of rank i's send: both buffers hold `count` elements for each
+ * rank, in the order of the ranks. They must not overlap (INVALID_ARGUMENT): not in place. */
+WEFT_API weft_result weft_all_to_all(const void* send, void* recv, size_t count,
+                                     weft_data_type type, weft_comm* comm, weft_stream* stream);
+
+/**
+ * The same with blocks of any size, in any order and place: rank `rank` sends send_counts[i]
+ * elements from send + send_offsets[i] elements to rank i, where recv_counts[rank] must be the same
+ * number, and lies at recv + recv_offsets[rank] elements. The arrays have an element for each rank
+ * and are read before the call returns. Blocks of recv must overlap neither each other nor those of
+ * send. A count may be 0, and then nothing passes between the two ranks; a buffer without any
+ * elements may be NULL. Counts that differ are a MISMATCH: of a rank with itself at the call.
+ */
+WEFT_API weft_result weft_all_to_all_v(const void* send, const size_t* send_counts,
+                                       const size_t* send_offsets, void* recv,
+                                       const size_t* recv_counts, const size_t* recv_offsets,
+                                       weft_data_type type, weft_comm* comm, weft_stream* stream);
+
+/** recv of rank `root` = the ranks' send one after the other: `count` elements of each, ranks *
+ * count in all. recv counts on the root alone and may be NULL elsewhere; in place there if send ==
+ * recv + rank * count elements. */
+WEFT_API weft_result weft_gather(const void* send, void* recv, size_t count, weft_data_type type,
+                                 uint32_t root, weft_comm* comm, weft_stream* stream);
+
+/** recv = block `rank` of rank `root`'s send, which has ranks * count elements: a block of `count`
+ * for each rank. send counts on the root alone and may be NULL elsewhere; in place there if recv ==
+ * send + rank * count elements. */
+WEFT_API weft_result weft_scatter(const void* send, void* recv, size_t count, weft_data_type type,
+                                  uint32_t root, weft_comm* comm, weft_stream* stream);
+
 /* ---- between two ranks ----------------------------------------------------------------------- */
 /*
  * The n-th send of a rank to another meets the n-th receive there from it; count and type must be

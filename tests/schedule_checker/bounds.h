@@ -46,6 +46,10 @@ struct Bound {
     case Operation::kSend:
       return task.bytes();
     case Operation::kRecv:
+    case Operation::kAllToAll:
+    case Operation::kGather:
+    case Operation::kScatter:
+    case Operation::kAllToAllV:
       return 0;
   }
   return 0;

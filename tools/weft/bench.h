@@ -89,6 +89,8 @@ class Bench {
     std::uint64_t send_count;  ///< Elements.
     std::uint64_t recv_count;
   };
+  const UnevenBlocks& uneven_blocks(std::uint64_t count);
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> uneven_sources(std::uint64_t count);
   Places places_of(std::uint64_t count, std::size_t width, bool in_place);
 
   weft_result start(const void* send, void* recv, std::uint64_t count);
@@ -116,6 +118,8 @@ class Bench {
   std::uint32_t ranks_ = 0;
   std::vector<std::byte> input_;
   std::vector<std::byte> output_;
+  UnevenBlocks uneven_;  // of calls with uneven_count_ elements a block
+  std::uint64_t uneven_count_ = 0;
   std::ofstream json_;
 };
 

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -52,6 +53,18 @@ weft_result Bench::start_collective(const void* send, void* recv, std::uint64_t 
       return weft_reduce_scatter(send, recv, count, type, reduction, comm_.get(), stream_.get());
     case Operation::kReduce:
       return weft_reduce(send, recv, count, type, reduction, root, comm_.get(), stream_.get());
+    case Operation::kAllToAll:
+      return weft_all_to_all(send, recv, count, type, comm_.get(), stream_.get());
+    case Operation::kAllToAllV: {
+      const UnevenBlocks& blocks = uneven_blocks(count);
+      return weft_all_to_all_v(send, blocks.counts.data(), blocks.offsets.data(), recv,
+                               blocks.counts.data(), blocks.offsets.data(), type, comm_.get(),
+                               stream_.get());
+    }
+    case Operation::kGather:
+      return weft_gather(send, recv, count, type, root, comm_.get(), stream_.get());
+    case Operation::kScatter:
+      return weft_scatter(send, recv, count, type, root, comm_.get(), stream_.get());
     default:
       return WEFT_ERROR_INTERNAL;
   }
@@ -59,20 +72,12 @@ weft_result Bench::start_collective(const void* send, void* recv, std::uint64_t 
 
 weft_result Bench::send_and_receive(const void* send, void* recv, std::uint64_t count) {
   const auto type = options_.type;
-  const bool to_all = options_.timed.exchange == Exchange::kWithAll;
-  const std::uint64_t block = count * element_size(type);
   if (const weft_result opened = weft_group_start(context_.get()); opened != WEFT_OK) return opened;
-  weft_result result = WEFT_OK;
-  // Each rank begins with the next one, so that not all of them send to the same one at first.
-  for (std::uint32_t step = 1; step <= (to_all ? ranks_ : 1) && result == WEFT_OK; ++step) {
-    const std::uint32_t to = (rank_ + step) % ranks_;
-    const std::uint32_t from = (rank_ + ranks_ - step % ranks_) % ranks_;
-    const auto* out = static_cast<const std::byte*>(send) + (to_all ? to * block : 0);
-    auto* in = static_cast<std::byte*>(recv) + (to_all ? from * block : 0);
-    result = weft_send(out, count, type, to, comm_.get(), stream_.get());
-    if (result == WEFT_OK) {
-      result = weft_recv(in, count, type, from, comm_.get(), stream_.get());
-    }
+  weft_result result =
+      weft_send(send, count, type, (rank_ + 1) % ranks_, comm_.get(), stream_.get());
+  if (result == WEFT_OK) {
+    result =
+        weft_recv(recv, count, type, (rank_ + ranks_ - 1) % ranks_, comm_.get(), stream_.get());
   }
   const weft_result ended = weft_group_end(context_.get());
   return result != WEFT_OK ? result : ended;
@@ -111,6 +116,14 @@ std::uint64_t Bench::sum_over_ranks(std::uint64_t value) {
   return static_cast<std::uint64_t>(clipped);
 }
 
+const UnevenBlocks& Bench::uneven_blocks(std::uint64_t count) {
+  if (uneven_.counts.empty() || uneven_count_ != count) {
+    uneven_ = UnevenBlocks(count, rank_, ranks_);
+    uneven_count_ = count;
+  }
+  return uneven_;
+}
+
 // In place the smaller buffer is this rank's block of the larger one.
 Bench::Places Bench::places_of(std::uint64_t count, std::size_t width, bool in_place) {
   const BenchCall& timed = options_.timed;
@@ -119,10 +132,25 @@ Bench::Places Bench::places_of(std::uint64_t count, std::size_t width, bool in_p
                 .recv = output_.data(),
                 .send_count = timed.sends_blocks() ? count * ranks_ : count,
                 .recv_count = timed.receives_blocks() ? count * ranks_ : count};
+  if (timed.has_uneven_blocks()) {
+    places.send_count = places.recv_count = uneven_blocks(count).total;
+  }
   if (!in_place) return places;
   places.send = output_.data() + (timed.receives_blocks() ? own_block : 0);
   places.recv = output_.data() + (timed.sends_blocks() ? own_block : 0);
   return places;
+}
+
+// Of each element that a rank receives: whose it is, and its place there.
+std::vector<std::pair<std::uint32_t, std::uint64_t>> Bench::uneven_sources(std::uint64_t count) {
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> sources;
+  if (!options_.timed.has_uneven_blocks()) return sources;
+  for (std::uint32_t from = 0; from < ranks_; ++from) {
+    const UnevenBlocks theirs(count, from, ranks_);
+    for (std::size_t i = 0; i < theirs.counts[rank_]; ++i)
+      sources.emplace_back(from, theirs.offsets[rank_] + i);
+  }
+  return sources;
 }
 
 template <typename T>
@@ -134,6 +162,7 @@ std::uint64_t Bench::verify(std::uint64_t count, bool in_place) {
     const std::span<T> sent(reinterpret_cast<T*>(places.send), places.send_count);
     const std::span<T> found(reinterpret_cast<T*>(places.recv), places.recv_count);
     const Pattern<T> pattern(ranks_, round, options_.reduction);
+    const auto sources = uneven_sources(count);
     if (in_place) {
       std::memset(output_.data(), 0xA5, output_.size());
     } else {
@@ -141,17 +170,23 @@ std::uint64_t Bench::verify(std::uint64_t count, bool in_place) {
     }
     pattern.fill(sent, rank_);
     call(places.send, places.recv, count);
-    if (options_.timed.operation == Operation::kReduce && rank_ != options_.call.root) continue;
+    if (options_.timed.only_root_gets() && rank_ != options_.call.root) continue;
     wrong += count_wrong(std::span<const T>(found), [&](std::uint64_t i) -> T {
       switch (options_.timed.operation) {
         case Operation::kSend:
-          if (options_.timed.exchange == Exchange::kToNext) {
-            return pattern.contribution((rank_ + ranks_ - 1) % ranks_, i);
-          }
+          return pattern.contribution((rank_ + ranks_ - 1) % ranks_, i);
+        case Operation::kAllToAll:
           return pattern.contribution(static_cast<std::uint32_t>(i / count),
                                       rank_ * count + i % count);
+        case Operation::kAllToAllV: {
+          const auto& [from, place] = sources[i];
+          return pattern.contribution(from, place);
+        }
         case Operation::kBroadcast:
           return pattern.contribution(options_.call.root, i);
+        case Operation::kScatter:
+          return pattern.contribution(options_.call.root, rank_ * count + i);
+        case Operation::kGather:
         case Operation::kAllGather:
           return pattern.contribution(static_cast<std::uint32_t>(i / count), i % count);
         case Operation::kReduceScatter:
@@ -326,7 +361,7 @@ void add_bench_command(CLI::App& app, int& exit_status) {
     sub->add_option("--json", options->json_file, "Append each row to this file as a JSON line");
     sub->add_option("--plot", options->plot_file,
                     "Draw bandwidth and time over size into this file, as SVG");
-    if (timed.collective()) {
+    if (is_planned(timed.operation)) {
       sub->add_option("--calibrate", options->table_file,
                       "Time every algorithm and protocol that is possible, and write what a tuner "
                       "needs to know into this file (tuner.table)");

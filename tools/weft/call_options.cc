@@ -49,9 +49,10 @@ void add_call_options(CLI::App& command, Operation operation, CallOptions& optio
   }
   if (has_root(operation)) {
     command
-        .add_option(
-            "--root", options.root,
-            operation == Operation::kReduce ? "Rank that gets the result" : "Rank that sends")
+        .add_option("--root", options.root,
+                    operation == Operation::kReduce || operation == Operation::kGather
+                        ? "Rank that gets the result"
+                        : "Rank that sends")
         ->capture_default_str();
   }
 }

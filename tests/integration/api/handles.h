@@ -129,4 +129,30 @@ inline std::vector<StreamHandle> make_streams(weft_context* context, std::size_t
   return streams;
 }
 
+/// All ranks in this thread.
+class LocalComms {
+ public:
+  LocalComms(weft_context* context, const weft_comm_config* settings, std::uint32_t ranks)
+      : context_(context) {
+    std::vector<weft_comm*> raw(ranks);
+    must(context, weft_comm_init_all(context, settings, ranks, raw.data()));
+    for (weft_comm* comm : raw) {
+      comms_.emplace_back(comm);
+      streams_.push_back(make_stream(context));
+    }
+  }
+  [[nodiscard]] weft_comm* comm(std::size_t rank) const { return comms_[rank].get(); }
+  [[nodiscard]] weft_stream* stream(std::size_t rank) const { return streams_[rank].get(); }
+  void leave(std::size_t rank) { comms_[rank].reset(); }
+  void synchronize() const {
+    for (const StreamHandle& stream : streams_)
+      must(context_, weft_stream_synchronize(stream.get()));
+  }
+
+ private:
+  weft_context* context_;
+  std::vector<StreamHandle> streams_;
+  std::vector<CommHandle> comms_;
+};
+
 }  // namespace weft::test

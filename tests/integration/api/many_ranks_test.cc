@@ -115,19 +115,23 @@ TEST_P(ManyRanks, AllInOneThread) {
     EXPECT_EQ(call->wrong(), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Operations, ManyRanks,
-                         testing::Combine(testing::Values(Operation{"all_reduce", Kind::kAllReduce},
-                                                          Operation{"all_gather", Kind::kAllGather},
-                                                          Operation{"reduce_scatter",
-                                                                    Kind::kReduceScatter},
-                                                          Operation{"broadcast", Kind::kBroadcast},
-                                                          Operation{"reduce", Kind::kReduce},
-                                                          Operation{"send_recv", std::nullopt}),
-                                          testing::Values(std::size_t{8}, std::size_t{1} << 20)),
-                         [](const auto& info) {
-                           return std::get<0>(info.param).name +
-                                  (std::get<1>(info.param) == 8 ? "_of_8_bytes" : "_of_1_MiB");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Operations, ManyRanks,
+    testing::Combine(testing::Values(Operation{"all_reduce", Kind::kAllReduce},
+                                     Operation{"all_gather", Kind::kAllGather},
+                                     Operation{"reduce_scatter", Kind::kReduceScatter},
+                                     Operation{"broadcast", Kind::kBroadcast},
+                                     Operation{"reduce", Kind::kReduce},
+                                     Operation{"all_to_all", Kind::kAllToAll},
+                                     Operation{"gather", Kind::kGather},
+                                     Operation{"scatter", Kind::kScatter},
+                                     Operation{"all_to_all_v", Kind::kAllToAllV},
+                                     Operation{"send_recv", std::nullopt}),
+                     testing::Values(std::size_t{8}, std::size_t{1} << 20)),
+    [](const auto& info) {
+      return std::get<0>(info.param).name +
+             (std::get<1>(info.param) == 8 ? "_of_8_bytes" : "_of_1_MiB");
+    });
 
 }  // namespace
 }  // namespace weft::test

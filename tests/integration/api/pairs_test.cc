@@ -21,6 +21,7 @@
 
 #include "tests/integration/api/exchange.h"
 #include "tests/integration/api/handles.h"
+#include "tests/integration/api/standard_error.h"
 #include "tests/integration/api/trial.h"
 
 namespace weft::test {
@@ -34,31 +35,6 @@ constexpr std::size_t kMostBytes = std::size_t{600} << 10;  // several rounds of
 std::uint64_t seed_for(std::uint64_t round) {
   return testing::UnitTest::GetInstance()->random_seed() * 1000003ULL + round;
 }
-
-/// All ranks in this thread.
-class LocalComms {
- public:
-  LocalComms(weft_context* context, const weft_comm_config* settings, std::uint32_t ranks)
-      : context_(context) {
-    std::vector<weft_comm*> raw(ranks);
-    must(context, weft_comm_init_all(context, settings, ranks, raw.data()));
-    for (weft_comm* comm : raw) {
-      comms_.emplace_back(comm);
-      streams_.push_back(make_stream(context));
-    }
-  }
-  [[nodiscard]] weft_comm* comm(std::size_t rank) const { return comms_[rank].get(); }
-  [[nodiscard]] weft_stream* stream(std::size_t rank) const { return streams_[rank].get(); }
-  void synchronize() const {
-    for (const StreamHandle& stream : streams_)
-      must(context_, weft_stream_synchronize(stream.get()));
-  }
-
- private:
-  weft_context* context_;
-  std::vector<StreamHandle> streams_;
-  std::vector<CommHandle> comms_;
-};
 
 class Pairs : public testing::TestWithParam<std::string> {
  protected:
@@ -277,34 +253,6 @@ TEST_P(Pairs, RanksThatMeetWhenOthersHaveLeft) {
   EXPECT_EQ(weft_recv(&value, 1, WEFT_INT32, 1, comms[4].get(), streams[4].get()), WEFT_ERROR_PEER);
   EXPECT_THAT(last_error(context_.get()), HasSubstr("rank 1 has left the communicator"));
 }
-
-/// What this process writes to its standard error, until this is destroyed.
-class StandardError {
- public:
-  StandardError() : file_(std::tmpfile()), saved_(dup(STDERR_FILENO)) {
-    dup2(fileno(file_), STDERR_FILENO);
-  }
-  StandardError(const StandardError&) = delete;
-  StandardError& operator=(const StandardError&) = delete;
-  ~StandardError() {
-    dup2(saved_, STDERR_FILENO);
-    close(saved_);
-    std::fclose(file_);  // NOLINT(cert-err33-c): a scratch file
-  }
-  [[nodiscard]] std::size_t count(const std::string& text) const {
-    std::string all(1 << 16, '\0');
-    const ssize_t size = pread(fileno(file_), all.data(), all.size(), 0);
-    all.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-    std::size_t found = 0;
-    for (std::size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + 1))
-      ++found;
-    return found;
-  }
-
- private:
-  std::FILE* file_;
-  int saved_;
-};
 
 TEST_P(Pairs, EachLongWaitIsReported) {
   std::vector<std::string> words = only_transport(GetParam());

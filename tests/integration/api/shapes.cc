@@ -28,6 +28,14 @@ const char* name_of(Kind kind) {
       return "all_gather";
     case Kind::kReduceScatter:
       return "reduce_scatter";
+    case Kind::kAllToAll:
+      return "all_to_all";
+    case Kind::kGather:
+      return "gather";
+    case Kind::kScatter:
+      return "scatter";
+    case Kind::kAllToAllV:
+      return "all_to_all_v";
   }
   return "?";
 }
@@ -43,12 +51,25 @@ bool reduces(Kind kind) {
 }
 
 bool has_root(Kind kind) {
-  return kind == Kind::kBroadcast || kind == Kind::kReduce;
+  return kind == Kind::kBroadcast || kind == Kind::kReduce || kind == Kind::kGather ||
+         kind == Kind::kScatter;
+}
+
+bool can_be_in_place(Kind kind) {
+  return kind != Kind::kAllToAll && kind != Kind::kAllToAllV;
+}
+
+bool has_blocks(Kind kind) {
+  return kind != Kind::kAllReduce && kind != Kind::kBroadcast && kind != Kind::kReduce;
+}
+
+bool has_uneven_blocks(Kind kind) {
+  return kind == Kind::kAllToAllV;
 }
 
 std::size_t Shape::most_elements(std::uint32_t ranks) const {
-  const bool blocks = kind == Kind::kAllGather || kind == Kind::kReduceScatter;
-  return blocks ? count * ranks : count;
+  if (!has_blocks(kind)) return count;
+  return (has_uneven_blocks(kind) ? kMostUneven * count + kMostGap : count) * ranks;
 }
 
 std::string Shape::describe() const {
@@ -113,8 +134,8 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
   // Each operation with each type and reduction, over counts around the borders of steps. Under
   // sanitizers a part of them: the kernels are the same for all.
   std::uint32_t place = 0;
-  for (const Kind kind :
-       {Kind::kReduce, Kind::kAllGather, Kind::kReduceScatter, Kind::kAllReduce}) {
+  for (const Kind kind : {Kind::kReduce, Kind::kAllGather, Kind::kReduceScatter, Kind::kAllReduce,
+                          Kind::kAllToAll, Kind::kGather, Kind::kScatter, Kind::kAllToAllV}) {
     for (const weft_data_type type : kReducedTypes) {
       for (weft_reduction reduction = WEFT_SUM; reduction <= WEFT_AVG; ++reduction) {
         if (!reduces(kind) && reduction != WEFT_SUM) continue;
@@ -126,7 +147,7 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
              .type = type,
              .reduction = reduction,
              .root = has_root(kind) ? place % ranks : 0,
-             .in_place = place % 2 == 1,
+             .in_place = place % 2 == 1 && can_be_in_place(kind),
              .shift = place / 2 % 3});
       }
     }
@@ -155,7 +176,7 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
                         .type = WEFT_FLOAT32,
                         .reduction = WEFT_SUM,
                         .root = has_root(kind) ? place % ranks : 0,
-                        .in_place = place % 2 == 1,
+                        .in_place = place % 2 == 1 && can_be_in_place(kind),
                         .shift = place % 3});
     }
   }
@@ -194,8 +215,8 @@ std::vector<Shape> large_shapes(std::uint32_t ranks, std::size_t bytes) {
                       .in_place = !adds,
                       .shift = 0});
   }
-  for (const Kind kind :
-       {Kind::kBroadcast, Kind::kReduce, Kind::kAllGather, Kind::kReduceScatter}) {
+  for (const Kind kind : {Kind::kBroadcast, Kind::kReduce, Kind::kAllGather, Kind::kReduceScatter,
+                          Kind::kAllToAll, Kind::kGather, Kind::kScatter, Kind::kAllToAllV}) {
     const Shape whole{.kind = kind, .count = 1};
     shapes.push_back({.kind = kind,
                       .count = bytes / 4 / whole.most_elements(ranks),

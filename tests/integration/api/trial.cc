@@ -23,6 +23,22 @@ std::uint64_t scramble(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
+bool sends_blocks(Kind kind) {
+  return kind == Kind::kReduceScatter || kind == Kind::kScatter || kind == Kind::kAllToAll ||
+         kind == Kind::kAllToAllV;
+}
+
+bool receives_blocks(Kind kind) {
+  return kind == Kind::kAllGather || kind == Kind::kGather || kind == Kind::kAllToAll ||
+         kind == Kind::kAllToAllV;
+}
+
+std::size_t elements_of(const Shape& shape, std::uint32_t ranks, const BlocksOf& uneven,
+                        bool blocks) {
+  if (blocks && has_uneven_blocks(shape.kind)) return uneven.extent;
+  return blocks ? shape.count * ranks : shape.count;
+}
+
 }  // namespace
 
 Trial::Trial(const Shape& shape, std::uint32_t rank, std::uint32_t ranks, std::uint32_t round)
@@ -34,14 +50,16 @@ Trial::Trial(const Shape& shape, std::uint32_t rank, std::uint32_t ranks, std::u
       // The buffers come from the allocator, aligned to 16 bytes at least: enough for elements.
       send_base_(kLine + (shape.shift * width_)),
       recv_base_(send_base_ + (shape.in_place ? 0 : shape.recv_shift * width_)),
-      send_count_(shape.kind == Kind::kReduceScatter ? shape.count * ranks : shape.count),
-      recv_count_(shape.kind == Kind::kAllGather ? shape.count * ranks : shape.count),
+      sent_blocks_(blocks_of(rank, true)),
+      received_blocks_(blocks_of(rank, false)),
+      send_count_(elements_of(shape, ranks, sent_blocks_, sends_blocks(shape.kind))),
+      recv_count_(elements_of(shape, ranks, received_blocks_, receives_blocks(shape.kind))),
       send_begin_(send_base_),
       recv_begin_(recv_base_),
       reduction_(shape.type, shape.reduction, ranks, shape.premultiplied != Premultiplied::kNo) {
   const std::size_t own_block = rank * shape.count * width_;
-  if (shape.in_place && shape.kind == Kind::kAllGather) send_begin_ += own_block;
-  if (shape.in_place && shape.kind == Kind::kReduceScatter) recv_begin_ += own_block;
+  if (shape.in_place && receives_blocks(shape.kind)) send_begin_ += own_block;
+  if (shape.in_place && sends_blocks(shape.kind)) recv_begin_ += own_block;
   if (!shape.in_place) send_ = sent();
   recv_ = shape.in_place ? sent() : empty();
 }
@@ -76,8 +94,8 @@ weft_result Trial::call(weft_reduction reduction, weft_comm* comm, weft_stream* 
   const void* send = (shape_.in_place ? recv_ : send_).data() + send_begin_;
   void* recv = recv_.data() + recv_begin_;
   if (shape_.omit_unused && !shape_.in_place && has_root(shape_.kind) && rank_ != shape_.root) {
-    if (shape_.kind == Kind::kBroadcast) send = nullptr;
-    if (shape_.kind == Kind::kReduce) recv = nullptr;
+    if (shape_.kind == Kind::kBroadcast || shape_.kind == Kind::kScatter) send = nullptr;
+    if (shape_.kind == Kind::kReduce || shape_.kind == Kind::kGather) recv = nullptr;
   }
   switch (shape_.kind) {
     case Kind::kAllReduce:
@@ -91,6 +109,24 @@ weft_result Trial::call(weft_reduction reduction, weft_comm* comm, weft_stream* 
       return weft_all_gather(send, recv, shape_.count, shape_.type, comm, stream);
     case Kind::kReduceScatter:
       return weft_reduce_scatter(send, recv, shape_.count, shape_.type, reduction, comm, stream);
+    case Kind::kAllToAll:
+      return weft_all_to_all(send, recv, shape_.count, shape_.type, comm, stream);
+    case Kind::kGather:
+      return weft_gather(send, recv, shape_.count, shape_.type, shape_.root, comm, stream);
+    case Kind::kScatter:
+      return weft_scatter(send, recv, shape_.count, shape_.type, shape_.root, comm, stream);
+    case Kind::kAllToAllV: {
+      // The tables are read by the call, and may change afterwards.
+      BlocksOf sent = sent_blocks_;
+      BlocksOf received = received_blocks_;
+      const weft_result result = weft_all_to_all_v(
+          send, sent.counts.data(), sent.offsets.data(), recv, received.counts.data(),
+          received.offsets.data(), shape_.type, comm, stream);
+      for (std::vector<std::size_t>* table :
+           {&sent.counts, &sent.offsets, &received.counts, &received.offsets})
+        std::ranges::fill(*table, SIZE_MAX);
+      return result;
+    }
   }
   return WEFT_ERROR_INTERNAL;
 }
@@ -167,13 +203,54 @@ std::uint64_t Trial::reduced(std::size_t element) const {
   return bits_of(shape_.reduction == WEFT_AVG ? total / ranks_ : total, shape_.type);
 }
 
+// Elements that one rank has for another; none at all for some.
+std::size_t Trial::uneven_count(std::uint32_t from, std::uint32_t to) const {
+  const std::uint64_t drawn = scramble(scramble((std::uint64_t{from} << 32) + to) + shape_.count);
+  return drawn % 4 == 0 ? 0 : (drawn >> 8) % (kMostUneven * shape_.count + 1);
+}
+
+// Not in the order of ranks, with gaps.
+BlocksOf Trial::blocks_of(std::uint32_t rank, bool sent) const {
+  BlocksOf blocks;
+  if (!has_uneven_blocks(shape_.kind)) return blocks;
+  blocks.counts.resize(ranks_);
+  blocks.offsets.resize(ranks_);
+  for (std::uint32_t i = 0; i < ranks_; ++i) {
+    const std::uint32_t other = (rank + (sent ? 1 : 2) + i) % ranks_;
+    blocks.extent += scramble(other + (sent ? 7 : 9)) % (kMostGap + 1);
+    blocks.offsets[other] = blocks.extent;
+    blocks.counts[other] = sent ? uneven_count(rank, other) : uneven_count(other, rank);
+    blocks.extent += blocks.counts[other];
+  }
+  return blocks;
+}
+
+// What came from whom: use(element of recv_, elements, value of each), for each block.
+template <typename Use>
+void Trial::for_result(Use use) const {
+  if (!has_uneven_blocks(shape_.kind)) {
+    return use(0, recv_count_, [this](std::size_t i) { return expected(i); });
+  }
+  for (std::uint32_t from = 0; from < ranks_; ++from) {
+    const std::size_t there = blocks_of(from, true).offsets[rank_];
+    use(received_blocks_.offsets[from], received_blocks_.counts[from],
+        [=, this](std::size_t i) { return contribution(from, there + i); });
+  }
+}
+
 std::uint64_t Trial::expected(std::size_t element) const {
   switch (shape_.kind) {
     case Kind::kBroadcast:
       return contribution(shape_.root, element);
     case Kind::kAllGather:
+    case Kind::kGather:
       return contribution(static_cast<std::uint32_t>(element / shape_.count),
                           element % shape_.count);
+    case Kind::kAllToAll:
+      return contribution(static_cast<std::uint32_t>(element / shape_.count),
+                          rank_ * shape_.count + element % shape_.count);
+    case Kind::kScatter:
+      return contribution(shape_.root, rank_ * shape_.count + element);
     default:
       return reduced(first_result() + element);
   }
@@ -190,7 +267,8 @@ bool Trial::is_bounded() const {
 }
 
 bool Trial::gets_result() const {
-  return shape_.kind != Kind::kReduce || rank_ == shape_.root;
+  const bool for_root = shape_.kind == Kind::kReduce || shape_.kind == Kind::kGather;
+  return !for_root || rank_ == shape_.root;
 }
 
 // Elements are made and compared apart from the buffers that the library sees. Those are read
@@ -230,7 +308,8 @@ std::vector<std::byte> Trial::sent() const {
       shape_.in_place
           ? empty()
           : std::vector<std::byte>(send_base_ + (send_count_ * width_) + kLine, kUntouched);
-  if (shape_.kind == Kind::kBroadcast && rank_ != shape_.root) return bytes;
+  const bool of_root = shape_.kind == Kind::kBroadcast || shape_.kind == Kind::kScatter;
+  if (of_root && rank_ != shape_.root) return bytes;
   write(bytes, send_begin_, width_, send_count_,
         [this](std::size_t i) { return contribution(rank_, i); });
   return bytes;
@@ -239,7 +318,9 @@ std::vector<std::byte> Trial::sent() const {
 std::vector<std::byte> Trial::due() const {
   std::vector<std::byte> bytes = shape_.in_place ? sent() : empty();
   if (!gets_result() || is_bounded()) return bytes;
-  write(bytes, recv_begin_, width_, recv_count_, [this](std::size_t i) { return expected(i); });
+  for_result([&](std::size_t begin, std::size_t count, auto value_of) {
+    write(bytes, recv_begin_ + (begin * width_), width_, count, value_of);
+  });
   return bytes;
 }
 

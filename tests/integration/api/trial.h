@@ -16,10 +16,29 @@
 
 namespace weft::test {
 
-enum class Kind : std::uint8_t { kAllReduce, kBroadcast, kReduce, kAllGather, kReduceScatter };
+enum class Kind : std::uint8_t {
+  kAllReduce,
+  kBroadcast,
+  kReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kGather,
+  kScatter,
+  kAllToAllV
+};
 
 [[nodiscard]] bool reduces(Kind kind);
 [[nodiscard]] bool has_root(Kind kind);
+[[nodiscard]] bool can_be_in_place(Kind kind);
+/// Whether one buffer at least has a block for each rank; whether those differ in size.
+[[nodiscard]] bool has_blocks(Kind kind);
+[[nodiscard]] bool has_uneven_blocks(Kind kind);
+
+/// A block that differs from others has at most so many times the elements of Shape::count, and so
+/// many beside it that are not its own.
+inline constexpr std::size_t kMostUneven = 2;
+inline constexpr std::size_t kMostGap = 2;
 
 /// What the buffers hold.
 enum class Values : std::uint8_t {
@@ -33,7 +52,7 @@ enum class Premultiplied : std::uint8_t { kNo, kNow, kAtCall };
 /// What all ranks call alike, and how the buffers lie.
 struct Shape {
   Kind kind = Kind::kAllReduce;
-  std::size_t count = 0;  ///< Of one rank's block where the operation has blocks.
+  std::size_t count = 0;  ///< Of one rank's block; where blocks differ, on average or so.
   weft_data_type type = WEFT_FLOAT32;
   weft_reduction reduction = WEFT_SUM;
   std::uint32_t root = 0;
@@ -56,6 +75,13 @@ struct Shape {
 
 /// Some of `bytes` bytes: every operation, type and reduction, not all pairs of them.
 [[nodiscard]] std::vector<Shape> large_shapes(std::uint32_t ranks, std::size_t bytes);
+
+/// Where the blocks of a buffer lie, in elements, by rank.
+struct BlocksOf {
+  std::vector<std::size_t> counts;
+  std::vector<std::size_t> offsets;
+  std::size_t extent = 0;  ///< Elements of the buffer.
+};
 
 class Trial {
  public:
@@ -82,6 +108,10 @@ class Trial {
   [[nodiscard]] std::uint64_t reduced(std::size_t element) const;
   [[nodiscard]] Reduced reduced_any(std::size_t element) const;
   [[nodiscard]] bool is_bounded() const;
+  [[nodiscard]] std::size_t uneven_count(std::uint32_t from, std::uint32_t to) const;
+  [[nodiscard]] BlocksOf blocks_of(std::uint32_t rank, bool sent) const;
+  template <typename Use>
+  void for_result(Use use) const;
   [[nodiscard]] std::size_t first_result() const;
   [[nodiscard]] std::uint64_t expected(std::size_t element) const;
   [[nodiscard]] bool gets_result() const;
@@ -103,6 +133,8 @@ class Trial {
   std::size_t width_;      // of an element, bytes
   std::size_t send_base_;  // where the elements of a buffer begin, bytes
   std::size_t recv_base_;
+  BlocksOf sent_blocks_;  // empty unless they differ
+  BlocksOf received_blocks_;
   std::size_t send_count_;  // elements
   std::size_t recv_count_;
   // In place there is one buffer, recv_, in which the smaller of both is the rank's own block.

@@ -133,6 +133,28 @@ double number_of(T element) {
   }
 }
 
+TEST(Bench, GathersAndScatters) {
+  for (const char* operation : {"gather", "scatter"}) {
+    const ScratchFolder folder;
+    const std::string file = folder.path() + "/rows.json";
+    const Outcome outcome = weft_in_job(
+        3, {"bench", operation, "--type", "uint8", "--root", "2", "--min", "1KiB", "--max", "64KiB",
+            "--factor", "64", "--iters", "2", "--warmup", "1", "--check", "--json", file});
+    ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+    EXPECT_THAT(lines_of(outcome.out), Contains("# Out of bounds values : 0 OK"));
+    const std::vector<nlohmann::json> rows = json_lines(file);
+    ASSERT_EQ(rows.size(), 4U) << "in place, too";
+    EXPECT_EQ(rows.back().at("bytes"), 65535);
+    for (const nlohmann::json& row : rows) {
+      EXPECT_EQ(row.at("operation"), operation);
+      EXPECT_EQ(row.at("root"), 2);
+      EXPECT_EQ(row.at("wrong"), 0);
+      EXPECT_NEAR(row.at("busbw_gbs").get<double>(), row.at("algbw_gbs").get<double>() * 2 / 3,
+                  1e-9);
+    }
+  }
+}
+
 TEST(Bench, SendsAndReceivesInAGroup) {
   struct Case {
     const char* operation;
@@ -140,7 +162,8 @@ TEST(Bench, SendsAndReceivesInAGroup) {
     double bus_factor;
   };
   for (const auto& [operation, most_bytes, bus_factor] :
-       {Case{"sendrecv", 65536, 1}, Case{"all_to_all", 65532, 2.0 / 3}}) {
+       {Case{"sendrecv", 65536, 1}, Case{"all_to_all", 65532, 2.0 / 3},
+        Case{"all_to_all_v", 65532, 2.0 / 3}}) {
     const ScratchFolder folder;
     const std::string file = folder.path() + "/rows.json";
     const Outcome outcome = weft_in_job(
@@ -305,7 +328,8 @@ TEST(Bench, EndsInFailureForAWrongElement) {
   using Call = std::pair<const char*, const char*>;
   for (const auto& [operation, type] :
        {Call{"all_reduce", "float32"}, Call{"all_reduce", "float16"},
-        Call{"all_reduce", "bfloat16"}, Call{"sendrecv", "int8"}, Call{"all_to_all", "int64"}}) {
+        Call{"all_reduce", "bfloat16"}, Call{"sendrecv", "int8"}, Call{"all_to_all", "int64"},
+        Call{"all_to_all_v", "int8"}, Call{"gather", "float32"}, Call{"scatter", "uint8"}}) {
     const std::vector<std::string> words = {"bench",   operation, "--type", type,       "--min",
                                             "1KiB",    "--max",   "256KiB", "--factor", "256",
                                             "--iters", "1",       "--check"};

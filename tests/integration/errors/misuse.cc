@@ -74,6 +74,10 @@ void add_misuse(Scenarios& all) {
   add_case(all, "count", "<number> elements of <number> bytes are more than memory can hold");
   add_case(all, "blocks",
            "<number> blocks of <number> elements of <number> bytes are more than memory can hold");
+  add_case(all, "block",
+           "<which>_counts[<rank>] is <number> and <which>_offsets[<rank>] is <number>: more "
+           "elements of <number> bytes than memory can hold");
+  add_case(all, "overlap", "the buffers of <operation> overlap, which cannot work in place");
   add_program(all, "kernel", "this version has no kernel for <call> on devices of kind <device>",
               {NO_KERNEL_PROGRAM});
   add_case(all, "send-alone", "rank <rank> sends to itself and does not receive in the same group");

@@ -134,6 +134,18 @@ std::map<std::string, Case> call_cases() {
          return weft_all_gather(p.send.data(), p.recv.data(), SIZE_MAX / 16 / 4 * 3, WEFT_FLOAT32,
                                 comms[0], p.stream);
        }},
+      {"block",
+       [](Program& p) -> weft_result {
+         const std::size_t count = SIZE_MAX / 8;
+         const std::size_t offset = 1;
+         return weft_all_to_all_v(p.send.data(), &count, &offset, p.recv.data(), &count, &offset,
+                                  WEFT_FLOAT32, p.comm, p.stream);
+       }},
+      {"overlap",
+       [](Program& p) -> weft_result {
+         return weft_all_to_all(p.send.data(), p.send.data() + 2, 4, WEFT_FLOAT32, p.comm,
+                                p.stream);
+       }},
       {"root",
        [](Program& p) -> weft_result {
          return weft_broadcast(p.send.data(), p.recv.data(), 8, WEFT_FLOAT32, 5, p.comm, p.stream);

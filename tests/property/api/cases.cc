@@ -34,7 +34,8 @@ constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kMiB = 1024 * kKiB;
 
 constexpr std::array<const char*, std::size(kSubjects)> kNames = {
-    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "send_recv", "mix"};
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all",
+    "gather",     "scatter",    "all_to_all_v",   "send_recv", "mix"};
 
 // Odd numbers of ranks are where blocks do not come out even, and few ranks leave time for more
 // cases.
@@ -105,7 +106,7 @@ Shape draw_shape(Random& random, Kind kind, const World& world, std::size_t most
     shape.premultiplied = one_in(random, 2) ? Premultiplied::kNow : Premultiplied::kAtCall;
   }
   if (has_root(kind)) shape.root = static_cast<std::uint32_t>(below(random, world.ranks));
-  shape.in_place = one_in(random, 2);
+  shape.in_place = one_in(random, 2) && can_be_in_place(kind);
   if (one_in(random, 2)) shape.shift = below(random, 16);
   if (one_in(random, 2)) shape.recv_shift = below(random, 16);
   shape.values = one_in(random, 4) ? Values::kWhole : Values::kAny;
@@ -134,7 +135,8 @@ Part draw_part(Random& random, std::optional<Kind> kind, const World& world,
 }
 
 constexpr Kind kKinds[] = {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter,
-                           Kind::kBroadcast, Kind::kReduce};
+                           Kind::kBroadcast, Kind::kReduce,    Kind::kAllToAll,
+                           Kind::kGather,    Kind::kScatter,   Kind::kAllToAllV};
 
 std::optional<Kind> kind_of(Subject subject) {
   if (subject == Subject::kSendRecv) return std::nullopt;

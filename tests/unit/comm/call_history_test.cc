@@ -120,6 +120,15 @@ TEST(CallNotes, NameWhatSetsACallApart) {
   EXPECT_EQ(named(Operation::kReduce, 2), "reduce of 5 int64 by min to rank 2");
   EXPECT_EQ(named(Operation::kBroadcast, 2), "broadcast of 5 int64 from rank 2");
   EXPECT_EQ(named(Operation::kAllGather, 0), "all_gather of 5 int64");
+  EXPECT_EQ(named(Operation::kAllToAll, 0), "all_to_all of 5 int64");
+  EXPECT_EQ(named(Operation::kGather, 2), "gather of 5 int64 to rank 2");
+  EXPECT_EQ(named(Operation::kScatter, 2), "scatter of 5 int64 from rank 2");
+  EXPECT_EQ(named(Operation::kAllToAllV, 0), "all_to_all_v of 5 int64") << "one block of it";
+  EXPECT_EQ(describe_call({.sequence = 3,
+                           .tag = make_operation_tag(
+                               {.operation = Operation::kAllToAllV, .type = WEFT_INT64}, 3),
+                           .count = 0}),
+            "all_to_all_v of int64 (call 3)");
   EXPECT_EQ(named(Operation::kSend, 3), "send of 5 int64 to rank 3");
   EXPECT_EQ(named(Operation::kRecv, 3), "recv of 5 int64 from rank 3");
 }

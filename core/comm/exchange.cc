@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/exchange.h"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace weft {
+namespace {
+
+Result<std::vector<Block>> read_buffer(std::string_view name, const size_t* counts,
+                                       const size_t* offsets, std::uint32_t ranks,
+                                       std::size_t element_bytes) {
+  if (counts == nullptr || offsets == nullptr) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("{}_{} is NULL", name, counts == nullptr ? "counts" : "offsets"),
+                "pass an element for each rank, 0 where there is no block");
+  }
+  const std::uint64_t most = UINT64_MAX / 4 / element_bytes;
+  std::vector<Block> blocks(ranks);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    blocks[rank] = {.offset = offsets[rank], .count = counts[rank]};
+    if (offsets[rank] > most || counts[rank] > most - offsets[rank]) {
+      return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                  fmt::format("{}_counts[{}] is {} and {}_offsets[{}] is {}: more elements of {} "
+                              "bytes than memory can hold",
+                              name, rank, counts[rank], name, rank, offsets[rank], element_bytes),
+                  "check both, which are of elements");
+    }
+  }
+  return blocks;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const BlockTable>> read_blocks(const BlockArrays& arrays,
+                                                      weft_data_type type, std::uint32_t rank,
+                                                      std::uint32_t ranks) {
+  const std::size_t element = element_size(type);
+  auto table = std::make_shared<BlockTable>();
+  WEFT_TRY_ASSIGN(table->sent,
+                  read_buffer("send", arrays.send_counts, arrays.send_offsets, ranks, element));
+  WEFT_TRY_ASSIGN(table->received,
+                  read_buffer("recv", arrays.recv_counts, arrays.recv_offsets, ranks, element));
+  const std::uint64_t sent = table->sent[rank].count;
+  const std::uint64_t received = table->received[rank].count;
+  if (sent != received) {
+    return fail(WEFT_ERROR_MISMATCH,
+                fmt::format("rank {} sends {} {} to itself and receives {} {}", rank, sent,
+                            data_type_name(type), received, data_type_name(type)),
+                "make both halves alike");
+  }
+  return table;
+}
+
+std::uint64_t total_of(const std::vector<Block>& blocks) {
+  std::uint64_t total = 0;
+  for (const Block& block : blocks)
+    total += block.count;
+  return total;
+}
+
+Block block_sent(const Call& call, std::uint32_t rank, std::uint32_t other) {
+  const Task& task = call.task;
+  const std::uint64_t count = task.count;
+  switch (task.operation) {
+    case Operation::kAllToAll:
+      return {.offset = other * count, .count = count};
+    case Operation::kGather:
+      return {.offset = 0, .count = other == task.root ? count : 0};
+    case Operation::kScatter:
+      return {.offset = other * count, .count = rank == task.root ? count : 0};
+    default:
+      return call.blocks->sent[other];
+  }
+}
+
+Block block_received(const Call& call, std::uint32_t rank, std::uint32_t other) {
+  const Task& task = call.task;
+  const std::uint64_t count = task.count;
+  switch (task.operation) {
+    case Operation::kAllToAll:
+      return {.offset = other * count, .count = count};
+    case Operation::kGather:
+      return {.offset = other * count, .count = rank == task.root ? count : 0};
+    case Operation::kScatter:
+      return {.offset = 0, .count = other == task.root ? count : 0};
+    default:
+      return call.blocks->received[other];
+  }
+}
+
+void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
+                   std::uint64_t sequence, const EndsTowards& ends_towards,
+                   std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
+                   std::vector<Task>& tasks) {
+  const std::uint64_t element = element_size(call.task.type);
+  const auto* const send = static_cast<const std::byte*>(call.send);
+  auto* const recv = static_cast<std::byte*>(call.recv);
+  const auto add = [&](const RingEnd& end, const Block& block, bool sends) {
+    Task& part = tasks.emplace_back(call.task);
+    part.count = block.count;
+    PairTransfer& transfer = transfers.emplace_back();
+    transfer.from = sends ? send + block.offset * element : nullptr;
+    transfer.to = sends ? nullptr : recv + block.offset * element;
+    transfer.bytes = part.bytes();
+    transfer.tag = make_operation_tag(part, sequence);
+    add_connection(end, transfer, messages);
+  };
+  for (std::uint32_t round = 1; round < ranks; ++round) {
+    const std::uint32_t to = (rank + round) % ranks;
+    const std::uint32_t from = (rank + ranks - round) % ranks;
+    const Block sent = block_sent(call, rank, to);
+    if (sent.count != 0) add(ends_towards(to).to, sent, true);
+    const Block received = block_received(call, rank, from);
+    if (received.count != 0) add(ends_towards(from).from, received, false);
+  }
+  const Block sent = block_sent(call, rank, rank);
+  const Block received = block_received(call, rank, rank);
+  if (sent.count == 0) return;
+  const std::byte* const from = send + sent.offset * element;
+  std::byte* const to = recv + received.offset * element;
+  if (from == to) return;
+  PairTransfer& copy = transfers.emplace_back();
+  tasks.push_back(call.task);
+  copy.from = from;
+  copy.to = to;
+  copy.bytes = sent.count * element;
+}
+
+}  // namespace weft

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Calls of all ranks whose data goes from each rank straight to the one that it is for: all-to-all,
+// gather, scatter. They are calls like other collectives, numbered and compared as those are; what
+// moves their data is the kernel of sends and receives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/comm/pair_calls.h"
+#include "core/model/operation.h"
+#include "core/model/operation_tag.h"
+#include "core/model/pair_transfer.h"
+
+namespace weft {
+
+/// A part of a caller's buffer, in elements.
+struct Block {
+  std::uint64_t offset = 0;
+  std::uint64_t count = 0;
+};
+
+/// The blocks of a call in which they differ, by rank.
+struct BlockTable {
+  std::vector<Block> sent;
+  std::vector<Block> received;
+};
+
+/// The same as a caller's arrays, each with an element for each rank.
+struct BlockArrays {
+  const size_t* send_counts = nullptr;
+  const size_t* send_offsets = nullptr;
+  const size_t* recv_counts = nullptr;
+  const size_t* recv_offsets = nullptr;
+};
+
+/// Reads the arrays of rank `rank` of `ranks`. INVALID_ARGUMENT where one is null or a block is
+/// beyond all memory; MISMATCH where the rank's block for itself has two sizes.
+[[nodiscard]] Result<std::shared_ptr<const BlockTable>> read_blocks(const BlockArrays& arrays,
+                                                                    weft_data_type type,
+                                                                    std::uint32_t rank,
+                                                                    std::uint32_t ranks);
+/// Elements of all of them.
+[[nodiscard]] std::uint64_t total_of(const std::vector<Block>& blocks);
+
+/// What rank `rank` sends to rank `other` in `call`, or gets from it; its own block is both.
+[[nodiscard]] Block block_sent(const Call& call, std::uint32_t rank, std::uint32_t other);
+[[nodiscard]] Block block_received(const Call& call, std::uint32_t rank, std::uint32_t other);
+
+/// Writes the transfers of one exchange as make_transfers() does those of a group. In round k each
+/// rank sends to the k-th after it and receives from the k-th before it, so that no rank is
+/// everybody's first. `sequence` is the number of the call.
+void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
+                   std::uint64_t sequence, const EndsTowards& ends_towards,
+                   std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
+                   std::vector<Task>& tasks);
+
+}  // namespace weft
