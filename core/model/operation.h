@@ -24,8 +24,8 @@ enum class Operation : std::uint8_t {
 };
 inline constexpr std::size_t kOperationCount = 7;
 
-enum class Algorithm : std::uint8_t { kRing = 0, kDirect = 1, kPair = 2, kTree = 3 };
-inline constexpr std::size_t kAlgorithmCount = 4;
+enum class Algorithm : std::uint8_t { kRing = 0, kDirect = 1, kPair = 2, kTree = 3, kPat = 4 };
+inline constexpr std::size_t kAlgorithmCount = 5;
 
 enum class Protocol : std::uint8_t { kSimple = 0, kLL = 1 };
 inline constexpr std::size_t kProtocolCount = 2;
@@ -37,7 +37,7 @@ inline constexpr std::size_t kProtocolCount = 2;
 }
 
 [[nodiscard]] constexpr std::string_view algorithm_name(Algorithm algorithm) {
-  constexpr std::string_view kNames[kAlgorithmCount] = {"ring", "direct", "pair", "tree"};
+  constexpr std::string_view kNames[kAlgorithmCount] = {"ring", "direct", "pair", "tree", "pat"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 

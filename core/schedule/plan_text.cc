@@ -63,6 +63,26 @@ std::string tree_text(const Plan& plan, std::size_t channel) {
   return text;
 }
 
+/// Partners, and how the blocks are dealt out to messages.
+std::string pat_text(const Plan& plan, const ChannelPlan& channel) {
+  const PatRound round = pat_round_of(plan, channel);
+  const bool ahead = plan.task.operation == Operation::kAllGather;
+  std::vector<std::string> levels;
+  for (std::uint32_t i = 0; i < round.levels(); ++i) {
+    const std::uint32_t level = ahead ? round.levels() - 1 - i : i;
+    const std::uint32_t blocks = round.blocks_over(level);
+    levels.push_back(fmt::format("{} ({} block{} in {} message{})", 1U << level, blocks,
+                                 blocks == 1 ? "" : "s", round.messages_over(level),
+                                 round.messages_over(level) == 1 ? "" : "s"));
+  }
+  const std::uint64_t rounds = pat_rounds(channel);
+  return fmt::format(
+      "        order {}; each sends to the ranks that are so many places {}\n"
+      "        {}{}\n",
+      fmt::join(channel.ring, ", "), ahead ? "ahead" : "behind", fmt::join(levels, ", "),
+      rounds == 1 ? std::string() : fmt::format(", in each of {} rounds", rounds));
+}
+
 struct RankTraffic {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
@@ -111,10 +131,11 @@ std::string to_text(const Plan& plan) {
   text += fmt::format("  protocol    {}\n", protocol_name(plan.protocol));
   const bool direct = plan.algorithm == Algorithm::kDirect;
   const bool tree = plan.algorithm == Algorithm::kTree;
+  const bool pat = plan.algorithm == Algorithm::kPat;
   const std::uint64_t element_bytes = element_size(plan.task.type);
   text += direct ? fmt::format("  inboxes     {} halves of {} from each other rank\n", plan.steps,
                                size_text(plan.step_bytes))
-          : tree && !plan.channels.empty()
+          : (tree || pat) && !plan.channels.empty()
               ? fmt::format("  connection  {} steps of {}, chunks of {}\n", plan.steps,
                             size_text(plan.step_bytes),
                             size_text(plan.channels[0].chunk * element_bytes))
@@ -134,6 +155,7 @@ std::string to_text(const Plan& plan) {
         plan.channels, [&](const ChannelPlan& other) { return other.ring == channel.ring; });
     text += direct ? fmt::format("        each of the ranks {} writes to all others\n",
                                  fmt::join(channel.ring, ", "))
+            : pat  ? pat_text(plan, channel)
             : same->index == channel.index
                 ? fmt::format("        ring {} -> {}\n", fmt::join(channel.ring, " -> "),
                               channel.ring.front())

@@ -19,6 +19,7 @@
 #include <fmt/ranges.h>
 
 #include "core/model/direct_peers.h"
+#include "core/model/pat_geometry.h"
 #include "core/model/ring_geometry.h"
 #include "core/schedule/ways.h"
 
@@ -149,6 +150,7 @@ std::vector<const Way*> ways_of(Operation operation) {
       Way{Algorithm::kRing, Protocol::kSimple, is_collective, never_refused, make_ring_plan},
       Way{Algorithm::kDirect, Protocol::kLL, fits_inbox, direct_refusal, make_direct_plan},
       Way{Algorithm::kTree, Protocol::kSimple, fits_tree, tree_refusal, make_tree_plan},
+      Way{Algorithm::kPat, Protocol::kSimple, fits_pat, tree_refusal, make_pat_plan},
   };
   std::vector<const Way*> ways;
   for (const Way& way : kWays) {

@@ -44,6 +44,7 @@ struct CostTable {
   double tree_us = 4.0;  ///< Spent once more by tree: the busiest ranks have several neighbours.
   /// Spent for each channel of a tree after the first: another worker has to be woken.
   double tree_channel_us = 10.0;
+  double pat_us = 4.0;  ///< Spent once more by PAT: a rank has several neighbours.
   /// Of one rank's writes to one other, where all write to all.
   HopCost direct{.latency_us = 1.0, .bytes_per_us = 9000.0};
   friend bool operator==(const CostTable&, const CostTable&) = default;
@@ -60,10 +61,10 @@ struct PlanLimits {
   std::uint64_t direct_bytes = 0;
   /// Whether that goes for operations that have blocks, too, not for all-reduces alone.
   bool direct_blocks = false;
-  /// Whether the device has kernels that walk trees.
+  /// Whether the device has kernels that walk trees, those of PAT included.
   bool trees = false;
-  /// The same as step_bytes for the edges of trees, at most as much; 0: as much. What trees are
-  /// faster for is small, and each rank has several edges.
+  /// The same as step_bytes for the edges of trees and of PAT, at most as much; 0: as much. What
+  /// trees are faster for is small, and each rank has several edges.
   std::uint32_t tree_step_bytes = 0;
   [[nodiscard]] std::uint32_t tree_step() const {
     return tree_step_bytes == 0 ? step_bytes : tree_step_bytes;

@@ -192,7 +192,7 @@ Rule Reader::rule(const YAML::Node& node) const {
         }},
        {"algorithm",
         [&](const YAML::Node& value) {
-          rule.algorithm = named(value, "algorithm", algorithm_of, "ring, tree, direct");
+          rule.algorithm = named(value, "algorithm", algorithm_of, "ring, tree, pat, direct");
         }},
        {"protocol",
         [&](const YAML::Node& value) {
