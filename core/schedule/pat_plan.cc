@@ -41,7 +41,7 @@ double pat_time_us(const Plan& plan, const Topology& topology, const CostTable& 
   for (std::uint32_t level = 0; level < round.levels(); ++level) {
     const HopCost hop = slowest_hop(topology, costs, channel.ring, 1U << level);
     all_us += rounds * round.messages_over(level) * hop.latency_us +
-              bytes * round.blocks_over(level) / hop.bytes_per_us;
+              costs.pat_bytes * bytes * round.blocks_over(level) / hop.bytes_per_us;
   }
   return costs.call_us + costs.pat_us + all_us;
 }

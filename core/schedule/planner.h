@@ -44,7 +44,10 @@ struct CostTable {
   double tree_us = 4.0;  ///< Spent once more by tree: the busiest ranks have several neighbours.
   /// Spent for each channel of a tree after the first: another worker has to be woken.
   double tree_channel_us = 10.0;
-  double pat_us = 4.0;  ///< Spent once more by PAT: a rank has several neighbours.
+  /// Spent once more by PAT, and how much longer its bytes take than a ring's: blocks are copied
+  /// out and in again, and each rank waits for several others.
+  double pat_us = 2.0;
+  double pat_bytes = 1.6;
   /// Of one rank's writes to one other, where all write to all.
   HopCost direct{.latency_us = 1.0, .bytes_per_us = 9000.0};
   friend bool operator==(const CostTable&, const CostTable&) = default;

@@ -210,5 +210,30 @@ TEST(PatChoice, WinsWhereTheWayRoundIsLongAndTheCallIsSmall) {
   }
 }
 
+// As measured: bench/results/2026-11-22-pat.txt.
+TEST(PatChoice, OfOneHostPaysForManyRanksAndSmallBlocks) {
+  const auto algorithm = [](std::uint32_t ranks, std::uint64_t bytes, bool by_messages) {
+    const Topology topology = test::one_host(ranks);
+    PlanInput input{.topology = topology, .limits = {.trees = true, .tree_step_bytes = 32 * 1024}};
+    if (by_messages) {
+      input.costs.pat_us = 0;
+      input.costs.pat_bytes = 1.25;
+    }
+    return make_plan({.operation = Operation::kAllGather, .count = bytes / 4}, input)
+        .value()
+        .algorithm;
+  };
+  EXPECT_EQ(algorithm(3, 8, true), Algorithm::kRing) << "two hops either way";
+  EXPECT_EQ(algorithm(4, 8, false), Algorithm::kRing);
+  EXPECT_EQ(algorithm(4, 8, true), Algorithm::kPat);
+  EXPECT_EQ(algorithm(4, 32 * 1024, true), Algorithm::kRing);
+  EXPECT_EQ(algorithm(8, 2048, false), Algorithm::kPat);
+  EXPECT_EQ(algorithm(8, 8192, false), Algorithm::kRing);
+  EXPECT_EQ(algorithm(8, 8192, true), Algorithm::kPat);
+  EXPECT_EQ(algorithm(16, 2048, false), Algorithm::kPat);
+  EXPECT_EQ(algorithm(16, 8192, true), Algorithm::kPat);
+  EXPECT_EQ(algorithm(16, 32 * 1024, true), Algorithm::kRing);
+}
+
 }  // namespace
 }  // namespace weft
