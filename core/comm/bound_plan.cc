@@ -27,10 +27,19 @@ LandingWalk landing_of(const WorkItem& item) {
 
 std::vector<PairLink> tree_edges(const Plan& plan, std::uint32_t rank) {
   std::vector<PairLink> edges;
-  if (plan.algorithm != Algorithm::kTree || plan.ranks < 2) return edges;
+  const bool pat = plan.algorithm == Algorithm::kPat;
+  if ((!pat && plan.algorithm != Algorithm::kTree) || plan.ranks < 2) return edges;
   for (std::uint32_t i = 0; i < plan.channels.size(); ++i) {
-    const TreePlace place = tree_place(plan, i, rank);
     const std::uint32_t channel = kFirstTreeChannel + i;
+    if (pat) {
+      const PatPlace place = pat_place(plan, i, rank);
+      for (const std::uint32_t peer : place.to)
+        edges.push_back({.peer = peer, .channel = channel});
+      for (const std::uint32_t peer : place.from)
+        edges.push_back({.peer = peer, .channel = channel});
+      continue;
+    }
+    const TreePlace place = tree_place(plan, i, rank);
     if (!place.root) edges.push_back({.peer = place.parent, .channel = channel});
     for (const std::uint32_t child : place.children)
       edges.push_back({.peer = child, .channel = channel});
@@ -41,12 +50,15 @@ std::vector<PairLink> tree_edges(const Plan& plan, std::uint32_t rank) {
 BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends)
     : plan_(std::move(plan)) {
   if (plan_->algorithm == Algorithm::kTree) trees_.reserve(plan_->channels.size());
+  if (plan_->algorithm == Algorithm::kPat) pats_.reserve(plan_->channels.size());
   for (std::size_t i = 0; i < plan_->channels.size(); ++i) {
     WorkItem item = work_item(*plan_, i, rank);
     if (goes_directly(plan_->algorithm)) {
       item.direct = ends.direct;
     } else if (plan_->algorithm == Algorithm::kTree) {
       add_tree(i, rank, ends, item);
+    } else if (plan_->algorithm == Algorithm::kPat) {
+      add_pat(i, rank, ends, item);
     } else if (plan_->ranks > 1) {
       const RingConnections& ring = ends.rings[plan_->channels[i].index];
       item.from_previous = ring.from_previous.view;
@@ -92,6 +104,25 @@ void BoundPlan::add_tree(std::size_t channel, std::uint32_t rank, const Ends& en
   if (!place.root) add(place.parent, up, down);
   for (const std::uint32_t child : place.children)
     add(child, down, up);
+}
+
+void BoundPlan::add_pat(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item) {
+  const PatPlace place = pat_place(*plan_, channel, rank);
+  const ChannelPlan& share = plan_->channels[channel];
+  const PatRound round = pat_round_of(*plan_, share);
+  const auto pair = [&](std::uint32_t peer) -> const PairConnections& {
+    return ends.pair(
+        {.peer = peer, .channel = kFirstTreeChannel + static_cast<std::uint32_t>(channel)});
+  };
+  pats_.push_back(pat_links(
+      place, [&](std::uint32_t peer) { return pair(peer).to.view; },
+      [&](std::uint32_t peer) { return pair(peer).from.view; }));
+  item.pat = &pats_.back();
+  for (std::uint32_t level = 0; level < round.levels(); ++level) {
+    const std::uint64_t steps = pat_rounds(share) * round.messages_over(level);
+    add_message(pair(place.to[level]).to, steps, {}, channel);
+    add_message(pair(place.from[level]).from, steps, {}, channel);
+  }
 }
 
 void BoundPlan::work_items(const void* send, void* recv, const Factor& factor, OperationTag tag,

@@ -382,6 +382,11 @@ Status Communicator::choose_limits() {
   limits_.trees = on_host;
   limits_.tree_step_bytes = std::min(limits_.step_bytes, kMostTreeStepBytes);
   if (on_host) {
+    // What PAT does more is little beside what messages cost, which it has fewer of.
+    if (reach_ == Reach::kMessages) {
+      costs_.pat_us = 0;
+      costs_.pat_bytes = 1.25;
+    }
     own_processors_ = have_own_processors(topology_, rank_, limits_.max_channels);
     return {};
   }

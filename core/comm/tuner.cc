@@ -43,6 +43,8 @@ weft_tuner_algorithm algorithm_of(Algorithm algorithm) {
       return WEFT_TUNER_RING;
     case Algorithm::kTree:
       return WEFT_TUNER_TREE;
+    case Algorithm::kPat:
+      return WEFT_TUNER_PAT;
     case Algorithm::kDirect:
       return WEFT_TUNER_ONE_SHOT;
     case Algorithm::kTwoShot:

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/device/edge_walk.h"
 #include "core/device/policies.h"
 #include "core/device/portability.h"
 #include "core/device/slot_check.h"
@@ -27,18 +28,16 @@ namespace weft::device {
 /// item.chunk fits into a slot.
 template <class Group, class Memory, class Reduction>
   requires lane_group<Group> && device_memory<Memory, Group>
-class TreeWalk {
+class TreeWalk : EdgeWalk<Group, Memory, Reduction> {
+  using Base = EdgeWalk<Group, Memory, Reduction>;
+
  public:
   /// `lag` is how many chunks of an all-reduce this rank, if not the root, sends up before it takes
   /// the first that comes down: tree_lag(), or less.
   WEFT_HD TreeWalk(Group& group, Memory& memory, const WorkItem& item, const Reduction& reduction,
                    std::uint32_t element_bytes, std::uint64_t lag)
-      : group_(group),
-        memory_(memory),
-        item_(item),
+      : Base(group, memory, item, reduction, element_bytes),
         links_(*item.tree),
-        reduction_(reduction),
-        element_bytes_(element_bytes),
         lag_(item.operation == Operation::kAllReduce && !item.tree->root ? lag : 0),
         chunks_((item.count + item.chunk - 1) / item.chunk) {}
 
@@ -51,10 +50,22 @@ class TreeWalk {
       if (falls && turn >= lag_ && !fall(turn - lag_)) return leave();
     }
     finish();
-    return outcome_;
+    return outcome();
   }
 
  private:
+  using Base::add_input;
+  using Base::await_free;
+  using Base::element_bytes_;
+  using Base::give_back;
+  using Base::group_;
+  using Base::item_;
+  using Base::memory_;
+  using Base::outcome;
+  using Base::reduction_;
+  using Base::slot;
+  using Base::take_input;
+
   struct Chunk {
     std::uint64_t number;
     std::uint64_t at;  ///< Bytes into the caller's buffers.
@@ -84,7 +95,7 @@ class TreeWalk {
       if (!await_free(links_.to_parent, number)) return false;
       sum = slot(links_.to_parent, number);
     }
-    if (links_.children == 0) take_input(sum, input, now.bytes);
+    if (links_.children == 0) take_input(sum, input, count);
     // Until the last child the sum grows in the first one's slot, which is near: the parent's may
     // lie in another device, or have been sent off.
     const std::byte* before = nullptr;
@@ -110,30 +121,6 @@ class TreeWalk {
     group_.sync();
     if (!links_.root) pass_on(links_.to_parent, now);
     return true;
-  }
-
-  // A rank's input is read by one of these, once: there it is multiplied, if the reduction asks for
-  // that.
-
-  WEFT_HD void take_input(std::byte* to, const std::byte* input, std::uint32_t bytes) {
-    if constexpr (may_premultiply<Reduction>) {
-      if (reduction_.premultiplies()) {
-        memory_.premultiply_copy(reduction_, group_, to, input, bytes / element_bytes_);
-        return;
-      }
-    }
-    memory_.copy(group_, to, nullptr, input, bytes);
-  }
-
-  WEFT_HD void add_input(std::byte* to, const std::byte* arrived, const std::byte* input,
-                         std::uint32_t count) {
-    if constexpr (may_premultiply<Reduction>) {
-      if (reduction_.premultiplies()) {
-        memory_.premultiply_reduce(reduction_, group_, to, nullptr, arrived, input, count, false);
-        return;
-      }
-    }
-    memory_.reduce(reduction_, group_, to, nullptr, arrived, input, count);
   }
 
   /// The complete chunk: from the parent, or at the root from a buffer, to the output and to all
@@ -166,66 +153,16 @@ class TreeWalk {
     return true;
   }
 
-  WEFT_HD static std::byte* slot(const ConnectionView& view, std::uint64_t number) {
-    return view.buffer + (view.cursor->step + number) % view.steps * view.step_bytes;
-  }
-
-  /// Waits until the slot of this chunk may be filled.
-  WEFT_HD bool await_free(const ConnectionView& to, std::uint64_t number) {
-    const std::uint64_t step = to.cursor->step + number;
-    std::uint64_t verdict = 0;
-    if (group_.leader()) {
-      const std::uint64_t threshold = step < to.steps ? 0 : step + 1 - to.steps;
-      const WaitResult result =
-          memory_.wait_at_least(to.head, to.head_waiters, threshold, to.error);
-      if (result.status != WaitStatus::kReady) verdict = note(end_of_wait(result, to.peer));
-    }
-    return go_on(group_.broadcast(verdict));
-  }
-
   /// Waits for this chunk and answers where it lies.
   WEFT_HD bool await_filled(const ConnectionView& from, const Chunk& now, std::byte*& out) {
-    const std::uint64_t step = from.cursor->step + now.number;
-    std::uint64_t verdict = 0;
-    if (group_.leader()) {
-      const WaitResult result =
-          memory_.wait_at_least(from.tail, from.tail_waiters, step + 1, from.error);
-      if (result.status != WaitStatus::kReady) {
-        verdict = note(end_of_wait(result, from.peer));
-      } else {
-        // Copied once: what is checked is what is used, even if the peer goes on writing.
-        const SlotMeta meta = from.slots[step % from.steps];
-        const KernelOutcome wrong = check_slot(meta, from, item_.tag, now.bytes);
-        verdict = wrong.end == KernelEnd::kDone ? meta.offset : note(wrong);
-      }
-    }
-    verdict = group_.broadcast(verdict);
-    out = slot(from, now.number) + static_cast<std::uint32_t>(verdict);
-    return go_on(verdict);
+    std::uint32_t offset = 0;
+    const bool came = Base::await_filled(from, now.number, now.bytes, offset);
+    out = slot(from, now.number) + offset;
+    return came;
   }
 
   WEFT_HD void pass_on(const ConnectionView& to, const Chunk& now) {
-    if (!group_.leader()) return;
-    const std::uint64_t step = to.cursor->step + now.number;
-    to.slots[step % to.steps] = SlotMeta{.size = now.bytes, .offset = 0, .tag = item_.tag};
-    memory_.post(to.tail, to.tail_waiters, step + 1);
-  }
-
-  WEFT_HD void give_back(const ConnectionView& from, std::uint64_t number) {
-    if (!group_.leader()) return;
-    memory_.post(from.head, from.head_waiters, from.cursor->step + number + 1);
-  }
-
-  /// Leader only: the verdict for all lanes.
-  WEFT_HD std::uint64_t note(const KernelOutcome& outcome) {
-    outcome_ = outcome;
-    return static_cast<std::uint64_t>(outcome.end) << 32;
-  }
-
-  WEFT_HD bool go_on(std::uint64_t verdict) {
-    if ((verdict >> 32) == 0) return true;
-    outcome_.end = static_cast<KernelEnd>(verdict >> 32);
-    return false;
+    Base::pass_on(to, now.number, now.bytes);
   }
 
   /// The connections that a call uses have moved by as many steps as it has chunks.
@@ -246,8 +183,8 @@ class TreeWalk {
 
   /// Lets the neighbours' kernels end too, where they can be told from here.
   WEFT_HD KernelOutcome leave() {
-    if (!group_.leader()) return outcome_;
-    const std::uint32_t reason = reason_of(outcome_);
+    if (!group_.leader()) return outcome();
+    const std::uint32_t reason = reason_of(outcome());
     if (!links_.root) {
       memory_.give_up(links_.to_parent.peer_error, reason);
       memory_.give_up(links_.from_parent.peer_error, reason);
@@ -256,18 +193,12 @@ class TreeWalk {
       memory_.give_up(links_.from_child[i].peer_error, reason);
       memory_.give_up(links_.to_child[i].peer_error, reason);
     }
-    return outcome_;
+    return outcome();
   }
 
-  Group& group_;
-  Memory& memory_;
-  const WorkItem& item_;
   const TreeLinks& links_;
-  const Reduction reduction_;
-  const std::uint32_t element_bytes_;
   const std::uint64_t lag_;
   const std::uint64_t chunks_;
-  KernelOutcome outcome_;
 };
 
 }  // namespace weft::device

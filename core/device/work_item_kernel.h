@@ -8,6 +8,7 @@
 
 #include "core/device/one_shot_all_reduce.h"
 #include "core/device/pair_batch.h"
+#include "core/device/pat.h"
 #include "core/device/policies.h"
 #include "core/device/portability.h"
 #include "core/device/primitives_simple.h"
@@ -157,6 +158,36 @@ WEFT_HD KernelOutcome run_tree_item(G& group, M& memory, const WorkItem& item, c
   // The root does not wait for itself.
   const std::uint64_t lag = item.tree->root ? 0 : tree_lag(item.tree->to_parent.steps);
   return TreeWalk<G, M, R>(group, memory, item, reduction, bytes, lag).run();
+}
+
+/// Whether the links are those of parallel aggregated trees that can carry the item's chunks.
+WEFT_HD inline bool can_walk_pat(const WorkItem& item, std::uint32_t element_bytes) {
+  if (item.pat == nullptr || item.ring == nullptr || item.chunk == 0 || item.ranks < 2 ||
+      item.ranks > kMaxRanks || item.ring_position >= item.ranks) {
+    return false;
+  }
+  const PatLinks& links = *item.pat;
+  if (links.levels != PatRound{.ranks = item.ranks}.levels()) return false;
+  const auto carries = [&](const ConnectionView& view) {
+    return usable(view, element_bytes) && view.steps > 1 &&
+           view.step_bytes == links.to[0].step_bytes &&
+           item.chunk <= view.step_bytes / element_bytes;
+  };
+  for (std::uint32_t level = 0; level < links.levels; ++level) {
+    if (!carries(links.to[level]) || !carries(links.from[level])) return false;
+  }
+  return true;
+}
+
+/// Runs one item of parallel aggregated trees to its end; otherwise as run_work_item.
+template <class G, class M, class R>
+  requires lane_group<G> && device_memory<M, G>
+WEFT_HD KernelOutcome run_pat_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
+  const auto bytes = static_cast<std::uint32_t>(element_size(item.type));
+  if (!fits_pat(item.operation) || bytes == 0) return unsupported();
+  if (item.count == 0) return {};
+  if (item.protocol != Protocol::kSimple || !can_walk_pat(item, bytes)) return unsupported();
+  return PatWalk<G, M, R>(group, memory, item, reduction, bytes).run();
 }
 
 /// Runs one item of a ring or of pairs to its end; `reduction` is item.reduction over item.type.

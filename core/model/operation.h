@@ -28,8 +28,15 @@ enum class Operation : std::uint8_t {
 };
 inline constexpr std::size_t kOperationCount = 11;
 
-enum class Algorithm : std::uint8_t { kRing = 0, kDirect = 1, kPair = 2, kTree = 3, kTwoShot = 4 };
-inline constexpr std::size_t kAlgorithmCount = 5;
+enum class Algorithm : std::uint8_t {
+  kRing = 0,
+  kDirect = 1,
+  kPair = 2,
+  kTree = 3,
+  kTwoShot = 4,
+  kPat = 5
+};
+inline constexpr std::size_t kAlgorithmCount = 6;
 
 enum class Protocol : std::uint8_t { kSimple = 0, kLL = 1 };
 inline constexpr std::size_t kProtocolCount = 2;
@@ -42,8 +49,8 @@ inline constexpr std::size_t kProtocolCount = 2;
 }
 
 [[nodiscard]] constexpr std::string_view algorithm_name(Algorithm algorithm) {
-  constexpr std::string_view kNames[kAlgorithmCount] = {"ring", "direct", "pair", "tree",
-                                                        "two-shot"};
+  constexpr std::string_view kNames[kAlgorithmCount] = {"ring", "direct",   "pair",
+                                                        "tree", "two-shot", "pat"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 

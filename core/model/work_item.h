@@ -12,6 +12,7 @@
 #include "core/model/operation.h"
 #include "core/model/operation_tag.h"
 #include "core/model/pair_transfer.h"
+#include "core/model/pat_links.h"
 #include "core/model/tree_links.h"
 
 namespace weft {
@@ -58,6 +59,8 @@ struct WorkItem {
   const DirectPeers* direct = nullptr;
   /// Of trees: memory that the device reads, outlives the launch.
   const TreeLinks* tree = nullptr;
+  /// Of parallel aggregated trees: the same.
+  const PatLinks* pat = nullptr;
   Factor factor;
 };
 

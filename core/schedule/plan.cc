@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "core/model/direct_peers.h"
+#include "core/model/pat_geometry.h"
 #include "core/model/ring_geometry.h"
 #include "core/model/tree_links.h"
 #include "core/model/two_shot.h"
@@ -121,6 +123,10 @@ Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
     return {.steps = passes * tree_steps(share),
             .bytes = passes * share.count * element_size(plan.task.type)};
   }
+  if (plan.algorithm == Algorithm::kPat) {
+    return {.steps = pat_rounds(share) * pat_round_of(plan, share).messages(),
+            .bytes = (plan.ranks - 1) * share.count * element_size(plan.task.type)};
+  }
   const std::uint32_t position = ring_place(plan, channel, rank).position;
   switch (plan.task.operation) {
     case Operation::kAllReduce:
@@ -209,6 +215,16 @@ Status validate_tree(const Plan& plan, const ChannelPlan& channel) {
   return {};
 }
 
+Status validate_pat(const Plan& plan, const ChannelPlan& channel) {
+  if (!fits_pat(plan.task.operation) || plan.protocol != Protocol::kSimple) {
+    return invalid("only blocks are gathered or reduced by PAT");
+  }
+  if (plan.ranks < 2 || plan.ranks > kMaxRanks) {
+    return invalid(fmt::format("{} ranks have no partners", plan.ranks));
+  }
+  return validate_ring(channel, plan.ranks);
+}
+
 /// What both algorithms that write into inboxes need.
 Status validate_inboxes(const Plan& plan) {
   if (plan.ranks < 2 || plan.ranks > kMostDirectRanks) {
@@ -269,6 +285,28 @@ TreePlace tree_place(const Plan& plan, std::size_t channel, std::uint32_t rank) 
   return place;
 }
 
+PatPlace pat_place(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  const std::vector<std::uint32_t>& ring = plan.channels[channel].ring;
+  const auto size = static_cast<std::uint32_t>(ring.size());
+  const std::uint32_t index = index_in(ring, rank);
+  PatPlace place;
+  for (std::uint32_t distance = 1; distance < size; distance *= 2) {
+    place.to.push_back(ring[(index + distance) % size]);
+    place.from.push_back(ring[(index + size - distance) % size]);
+  }
+  if (plan.task.operation == Operation::kReduceScatter) std::swap(place.to, place.from);
+  return place;
+}
+
+PatRound pat_round_of(const Plan& plan, const ChannelPlan& channel) {
+  return pat_round(plan.ranks, plan.step_bytes,
+                   std::min(channel.chunk, channel.count) * element_size(plan.task.type));
+}
+
+std::uint64_t pat_rounds(const ChannelPlan& channel) {
+  return tree_steps(channel);
+}
+
 std::uint64_t tree_steps(const ChannelPlan& channel) {
   return channel.count / channel.chunk + (channel.count % channel.chunk != 0 ? 1 : 0);
 }
@@ -282,6 +320,8 @@ std::uint64_t steps_received(const Plan& plan, std::size_t channel, std::uint32_
     const ChannelPlan& share = plan.channels[channel];
     return plan.ranks < 2 ? 0 : tree_receipts(plan, share, rank) * tree_steps(share);
   }
+  // All ranks send and get the same.
+  if (plan.algorithm == Algorithm::kPat) return steps_sent(plan, channel, rank);
   return traffic_of(plan, channel, ring_place(plan, channel, rank).previous).steps;
 }
 
@@ -323,12 +363,13 @@ Status validate(const Plan& plan, const Topology& topology) {
     if (channel.offset * element_bytes % kChunkGrainBytes != 0) {
       return invalid(fmt::format("channel {} begins within a line of 64 bytes", i));
     }
-    if (plan.algorithm == Algorithm::kTree) {
+    if (plan.algorithm == Algorithm::kTree || plan.algorithm == Algorithm::kPat) {
       if (channel.chunk == 0 || channel.chunk * element_bytes > plan.step_bytes) {
         return invalid(fmt::format("chunks of channel {} hold {} elements, which is not a step", i,
                                    channel.chunk));
       }
-      WEFT_TRY(validate_tree(plan, channel));
+      WEFT_TRY(plan.algorithm == Algorithm::kTree ? validate_tree(plan, channel)
+                                                  : validate_pat(plan, channel));
     } else if (channel.chunk * element_bytes !=
                static_cast<std::uint64_t>(plan.chunk_steps) * plan.step_bytes) {
       return invalid(fmt::format("chunks of channel {} hold {} elements, which is not {} steps", i,

@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/model/operation.h"
+#include "core/model/pat_geometry.h"
 #include "core/topology/topology.h"
 
 namespace weft {
@@ -22,10 +23,11 @@ struct ChannelPlan {
   std::uint32_t index = 0;
   std::uint64_t offset = 0;  ///< First element, of the whole call.
   std::uint64_t count = 0;   ///< Elements.
-  /// Elements of one chunk at most: chunk_steps whole steps, or of a tree one step or less; of a
-  /// rank's range of a two-shot.
+  /// Elements of one chunk at most: chunk_steps whole steps, or of a tree or of PAT one step or
+  /// less; of a rank's range of a two-shot.
   std::uint64_t chunk = 0;
-  /// Each rank once; ring[i] sends to ring[i + 1], or to all others in a call that goes directly.
+  /// Each rank once; ring[i] sends to ring[i + 1], or to all others in a call that goes directly,
+  /// or in PAT to those 1, 2, 4 ... places ahead or behind.
   std::vector<std::uint32_t> ring{};
   /// Of a tree: each rank's parent, the root's being itself; else empty.
   std::vector<std::uint32_t> parents{};
@@ -93,8 +95,24 @@ struct TreePlace {
   return operation != Operation::kReduce;
 }
 
+/// A rank's partners in parallel aggregated trees, by level: ranks to which it sends, and from
+/// which it gets.
+struct PatPlace {
+  std::vector<std::uint32_t> to{};
+  std::vector<std::uint32_t> from{};
+  friend bool operator==(const PatPlace&, const PatPlace&) = default;
+};
+
+/// Of a plan by PAT; otherwise as ring_place.
+[[nodiscard]] PatPlace pat_place(const Plan& plan, std::size_t channel, std::uint32_t rank);
+
+/// Of a plan by PAT: one of its rounds, and how many there are. All but the last are alike, and it
+/// has no other messages.
+[[nodiscard]] PatRound pat_round_of(const Plan& plan, const ChannelPlan& channel);
+[[nodiscard]] std::uint64_t pat_rounds(const ChannelPlan& channel);
+
 /// Steps that `rank` fills towards its next on one channel, and steps that it consumes from its
-/// previous: exactly what the kernels do and what the progress engine has to move. Of a tree those
+/// previous: exactly what the kernels do and what the progress engine has to move. Of trees those
 /// towards all neighbours. Of calls that go directly, which no progress engine carries: one for
 /// each other rank, of a two-shot two for each piece.
 [[nodiscard]] std::uint64_t steps_sent(const Plan& plan, std::size_t channel, std::uint32_t rank);

@@ -63,6 +63,26 @@ std::string tree_text(const Plan& plan, std::size_t channel) {
   return text;
 }
 
+/// Partners, and how the blocks are dealt out to messages.
+std::string pat_text(const Plan& plan, const ChannelPlan& channel) {
+  const PatRound round = pat_round_of(plan, channel);
+  const bool ahead = plan.task.operation == Operation::kAllGather;
+  std::vector<std::string> levels;
+  for (std::uint32_t i = 0; i < round.levels(); ++i) {
+    const std::uint32_t level = ahead ? round.levels() - 1 - i : i;
+    const std::uint32_t blocks = round.blocks_over(level);
+    levels.push_back(fmt::format("{} ({} block{} in {} message{})", 1U << level, blocks,
+                                 blocks == 1 ? "" : "s", round.messages_over(level),
+                                 round.messages_over(level) == 1 ? "" : "s"));
+  }
+  const std::uint64_t rounds = pat_rounds(channel);
+  return fmt::format(
+      "        order {}; each sends to the ranks that are so many places {}\n"
+      "        {}{}\n",
+      fmt::join(channel.ring, ", "), ahead ? "ahead" : "behind", fmt::join(levels, ", "),
+      rounds == 1 ? std::string() : fmt::format(", in each of {} rounds", rounds));
+}
+
 struct RankTraffic {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
@@ -113,6 +133,7 @@ std::string connection_text(const Plan& plan) {
       return fmt::format("  inboxes     {} halves from each other rank, ranges of {} at most\n",
                          plan.steps, size_text(plan.step_bytes));
     case Algorithm::kTree:
+    case Algorithm::kPat:
       if (plan.channels.empty()) break;
       return fmt::format("  connection  {} steps of {}, chunks of {}\n", plan.steps,
                          size_text(plan.step_bytes),
@@ -138,6 +159,8 @@ std::string way_text(const Plan& plan, const ChannelPlan& channel) {
           fmt::join(channel.ring, ", "));
     case Algorithm::kTree:
       return tree_text(plan, channel.index);
+    case Algorithm::kPat:
+      return pat_text(plan, channel);
     case Algorithm::kRing:
     case Algorithm::kPair:
       break;

@@ -19,6 +19,7 @@
 #include <fmt/ranges.h>
 
 #include "core/model/direct_peers.h"
+#include "core/model/pat_geometry.h"
 #include "core/model/ring_geometry.h"
 #include "core/model/two_shot.h"
 #include "core/schedule/ways.h"
@@ -159,6 +160,7 @@ std::vector<const Way*> ways_of(Operation operation) {
       Way{Algorithm::kTree, Protocol::kSimple, fits_tree, tree_refusal, make_tree_plan},
       Way{Algorithm::kTwoShot, Protocol::kSimple, is_all_reduce, two_shot_refusal,
           make_two_shot_plan},
+      Way{Algorithm::kPat, Protocol::kSimple, fits_pat, tree_refusal, make_pat_plan},
   };
   std::vector<const Way*> ways;
   for (const Way& way : kWays) {

@@ -44,6 +44,10 @@ struct CostTable {
   double tree_us = 4.0;  ///< Spent once more by tree: the busiest ranks have several neighbours.
   /// Spent for each channel of a tree after the first: another worker has to be woken.
   double tree_channel_us = 10.0;
+  /// Spent once more by PAT, and how much longer its bytes take than a ring's: blocks are copied
+  /// out and in again, and each rank waits for several others.
+  double pat_us = 2.0;
+  double pat_bytes = 1.6;
   /// Of one rank's writes to one other, where all write to all.
   HopCost direct{.latency_us = 1.0, .bytes_per_us = 9000.0};
   /// Of a two-shot: an exchange between all ranks, and what a rank copies or reduces.
@@ -64,10 +68,10 @@ struct PlanLimits {
   bool direct_blocks = false;
   /// Bytes that a rank writes to each other one at once by two-shot, a multiple of 64; 0: none.
   std::uint64_t two_shot_range = 0;
-  /// Whether the device has kernels that walk trees.
+  /// Whether the device has kernels that walk trees, those of PAT included.
   bool trees = false;
-  /// The same as step_bytes for the edges of trees, at most as much; 0: as much. What trees are
-  /// faster for is small, and each rank has several edges.
+  /// The same as step_bytes for the edges of trees and of PAT, at most as much; 0: as much. What
+  /// trees are faster for is small, and each rank has several edges.
   std::uint32_t tree_step_bytes = 0;
   [[nodiscard]] std::uint32_t tree_step() const {
     return tree_step_bytes == 0 ? step_bytes : tree_step_bytes;

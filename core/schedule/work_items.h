@@ -34,6 +34,17 @@ template <class ToRank, class FromRank>
   return links;
 }
 
+/// A rank's links in parallel aggregated trees, likewise.
+template <class ToRank, class FromRank>
+[[nodiscard]] PatLinks pat_links(const PatPlace& place, const ToRank& to, const FromRank& from) {
+  PatLinks links;
+  for (; links.levels < place.to.size(); ++links.levels) {
+    links.to[links.levels] = to(place.to[links.levels]);
+    links.from[links.levels] = from(place.from[links.levels]);
+  }
+  return links;
+}
+
 /// The same item for one call. `send` and `recv` are the caller's buffers of the whole call; a rank
 /// that only receives, or only sends, may have none for the other.
 void set_call(const Plan& plan, std::size_t channel, const void* send, void* recv, OperationTag tag,

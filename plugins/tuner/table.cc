@@ -23,9 +23,10 @@ constexpr std::array<std::pair<std::string_view, weft_tuner_operation>, 5> kOper
     {"reduce_scatter", WEFT_TUNER_REDUCE_SCATTER},
     {"reduce", WEFT_TUNER_REDUCE},
 }};
-constexpr std::array<std::pair<std::string_view, weft_tuner_algorithm>, 4> kAlgorithms = {{
+constexpr std::array<std::pair<std::string_view, weft_tuner_algorithm>, 5> kAlgorithms = {{
     {"ring", WEFT_TUNER_RING},
     {"tree", WEFT_TUNER_TREE},
+    {"pat", WEFT_TUNER_PAT},
     {"direct", WEFT_TUNER_ONE_SHOT},
     {"two-shot", WEFT_TUNER_TWO_SHOT},
 }};

@@ -35,3 +35,17 @@ __global__ void run_direct_item(const weft::WorkItem* item, const weft::DirectPe
       });
   if (group.leader()) outcomes[blockIdx.x] = outcome;
 }
+
+__global__ void run_trees(const weft::WorkItem* items, weft::KernelOutcome* outcomes,
+                          const std::uint32_t* abort) {
+  __shared__ std::uint64_t slots[2];
+  CtaGroup group(slots);
+  CudaMemory memory(abort, nullptr, 0);
+  const weft::WorkItem& item = items[blockIdx.x];
+  const weft::KernelOutcome outcome =
+      weft::device::testing::with_reduction(item, [&](const auto& reduction) {
+        return item.tree != nullptr ? weft::device::run_tree_item(group, memory, item, reduction)
+                                    : weft::device::run_pat_item(group, memory, item, reduction);
+      });
+  if (group.leader()) outcomes[blockIdx.x] = outcome;
+}

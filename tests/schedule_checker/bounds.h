@@ -23,6 +23,7 @@ struct Bound {
   std::uint64_t hops = 0;   ///< Connections one after the other that any element passes.
   std::uint64_t bytes = 0;  ///< Sent by all ranks together, of one call.
   Promise order = Promise::kNone;
+  std::uint64_t steps = UINT64_MAX;  ///< That one rank fills in one call.
 };
 
 /// Rounds in which the number of ranks that have something can double until all have it.
@@ -84,6 +85,9 @@ struct Spread {
                    .bytes = least_bytes(task, ranks),
                    .order = Promise::kNone};
     }
+    case Algorithm::kPat:
+      return Bound{
+          .hops = doublings(ranks), .bytes = least_bytes(task, ranks), .order = Promise::kNone};
     case Algorithm::kPair:
       return Bound{.hops = 1, .bytes = least_bytes(task, ranks), .order = Promise::kNone};
   }
@@ -97,6 +101,19 @@ struct Spread {
   return {.hops = passes * doublings(ranks),
           .bytes = least_bytes(task, ranks),
           .order = Promise::kNone};
+}
+
+/// PAT: one step for each doubling where half of all blocks fit into one, and where they do not as
+/// many as can be joined, some more for what is left over at each distance; blocks that are longer
+/// than a step are cut.
+[[nodiscard]] constexpr std::uint64_t most_pat_steps(std::uint64_t block_bytes,
+                                                     std::uint64_t step_bytes,
+                                                     std::uint32_t ranks) {
+  if (block_bytes * (ranks / 2) <= step_bytes) return doublings(ranks);
+  const std::uint64_t rounds = (block_bytes + step_bytes - 1) / step_bytes;
+  // Two blocks of which one fits twice are joined; powers of two are, so it may be half as many.
+  const std::uint64_t joined = rounds > 1 ? 1 : std::bit_floor(step_bytes / block_bytes);
+  return rounds * (doublings(ranks) + (ranks - 1) / joined);
 }
 
 }  // namespace weft::checker

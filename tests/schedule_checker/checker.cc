@@ -189,6 +189,15 @@ class Executor {
         }
         trees_.emplace_back(plan_.ranks);
       }
+    } else if (plan_.algorithm == Algorithm::kPat) {
+      for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
+        auto& edges = tree_edges_.emplace_back();
+        for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
+          for (const std::uint32_t other : pat_place(plan_, channel, rank).to)
+            edges[{rank, other}] = connections_.add(rank, other, channel);
+        }
+        pats_.emplace_back(plan_.ranks);
+      }
     } else if (plan_.ranks > 1) {
       for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
         const std::vector<std::uint32_t>& ring = plan_.channels[channel].ring;
@@ -210,6 +219,13 @@ class Executor {
           [&](std::uint32_t other) { return connections_.sender(edges.at({rank, other})); },
           [&](std::uint32_t other) { return connections_.receiver(edges.at({other, rank})); });
       item.tree = &trees_[channel][rank];
+    } else if (plan_.algorithm == Algorithm::kPat) {
+      const auto& edges = tree_edges_[channel];
+      pats_[channel][rank] = pat_links(
+          pat_place(plan_, channel, rank),
+          [&](std::uint32_t other) { return connections_.sender(edges.at({rank, other})); },
+          [&](std::uint32_t other) { return connections_.receiver(edges.at({other, rank})); });
+      item.pat = &pats_[channel][rank];
     } else if (plan_.ranks > 1 && channel < leaving_.size()) {
       const RingPlace place = ring_place(plan_, channel, rank);
       item.to_next = connections_.sender(leaving_[channel][rank]);
@@ -292,7 +308,14 @@ class Executor {
 
   [[nodiscard]] Bound bound() const {
     if (execution_.declared) return *execution_.declared;
-    return bound_of(plan_.algorithm, plan_.task, plan_.ranks, execution_.spread).value_or(Bound{});
+    Bound most =
+        bound_of(plan_.algorithm, plan_.task, plan_.ranks, execution_.spread).value_or(Bound{});
+    if (plan_.algorithm == Algorithm::kPat) {
+      most.steps = 0;
+      for (const ChannelPlan& channel : plan_.channels)
+        most.steps += most_pat_steps(channel.count * sizeof(Value), plan_.step_bytes, plan_.ranks);
+    }
+    return most;
   }
 
   [[nodiscard]] Due due(std::uint32_t call, std::uint32_t rank, std::uint64_t index) const {
@@ -370,6 +393,7 @@ class Executor {
       std::uint64_t bytes = 0;
     };
     std::map<std::pair<std::uint32_t, std::uint32_t>, Moved> moved;  // by channel and rank
+    std::map<std::uint32_t, std::uint64_t> sent;                     // steps, by rank
     for (const Connection& connection : connections_.all()) {
       Moved& from = moved[{connection.channel, connection.from}];
       from.sent += connection.tail;
@@ -383,7 +407,10 @@ class Executor {
       compare("received steps:", rank, channel, of_rank.received,
               steps_received(plan_, channel, rank));
       compare("sent bytes:", rank, channel, of_rank.bytes, bytes_sent(plan_, channel, rank));
+      sent[rank] += of_rank.sent;
     }
+    for (const auto& [rank, steps] : sent)
+      verdict_.measures.steps = std::max(verdict_.measures.steps, steps / execution_.calls);
     verdict_.measures.bytes = bytes / execution_.calls;
   }
 
@@ -394,10 +421,15 @@ class Executor {
     }
     const Bound most = bound();
     const Measures& measured = verdict_.measures;
-    if (measured.hops <= most.hops && measured.bytes <= most.bytes) return;
+    if (measured.hops <= most.hops && measured.bytes <= most.bytes &&
+        measured.steps <= most.steps) {
+      return;
+    }
     verdict_.report.add(Rule::kBound,
-                        fmt::format("{} hops and {} bytes, where {} and {} are promised",
-                                    measured.hops, measured.bytes, most.hops, most.bytes));
+                        fmt::format("{} hops, {} bytes and {} steps of a rank, where {}, {} and {} "
+                                    "are promised",
+                                    measured.hops, measured.bytes, measured.steps, most.hops,
+                                    most.bytes, most.steps));
   }
 
   std::span<const Plan* const> plans_;
@@ -412,9 +444,11 @@ class Executor {
   World world_;
   std::vector<CallBuffers> of_calls_;              // by call, then by rank
   std::vector<std::vector<std::size_t>> leaving_;  // connections by channel, then by sender
-  // Connections of trees by channel, then by sender and receiver; their links by channel and rank.
+  // Connections of trees and of PAT by channel, then by sender and receiver; their links by channel
+  // and rank.
   std::vector<std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t>> tree_edges_;
   std::vector<std::vector<TreeLinks>> trees_;
+  std::vector<std::vector<PatLinks>> pats_;
   std::vector<Actor> actors_;         // by fiber
   std::vector<std::uint64_t> ended_;  // kernels, by rank
 };

@@ -52,6 +52,7 @@ struct Execution {
 struct Measures {
   std::uint64_t hops = 0;   ///< Connections that an element passed, at most.
   std::uint64_t bytes = 0;  ///< Of all ranks, of one call.
+  std::uint64_t steps = 0;  ///< That a rank filled in one call, at most.
 };
 
 struct Verdict {

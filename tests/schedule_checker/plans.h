@@ -56,7 +56,9 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
                              .max_channels = shape.channels,
                              .min_channel_bytes = 1,
                              .trees = true},
-                  .channels = algorithm == Algorithm::kTree ? shape.channels : 0};
+                  .channels = algorithm == Algorithm::kTree || algorithm == Algorithm::kPat
+                                  ? shape.channels
+                                  : 0};
   input.algorithms = {std::string(algorithm_name(algorithm))};
   if (algorithm == Algorithm::kDirect) {
     input.limits.direct_bytes = task.bytes();

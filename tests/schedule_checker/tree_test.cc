@@ -46,7 +46,9 @@ class Trees : public ::testing::Test {
                                         << verdict.report.text();
   }
   void TearDown() override {
-    if (!IsSkipped()) EXPECT_GT(executions_, 0U);
+    if (!IsSkipped()) {
+      EXPECT_GT(executions_, 0U);
+    }
   }
 
   Stacks stacks_;

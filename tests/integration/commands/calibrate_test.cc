@@ -44,6 +44,7 @@ TEST(Calibrate, KnowsTheWaysOfTheConfiguration) {
   EXPECT_THAT(names, ElementsAre("ring simple", "ring ll", "tree simple", "tree ll",
                                  "direct simple", "direct ll"));
   EXPECT_EQ(ways_to_try(Operation::kBroadcast).size(), 2U);
+  EXPECT_EQ(ways_to_try(Operation::kAllGather).size(), 6U) << "ring, pat and direct";
 }
 
 TEST(Calibrate, FindsTheLine) {

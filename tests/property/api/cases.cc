@@ -187,6 +187,10 @@ std::string table_text(Tuning tuning) {
       text += std::string("  - {operation: ") + operation +
               ", algorithm: tree, use: prefer, channels: 64}\n";
     }
+    for (const char* operation : {"all_gather", "reduce_scatter"}) {
+      text += std::string("  - {operation: ") + operation +
+              ", algorithm: pat, use: prefer, channels: 64}\n";
+    }
   } else {
     return "version: 1\n";
   }

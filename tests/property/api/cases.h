@@ -51,7 +51,7 @@ enum class Tuning : std::uint8_t {
   kDefault,
   kWide,    ///< As many channels as there are, whatever the size.
   kDirect,  ///< All-reduces straight into the memory of others, where that is possible.
-  kTree     ///< Trees, where an operation has them, on as many channels as there are.
+  kTree     ///< Trees or PAT, where an operation has them, on as many channels as there are.
 };
 inline constexpr Tuning kTunings[] = {Tuning::kDefault, Tuning::kWide, Tuning::kDirect,
                                       Tuning::kTree};

@@ -64,7 +64,9 @@ TEST(Trees, OfOneHostAreLowAndShareTheWork) {
         const auto parents = tree_parents(topology, in_order(ranks), root, which);
         EXPECT_EQ(parents[root], root);
         // As low as can be: a tree of one level less has no room for the ranks below the root.
-        if (ranks > 1) EXPECT_LT((std::uint64_t{1} << (depth_of(parents) - 1)) - 1, ranks - 1);
+        if (ranks > 1) {
+          EXPECT_LT((std::uint64_t{1} << (depth_of(parents) - 1)) - 1, ranks - 1);
+        }
         EXPECT_LE(depth_of(parents), tree_depth(topology));
         const auto children = children_in(parents);
         EXPECT_LE(std::ranges::max(children), 2U) << ranks << " ranks, root " << root;
@@ -73,7 +75,9 @@ TEST(Trees, OfOneHostAreLowAndShareTheWork) {
           passing[rank] += children[rank] > 0 ? 1 : 0;
       }
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-        if (rank != root) EXPECT_LE(passing[rank], 1U) << ranks << " ranks, rank " << rank;
+        if (rank != root) {
+          EXPECT_LE(passing[rank], 1U) << ranks << " ranks, rank " << rank;
+        }
       }
     }
   }

@@ -134,7 +134,7 @@ TEST(TunerTable, EveryComplaintOfARuleNamesThePlace) {
   EXPECT_EQ(rule_complaint("bytes: 4"),
             "a.yaml:3:5: a rule says nothing; it needs latency_us, bandwidth_mbs, channels or use");
   EXPECT_EQ(rule_complaint("algorithm: star"),
-            "a.yaml:3:40: algorithm: \"star\" is none of ring, tree, direct, two-shot");
+            "a.yaml:3:40: algorithm: \"star\" is none of ring, tree, pat, direct, two-shot");
   EXPECT_EQ(rule_complaint("protocol: ll128"),
             "a.yaml:3:39: protocol: \"ll128\" is none of simple, ll");
   EXPECT_EQ(rule_complaint("device: \"a b\""),

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Plans by parallel aggregated trees.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/model/pat_geometry.h"
+#include "core/schedule/ways.h"
+
+namespace weft {
+namespace {
+
+/// Of all hops over one distance the slowest, since all ranks wait for each other's messages.
+HopCost slowest_hop(const Topology& topology, const CostTable& costs,
+                    std::span<const std::uint32_t> ring, std::uint32_t distance) {
+  HopCost slowest{.latency_us = 0, .bytes_per_us = std::numeric_limits<double>::infinity()};
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    const HopKind kind = hop_kind(topology, ring[i], ring[(i + distance) % ring.size()]);
+    const HopCost& hop = costs.hops[static_cast<std::size_t>(kind)];
+    slowest.latency_us = std::max(slowest.latency_us, hop.latency_us);
+    slowest.bytes_per_us = std::min(slowest.bytes_per_us, hop.bytes_per_us);
+  }
+  return slowest;
+}
+
+/// One message after the other.
+double pat_time_us(const Plan& plan, const Topology& topology, const CostTable& costs) {
+  if (plan.channels.empty() || plan.ranks < 2) return costs.call_us;
+  const ChannelPlan& channel = plan.channels.front();  // none is longer
+  const PatRound round = pat_round_of(plan, channel);
+  const auto rounds = static_cast<double>(pat_rounds(channel));
+  const auto bytes = static_cast<double>(channel.count * element_size(plan.task.type));
+  double all_us = 0;
+  for (std::uint32_t level = 0; level < round.levels(); ++level) {
+    const HopCost hop = slowest_hop(topology, costs, channel.ring, 1U << level);
+    all_us += rounds * round.messages_over(level) * hop.latency_us +
+              costs.pat_bytes * bytes * round.blocks_over(level) / hop.bytes_per_us;
+  }
+  return costs.call_us + costs.pat_us + all_us;
+}
+
+/// Each must carry min_channel_bytes of every block.
+std::uint32_t pat_channel_count(const Task& task, const PlanInput& input) {
+  if (input.channels != 0) return input.channels;
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(task.bytes() / input.limits.min_channel_bytes, 1,
+                                most_channels(Algorithm::kPat, input.limits)));
+}
+
+/// All of a block in one round, or in as few, as long as each other.
+std::uint64_t pat_chunk(std::uint64_t count, std::uint64_t element_bytes,
+                        std::uint64_t step_bytes) {
+  const std::uint64_t rounds = divide_up(count * element_bytes, step_bytes);
+  const std::uint64_t bytes = divide_up(count, rounds) * element_bytes;
+  return divide_up(bytes, kChunkGrainBytes) * kChunkGrainBytes / element_bytes;
+}
+
+}  // namespace
+
+Plan make_pat_plan(const Task& task, const PlanInput& input) {
+  Plan plan{.task = task,
+            .algorithm = Algorithm::kPat,
+            .protocol = Protocol::kSimple,
+            .ranks = input.topology.rank_count(),
+            .steps = input.limits.steps,
+            .step_bytes = input.limits.tree_step(),
+            .chunk_steps = 1};
+  plan.channels = cut_into_channels(task, pat_channel_count(task, input));
+  if (!plan.channels.empty()) {
+    auto orders = rings(input.topology, static_cast<std::uint32_t>(plan.channels.size()));
+    for (ChannelPlan& channel : plan.channels) {
+      channel.chunk = pat_chunk(channel.count, element_size(task.type), plan.step_bytes);
+      channel.ring = std::move(orders[channel.index]);
+    }
+  }
+  plan.predicted_us = pat_time_us(plan, input.topology, input.costs);
+  return plan;
+}
+
+}  // namespace weft

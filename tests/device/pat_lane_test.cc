@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The kernel of parallel aggregated trees with several lanes a rank, each lane a thread: results,
+// over calls that use the same slots, and what ends it.
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/work_item_kernel.h"
+#include "tests/device/lane_model.h"
+#include "tests/device/ring_world.h"
+#include "tests/device/typed_dispatch.h"
+
+namespace weft::device::testing {
+namespace {
+
+constexpr std::uint32_t kSteps = 2;
+constexpr std::uint32_t kStepBytes = 192;
+
+/// Ranks in the order of a ring that goes by no numbers, and their buffers.
+class PatWorld {
+ public:
+  PatWorld(std::uint32_t ranks, Operation operation, std::uint64_t count, weft_reduction reduction)
+      : ranks_(ranks), operation_(operation), count_(count), reduction_(reduction), links_(ranks) {
+    for (std::uint32_t i = 0; i < ranks; ++i)
+      ring_.push_back((i * 3 + 1) % ranks);  // of 5, 7, 8: each once
+    const bool gathers = operation == Operation::kAllGather;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      inputs_.emplace_back(gathers ? count : count * ranks);
+      outputs_.emplace_back(gathers ? count * ranks : count, -1);
+      for (std::size_t i = 0; i < inputs_[rank].size(); ++i)
+        inputs_[rank][i] = value(rank, i);
+    }
+    for (std::uint32_t position = 0; position < ranks; ++position) {
+      for (std::uint32_t distance = 1; distance < ranks; distance *= 2) {
+        std::uint32_t from = ring_[position];
+        std::uint32_t to = ring_[(position + distance) % ranks];
+        if (!gathers) std::swap(from, to);
+        Link& link = connections_.try_emplace({from, to}, kSteps, kStepBytes, false).first->second;
+        const auto level = static_cast<std::uint32_t>(std::bit_width(distance) - 1);
+        links_[from].to[level] = link.sender(to);
+        links_[to].from[level] = link.receiver(from);
+        links_[from].levels = std::max(links_[from].levels, level + 1);
+      }
+    }
+  }
+
+  WorkItem item(std::uint32_t rank, OperationTag tag) {
+    WorkItem item;
+    item.operation = operation_;
+    item.algorithm = Algorithm::kPat;
+    item.type = WEFT_INT32;
+    item.reduction = reduction_;
+    item.send = reinterpret_cast<const std::byte*>(inputs_[rank].data());
+    item.recv = reinterpret_cast<std::byte*>(outputs_[rank].data());
+    item.count = count_;
+    item.chunk = std::min<std::uint64_t>(count_, kStepBytes / 4);
+    item.stride = count_;
+    item.ring = ring_.data();
+    item.ranks = ranks_;
+    while (ring_[item.ring_position] != rank)
+      ++item.ring_position;
+    item.tag = tag;
+    item.pat = &links_[rank];
+    return item;
+  }
+
+  void check() const {
+    for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+      for (std::uint64_t i = 0; i < outputs_[rank].size(); ++i) {
+        std::int32_t due = 0;
+        if (operation_ == Operation::kAllGather) {
+          due = value(static_cast<std::uint32_t>(i / count_), i % count_);
+        } else {
+          for (std::uint32_t other = 0; other < ranks_; ++other)
+            due += value(other, rank * count_ + i);
+          if (reduction_ == WEFT_AVG) due /= static_cast<std::int32_t>(ranks_);
+        }
+        ASSERT_EQ(outputs_[rank][i], due) << "rank " << rank << ", element " << i;
+      }
+    }
+  }
+  [[nodiscard]] const std::vector<std::uint32_t>& ring() const { return ring_; }
+
+ private:
+  static std::int32_t value(std::uint32_t rank, std::uint64_t index) {
+    return static_cast<std::int32_t>(1000 * rank + 7 * index + 1);
+  }
+
+  std::uint32_t ranks_;
+  Operation operation_;
+  std::uint64_t count_;
+  weft_reduction reduction_;
+  std::vector<std::uint32_t> ring_;
+  std::vector<std::vector<std::int32_t>> inputs_;
+  std::vector<std::vector<std::int32_t>> outputs_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Link> connections_;
+  std::vector<PatLinks> links_;
+};
+
+/// Each lane's outcome, by rank, of calls one after the other. `wrong_rank` has another tag; all
+/// are ended when one has found it.
+std::vector<std::vector<KernelOutcome>> run_pat(PatWorld& world, std::uint32_t ranks,
+                                                std::uint32_t lanes, std::uint32_t wrong_rank) {
+  std::vector<std::vector<KernelOutcome>> outcomes(ranks, std::vector<KernelOutcome>(lanes));
+  std::vector<std::unique_ptr<LaneTeam>> teams;
+  std::vector<std::thread> threads;
+  std::atomic<std::uint32_t> abort = 0;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    teams.push_back(std::make_unique<LaneTeam>(lanes));
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+      threads.emplace_back([&, rank, lane, team = teams.back().get()] {
+        LaneGroup group(*team, lane);
+        LaneMemory memory(abort);
+        for (OperationTag tag = 1; tag <= 3; ++tag) {
+          const WorkItem item = world.item(rank, rank == wrong_rank ? tag + 76 : tag);
+          outcomes[rank][lane] = with_reduction(item, [&](const auto& reduction) {
+            return run_pat_item(group, memory, item, reduction);
+          });
+          if (outcomes[rank][lane].end != KernelEnd::kDone) {
+            abort.store(1);
+            return;
+          }
+          group.sync();
+        }
+      });
+    }
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  return outcomes;
+}
+
+constexpr std::uint32_t kNoRank = UINT32_MAX;
+
+class PatLanes : public ::testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(PatLanes, GatherAndReduce) {
+  for (const std::uint32_t ranks : {2U, 5U, 7U, 8U}) {
+    if (ranks == 8 && GetParam() > 8) break;
+    // All blocks of a distance in one message, two, one, parts of one.
+    for (const std::uint64_t count : {3U, 20U, 48U, 101U}) {
+      for (const Operation operation : {Operation::kAllGather, Operation::kReduceScatter}) {
+        const weft_reduction reduction = count == 20 ? WEFT_AVG : WEFT_SUM;
+        PatWorld world(ranks, operation, count, reduction);
+        for (const auto& rank : run_pat(world, ranks, GetParam(), kNoRank)) {
+          for (const KernelOutcome& outcome : rank)
+            ASSERT_EQ(outcome.end, KernelEnd::kDone);
+        }
+        ASSERT_NO_FATAL_FAILURE(world.check()) << ranks << " ranks, " << count << " elements";
+      }
+    }
+  }
+}
+
+TEST_P(PatLanes, AnotherTagEndsAllLanes) {
+  constexpr std::uint32_t kRanks = 2;
+  PatWorld world(kRanks, Operation::kReduceScatter, 20, WEFT_SUM);
+  const auto outcomes = run_pat(world, kRanks, GetParam(), 1);
+  std::uint32_t found = 0;
+  for (const auto& rank : outcomes) {
+    if (rank[0].end == KernelEnd::kTagMismatch) ++found;
+    for (const KernelOutcome& outcome : rank) {
+      EXPECT_EQ(outcome.end, rank[0].end) << "lanes differ";
+      EXPECT_NE(outcome.end, KernelEnd::kDone);
+    }
+  }
+  EXPECT_GE(found, 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Lanes, PatLanes, ::testing::Values(1U, 8U, 32U));
+
+TEST(PatItem, ThatCannotRunIsRefused) {
+  PatWorld world(5, Operation::kAllGather, 3, WEFT_SUM);
+  std::atomic<std::uint32_t> abort = 0;
+  LaneTeam team(1);
+  LaneGroup group(team, 0);
+  LaneMemory memory(abort);
+  const auto end_of = [&](auto change) {
+    WorkItem item = world.item(0, 1);
+    PatLinks links = *item.pat;
+    item.pat = &links;
+    change(item, links);
+    return run_pat_item(group, memory, item, Sum<std::int32_t>{}).end;
+  };
+  constexpr KernelEnd kRefused = KernelEnd::kUnsupported;
+  EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.pat = nullptr; }), kRefused);
+  EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.ring = nullptr; }), kRefused);
+  EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.ranks = 9; }), kRefused);
+  EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.chunk = kStepBytes; }), kRefused);
+  EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.ring_position = 5; }), kRefused);
+  EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.operation = Operation::kAllReduce; }),
+            kRefused);
+  EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.levels = 2; }), kRefused);
+  EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.to[1].steps = 1; }), kRefused);
+  EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.from[2].step_bytes = 64; }), kRefused);
+  EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.count = 0; }), KernelEnd::kDone);
+}
+
+}  // namespace
+}  // namespace weft::device::testing

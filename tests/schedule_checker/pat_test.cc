@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Parallel aggregated trees: all numbers of ranks up to 64 and samples up to 4096, from all blocks
+// in one message to one block in several.
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/work_item_kernel.h"
+#include "tests/schedule_checker/plans.h"
+#include "tests/support/sanitized.h"
+
+namespace weft::checker {
+namespace {
+
+constexpr Operation kPatOperations[] = {Operation::kAllGather, Operation::kReduceScatter};
+
+/// All blocks in a message, for as many ranks as that goes; a few; one; parts of one, with a rest.
+std::vector<Shape> pat_shapes() {
+  return {
+      {.steps = 2, .step_grains = 8, .channels = 1, .count = 1},
+      {.steps = 3, .step_grains = 4, .channels = 1, .count = 7},
+      {.steps = 2, .step_grains = 1, .channels = 1, .count = 3},
+      {.steps = 8, .step_grains = 1, .channels = 1, .count = 4},
+      {.steps = 2, .step_grains = 1, .channels = 1, .count = kGrain},
+      {.steps = 2, .step_grains = 1, .channels = 1, .count = 3 * kGrain + 3},
+      {.steps = 4, .step_grains = 3, .channels = 2, .count = 10 * kGrain + 5},
+  };
+}
+
+class Pat : public ::testing::Test {
+ protected:
+  Verdict run(const Task& task, const Topology& topology, const Shape& shape, Execution execution) {
+    plan_ = plan_of(task, topology, Algorithm::kPat, shape);
+    EXPECT_EQ(plan_.algorithm, Algorithm::kPat);
+    EXPECT_TRUE(validate(plan_, topology)) << describe(plan_, execution);
+    ++executions_;
+    return execute_one(stacks_, plan_, execution);
+  }
+  void check(const Task& task, const Topology& topology, const Shape& shape, Execution execution) {
+    execution.turns = kAllTurns[++seed_ % std::size(kAllTurns)];
+    execution.seed = seed_;
+    execution.in_place = seed_ / std::size(kAllTurns) % 2 == 1;
+    const Verdict verdict = run(task, topology, shape, execution);
+    ASSERT_TRUE(verdict.report.empty()) << describe(plan_, execution) << "\n"
+                                        << verdict.report.text();
+  }
+  void TearDown() override {
+    if (!IsSkipped()) {
+      EXPECT_GT(executions_, 0U);
+    }
+  }
+
+  Stacks stacks_;
+  Plan plan_;
+  std::uint64_t seed_ = 20261122;
+  std::uint64_t executions_ = 0;
+};
+
+TEST_F(Pat, AllNumbersOfRanks) {
+  for (std::uint32_t ranks = 2; ranks <= kMostRanksOfAll; ++ranks) {
+    const Topology topology = test::one_host(ranks);
+    for (const Operation operation : kPatOperations) {
+      for (const Shape& shape : pat_shapes()) {
+        for (int i = 0; i < (ranks <= 17 ? 8 : 2); ++i) {
+          ASSERT_NO_FATAL_FAILURE(
+              check(task_of(operation, shape.count), topology, shape, {.calls = 2}));
+        }
+      }
+    }
+  }
+}
+
+// As many steps as the number of ranks doubles, whatever it is, if half of the blocks fit into one.
+TEST_F(Pat, OneStepForEachDoubling) {
+  for (std::uint32_t ranks = 2; ranks <= kMostRanksOfAll; ++ranks) {
+    for (const Operation operation : kPatOperations) {
+      const Shape shape{.steps = 2, .step_grains = ranks, .channels = 1, .count = 2 * kGrain};
+      const Verdict verdict =
+          run(task_of(operation, shape.count), test::one_host(ranks), shape, {});
+      ASSERT_TRUE(verdict.report.empty()) << describe(plan_, {}) << verdict.report.text();
+      EXPECT_EQ(verdict.measures.steps, std::bit_width(ranks - 1)) << ranks << " ranks";
+      EXPECT_LE(verdict.measures.hops, static_cast<std::uint64_t>(std::bit_width(ranks - 1)));
+    }
+  }
+}
+
+TEST_F(Pat, OverSeveralHosts) {
+  for (const std::uint32_t ranks : {4U, 7U, 12U, 33U}) {
+    if (ranks > kMostRanksOfAll) break;
+    for (const std::uint32_t hosts : {2U, 3U, ranks}) {
+      for (const Operation operation : kPatOperations) {
+        for (const Shape& shape : pat_shapes()) {
+          ASSERT_NO_FATAL_FAILURE(
+              check(task_of(operation, shape.count), scattered(ranks, hosts), shape, {.calls = 2}));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Pat, AveragesAreDividedOnceAndFactorsMultiplyOnce) {
+  for (const std::uint32_t ranks : {2U, 3U, 8U, 11U, 31U}) {
+    for (const Shape& shape : pat_shapes()) {
+      for (const weft_reduction reduction :
+           {weft_reduction{WEFT_AVG}, weft_reduction{kPremulSum}}) {
+        ASSERT_NO_FATAL_FAILURE(check(task_of(Operation::kReduceScatter, shape.count, 0, reduction),
+                                      test::one_host(ranks), shape, {.calls = 2}));
+      }
+    }
+  }
+}
+
+// Many orders in which kernels get on, over as few slots as there may be and several calls.
+TEST_F(Pat, AnyOrderOfTurns) {
+  constexpr int kSeeds = test::kSanitized ? 10 : 100;
+  for (const std::uint32_t ranks : {2U, 3U, 5U, 6U, 11U, 13U}) {
+    for (const Operation operation : kPatOperations) {
+      for (const std::uint64_t count : {std::uint64_t{3}, 2 * kGrain + 3}) {
+        const Shape shape{.steps = 2, .step_grains = 1, .channels = 2, .count = count};
+        for (int i = 0; i < kSeeds; ++i) {
+          ASSERT_NO_FATAL_FAILURE(
+              check(task_of(operation, shape.count), test::one_host(ranks), shape, {.calls = 3}));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Pat, ManyRanks) {
+  if (test::kSanitized) GTEST_SKIP() << "takes minutes under sanitizers; few ranks do not";
+  for (const std::uint32_t ranks : {65U, 127U, 128U, 129U, 255U, 257U, 1000U}) {
+    const Topology topology = test::one_host(ranks);
+    for (const Operation operation : kPatOperations) {
+      for (const std::uint32_t grains : {1U, 8U, 128U}) {
+        const Shape shape{.steps = 2, .step_grains = grains, .channels = 1, .count = 2};
+        ASSERT_NO_FATAL_FAILURE(check(task_of(operation, shape.count), topology, shape, {}));
+      }
+    }
+  }
+}
+
+TEST_F(Pat, LongManyRanks) {
+  if (test::kSanitized) GTEST_SKIP() << "takes minutes under sanitizers; few ranks do not";
+  for (const std::uint32_t ranks : {2047U, 4095U, 4096U}) {
+    const Topology topology = test::one_host(ranks);
+    for (const Operation operation : kPatOperations) {
+      const Shape shape{.steps = 2, .step_grains = 256, .channels = 1, .count = 1};
+      ASSERT_NO_FATAL_FAILURE(check(task_of(operation, shape.count), topology, shape, {}));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::checker

@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Parallel aggregated trees: how blocks are dealt out to messages, and plans by them.
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/model/pat_geometry.h"
+#include "core/schedule/planner.h"
+#include "tests/support/sample_topology.h"
+
+namespace weft {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::uint32_t> numbers_of_ranks() {
+  std::vector<std::uint32_t> numbers;
+  for (std::uint32_t ranks = 2; ranks <= 130; ++ranks)
+    numbers.push_back(ranks);
+  numbers.insert(numbers.end(), {1000, 4095, 4096, 4097, kMaxRanks});
+  return numbers;
+}
+
+/// The messages of a round in the order of an all-gather.
+std::vector<PatMessage> gathered(const PatRound& round) {
+  std::vector<PatMessage> messages;
+  for (std::uint32_t window = 0; window < round.windows(); ++window) {
+    for (std::uint32_t level = round.opened_by(window) + 1; level-- != 0;) {
+      const PatMessage message = round.message(level, window >> level);
+      if (message.count != 0) messages.push_back(message);
+    }
+  }
+  return messages;
+}
+
+std::vector<PatMessage> reduced(const PatRound& round) {
+  std::vector<PatMessage> messages;
+  for (std::uint32_t window = 0; window < round.windows(); ++window) {
+    for (std::uint32_t level = 0; level <= round.closed_by(window); ++level) {
+      const PatMessage message = round.message(level, window >> level);
+      if (message.count != 0) messages.push_back(message);
+    }
+  }
+  return messages;
+}
+
+TEST(PatGeometry, EveryBlockComesOnceAndIsThereBeforeItGoesOn) {
+  for (const std::uint32_t ranks : numbers_of_ranks()) {
+    for (std::uint32_t blocks = 1; blocks < 2 * ranks && blocks <= 4096; blocks *= 4) {
+      if (ranks > 4097 && blocks < 256) continue;
+      const PatRound round{.ranks = ranks, .blocks = blocks};
+      const std::vector<PatMessage> messages = gathered(round);
+      ASSERT_EQ(messages.size(), round.messages());
+      std::vector<bool> there(ranks, false);  // by how far behind the owner is
+      there[0] = true;
+      std::vector<std::uint32_t> next(round.levels(), 0);
+      for (const PatMessage& message : messages) {
+        ASSERT_EQ(message.number, next[message.level]++);
+        ASSERT_LE(message.count, blocks);
+        for (std::uint32_t i = 0; i < message.count; ++i) {
+          ASSERT_TRUE(there.at(message.near(i))) << ranks << " ranks, " << blocks << " blocks";
+          ASSERT_FALSE(there.at(message.far(i)));
+          there[message.far(i)] = true;
+        }
+      }
+      ASSERT_EQ(std::ranges::count(there, true), ranks);
+    }
+  }
+}
+
+TEST(PatGeometry, EverySumGoesOnOnceAndIsThenComplete) {
+  for (const std::uint32_t ranks : numbers_of_ranks()) {
+    for (std::uint32_t blocks = 1; blocks < 2 * ranks && blocks <= 4096; blocks *= 4) {
+      if (ranks > 4097 && blocks < 256) continue;
+      const PatRound round{.ranks = ranks, .blocks = blocks};
+      const std::vector<PatMessage> messages = reduced(round);
+      ASSERT_EQ(messages.size(), round.messages());
+      std::vector<std::uint32_t> contributions(ranks, 1);
+      std::vector<bool> gone(ranks, false);
+      for (const PatMessage& message : messages) {
+        for (std::uint32_t i = 0; i < message.count; ++i) {
+          ASSERT_FALSE(gone.at(message.far(i)) || gone.at(message.near(i)));
+          gone[message.far(i)] = true;
+          contributions[message.near(i)] += contributions[message.far(i)];
+        }
+      }
+      ASSERT_EQ(contributions[0], ranks) << blocks << " blocks";
+    }
+  }
+}
+
+TEST(PatGeometry, AsManyBlocksAsFitGoTogether) {
+  EXPECT_EQ(pat_round(8, 1024, 8).messages(), 3U);
+  EXPECT_EQ(pat_round(8, 1024, 256).messages(), 3U) << "four blocks fill a step";
+  EXPECT_EQ(pat_round(8, 1024, 257).messages(), 4U);
+  EXPECT_EQ(pat_round(8, 1024, 513).messages(), 7U) << "one block a message";
+  EXPECT_EQ(pat_round(6, 1024, 341).messages(), 3U) << "three fit, if not four";
+  for (const std::uint32_t ranks : numbers_of_ranks()) {
+    EXPECT_EQ(pat_round(ranks, 1 << 20, 8).messages(), std::bit_width(ranks - 1));
+    EXPECT_EQ(pat_round(ranks, 64, 64).messages(), ranks - 1);
+  }
+}
+
+class PatPlans : public testing::Test {
+ protected:
+  Result<Plan> try_plan(Operation operation, std::uint64_t bytes) const {
+    return make_plan({.operation = operation, .count = bytes / 4},
+                     {.topology = topology_, .limits = limits_, .algorithms = {"pat"}});
+  }
+  Plan plan(Operation operation, std::uint64_t bytes) const {
+    Plan made = try_plan(operation, bytes).value();
+    const Status valid = validate(made, topology_);
+    EXPECT_TRUE(valid) << valid.error().to_string();
+    return made;
+  }
+  Topology topology_ = test::one_host(8);
+  PlanLimits limits_{
+      .steps = 8, .step_bytes = 64 * 1024, .trees = true, .tree_step_bytes = 32 * 1024};
+};
+
+TEST_F(PatPlans, OneMessageForEachDoublingWhileTheyFit) {
+  for (const Operation operation : {Operation::kAllGather, Operation::kReduceScatter}) {
+    for (std::uint32_t rank = 0; rank < 8; ++rank) {
+      EXPECT_EQ(steps_sent(plan(operation, 8), 0, rank), 3U);
+      EXPECT_EQ(steps_sent(plan(operation, 8 * 1024), 0, rank), 3U);
+      EXPECT_EQ(steps_sent(plan(operation, 16 * 1024), 0, rank), 4U);
+      EXPECT_EQ(steps_sent(plan(operation, 32 * 1024), 0, rank), 7U);
+      EXPECT_EQ(steps_sent(plan(operation, 33 * 1024), 0, rank), 14U) << "in two rounds";
+      EXPECT_EQ(steps_received(plan(operation, 33 * 1024), 0, rank), 14U);
+      EXPECT_EQ(bytes_sent(plan(operation, 33 * 1024), 0, rank), 7U * 33 * 1024);
+    }
+  }
+}
+
+TEST_F(PatPlans, PartnersAreAheadOrBehind) {
+  const Plan gathers = plan(Operation::kAllGather, 8);
+  const std::vector<std::uint32_t>& ring = gathers.channels[0].ring;
+  const PatPlace place = pat_place(gathers, 0, ring[3]);
+  EXPECT_THAT(place.to, ElementsAre(ring[4], ring[5], ring[7]));
+  EXPECT_THAT(place.from, ElementsAre(ring[2], ring[1], ring[7]));
+  const PatPlace reversed = pat_place(plan(Operation::kReduceScatter, 8), 0, ring[3]);
+  EXPECT_EQ(reversed.to, place.from);
+  EXPECT_EQ(reversed.from, place.to);
+}
+
+TEST_F(PatPlans, SayWhatGoesWhere) {
+  const std::string text = to_text(plan(Operation::kAllGather, 16 * 1024));
+  EXPECT_THAT(text, HasSubstr("algorithm   pat"));
+  EXPECT_THAT(text, HasSubstr("each sends to the ranks that are so many places ahead\n"
+                              "        4 (1 block in 1 message), 2 (2 blocks in 1 message), "
+                              "1 (4 blocks in 2 messages)\n"));
+  EXPECT_THAT(text, HasSubstr("ranks 0-7, each: 4 messages"));
+  EXPECT_THAT(to_text(plan(Operation::kReduceScatter, 65 * 1024)),
+              HasSubstr("places behind\n        1 (4 blocks in 4 messages), 2 (2 blocks in 2 "
+                        "messages), 4 (1 block in 1 message), in each of 3 rounds\n"));
+}
+
+TEST_F(PatPlans, AreOutOfTheQuestionForOthers) {
+  const auto refusal = [&](Operation operation, std::uint64_t bytes) {
+    const auto made = try_plan(operation, bytes);
+    return made ? std::string("accepted") : made.error().to_string();
+  };
+  EXPECT_THAT(refusal(Operation::kAllReduce, 8), HasSubstr("all_reduce has no such algorithm"));
+  EXPECT_THAT(refusal(Operation::kAllGather, 0), HasSubstr("pat with simple: there are no elem"));
+  limits_.trees = false;
+  EXPECT_THAT(refusal(Operation::kAllGather, 8), HasSubstr("devices have no kernels for it"));
+  limits_.trees = true;
+  topology_ = test::one_host(1);
+  EXPECT_THAT(refusal(Operation::kReduceScatter, 8), HasSubstr("there is no other rank"));
+}
+
+TEST_F(PatPlans, ValidateFindsWhatCannotRun) {
+  const auto complaint = [&](auto change) {
+    Plan made = plan(Operation::kAllGather, 1024);
+    change(made);
+    const Status valid = validate(made, topology_);
+    return valid ? std::string("accepted") : valid.error().to_string();
+  };
+  EXPECT_THAT(complaint([](Plan& made) { made.channels[0].chunk = 64 * 1024; }),
+              HasSubstr("which is not a step"));
+  EXPECT_THAT(complaint([](Plan& made) { made.task.operation = Operation::kAllReduce; }),
+              HasSubstr("only blocks"));
+  EXPECT_THAT(complaint([](Plan& made) { made.channels[0].ring[1] = made.channels[0].ring[0]; }),
+              HasSubstr("twice"));
+  EXPECT_THAT(complaint([](Plan& made) { made.steps = 1; }), HasSubstr("connections of 1"));
+}
+
+TEST(PatChoice, WinsWhereTheWayRoundIsLongAndTheCallIsSmall) {
+  std::vector<test::Placement> places;
+  for (std::uint32_t rank = 0; rank < 16; ++rank)
+    places.push_back({.host = rank, .process = rank});
+  const Topology topology = test::sample_topology(places);
+  const PlanInput input{.topology = topology,
+                        .limits = {.trees = true, .tree_step_bytes = 32 * 1024}};
+  for (const Operation operation : {Operation::kAllGather, Operation::kReduceScatter}) {
+    const auto algorithm = [&](std::uint64_t bytes) {
+      return make_plan({.operation = operation, .count = bytes / 4}, input).value().algorithm;
+    };
+    EXPECT_EQ(algorithm(8), Algorithm::kPat);
+    EXPECT_EQ(algorithm(1 << 26), Algorithm::kRing);
+  }
+}
+
+// As measured: bench/results/2026-11-22-pat.txt.
+TEST(PatChoice, OfOneHostPaysForManyRanksAndSmallBlocks) {
+  const auto algorithm = [](std::uint32_t ranks, std::uint64_t bytes, bool by_messages) {
+    const Topology topology = test::one_host(ranks);
+    PlanInput input{.topology = topology, .limits = {.trees = true, .tree_step_bytes = 32 * 1024}};
+    if (by_messages) {
+      input.costs.pat_us = 0;
+      input.costs.pat_bytes = 1.25;
+    }
+    return make_plan({.operation = Operation::kAllGather, .count = bytes / 4}, input)
+        .value()
+        .algorithm;
+  };
+  EXPECT_EQ(algorithm(3, 8, true), Algorithm::kRing) << "two hops either way";
+  EXPECT_EQ(algorithm(4, 8, false), Algorithm::kRing);
+  EXPECT_EQ(algorithm(4, 8, true), Algorithm::kPat);
+  EXPECT_EQ(algorithm(4, 32 * 1024, true), Algorithm::kRing);
+  EXPECT_EQ(algorithm(8, 2048, false), Algorithm::kPat);
+  EXPECT_EQ(algorithm(8, 8192, false), Algorithm::kRing);
+  EXPECT_EQ(algorithm(8, 8192, true), Algorithm::kPat);
+  EXPECT_EQ(algorithm(16, 2048, false), Algorithm::kPat);
+  EXPECT_EQ(algorithm(16, 8192, true), Algorithm::kPat);
+  EXPECT_EQ(algorithm(16, 32 * 1024, true), Algorithm::kRing);
+}
+
+}  // namespace
+}  // namespace weft
