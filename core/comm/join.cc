@@ -44,7 +44,7 @@ constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.0, .bytes_per
                                   .call_us = 1.5,
                                   .direct = {.latency_us = 0.5, .bytes_per_us = 240000.0},
                                   // Not measured: it orders nothing unless a user names it.
-                                  .two_shot = {.latency_us = 2.5, .bytes_per_us = 400000.0}};
+                                  .two_shot = {.latency_us = 0.7, .bytes_per_us = 400000.0}};
 constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},

@@ -278,7 +278,8 @@ class TwoShotAllReduce {
     if (waited.status == WaitStatus::kPeerError && memory_.load_acquire(&from->call) < exchange_) {
       return end_of_wait(waited, peer);
     }
-    if (from->tag == item_.tag) return {};
+    // The first part speaks for all: whatever another one does, it has posted before it gives up.
+    if (part_ != 0 || from->tag == item_.tag) return {};
     return {
         .end = KernelEnd::kTagMismatch, .peer = peer, .expected = item_.tag, .found = from->tag};
   }

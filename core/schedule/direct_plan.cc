@@ -29,8 +29,8 @@ double two_shot_time_us(const Plan& plan, const CostTable& costs) {
   const auto exchanges =
       static_cast<double>(2 * divide_up(plan.task.count, plan.channels[0].chunk * plan.ranks));
   const double moved = 4.0 * static_cast<double>(plan.task.bytes()) * others / plan.ranks;
-  return costs.call_us + exchanges * costs.two_shot.latency_us +
-         moved / costs.two_shot.bytes_per_us;
+  const double exchange_us = costs.direct.latency_us + others * costs.two_shot.latency_us;
+  return costs.call_us + exchanges * exchange_us + moved / costs.two_shot.bytes_per_us;
 }
 
 std::vector<std::uint32_t> all_ranks(std::uint32_t ranks) {

@@ -49,3 +49,14 @@ __global__ void run_trees(const weft::WorkItem* items, weft::KernelOutcome* outc
       });
   if (group.leader()) outcomes[blockIdx.x] = outcome;
 }
+
+__global__ void run_two_shot_item(const weft::WorkItem* item, const weft::DirectPeers* peers,
+                                  weft::KernelOutcome* outcomes, const std::uint32_t* abort) {
+  __shared__ std::uint64_t slots[2];
+  CtaGroup group(slots);
+  CudaMemory memory(abort, nullptr, 0);
+  const weft::device::Average<float> reduction{.divisor = item->ranks};
+  const weft::KernelOutcome outcome = weft::device::run_two_shot_item<weft::kMostDirectRanks>(
+      group, memory, *item, *peers, reduction, blockIdx.x, gridDim.x);
+  if (group.leader()) outcomes[blockIdx.x] = outcome;
+}

@@ -18,6 +18,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [PIECE...]
   transports   p2p, shm and net in turn
   sharing      GPU memory by descriptors and by CUDA IPC, forced
   algorithms   each algorithm and protocol of all-reduce that there is, forced
+  two-shot     the two-shot all-reduce, which no call takes unasked: its part of algorithms, and timed
   long         1 GiB
   litmus       litmus tests of the memory between two GPUs
   memcheck     small calls under compute-sanitizer
@@ -135,24 +136,39 @@ program() { # piece limit command...
   esac
 }
 
+# ALGORITHM PROTOCOL LARGEST: all-reduces go that way.
+forced() {
+  local algorithm=$1 protocol=$2 largest=$3
+  if ! WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM=$algorithm \
+    WEFT_COLLECTIVES_ALL_REDUCE_PROTOCOL=$protocol \
+    "$bundle/weft" config show >"$logs/$algorithm-$protocol.log" 2>&1; then
+    skip "$algorithm-$protocol" 'this build does not know it'
+    return
+  fi
+  # One rank alone has nobody to write to.
+  tests "$algorithm-$protocol" 400 \
+    'Gpu/Threads.*:Gpu/Processes.*:Gpu/GraphsTest.ThousandReplays*-*/1_*:*Threads1:*OneThread1' \
+    --algorithm="$algorithm" --protocol="$protocol" --largest="$largest" </dev/null
+}
+
 algorithms() {
-  local algorithm protocol largest
-  # The one-shot algorithm is for calls of up to buffers.direct.
-  while read -r algorithm protocol largest; do
-    if ! WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM=$algorithm \
-      WEFT_COLLECTIVES_ALL_REDUCE_PROTOCOL=$protocol \
-      "$bundle/weft" config show >"$logs/$algorithm-$protocol.log" 2>&1; then
-      skip "$algorithm-$protocol" 'this build does not know it'
-      continue
-    fi
-    # One rank alone has nobody to write to.
-    tests "$algorithm-$protocol" 400 \
-      'Gpu/Threads.*:Gpu/Processes.*:Gpu/GraphsTest.ThousandReplays*-*/1_*:*Threads1:*OneThread1' \
-      --algorithm="$algorithm" --protocol="$protocol" --largest="$largest" </dev/null
-  done <<'END'
-ring simple 8388608
-direct ll 1048576
-END
+  forced ring simple 8388608
+  # For calls of up to buffers.direct.
+  forced direct ll 1048576
+  forced two-shot simple 8388608
+}
+
+two_shot() {
+  forced two-shot simple 8388608
+  if [[ ! -x $bundle/gpu-all-reduce ]]; then
+    skip two-shot-bench 'the bundle was made without nccl.h'
+  elif ((gpus < 2)); then
+    skip two-shot-bench 'needs 2 GPUs'
+  else
+    WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM=two-shot program two-shot-bench 120 \
+      "$bundle/gpu-all-reduce" --weft "$bundle" --libraries weft --sizes 64KiB:16MiB:2 \
+      --json "$logs/two-shot-bench.jsonl" --limit 100
+  fi
 }
 
 sharing() {
@@ -217,6 +233,7 @@ for piece in "${pieces[@]}"; do
     transports) tests transports 400 'Gpu/Transports.*:Gpu/ProcessPairs.Transport*' ;;
     sharing) sharing ;;
     algorithms) algorithms ;;
+    two-shot) two_shot ;;
     long) tests long 400 'Gpu/Long.*' --patience=120 ;;
     litmus)
       if ((gpus < 2)); then

@@ -150,6 +150,24 @@ TEST_P(Allocation, OfRepeatedPremultipliedSums) {
   EXPECT_EQ(count(round), 0U);
 }
 
+// A net has none: there the calls go round the ring.
+TEST_P(Allocation, OfRepeatedTwoShots) {
+  const auto& [transport, elements] = GetParam();
+  std::vector<std::string> settings = only_transport(transport);
+  settings.insert(settings.end(), {"collectives.all_reduce.algorithm",
+                                   transport == "net-socket" ? "ring" : "two-shot"});
+  const std::vector<CommHandle> comms = init_all(context_.get(), CommSettings(settings), 2);
+  const auto round = [&] {
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      std::int32_t* buffer = buffers_[rank].data();
+      must(context_.get(), weft_all_reduce(buffer, buffer, buffers_[rank].size(), WEFT_INT32,
+                                           WEFT_SUM, comms[rank].get(), streams_[rank].get()));
+    }
+    synchronize();
+  };
+  EXPECT_EQ(count(round), 0U);
+}
+
 // Each rank goes from one stream to the other, which then waits for the first.
 TEST_P(Allocation, OfRepeatedCallsOnTwoStreams) {
   const std::vector<StreamHandle> others = make_streams(context_.get(), 2);

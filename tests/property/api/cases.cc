@@ -168,6 +168,8 @@ const char* name_of(Tuning tuning) {
       return "direct";
     case Tuning::kTree:
       return "tree";
+    case Tuning::kTwoShot:
+      return "two-shot";
     case Tuning::kDefault:
       break;
   }
@@ -178,6 +180,8 @@ std::string table_text(Tuning tuning) {
   std::string text = "version: 1\nrules:\n";
   if (tuning == Tuning::kDirect) {
     text += "  - {operation: all_reduce, algorithm: direct, use: prefer}\n";
+  } else if (tuning == Tuning::kTwoShot) {
+    text += "  - {operation: all_reduce, algorithm: two-shot, use: prefer}\n";
   } else if (tuning == Tuning::kWide) {
     for (const char* operation :
          {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce"})
@@ -267,6 +271,7 @@ World draw_world(std::uint64_t seed, Subject subject, bool processes) {
   if (one_in(random, 2)) world.tuning = Tuning::kWide;
   if (world.direct_bytes > 0 && one_in(random, 2)) world.tuning = Tuning::kDirect;
   if (one_in(random, 3)) world.tuning = Tuning::kTree;
+  if (world.direct_bytes > 0 && one_in(random, 3)) world.tuning = Tuning::kTwoShot;
   world.communicators = one_in(random, subject == Subject::kMix ? 2 : 8) ? 2 : 1;
   if (!processes) world.rotation = static_cast<std::uint32_t>(below(random, world.ranks));
   world.streams = one_in(random, 4) ? 2 : 1;

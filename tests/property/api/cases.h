@@ -51,10 +51,11 @@ enum class Tuning : std::uint8_t {
   kDefault,
   kWide,    ///< As many channels as there are, whatever the size.
   kDirect,  ///< All-reduces straight into the memory of others, where that is possible.
-  kTree     ///< Trees or PAT, where an operation has them, on as many channels as there are.
+  kTree,    ///< Trees or PAT, where an operation has them, on as many channels as there are.
+  kTwoShot  ///< All-reduces by two-shot, where ranks write to others directly.
 };
 inline constexpr Tuning kTunings[] = {Tuning::kDefault, Tuning::kWide, Tuning::kDirect,
-                                      Tuning::kTree};
+                                      Tuning::kTree, Tuning::kTwoShot};
 [[nodiscard]] const char* name_of(Tuning tuning);
 /// What the file of that table holds.
 [[nodiscard]] std::string table_text(Tuning tuning);

@@ -75,7 +75,7 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
       "channels.max=0\n"
       "collectives.all_gather.algorithm=ring,pat,direct\n"
       "collectives.all_gather.protocol=simple,ll\n"
-      "collectives.all_reduce.algorithm=ring,tree,direct\n"
+      "collectives.all_reduce.algorithm=ring,tree,direct,two-shot\n"
       "collectives.all_reduce.protocol=simple,ll\n"
       "collectives.broadcast.algorithm=ring,tree\n"
       "collectives.broadcast.protocol=simple\n"

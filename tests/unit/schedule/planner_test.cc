@@ -181,7 +181,7 @@ TEST_F(Planner, ListsWhatWasConsidered) {
   algorithms_ = {"ring", "star"};
   protocols_ = {"simple", "ll128"};
   const Plan made = all_reduce(kMiB);
-  ASSERT_EQ(made.alternatives.size(), 5U);
+  ASSERT_EQ(made.alternatives.size(), 6U);
   EXPECT_EQ(made.alternatives[0].algorithm, "ring");
   EXPECT_EQ(made.alternatives[0].predicted_us, made.predicted_us);
   EXPECT_EQ(made.alternatives[1].algorithm, "direct");
@@ -216,7 +216,8 @@ TEST_F(Planner, GoesDirectlyWhereItIsFasterAndFits) {
 }
 
 TEST_F(Planner, GoesByTwoShotWhereItIsFaster) {
-  costs_.two_shot = {.latency_us = 0.1, .bytes_per_us = 40000};
+  costs_.direct.latency_us = 0.1;
+  costs_.two_shot = {.latency_us = 0.1, .bytes_per_us = 400000};
   const auto refused = [&] { return all_reduce(kMiB).alternatives[3].refused; };
   EXPECT_THAT(refused(), HasSubstr("or buffers.direct is 0"));
   limits_.direct_bytes = 4096;
@@ -231,7 +232,7 @@ TEST_F(Planner, GoesByTwoShotWhereItIsFaster) {
   ASSERT_EQ(made.ranks, 4U);
   EXPECT_EQ(steps_sent(made, 0, 1), 32U * 2 * 3);
   EXPECT_EQ(bytes_sent(made, 0, 1), kMiB / 2 * 3);
-  EXPECT_DOUBLE_EQ(made.predicted_us, costs_.call_us + 64 * 0.1 + 3.0 * kMiB / 40000);
+  EXPECT_DOUBLE_EQ(made.predicted_us, costs_.call_us + 64 * 0.4 + 3.0 * kMiB / 400000);
   EXPECT_THAT(to_text(made), HasSubstr("2 halves from each other rank, ranges of 8 KiB at most"));
   EXPECT_THAT(to_text(made), HasSubstr("reduces a range and writes it to all others"));
   // The last piece is cut into grains: of 5 one rank has two, and one none.
@@ -249,8 +250,26 @@ TEST_F(Planner, GoesByTwoShotWhereItIsFaster) {
   EXPECT_FALSE(plan({.count = 1}));
 }
 
+// By the built-in costs, on a host: where a ring passes many steps for little, and only there.
+TEST_F(Planner, PrefersTwoShotsForMediumCallsOfCpus) {
+  limits_.direct_bytes = 16 * kKiB;
+  limits_.two_shot_range = 32 * kKiB;
+  EXPECT_EQ(all_reduce(8 * kKiB).algorithm, Algorithm::kDirect);
+  EXPECT_EQ(all_reduce(16 * kKiB).algorithm, Algorithm::kTwoShot);
+  EXPECT_EQ(all_reduce(128 * kKiB).algorithm, Algorithm::kTwoShot);
+  EXPECT_EQ(all_reduce(256 * kKiB).algorithm, Algorithm::kRing);
+  topology_ = test::one_host(8);
+  EXPECT_EQ(all_reduce(8 * kKiB).algorithm, Algorithm::kDirect);
+  EXPECT_EQ(all_reduce(16 * kKiB).algorithm, Algorithm::kTwoShot);
+  EXPECT_EQ(all_reduce(256 * kKiB).algorithm, Algorithm::kTwoShot);
+  topology_ = test::one_host(2);
+  for (const std::uint64_t bytes : {16 * kKiB, 128 * kKiB, kMiB})
+    EXPECT_NE(all_reduce(bytes).algorithm, Algorithm::kTwoShot) << bytes;
+}
+
 TEST_F(Planner, ValidateFindsWhatCannotBeATwoShot) {
-  costs_.two_shot = {.latency_us = 0.1, .bytes_per_us = 40000};
+  costs_.direct.latency_us = 0.1;
+  costs_.two_shot = {.latency_us = 0.1, .bytes_per_us = 400000};
   limits_.two_shot_range = 8192;
   const Plan made = all_reduce(kMiB);
   const auto refused = [&](auto change) {
