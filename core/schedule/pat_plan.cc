@@ -57,7 +57,8 @@ std::uint32_t pat_channel_count(const Task& task, const PlanInput& input) {
 /// All of a block in one round, or in as few, as long as each other.
 std::uint64_t pat_chunk(std::uint64_t count, std::uint64_t element_bytes,
                         std::uint64_t step_bytes) {
-  const std::uint64_t rounds = divide_up(count * element_bytes, step_bytes);
+  const std::uint64_t rounds =
+      std::max<std::uint64_t>(1, divide_up(count * element_bytes, step_bytes));
   const std::uint64_t bytes = divide_up(count, rounds) * element_bytes;
   return divide_up(bytes, kChunkGrainBytes) * kChunkGrainBytes / element_bytes;
 }

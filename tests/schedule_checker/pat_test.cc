@@ -66,7 +66,7 @@ TEST_F(Pat, AllNumbersOfRanks) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kPatOperations) {
       for (const Shape& shape : pat_shapes()) {
-        for (int i = 0; i < (ranks <= 17 ? 8 : 2); ++i) {
+        for (int i = 0; i < (ranks <= 17 ? 8 : 1); ++i) {
           ASSERT_NO_FATAL_FAILURE(
               check(task_of(operation, shape.count), topology, shape, {.calls = 2}));
         }
@@ -146,7 +146,7 @@ TEST_F(Pat, ManyRanks) {
 
 TEST_F(Pat, LongManyRanks) {
   if (test::kSanitized) GTEST_SKIP() << "takes minutes under sanitizers; few ranks do not";
-  for (const std::uint32_t ranks : {2047U, 4095U, 4096U}) {
+  for (const std::uint32_t ranks : {2047U, 4096U}) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kPatOperations) {
       const Shape shape{.steps = 2, .step_grains = 256, .channels = 1, .count = 1};

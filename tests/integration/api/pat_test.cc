@@ -165,6 +165,7 @@ TEST_F(PatErrors, ARankThatNeverCallsIsWaitedForNoLongerThanSet) {
   }
   EXPECT_EQ(std::ranges::count(results, WEFT_OK), 0);
   EXPECT_GE(std::ranges::count(results, WEFT_ERROR_TIMEOUT), 1) << texts;
+  EXPECT_THAT(texts, HasSubstr("of 1 steps sent to it are taken")) << "how far each partner is";
   EXPECT_THAT(texts, HasSubstr("reduce_scatter of 100 float32 by sum"));
 }
 
