@@ -42,7 +42,7 @@ TEST(Calibrate, KnowsTheWaysOfTheConfiguration) {
   for (const WayNames& way : ways_to_try(Operation::kAllReduce))
     names.push_back(way.algorithm + " " + way.protocol);
   EXPECT_THAT(names, ElementsAre("ring simple", "ring ll", "tree simple", "tree ll",
-                                 "direct simple", "direct ll"));
+                                 "direct simple", "direct ll", "two-shot simple", "two-shot ll"));
   EXPECT_EQ(ways_to_try(Operation::kBroadcast).size(), 2U);
   EXPECT_EQ(ways_to_try(Operation::kAllGather).size(), 6U) << "ring, pat and direct";
 }
