@@ -140,7 +140,7 @@ constexpr bool fits_tree(Operation operation) {
   return is_planned(operation) && !has_blocks(operation);
 }
 constexpr bool fits_inbox(Operation operation) {
-  return is_planned(operation) && !has_root(operation);
+  return is_planned(operation) && !has_root(operation) && !has_uneven_blocks(operation);
 }
 
 std::vector<const Way*> ways_of(Operation operation) {
