@@ -239,9 +239,9 @@ BlocksOf Trial::blocks_of(std::uint32_t rank, bool sent) const {
     const std::uint32_t other = (begin + (first ? 1 : 2) + i) % ranks_;
     blocks.extent += scramble(other + (first ? 7 : 9)) % (kMostGap + 1);
     blocks.offsets[other] = blocks.extent;
-    blocks.counts[other] = common ? uneven_count(ranks_, other)
-                           : sent ? uneven_count(rank, other)
-                                  : uneven_count(other, rank);
+    const std::uint32_t from = sent ? rank : other;
+    const std::uint32_t to = sent ? other : rank;
+    blocks.counts[other] = common ? uneven_count(ranks_, other) : uneven_count(from, to);
     blocks.extent += blocks.counts[other];
   }
   return blocks;
