@@ -179,10 +179,18 @@ Status check_apart(const weft::Task& task, const void* send, const void* recv,
 }
 
 // The same of buffers whose blocks differ: each for itself.
-Status check_blocks(weft::Task task, const void* send, void* recv, const weft::BlockTable& blocks) {
-  task.count = weft::total_of(blocks.sent);
+Status check_blocks(weft::Task task, const void* send, void* recv, const weft::BlockTable& blocks,
+                    std::uint32_t rank) {
+  std::uint64_t sent = weft::total_of(blocks.sent);
+  std::uint64_t received = weft::total_of(blocks.received);
+  if (weft::has_uneven_blocks(task.operation)) {
+    const bool gathers = task.operation == weft::Operation::kAllGatherV;
+    (gathers ? sent : received) = blocks.common[rank].count;
+    (gathers ? received : sent) = weft::total_of(blocks.common);
+  }
+  task.count = sent;
   WEFT_TRY(check_buffers(task, send, nullptr, {.recv = false}));
-  task.count = weft::total_of(blocks.received);
+  task.count = received;
   return check_buffers(task, nullptr, recv, {.send = false});
 }
 
@@ -224,11 +232,14 @@ weft_result call(weft::Task task, const void* send, void* recv, Needs needs, wef
     }
     std::shared_ptr<const weft::BlockTable> blocks;
     if (arrays != nullptr) {
-      auto read =
-          weft::read_blocks(*arrays, task.type, (*communicator)->rank(), (*communicator)->ranks());
+      const std::uint32_t rank = (*communicator)->rank();
+      const std::uint32_t ranks = (*communicator)->ranks();
+      auto read = weft::has_uneven_blocks(task.operation)
+                      ? weft::read_common_blocks(*arrays, ranks, task)
+                      : weft::read_blocks(*arrays, task.type, rank, ranks);
       if (!read) return refuse(read.error());
       blocks = std::move(*read);
-      if (Status status = check_blocks(task, send, recv, *blocks); !status) {
+      if (Status status = check_blocks(task, send, recv, *blocks, rank); !status) {
         return refuse(status.error());
       }
     }
@@ -767,6 +778,36 @@ weft_result weft_reduce_scatter(const void* send, void* recv, size_t count, weft
                .root = 0,
                .count = count},
               send, recv, {}, comm, stream);
+}
+
+weft_result weft_all_gather_v(const void* send, void* recv, const size_t* recv_counts,
+                              const size_t* recv_offsets, weft_data_type type, weft_comm* comm,
+                              weft_stream* stream) {
+  const weft::BlockArrays arrays{.send_counts = nullptr,
+                                 .send_offsets = nullptr,
+                                 .recv_counts = recv_counts,
+                                 .recv_offsets = recv_offsets};
+  return call({.operation = weft::Operation::kAllGatherV,
+               .type = type,
+               .reduction = WEFT_SUM,
+               .root = 0,
+               .count = 0},
+              send, recv, {}, comm, stream, &arrays);
+}
+
+weft_result weft_reduce_scatter_v(const void* send, const size_t* send_counts,
+                                  const size_t* send_offsets, void* recv, weft_data_type type,
+                                  weft_reduction reduction, weft_comm* comm, weft_stream* stream) {
+  const weft::BlockArrays arrays{.send_counts = send_counts,
+                                 .send_offsets = send_offsets,
+                                 .recv_counts = nullptr,
+                                 .recv_offsets = nullptr};
+  return call({.operation = weft::Operation::kReduceScatterV,
+               .type = type,
+               .reduction = reduction,
+               .root = 0,
+               .count = 0},
+              send, recv, {}, comm, stream, &arrays);
 }
 
 weft_result weft_all_to_all(const void* send, void* recv, size_t count, weft_data_type type,

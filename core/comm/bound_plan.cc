@@ -53,6 +53,10 @@ BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const
   if (plan_->algorithm == Algorithm::kPat) pats_.reserve(plan_->channels.size());
   for (std::size_t i = 0; i < plan_->channels.size(); ++i) {
     WorkItem item = work_item(*plan_, i, rank);
+    if (!plan_->blocks.empty()) {
+      blocks_.push_back(channel_blocks(*plan_, i));
+      item.blocks = blocks_.back().data();  // stays where it is when blocks_ grows
+    }
     if (goes_directly(plan_->algorithm)) {
       item.direct = ends.direct;
     } else if (plan_->algorithm == Algorithm::kTree) {

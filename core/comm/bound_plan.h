@@ -60,8 +60,9 @@ class BoundPlan {
   };
   std::shared_ptr<const Plan> plan_;
   std::vector<WorkItem> items_;
-  std::vector<TreeLinks> trees_;  // that items_ point to
-  std::vector<PatLinks> pats_;    // the same
+  std::vector<TreeLinks> trees_;             // that items_ point to
+  std::vector<PatLinks> pats_;               // the same
+  std::vector<std::vector<Extent>> blocks_;  // the same, of a channel
   std::vector<PortWork> messages_;
 };
 

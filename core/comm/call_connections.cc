@@ -47,7 +47,7 @@ bool Communicator::is_connected(const Call& call) {
     }
     return true;
   }
-  const auto planned = find_plan(call.task);
+  const auto planned = find_plan(planned_task(call));
   return planned && ((*planned)->bound != nullptr || (*planned)->edges.empty());
 }
 
@@ -73,7 +73,7 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
       }
       continue;
     }
-    WEFT_TRY_ASSIGN(const Planned* const planned, find_plan(task));
+    WEFT_TRY_ASSIGN(const Planned* const planned, find_plan(planned_task(*call)));
     for (const PairLink& edge : planned->edges)
       needs.push_back({.link = edge, .call = note});
   }

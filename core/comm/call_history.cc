@@ -80,6 +80,8 @@ std::string describe_operation(OperationTag tag, std::string_view count) {
   std::string text = fmt::format("{} of {}{}{}", operation_name(operation), counts ? count : "",
                                  counts ? " " : "", data_type_name(parts.type));
   if (reduces(operation)) text += fmt::format(" by {}", reduction_name(parts.reduction));
+  // The counts of all blocks are more than fits.
+  if (has_uneven_blocks(operation)) text += fmt::format(" by counts of checksum {}", parts.root);
   if (operation == Operation::kBroadcast || operation == Operation::kRecv ||
       operation == Operation::kScatter) {
     text += fmt::format(" from rank {}", parts.root);

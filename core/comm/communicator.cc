@@ -68,7 +68,8 @@ Status Communicator::check_task(const Task& task) const {
         fmt::format("{} elements of {} bytes are more than memory can hold", task.count, element),
         "check the count, which is of elements");
   }
-  if (has_blocks(task.operation) && task.count > UINT64_MAX / 4 / element / ranks_) {
+  if (has_blocks(task.operation) && !has_uneven_blocks(task.operation) &&
+      task.count > UINT64_MAX / 4 / element / ranks_) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
                 fmt::format("{} blocks of {} elements of {} bytes are more than memory can hold",
                             ranks_, task.count, element),
@@ -105,13 +106,13 @@ Status Communicator::check_kernel(const Task& task) const {
 }
 
 PlanInput Communicator::plan_input(Operation operation) const {
+  PlanInput input{.topology = topology_, .costs = costs_, .limits = limits_, .tuner = tuner_.get()};
+  // There is one way alone, which needs no parameters.
+  if (has_uneven_blocks(operation)) return input;
   const std::string section = fmt::format("collectives.{}.", operation_name(operation));
-  return {.topology = topology_,
-          .costs = costs_,
-          .limits = limits_,
-          .algorithms = config_.list(section + "algorithm"),
-          .protocols = config_.list(section + "protocol"),
-          .tuner = tuner_.get()};
+  input.algorithms = config_.list(section + "algorithm");
+  input.protocols = config_.list(section + "protocol");
+  return input;
 }
 
 Result<std::shared_ptr<const Plan>> Communicator::plan(const Task& task) {
@@ -133,14 +134,23 @@ Result<Communicator::Planned*> Communicator::find_plan(const Task& task) {
   return latest_plan_ = plans_.emplace(task, std::move(planned)).first->second.get();
 }
 
-Result<std::shared_ptr<BoundPlan>> Communicator::bind(const Task& task) {
-  WEFT_TRY_ASSIGN(Planned* const planned, find_plan(task));
-  if (planned->bound == nullptr) {
+Result<std::shared_ptr<BoundPlan>> Communicator::bind(const Call& call) {
+  WEFT_TRY_ASSIGN(Planned* const planned, find_plan(planned_task(call)));
+  const bool differ = has_uneven_blocks(call.task.operation);
+  // Of blocks that differ those of the last call are kept.
+  if (planned->bound == nullptr ||
+      (differ && planned->bound->plan().blocks != call.blocks->common)) {
+    std::shared_ptr<const Plan> plan = planned->plan;
+    if (differ) {
+      auto with_blocks = std::make_shared<Plan>(*plan);
+      with_blocks->blocks = call.blocks->common;
+      plan = std::move(with_blocks);
+    }
     const auto pair = [this](const PairLink& link) -> const PairConnections& {
       return *pairs_->find(link);
     };
     planned->bound = std::make_shared<BoundPlan>(
-        planned->plan, rank_,
+        std::move(plan), rank_,
         BoundPlan::Ends{
             .rings = connections_->rings(), .direct = connections_->direct(), .pair = pair});
   }
@@ -167,7 +177,7 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
   WEFT_TRY(check_call(stream));
   auto bound = call.plan;
   if (bound == nullptr) {
-    WEFT_TRY_ASSIGN(bound, bind(task));
+    WEFT_TRY_ASSIGN(bound, bind(call));
   }
   if (bound->needs_cpu() && runtime_.is_capturing(stream.device_stream())) {
     return fail(WEFT_ERROR_UNSUPPORTED,

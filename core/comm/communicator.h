@@ -94,7 +94,7 @@ class Communicator {
   /// Whether calls can be made now, on that stream: why it is unusable, if it is.
   [[nodiscard]] Status check_call(const Stream& stream);
   /// The plan of a call that is connected, bound to this rank's connections; kept for the next.
-  Result<std::shared_ptr<BoundPlan>> bind(const Task& task);
+  Result<std::shared_ptr<BoundPlan>> bind(const Call& call);
   /// Makes the launch of one collective call on `stream`, counting it as under way: it must be
   /// given to the runtime, or withdrawn, before the next is made. Fails if the communicator is
   /// unusable.

@@ -3,6 +3,7 @@
 
 #include "core/comm/exchange.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -53,6 +54,43 @@ Result<std::shared_ptr<const BlockTable>> read_blocks(const BlockArrays& arrays,
                 "make both halves alike");
   }
   return table;
+}
+
+Result<std::shared_ptr<const BlockTable>> read_common_blocks(const BlockArrays& arrays,
+                                                             std::uint32_t ranks, Task& task) {
+  const std::size_t element = element_size(task.type);
+  const bool sends = task.operation == Operation::kReduceScatterV;
+  auto table = std::make_shared<BlockTable>();
+  WEFT_TRY_ASSIGN(
+      table->common,
+      read_buffer(sends ? "send" : "recv", sends ? arrays.send_counts : arrays.recv_counts,
+                  sends ? arrays.send_offsets : arrays.recv_offsets, ranks, element));
+  task.count = 0;
+  std::uint64_t checksum = 0;
+  for (const Block& block : table->common) {
+    if (block.count > UINT64_MAX / 4 / element - task.count) {
+      return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                  fmt::format("{} elements of {} bytes are more than memory can hold",
+                              task.count + block.count, element),
+                  "check the counts, which are of elements");
+    }
+    task.count += block.count;
+    // Where blocks lie is a matter of each rank, how long they are of all.
+    checksum = (checksum ^ block.count) * 0x9E3779B97F4A7C15U;
+    checksum ^= checksum >> 29;
+  }
+  task.root = static_cast<std::uint32_t>(checksum & 0xFFF);
+  return table;
+}
+
+Task planned_task(const Call& call) {
+  Task task = call.task;
+  if (!has_uneven_blocks(task.operation)) return task;
+  task.root = 0;
+  task.count = 0;
+  for (const Block& block : call.blocks->common)
+    task.count = std::max(task.count, block.count);
+  return task;
 }
 
 std::uint64_t total_of(const std::vector<Block>& blocks) {

@@ -16,19 +16,19 @@
 #include "core/model/operation.h"
 #include "core/model/operation_tag.h"
 #include "core/model/pair_transfer.h"
+#include "core/model/ring_geometry.h"
 
 namespace weft {
 
 /// A part of a caller's buffer, in elements.
-struct Block {
-  std::uint64_t offset = 0;
-  std::uint64_t count = 0;
-};
+using Block = Extent;
 
 /// The blocks of a call in which they differ, by rank.
 struct BlockTable {
   std::vector<Block> sent;
   std::vector<Block> received;
+  /// Of calls whose ranks all name the same ones; then the other two are empty.
+  std::vector<Block> common{};
 };
 
 /// The same as a caller's arrays, each with an element for each rank.
@@ -45,8 +45,14 @@ struct BlockArrays {
                                                                     weft_data_type type,
                                                                     std::uint32_t rank,
                                                                     std::uint32_t ranks);
+/// The same of a call whose ranks all name the same blocks: of the send arrays, or, where those are
+/// null, of the receive arrays. `task` gets what tells the blocks apart from others.
+[[nodiscard]] Result<std::shared_ptr<const BlockTable>> read_common_blocks(
+    const BlockArrays& arrays, std::uint32_t ranks, Task& task);
 /// Elements of all of them.
 [[nodiscard]] std::uint64_t total_of(const std::vector<Block>& blocks);
+/// The task that a call is planned as: that of the longest block where they differ.
+[[nodiscard]] Task planned_task(const Call& call);
 
 /// What rank `rank` sends to rank `other` in `call`, or gets from it; its own block is both.
 [[nodiscard]] Block block_sent(const Call& call, std::uint32_t rank, std::uint32_t other);

@@ -35,7 +35,7 @@ Status Graph::record(std::span<const Call> calls, const Stream& stream) {
   WEFT_TRY(connect_batches(step.pieces));
   for (Call& call : step.calls) {
     if (!has_plan(call)) continue;
-    WEFT_TRY_ASSIGN(call.plan, call.communicator->bind(call.task));
+    WEFT_TRY_ASSIGN(call.plan, call.communicator->bind(call));
   }
   for (const Piece& piece : step.pieces)
     count(piece);

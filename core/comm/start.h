@@ -30,12 +30,12 @@ struct Call {
   void* recv = nullptr;
   Factor factor{};                            ///< Of kPremulSum.
   std::shared_ptr<BoundPlan> plan = nullptr;  ///< Of a recorded collective; else it is looked up.
-  std::shared_ptr<const BlockTable> blocks = nullptr;  ///< Of kAllToAllV; this rank's.
+  std::shared_ptr<const BlockTable> blocks = nullptr;  ///< Where blocks differ.
 };
 
 /// Whether a call has no elements on any rank.
 [[nodiscard]] inline bool is_empty(const Call& call) {
-  return call.task.count == 0 && call.blocks == nullptr;
+  return call.task.count == 0 && call.task.operation != Operation::kAllToAllV;
 }
 
 /// What becomes one launch: a collective call, or all sends and receives of a communicator.

@@ -27,8 +27,10 @@ weft_tuner_operation operation_of(Operation operation) {
     case Operation::kBroadcast:
       return WEFT_TUNER_BROADCAST;
     case Operation::kAllGather:
+    case Operation::kAllGatherV:
       return WEFT_TUNER_ALL_GATHER;
     case Operation::kReduceScatter:
+    case Operation::kReduceScatterV:
       return WEFT_TUNER_REDUCE_SCATTER;
     case Operation::kReduce:
       return WEFT_TUNER_REDUCE;

@@ -9,6 +9,7 @@
 
 #include "core/device/portability.h"
 #include "core/device/primitives_simple.h"
+#include "core/device/ring_all_gather.h"
 #include "core/model/ring_geometry.h"
 
 namespace weft::device {
@@ -19,18 +20,15 @@ WEFT_HD void ring_reduce_scatter(Primitives& primitives, const WorkItem& item) {
   const std::uint32_t ranks = item.ranks;
   const std::uint32_t position = item.ring_position;
   // A chunk begins at the rank behind its owner, so that it ends there after n - 1 hops.
-  const auto block_of = [&](std::uint32_t hop) {
-    return item.ring[ring_chunk(position, hop + 1, ranks)] * item.stride;
+  const auto chunk_at = [&](std::uint32_t hop, std::uint64_t base) {
+    return chunk_of_block(item, item.ring[ring_chunk(position, hop + 1, ranks)], base);
   };
   for (std::uint64_t base = 0; base < item.count; base += item.chunk) {
-    const std::uint64_t left = item.count - base;
-    const std::uint64_t count = left < item.chunk ? left : item.chunk;
-    if (!primitives.send({.offset = block_of(0) + base, .count = count})) return;
+    if (!primitives.send(chunk_at(0, base))) return;
     for (std::uint32_t hop = 1; hop + 1 < ranks; ++hop) {
-      if (!primitives.recv_reduce_send({.offset = block_of(hop) + base, .count = count})) return;
+      if (!primitives.recv_reduce_send(chunk_at(hop, base))) return;
     }
-    const Extent own{.offset = block_of(ranks - 1) + base, .count = count};
-    if (!primitives.recv_reduce_copy(own, base)) return;
+    if (!primitives.recv_reduce_copy(chunk_at(ranks - 1, base), base)) return;
   }
 }
 

@@ -84,7 +84,11 @@ WEFT_HD KernelOutcome reduce_scatter_item(G& group, M& memory, const WorkItem& i
                                           const R& reduction) {
   const std::uint32_t bytes = reduction.element_bytes();
   if (item.count == 0) return {};
-  if (item.ranks == 1) return reduce_alone(group, memory, item, reduction);
+  if (item.ranks == 1) {
+    WorkItem alone = item;
+    if (item.blocks != nullptr) alone.send += item.blocks[0].offset * bytes;
+    return reduce_alone(group, memory, alone, reduction);
+  }
   if (!can_run(item, bytes, true, true) || item.ring == nullptr || !ring_chunk_fits(item, bytes)) {
     return unsupported();
   }
@@ -110,7 +114,11 @@ template <class G, class M>
 WEFT_HD KernelOutcome all_gather_item(G& group, M& memory, const WorkItem& item) {
   const auto bytes = static_cast<std::uint32_t>(element_size(item.type));
   if (item.count == 0) return {};
-  if (item.ranks == 1) return copy_alone(group, memory, item, bytes);
+  if (item.ranks == 1) {
+    WorkItem alone = item;
+    if (item.blocks != nullptr) alone.recv += item.blocks[0].offset * bytes;
+    return copy_alone(group, memory, alone, bytes);
+  }
   if (!can_run(item, bytes, true, true) || item.ring == nullptr || !ring_chunk_fits(item, bytes)) {
     return unsupported();
   }
@@ -202,12 +210,14 @@ WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item, c
     case Operation::kAllReduce:
       return all_reduce_item(group, memory, item, reduction);
     case Operation::kReduceScatter:
+    case Operation::kReduceScatterV:
       return reduce_scatter_item(group, memory, item, reduction);
     case Operation::kReduce:
       return reduce_item(group, memory, item, reduction);
     case Operation::kBroadcast:
       return broadcast_item(group, memory, item);
     case Operation::kAllGather:
+    case Operation::kAllGatherV:
       return all_gather_item(group, memory, item);
     case Operation::kSend:
     case Operation::kRecv:

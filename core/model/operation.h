@@ -25,8 +25,10 @@ enum class Operation : std::uint8_t {
   kGather = 8,
   kScatter = 9,
   kAllToAllV = 10,
+  kAllGatherV = 11,
+  kReduceScatterV = 12,
 };
-inline constexpr std::size_t kOperationCount = 11;
+inline constexpr std::size_t kOperationCount = 13;
 
 enum class Algorithm : std::uint8_t {
   kRing = 0,
@@ -43,8 +45,9 @@ inline constexpr std::size_t kProtocolCount = 2;
 
 [[nodiscard]] constexpr std::string_view operation_name(Operation operation) {
   constexpr std::string_view kNames[kOperationCount] = {
-      "all_reduce", "broadcast",  "all_gather", "reduce_scatter", "reduce",      "send",
-      "recv",       "all_to_all", "gather",     "scatter",        "all_to_all_v"};
+      "all_reduce",   "broadcast",    "all_gather",      "reduce_scatter", "reduce",
+      "send",         "recv",         "all_to_all",      "gather",         "scatter",
+      "all_to_all_v", "all_gather_v", "reduce_scatter_v"};
   return kNames[static_cast<std::size_t>(operation)];
 }
 
@@ -67,7 +70,7 @@ inline constexpr std::size_t kProtocolCount = 2;
 /// Whether elements of different ranks are combined.
 [[nodiscard]] constexpr bool reduces(Operation operation) {
   return operation == Operation::kAllReduce || operation == Operation::kReduceScatter ||
-         operation == Operation::kReduce;
+         operation == Operation::kReduce || operation == Operation::kReduceScatterV;
 }
 
 /// Whether one rank is another than the rest; Task::root is its number.
@@ -93,11 +96,18 @@ inline constexpr std::size_t kProtocolCount = 2;
   return !joins_pair(operation) && !is_exchange(operation);
 }
 
-/// Whether a buffer holds a block of Task::count elements for each rank.
+/// Whether the blocks of a planned call differ, though all ranks name the same ones. The task of
+/// its plan holds the elements of the longest one; the task of a call holds those of all, and as
+/// `root` a checksum of where they lie.
+[[nodiscard]] constexpr bool has_uneven_blocks(Operation operation) {
+  return operation == Operation::kAllGatherV || operation == Operation::kReduceScatterV;
+}
+
+/// Whether a buffer holds a block of Task::count elements for each rank, or of fewer.
 [[nodiscard]] constexpr bool has_blocks(Operation operation) {
   return operation == Operation::kAllGather || operation == Operation::kReduceScatter ||
          operation == Operation::kAllToAll || operation == Operation::kGather ||
-         operation == Operation::kScatter;
+         operation == Operation::kScatter || has_uneven_blocks(operation);
 }
 
 /// Bytes of one element; 0 for a value that is no element type.

@@ -13,6 +13,7 @@
 #include "core/model/operation_tag.h"
 #include "core/model/pair_transfer.h"
 #include "core/model/pat_links.h"
+#include "core/model/ring_geometry.h"
 #include "core/model/tree_links.h"
 
 namespace weft {
@@ -39,6 +40,9 @@ struct WorkItem {
 
   /// Elements from one rank's block to the next, of operations that have blocks.
   std::uint64_t stride = 0;
+  /// Instead of that, where the blocks differ: what is this channel's of each rank's, from the
+  /// first element of the buffers that hold them; `count` is that of the longest. As `ring`.
+  const Extent* blocks = nullptr;
   /// The ranks by their place in the ring, of operations that have blocks; memory that the device
   /// reads, outlives the launch.
   const std::uint32_t* ring = nullptr;

@@ -82,14 +82,34 @@ std::uint64_t tree_receipts(const Plan& plan, const ChannelPlan& channel, std::u
          (comes_down(operation) && !root ? 1 : 0);
 }
 
-/// All of a channel's elements once, chunk by chunk.
-Traffic pass_traffic(const Plan& plan, const ChannelPlan& channel) {
+/// `count` of a channel's elements once, chunk by chunk.
+Traffic pass_traffic(const Plan& plan, const ChannelPlan& channel, std::uint64_t count) {
   const std::uint64_t element_bytes = element_size(plan.task.type);
-  const std::uint64_t rest = channel.count % channel.chunk;
-  const std::uint64_t full_chunks = channel.count / channel.chunk;
+  const std::uint64_t rest = count % channel.chunk;
+  const std::uint64_t full_chunks = count / channel.chunk;
   return {.steps = full_chunks * steps_of(channel.chunk, element_bytes, plan.step_bytes) +
                    steps_of(rest, element_bytes, plan.step_bytes),
-          .bytes = channel.count * element_bytes};
+          .bytes = count * element_bytes};
+}
+
+Traffic pass_traffic(const Plan& plan, const ChannelPlan& channel) {
+  return pass_traffic(plan, channel, channel.count);
+}
+
+/// All blocks but one: a gathered one does not go on where it began, and a reduced one begins
+/// behind the rank where it ends.
+Traffic uneven_traffic(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  const std::uint32_t not_sent =
+      plan.task.operation == Operation::kAllGatherV ? ring_place(plan, channel, rank).next : rank;
+  Traffic traffic;
+  for (std::uint32_t owner = 0; owner < plan.ranks; ++owner) {
+    if (owner == not_sent) continue;
+    const Traffic block =
+        pass_traffic(plan, plan.channels[channel], block_on(plan, channel, owner).count);
+    traffic.steps += block.steps;
+    traffic.bytes += block.bytes;
+  }
+  return traffic;
 }
 
 /// To each other rank: its range, and then this rank's, of each piece.
@@ -136,6 +156,9 @@ Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
       const Traffic block = pass_traffic(plan, share);
       return {.steps = block.steps * (plan.ranks - 1), .bytes = block.bytes * (plan.ranks - 1)};
     }
+    case Operation::kAllGatherV:
+    case Operation::kReduceScatterV:
+      return uneven_traffic(plan, channel, rank);
     case Operation::kBroadcast:
       return position + 1 == plan.ranks ? Traffic{} : pass_traffic(plan, share);
     case Operation::kReduce:
@@ -266,6 +289,13 @@ Status validate_direct(const Plan& plan) {
 
 }  // namespace
 
+Extent block_on(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  const ChannelPlan& share = plan.channels[channel];
+  const Extent& block = plan.blocks[rank];
+  const std::uint64_t after = block.count < share.offset ? 0 : block.count - share.offset;
+  return {.offset = block.offset, .count = std::min(after, share.count)};
+}
+
 RingPlace ring_place(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   const std::vector<std::uint32_t>& ring = plan.channels[channel].ring;
   const auto size = static_cast<std::uint32_t>(ring.size());
@@ -337,6 +367,13 @@ Status validate(const Plan& plan, const Topology& topology) {
         fmt::format("it is for {} ranks, there are {}", plan.ranks, topology.rank_count()));
   }
   if (plan.task.root >= plan.ranks) return invalid(fmt::format("no rank {}", plan.task.root));
+  if (has_uneven_blocks(plan.task.operation)) {
+    const auto fits = [&](const Extent& block) { return block.count <= plan.task.count; };
+    if (plan.blocks.size() != plan.ranks || !std::ranges::all_of(plan.blocks, fits)) {
+      return invalid(fmt::format("{} blocks for {} ranks, or one of more than {} elements",
+                                 plan.blocks.size(), plan.ranks, plan.task.count));
+    }
+  }
   if (plan.algorithm == Algorithm::kDirect) return validate_direct(plan);
   if (plan.algorithm == Algorithm::kTwoShot) return validate_two_shot(plan);
   if (plan.step_bytes == 0 || plan.step_bytes % kChunkGrainBytes != 0) {

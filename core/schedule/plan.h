@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/model/operation.h"
 #include "core/model/pat_geometry.h"
+#include "core/model/ring_geometry.h"
 #include "core/topology/topology.h"
 
 namespace weft {
@@ -56,11 +57,18 @@ struct Plan {
   std::uint32_t chunk_steps = 0;  ///< Steps of one chunk, on every channel.
   /// Ordered by offset and without gaps; none where there is nothing to do (no elements).
   std::vector<ChannelPlan> channels{};
+  /// Where the blocks differ: each rank's, none longer than Task::count. The planner, which does
+  /// not know them, leaves them out; else empty.
+  std::vector<Extent> blocks{};
   double predicted_us = 0;
   std::string reason{};                     ///< Why this algorithm, protocol, number of channels.
   std::vector<Alternative> alternatives{};  ///< All that was considered, the chosen one included.
   friend bool operator==(const Plan&, const Plan&) = default;
 };
+
+/// Of a plan with blocks: what is the channel's of a rank's block. Its offset is that of the block,
+/// since buffers of work items begin where their channel does.
+[[nodiscard]] Extent block_on(const Plan& plan, std::size_t channel, std::uint32_t rank);
 
 /// A rank's place on one channel. `position` is WorkItem::ring_position: the distance along the
 /// ring from the root for operations that have one, else from ring[0].

@@ -150,7 +150,7 @@ constexpr bool is_all_reduce(Operation operation) {
   return operation == Operation::kAllReduce;
 }
 constexpr bool fits_inbox(Operation operation) {
-  return is_planned(operation) && !has_root(operation);
+  return is_planned(operation) && !has_root(operation) && !has_uneven_blocks(operation);
 }
 
 std::vector<const Way*> ways_of(Operation operation) {

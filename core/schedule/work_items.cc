@@ -24,6 +24,13 @@ WorkItem work_item(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   return item;
 }
 
+std::vector<Extent> channel_blocks(const Plan& plan, std::size_t channel) {
+  std::vector<Extent> blocks;
+  for (std::uint32_t rank = 0; rank < plan.blocks.size(); ++rank)
+    blocks.push_back(block_on(plan, channel, rank));
+  return blocks;
+}
+
 void set_call(const Plan& plan, std::size_t channel, const void* send, void* recv, OperationTag tag,
               WorkItem& item) {
   const std::size_t offset = plan.channels[channel].offset * element_size(plan.task.type);

@@ -50,4 +50,7 @@ template <class ToRank, class FromRank>
 void set_call(const Plan& plan, std::size_t channel, const void* send, void* recv, OperationTag tag,
               WorkItem& item);
 
+/// Of a plan with blocks: what WorkItem::blocks of a channel points to.
+[[nodiscard]] std::vector<Extent> channel_blocks(const Plan& plan, std::size_t channel);
+
 }  // namespace weft

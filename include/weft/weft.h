@@ -390,11 +390,32 @@ WEFT_API weft_result weft_reduce_scatter(const void* send, void* recv, size_t co
                                          weft_data_type type, weft_reduction reduction,
                                          weft_comm* comm, weft_stream* stream);
 
+/*
+ * Where blocks differ: arrays with an element for each rank, read before the call returns. All
+ * ranks name the same counts, else MISMATCH; each says where in its own buffer the blocks lie, in
+ * any order, apart from each other. A count may be 0; a buffer without any elements may be NULL.
+ * UNSUPPORTED on CUDA devices.
+ */
+
+/** recv + recv_offsets[i] elements = send of rank i, which has recv_counts[i] elements. In place if
+ * send == recv + recv_offsets[rank] elements. */
+WEFT_API weft_result weft_all_gather_v(const void* send, void* recv, const size_t* recv_counts,
+                                       const size_t* recv_offsets, weft_data_type type,
+                                       weft_comm* comm, weft_stream* stream);
+
+/** recv = the reduction over the ranks of their block `rank`: send_counts[rank] elements, at send +
+ * send_offsets[rank] elements. In place if recv is that block; the others are left alone then. */
+WEFT_API weft_result weft_reduce_scatter_v(const void* send, const size_t* send_counts,
+                                           const size_t* send_offsets, void* recv,
+                                           weft_data_type type, weft_reduction reduction,
+                                           weft_comm* comm, weft_stream* stream);
+
 /* ---- blocks between ranks -------------------------------------------------------------------- */
 /*
  * Collectives too: called, numbered, compared and ordered as those above. Each block goes straight
  * from the rank that has it to the one that it is for; the first such call of two ranks blocks
- * until they are connected, as a send does (deadline: timeouts.bootstrap).
+ * until they are connected, as a send does (deadline: timeouts.bootstrap). UNSUPPORTED on CUDA
+ * devices.
  */
 
 /** Block i of recv = block `rank` of rank i's send: both buffers hold `count` elements for each

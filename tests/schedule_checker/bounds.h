@@ -51,6 +51,8 @@ struct Bound {
     case Operation::kGather:
     case Operation::kScatter:
     case Operation::kAllToAllV:
+    case Operation::kAllGatherV:  // theirs depends on their blocks
+    case Operation::kReduceScatterV:
       return 0;
   }
   return 0;

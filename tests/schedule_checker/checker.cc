@@ -86,11 +86,25 @@ class Executor {
                     : static_cast<std::uint32_t>(plan_of(rank).channels.size());
   }
 
+  [[nodiscard]] bool gathers() const {
+    return plan_.task.operation == Operation::kAllGather ||
+           plan_.task.operation == Operation::kAllGatherV;
+  }
+  [[nodiscard]] bool scatters() const {
+    return plan_.task.operation == Operation::kReduceScatter ||
+           plan_.task.operation == Operation::kReduceScatterV;
+  }
+  /// Blocks that differ begin where they would if all were as long as the longest.
+  [[nodiscard]] bool is_due(std::uint32_t rank, std::uint64_t index) const {
+    if (plan_.blocks.empty()) return true;
+    const std::uint64_t owner = gathers() ? index / plan_.task.count : rank;
+    return index % plan_.task.count < plan_.blocks.at(owner).count;
+  }
   [[nodiscard]] std::uint64_t input_elements() const {
-    return plan_.task.count * (plan_.task.operation == Operation::kReduceScatter ? plan_.ranks : 1);
+    return plan_.task.count * (scatters() ? plan_.ranks : 1);
   }
   [[nodiscard]] std::uint64_t output_elements() const {
-    return plan_.task.count * (plan_.task.operation == Operation::kAllGather ? plan_.ranks : 1);
+    return plan_.task.count * (gathers() ? plan_.ranks : 1);
   }
   [[nodiscard]] bool has_input(std::uint32_t rank) const {
     return plan_.task.operation != Operation::kBroadcast || rank == plan_.task.root;
@@ -116,7 +130,6 @@ class Executor {
     for (const ChannelPlan& channel : plan_.channels)
       parts.push_back({.offset = channel.offset, .count = channel.count});
     buffers_.set_channels(std::move(parts));
-    const Operation operation = plan_.task.operation;
     const std::uint64_t block = direct() ? 0 : plan_.task.count;
     if (execution_.calls * input_elements() > kMostElements) {
       throw std::length_error("more elements than have numbers");
@@ -126,8 +139,7 @@ class Executor {
         CallBuffers& own = of_calls_.emplace_back();
         const bool joined = execution_.in_place && has_input(rank) && has_output(rank);
         if (has_output(rank)) {
-          const std::uint64_t own_block =
-              joined && operation == Operation::kReduceScatter ? rank * plan_.task.count : 0;
+          const std::uint64_t own_block = joined && scatters() ? rank * plan_.task.count : 0;
           own.output =
               buffers_.add({.rank = rank,
                             .elements = joined ? std::max(input_elements(), output_elements())
@@ -166,13 +178,13 @@ class Executor {
     if (!has_input(rank)) return nullptr;
     const CallBuffers& own = of_call(call, rank);
     if (own.input) return buffers_.data(*own.input);
-    const bool own_block = plan_.task.operation == Operation::kAllGather;
+    const bool own_block = gathers();
     return buffers_.data(*own.output) + (own_block ? rank * plan_.task.count : 0);
   }
   [[nodiscard]] Value* output_of(std::uint32_t call, std::uint32_t rank) {
     if (!has_output(rank)) return nullptr;
     const CallBuffers& own = of_call(call, rank);
-    const bool own_block = plan_.task.operation == Operation::kReduceScatter && !own.input;
+    const bool own_block = scatters() && !own.input;
     return buffers_.data(*own.output) + (own_block ? rank * plan_.task.count : 0);
   }
 
@@ -255,6 +267,8 @@ class Executor {
     const std::uint32_t channel = direct() ? 0 : kernel;
     const Plan& plan = plan_of(rank);
     WorkItem item = work_item(plan, channel, rank);
+    const std::vector<Extent> blocks = channel_blocks(plan, channel);
+    if (!blocks.empty()) item.blocks = blocks.data();
     connect(channel, rank, item);
     for (actor.call = 0; actor.call < execution_.calls; ++actor.call) {
       if (!fibers_.wait(&ended_[rank], std::uint64_t{actor.call} * kernels)) return;
@@ -323,9 +337,11 @@ class Executor {
       case Operation::kBroadcast:
         return {.of_rank = plan_.task.root, .element = element(call, index)};
       case Operation::kAllGather:
+      case Operation::kAllGatherV:
         return {.of_rank = static_cast<std::uint32_t>(index / plan_.task.count),
                 .element = element(call, index % plan_.task.count)};
       case Operation::kReduceScatter:
+      case Operation::kReduceScatterV:
         index += rank * plan_.task.count;
         break;
       default:
@@ -353,6 +369,14 @@ class Executor {
     const Value* const other = all_alike ? output_of(call, 0) : nullptr;
     std::size_t channel = 0;
     for (std::uint64_t i = 0; i < output_elements(); ++i) {
+      if (!is_due(rank, i)) {
+        if (execution_.in_place || output[i] == make_nothing(Nothing::kUnwritten)) continue;
+        verdict_.report.add(Rule::kWrongElement,
+                            fmt::format("call {}, rank {}, element {} is behind its block and was "
+                                        "written",
+                                        call, rank, i));
+        return false;
+      }
       const std::uint64_t in_block = i % plan_.task.count;
       if (in_block == 0) channel = 0;
       while (in_block >= plan_.channels[channel].offset + plan_.channels[channel].count)

@@ -34,15 +34,18 @@ struct BenchCall {
   /// Whether the buffer that is sent, or received, holds a block for each rank.
   [[nodiscard]] constexpr bool sends_blocks() const {
     return operation == Operation::kReduceScatter || operation == Operation::kScatter ||
-           operation == Operation::kAllToAll || operation == Operation::kAllToAllV;
+           operation == Operation::kAllToAll || operation == Operation::kAllToAllV ||
+           operation == Operation::kReduceScatterV;
   }
   [[nodiscard]] constexpr bool receives_blocks() const {
     return operation == Operation::kAllGather || operation == Operation::kGather ||
-           operation == Operation::kAllToAll || operation == Operation::kAllToAllV;
+           operation == Operation::kAllToAll || operation == Operation::kAllToAllV ||
+           operation == Operation::kAllGatherV;
   }
   [[nodiscard]] constexpr bool has_blocks() const { return sends_blocks() || receives_blocks(); }
   [[nodiscard]] constexpr bool has_uneven_blocks() const {
-    return operation == Operation::kAllToAllV;
+    return operation == Operation::kAllToAllV || operation == Operation::kAllGatherV ||
+           operation == Operation::kReduceScatterV;
   }
   /// Whether a rank other than the root has a result.
   [[nodiscard]] constexpr bool only_root_gets() const {
@@ -63,7 +66,8 @@ struct BenchCall {
 
 /// Blocks that differ, from nothing to twice `count` elements, together as many as if all had
 /// `count`, or a few less: those of one rank, by the other one, as counts and as offsets, one after
-/// the other. A rank sends to another as much as it gets from there.
+/// the other. Between two ranks, one sends as much as it gets; where all ranks name the same blocks
+/// they are those of rank 0.
 struct UnevenBlocks {
   std::vector<std::size_t> counts;
   std::vector<std::size_t> offsets;
@@ -81,12 +85,13 @@ struct UnevenBlocks {
 };
 
 inline constexpr auto kBenchCalls = [] {
-  constexpr std::array kUnplanned = {Operation::kAllToAll, Operation::kAllToAllV,
-                                     Operation::kGather, Operation::kScatter, Operation::kSend};
-  std::array<BenchCall, kKnownOperations.size() + kUnplanned.size()> calls{};
+  constexpr std::array kMore = {
+      Operation::kAllToAll,   Operation::kAllToAllV,      Operation::kGather, Operation::kScatter,
+      Operation::kAllGatherV, Operation::kReduceScatterV, Operation::kSend};
+  std::array<BenchCall, kKnownOperations.size() + kMore.size()> calls{};
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    const bool planned = i < kKnownOperations.size();
-    calls[i].operation = planned ? kKnownOperations[i] : kUnplanned[i - kKnownOperations.size()];
+    const bool known = i < kKnownOperations.size();
+    calls[i].operation = known ? kKnownOperations[i] : kMore[i - kKnownOperations.size()];
   }
   return calls;
 }();

@@ -61,6 +61,16 @@ weft_result Bench::start_collective(const void* send, void* recv, std::uint64_t 
                                blocks.counts.data(), blocks.offsets.data(), type, comm_.get(),
                                stream_.get());
     }
+    case Operation::kAllGatherV: {
+      const UnevenBlocks& blocks = uneven_blocks(count);
+      return weft_all_gather_v(send, recv, blocks.counts.data(), blocks.offsets.data(), type,
+                               comm_.get(), stream_.get());
+    }
+    case Operation::kReduceScatterV: {
+      const UnevenBlocks& blocks = uneven_blocks(count);
+      return weft_reduce_scatter_v(send, blocks.counts.data(), blocks.offsets.data(), recv, type,
+                                   reduction, comm_.get(), stream_.get());
+    }
     case Operation::kGather:
       return weft_gather(send, recv, count, type, root, comm_.get(), stream_.get());
     case Operation::kScatter:
@@ -118,7 +128,8 @@ std::uint64_t Bench::sum_over_ranks(std::uint64_t value) {
 
 const UnevenBlocks& Bench::uneven_blocks(std::uint64_t count) {
   if (uneven_.counts.empty() || uneven_count_ != count) {
-    uneven_ = UnevenBlocks(count, rank_, ranks_);
+    const bool common = has_uneven_blocks(options_.timed.operation);
+    uneven_ = UnevenBlocks(count, common ? 0 : rank_, ranks_);
     uneven_count_ = count;
   }
   return uneven_;
@@ -127,13 +138,17 @@ const UnevenBlocks& Bench::uneven_blocks(std::uint64_t count) {
 // In place the smaller buffer is this rank's block of the larger one.
 Bench::Places Bench::places_of(std::uint64_t count, std::size_t width, bool in_place) {
   const BenchCall& timed = options_.timed;
-  const std::uint64_t own_block = rank_ * count * width;
+  const bool differ = timed.has_uneven_blocks();
+  const std::uint64_t own_block =
+      (differ ? uneven_blocks(count).offsets[rank_] : rank_ * count) * width;
   Places places{.send = input_.data(),
                 .recv = output_.data(),
                 .send_count = timed.sends_blocks() ? count * ranks_ : count,
                 .recv_count = timed.receives_blocks() ? count * ranks_ : count};
-  if (timed.has_uneven_blocks()) {
-    places.send_count = places.recv_count = uneven_blocks(count).total;
+  if (differ) {
+    const UnevenBlocks& blocks = uneven_blocks(count);
+    places.send_count = timed.sends_blocks() ? blocks.total : blocks.counts[rank_];
+    places.recv_count = timed.receives_blocks() ? blocks.total : blocks.counts[rank_];
   }
   if (!in_place) return places;
   places.send = output_.data() + (timed.receives_blocks() ? own_block : 0);
@@ -145,10 +160,12 @@ Bench::Places Bench::places_of(std::uint64_t count, std::size_t width, bool in_p
 std::vector<std::pair<std::uint32_t, std::uint64_t>> Bench::uneven_sources(std::uint64_t count) {
   std::vector<std::pair<std::uint32_t, std::uint64_t>> sources;
   if (!options_.timed.has_uneven_blocks()) return sources;
+  const bool whole = options_.timed.operation == Operation::kAllGatherV;
   for (std::uint32_t from = 0; from < ranks_; ++from) {
-    const UnevenBlocks theirs(count, from, ranks_);
-    for (std::size_t i = 0; i < theirs.counts[rank_]; ++i)
-      sources.emplace_back(from, theirs.offsets[rank_] + i);
+    const UnevenBlocks theirs(count, whole ? 0 : from, ranks_);
+    const std::size_t begin = whole ? 0 : theirs.offsets[rank_];
+    for (std::size_t i = 0; i < theirs.counts[whole ? from : rank_]; ++i)
+      sources.emplace_back(from, begin + i);
   }
   return sources;
 }
@@ -178,6 +195,7 @@ std::uint64_t Bench::verify(std::uint64_t count, bool in_place) {
         case Operation::kAllToAll:
           return pattern.contribution(static_cast<std::uint32_t>(i / count),
                                       rank_ * count + i % count);
+        case Operation::kAllGatherV:
         case Operation::kAllToAllV: {
           const auto& [from, place] = sources[i];
           return pattern.contribution(from, place);
@@ -189,6 +207,8 @@ std::uint64_t Bench::verify(std::uint64_t count, bool in_place) {
         case Operation::kGather:
         case Operation::kAllGather:
           return pattern.contribution(static_cast<std::uint32_t>(i / count), i % count);
+        case Operation::kReduceScatterV:
+          return pattern.reduced(uneven_blocks(count).offsets[rank_] + i);
         case Operation::kReduceScatter:
           return pattern.reduced(rank_ * count + i);
         default:
@@ -361,7 +381,7 @@ void add_bench_command(CLI::App& app, int& exit_status) {
     sub->add_option("--json", options->json_file, "Append each row to this file as a JSON line");
     sub->add_option("--plot", options->plot_file,
                     "Draw bandwidth and time over size into this file, as SVG");
-    if (is_planned(timed.operation)) {
+    if (is_planned(timed.operation) && !has_uneven_blocks(timed.operation)) {
       sub->add_option("--calibrate", options->table_file,
                       "Time every algorithm and protocol that is possible, and write what a tuner "
                       "needs to know into this file (tuner.table)");

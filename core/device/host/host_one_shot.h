@@ -34,7 +34,7 @@ static_assert(sizeof(DirectHeader) + 48 <= direct_half_bytes(48) &&
 
 /// Whether the host's one-shot can do it.
 [[nodiscard]] constexpr bool host_one_shot_knows(Operation operation) {
-  return is_planned(operation) && !has_root(operation);
+  return is_planned(operation) && !has_root(operation) && !has_uneven_blocks(operation);
 }
 
 /// One call by one thread; fits_inboxes() and host_one_shot_knows() must hold for the item.

@@ -62,6 +62,22 @@ Made all_to_all_v(std::size_t sent, std::size_t received) {
   };
 }
 
+/// Of two ranks that have these counts.
+Made all_gather_v(std::array<std::size_t, 2> counts) {
+  return [=](weft_comm* comm, weft_stream* stream, const int* send, int* recv) {
+    const std::array<std::size_t, 2> offsets = {0, counts[0]};
+    return weft_all_gather_v(send, recv, counts.data(), offsets.data(), WEFT_INT32, comm, stream);
+  };
+}
+
+Made reduce_scatter_v(std::array<std::size_t, 2> counts, weft_reduction reduction) {
+  return [=](weft_comm* comm, weft_stream* stream, const int* send, int* recv) {
+    const std::array<std::size_t, 2> offsets = {0, counts[0]};
+    return weft_reduce_scatter_v(send, counts.data(), offsets.data(), recv, WEFT_INT32, reduction,
+                                 comm, stream);
+  };
+}
+
 class Exchanges : public testing::TestWithParam<std::string> {
  protected:
   /// The text that each of two ranks gets of one call each.
@@ -100,6 +116,16 @@ TEST_P(Exchanges, CountsThatDifferAreNamedByBoth) {
   expect_mismatch(all_to_all_v(8, 8), all_to_all_v(8, 9),
                   "rank 1 called all_to_all_v of 9 int32 .call 1., but rank 0 called all_to_all_v "
                   "of another number of int32 .call 1.");
+}
+
+// The sum is the same, and so is the longest.
+TEST_P(Exchanges, BlocksThatDifferAreNamedByBoth) {
+  expect_mismatch(all_gather_v({3, 5}), all_gather_v({5, 3}),
+                  "called all_gather_v of 8 int32 by counts of checksum [0-9]+ .call 1., but rank "
+                  "[01] called all_gather_v of 8 int32 by counts of checksum [0-9]+ .call 1.");
+  expect_mismatch(reduce_scatter_v({3, 5}, WEFT_SUM), reduce_scatter_v({3, 5}, WEFT_MAX),
+                  "called reduce_scatter_v of 8 int32 by .* by counts of checksum [0-9]+ .call 1., "
+                  "but rank [01] called reduce_scatter_v of 8 int32 by ");
 }
 
 // No data meets: whoever waits asks.
@@ -236,6 +262,22 @@ TEST_F(ExchangeArguments, AreChecked) {
   const std::array<std::size_t, 2> huge = {1, SIZE_MAX / 8};
   expect_refusal(exchange(data, counts.data(), data + 4, huge.data(), offsets.data()),
                  WEFT_ERROR_INVALID_ARGUMENT, "recv_counts[1] is ");
+
+  expect_refusal(
+      weft_all_gather_v(data, data + 4, nullptr, offsets.data(), WEFT_INT32, comm, stream),
+      WEFT_ERROR_INVALID_ARGUMENT, "recv_counts is NULL");
+  expect_refusal(
+      weft_all_gather_v(nullptr, data + 4, counts.data(), offsets.data(), WEFT_INT32, comm, stream),
+      WEFT_ERROR_INVALID_ARGUMENT, "the send buffer is NULL, and count is 1");
+  expect_refusal(
+      weft_all_gather_v(data, nullptr, others.data(), offsets.data(), WEFT_INT32, comm, stream),
+      WEFT_ERROR_INVALID_ARGUMENT, "the receive buffer is NULL, and count is 3");
+  expect_refusal(weft_reduce_scatter_v(data, counts.data(), nullptr, data + 4, WEFT_INT32, WEFT_SUM,
+                                       comm, stream),
+                 WEFT_ERROR_INVALID_ARGUMENT, "send_offsets is NULL");
+  expect_refusal(weft_reduce_scatter_v(data, counts.data(), offsets.data(), data + 4, WEFT_INT32,
+                                       99, comm, stream),
+                 WEFT_ERROR_INVALID_ARGUMENT, "99 is no reduction");
 
   // None of these was started; one without any elements is, on all ranks.
   for (const std::uint32_t rank : {0U, 1U}) {

@@ -126,6 +126,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      Operation{"gather", Kind::kGather},
                                      Operation{"scatter", Kind::kScatter},
                                      Operation{"all_to_all_v", Kind::kAllToAllV},
+                                     Operation{"all_gather_v", Kind::kAllGatherV},
+                                     Operation{"reduce_scatter_v", Kind::kReduceScatterV},
                                      Operation{"send_recv", std::nullopt}),
                      testing::Values(std::size_t{8}, std::size_t{1} << 20)),
     [](const auto& info) {

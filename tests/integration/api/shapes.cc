@@ -36,6 +36,10 @@ const char* name_of(Kind kind) {
       return "scatter";
     case Kind::kAllToAllV:
       return "all_to_all_v";
+    case Kind::kAllGatherV:
+      return "all_gather_v";
+    case Kind::kReduceScatterV:
+      return "reduce_scatter_v";
   }
   return "?";
 }
@@ -47,7 +51,8 @@ constexpr weft_data_type kReducedTypes[] = {
 }  // namespace
 
 bool reduces(Kind kind) {
-  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
+  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter ||
+         kind == Kind::kReduceScatterV;
 }
 
 bool has_root(Kind kind) {
@@ -64,7 +69,7 @@ bool has_blocks(Kind kind) {
 }
 
 bool has_uneven_blocks(Kind kind) {
-  return kind == Kind::kAllToAllV;
+  return kind == Kind::kAllToAllV || kind == Kind::kAllGatherV || kind == Kind::kReduceScatterV;
 }
 
 std::size_t Shape::most_elements(std::uint32_t ranks) const {
@@ -135,7 +140,8 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
   // sanitizers a part of them: the kernels are the same for all.
   std::uint32_t place = 0;
   for (const Kind kind : {Kind::kReduce, Kind::kAllGather, Kind::kReduceScatter, Kind::kAllReduce,
-                          Kind::kAllToAll, Kind::kGather, Kind::kScatter, Kind::kAllToAllV}) {
+                          Kind::kAllToAll, Kind::kGather, Kind::kScatter, Kind::kAllToAllV,
+                          Kind::kAllGatherV, Kind::kReduceScatterV}) {
     for (const weft_data_type type : kReducedTypes) {
       for (weft_reduction reduction = WEFT_SUM; reduction <= WEFT_AVG; ++reduction) {
         if (!reduces(kind) && reduction != WEFT_SUM) continue;
@@ -216,7 +222,8 @@ std::vector<Shape> large_shapes(std::uint32_t ranks, std::size_t bytes) {
                       .shift = 0});
   }
   for (const Kind kind : {Kind::kBroadcast, Kind::kReduce, Kind::kAllGather, Kind::kReduceScatter,
-                          Kind::kAllToAll, Kind::kGather, Kind::kScatter, Kind::kAllToAllV}) {
+                          Kind::kAllToAll, Kind::kGather, Kind::kScatter, Kind::kAllToAllV,
+                          Kind::kAllGatherV, Kind::kReduceScatterV}) {
     const Shape whole{.kind = kind, .count = 1};
     shapes.push_back({.kind = kind,
                       .count = bytes / 4 / whole.most_elements(ranks),

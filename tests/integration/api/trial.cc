@@ -25,17 +25,17 @@ std::uint64_t scramble(std::uint64_t value) {
 
 bool sends_blocks(Kind kind) {
   return kind == Kind::kReduceScatter || kind == Kind::kScatter || kind == Kind::kAllToAll ||
-         kind == Kind::kAllToAllV;
+         kind == Kind::kAllToAllV || kind == Kind::kReduceScatterV;
 }
 
 bool receives_blocks(Kind kind) {
   return kind == Kind::kAllGather || kind == Kind::kGather || kind == Kind::kAllToAll ||
-         kind == Kind::kAllToAllV;
+         kind == Kind::kAllToAllV || kind == Kind::kAllGatherV;
 }
 
-std::size_t elements_of(const Shape& shape, std::uint32_t ranks, const BlocksOf& uneven,
-                        bool blocks) {
-  if (blocks && has_uneven_blocks(shape.kind)) return uneven.extent;
+std::size_t elements_of(const Shape& shape, std::uint32_t rank, std::uint32_t ranks,
+                        const BlocksOf& uneven, bool blocks) {
+  if (has_uneven_blocks(shape.kind)) return blocks ? uneven.extent : uneven.counts[rank];
   return blocks ? shape.count * ranks : shape.count;
 }
 
@@ -52,12 +52,14 @@ Trial::Trial(const Shape& shape, std::uint32_t rank, std::uint32_t ranks, std::u
       recv_base_(send_base_ + (shape.in_place ? 0 : shape.recv_shift * width_)),
       sent_blocks_(blocks_of(rank, true)),
       received_blocks_(blocks_of(rank, false)),
-      send_count_(elements_of(shape, ranks, sent_blocks_, sends_blocks(shape.kind))),
-      recv_count_(elements_of(shape, ranks, received_blocks_, receives_blocks(shape.kind))),
+      send_count_(elements_of(shape, rank, ranks, sent_blocks_, sends_blocks(shape.kind))),
+      recv_count_(elements_of(shape, rank, ranks, received_blocks_, receives_blocks(shape.kind))),
       send_begin_(send_base_),
       recv_begin_(recv_base_),
       reduction_(shape.type, shape.reduction, ranks, shape.premultiplied != Premultiplied::kNo) {
-  const std::size_t own_block = rank * shape.count * width_;
+  const std::size_t own_offset =
+      has_uneven_blocks(shape.kind) ? sent_blocks_.offsets[rank] : rank * shape.count;
+  const std::size_t own_block = own_offset * width_;
   if (shape.in_place && receives_blocks(shape.kind)) send_begin_ += own_block;
   if (shape.in_place && sends_blocks(shape.kind)) recv_begin_ += own_block;
   if (!shape.in_place) send_ = sent();
@@ -115,6 +117,19 @@ weft_result Trial::call(weft_reduction reduction, weft_comm* comm, weft_stream* 
       return weft_gather(send, recv, shape_.count, shape_.type, shape_.root, comm, stream);
     case Kind::kScatter:
       return weft_scatter(send, recv, shape_.count, shape_.type, shape_.root, comm, stream);
+    case Kind::kAllGatherV:
+    case Kind::kReduceScatterV: {
+      BlocksOf blocks = sent_blocks_;
+      const weft_result result =
+          shape_.kind == Kind::kAllGatherV
+              ? weft_all_gather_v(send, recv, blocks.counts.data(), blocks.offsets.data(),
+                                  shape_.type, comm, stream)
+              : weft_reduce_scatter_v(send, blocks.counts.data(), blocks.offsets.data(), recv,
+                                      shape_.type, reduction, comm, stream);
+      std::ranges::fill(blocks.counts, SIZE_MAX);
+      std::ranges::fill(blocks.offsets, SIZE_MAX);
+      return result;
+    }
     case Kind::kAllToAllV: {
       // The tables are read by the call, and may change afterwards.
       BlocksOf sent = sent_blocks_;
@@ -209,17 +224,24 @@ std::size_t Trial::uneven_count(std::uint32_t from, std::uint32_t to) const {
   return drawn % 4 == 0 ? 0 : (drawn >> 8) % (kMostUneven * shape_.count + 1);
 }
 
-// Not in the order of ranks, with gaps.
+// Not in the order of ranks, with gaps. Where all ranks name the same blocks, both are those, of
+// the one buffer that has them.
 BlocksOf Trial::blocks_of(std::uint32_t rank, bool sent) const {
   BlocksOf blocks;
   if (!has_uneven_blocks(shape_.kind)) return blocks;
   blocks.counts.resize(ranks_);
   blocks.offsets.resize(ranks_);
   for (std::uint32_t i = 0; i < ranks_; ++i) {
-    const std::uint32_t other = (rank + (sent ? 1 : 2) + i) % ranks_;
-    blocks.extent += scramble(other + (sent ? 7 : 9)) % (kMostGap + 1);
+    const bool common = shape_.kind != Kind::kAllToAllV;
+    const bool first = sent || common;
+    // What is reduced lies alike on all ranks, so that an element has one number.
+    const std::uint32_t begin = shape_.kind == Kind::kReduceScatterV ? 0 : rank;
+    const std::uint32_t other = (begin + (first ? 1 : 2) + i) % ranks_;
+    blocks.extent += scramble(other + (first ? 7 : 9)) % (kMostGap + 1);
     blocks.offsets[other] = blocks.extent;
-    blocks.counts[other] = sent ? uneven_count(rank, other) : uneven_count(other, rank);
+    const std::uint32_t from = sent ? rank : other;
+    const std::uint32_t to = sent ? other : rank;
+    blocks.counts[other] = common ? uneven_count(ranks_, other) : uneven_count(from, to);
     blocks.extent += blocks.counts[other];
   }
   return blocks;
@@ -231,8 +253,12 @@ void Trial::for_result(Use use) const {
   if (!has_uneven_blocks(shape_.kind)) {
     return use(0, recv_count_, [this](std::size_t i) { return expected(i); });
   }
+  if (shape_.kind == Kind::kReduceScatterV) {
+    return use(0, recv_count_, [this](std::size_t i) { return reduced(first_result() + i); });
+  }
   for (std::uint32_t from = 0; from < ranks_; ++from) {
-    const std::size_t there = blocks_of(from, true).offsets[rank_];
+    const bool whole = shape_.kind == Kind::kAllGatherV;
+    const std::size_t there = whole ? 0 : blocks_of(from, true).offsets[rank_];
     use(received_blocks_.offsets[from], received_blocks_.counts[from],
         [=, this](std::size_t i) { return contribution(from, there + i); });
   }
@@ -258,6 +284,7 @@ std::uint64_t Trial::expected(std::size_t element) const {
 
 // The element of the whole reduction that this rank's result begins with.
 std::size_t Trial::first_result() const {
+  if (shape_.kind == Kind::kReduceScatterV) return sent_blocks_.offsets[rank_];
   return shape_.kind == Kind::kReduceScatter ? rank_ * shape_.count : 0;
 }
 

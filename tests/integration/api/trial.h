@@ -25,7 +25,9 @@ enum class Kind : std::uint8_t {
   kAllToAll,
   kGather,
   kScatter,
-  kAllToAllV
+  kAllToAllV,
+  kAllGatherV,
+  kReduceScatterV
 };
 
 [[nodiscard]] bool reduces(Kind kind);

@@ -133,6 +133,16 @@ double number_of(T element) {
   }
 }
 
+TEST(Bench, RingsWhoseBlocksDiffer) {
+  for (const char* operation : {"all_gather_v", "reduce_scatter_v"}) {
+    const Outcome outcome =
+        weft_in_job(3, {"bench", operation, "--type", "int32", "--min", "1KiB", "--max", "64KiB",
+                        "--factor", "64", "--iters", "2", "--warmup", "1", "--check"});
+    ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+    EXPECT_THAT(lines_of(outcome.out), Contains("# Out of bounds values : 0 OK"));
+  }
+}
+
 TEST(Bench, GathersAndScatters) {
   for (const char* operation : {"gather", "scatter"}) {
     const ScratchFolder folder;
@@ -329,7 +339,8 @@ TEST(Bench, EndsInFailureForAWrongElement) {
   for (const auto& [operation, type] :
        {Call{"all_reduce", "float32"}, Call{"all_reduce", "float16"},
         Call{"all_reduce", "bfloat16"}, Call{"sendrecv", "int8"}, Call{"all_to_all", "int64"},
-        Call{"all_to_all_v", "int8"}, Call{"gather", "float32"}, Call{"scatter", "uint8"}}) {
+        Call{"all_to_all_v", "int8"}, Call{"gather", "float32"}, Call{"scatter", "uint8"},
+        Call{"all_gather_v", "int32"}}) {
     const std::vector<std::string> words = {"bench",   operation, "--type", type,       "--min",
                                             "1KiB",    "--max",   "256KiB", "--factor", "256",
                                             "--iters", "1",       "--check"};

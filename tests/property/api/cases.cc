@@ -34,8 +34,9 @@ constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kMiB = 1024 * kKiB;
 
 constexpr std::array<const char*, std::size(kSubjects)> kNames = {
-    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all",
-    "gather",     "scatter",    "all_to_all_v",   "send_recv", "mix"};
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast",    "reduce",           "all_to_all",
+    "gather",     "scatter",    "all_to_all_v",   "all_gather_v", "reduce_scatter_v", "send_recv",
+    "mix"};
 
 // Odd numbers of ranks are where blocks do not come out even, and few ranks leave time for more
 // cases.
@@ -134,9 +135,10 @@ Part draw_part(Random& random, std::optional<Kind> kind, const World& world,
   return part;
 }
 
-constexpr Kind kKinds[] = {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter,
-                           Kind::kBroadcast, Kind::kReduce,    Kind::kAllToAll,
-                           Kind::kGather,    Kind::kScatter,   Kind::kAllToAllV};
+constexpr Kind kKinds[] = {Kind::kAllReduce,  Kind::kAllGather,     Kind::kReduceScatter,
+                           Kind::kBroadcast,  Kind::kReduce,        Kind::kAllToAll,
+                           Kind::kGather,     Kind::kScatter,       Kind::kAllToAllV,
+                           Kind::kAllGatherV, Kind::kReduceScatterV};
 
 std::optional<Kind> kind_of(Subject subject) {
   if (subject == Subject::kSendRecv) return std::nullopt;

@@ -28,14 +28,16 @@ enum class Subject : std::uint8_t {
   kGather,
   kScatter,
   kAllToAllV,
+  kAllGatherV,
+  kReduceScatterV,
   kSendRecv,
   kMix  ///< Several of all of them in one group.
 };
 inline constexpr Subject kSubjects[] = {
-    Subject::kAllReduce, Subject::kAllGather, Subject::kReduceScatter,
-    Subject::kBroadcast, Subject::kReduce,    Subject::kAllToAll,
-    Subject::kGather,    Subject::kScatter,   Subject::kAllToAllV,
-    Subject::kSendRecv,  Subject::kMix};
+    Subject::kAllReduce, Subject::kAllGather,  Subject::kReduceScatter,  Subject::kBroadcast,
+    Subject::kReduce,    Subject::kAllToAll,   Subject::kGather,         Subject::kScatter,
+    Subject::kAllToAllV, Subject::kAllGatherV, Subject::kReduceScatterV, Subject::kSendRecv,
+    Subject::kMix};
 [[nodiscard]] const char* name_of(Subject subject);
 [[nodiscard]] std::optional<Subject> parse_subject(std::string_view name);
 

@@ -8,7 +8,8 @@
 //   api-property --operation NAME --replay CASE [--with-those-before] [--processes WEFT]
 //
 // --operation is one of all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all,
-// gather, scatter, all_to_all_v, send_recv and mix; without it, all in turn. N cases of each, 1000
+// gather, scatter, all_to_all_v, all_gather_v, reduce_scatter_v, send_recv and mix; without it, all
+// in turn. N cases of each, 1000
 // unless given; the seed is random unless given.
 // --processes runs a process for each rank, by the command WEFT run. A failure ends the run: it
 // prints the case, and the command that replays it alone.

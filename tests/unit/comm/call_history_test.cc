@@ -124,6 +124,7 @@ TEST(CallNotes, NameWhatSetsACallApart) {
   EXPECT_EQ(named(Operation::kGather, 2), "gather of 5 int64 to rank 2");
   EXPECT_EQ(named(Operation::kScatter, 2), "scatter of 5 int64 from rank 2");
   EXPECT_EQ(named(Operation::kAllToAllV, 0), "all_to_all_v of 5 int64") << "one block of it";
+  EXPECT_EQ(named(Operation::kAllGatherV, 77), "all_gather_v of 5 int64 by counts of checksum 77");
   EXPECT_EQ(describe_call({.sequence = 3,
                            .tag = make_operation_tag(
                                {.operation = Operation::kAllToAllV, .type = WEFT_INT64}, 3),
