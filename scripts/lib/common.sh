@@ -114,14 +114,14 @@ print(json.load(open(sys.argv[1]))["directories"]["source"])' \
 line_tables=(-Dc_args=-g1 -Dcpp_args=-g1)
 
 # Builds under sanitizers read all sources of a target as one unit, so that what they share is
-# compiled once: a quarter of the time. build/ does not: it proves that each source includes what it
-# needs, and compiles little after a change.
+# compiled once: a quarter of the time. build/ reads the tests and the command so, in groups; of what
+# Weft itself is made of it proves that each source includes what it needs.
 unity=(-Dunity=on -Dunity_size=1000)
 
 # prepare_plain_build true|false: build/, with the tests or not. Tests once wanted stay.
 prepare_plain_build() {
   local folder="$root/build"
-  prepare_build "$folder" --buildtype=debugoptimized "${line_tables[@]}" "-Dtests=$1"
+  prepare_build "$folder" --buildtype=debugoptimized "${line_tables[@]}" -Dgroup_sources=true "-Dtests=$1"
   if [[ "$1" == true && "$(build_option "$folder" tests)" != true ]]; then
     say "adding the tests to build/"
     meson configure "$folder" -Dtests=true >/dev/null || die "meson could not add the tests to $folder"

@@ -106,7 +106,7 @@ void run(const std::vector<std::string>& words) {
     }
   }
   std::vector<Shape> shapes = all_shapes(ranks, std::size_t{16} << 10);
-  const std::vector<Shape> large = large_shapes(ranks, std::size_t{8} << 20);
+  const std::vector<Shape> large = large_shapes(ranks, std::size_t{2} << 20);
   shapes.insert(shapes.end(), large.begin(), large.end());
   // Several at a time without waiting: the wire never runs dry between calls.
   constexpr std::size_t kBatch = 8;

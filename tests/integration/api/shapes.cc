@@ -174,7 +174,8 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
            .premultiplied = now ? Premultiplied::kNow : Premultiplied::kAtCall});
     }
     for (const std::size_t count : counts) {
-      if (count > ranks * step + 1) continue;  // blocks make it enough
+      // Blocks make it enough.
+      if (count > (has_uneven_blocks(kind) ? step : ranks * step) + 1) continue;
       ++place;
       if (kFewShapes && place % 2 != 0) continue;
       shapes.push_back({.kind = kind,
