@@ -37,7 +37,7 @@ class ManyRanks : public ::testing::Test {
 
 // Every rank has a chunk, and there is a rest.
 TEST_F(ManyRanks, AllOfARing) {
-  for (const std::uint32_t ranks : {65U, 100U, 127U, 128U, 129U, 255U, 256U, 257U, 1000U}) {
+  for (const std::uint32_t ranks : {65U, 100U, 127U, 128U, 129U, 255U, 256U, 257U}) {
     for (const Operation operation : kCollectives) {
       const std::uint64_t chunks = operation == Operation::kAllReduce ? ranks : 1;
       const Shape shape{
@@ -60,8 +60,10 @@ TEST_F(ManyRanks, AFewChunks) {
 }
 
 TEST_F(ManyRanks, LongAllOfALargeRing) {
-  for (const std::uint32_t ranks : {1024U, 2047U, 4096U}) {
+  for (const std::uint32_t ranks : {1000U, 4096U}) {
     for (const Operation operation : kCollectives) {
+      // A few chunks of the others go round there in AFewChunks.
+      if (ranks > 1000 && !has_blocks(operation)) continue;
       const std::uint64_t chunks = operation == Operation::kAllReduce ? ranks : 1;
       const bool blocks = has_blocks(operation);
       const Shape shape{
