@@ -7,6 +7,8 @@
 // A call is cut into pieces, a piece into a range for each rank, which that rank reduces, and a
 // range into a share for each part of a rank's kernel. Ranges and pieces do not depend on the
 // number of parts.
+//
+// Model: tests/models/two_shot.pml
 #pragma once
 
 #include <algorithm>
