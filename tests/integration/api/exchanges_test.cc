@@ -91,12 +91,13 @@ class Exchanges : public testing::TestWithParam<std::string> {
     must(context_.get(), weft_group_end(context_.get()));
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       weft_result error = WEFT_OK;
-      while (error == WEFT_OK)
-        must(context_.get(), weft_comm_get_async_error(local.comm(rank), &error));
       // At first there may be no more than the news that the other rank has failed.
-      EXPECT_EQ(weft_stream_synchronize(local.stream(rank)), WEFT_ERROR_MISMATCH)
-          << last_error(context_.get());
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (error != WEFT_ERROR_MISMATCH && std::chrono::steady_clock::now() < end)
+        must(context_.get(), weft_comm_get_async_error(local.comm(rank), &error));
+      EXPECT_EQ(error, WEFT_ERROR_MISMATCH) << last_error(context_.get());
       EXPECT_THAT(last_error(context_.get()), ContainsRegex(expression));
+      weft_stream_synchronize(local.stream(rank));
     }
   }
   const ContextHandle context_ = make_context();
