@@ -26,6 +26,7 @@ WorkItem work_item(const Plan& plan, std::size_t channel, std::uint32_t rank) {
 
 std::vector<Extent> channel_blocks(const Plan& plan, std::size_t channel) {
   std::vector<Extent> blocks;
+  blocks.reserve(plan.blocks.size());
   for (std::uint32_t rank = 0; rank < plan.blocks.size(); ++rank)
     blocks.push_back(block_on(plan, channel, rank));
   return blocks;
