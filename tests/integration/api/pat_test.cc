@@ -133,10 +133,13 @@ TEST_F(PatErrors, CallsThatDifferAreBothNamed) {
   Shape other = shape_;
   other.reduction = WEFT_MAX;
   std::vector<std::unique_ptr<Trial>> trials;
+  // Together: who starts late is told at once that others have failed.
+  must(context_.get(), weft_group_start(context_.get()));
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     trials.push_back(std::make_unique<Trial>(rank == 3 ? other : shape_, rank, kRanks, 0));
     must(context_.get(), trials[rank]->start(comms_[rank].get(), streams_[rank].get()));
   }
+  must(context_.get(), weft_group_end(context_.get()));
   std::vector<weft_result> results;
   std::string texts;
   for (const StreamHandle& stream : streams_) {
@@ -150,13 +153,15 @@ TEST_F(PatErrors, CallsThatDifferAreBothNamed) {
 }
 
 TEST_F(PatErrors, ARankThatNeverCallsIsWaitedForNoLongerThanSet) {
-  join({"timeouts.operation", "1s"});
+  join({"timeouts.operation", "2s"});
   std::vector<std::unique_ptr<Trial>> trials;
   // Connections are made by the others alone; so is the start.
+  must(context_.get(), weft_group_start(context_.get()));
   for (std::uint32_t rank = 0; rank + 1 < kRanks; ++rank) {
     trials.push_back(std::make_unique<Trial>(shape_, rank, kRanks, 0));
     must(context_.get(), trials[rank]->start(comms_[rank].get(), streams_[rank].get()));
   }
+  must(context_.get(), weft_group_end(context_.get()));
   std::vector<weft_result> results;
   std::string texts;
   for (std::uint32_t rank = 0; rank + 1 < kRanks; ++rank) {
