@@ -250,6 +250,16 @@ std::vector<pid_t> Process::relatives() const {
   return found;
 }
 
+std::vector<pid_t> Process::wait_until_relatives(std::size_t count,
+                                                 std::chrono::milliseconds limit) const {
+  const auto end = Clock::now() + limit;
+  for (;;) {
+    std::vector<pid_t> found = relatives();
+    if (found.size() >= count || Clock::now() >= end) return found;
+    std::this_thread::sleep_for(kGlance);
+  }
+}
+
 std::vector<pid_t> Process::wait_for_relatives(std::chrono::milliseconds limit) const {
   const auto end = Clock::now() + limit;
   for (;;) {

@@ -66,8 +66,13 @@ class Process {
 
   /// To the program alone; not once wait has answered.
   void send_signal(int signal) const;
-  /// Everything alive that carries its mark: itself, its children and theirs, orphans too.
+  /// Everything alive that carries its mark: itself, its children and theirs, orphans too. The mark
+  /// is in the environment, and in the middle of its exec a process has none.
   [[nodiscard]] std::vector<pid_t> relatives() const;
+  /// Waits until so many carry its mark, as they do once each is past its exec; answers those that
+  /// did at the end.
+  [[nodiscard]] std::vector<pid_t> wait_until_relatives(
+      std::size_t count, std::chrono::milliseconds limit = kPatience) const;
   /// Waits until nothing carries its mark any more; answers what still did at the deadline.
   [[nodiscard]] std::vector<pid_t> wait_for_relatives(
       std::chrono::milliseconds limit = kPatience) const;

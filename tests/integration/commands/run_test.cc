@@ -146,7 +146,7 @@ TEST(Run, LeavesNoRankBehindWhenItIsKilled) {
   Process job(job_of(4, "echo ready; exec sleep 1000"));
   for (const char* line : {"[0] ready", "[1] ready", "[2] ready", "[3] ready"})
     ASSERT_TRUE(job.wait_for_output(line));
-  EXPECT_EQ(job.relatives().size(), 5U);
+  EXPECT_EQ(job.wait_until_relatives(5).size(), 5U);
   job.send_signal(SIGKILL);
   EXPECT_EQ(job.wait().signal, SIGKILL);
   EXPECT_THAT(job.wait_for_relatives(), IsEmpty());
