@@ -38,13 +38,13 @@ constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 4;
 constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{1} << 20;
-constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.0, .bytes_per_us = 8000.0},
-                                           HopCost{.latency_us = 4.0, .bytes_per_us = 8000.0},
+constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.0, .bytes_per_us = 5300.0},
+                                           HopCost{.latency_us = 4.0, .bytes_per_us = 5300.0},
                                            HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
                                   .call_us = 1.5,
                                   .direct = {.latency_us = 0.5, .bytes_per_us = 240000.0},
-                                  // Not measured: it orders nothing unless a user names it.
-                                  .two_shot = {.latency_us = 0.7, .bytes_per_us = 400000.0}};
+                                  .exchange_us = 3.0,
+                                  .two_shot = {.latency_us = 0.75, .bytes_per_us = 640000.0}};
 constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
@@ -341,23 +341,17 @@ Communicator::Reach Communicator::find_reach() const {
   return reach;
 }
 
-// On GPUs a two-shot needs memory of its own, and has not been measured: only who names algorithms,
-// and this one among them, gets it.
+// On GPUs a two-shot needs memory of its own, which it gets unless the configuration leaves it out.
 std::uint64_t Communicator::two_shot_range() const {
   if (limits_.direct_bytes == 0) return 0;
-  if (runtime_.reports_ends()) {
-    // What a line takes beside its payload is free, but for the header.
-    const std::uint64_t half = direct_half_bytes(limits_.direct_bytes);
-    return std::min(plain_range_bytes(half, 1), whole_grains(2 * limits_.direct_bytes));
-  }
-  const ConfigEntry* entry = config_.find("collectives.all_reduce.algorithm");
-  const std::vector<std::string>& allowed = config_.list("collectives.all_reduce.algorithm");
-  const auto is_allowed = [&](std::string_view name) {
-    return std::ranges::find(allowed, name) != allowed.end();
-  };
-  if (!is_allowed(algorithm_name(Algorithm::kTwoShot))) return 0;
-  if (std::ranges::all_of(entry->parameter.choices, is_allowed)) return 0;
-  return whole_grains(limits_.direct_bytes);
+  const std::uint64_t twice = whole_grains(2 * limits_.direct_bytes);
+  // What a line takes beside its payload is free, but for the header.
+  if (runtime_.reports_ends())
+    return std::min(plain_range_bytes(direct_half_bytes(limits_.direct_bytes), 1), twice);
+  const auto& allowed = config_.list("collectives.all_reduce.algorithm");
+  if (std::ranges::find(allowed, algorithm_name(Algorithm::kTwoShot)) == allowed.end()) return 0;
+  // A piece of them all together is 8 direct calls at most, however many ranks there are.
+  return std::min(twice, whole_grains(8 * limits_.direct_bytes / ranks_));
 }
 
 // Computed from what all ranks have in common.

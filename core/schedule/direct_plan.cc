@@ -29,7 +29,7 @@ double two_shot_time_us(const Plan& plan, const CostTable& costs) {
   const auto exchanges =
       static_cast<double>(2 * divide_up(plan.task.count, plan.channels[0].chunk * plan.ranks));
   const double moved = 4.0 * static_cast<double>(plan.task.bytes()) * others / plan.ranks;
-  const double exchange_us = costs.direct.latency_us + others * costs.two_shot.latency_us;
+  const double exchange_us = costs.exchange_us + others * costs.two_shot.latency_us;
   return costs.call_us + exchanges * exchange_us + moved / costs.two_shot.bytes_per_us;
 }
 
@@ -96,10 +96,7 @@ std::string two_shot_refusal(const Task& task, const PlanInput& input) {
   if (input.topology.rank_count() == 1) return "there is no other rank";
   if (task.count == 0) return "there are no elements to move";
   if (input.limits.two_shot_range != 0) return {};
-  if (input.limits.direct_bytes == 0) {
-    return "these ranks do not write into each other's memory, or buffers.direct is 0";
-  }
-  return "ranks on GPUs do it only where collectives.all_reduce.algorithm leaves another way out";
+  return "these ranks do not write into each other's memory, or buffers.direct is 0";
 }
 
 }  // namespace weft

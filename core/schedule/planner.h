@@ -50,8 +50,9 @@ struct CostTable {
   double pat_bytes = 1.6;
   /// Of one rank's writes to one other, where all write to all.
   HopCost direct{.latency_us = 1.0, .bytes_per_us = 9000.0};
-  /// Of a two-shot: what each other rank adds to the latency of an exchange, which is
-  /// direct.latency_us besides, and what a rank copies or reduces.
+  /// Of a two-shot: what an exchange takes, what each other rank adds to that, and what a rank
+  /// copies or reduces.
+  double exchange_us = 1.0;
   HopCost two_shot{.latency_us = 0.7, .bytes_per_us = 10000.0};
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
