@@ -137,14 +137,14 @@ for option in json.load(open(sys.argv[1])):
 }
 
 # Clang takes two thirds of the time that g++ takes with these sanitizers, and has libFuzzer: the
-# tests and the fuzzers share one build.
+# tests and the fuzzers share one build. Three checks of every access take a third of the compiler's
+# time; a null pointer ends the program anyway, and beyond objects the address sanitizer looks.
 prepare_asan_build() {
-  local ccache=
+  local ccache='' arguments='-gline-tables-only -fsanitize=fuzzer-no-link -fno-sanitize=null,object-size,vptr'
   ! command -v ccache >/dev/null || ccache="ccache "
   CC="${ccache}clang-19" CXX="${ccache}clang++-19" prepare_build "$root/build-asan" \
     "${unity[@]}" -Doptimization=1 -Ddebug=true -Db_lundef=false -Db_sanitize=address,undefined -Dfuzz=true \
-    '-Dc_args=-gline-tables-only -fsanitize=fuzzer-no-link' \
-    '-Dcpp_args=-gline-tables-only -fsanitize=fuzzer-no-link'
+    "-Dc_args=$arguments" "-Dcpp_args=$arguments"
 }
 
 prepare_tsan_build() {

@@ -158,9 +158,13 @@ ln -s "$source_root/tests" "$scratch/visible/tests"
 api=$scratch/visible/tests/integration/api
 read -ra gtest < <(env -u PKG_CONFIG_LIBDIR -u PKG_CONFIG_SYSROOT_DIR pkg-config --cflags --libs gmock_main)
 compile() { # OUTPUT SOURCE...
+  local output=$1 source
+  shift
+  # Read as one unit: what they include is most of the compiler's work.
+  for source in "$@"; do echo "#include \"$source\""; done >"$output.cc"
   # A part of the shapes: all of them have run with the same sources in the build.
   g++ -std=c++23 -D_GNU_SOURCE -DWEFT_FEW_SHAPES -DWEFT_VERSION_TEXT="\"$version\"" -DRANK_PROGRAM="\"$scratch/rank-program\"" \
-    -DWEFT_COMMAND="\"$weft\"" -I"$scratch/visible" -o "$@" "${flags[@]}" "${gtest[@]}" -pthread
+    -DWEFT_COMMAND="\"$weft\"" -I"$scratch/visible" -o "$output" "$output.cc" "${flags[@]}" "${gtest[@]}" -pthread
 }
 compile "$scratch/rank-program" "$api"/{exchange,numbers,rank_program,shapes,trial}.cc
 compile "$scratch/api-test" "$api"/{arguments,exchanges,graphs,life,nonblocking,pairs,premul,processes,properties,streams,threads}_test.cc \
