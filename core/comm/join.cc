@@ -38,13 +38,13 @@ constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 4;
 constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{1} << 20;
-constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.0, .bytes_per_us = 5300.0},
-                                           HopCost{.latency_us = 4.0, .bytes_per_us = 5300.0},
+constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
+                                           HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
                                            HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
                                   .call_us = 1.5,
                                   .direct = {.latency_us = 0.5, .bytes_per_us = 240000.0},
                                   .exchange_us = 3.0,
-                                  .two_shot = {.latency_us = 0.75, .bytes_per_us = 640000.0}};
+                                  .two_shot = {.latency_us = 0.75, .bytes_per_us = 620000.0}};
 constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
