@@ -94,9 +94,11 @@ enum { WEFT_PROTOCOL_SIMPLE = 0, WEFT_PROTOCOL_LL = 1, WEFT_PROTOCOL_LL128 = 2 }
 /**
  * The buffer that a connection needs for one protocol. Of LL the host uses the buffer alone: steps
  * * step_bytes of it, which kernels of the sender write and kernels of the receiver read in words
- * of 8 bytes, each of which must arrive whole (order_bytes at least 8). Head, tail and slots of
- * such a view are not looked at and may be NULL. The buffer starts out zeroed. Where a transport
- * refuses a protocol, ranks cannot join; buffers.direct = 0 keeps the host from asking for LL.
+ * of 8 bytes, each of which must arrive whole (order_bytes at least 8). A part of it may hold plain
+ * payload, behind headers that are posted with release and loaded with acquire. Head, tail and
+ * slots of such a view are not looked at and may be NULL. The buffer starts out zeroed. Where a
+ * transport refuses a protocol, ranks cannot join; buffers.direct = 0 keeps the host from asking
+ * for LL.
  */
 typedef struct weft_protocol_request {
   uint32_t struct_size;
