@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <mutex>
 #include <sstream>
 #include <string_view>
+#include <tuple>
 
 namespace weft::test {
 namespace {
@@ -342,9 +345,51 @@ std::vector<std::byte> Trial::sent() const {
   return bytes;
 }
 
+// Many ranks of this process ask for the same one, at about the same time: whoever is the first
+// makes it. The last few are kept.
+std::shared_ptr<const std::vector<std::byte>> Trial::common_result() const {
+  struct Result {
+    std::tuple<std::size_t, weft_data_type, weft_reduction, Values, Premultiplied, std::uint32_t,
+               std::uint32_t>
+        of_what;
+    std::once_flag once;
+    std::vector<std::byte> bytes;
+  };
+  static std::mutex mutex;
+  static std::deque<std::shared_ptr<Result>> kept;
+  constexpr std::size_t kMostKept = 4;
+
+  const decltype(Result::of_what) wanted{shape_.count,  shape_.type,          shape_.reduction,
+                                         shape_.values, shape_.premultiplied, ranks_,
+                                         round_};
+  std::shared_ptr<Result> result;
+  {
+    const std::scoped_lock lock(mutex);
+    const auto found = std::ranges::find_if(
+        kept, [&](const std::shared_ptr<Result>& other) { return other->of_what == wanted; });
+    if (found != kept.end()) {
+      result = *found;
+    } else {
+      result = std::make_shared<Result>();
+      result->of_what = wanted;
+      kept.push_back(result);
+      if (kept.size() > kMostKept) kept.pop_front();
+    }
+  }
+  std::call_once(result->once, [&] {
+    result->bytes.resize(shape_.count * width_);
+    write(result->bytes, 0, width_, shape_.count, [this](std::size_t i) { return reduced(i); });
+  });
+  return {result, &result->bytes};
+}
+
 std::vector<std::byte> Trial::due() const {
   std::vector<std::byte> bytes = shape_.in_place ? sent() : empty();
   if (!gets_result() || is_bounded()) return bytes;
+  if (shape_.kind == Kind::kAllReduce && recv_count_ != 0) {
+    std::memcpy(bytes.data() + recv_begin_, common_result()->data(), recv_count_ * width_);
+    return bytes;
+  }
   for_result([&](std::size_t begin, std::size_t count, auto value_of) {
     write(bytes, recv_begin_ + (begin * width_), width_, count, value_of);
   });

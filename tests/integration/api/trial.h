@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -120,6 +121,7 @@ class Trial {
   [[nodiscard]] std::vector<std::byte> sent() const;
   [[nodiscard]] std::vector<std::byte> empty() const;
   [[nodiscard]] std::vector<std::byte> due() const;
+  [[nodiscard]] std::shared_ptr<const std::vector<std::byte>> common_result() const;
   template <typename ValueOf>
   static void write(std::vector<std::byte>& bytes, std::size_t begin, std::size_t width,
                     std::size_t count, ValueOf value_of);
