@@ -346,7 +346,7 @@ CommunicatorFacts Communicator::facts() const {
 std::string Communicator::describe_pair(std::uint32_t a, std::uint32_t b) const {
   if (a >= ranks_ || b >= ranks_) return {};
   if (a == b) return "the same rank: memory";
-  const auto choice = choose_pair(*choice_, a, b);
+  const auto choice = chooser_->choose(a, b);
   if (!choice) return "none: " + choice.error().what();
   return choice->plugin + ": " + choice->reason;
 }
@@ -362,7 +362,7 @@ std::vector<std::string> Communicator::describe_net_edges(std::optional<std::uin
   }
   std::vector<std::string> lines;
   for (const auto& [from, to] : edges) {
-    const auto choice = choose_pair(*choice_, std::min(from, to), std::max(from, to));
+    const auto choice = chooser_->choose(std::min(from, to), std::max(from, to));
     if (!choice || choice->kind != PluginKind::kNet) continue;
     lines.push_back(fmt::format("{} from rank {} to rank {}: {}", choice->plugin, from, to,
                                 describe_devices(*choice_, choice->plugin, rings_, from, to)));

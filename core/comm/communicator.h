@@ -235,7 +235,8 @@ class Communicator {
   std::unique_ptr<Connections> connections_;
   std::unique_ptr<PairConnector> pairs_;
   std::unique_ptr<ChoiceInput> choice_;
-  Reach reach_ = Reach::kDeviceMemory;  // of the memory that joins the pairs
+  std::unique_ptr<const PairChooser> chooser_;  // of choice_, once all have answered
+  Reach reach_ = Reach::kDeviceMemory;          // of the memory that joins the pairs
   PlanLimits limits_;
   std::uint32_t direct_parts_ = kMostDirectParts;
   std::vector<std::uint32_t> device_groups_;  // by rank, while joining

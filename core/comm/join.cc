@@ -222,7 +222,7 @@ Status Communicator::start_pairs() {
 
 // Cannot fail: choose_transports has chosen for every pair.
 PairChoice Communicator::choice_with(std::uint32_t peer) const {
-  return choose_pair(*choice_, std::min(rank_, peer), std::max(rank_, peer)).value_or(PairChoice{});
+  return chooser_->choose(std::min(rank_, peer), std::max(rank_, peer)).value_or(PairChoice{});
 }
 
 Status Communicator::agree_on_topology() {
@@ -314,11 +314,14 @@ Status Communicator::choose_transports() {
     WEFT_TRY_ASSIGN(auto decoded, decode_answers(bytes, ranks_));
     choice_->answers.push_back(std::move(decoded));
   }
+  chooser_ = std::make_unique<const PairChooser>(*choice_);
   // Every pair, not only this rank's own: a pair that cannot be joined fails on every rank.
   for (std::uint32_t a = 0; a < ranks_; ++a) {
     for (std::uint32_t b = a + 1; b < ranks_; ++b) {
-      WEFT_TRY_ASSIGN(const PairChoice choice, by_all(choose_pair(*choice_, a, b)));
-      if (a == rank_ || b == rank_) {
+      const bool own = a == rank_ || b == rank_;
+      if (!own && chooser_->wire(a, b)) continue;
+      WEFT_TRY_ASSIGN(const PairChoice choice, by_all(chooser_->choose(a, b)));
+      if (own) {
         context_.logger().info(Topic::kTransport, "ranks {} and {}: {}: {}", a, b, choice.plugin,
                                choice.reason);
       }
@@ -333,9 +336,9 @@ Communicator::Reach Communicator::find_reach() const {
   for (std::uint32_t a = 0; a < ranks_; ++a) {
     for (std::uint32_t b = a + 1; b < ranks_; ++b) {
       // Cannot fail: choose_transports has chosen for every pair.
-      const PairChoice choice = choose_pair(*choice_, a, b).value_or(PairChoice{});
-      if (choice.kind == PluginKind::kNet) return Reach::kMessages;
-      if (!choice.device_memory) reach = Reach::kMemory;
+      const PairWire wire = chooser_->wire(a, b).value_or(PairWire{});
+      if (wire.kind == PluginKind::kNet) return Reach::kMessages;
+      if (!wire.device_memory) reach = Reach::kMemory;
     }
   }
   return reach;

@@ -47,52 +47,26 @@ std::string_view kind_name(PluginKind kind) {
   return kind == PluginKind::kNet ? "net" : "transport";
 }
 
-/// What one plugin could do for the pair.
-struct Verdict {
-  bool possible = false;
-  PluginKind kind = PluginKind::kTransport;
-  bool device_memory = false;
-  std::string reason;
-};
+RankFacts facts_of(const Topology& topology, std::uint32_t rank) {
+  const HostInfo& host = topology.hosts[topology.ranks[rank].host];
+  RankFacts facts{.host = host.host_name, .addresses = {}};
+  for (const auto& nic : host.nics) {
+    for (const auto& text : nic.addresses) {
+      // Addresses were reported by the peer: one that does not parse is of no use to a rule.
+      if (auto address = parse_address(text)) facts.addresses.push_back(*address);
+    }
+  }
+  return facts;
+}
 
-Verdict judge(const ChoiceInput& input, const std::string& id, std::uint32_t a, std::uint32_t b) {
-  for (const std::uint32_t rank : {a, b}) {
-    const PluginOffer* offer = find_offer(input, rank, id);
-    if (offer == nullptr) return {.reason = fmt::format("rank {} does not know it", rank)};
-    if (!offer->unusable.empty()) {
-      return {.reason = fmt::format("unusable on rank {}: {}", rank, offer->unusable)};
-    }
-  }
-  const PluginOffer& at_a = *find_offer(input, a, id);
-  const PluginOffer& at_b = *find_offer(input, b, id);
-  if (at_a.version != at_b.version) {
-    return {.reason = fmt::format("version {} on rank {} and {} on rank {}", at_a.version, a,
-                                  at_b.version, b)};
-  }
-  if (at_a.kind != at_b.kind) {
-    // Each rank tells for itself, and whoever has no such net cannot connect one.
-    return {.reason = fmt::format("it is a {} on rank {} and a {} on rank {}", kind_name(at_a.kind),
-                                  a, kind_name(at_b.kind), b)};
-  }
-  if (at_a.kind == PluginKind::kNet) {
-    return {.possible = true, .kind = PluginKind::kNet, .reason = "both ranks have a device"};
-  }
-  for (const auto& [rank, peer] : {std::pair(a, b), std::pair(b, a)}) {
-    const auto answers = input.answers[rank].find(id);
-    if (answers == input.answers[rank].end() || peer >= answers->second.size()) {
-      return {.reason = fmt::format("rank {} gave no answer on rank {}", rank, peer)};
-    }
-    const ReachAnswer& answer = answers->second[peer];
-    if (!answer.reachable) {
-      return {.reason = fmt::format("rank {} says: {}", rank, answer.reason)};
-    }
-  }
-  const ReachAnswer& first = input.answers[a].find(id)->second[b];
-  const ReachAnswer& second = input.answers[b].find(id)->second[a];
-  return {.possible = true,
-          .kind = PluginKind::kTransport,
-          .device_memory = first.device_memory && second.device_memory,
-          .reason = first.reason};
+PairFacts facts_of(const Topology& topology, std::uint32_t a, RankFacts of_a, std::uint32_t b,
+                   RankFacts of_b) {
+  return {.same_process = topology.same_process(a, b),
+          .same_host = topology.same_host(a, b),
+          // Until a memory fabric joins hosts, a fabric is one host.
+          .same_fabric = topology.same_host(a, b),
+          .a = std::move(of_a),
+          .b = std::move(of_b)};
 }
 
 Status check_list(const ChoiceInput& input, const std::vector<std::string>& ids,
@@ -154,56 +128,155 @@ Status check_named_plugins(const ChoiceInput& input) {
   return {};
 }
 
-PairFacts pair_facts(const Topology& topology, std::uint32_t a, std::uint32_t b) {
-  const auto facts_of = [&](std::uint32_t rank) {
-    const HostInfo& host = topology.hosts[topology.ranks[rank].host];
-    RankFacts facts{.host = host.host_name, .addresses = {}};
-    for (const auto& nic : host.nics) {
-      for (const auto& text : nic.addresses) {
-        // Addresses were reported by the peer: one that does not parse is of no use to a rule.
-        if (auto address = parse_address(text)) facts.addresses.push_back(*address);
-      }
-    }
-    return facts;
-  };
-  return {.same_process = topology.same_process(a, b),
-          .same_host = topology.same_host(a, b),
-          // Until a memory fabric joins hosts, a fabric is one host.
-          .same_fabric = topology.same_host(a, b),
-          .a = facts_of(a),
-          .b = facts_of(b)};
+ReachAnswers::ReachAnswers(std::initializer_list<ReachAnswer> by_rank) {
+  for (const ReachAnswer& answer : by_rank)
+    push_back(answer);
 }
 
-Result<PairChoice> choose_pair(const ChoiceInput& input, std::uint32_t a, std::uint32_t b) {
-  const PairFacts facts = pair_facts(*input.topology, a, b);
-  const auto rule = std::ranges::find_if(
-      input.rules, [&](const Rule& candidate) { return matches(candidate.between, facts); });
-  const bool by_rule = rule != input.rules.end();
+ReachAnswers::ReachAnswers(std::vector<ReachAnswer> distinct, std::vector<std::uint32_t> of_rank)
+    : distinct_(std::move(distinct)), of_rank_(std::move(of_rank)) {}
+
+void ReachAnswers::push_back(const ReachAnswer& answer) {
+  // Neighbours are often alike.
+  if (!of_rank_.empty() && distinct_[of_rank_.back()] == answer) {
+    of_rank_.push_back(of_rank_.back());
+    return;
+  }
+  const auto found = std::ranges::find(distinct_, answer);
+  of_rank_.push_back(static_cast<std::uint32_t>(found - distinct_.begin()));
+  if (found == distinct_.end()) distinct_.push_back(answer);
+}
+
+PairChooser::PairChooser(const ChoiceInput& input) : input_(input) {
+  by_order_ = candidates(nullptr, input.order.ids);
+  for (const Rule& rule : input.rules)
+    by_rule_.push_back(candidates(&rule, rule.use));
+  const std::uint32_t ranks = input.topology->rank_count();
+  for (const std::string& id : ids_) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const auto answers = input.answers[rank].find(id);
+      seats_.push_back(
+          {.offer = find_offer(input, rank, id),
+           .answers = answers == input.answers[rank].end() ? nullptr : &answers->second});
+    }
+  }
+  for (std::uint32_t rank = 0; rank < ranks && !by_rule_.empty(); ++rank)
+    facts_.push_back(facts_of(*input.topology, rank));
+}
+
+PairChooser::Candidates PairChooser::candidates(const Rule* rule,
+                                                const std::vector<std::string>& ids) {
+  Candidates candidates{.rule = rule, .ids = {}};
+  for (const std::string& id : expand(ids, input_.nets.ids)) {
+    append_once(ids_, id);
+    candidates.ids.push_back(static_cast<std::size_t>(std::ranges::find(ids_, id) - ids_.begin()));
+  }
+  return candidates;
+}
+
+const PairChooser::Candidates& PairChooser::candidates_of(std::uint32_t a, std::uint32_t b) const {
+  if (by_rule_.empty()) return by_order_;
+  const PairFacts facts = facts_of(*input_.topology, a, facts_[a], b, facts_[b]);
+  const auto found = std::ranges::find_if(by_rule_, [&](const Candidates& candidates) {
+    return matches(candidates.rule->between, facts);
+  });
+  return found == by_rule_.end() ? by_order_ : *found;
+}
+
+/// What one plugin can do for the pair; `reason`, unless null, is told why, or why it can't.
+std::optional<PairWire> PairChooser::judge(std::size_t id, std::uint32_t a, std::uint32_t b,
+                                           std::string* reason) const {
+  const auto say = [&](auto text) {
+    if (reason != nullptr) *reason = text();
+    return std::nullopt;
+  };
+  const Seat* seats = &seats_[id * input_.topology->rank_count()];
+  for (const std::uint32_t rank : {a, b}) {
+    const PluginOffer* offer = seats[rank].offer;
+    if (offer == nullptr) return say([&] { return fmt::format("rank {} does not know it", rank); });
+    if (!offer->unusable.empty()) {
+      return say([&] { return fmt::format("unusable on rank {}: {}", rank, offer->unusable); });
+    }
+  }
+  const PluginOffer& at_a = *seats[a].offer;
+  const PluginOffer& at_b = *seats[b].offer;
+  if (at_a.version != at_b.version) {
+    return say([&] {
+      return fmt::format("version {} on rank {} and {} on rank {}", at_a.version, a, at_b.version,
+                         b);
+    });
+  }
+  if (at_a.kind != at_b.kind) {
+    // Each rank tells for itself, and whoever has no such net cannot connect one.
+    return say([&] {
+      return fmt::format("it is a {} on rank {} and a {} on rank {}", kind_name(at_a.kind), a,
+                         kind_name(at_b.kind), b);
+    });
+  }
+  if (at_a.kind == PluginKind::kNet) {
+    say([] { return "both ranks have a device"; });
+    return PairWire{.kind = PluginKind::kNet};
+  }
+  for (const auto& [rank, peer] : {std::pair(a, b), std::pair(b, a)}) {
+    const ReachAnswers* answers = seats[rank].answers;
+    if (answers == nullptr || peer >= answers->size()) {
+      return say([&] { return fmt::format("rank {} gave no answer on rank {}", rank, peer); });
+    }
+    const ReachAnswer& answer = (*answers)[peer];
+    if (!answer.reachable) {
+      return say([&] { return fmt::format("rank {} says: {}", rank, answer.reason); });
+    }
+  }
+  const ReachAnswer& first = (*seats[a].answers)[b];
+  const ReachAnswer& second = (*seats[b].answers)[a];
+  say([&] { return first.reason; });
+  return PairWire{.kind = PluginKind::kTransport,
+                  .device_memory = first.device_memory && second.device_memory};
+}
+
+std::optional<PairWire> PairChooser::wire(std::uint32_t a, std::uint32_t b) const {
+  for (const std::size_t id : candidates_of(a, b).ids) {
+    if (const auto wire = judge(id, a, b, nullptr)) return wire;
+  }
+  return std::nullopt;
+}
+
+Result<PairChoice> PairChooser::choose(std::uint32_t a, std::uint32_t b) const {
+  const Candidates& candidates = candidates_of(a, b);
+  const Rule* rule = candidates.rule;
   const std::string named_by =
-      by_rule ? fmt::format("rule {} ({})", rule->to_string(), rule->origin.to_string())
-              : fmt::format("transports.order ({})", input.order.origin);
+      rule != nullptr ? fmt::format("rule {} ({})", rule->to_string(), rule->origin.to_string())
+                      : fmt::format("transports.order ({})", input_.order.origin);
 
   std::string refusals;
   std::string passed_over;
-  for (const auto& id : expand(by_rule ? rule->use : input.order.ids, input.nets.ids)) {
-    const Verdict verdict = judge(input, id, a, b);
-    if (verdict.possible) {
-      return PairChoice{
-          .plugin = id,
-          .kind = verdict.kind,
-          .device_memory = verdict.device_memory,
-          .reason = fmt::format("{}; first that can of {}{}", verdict.reason, named_by,
-                                passed_over.empty() ? "" : ", after " + passed_over)};
+  for (const std::size_t index : candidates.ids) {
+    const std::string& id = ids_[index];
+    std::string reason;
+    if (const auto wire = judge(index, a, b, &reason)) {
+      return PairChoice{.plugin = id,
+                        .kind = wire->kind,
+                        .device_memory = wire->device_memory,
+                        .reason = fmt::format("{}; first that can of {}{}", reason, named_by,
+                                              passed_over.empty() ? "" : ", after " + passed_over)};
     }
-    refusals += fmt::format("\n  {}: {}", id, verdict.reason);
+    refusals += fmt::format("\n  {}: {}", id, reason);
     passed_over += (passed_over.empty() ? "" : ", ") + id;
   }
   return fail(WEFT_ERROR_CONFIG,
               fmt::format("{} and {} cannot be joined: {} allows none that can:{}",
-                          describe_rank(*input.topology, a), describe_rank(*input.topology, b),
+                          describe_rank(*input_.topology, a), describe_rank(*input_.topology, b),
                           named_by, refusals),
-              by_rule ? "add a plugin that can to the rule's list, or remove the rule"
-                      : "add a transport that can to transports.order");
+              rule != nullptr ? "add a plugin that can to the rule's list, or remove the rule"
+                              : "add a transport that can to transports.order");
+}
+
+PairFacts pair_facts(const Topology& topology, std::uint32_t a, std::uint32_t b) {
+  return facts_of(topology, a, facts_of(topology, a), b, facts_of(topology, b));
+}
+
+Result<PairChoice> choose_pair(const ChoiceInput& input, std::uint32_t a, std::uint32_t b) {
+  return PairChooser(input).choose(a, b);
 }
 
 }  // namespace weft

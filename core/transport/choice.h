@@ -7,7 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +49,30 @@ struct ReachAnswer {
   std::uint64_t bandwidth_mbps = 0;  ///< 0: unknown.
   std::uint64_t latency_ns = 0;      ///< 0: unknown.
   std::string reason;
+  friend bool operator==(const ReachAnswer&, const ReachAnswer&) = default;
+};
+
+/// What a memory transport says of each rank. Most ranks are alike to it, of many thousands of
+/// pairs: each answer is kept once.
+class ReachAnswers {
+ public:
+  ReachAnswers() = default;
+  ReachAnswers(std::initializer_list<ReachAnswer> by_rank);
+  /// `of_rank` holds indices in `distinct`.
+  ReachAnswers(std::vector<ReachAnswer> distinct, std::vector<std::uint32_t> of_rank);
+
+  [[nodiscard]] std::size_t size() const { return of_rank_.size(); }
+  [[nodiscard]] const ReachAnswer& operator[](std::size_t rank) const {
+    return distinct_[of_rank_[rank]];
+  }
+  [[nodiscard]] std::span<const ReachAnswer> distinct() const { return distinct_; }
+  [[nodiscard]] std::span<const std::uint32_t> of_rank() const { return of_rank_; }
+  /// Of the next rank.
+  void push_back(const ReachAnswer& answer);
+
+ private:
+  std::vector<ReachAnswer> distinct_;
+  std::vector<std::uint32_t> of_rank_;
 };
 
 /// Where the list of plugins comes from, for messages and for how strict to be.
@@ -62,7 +90,7 @@ struct ChoiceInput {
   std::vector<Rule> rules;  ///< transports.rules
   std::vector<std::vector<PluginOffer>> offers;  ///< By rank.
   /// answers[rank][id][peer]: of memory transports that the rank can use.
-  std::vector<std::map<std::string, std::vector<ReachAnswer>, std::less<>>> answers;
+  std::vector<std::map<std::string, ReachAnswers, std::less<>>> answers;
 };
 
 /// The plugin that joins a pair.
@@ -86,8 +114,47 @@ inline constexpr std::size_t kMaxPlugins = 64;
 /// Fails, the same on every rank, where a plugin that the user named is unusable on some rank.
 [[nodiscard]] Status check_named_plugins(const ChoiceInput& input);
 
-/// The first plugin, of the rule that matches the pair or else of the order, with which both ends
-/// can reach each other. The error lists each candidate and why not.
+/// How a pair is joined, without the texts.
+struct PairWire {
+  PluginKind kind = PluginKind::kTransport;
+  bool device_memory = false;
+};
+
+/// Chooses for many pairs of one input, and works out once what they have in common. The input must
+/// outlive it and stay as it is.
+class PairChooser {
+ public:
+  explicit PairChooser(const ChoiceInput& input);
+  /// The first plugin, of the rule that matches the pair or else of the order, with which both ends
+  /// can reach each other. The error lists each candidate and why not.
+  [[nodiscard]] Result<PairChoice> choose(std::uint32_t a, std::uint32_t b) const;
+  /// Of the same choice; nothing where that fails.
+  [[nodiscard]] std::optional<PairWire> wire(std::uint32_t a, std::uint32_t b) const;
+
+ private:
+  /// What a rank says of a plugin; null where it says nothing.
+  struct Seat {
+    const PluginOffer* offer = nullptr;
+    const ReachAnswers* answers = nullptr;
+  };
+  struct Candidates {
+    const Rule* rule = nullptr;  ///< Null: the order.
+    std::vector<std::size_t> ids;
+  };
+  [[nodiscard]] Candidates candidates(const Rule* rule, const std::vector<std::string>& ids);
+  [[nodiscard]] const Candidates& candidates_of(std::uint32_t a, std::uint32_t b) const;
+  [[nodiscard]] std::optional<PairWire> judge(std::size_t id, std::uint32_t a, std::uint32_t b,
+                                              std::string* reason) const;
+
+  const ChoiceInput& input_;
+  std::vector<std::string> ids_;
+  Candidates by_order_;
+  std::vector<Candidates> by_rule_;
+  std::vector<Seat> seats_;       ///< ranks of the first id, then of the next one.
+  std::vector<RankFacts> facts_;  ///< Of each rank, where there are rules.
+};
+
+/// For one pair.
 [[nodiscard]] Result<PairChoice> choose_pair(const ChoiceInput& input, std::uint32_t a,
                                              std::uint32_t b);
 

@@ -98,17 +98,12 @@ PluginOffer Connections::open(const Plugin& plugin, std::vector<std::byte>& peer
   return offer;
 }
 
-std::vector<ReachAnswer> Connections::ask(const std::string& id, const Topology& topology,
-                                          std::span<const std::vector<std::byte>> infos) {
+ReachAnswers Connections::ask(const std::string& id, const Topology& topology,
+                              std::span<const std::vector<std::byte>> infos) {
   OpenedTransport& opened = *transports_.find(id)->second;
-  std::vector<ReachAnswer> answers(context_.ranks);
-  for (std::uint32_t peer = 0; peer < context_.ranks; ++peer) {
-    if (peer == context_.rank) continue;
-    ReachAnswer& answer = answers[peer];
-    if (infos[peer].empty()) {
-      answer.reason = fmt::format("rank {} does not have it", peer);
-      continue;
-    }
+  const auto answer_on = [&](std::uint32_t peer) -> ReachAnswer {
+    if (peer == context_.rank) return {};
+    if (infos[peer].empty()) return {.reason = fmt::format("rank {} does not have it", peer)};
     weft_peer end{};
     end.struct_size = sizeof(end);
     end.rank = peer;
@@ -116,16 +111,16 @@ std::vector<ReachAnswer> Connections::ask(const std::string& id, const Topology&
     end.same_host = topology.same_host(context_.rank, peer) ? 1 : 0;
     end.info = {.data = infos[peer].data(), .size = infos[peer].size()};
     const auto said = opened.plugin.can_connect(opened.transport, end);
-    if (!said) {
-      answer.reason = said.error().to_string();
-      continue;
-    }
-    answer = {.reachable = said->can_connect(),
-              .device_memory = said->device_memory(),
-              .bandwidth_mbps = said->bandwidth_mbps,
-              .latency_ns = said->latency_ns,
-              .reason = said->reason};
-  }
+    if (!said) return {.reason = said.error().to_string()};
+    return {.reachable = said->can_connect(),
+            .device_memory = said->device_memory(),
+            .bandwidth_mbps = said->bandwidth_mbps,
+            .latency_ns = said->latency_ns,
+            .reason = said->reason};
+  };
+  ReachAnswers answers;
+  for (std::uint32_t peer = 0; peer < context_.ranks; ++peer)
+    answers.push_back(answer_on(peer));
   return answers;
 }
 

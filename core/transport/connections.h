@@ -90,8 +90,8 @@ class Connections {
   PluginOffer open(const Plugin& plugin, std::vector<std::byte>& peer_info);
   /// What the opened transport `id` says of each rank; `infos[r]` is rank r's peer info, empty
   /// where that rank has none.
-  std::vector<ReachAnswer> ask(const std::string& id, const Topology& topology,
-                               std::span<const std::vector<std::byte>> infos);
+  ReachAnswers ask(const std::string& id, const Topology& topology,
+                   std::span<const std::vector<std::byte>> infos);
 
   /// Connects this rank's ends, with the plugin that `choice_of(peer)` names, and closes what
   /// nobody chose. Collective over the bootstrap.

@@ -69,6 +69,31 @@ std::vector<OfferedDevice> devices_of(const json& list) {
   return devices;
 }
 
+ReachAnswers answers_of(const json& list, const json& runs, std::uint32_t ranks) {
+  require(list.is_array() && list.size() <= ranks, "more answers than ranks");
+  std::vector<ReachAnswer> distinct;
+  for (const json& item : list) {
+    require(item.is_array() && item.size() == 5, "not an answer");
+    distinct.push_back({.reachable = item[0].get<bool>(),
+                        .device_memory = item[1].get<bool>(),
+                        .bandwidth_mbps = number_of(item[2]),
+                        .latency_ns = number_of(item[3]),
+                        .reason = text_of(item[4])});
+  }
+  require(runs.is_array(), "not a list of runs");
+  std::vector<std::uint32_t> of_rank;
+  for (const json& run : runs) {
+    require(run.is_array() && run.size() == 2, "not a run");
+    const std::uint64_t index = number_of(run[0]);
+    const std::uint64_t count = number_of(run[1]);
+    require(index < distinct.size(), "a run of an answer that there is not");
+    require(count <= ranks - of_rank.size(), "more answers than ranks");
+    of_rank.insert(of_rank.end(), count, static_cast<std::uint32_t>(index));
+  }
+  require(of_rank.size() == ranks, "not an answer for each rank");
+  return {std::move(distinct), std::move(of_rank)};
+}
+
 // The library throws on malformed input; this is the edge at which that ends.
 template <typename Function>
 auto decode(const char* what, Function&& function) -> Result<decltype(function())> {
@@ -117,15 +142,26 @@ Result<std::vector<TravellingOffer>> decode_offers(std::span<const std::byte> by
   });
 }
 
+// Of each plugin the answers that differ, and then for runs of ranks which one it is, and how many
+// ranks.
 std::vector<std::byte> encode_answers(const Answers& answers) {
   json map = json::object();
   for (const auto& [id, list] : answers) {
-    json encoded = json::array();
-    for (const ReachAnswer& answer : list) {
-      encoded.push_back(json::array({answer.reachable, answer.device_memory, answer.bandwidth_mbps,
-                                     answer.latency_ns, answer.reason.substr(0, kMaxText)}));
+    json distinct = json::array();
+    for (const ReachAnswer& answer : list.distinct()) {
+      distinct.push_back(json::array({answer.reachable, answer.device_memory, answer.bandwidth_mbps,
+                                      answer.latency_ns, answer.reason.substr(0, kMaxText)}));
     }
-    map[id] = std::move(encoded);
+    json runs = json::array();
+    const auto of_rank = list.of_rank();
+    for (std::size_t begin = 0; begin < of_rank.size();) {
+      std::size_t end = begin;
+      while (end < of_rank.size() && of_rank[end] == of_rank[begin])
+        ++end;
+      runs.push_back(json::array({of_rank[begin], end - begin}));
+      begin = end;
+    }
+    map[id] = json::array({std::move(distinct), std::move(runs)});
   }
   return encode_document(map);
 }
@@ -135,18 +171,9 @@ Result<Answers> decode_answers(std::span<const std::byte> bytes, std::uint32_t r
     const json map = decode_document(bytes);
     require(map.is_object() && map.size() <= kMaxPlugins, "not a map of answers");
     Answers answers;
-    for (const auto& [id, list] : map.items()) {
-      require(list.is_array() && list.size() == ranks, "not an answer for each rank");
-      std::vector<ReachAnswer> decoded;
-      for (const json& item : list) {
-        require(item.is_array() && item.size() == 5, "not an answer");
-        decoded.push_back({.reachable = item[0].get<bool>(),
-                           .device_memory = item[1].get<bool>(),
-                           .bandwidth_mbps = number_of(item[2]),
-                           .latency_ns = number_of(item[3]),
-                           .reason = text_of(item[4])});
-      }
-      answers.emplace(id, std::move(decoded));
+    for (const auto& [id, item] : map.items()) {
+      require(item.is_array() && item.size() == 2, "not answers and their ranks");
+      answers.emplace(id, answers_of(item[0], item[1], ranks));
     }
     return answers;
   });

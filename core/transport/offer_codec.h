@@ -22,7 +22,7 @@ struct TravellingOffer {
   std::vector<std::byte> peer_info;
 };
 
-using Answers = std::map<std::string, std::vector<ReachAnswer>, std::less<>>;
+using Answers = std::map<std::string, ReachAnswers, std::less<>>;
 
 [[nodiscard]] std::vector<std::byte> encode_offers(std::span<const TravellingOffer> offers);
 /// At most kMaxPlugins offers, each of at most kMaxOfferedDevices devices with names of 256 bytes,
@@ -31,7 +31,7 @@ using Answers = std::map<std::string, std::vector<ReachAnswer>, std::less<>>;
 [[nodiscard]] Result<std::vector<TravellingOffer>> decode_offers(std::span<const std::byte> bytes);
 
 [[nodiscard]] std::vector<std::byte> encode_answers(const Answers& answers);
-/// Each list must hold exactly `ranks` answers.
+/// Each plugin must have exactly one answer for each of `ranks` ranks.
 [[nodiscard]] Result<Answers> decode_answers(std::span<const std::byte> bytes, std::uint32_t ranks);
 
 /// The blobs of one rank's connection ends, by the number of the connection.

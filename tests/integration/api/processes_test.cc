@@ -35,9 +35,9 @@ void expect_all_right(Processes& ranks, const std::string& transport) {
 }
 
 /// Transport, ranks, channels.max, buffers.step.
-using Wire = std::tuple<std::string, std::uint32_t, std::string, std::string>;
+using ProcessWire = std::tuple<std::string, std::uint32_t, std::string, std::string>;
 
-class ProcessRanks : public testing::TestWithParam<Wire> {
+class ProcessRanks : public testing::TestWithParam<ProcessWire> {
  protected:
   static std::vector<std::string> settings() {
     std::vector<std::string> words = only_transport(std::get<0>(GetParam()));
@@ -96,19 +96,17 @@ TEST(ProcessRanksInTheBackground, JoinByTheEnvironmentOfALauncher) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Wires, ProcessRanks,
-                         testing::Values(Wire{"shm", 1, "0", "128KiB"},
-                                         Wire{"shm", 2, "0", "128KiB"}, Wire{"shm", 4, "3", "4KiB"},
-                                         Wire{"net-socket", 2, "0", "128KiB"},
-                                         Wire{"net-socket", 4, "3", "16KiB"}),
-                         [](const auto& info) {
-                           std::string name = std::get<0>(info.param) +
-                                              std::to_string(std::get<1>(info.param)) + "Ranks" +
-                                              std::get<2>(info.param) + "Channels" +
-                                              std::get<3>(info.param);
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Wires, ProcessRanks,
+    testing::Values(ProcessWire{"shm", 1, "0", "128KiB"}, ProcessWire{"shm", 2, "0", "128KiB"},
+                    ProcessWire{"shm", 4, "3", "4KiB"}, ProcessWire{"net-socket", 2, "0", "128KiB"},
+                    ProcessWire{"net-socket", 4, "3", "16KiB"}),
+    [](const auto& info) {
+      std::string name = std::get<0>(info.param) + std::to_string(std::get<1>(info.param)) +
+                         "Ranks" + std::get<2>(info.param) + "Channels" + std::get<3>(info.param);
+      std::erase(name, '-');
+      return name;
+    });
 
 }  // namespace
 }  // namespace weft::test

@@ -69,7 +69,7 @@ bool usable(const ChoiceInput& input, std::uint32_t rank, std::uint32_t peer,
   const auto offer = std::ranges::find(input.offers[rank], choice.plugin, &PluginOffer::id);
   if (offer == input.offers[rank].end() || !offer->unusable.empty()) return false;
   return choice.kind == PluginKind::kNet ||
-         input.answers[rank].find(choice.plugin)->second.at(peer).reachable;
+         input.answers[rank].find(choice.plugin)->second[peer].reachable;
 }
 
 RC_GTEST_PROP(ChoiceProperty, IsOneForBothEndsAndUsable, ()) {
@@ -83,14 +83,20 @@ RC_GTEST_PROP(ChoiceProperty, IsOneForBothEndsAndUsable, ()) {
   const ChoiceInput input = any_input(topology);
   const ChoiceInput copy = input;
   const auto mentioned = *mentioned_plugins(input.order, input.nets, input.rules);
+  const PairChooser chooser(input);
   for (std::uint32_t a = 0; a < ranks; ++a) {
     for (std::uint32_t b = 0; b < ranks; ++b) {
       if (a == b) continue;
-      const auto choice = choose_pair(input, a, b);
+      const auto choice = chooser.choose(a, b);
       const auto again = choose_pair(copy, a, b);
       RC_ASSERT(choice.has_value() == again.has_value());
       if (choice) RC_ASSERT(*choice == *again);
       if (!choice) RC_ASSERT(choice.error().to_string() == again.error().to_string());
+      const auto wire = chooser.wire(a, b);
+      RC_ASSERT(choice.has_value() == wire.has_value());
+      if (wire) {
+        RC_ASSERT(choice->kind == wire->kind && choice->device_memory == wire->device_memory);
+      }
       const auto turned = choose_pair(input, b, a);
       RC_ASSERT(choice.has_value() == turned.has_value());
       if (!choice) continue;

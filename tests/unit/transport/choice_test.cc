@@ -188,13 +188,17 @@ TEST_F(Choice, NamesEveryCandidateAndWhyNot) {
 }
 
 TEST_F(Choice, AsksBothEnds) {
-  input_.answers[1]["shm"][0] = {.reachable = false, .reason = "not its user"};
+  ReachAnswers& said = input_.answers[1]["shm"];
+  ReachAnswers refusing{{.reachable = false, .reason = "not its user"}};
+  for (std::size_t peer = 1; peer < said.size(); ++peer)
+    refusing.push_back(said[peer]);
+  said = refusing;
   EXPECT_EQ(chosen(0, 1), "net-ib");
   input_.order.ids = {"shm"};
   EXPECT_NE(refusal(0, 1).find("shm: rank 1 says: not its user"), std::string::npos);
   input_.answers[1].erase("shm");
   EXPECT_NE(refusal(0, 1).find("shm: rank 1 gave no answer on rank 0"), std::string::npos);
-  input_.answers[0]["shm"].clear();
+  input_.answers[0]["shm"] = {};
   EXPECT_NE(refusal(0, 1).find("shm: rank 0 gave no answer on rank 1"), std::string::npos);
 }
 

@@ -98,6 +98,20 @@ TEST(OfferCodec, KeepsAnswers) {
   EXPECT_TRUE(decode_answers(encode_answers({}), 3)->empty());
 }
 
+// A rank tells of all others: what many of them have in common travels once.
+TEST(OfferCodec, AnswersOfManyRanksAreShort) {
+  ReachAnswers list;
+  for (std::uint32_t rank = 0; rank < 4096; ++rank)
+    list.push_back({.reachable = rank / 8 == 100, .reason = rank / 8 == 100 ? "near" : "far"});
+  EXPECT_EQ(list.distinct().size(), 2U);
+  const Bytes bytes = encode_answers({{"shm", list}});
+  EXPECT_LT(bytes.size(), 100U);
+  const auto back = decode_answers(bytes, 4096);
+  ASSERT_TRUE(back) << back.error().to_string();
+  for (std::uint32_t rank = 0; rank < 4096; ++rank)
+    ASSERT_EQ(back->at("shm")[rank], list[rank]) << rank;
+}
+
 TEST(OfferCodec, KeepsBlobs) {
   const ConnectionBlobs blobs = {{0, {}},
                                  {(std::uint64_t{3} << 40) | 5, bytes_of(1000)},
@@ -180,8 +194,10 @@ TEST(OfferCodec, CutsDevicesThatPeersWouldRefuse) {
 }
 
 TEST(OfferCodec, RefusesWhatIsNoAnswer) {
-  const auto answer = [](const json& reachable, const json& mbps) {
-    return json{{"shm", json::array({json::array({reachable, false, mbps, 1, "why"})})}};
+  // For one rank; by default it gets the first answer.
+  const auto answer = [](const json& reachable, const json& mbps, const json& runs = {{0, 1}}) {
+    return json{{"shm", json::array({json::array({json::array({reachable, false, mbps, 1, "why"})}),
+                                     runs})}};
   };
   EXPECT_EQ(answers_error(answer(true, 5)), "");
   EXPECT_NE(answers_error(answer(1, 5)), "");
@@ -190,6 +206,14 @@ TEST(OfferCodec, RefusesWhatIsNoAnswer) {
               "a peer sent malformed answers: not a whole number")
         << number.dump();
   }
+  const std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  for (const json& runs : {json::array(), json(3), json{{1, 1}}, json{{0, 2}}, json{{0, 0}},
+                           json{{0, most}}, json{{most, 1}}, json{{0, 1}, {0, 1}}, json{{0, 1, 1}},
+                           json{{0, -1}}, json::array({json::array({"0", 1})})})
+    EXPECT_NE(answers_error(answer(true, 5, runs)), "") << runs.dump();
+  EXPECT_EQ(answers_error(answer(true, 5, {{0, 0}, {0, 1}})), "");
+  const json two = answer(true, 5)["shm"][0][0];
+  EXPECT_NE(answers_error(json{{"shm", json::array({json::array({two, two}), {{0, 1}}})}}), "");
   EXPECT_NE(answers_error(json{{"shm", json::array()}}), "");
   EXPECT_NE(answers_error(json{{"shm", 3}}), "");
   EXPECT_NE(answers_error(json::array()), "");
