@@ -22,8 +22,6 @@
 namespace weft::test {
 namespace {
 
-constexpr std::uint32_t kRanks = 64;
-
 /// What all ranks call: a collective, or, without a kind, sends and receives from each to each.
 struct Operation {
   std::string name;
@@ -33,18 +31,18 @@ struct Operation {
 /// One rank's call.
 class Call {
  public:
-  Call(const Operation& operation, std::size_t bytes, std::uint32_t rank) {
+  Call(const Operation& operation, std::size_t bytes, std::uint32_t rank, std::uint32_t ranks) {
     if (!operation.kind) {
-      exchange_.emplace(Exchange::all_to_all(rank, kRanks, bytes));
+      exchange_.emplace(Exchange::all_to_all(rank, ranks, bytes));
       return;
     }
     // Integers wrap: there is one right result, whatever they are.
     trial_.emplace(Shape{.kind = *operation.kind,
                          .count = bytes / 4,
                          .type = WEFT_INT32,
-                         .root = has_root(*operation.kind) ? kRanks - 3 : 0,
+                         .root = has_root(*operation.kind) ? ranks - 3 : 0,
                          .values = Values::kAny},
-                   rank, kRanks, 1);
+                   rank, ranks, 1);
   }
   weft_result start(weft_comm* comm, weft_stream* stream) {
     return trial_ ? trial_->start(comm, stream) : exchange_->start(nullptr, comm, stream);
@@ -57,19 +55,24 @@ class Call {
 };
 
 /// Operation, and bytes for each rank: of an operation with a block for each rank, a block has all
-/// of the 8 bytes, and a 64th of a megabyte.
+/// of the 8 bytes, and its share of a megabyte.
 class ManyRanks : public testing::TestWithParam<std::tuple<Operation, std::size_t>> {
  protected:
-  static std::size_t bytes_of_a_call() {
+  static std::size_t bytes_of_a_call(std::uint32_t ranks) {
     const auto& [operation, bytes] = GetParam();
     const Shape one{.kind = operation.kind.value_or(Kind::kAllGather), .count = 1};
-    return std::max<std::size_t>(8, bytes / one.most_elements(kRanks));
+    return std::max<std::size_t>(8, bytes / one.most_elements(ranks));
   }
+  void by_a_thread_each(std::uint32_t ranks);
+  static constexpr std::uint32_t kRanks = 64;
   const ContextHandle context_ = make_context();
   const CommSettings settings_;  // the defaults
 };
 
-TEST_P(ManyRanks, AThreadEach) {
+/// Of so many, operations whose ranks talk to few others: a connection inside a process has a pipe.
+class MostRanks : public ManyRanks {};
+
+void ManyRanks::by_a_thread_each(std::uint32_t ranks) {
   weft_unique_id id;
   must(context_.get(), weft_get_unique_id(context_.get(), &id));
   std::mutex mutex;
@@ -77,10 +80,10 @@ TEST_P(ManyRanks, AThreadEach) {
   const auto be_rank = [&](std::uint32_t rank) {
     try {
       const StreamHandle stream = make_stream(context_.get());
-      Call call(std::get<0>(GetParam()), bytes_of_a_call(), rank);
+      Call call(std::get<0>(GetParam()), bytes_of_a_call(ranks), rank, ranks);
       weft_comm* raw = nullptr;
       must(context_.get(),
-           weft_comm_init_rank(context_.get(), settings_.get(), kRanks, &id, rank, &raw));
+           weft_comm_init_rank(context_.get(), settings_.get(), ranks, &id, rank, &raw));
       const CommHandle comm(raw);
       must(context_.get(), weft_group_start(context_.get()));
       must(context_.get(), call.start(comm.get(), stream.get()));
@@ -94,17 +97,22 @@ TEST_P(ManyRanks, AThreadEach) {
   };
   {
     std::vector<std::jthread> threads;
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
       threads.emplace_back(be_rank, rank);
   }
   EXPECT_EQ(problems, std::vector<std::string>());
+}
+
+TEST_P(ManyRanks, AThreadEach) {
+  by_a_thread_each(kRanks);
 }
 
 TEST_P(ManyRanks, AllInOneThread) {
   const StreamHandle stream = make_stream(context_.get());
   std::vector<std::unique_ptr<Call>> calls;
   for (std::uint32_t rank = 0; rank < kRanks; ++rank)
-    calls.push_back(std::make_unique<Call>(std::get<0>(GetParam()), bytes_of_a_call(), rank));
+    calls.push_back(
+        std::make_unique<Call>(std::get<0>(GetParam()), bytes_of_a_call(kRanks), rank, kRanks));
   const std::vector<CommHandle> comms = init_all(context_.get(), settings_, kRanks);
   must(context_.get(), weft_group_start(context_.get()));
   for (std::uint32_t rank = 0; rank < kRanks; ++rank)
@@ -114,6 +122,17 @@ TEST_P(ManyRanks, AllInOneThread) {
   for (const auto& call : calls)
     EXPECT_EQ(call->wrong(), "");
 }
+
+TEST_P(MostRanks, AThreadEach) {
+  by_a_thread_each(256);
+}
+
+std::string name_of(const testing::TestParamInfo<std::tuple<Operation, std::size_t>>& info) {
+  const auto& [operation, bytes] = info.param;
+  return operation.name + (bytes == 8 ? "_of_8_bytes" : "_of_1_MiB");
+}
+
+constexpr std::size_t kSizes[] = {8, std::size_t{1} << 20};
 
 INSTANTIATE_TEST_SUITE_P(
     Operations, ManyRanks,
@@ -129,11 +148,20 @@ INSTANTIATE_TEST_SUITE_P(
                                      Operation{"all_gather_v", Kind::kAllGatherV},
                                      Operation{"reduce_scatter_v", Kind::kReduceScatterV},
                                      Operation{"send_recv", std::nullopt}),
-                     testing::Values(std::size_t{8}, std::size_t{1} << 20)),
-    [](const auto& info) {
-      return std::get<0>(info.param).name +
-             (std::get<1>(info.param) == 8 ? "_of_8_bytes" : "_of_1_MiB");
-    });
+                     testing::ValuesIn(kSizes)),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(Operations, MostRanks,
+                         testing::Combine(testing::Values(Operation{"all_reduce", Kind::kAllReduce},
+                                                          Operation{"all_gather", Kind::kAllGather},
+                                                          Operation{"reduce_scatter",
+                                                                    Kind::kReduceScatter},
+                                                          Operation{"broadcast", Kind::kBroadcast},
+                                                          Operation{"reduce", Kind::kReduce},
+                                                          Operation{"gather", Kind::kGather},
+                                                          Operation{"scatter", Kind::kScatter}),
+                                          testing::ValuesIn(kSizes)),
+                         name_of);
 
 }  // namespace
 }  // namespace weft::test
