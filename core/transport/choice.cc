@@ -59,6 +59,17 @@ RankFacts facts_of(const Topology& topology, std::uint32_t rank) {
   return facts;
 }
 
+bool reaches(const ReachAnswers* answers, std::uint32_t peer) {
+  return answers != nullptr && peer < answers->size() && (*answers)[peer].reachable;
+}
+
+std::string refusal(const ReachAnswers* answers, std::uint32_t rank, std::uint32_t peer) {
+  if (answers == nullptr || peer >= answers->size()) {
+    return fmt::format("rank {} gave no answer on rank {}", rank, peer);
+  }
+  return fmt::format("rank {} says: {}", rank, (*answers)[peer].reason);
+}
+
 PairFacts facts_of(const Topology& topology, std::uint32_t a, RankFacts of_a, std::uint32_t b,
                    RankFacts of_b) {
   return {.same_process = topology.same_process(a, b),
@@ -217,15 +228,10 @@ std::optional<PairWire> PairChooser::judge(std::size_t id, std::uint32_t a, std:
     say([] { return "both ranks have a device"; });
     return PairWire{.kind = PluginKind::kNet};
   }
-  for (const auto& [rank, peer] : {std::pair(a, b), std::pair(b, a)}) {
+  for (const std::uint32_t rank : {a, b}) {
+    const std::uint32_t peer = rank == a ? b : a;
     const ReachAnswers* answers = seats[rank].answers;
-    if (answers == nullptr || peer >= answers->size()) {
-      return say([&] { return fmt::format("rank {} gave no answer on rank {}", rank, peer); });
-    }
-    const ReachAnswer& answer = (*answers)[peer];
-    if (!answer.reachable) {
-      return say([&] { return fmt::format("rank {} says: {}", rank, answer.reason); });
-    }
+    if (!reaches(answers, peer)) return say([&] { return refusal(answers, rank, peer); });
   }
   const ReachAnswer& first = (*seats[a].answers)[b];
   const ReachAnswer& second = (*seats[b].answers)[a];
