@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 namespace weft::test {
 namespace {
@@ -346,48 +347,35 @@ std::vector<std::byte> Trial::sent() const {
 }
 
 // Many ranks of this process ask for the same one, at about the same time: whoever is the first
-// makes it. The last few are kept.
-std::shared_ptr<const std::vector<std::byte>> Trial::common_result() const {
-  struct Result {
-    std::tuple<std::size_t, weft_data_type, weft_reduction, Values, Premultiplied, std::uint32_t,
-               std::uint32_t>
-        of_what;
-    std::once_flag once;
-    std::vector<std::byte> bytes;
-  };
+// makes it, the others wait. The last few are kept. By the mutex alone, which a thread sanitizer
+// sees here, too.
+void Trial::copy_common_result(std::byte* to) const {
+  using OfWhat = std::tuple<std::size_t, weft_data_type, weft_reduction, Values, Premultiplied,
+                            std::uint32_t, std::uint32_t>;
   static std::mutex mutex;
-  static std::deque<std::shared_ptr<Result>> kept;
+  static std::deque<std::pair<OfWhat, std::vector<std::byte>>> kept;
   constexpr std::size_t kMostKept = 4;
 
-  const decltype(Result::of_what) wanted{shape_.count,  shape_.type,          shape_.reduction,
-                                         shape_.values, shape_.premultiplied, ranks_,
-                                         round_};
-  std::shared_ptr<Result> result;
-  {
-    const std::scoped_lock lock(mutex);
-    const auto found = std::ranges::find_if(
-        kept, [&](const std::shared_ptr<Result>& other) { return other->of_what == wanted; });
-    if (found != kept.end()) {
-      result = *found;
-    } else {
-      result = std::make_shared<Result>();
-      result->of_what = wanted;
-      kept.push_back(result);
-      if (kept.size() > kMostKept) kept.pop_front();
-    }
+  const OfWhat wanted{shape_.count,  shape_.type,          shape_.reduction,
+                      shape_.values, shape_.premultiplied, ranks_,
+                      round_};
+  const std::scoped_lock lock(mutex);
+  auto found = std::ranges::find_if(kept, [&](const auto& other) { return other.first == wanted; });
+  if (found == kept.end()) {
+    std::vector<std::byte> made(recv_count_ * width_);
+    write(made, 0, width_, recv_count_, [this](std::size_t i) { return reduced(i); });
+    if (kept.size() == kMostKept) kept.pop_front();
+    kept.emplace_back(wanted, std::move(made));
+    found = kept.end() - 1;
   }
-  std::call_once(result->once, [&] {
-    result->bytes.resize(shape_.count * width_);
-    write(result->bytes, 0, width_, shape_.count, [this](std::size_t i) { return reduced(i); });
-  });
-  return {result, &result->bytes};
+  std::memcpy(to, found->second.data(), found->second.size());
 }
 
 std::vector<std::byte> Trial::due() const {
   std::vector<std::byte> bytes = shape_.in_place ? sent() : empty();
   if (!gets_result() || is_bounded()) return bytes;
   if (shape_.kind == Kind::kAllReduce && recv_count_ != 0) {
-    std::memcpy(bytes.data() + recv_begin_, common_result()->data(), recv_count_ * width_);
+    copy_common_result(bytes.data() + recv_begin_);
     return bytes;
   }
   for_result([&](std::size_t begin, std::size_t count, auto value_of) {

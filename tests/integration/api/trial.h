@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -121,7 +120,7 @@ class Trial {
   [[nodiscard]] std::vector<std::byte> sent() const;
   [[nodiscard]] std::vector<std::byte> empty() const;
   [[nodiscard]] std::vector<std::byte> due() const;
-  [[nodiscard]] std::shared_ptr<const std::vector<std::byte>> common_result() const;
+  void copy_common_result(std::byte* to) const;
   template <typename ValueOf>
   static void write(std::vector<std::byte>& bytes, std::size_t begin, std::size_t width,
                     std::size_t count, ValueOf value_of);
