@@ -31,7 +31,7 @@ constexpr std::uint32_t kMostTreeStepBytes = 32 * 1024;
 
 // Of ranks on GPUs. A channel is a CTA, which moves nothing while a step changes hands: so many
 // together fill a link. Where data goes through host memory, which carries far less, fewer do. The
-// costs order alternatives.
+// costs order alternatives; those of links are what two and four H200 took (docs/performance.md).
 constexpr std::uint32_t kDeviceSteps = 4;
 constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
 constexpr std::uint32_t kDeviceChannels = 64;

@@ -281,8 +281,4 @@ PairFacts pair_facts(const Topology& topology, std::uint32_t a, std::uint32_t b)
   return facts_of(topology, a, facts_of(topology, a), b, facts_of(topology, b));
 }
 
-Result<PairChoice> choose_pair(const ChoiceInput& input, std::uint32_t a, std::uint32_t b) {
-  return PairChooser(input).choose(a, b);
-}
-
 }  // namespace weft

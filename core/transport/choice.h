@@ -52,8 +52,8 @@ struct ReachAnswer {
   friend bool operator==(const ReachAnswer&, const ReachAnswer&) = default;
 };
 
-/// What a memory transport says of each rank. Most ranks are alike to it, of many thousands of
-/// pairs: each answer is kept once.
+/// What a memory transport says of each rank. To it most ranks are alike, of thousands: each answer
+/// is kept once.
 class ReachAnswers {
  public:
   ReachAnswers() = default;
@@ -153,10 +153,6 @@ class PairChooser {
   std::vector<Seat> seats_;       ///< ranks of the first id, then of the next one.
   std::vector<RankFacts> facts_;  ///< Of each rank, where there are rules.
 };
-
-/// For one pair.
-[[nodiscard]] Result<PairChoice> choose_pair(const ChoiceInput& input, std::uint32_t a,
-                                             std::uint32_t b);
 
 /// What is known of a pair, for matching rules.
 [[nodiscard]] PairFacts pair_facts(const Topology& topology, std::uint32_t a, std::uint32_t b);

@@ -18,7 +18,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [PIECE...]
   transports   p2p, shm and net in turn
   sharing      GPU memory by descriptors and by CUDA IPC, forced
   algorithms   each algorithm and protocol of all-reduce that there is, forced
-  two-shot     the two-shot all-reduce, which no call takes unasked: its part of algorithms, and timed
+  two-shot     the two-shot all-reduce forced: its part of algorithms, and timed
   long         1 GiB
   litmus       litmus tests of the memory between two GPUs
   memcheck     small calls under compute-sanitizer

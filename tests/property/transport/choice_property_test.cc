@@ -88,7 +88,7 @@ RC_GTEST_PROP(ChoiceProperty, IsOneForBothEndsAndUsable, ()) {
     for (std::uint32_t b = 0; b < ranks; ++b) {
       if (a == b) continue;
       const auto choice = chooser.choose(a, b);
-      const auto again = choose_pair(copy, a, b);
+      const auto again = PairChooser(copy).choose(a, b);
       RC_ASSERT(choice.has_value() == again.has_value());
       if (choice) RC_ASSERT(*choice == *again);
       if (!choice) RC_ASSERT(choice.error().to_string() == again.error().to_string());
@@ -97,7 +97,7 @@ RC_GTEST_PROP(ChoiceProperty, IsOneForBothEndsAndUsable, ()) {
       if (wire) {
         RC_ASSERT(choice->kind == wire->kind && choice->device_memory == wire->device_memory);
       }
-      const auto turned = choose_pair(input, b, a);
+      const auto turned = PairChooser(input).choose(b, a);
       RC_ASSERT(choice.has_value() == turned.has_value());
       if (!choice) continue;
       RC_ASSERT(choice->plugin == turned->plugin && choice->kind == turned->kind);

@@ -71,11 +71,11 @@ class Choice : public testing::Test {
     throw std::out_of_range(id);
   }
   [[nodiscard]] std::string chosen(std::uint32_t a, std::uint32_t b) const {
-    const auto choice = choose_pair(input_, a, b);
+    const auto choice = PairChooser(input_).choose(a, b);
     return choice ? choice->plugin : "none";
   }
   [[nodiscard]] std::string refusal(std::uint32_t a, std::uint32_t b) const {
-    const auto choice = choose_pair(input_, a, b);
+    const auto choice = PairChooser(input_).choose(a, b);
     return choice ? "chose " + choice->plugin : choice.error().to_string();
   }
   [[nodiscard]] std::string named_error() const {
@@ -91,11 +91,11 @@ TEST_F(Choice, TakesTheFirstOfTheOrderThatCan) {
   EXPECT_EQ(chosen(2, 3), "p2p");
   EXPECT_EQ(chosen(0, 1), "shm");
   EXPECT_EQ(chosen(0, 2), "net-ib");
-  const auto choice = choose_pair(input_, 0, 1);
+  const auto choice = PairChooser(input_).choose(0, 1);
   ASSERT_TRUE(choice);
   EXPECT_EQ(choice->kind, PluginKind::kTransport);
   EXPECT_EQ(choice->reason, "same host; first that can of transports.order (default), after p2p");
-  const auto net = choose_pair(input_, 1, 3);
+  const auto net = PairChooser(input_).choose(1, 3);
   ASSERT_TRUE(net);
   EXPECT_EQ(net->kind, PluginKind::kNet);
   EXPECT_EQ(net->reason,
@@ -141,7 +141,7 @@ TEST_F(Choice, LetsTheFirstMatchingRuleDecideAlone) {
   EXPECT_EQ(chosen(2, 3), "net-socket");  // the rule of the same process comes too late
   EXPECT_EQ(chosen(0, 1), "net-socket");
   EXPECT_EQ(chosen(0, 3), "net-ib");
-  EXPECT_EQ(choose_pair(input_, 0, 1)->reason,
+  EXPECT_EQ(PairChooser(input_).choose(0, 1)->reason,
             "both ranks have a device; first that can of rule {between: same-host, use: "
             "[net-socket]} (weft.yaml:7:5)");
 }
