@@ -162,6 +162,9 @@ bool Net::drained() {
 
 void Net::add(Member* member) {
   members_.push_back(member);
+  // They change places, and each may have to hold all members at once, however rarely that happens.
+  scheduled_.reserve(members_.size());
+  running_.reserve(members_.size());
 }
 
 void Net::remove(Member* member) {

@@ -30,6 +30,7 @@ Receiver::Receiver(Net& net, std::string device, std::string peer, size_t stream
   peer_ = std::move(peer);
   stripe_ = stripe;
   state_ = State::kReady;
+  posted_.reserve(kMaxRequests);
 }
 
 Result<std::unique_ptr<Receiver>> Receiver::adopt(Net& net, std::string device, std::string peer,
