@@ -31,6 +31,7 @@ namespace {
 using plugins::guarded;
 using plugins::Host;
 
+constexpr std::uint64_t kHugePageBytes = std::uint64_t{2} << 20;
 constexpr std::uint64_t kMagic = UINT64_C(0x3150325054464557);  // "WEFTP2P1" in memory
 
 std::string rank_text(std::uint32_t rank) {
@@ -148,7 +149,9 @@ weft_result allocate(const weft_plugin& plugin, const weft_connection& connectio
   }
   block->mapping = plugins::Mapping(address, size);
   // Both are hints: a kernel that refuses them costs speed or a little memory.
-  if (plugin.huge_pages) ::madvise(address, size, MADV_HUGEPAGE);
+  // The many small ones of ranks that exchange with all others lie side by side: a huge page would
+  // fill the buffers of all of them.
+  if (plugin.huge_pages && size >= kHugePageBytes) ::madvise(address, size, MADV_HUGEPAGE);
   ::madvise(address, size, MADV_DONTFORK);
   block->layout = connection.layout;
   block->nonce = plugins::random_nonce();
@@ -178,7 +181,7 @@ weft_result prepare_one(weft_transport* transport, const weft_connection_request
     result = allocate(*transport->plugin, *connection, &connection->block);
     if (result != WEFT_OK) return result;
     connection->held = {transport->bytes_held, connection->block->mapping.size()};
-    result = connection->offer.make(host, connection->block, &blob.token);
+    result = connection->offer.make(host, transport->offers, connection->block, &blob.token);
     if (result != WEFT_OK) return result;
   }
   *out = std::move(connection);
@@ -366,7 +369,7 @@ weft_result connect_one(weft_connection* connection, const weft_blob& bytes) {
   } else {
     std::shared_ptr<Block> block;
     result = take_share(host, blob.token, connection->peer, &block);
-    if (result != WEFT_OK) return result;
+    if (result != WEFT_OK) return result;  // or another sender is at it
     if (block->mapping.size() != connection->layout.size ||
         !plugins::Segment(block->mapping.data(), &connection->layout).matches(block->nonce)) {
       return host.fail_peer("p2p: the memory offered by " + rank_text(connection->peer) +

@@ -111,6 +111,7 @@ struct weft_transport final : weft::plugins::Giver::Store {
   weft_memory_sharing device_sharing = WEFT_SHARING_NONE;  ///< What all peers can take.
   weft::plugins::Key key;
   weft::plugins::Giver giver;  ///< Of arenas whose descriptors somebody waits for.
+  weft::p2p::Offers offers;    ///< Of ranks on CPUs: what connections of them wait for.
   std::atomic<bool> aborted = false;
   std::atomic<std::uint64_t> bytes_held = 0;  ///< Memory that this end allocated.
   std::mutex mutex;  ///< Guards `connections`, since abort comes from any thread.
