@@ -72,7 +72,7 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const UniqueId& id, int rank,
     members.push_back(std::move(*member));
   }
   auto letters = Letters::start(rank, std::move(members), ring.key, std::move(ring.acceptor),
-                                *state->watch, reactor, log);
+                                *state->watch, reactor, log, options.local_letters);
   if (!letters) {
     state->watch->announce(letters.error());
     return fail(std::move(letters.error()));

@@ -61,13 +61,15 @@ enum class Progress { kGoesOn, kDone, kTurnOver };
 // what is to be polled, and wakes the reactor, as does a timer.
 struct Letters::State {
   State(int own_rank, std::vector<MemberMessage> all, const MessageKey& secret, Acceptor listening,
-        const FailureWatch& failure_watch, Reactor& context_reactor, Logger& logger)
+        const FailureWatch& failure_watch, Reactor& context_reactor, Logger& logger,
+        LocalLetters* in_context)
       : rank(own_rank),
         members(std::move(all)),
         key(secret),
         watch(failure_watch),
         reactor(context_reactor),
         log(logger),
+        local(in_context),
         acceptor(std::move(listening)) {
     acceptor->take_at_most(kMostStrangers);
   }
@@ -78,6 +80,7 @@ struct Letters::State {
   const FailureWatch& watch;
   Reactor& reactor;
   Logger& log;
+  LocalLetters* const local;
   UniqueFd timer;
   UniqueFd polled;
   Reactor::WatchId timer_watch = 0;
@@ -94,6 +97,7 @@ struct Letters::State {
 
   std::mutex mutex;  // guards what follows
   bool stopped = false;
+  std::vector<std::pair<int, std::vector<std::byte>>> brought;  // by ranks of this context
   std::vector<std::pair<int, std::vector<std::byte>>> posted;
   std::function<void(int from, std::vector<std::byte> text)> letter_callback;
   std::function<void(int to, const Error& why)> undelivered_callback;
@@ -106,6 +110,7 @@ struct Letters::State {
   }
 
   Status watch_descriptors();
+  void listen_locally();
   void set_timer(int milliseconds) const;
   void step();
   void take_posted();
@@ -135,6 +140,17 @@ Status Letters::State::watch_descriptors() {
   return {};
 }
 
+void Letters::State::listen_locally() {
+  if (local == nullptr) return;
+  local->listen(key, rank, [this](int from, std::vector<std::byte>& text) {
+    const std::lock_guard lock(mutex);
+    if (stopped || watch.failure()) return false;
+    brought.emplace_back(from, std::move(text));
+    if (brought.size() == 1) set_timer(0);
+    return true;
+  });
+}
+
 // 0 is at once, -1 never.
 void Letters::State::set_timer(int milliseconds) const {
   itimerspec times{};
@@ -153,11 +169,15 @@ void Letters::State::step() {
   take_posted();
   std::function<void(int from, std::vector<std::byte> text)> take;
   std::function<void(int to, const Error& why)> miss;
+  std::vector<std::pair<int, std::vector<std::byte>>> locally;
   {
     const std::lock_guard lock(mutex);
     take = letter_callback;
     miss = undelivered_callback;
+    if (take) locally = std::exchange(brought, {});
   }
+  for (auto& [from, text] : locally)
+    take(from, std::move(text));
   for (LetterMessage& letter : std::exchange(arrived, {}))
     take(letter.from, std::move(letter.text));
   for (const Undelivered& missed : std::exchange(undelivered, {})) {
@@ -342,7 +362,7 @@ void Letters::State::arm(bool listens) {
     }
   }
   const std::lock_guard lock(mutex);
-  set_timer(posted.empty() ? timeout : 0);
+  set_timer(posted.empty() && (brought.empty() || !listens) ? timeout : 0);
 }
 
 // Before anything is closed: where a forked child holds a copy, the epoll descriptor would go on to
@@ -354,6 +374,7 @@ void Letters::State::disarm() {
 }
 
 void Letters::State::close_all() {
+  if (local != nullptr) local->stop(key, rank);
   entries.clear();
   served_outgoing = 0;
   outgoing.clear();
@@ -370,10 +391,11 @@ Letters::~Letters() {
 Result<std::unique_ptr<Letters>> Letters::start(int rank, std::vector<MemberMessage> members,
                                                 const MessageKey& key, Acceptor acceptor,
                                                 const FailureWatch& watch, Reactor& reactor,
-                                                Logger& log) {
+                                                Logger& log, LocalLetters* local) {
   std::unique_ptr<Letters> letters(new Letters(std::make_unique<State>(
-      rank, std::move(members), key, std::move(acceptor), watch, reactor, log)));
+      rank, std::move(members), key, std::move(acceptor), watch, reactor, log, local)));
   WEFT_TRY(letters->state_->watch_descriptors());
+  letters->state_->listen_locally();
   return letters;
 }
 
@@ -389,6 +411,16 @@ void Letters::on_undelivered(std::function<void(int to, const Error& why)> callb
 }
 
 void Letters::post(int to, std::vector<std::byte> text) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->stopped) return;
+  }
+  // Without the lock: who writes to each other at once must not wait for each other's.
+  LocalLetters* const local = state_->local;
+  if (local != nullptr && !state_->watch.failure() &&
+      local->bring(state_->key, state_->rank, to, text)) {
+    return;
+  }
   const std::lock_guard lock(state_->mutex);
   if (state_->stopped) return;
   state_->posted.emplace_back(to, std::move(text));

@@ -15,6 +15,8 @@
 // host, else at most kMaxRootAddresses), a timer and an epoll descriptor. While letters are under
 // way at most two connections to others, and one of each rank that writes.
 //
+// Between ranks of one context no sockets are needed, as long as both listen: see LocalLetters.
+//
 // Strangers can do no more than at the rendezvous: see Acceptor, which takes few at a time here.
 #pragma once
 
@@ -27,6 +29,7 @@
 #include "core/base/log.h"
 #include "core/base/reactor.h"
 #include "core/bootstrap/failure_watch.h"
+#include "core/bootstrap/local_letters.h"
 #include "core/bootstrap/message.h"
 #include "core/bootstrap/wire.h"
 
@@ -35,12 +38,12 @@ namespace weft {
 /// Any thread may call any member. Nothing blocks: all is done on the reactor's thread.
 class Letters {
  public:
-  /// `members` are all ranks, in order. Reactor, logger and watch outlive it; once the watch knows
-  /// a failure no more letters come or go.
+  /// `members` are all ranks, in order. Reactor, logger, watch and `local`, which may be null,
+  /// outlive it; once the watch knows a failure no more letters come or go.
   static Result<std::unique_ptr<Letters>> start(int rank, std::vector<MemberMessage> members,
                                                 const MessageKey& key, Acceptor acceptor,
                                                 const FailureWatch& watch, Reactor& reactor,
-                                                Logger& log);
+                                                Logger& log, LocalLetters* local = nullptr);
   ~Letters();
   Letters(const Letters&) = delete;
   Letters& operator=(const Letters&) = delete;

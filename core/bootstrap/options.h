@@ -11,6 +11,8 @@
 
 namespace weft {
 
+class LocalLetters;
+
 struct BootstrapOptions {
   /// How long a join, and each all-gather, may take; 0 is without limit.
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);
@@ -23,6 +25,8 @@ struct BootstrapOptions {
   /// A descriptor that becomes readable when a join, or an all-gather after it, is to be given up
   /// (ABORTED); -1 for none. Not owned, not read; outlives the membership.
   int cancel_fd = -1;
+  /// Where ranks of this context find each other; null for none. Outlives the membership.
+  LocalLetters* local_letters = nullptr;
 };
 
 }  // namespace weft

@@ -135,6 +135,8 @@ class Communicator {
 
   /// Where this rank is and what it has. Any thread; never blocks.
   [[nodiscard]] CommunicatorFacts facts() const;
+  /// Slots of a connection that is made when two ranks first send to each other; alike on all.
+  [[nodiscard]] SlotGeometry slots_of_pairs() const;
   /// "shm: same host; first that can of ..."; empty for ranks that do not exist.
   [[nodiscard]] std::string describe_pair(std::uint32_t a, std::uint32_t b) const;
   /// "net-socket from rank 0 to rank 2: eth0 to eth0 on channels 0, 1": which devices carry the

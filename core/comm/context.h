@@ -18,6 +18,7 @@
 #include "core/base/fork_guard.h"
 #include "core/base/log.h"
 #include "core/base/reactor.h"
+#include "core/bootstrap/local_letters.h"
 #include "core/bootstrap/root.h"
 #include "core/comm/group.h"
 #include "core/comm/made_reductions.h"
@@ -80,6 +81,7 @@ class Context {
   /// The calling thread's last error, or nullptr.
   [[nodiscard]] std::string last_error() const;
 
+  LocalLetters& local_letters() { return local_letters_; }
   ReductionNumbers& reduction_numbers() { return reduction_numbers_; }
 
   /// Communicators and streams that are alive.
@@ -104,6 +106,7 @@ class Context {
   std::atomic<std::uint32_t> local_index_{0};
   std::atomic<std::uint64_t> job_instance_{0};
   std::atomic<std::uint32_t> users_{0};
+  LocalLetters local_letters_;
   ReductionNumbers reduction_numbers_;
   std::atomic<bool> said_no_tuner_{false};
   std::mutex roots_mutex_;

@@ -4,6 +4,7 @@
 // How a communicator comes to be, step by step; every step is collective. All that is decided on
 // the way is decided by every rank for itself, from what all told, and comes out alike.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -24,9 +25,13 @@ namespace {
 
 constexpr std::uint32_t kSteps = 8;  // slots of a connection
 
-// There may be as many pairs as ranks, so their buffers are small.
+// There may be as many pairs as ranks, so their buffers are small, and smaller where there are
+// many: together they shall not take more than this of a rank, as long as their steps are worth a
+// message.
 constexpr std::uint32_t kPairSteps = 4;
 constexpr std::uint32_t kMostPairStepBytes = 64 * 1024;
+constexpr std::uint32_t kLeastPairStepBytes = 16 * 1024;
+constexpr std::uint32_t kPairBytesOfARank = 16U << 20U;
 constexpr std::uint32_t kMostTreeStepBytes = 32 * 1024;
 
 // Of ranks on GPUs. A channel is a CTA, which moves nothing while a step changes hands: so many
@@ -118,6 +123,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
 
   BootstrapOptions options = bootstrap_options(config_, context_.host());
   options.cancel_fd = cancel_fd;
+  options.local_letters = &context_.local_letters();
   WEFT_TRY_ASSIGN(bootstrap_, Bootstrap::join(id, static_cast<int>(rank_), static_cast<int>(ranks_),
                                               options, context_.reactor(), context_.logger()));
   connections_ = std::make_unique<Connections>(TransportContext{
@@ -198,9 +204,15 @@ Status Communicator::agree_on_tuner(const Status& opened) {
   return by_all(check_tuners(notices));
 }
 
+SlotGeometry Communicator::slots_of_pairs() const {
+  const std::uint32_t share = std::bit_floor(kPairBytesOfARank / kPairSteps / ranks_);
+  return {.steps = kPairSteps,
+          .step_bytes = std::min(limits_.step_bytes,
+                                 std::clamp(share, kLeastPairStepBytes, kMostPairStepBytes))};
+}
+
 Status Communicator::start_pairs() {
-  const SlotGeometry of_pairs{.steps = kPairSteps,
-                              .step_bytes = std::min(limits_.step_bytes, kMostPairStepBytes)};
+  const SlotGeometry of_pairs = slots_of_pairs();
   const SlotGeometry of_trees{.steps = limits_.steps, .step_bytes = limits_.tree_step()};
   WEFT_TRY_ASSIGN(pairs_, PairConnector::start(
                               *connections_, *bootstrap_, context_.reactor(),

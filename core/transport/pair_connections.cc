@@ -24,14 +24,20 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How often connections that come up are looked at, and how long a letter may go unanswered before
-// it is written again: so a partner is missed that left when it had taken the first.
-constexpr std::chrono::nanoseconds kLook = milliseconds(1);
-constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(1);
+// How often connections that come up are looked at: less often where there are many, since ranks of
+// one process share the thread that looks.
+constexpr milliseconds kLook(1);
+constexpr std::int64_t kLooksAtOnce = 16;
+constexpr milliseconds kLongestLook(16);
 
-// After so many looks an end does not come up any more if its partner has left. Looks, not time:
-// who gets no processor does not look, either.
-constexpr std::uint32_t kMostLooks = 10'000;
+// How long a letter may go unanswered before it is written again: so a partner is missed that left
+// when it had taken the first. Longer each time, so that who is only late is not held up by them.
+constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds kMostPatience = std::chrono::seconds(8);
+
+// After looks for so long an end does not come up any more if its partner has left. Looks, not
+// time: who gets no processor does not look, either.
+constexpr milliseconds kMostLooks(10'000);
 
 // A letter begins with one of these, then comes the channel, low byte first, then the blobs.
 constexpr std::byte kAnswered{0};
@@ -61,9 +67,11 @@ struct PairConnector::Pair {
   std::optional<ConnectionBlobs> theirs;
   std::vector<std::vector<std::byte>> peer_blobs;  // of a transport, in the order of edges
   std::chrono::steady_clock::time_point posted;
-  std::uint32_t looks = 0;  // while joining
+  std::chrono::nanoseconds patience = kPatience;
+  std::chrono::nanoseconds looked{};  // while joining
+  bool joins = false;                 // counted in joining_
 
-  [[nodiscard]] bool comes_up() const { return state == State::kJoining && looks < kMostLooks; }
+  [[nodiscard]] bool comes_up() const { return state == State::kJoining && looked < kMostLooks; }
   // Letters are needed no more once both have what the other wrote.
   [[nodiscard]] bool is_lost() const {
     return unreachable && state != State::kReady && !comes_up();
@@ -104,12 +112,12 @@ Status PairConnector::listen() {
   WEFT_TRY_ASSIGN(wake_watch_, reactor_.add(inbox_->wake.get(), EPOLLIN, [this](std::uint32_t) {
     eventfd_t value = 0;
     static_cast<void>(eventfd_read(inbox_->wake.get(), &value));
-    work();
+    work(false);
   }));
   WEFT_TRY_ASSIGN(timer_watch_, reactor_.add(timer_.get(), EPOLLIN, [this](std::uint32_t) {
     std::uint64_t expirations = 0;
     static_cast<void>(read(timer_.get(), &expirations, sizeof(expirations)));
-    work();
+    work(true);
   }));
   bootstrap_.on_letter([inbox = inbox_](int from, std::vector<std::byte> text) {
     const std::scoped_lock lock(inbox->mutex);
@@ -183,13 +191,20 @@ Status PairConnector::wait(std::span<const PairLink> links, const Deadline& dead
 
 PairConnector::Pair& PairConnector::pair_of(const PairLink& link) {
   auto& pair = pairs_[link];
-  if (pair == nullptr) pair = std::make_unique<Pair>(link);
+  if (pair == nullptr) {
+    pair = std::make_unique<Pair>(link);
+    coming_.insert(pair.get());
+  }
+  moved_.push_back(pair.get());
   return *pair;
 }
 
-void PairConnector::work() {
+// A rank may have as many pairs as there are ranks: only those are looked at for which something
+// came, and, on time, those that are not connected yet.
+Status PairConnector::move(bool on_time) {
   std::vector<std::pair<std::uint32_t, std::vector<std::byte>>> letters;
   std::vector<std::pair<std::uint32_t, Error>> undelivered;
+  std::set<PairLink> wanted;
   {
     const std::scoped_lock lock(inbox_->mutex);
     letters = std::exchange(inbox_->letters, {});
@@ -197,29 +212,40 @@ void PairConnector::work() {
   }
   {
     const std::scoped_lock lock(mutex_);
-    if (failure_) return;
-    for (const PairLink& link : std::exchange(wanted_, {}))
-      pair_of(link).wanted = true;
+    wanted = std::exchange(wanted_, {});
   }
+  for (const auto& [from, letter] : letters)
+    WEFT_TRY(take_letter(from, letter));
+  // Those after this rank first, so that not all write to the same one.
+  const auto first = wanted.lower_bound({.peer = connections_.context_.rank});
+  for (auto link = first; link != wanted.end(); ++link)
+    pair_of(*link).wanted = true;
+  for (auto link = wanted.begin(); link != first; ++link)
+    pair_of(*link).wanted = true;
   for (const auto& [to, why] : undelivered) {
     for (auto& [link, pair] : pairs_) {
-      if (link.peer == to) pair->unreachable = why;
+      if (link.peer != to) continue;
+      pair->unreachable = why;
+      moved_.push_back(pair.get());
     }
   }
-  const auto move = [&]() -> Status {
-    for (const auto& [from, letter] : letters) {
-      WEFT_TRY(take_letter(from, letter));
+  if (on_time) moved_.assign(coming_.begin(), coming_.end());
+  for (Pair* const pair : std::exchange(moved_, {})) {
+    if (auto moved = advance(*pair); !moved) {
+      set_coming_up(*pair, false);
+      return fail(std::move(moved.error())
+                      .with_context(fmt::format("connecting with rank {}", pair->link.peer)));
     }
-    for (auto& [link, pair] : pairs_) {
-      if (auto moved = advance(*pair); !moved) {
-        set_coming_up(*pair, false);
-        return fail(std::move(moved.error())
-                        .with_context(fmt::format("connecting with rank {}", link.peer)));
-      }
-    }
-    return {};
-  };
-  if (auto moved = move(); !moved) {
+  }
+  return {};
+}
+
+void PairConnector::work(bool on_time) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (failure_) return;
+  }
+  if (auto moved = move(on_time); !moved) {
     // First: who waits must not take for established what is only suspected.
     failed_(moved.error());
     {
@@ -230,18 +256,24 @@ void PairConnector::work() {
     changed_.notify_all();
     return;
   }
-  bool joining = false;
-  bool waiting = false;
-  for (const auto& [link, pair] : pairs_) {
-    if (pair->is_lost()) continue;
-    joining = joining || pair->state == Pair::State::kJoining;
-    waiting = waiting || pair->state != Pair::State::kReady;
+  changed_.notify_all();
+  const bool waiting =
+      std::ranges::any_of(coming_, [](const Pair* pair) { return !pair->is_lost(); });
+  std::chrono::nanoseconds period(0);
+  if (joining_ != 0) {
+    period =
+        std::min<std::chrono::nanoseconds>(kLook * (1 + joining_ / kLooksAtOnce), kLongestLook);
+  } else if (waiting) {
+    period = kPatience;
   }
-  set_timer(joining ? kLook : waiting ? kPatience : std::chrono::nanoseconds(0));
+  // What comes between must not put the next look off.
+  const bool sooner = period_.count() == 0 || (period.count() != 0 && period < period_);
+  if (period != period_ && (on_time || sooner)) set_timer(period);
 }
 
 // Zero stops it.
 void PairConnector::set_timer(std::chrono::nanoseconds period) {
+  period_ = period;
   const timespec span{.tv_sec = period.count() / 1'000'000'000,
                       .tv_nsec = period.count() % 1'000'000'000};
   const itimerspec times{.it_interval = span, .it_value = span};
@@ -263,21 +295,22 @@ Status PairConnector::take_letter(std::uint32_t from, std::span<const std::byte>
   }
   Pair& pair = pair_of({.peer = from, .channel = channel});
   const bool asked = letter.front() == kPleaseAnswer;
-  if (!pair.theirs) {
+  const bool first = !pair.theirs;
+  if (first) {
     auto blobs = decode_blobs(letter.subspan(kLetterHead));
     if (!blobs) {
       return fail(std::move(blobs.error()).with_context(fmt::format("a letter of rank {}", from)));
     }
     pair.theirs = std::move(*blobs);
   }
-  // It asks again, so it did not get what was written.
-  if (asked && pair.state != Pair::State::kNew) post(pair);
+  // Of two that cross each is an answer. Where it asks again it did not get what was written.
+  if (asked && !first && pair.state != Pair::State::kNew) post(pair);
   return {};
 }
 
 Status PairConnector::advance(Pair& pair) {
   if (pair.is_lost()) {
-    set_coming_up(pair, false);
+    set_joining(pair, false);
     if (pair.wanted) return fail(Error(*pair.unreachable));
     return {};
   }
@@ -288,12 +321,14 @@ Status PairConnector::advance(Pair& pair) {
   }
   if (pair.state == Pair::State::kPrepared) {
     if (!pair.theirs) {
-      if (std::chrono::steady_clock::now() - pair.posted >= kPatience) post(pair);
+      if (std::chrono::steady_clock::now() - pair.posted < pair.patience) return {};
+      pair.patience = std::min(2 * pair.patience, kMostPatience);
+      post(pair);
       return {};
     }
     WEFT_TRY(begin(pair));
     pair.state = Pair::State::kJoining;
-    set_coming_up(pair, true);
+    set_joining(pair, true);
   }
   if (pair.state == Pair::State::kJoining) {
     WEFT_TRY_ASSIGN(const bool joined, look_at(pair));
@@ -303,9 +338,9 @@ Status PairConnector::advance(Pair& pair) {
     {
       const std::scoped_lock lock(mutex_);
       ready_[pair.link] = &pair.ends;
-      coming_up_.erase(pair.link);
     }
-    changed_.notify_all();
+    set_joining(pair, false);
+    coming_.erase(&pair);
   }
   return {};
 }
@@ -364,8 +399,21 @@ Status PairConnector::begin(Pair& pair) {
 
 Result<bool> PairConnector::look_at(Pair& pair) {
   WEFT_TRY_ASSIGN(const bool joined, join(pair));
-  if (!joined && ++pair.looks == kMostLooks) set_coming_up(pair, false);
-  return joined;
+  if (joined) return true;
+  pair.looked += std::clamp<std::chrono::nanoseconds>(period_, kLook, kLongestLook);
+  if (pair.looked >= kMostLooks) set_coming_up(pair, false);
+  return false;
+}
+
+void PairConnector::set_joining(Pair& pair, bool joins) {
+  set_coming_up(pair, joins);
+  if (pair.joins == joins) return;
+  pair.joins = joins;
+  if (joins) {
+    ++joining_;
+  } else {
+    --joining_;
+  }
 }
 
 void PairConnector::set_coming_up(const Pair& pair, bool comes) {

@@ -74,7 +74,7 @@ class PairConnector {
               const std::function<bool()>& stopped);
 
   /// Whether a partner that has left may have done so because its part was done: its answer came,
-  /// and this end has not yet had the time to come up. No longer after 10,000 looks at it, some ten
+  /// and this end has not yet had the time to come up. No longer after looks at it for some ten
   /// seconds, nor once it has failed.
   [[nodiscard]] bool comes_up(const PairLink& link);
 
@@ -89,7 +89,8 @@ class PairConnector {
                 std::function<PairChoice(std::uint32_t peer)> choice_of,
                 std::function<void(const Error&)> failed);
   Status listen();
-  void work();
+  void work(bool on_time);
+  Status move(bool on_time);
   Status take_letter(std::uint32_t from, std::span<const std::byte> letter);
   Status advance(Pair& pair);
   Status prepare(Pair& pair);
@@ -98,6 +99,7 @@ class PairConnector {
   Result<bool> look_at(Pair& pair);
   Result<bool> join(Pair& pair);
   void set_coming_up(const Pair& pair, bool comes);
+  void set_joining(Pair& pair, bool joins);
   Status finish(Pair& pair);
   Pair& pair_of(const PairLink& link);
   void set_timer(std::chrono::nanoseconds period);
@@ -115,6 +117,10 @@ class PairConnector {
 
   // The reactor's thread alone.
   std::map<PairLink, std::unique_ptr<Pair>> pairs_;
+  std::set<Pair*> coming_;    // not connected yet
+  std::vector<Pair*> moved_;  // there was a letter, or a call, since they were advanced
+  std::int64_t joining_ = 0;  // of them, those whose ends come up
+  std::chrono::nanoseconds period_{};
 
   std::mutex mutex_;
   std::condition_variable changed_;

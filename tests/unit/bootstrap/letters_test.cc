@@ -12,6 +12,7 @@
 #include <csignal>
 #include <map>
 #include <mutex>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,6 +177,62 @@ TEST_F(BootstrapTest, ARankThatFailedTakesNoLetters) {
   ranks[0].bootstrap->post(2, letter_text(0, 2, 10));
   EXPECT_EQ(boxes[0].wait_for_undelivered(1).size(), 1U);
   EXPECT_TRUE(boxes[1].wait(0).empty());
+}
+
+/// While it lives this process can open nothing more.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const int lowest = dup(STDERR_FILENO);
+    close(lowest);
+    const rlimit none{.rlim_cur = static_cast<rlim_t>(lowest), .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(BootstrapTest, LettersBetweenRanksOfOneContextNeedNoDescriptor) {
+  constexpr int kRanks = 4;
+  LocalLetters local;
+  BootstrapOptions options = testing::quick_options();
+  options.local_letters = &local;
+  std::array<Mailbox, kRanks> boxes;
+  auto ranks = joined_ranks(kRanks, options);
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    boxes[rank].listen(*ranks[rank].bootstrap);
+  {
+    const NoDescriptors none;
+    for (int from = 0; from < kRanks; ++from) {
+      for (int to = 0; to < kRanks; ++to) {
+        for (std::size_t i = 0; i < 20 && to != from; ++i)
+          ranks[static_cast<std::size_t>(from)].bootstrap->post(to, letter_text(from, to, i));
+      }
+    }
+    // Until somebody takes them they wait.
+    boxes[3].listen(*ranks[3].bootstrap);
+    for (int to = 0; to < kRanks; ++to) {
+      for (const auto& [from, texts] :
+           boxes[static_cast<std::size_t>(to)].wait(20 * (kRanks - 1))) {
+        ASSERT_EQ(texts.size(), 20U);
+        for (std::size_t i = 0; i < texts.size(); ++i)
+          EXPECT_EQ(texts[i], letter_text(from, to, i))
+              << "in the order in which they were written";
+      }
+    }
+  }
+  // As without: who left, or failed, takes none, and that is said.
+  ranks[2].bootstrap->leave();
+  ranks[3].bootstrap->interrupt(Error(WEFT_ERROR_INTERNAL, "of itself"));
+  ranks[0].bootstrap->post(2, letter_text(0, 2, 10));
+  ranks[0].bootstrap->post(3, letter_text(0, 3, 10));
+  EXPECT_EQ(boxes[0].wait_for_undelivered(2).size(), 2U);
+  EXPECT_EQ(boxes[3].wait(0).at(0).size(), 20U);
 }
 
 /// Rank 0 of two alone, with what it writes to and hears from in the hands of the test.
