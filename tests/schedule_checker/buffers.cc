@@ -65,6 +65,12 @@ bool Buffers::may_write(const Actor& actor, const std::byte* at, std::uint64_t b
                             count, begin, buffer->output_begin, buffer->output_end));
     return false;
   }
+  for (std::uint64_t i = first; buffer->once && i < first + count; ++i) {
+    if (memory_[i] == make_nothing(Nothing::kUnwritten)) continue;
+    report_.add(Rule::kTwice, fmt::format("{}: writes element {} of its output once more",
+                                          actor.name(), i - buffer->begin));
+    return false;
+  }
   if (buffer->block == 0) return true;
   const ChannelPart& part = parts_[actor.channel];
   const std::uint64_t in_block = (begin - buffer->output_begin) % buffer->block;

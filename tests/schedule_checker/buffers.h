@@ -25,6 +25,8 @@ struct Buffer {
   /// Of calls that are cut into channels: elements of a block, of which each channel writes its own
   /// part. 0: any may write.
   std::uint64_t block = 0;
+  /// Nothing of it is written twice, nor what it held before.
+  bool once = false;
 };
 
 /// Part of a block that belongs to a channel.
@@ -43,6 +45,7 @@ class Buffers {
   /// All that was added, filled with "never written".
   void allocate();
   [[nodiscard]] Value* data(std::size_t buffer) { return &memory_[buffers_[buffer].begin]; }
+  [[nodiscard]] const Buffer& at(std::size_t buffer) const { return buffers_[buffer]; }
 
   [[nodiscard]] bool holds(const std::byte* at) const {
     const auto* first = reinterpret_cast<const std::byte*>(memory_.data());

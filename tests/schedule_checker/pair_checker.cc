@@ -8,15 +8,20 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "core/comm/exchange.h"
 #include "core/comm/pair_calls.h"
+#include "core/comm/start.h"
 
 namespace weft::checker {
 namespace {
@@ -44,117 +49,226 @@ class PairExecutor {
                .ranks = execution.ranks} {}
 
   Verdict run() {
+    for (const auto& round : execution_.rounds)
+      std::visit([this](const auto& calls) { add(calls); }, round);
     add_connections();
-    add_calls();
+    buffers_.allocate();
+    fill_what_is_sent();
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
       fibers_.add([this, rank] { run_rounds(rank); });
     }
     fibers_.run([this](const std::vector<Wait>& waits) { report_deadlock(waits); });
     if (verdict_.report.empty()) check_received();
+    if (verdict_.report.empty()) check_nothing_else_written();
     if (verdict_.report.empty()) check_traffic();
     return std::move(verdict_);
   }
 
  private:
-  /// One call and what it moves.
+  /// Elements of a buffer that are sent, or received.
+  struct Part {
+    std::size_t buffer = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t count = 0;
+    std::uint32_t first_element = 0;  // of what is sent
+  };
+  /// A rank's call of a round, or one of several.
   struct BoundCall {
-    PairCall call;
-    std::size_t buffer;
-    std::uint32_t first_element = 0;  // of a send
+    Task task;
+    std::optional<std::size_t> send{};
+    std::optional<std::size_t> recv{};
+    std::shared_ptr<const BlockTable> blocks = nullptr;
   };
   using Pair = std::pair<std::uint32_t, std::uint32_t>;
 
-  void add_connections() {
-    for (std::uint32_t from = 0; from < ranks_; ++from)
-      for (std::uint32_t to = 0; to < ranks_; ++to)
-        connections_.add(from, to, 0);
-    connections_.allocate();
+  void add(const PairGroups& groups) {
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-      for (std::uint32_t peer = 0; peer < ranks_; ++peer) {
-        PairConnections& pair = ends_.emplace_back();
-        pair.to.view = connections_.sender(std::size_t{rank} * ranks_ + peer);
-        pair.from.view = connections_.receiver(std::size_t{peer} * ranks_ + rank);
+      std::vector<BoundCall>& calls = calls_.emplace_back();
+      for (const PairCall& call : groups.at(rank)) {
+        const std::size_t buffer = buffers_.add({.rank = rank,
+                                                 .elements = call.count,
+                                                 .output_end = call.sends ? 0 : call.count,
+                                                 .once = true});
+        BoundCall& bound = calls.emplace_back();
+        bound.task = {.operation = call.sends ? Operation::kSend : Operation::kRecv,
+                      .type = WEFT_UINT64,
+                      .root = call.partner,
+                      .count = call.count};
+        (call.sends ? bound.send : bound.recv) = buffer;
+        const Part part{.buffer = buffer, .count = call.count};
+        if (call.sends) {
+          sent_[{rank, call.partner}].push_back(part);
+        } else {
+          received_[{call.partner, rank}].push_back(part);
+        }
       }
     }
   }
 
-  void add_calls() {
-    for (const std::vector<PairGroup>& round : execution_.rounds) {
-      for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-        std::vector<BoundCall>& group = calls_.emplace_back();
-        for (const PairCall& call : round.at(rank)) {
-          const std::size_t buffer = buffers_.add(
-              {.rank = rank, .elements = call.count, .output_end = call.sends ? 0 : call.count});
-          group.push_back({.call = call, .buffer = buffer});
+  void add(const ExchangeCall& call) {
+    for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+      Call seen{.task = {.operation = call.operation,
+                         .type = WEFT_UINT64,
+                         .root = has_root(call.operation) ? call.root : 0,
+                         .count = call.count}};
+      if (call.operation == Operation::kAllToAllV) seen.blocks = table_of(call, rank);
+      const auto end_of = [&](auto block_of) {
+        std::uint64_t end = 0;
+        for (std::uint32_t other = 0; other < ranks_; ++other) {
+          const Block block = block_of(seen, rank, other);
+          if (block.count != 0) end = std::max(end, block.offset + block.count);
+        }
+        return end;
+      };
+      const std::uint64_t sent = end_of(block_sent);
+      const std::uint64_t received = end_of(block_received);
+      BoundCall bound{.task = seen.task, .blocks = seen.blocks};
+      if (call.in_place && rank == call.root) {
+        // One buffer, of which a gather writes what others send, and a scatter nothing.
+        bound.send = bound.recv =
+            buffers_.add({.rank = rank,
+                          .elements = std::max(sent, received),
+                          .output_end = call.operation == Operation::kGather ? received : 0,
+                          .once = true});
+        own_offset_[*bound.send] = rank * call.count;
+      } else {
+        bound.send = buffers_.add({.rank = rank, .elements = sent});
+        bound.recv = buffers_.add(
+            {.rank = rank, .elements = received, .output_end = received, .once = true});
+      }
+      for (std::uint32_t other = 0; other < ranks_; ++other) {
+        const Block out = block_sent(seen, rank, other);
+        const Block in = block_received(seen, rank, other);
+        if (out.count != 0) {
+          sent_[{rank, other}].push_back(
+              part_of(bound, *bound.send, out, call.operation == Operation::kGather));
+        }
+        if (in.count != 0) {
+          received_[{other, rank}].push_back(
+              part_of(bound, *bound.recv, in, call.operation == Operation::kScatter));
         }
       }
+      calls_.emplace_back().push_back(std::move(bound));
     }
-    buffers_.allocate();
+  }
+
+  /// `own`: in place it is the rank's own block, which is no buffer by itself.
+  [[nodiscard]] Part part_of(const BoundCall& bound, std::size_t buffer, const Block& block,
+                             bool own) const {
+    const std::uint64_t begin = own && bound.send == bound.recv ? own_offset_.at(buffer) : 0;
+    return {.buffer = buffer, .offset = begin + block.offset, .count = block.count};
+  }
+
+  /// Blocks in the order of ranks, with an element between them that is nobody's.
+  [[nodiscard]] std::shared_ptr<const BlockTable> table_of(const ExchangeCall& call,
+                                                           std::uint32_t rank) const {
+    auto table = std::make_shared<BlockTable>();
+    std::uint64_t to = 0;
+    std::uint64_t from = 0;
+    for (std::uint32_t other = 0; other < ranks_; ++other) {
+      const std::uint64_t sent = call.counts.at(std::size_t{rank} * ranks_ + other);
+      const std::uint64_t received = call.counts.at(std::size_t{other} * ranks_ + rank);
+      table->sent.push_back({.offset = to, .count = sent});
+      table->received.push_back({.offset = from, .count = received});
+      to += sent + 1;
+      from += received + 1;
+    }
+    return table;
+  }
+
+  /// Between any two that have something for each other, or expect it.
+  void add_connections() {
+    std::map<Pair, std::size_t> numbers;
+    const auto add = [&](const Pair& pair) {
+      if (pair.first == pair.second || numbers.contains(pair)) return;
+      numbers[pair] = connections_.add(pair.first, pair.second, 0);
+    };
+    for (const auto* parts : {&sent_, &received_}) {
+      for (const auto& [pair, unused] : *parts) {
+        add(pair);
+        add({pair.second, pair.first});
+      }
+    }
+    connections_.allocate();
+    for (const auto& [pair, number] : numbers) {
+      ends_[pair].to.view = connections_.sender(number);
+      ends_[{pair.second, pair.first}].from.view = connections_.receiver(number);
+    }
+  }
+
+  void fill_what_is_sent() {
     std::uint64_t element = 0;
-    for (std::size_t i = 0; i < calls_.size(); ++i) {
-      const auto rank = static_cast<std::uint32_t>(i % ranks_);
-      for (BoundCall& bound : calls_[i]) {
-        if (!bound.call.sends) continue;
-        if (element + bound.call.count > kMostElements) {
+    for (auto& [pair, parts] : sent_) {
+      for (Part& part : parts) {
+        if (element + part.count > kMostElements) {
           throw std::length_error("more elements than have numbers");
         }
-        bound.first_element = static_cast<std::uint32_t>(element);
-        for (std::uint64_t k = 0; k < bound.call.count; ++k, ++element) {
-          buffers_.data(bound.buffer)[k] =
-              make_value(expressions_.leaf(rank), static_cast<std::uint32_t>(element));
+        part.first_element = static_cast<std::uint32_t>(element);
+        for (std::uint64_t k = 0; k < part.count; ++k, ++element) {
+          buffers_.data(part.buffer)[part.offset + k] =
+              make_value(expressions_.leaf(pair.first), static_cast<std::uint32_t>(element));
         }
-        sent_[{rank, bound.call.partner}].push_back(&bound);
       }
     }
+  }
+
+  [[nodiscard]] Call call_of(const BoundCall& bound, std::uint32_t rank) {
+    Call call{.task = bound.task, .blocks = bound.blocks};
+    if (bound.send) call.send = buffers_.data(*bound.send);
+    if (bound.recv) call.recv = buffers_.data(*bound.recv);
+    if (bound.send != bound.recv || rank != bound.task.root) return call;
+    const std::uint64_t own = own_offset_.at(*bound.send);
+    if (bound.task.operation == Operation::kGather) call.send = buffers_.data(*bound.send) + own;
+    if (bound.task.operation == Operation::kScatter) call.recv = buffers_.data(*bound.recv) + own;
+    return call;
   }
 
   void run_rounds(std::uint32_t rank) {
     PairNumbers numbers;
     const auto ends_towards = [&](std::uint32_t partner) -> const PairConnections& {
-      return ends_[std::size_t{rank} * ranks_ + partner];
+      return ends_.at({rank, partner});
     };
     for (std::uint32_t round = 0; round < execution_.rounds.size(); ++round) {
       std::deque<Call> made;
       std::vector<const Call*> calls;
-      for (const BoundCall& bound : calls_[std::size_t{round} * ranks_ + rank]) {
-        Call& call = made.emplace_back();
-        call.task = {.operation = bound.call.sends ? Operation::kSend : Operation::kRecv,
-                     .type = WEFT_UINT64,
-                     .root = bound.call.partner,
-                     .count = bound.call.count};
-        if (bound.call.sends) {
-          call.send = buffers_.data(bound.buffer);
-        } else {
-          call.recv = buffers_.data(bound.buffer);
-        }
-        calls.push_back(&call);
-      }
+      for (const BoundCall& bound : calls_[std::size_t{round} * ranks_ + rank])
+        calls.push_back(&made.emplace_back(call_of(bound, rank)));
       std::vector<PairTransfer> transfers;
       std::vector<PairMessage> messages;
       std::vector<Task> tasks;
-      make_transfers(calls, rank, numbers, ends_towards, transfers, messages, tasks);
-      const Actor actor{.rank = rank, .channel = 0, .call = round};
-      device::SingleLane group;
-      SymbolicMemory memory(world_, actor);
-      const SymbolicReduction reduction(memory, false, false);
-      const WorkItem item = pair_item(transfers, ranks_);
-      const KernelOutcome outcome = execution_.kernel({.group = group,
-                                                       .memory = memory,
-                                                       .item = item,
-                                                       .reduction = reduction,
-                                                       .rank = rank,
-                                                       .part = 0,
-                                                       .parts = 1});
-      if (fibers_.stopped()) return;
-      if (outcome.end != KernelEnd::kDone) {
-        verdict_.report.add(
-            Rule::kKernel,
-            fmt::format("{}: the kernel ends with {}, expected {}, found {}", actor.name(),
-                        static_cast<std::uint32_t>(outcome.end), outcome.expected, outcome.found));
-        fibers_.stop();
-        return;
+      if (std::holds_alternative<PairGroups>(execution_.rounds[round])) {
+        make_transfers(calls, rank, numbers, ends_towards, transfers, messages, tasks);
+      } else {
+        make_exchange(*calls.front(), rank, ranks_, round + 1, ends_towards, transfers, messages,
+                      tasks);
       }
+      if (!run_kernel_of(rank, round, transfers)) return;
     }
+  }
+
+  /// False: nothing goes on any more.
+  bool run_kernel_of(std::uint32_t rank, std::uint32_t round,
+                     std::vector<PairTransfer>& transfers) {
+    const Actor actor{.rank = rank, .channel = 0, .call = round};
+    device::SingleLane group;
+    SymbolicMemory memory(world_, actor);
+    const SymbolicReduction reduction(memory, false, false);
+    const WorkItem item = pair_item(transfers, ranks_);
+    const KernelOutcome outcome = execution_.kernel({.group = group,
+                                                     .memory = memory,
+                                                     .item = item,
+                                                     .reduction = reduction,
+                                                     .rank = rank,
+                                                     .part = 0,
+                                                     .parts = 1});
+    if (fibers_.stopped()) return false;
+    if (outcome.end == KernelEnd::kDone) return true;
+    verdict_.report.add(
+        Rule::kKernel,
+        fmt::format("{}: the kernel ends with {}, expected {}, found {}", actor.name(),
+                    static_cast<std::uint32_t>(outcome.end), outcome.expected, outcome.found));
+    fibers_.stop();
+    return false;
   }
 
   void report_deadlock(const std::vector<Wait>& waits) {
@@ -169,38 +283,62 @@ class PairExecutor {
   }
 
   void check_received() {
-    std::map<Pair, std::size_t> received;
-    for (std::size_t i = 0; i < calls_.size(); ++i) {
-      const auto rank = static_cast<std::uint32_t>(i % ranks_);
-      for (const BoundCall& bound : calls_[i]) {
-        if (bound.call.sends) continue;
-        const Pair pair{bound.call.partner, rank};
-        const BoundCall& source = *sent_.at(pair).at(received[pair]++);
-        for (std::uint64_t k = 0; k < bound.call.count; ++k) {
-          const Value value = buffers_.data(bound.buffer)[k];
-          const std::uint32_t hops = pair.first == pair.second ? 0 : 1;
-          if (value == make_value(expressions_.leaf(pair.first),
-                                  static_cast<std::uint32_t>(source.first_element + k), hops)) {
-            continue;
-          }
-          verdict_.report.add(
-              expression_of(value) == kNothing ? Rule::kNotWritten : Rule::kWrongElement,
-              fmt::format("element {} of what {} sent to {} is element {}, after "
-                          "{} hops",
-                          source.first_element + k, pair.first, pair.second, element_of(value),
-                          hops_of(value)));
+    for (const auto& [pair, parts] : received_) {
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        const Part& part = parts[i];
+        const Part& source = sent_.at(pair).at(i);
+        for (std::uint64_t k = 0; k < part.count; ++k) {
+          const Value value = buffers_.data(part.buffer)[part.offset + k];
+          if (is_due(pair, value, static_cast<std::uint32_t>(source.first_element + k))) continue;
           return;
         }
       }
     }
   }
 
+  /// Reports what is not: every element passes one connection, or none within its rank.
+  [[nodiscard]] bool is_due(const Pair& pair, Value value, std::uint32_t element) {
+    const std::uint32_t hops = pair.first == pair.second ? 0 : 1;
+    if (value == make_value(expressions_.leaf(pair.first), element, hops)) return true;
+    Rule rule = Rule::kWrongElement;
+    if (expression_of(value) == kNothing) rule = Rule::kNotWritten;
+    if (value == make_value(expressions_.leaf(pair.first), element, hops_of(value))) {
+      rule = Rule::kBound;
+    }
+    verdict_.report.add(
+        rule, fmt::format("element {} of what {} sent to {} is element {}, after {} hops", element,
+                          pair.first, pair.second, element_of(value), hops_of(value)));
+    return false;
+  }
+
+  /// What lies between blocks is nobody's.
+  void check_nothing_else_written() {
+    std::map<std::size_t, std::uint64_t> due;
+    for (const auto& [pair, parts] : received_)
+      for (const Part& part : parts)
+        due[part.buffer] += part.count;
+    for (const auto& [number, count] : due) {
+      const Buffer& buffer = buffers_.at(number);
+      const Value* const first = buffers_.data(number);
+      const auto unwritten =
+          std::count(first, first + buffer.elements, make_nothing(Nothing::kUnwritten));
+      if (own_offset_.contains(number) ||
+          buffer.elements == count + static_cast<std::uint64_t>(unwritten)) {
+        continue;
+      }
+      verdict_.report.add(Rule::kOutside,
+                          fmt::format("rank {} has written to {} elements, {} of them due",
+                                      buffer.rank, buffer.elements - unwritten, count));
+      return;
+    }
+  }
+
   void check_traffic() {
     std::map<Pair, std::pair<std::uint64_t, std::uint64_t>> due;  // steps and bytes
-    for (const auto& [pair, sends] : sent_) {
+    for (const auto& [pair, parts] : sent_) {
       if (pair.first == pair.second) continue;
-      for (const BoundCall* bound : sends) {
-        const std::uint64_t bytes = bound->call.count * sizeof(Value);
+      for (const Part& part : parts) {
+        const std::uint64_t bytes = part.count * sizeof(Value);
         due[pair].first += (bytes + execution_.step_bytes - 1) / execution_.step_bytes;
         due[pair].second += bytes;
       }
@@ -229,9 +367,11 @@ class PairExecutor {
   Buffers buffers_;
   Connections connections_;
   World world_;
-  std::vector<PairConnections> ends_;          // by rank, then by partner
-  std::vector<std::vector<BoundCall>> calls_;  // by round, then by rank
-  std::map<Pair, std::vector<const BoundCall*>> sent_;
+  std::map<Pair, PairConnections> ends_;             // of a rank, towards a partner
+  std::vector<std::vector<BoundCall>> calls_;        // by round, then by rank
+  std::map<std::size_t, std::uint64_t> own_offset_;  // of buffers that are used in place
+  std::map<Pair, std::vector<Part>> sent_;           // from, to; in the order of calls
+  std::map<Pair, std::vector<Part>> received_;
 };
 
 }  // namespace

@@ -149,7 +149,7 @@ TEST_F(Pairs, AKernelThatMovesOneAfterTheOtherLocksUp) {
   check({.rounds = {groups}});
   expect(Rule::kDeadlock, {.rounds = {groups}, .kernel = one_by_one});
   // With the other order on one side it does not.
-  check({.rounds = {{send_first, {other[1], other[0]}}}, .kernel = one_by_one});
+  check({.rounds = {PairGroups{send_first, {other[1], other[0]}}}, .kernel = one_by_one});
 }
 
 TEST_F(Pairs, AReceiveThatNobodySendsToIsADeadlock) {
