@@ -137,24 +137,19 @@ void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
   const std::uint64_t element = element_size(call.task.type);
   const auto* const send = static_cast<const std::byte*>(call.send);
   auto* const recv = static_cast<std::byte*>(call.recv);
-  const auto add = [&](const RingEnd& end, const Block& block, bool sends) {
-    Task& part = tasks.emplace_back(call.task);
-    part.count = block.count;
-    PairTransfer& transfer = transfers.emplace_back();
-    transfer.from = sends ? send + block.offset * element : nullptr;
-    transfer.to = sends ? nullptr : recv + block.offset * element;
-    transfer.bytes = part.bytes();
-    transfer.tag = make_operation_tag(part, sequence);
-    add_connection(end, transfer, messages);
-  };
-  for (std::uint32_t round = 1; round < ranks; ++round) {
-    const std::uint32_t to = (rank + round) % ranks;
-    const std::uint32_t from = (rank + ranks - round) % ranks;
-    const Block sent = block_sent(call, rank, to);
-    if (sent.count != 0) add(ends_towards(to).to, sent, true);
-    const Block received = block_received(call, rank, from);
-    if (received.count != 0) add(ends_towards(from).from, received, false);
-  }
+  for_each_block(
+      call, rank, ranks,
+      [&](std::uint32_t /*round*/, std::uint32_t partner, const Block& block, bool sends) {
+        Task& part = tasks.emplace_back(call.task);
+        part.count = block.count;
+        PairTransfer& transfer = transfers.emplace_back();
+        transfer.from = sends ? send + block.offset * element : nullptr;
+        transfer.to = sends ? nullptr : recv + block.offset * element;
+        transfer.bytes = part.bytes();
+        transfer.tag = make_operation_tag(part, sequence);
+        const PairConnections& ends = ends_towards(partner);
+        add_connection(sends ? ends.to : ends.from, transfer, messages);
+      });
   const Block sent = block_sent(call, rank, rank);
   const Block received = block_received(call, rank, rank);
   if (sent.count == 0) return;

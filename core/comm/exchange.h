@@ -58,9 +58,23 @@ struct BlockArrays {
 [[nodiscard]] Block block_sent(const Call& call, std::uint32_t rank, std::uint32_t other);
 [[nodiscard]] Block block_received(const Call& call, std::uint32_t rank, std::uint32_t other);
 
-/// Writes the transfers of one exchange as make_transfers() does those of a group. In round k each
-/// rank sends to the k-th after it and receives from the k-th before it, so that no rank is
-/// everybody's first. `sequence` is the number of the call.
+/// Calls `visit(round, partner, block, sends)` for each block that `rank` sends to others or gets
+/// from them, in the order in which its kernel looks at them: in round k, from 1, each rank sends
+/// to the k-th after it and receives from the k-th before it, so that no rank is everybody's first.
+template <class Visit>
+void for_each_block(const Call& call, std::uint32_t rank, std::uint32_t ranks, Visit visit) {
+  for (std::uint32_t round = 1; round < ranks; ++round) {
+    const std::uint32_t to = (rank + round) % ranks;
+    const std::uint32_t from = (rank + ranks - round) % ranks;
+    const Block sent = block_sent(call, rank, to);
+    if (sent.count != 0) visit(round, to, sent, true);
+    const Block received = block_received(call, rank, from);
+    if (received.count != 0) visit(round, from, received, false);
+  }
+}
+
+/// Writes the transfers of one exchange as make_transfers() does those of a group. `sequence` is
+/// the number of the call.
 void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
                    std::uint64_t sequence, const EndsTowards& ends_towards,
                    std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,

@@ -12,12 +12,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/schedule/call_text.h"
 #include "core/schedule/plan.h"
 
 namespace weft {
-namespace {
 
-/// 65536 is "64 KiB", 1536 is "1.5 KiB", 1500 is "1500 B": exact or in bytes.
 std::string size_text(std::uint64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   std::size_t unit = 0;
@@ -30,19 +29,23 @@ std::string size_text(std::uint64_t bytes) {
                      kUnits[unit]);
 }
 
-std::string time_text(double us) {
-  if (us < 1000) return fmt::format("{:.1f} us", us);
-  if (us < 1e6) return fmt::format("{:.2f} ms", us / 1e3);
-  return fmt::format("{:.2f} s", us / 1e6);
-}
-
 std::string task_text(const Task& task) {
   std::string text = fmt::format("{} of {}: {} x {}", operation_name(task.operation),
                                  size_text(task.bytes()), task.count, data_type_name(task.type));
   if (reduces(task.operation)) text += fmt::format(", {}", reduction_name(task.reduction));
   if (has_root(task.operation)) text += fmt::format(", root {}", task.root);
-  if (has_blocks(task.operation)) text += ", for each rank";
+  if (has_blocks(task.operation)) {
+    text += has_uneven_blocks(task.operation) ? ", at most, for each rank" : ", for each rank";
+  }
   return text;
+}
+
+namespace {
+
+std::string time_text(double us) {
+  if (us < 1000) return fmt::format("{:.1f} us", us);
+  if (us < 1e6) return fmt::format("{:.2f} ms", us / 1e3);
+  return fmt::format("{:.2f} s", us / 1e6);
 }
 
 /// A line for each rank that has children, from the root down.

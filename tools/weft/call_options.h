@@ -21,6 +21,10 @@ namespace weft::tool {
 inline constexpr std::array kKnownOperations = {Operation::kAllReduce, Operation::kBroadcast,
                                                 Operation::kAllGather, Operation::kReduceScatter,
                                                 Operation::kReduce};
+/// Those that `weft explain` knows besides: exchanges, and what has one way alone.
+inline constexpr std::array kMoreExplained = {Operation::kAllToAll,   Operation::kAllToAllV,
+                                              Operation::kGather,     Operation::kScatter,
+                                              Operation::kAllGatherV, Operation::kReduceScatterV};
 
 struct CallOptions {
   std::string type_text = "float32";

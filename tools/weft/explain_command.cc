@@ -9,21 +9,28 @@
 #include <climits>
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/bootstrap/job_environment.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
+#include "core/comm/exchange.h"
+#include "core/comm/exchange_plan.h"
 #include "core/config/environment.h"
 #include "core/config/units.h"
 #include "core/schedule/plan.h"
+#include "tools/weft/bench_call.h"
 #include "tools/weft/call_options.h"
 #include "tools/weft/commands.h"
 #include "tools/weft/session.h"
@@ -45,9 +52,75 @@ Result<Task> task_of(const ExplainOptions& options, std::uint32_t ranks) {
             .reduction = options.call.reduction(),
             .root = options.call.root,
             .count = 0};
+  if (task.operation == Operation::kAllToAllV) return task;  // its blocks say
   task.count =
       count_for(task.operation, static_cast<std::uint64_t>(bytes), task.type, std::max(1U, ranks));
   return task;
+}
+
+/// The calls of all ranks; of all-to-all-v the blocks are those that `weft bench` has.
+Result<std::vector<Call>> calls_of(const Task& task, std::uint64_t bytes, std::uint32_t ranks) {
+  std::vector<Call> calls(ranks);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    calls[rank].task = task;
+    if (task.operation != Operation::kAllToAllV) continue;
+    const UnevenBlocks blocks(bytes / element_size(task.type) / ranks, rank, ranks);
+    WEFT_TRY_ASSIGN(calls[rank].blocks, read_blocks({.send_counts = blocks.counts.data(),
+                                                     .send_offsets = blocks.offsets.data(),
+                                                     .recv_counts = blocks.counts.data(),
+                                                     .recv_offsets = blocks.offsets.data()},
+                                                    task.type, rank, ranks));
+  }
+  return calls;
+}
+
+/// The plan of a call; where blocks differ, of those that `weft bench` has.
+Result<Plan> plan_of(Task task, std::uint64_t bytes, Communicator& communicator) {
+  if (!has_uneven_blocks(task.operation)) {
+    WEFT_TRY_ASSIGN(const auto plan, communicator.plan(task));
+    return *plan;
+  }
+  const UnevenBlocks uneven(bytes / element_size(task.type) / communicator.ranks(), 0,
+                            communicator.ranks());
+  std::vector<Block> blocks;
+  for (std::size_t i = 0; i < uneven.counts.size(); ++i)
+    blocks.push_back({.offset = uneven.offsets[i], .count = uneven.counts[i]});
+  task.count = std::ranges::max(uneven.counts);
+  WEFT_TRY_ASSIGN(const auto kept, communicator.plan(task));
+  Plan plan = *kept;
+  plan.blocks = std::move(blocks);
+  return plan;
+}
+
+/// How those pairs are joined: a line for each, or, where they are many, for all that are alike.
+void print_pairs(const Communicator& communicator,
+                 std::span<const std::pair<std::uint32_t, std::uint32_t>> pairs) {
+  constexpr std::size_t kMostLines = 6;
+  constexpr std::size_t kMostNamed = 4;
+  if (pairs.size() <= kMostLines) {
+    for (const auto& [a, b] : pairs)
+      fmt::print("ranks {} and {}: {}\n", a, b, communicator.describe_pair(a, b));
+    return;
+  }
+  std::map<std::string, std::vector<std::string>> alike;
+  for (const auto& [a, b] : pairs)
+    alike[communicator.describe_pair(a, b)].push_back(fmt::format("{} and {}", a, b));
+  for (auto& [how, which] : alike) {
+    const std::size_t count = which.size();
+    if (count > kMostNamed) which.resize(kMostNamed);
+    fmt::print("{} pairs of ranks ({}{}): {}\n", count, fmt::join(which, ", "),
+               count > kMostNamed ? ", ..." : "", how);
+  }
+}
+
+Status explain_exchange(const Task& task, std::uint64_t bytes, const Communicator& communicator) {
+  WEFT_TRY(communicator.check_task(task));
+  WEFT_TRY_ASSIGN(const auto calls, calls_of(task, bytes, communicator.ranks()));
+  if (communicator.rank() != 0) return {};
+  const ExchangePlan plan = plan_exchange(calls, communicator.slots_of_pairs());
+  fmt::print("{}", to_text(plan));
+  print_pairs(communicator, joined_pairs(plan));
+  return {};
 }
 
 /// In a job: joins it; rank 0 prints.
@@ -63,9 +136,14 @@ Status explain_as_rank(const ExplainOptions& options) {
       auto communicator,
       Communicator::join(*context, context->config(), id, static_cast<std::uint32_t>(job.rank),
                          static_cast<std::uint32_t>(job.world_size), context->runtime()));
-  WEFT_TRY_ASSIGN(const auto plan, communicator->plan(task));
+  WEFT_TRY_ASSIGN(const std::int64_t bytes, parse_bytes(options.size_text));
+  if (is_exchange(task.operation)) {
+    WEFT_TRY(explain_exchange(task, static_cast<std::uint64_t>(bytes), *communicator));
+    return communicator->finish();
+  }
+  WEFT_TRY_ASSIGN(const Plan plan, plan_of(task, static_cast<std::uint64_t>(bytes), *communicator));
   if (job.rank == 0) {
-    fmt::print("{}", to_text(*plan));
+    fmt::print("{}", to_text(plan));
     for (std::uint32_t rank = 0; rank < communicator->ranks(); ++rank) {
       const std::uint32_t next = (rank + 1) % communicator->ranks();
       if (next == rank || (communicator->ranks() == 2 && rank == 1)) continue;
@@ -112,7 +190,9 @@ void add_explain_command(CLI::App& app, int& exit_status) {
   CLI::App* command =
       app.add_subcommand("explain", "Print the plan that a call would run, and why");
   command->require_subcommand(1);
-  for (const Operation operation : kKnownOperations) {
+  std::vector<Operation> operations(kKnownOperations.begin(), kKnownOperations.end());
+  operations.insert(operations.end(), kMoreExplained.begin(), kMoreExplained.end());
+  for (const Operation operation : operations) {
     CLI::App* sub = command->add_subcommand(std::string(operation_name(operation)));
     sub->add_option("size", options->size_text, "Bytes of the call (8, 8MiB)")->required();
     sub->add_option("-n,--ranks", options->ranks, "Ranks of the job to start, on this host")

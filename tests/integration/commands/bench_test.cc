@@ -430,6 +430,102 @@ TEST(Explain, TellsThePlanThatRuns) {
   }
 }
 
+TEST(Explain, TellsTheExchangeThatRuns) {
+  const Tampering plugin;
+  const struct {
+    std::string operation;
+    std::string first_line;
+    std::vector<std::string> rounds;
+    std::vector<std::string> options;
+    std::vector<std::string> once;  // so that the bench calls it once
+  } cases[] = {
+      {"all_to_all",
+       "all_to_all of 256 KiB: 65536 x float32, for each rank, 4 ranks",
+       {"    1   0 -> 1, 1 -> 2, 2 -> 3, 3 -> 0: 256 KiB each",
+        "    2   0 -> 2, 1 -> 3, 2 -> 0, 3 -> 1: 256 KiB each",
+        "    3   0 -> 3, 1 -> 0, 2 -> 1, 3 -> 2: 256 KiB each"},
+       {},
+       {}},
+      {"all_to_all_v",
+       "all_to_all_v of float32: blocks of 512 KiB at most, 4 ranks",
+       {"    1   0 -> 1 (174760 B), 1 -> 2 (512 KiB), 2 -> 3 (174760 B), 3 -> 0 (512 KiB)",
+        "    2   0 -> 2, 2 -> 0: 349524 B each",
+        "    3   0 -> 3 (512 KiB), 1 -> 0 (174760 B), 2 -> 1 (512 KiB), 3 -> 2 (174760 B)",
+        "  copies      rank 1: 349524 B to itself", "  copies      rank 3: 349524 B to itself"},
+       {},
+       {}},
+      {"gather",
+       "gather of 256 KiB: 65536 x float32, root 1, for each rank, 4 ranks",
+       {"    1   0 -> 1: 256 KiB", "    2   3 -> 1: 256 KiB", "    3   2 -> 1: 256 KiB"},
+       {"--root", "1"},
+       {"--in-place"}},
+      {"scatter",
+       "scatter of 256 KiB: 65536 x float32, root 1, for each rank, 4 ranks",
+       {"    1   1 -> 2: 256 KiB", "    2   1 -> 3: 256 KiB", "    3   1 -> 0: 256 KiB"},
+       {"--root", "1"},
+       {"--in-place"}},
+  };
+  for (const auto& one : cases) {
+    std::vector<std::string> words = {"explain", one.operation, "1MiB", "-n", "4"};
+    words.insert(words.end(), one.options.begin(), one.options.end());
+    const Outcome explained = weft(words, plugin.variables());
+    ASSERT_EQ(explained.exit_status, 0) << explained.describe();
+    EXPECT_THAT(explained.out, StartsWith(one.first_line + "\n"));
+    EXPECT_THAT(lines_of(explained.out), Contains("  algorithm   pair"));
+    EXPECT_THAT(lines_of(explained.out),
+                Contains("  connection  4 steps of 64 KiB, one each way between two ranks"));
+    EXPECT_THAT(explained.out, HasSubstr("reason "));
+    for (const std::string& round : one.rounds)
+      EXPECT_THAT(lines_of(explained.out), Contains(round));
+    std::vector<std::string> bench = {"bench", one.operation, "--min", "1MiB",     "--max",
+                                      "1MiB",  "--iters",     "1",     "--warmup", "0"};
+    bench.insert(bench.end(), one.options.begin(), one.options.end());
+    bench.insert(bench.end(), one.once.begin(), one.once.end());
+    const Outcome ran = weft_in_job(4, bench, plugin.variables());
+    ASSERT_EQ(ran.exit_status, 0) << ran.describe();
+    for (const std::string& line : lines_with(explained.out, "ranks "))
+      EXPECT_THAT(lines_of(ran.out), Contains("# " + line));
+    EXPECT_THAT(lines_with(ran.err, "sent "),
+                UnorderedElementsAreArray(due_messages(explained.out)))
+        << explained.out;
+  }
+}
+
+TEST(Explain, TellsThePlanOfBlocksThatDiffer) {
+  const Tampering plugin;
+  for (const char* operation : {"all_gather_v", "reduce_scatter_v"}) {
+    Variables variables = plugin.variables();
+    variables["WEFT_CHANNELS_MAX"] = "1";
+    variables["WEFT_BUFFERS_STEP"] = "64KiB";
+    const Outcome explained = weft({"explain", operation, "2MiB", "-n", "3"}, variables);
+    ASSERT_EQ(explained.exit_status, 0) << explained.describe();
+    EXPECT_THAT(lines_of(explained.out), Contains("  algorithm   ring"));
+    const Outcome ran = weft_in_job(3,
+                                    {"bench", operation, "--min", "2MiB", "--max", "2MiB",
+                                     "--iters", "1", "--warmup", "0", "--in-place"},
+                                    variables);
+    ASSERT_EQ(ran.exit_status, 0) << ran.describe();
+    EXPECT_THAT(lines_with(ran.err, "sent "),
+                UnorderedElementsAreArray(due_messages(explained.out)))
+        << explained.out;
+  }
+}
+
+TEST(Explain, TellsOfManyExchangesByTheirNumber) {
+  const Outcome outcome = weft({"explain", "all_to_all", "1MiB", "-n", "24"});
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_THAT(lines_of(outcome.out), Contains(StartsWith("  rounds      23, ")));
+  EXPECT_THAT(lines_of(outcome.out), Contains("    ...  7 more"));
+  EXPECT_THAT(lines_of(outcome.out),
+              Contains(StartsWith("276 pairs of ranks (0 and 1, 0 and 2, 0 and 3, 0 and 4, ...): "
+                                  "shm: ")));
+  const Outcome alone = weft({"explain", "gather", "1MiB", "-n", "1"});
+  EXPECT_EQ(alone.exit_status, 0) << alone.describe();
+  const Outcome root = weft({"explain", "gather", "8", "-n", "2", "--root", "2"});
+  EXPECT_EQ(root.exit_status, 1);
+  EXPECT_THAT(root.err, HasSubstr("root 2 is not a rank of this communicator of 2"));
+}
+
 TEST(Explain, StandsInForEveryOption) {
   const Outcome outcome =
       weft({"explain", "broadcast", "1MiB", "-n", "3", "--type", "int32", "--root", "2"});

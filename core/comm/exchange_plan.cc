@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/exchange_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "core/comm/exchange.h"
+#include "core/schedule/call_text.h"
+
+namespace weft {
+namespace {
+
+// More are told by their number.
+constexpr std::size_t kMostRoundsTold = 16;
+constexpr std::size_t kMostBlocksTold = 16;
+
+/// Where blocks differ they have no size in common.
+std::string call_text(const ExchangePlan& plan) {
+  if (plan.task.operation != Operation::kAllToAllV) return task_text(plan.task);
+  std::uint64_t most = 0;
+  for (const ExchangeBlock& block : plan.blocks)
+    most = std::max(most, block.bytes);
+  return fmt::format("{} of {}: blocks of {} at most", operation_name(plan.task.operation),
+                     data_type_name(plan.task.type), size_text(most));
+}
+
+std::string blocks_text(std::span<const ExchangeBlock> round) {
+  const bool alike = std::ranges::all_of(
+      round, [&](const ExchangeBlock& block) { return block.bytes == round.front().bytes; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(round.size(), kMostBlocksTold); ++i) {
+    text += fmt::format("{}{} -> {}", i == 0 ? "" : ", ", round[i].from, round[i].to);
+    if (!alike) text += fmt::format(" ({})", size_text(round[i].bytes));
+  }
+  if (round.size() > kMostBlocksTold)
+    text += fmt::format(", {} more", round.size() - kMostBlocksTold);
+  if (alike) {
+    text += fmt::format(": {}{}", size_text(round.front().bytes), round.size() > 1 ? " each" : "");
+  }
+  return text;
+}
+
+/// A line for each run of ranks that are alike, of those for which `line_of` says anything.
+template <class LineOf>
+void append_by_rank(std::uint32_t ranks, std::string_view what, const LineOf& line_of,
+                    std::string& text) {
+  for (std::uint32_t first = 0; first < ranks;) {
+    const std::string line = line_of(first);
+    std::uint32_t last = first;
+    while (last + 1 < ranks && line_of(last + 1) == line)
+      ++last;
+    if (!line.empty()) {
+      const std::string who = first == last ? fmt::format("rank {}", first)
+                                            : fmt::format("ranks {}-{}, each", first, last);
+      text += fmt::format("  {:<11} {}: {}\n", what, who, line);
+    }
+    first = last + 1;
+  }
+}
+
+void append_rounds(const ExchangePlan& plan, std::string& text) {
+  std::size_t told = 0;
+  std::set<std::uint32_t> rounds;
+  for (const ExchangeBlock& block : plan.blocks)
+    rounds.insert(block.round);
+  text += fmt::format("  rounds      {}, the order in which a rank looks at its partners\n",
+                      rounds.size());
+  for (auto first = plan.blocks.begin(); first != plan.blocks.end();) {
+    const auto last = std::find_if(first, plan.blocks.end(), [&](const ExchangeBlock& block) {
+      return block.round != first->round;
+    });
+    if (told++ == kMostRoundsTold) {
+      text += fmt::format("    ...  {} more\n", rounds.size() - kMostRoundsTold);
+      return;
+    }
+    text += fmt::format("    {:<3} {}\n", first->round, blocks_text({first, last}));
+    first = last;
+  }
+}
+
+}  // namespace
+
+ExchangePlan plan_exchange(std::span<const Call> calls, const SlotGeometry& slots) {
+  const auto ranks = static_cast<std::uint32_t>(calls.size());
+  ExchangePlan plan{.task = calls.front().task,
+                    .ranks = ranks,
+                    .slots = slots,
+                    .blocks = {},
+                    .copied = std::vector<std::uint64_t>(ranks)};
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const std::uint64_t element = element_size(plan.task.type);
+    for_each_block(
+        calls[rank], rank, ranks,
+        [&](std::uint32_t round, std::uint32_t to, const Block& block, bool sends) {
+          if (!sends) return;
+          const std::uint64_t bytes = block.count * element;
+          plan.blocks.push_back({.round = round,
+                                 .from = rank,
+                                 .to = to,
+                                 .bytes = bytes,
+                                 .messages = (bytes + slots.step_bytes - 1) / slots.step_bytes});
+        });
+    plan.copied[rank] = block_sent(calls[rank], rank, rank).count * element;
+  }
+  std::ranges::stable_sort(plan.blocks, {}, &ExchangeBlock::round);
+  return plan;
+}
+
+std::vector<std::pair<std::uint32_t, std::uint32_t>> joined_pairs(const ExchangePlan& plan) {
+  std::set<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  for (const ExchangeBlock& block : plan.blocks)
+    pairs.emplace(std::minmax(block.from, block.to));
+  return {pairs.begin(), pairs.end()};
+}
+
+std::string to_text(const ExchangePlan& plan) {
+  struct Sent {
+    std::uint64_t messages = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Sent> sent(plan.ranks);
+  for (const ExchangeBlock& block : plan.blocks) {
+    sent[block.from].messages += block.messages;
+    sent[block.from].bytes += block.bytes;
+  }
+  std::string text = fmt::format("{}, {} ranks\n", call_text(plan), plan.ranks);
+  text += fmt::format("  algorithm   {}\n", algorithm_name(Algorithm::kPair));
+  text += fmt::format("  protocol    {}\n", protocol_name(Protocol::kSimple));
+  text += fmt::format("  connection  {} steps of {}, one each way between two ranks\n",
+                      plan.slots.steps, size_text(plan.slots.step_bytes));
+  text += "  channels    1\n";
+  append_rounds(plan, text);
+  append_by_rank(
+      plan.ranks, "sends",
+      [&](std::uint32_t rank) {
+        if (sent[rank].messages == 0) return std::string();
+        return fmt::format("{} messages, {}", sent[rank].messages, size_text(sent[rank].bytes));
+      },
+      text);
+  append_by_rank(
+      plan.ranks, "copies",
+      [&](std::uint32_t rank) {
+        return plan.copied[rank] == 0 ? std::string() : size_text(plan.copied[rank]) + " to itself";
+      },
+      text);
+  text +=
+      "  reason      nothing is combined, so each block goes straight to the rank that it is "
+      "for;\n"
+      "              whichever can move does, in steps, and no rank waits for a round to end\n";
+  text += fmt::format("  considered\n    {}, {}: the only way\n", algorithm_name(Algorithm::kPair),
+                      protocol_name(Protocol::kSimple));
+  return text;
+}
+
+}  // namespace weft
