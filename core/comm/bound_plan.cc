@@ -28,7 +28,8 @@ LandingWalk landing_of(const WorkItem& item) {
 std::vector<PairLink> tree_edges(const Plan& plan, std::uint32_t rank) {
   std::vector<PairLink> edges;
   const bool pat = plan.algorithm == Algorithm::kPat;
-  if ((!pat && plan.algorithm != Algorithm::kTree) || plan.ranks < 2) return edges;
+  const bool chain = plan.algorithm == Algorithm::kChain;
+  if ((!pat && !chain && plan.algorithm != Algorithm::kTree) || plan.ranks < 2) return edges;
   for (std::uint32_t i = 0; i < plan.channels.size(); ++i) {
     const std::uint32_t channel = kFirstTreeChannel + i;
     if (pat) {
@@ -37,6 +38,11 @@ std::vector<PairLink> tree_edges(const Plan& plan, std::uint32_t rank) {
         edges.push_back({.peer = peer, .channel = channel});
       for (const std::uint32_t peer : place.from)
         edges.push_back({.peer = peer, .channel = channel});
+      continue;
+    }
+    if (chain) {
+      if (rank + 1 < plan.ranks) edges.push_back({.peer = rank + 1, .channel = channel});
+      if (rank != 0) edges.push_back({.peer = rank - 1, .channel = channel});
       continue;
     }
     const TreePlace place = tree_place(plan, i, rank);
@@ -50,6 +56,7 @@ std::vector<PairLink> tree_edges(const Plan& plan, std::uint32_t rank) {
 BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends)
     : plan_(std::move(plan)) {
   if (plan_->algorithm == Algorithm::kTree) trees_.reserve(plan_->channels.size());
+  if (plan_->algorithm == Algorithm::kChain) chains_.reserve(plan_->channels.size());
   if (plan_->algorithm == Algorithm::kPat) pats_.reserve(plan_->channels.size());
   for (std::size_t i = 0; i < plan_->channels.size(); ++i) {
     WorkItem item = work_item(*plan_, i, rank);
@@ -61,6 +68,8 @@ BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const
       item.direct = ends.direct;
     } else if (plan_->algorithm == Algorithm::kTree) {
       add_tree(i, rank, ends, item);
+    } else if (plan_->algorithm == Algorithm::kChain) {
+      add_chain(i, rank, ends, item);
     } else if (plan_->algorithm == Algorithm::kPat) {
       add_pat(i, rank, ends, item);
     } else if (plan_->ranks > 1) {
@@ -108,6 +117,27 @@ void BoundPlan::add_tree(std::size_t channel, std::uint32_t rank, const Ends& en
   if (!place.root) add(place.parent, up, down);
   for (const std::uint32_t child : place.children)
     add(child, down, up);
+}
+
+void BoundPlan::add_chain(std::size_t channel, std::uint32_t rank, const Ends& ends,
+                          WorkItem& item) {
+  const auto pair = [&](std::uint32_t peer) -> const PairConnections& {
+    return ends.pair(
+        {.peer = peer, .channel = kFirstTreeChannel + static_cast<std::uint32_t>(channel)});
+  };
+  chains_.push_back(chain_links(
+      rank, plan_->ranks, plan_->task.root, [&](std::uint32_t peer) { return pair(peer).to.view; },
+      [&](std::uint32_t peer) { return pair(peer).from.view; }));
+  item.chain = &chains_.back();
+  const std::uint64_t up = chain_steps_up(*plan_, channel);
+  if (rank + 1 < plan_->ranks) {
+    add_message(pair(rank + 1).to, up, {}, channel);
+    add_message(pair(rank + 1).from, chain_steps_down(*plan_, channel, rank), {}, channel);
+  }
+  if (rank != 0) {
+    add_message(pair(rank - 1).from, up, {}, channel);
+    add_message(pair(rank - 1).to, chain_steps_down(*plan_, channel, rank - 1), {}, channel);
+  }
 }
 
 void BoundPlan::add_pat(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item) {

@@ -19,7 +19,7 @@
 
 namespace weft {
 
-/// The connections that `rank` needs for a plan by tree or PAT; none for other plans.
+/// The connections that `rank` needs for a plan by tree, chain or PAT; none for other plans.
 [[nodiscard]] std::vector<PairLink> tree_edges(const Plan& plan, std::uint32_t rank);
 
 /// Stays where it is made. Views point into connections, which must outlive it.
@@ -29,7 +29,7 @@ class BoundPlan {
   struct Ends {
     std::span<const RingConnections> rings;  ///< Of each channel.
     const DirectPeers* direct = nullptr;     ///< Of plans that go directly.
-    /// Of a plan by tree or PAT, for each of tree_edges().
+    /// Of a plan by tree, chain or PAT, for each of tree_edges().
     std::function<const PairConnections&(const PairLink& link)> pair;
   };
   BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends);
@@ -52,6 +52,7 @@ class BoundPlan {
   void add_message(const RingEnd& end, std::uint64_t steps, const LandingWalk& landing,
                    std::size_t channel);
   void add_tree(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
+  void add_chain(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   void add_pat(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   struct PortWork {
     NetPort* port;
@@ -61,6 +62,7 @@ class BoundPlan {
   std::shared_ptr<const Plan> plan_;
   std::vector<WorkItem> items_;
   std::vector<TreeLinks> trees_;             // that items_ point to
+  std::vector<ChainLinks> chains_;           // the same
   std::vector<PatLinks> pats_;               // the same
   std::vector<std::vector<Extent>> blocks_;  // the same, of a channel
   std::vector<PortWork> messages_;

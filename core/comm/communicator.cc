@@ -107,7 +107,8 @@ Status Communicator::check_kernel(const Task& task) const {
 
 PlanInput Communicator::plan_input(Operation operation) const {
   PlanInput input{.topology = topology_, .costs = costs_, .limits = limits_, .tuner = tuner_.get()};
-  // There is one way alone, which needs no parameters.
+  input.deterministic = config_.flag("collectives.deterministic");
+  // There are no parameters for their ways.
   if (has_uneven_blocks(operation)) return input;
   const std::string section = fmt::format("collectives.{}.", operation_name(operation));
   input.algorithms = config_.list(section + "algorithm");

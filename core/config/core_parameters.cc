@@ -86,11 +86,22 @@ void add_collective(std::vector<Parameter>& table, const std::string& operation,
 }
 
 void add_collectives(std::vector<Parameter>& table) {
-  add_collective(table, "all_reduce", {"ring", "tree", "direct", "two-shot"}, {"simple", "ll"});
-  for (const char* operation : {"all_gather", "reduce_scatter"})
-    add_collective(table, operation, {"ring", "pat", "direct"}, {"simple", "ll"});
-  for (const char* operation : {"broadcast", "reduce"})
-    add_collective(table, operation, {"ring", "tree"}, {"simple"});
+  add_collective(table, "all_reduce", {"ring", "tree", "chain", "direct", "two-shot"},
+                 {"simple", "ll"});
+  add_collective(table, "all_gather", {"ring", "pat", "direct"}, {"simple", "ll"});
+  add_collective(table, "reduce_scatter", {"ring", "pat", "chain", "direct"}, {"simple", "ll"});
+  add_collective(table, "broadcast", {"ring", "tree"}, {"simple"});
+  add_collective(table, "reduce", {"ring", "tree", "chain"}, {"simple"});
+  table.push_back(
+      {.section = "collectives",
+       .key = "deterministic",
+       .type = ParameterType::kFlag,
+       .agreed = true,
+       .default_text = "false",
+       .help = "Whether floating-point numbers are always combined in the order of ranks' numbers, "
+               "from rank 0 on, each step rounded to their type: then the bits of results depend "
+               "on the inputs and their order alone, not on size, algorithm, channels, transport "
+               "or placement. Ways that combine in another order are left out."});
 }
 
 void add_tuner(std::vector<Parameter>& table) {

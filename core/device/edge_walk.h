@@ -48,13 +48,18 @@ class EdgeWalk {
 
   WEFT_HD void add_input(std::byte* to, const std::byte* arrived, const std::byte* input,
                          std::uint64_t count) {
+    add_input(to, nullptr, arrived, input, count);
+  }
+  /// To both; `second` may be null.
+  WEFT_HD void add_input(std::byte* first, std::byte* second, const std::byte* arrived,
+                         const std::byte* input, std::uint64_t count) {
     if constexpr (may_premultiply<Reduction>) {
       if (reduction_.premultiplies()) {
-        memory_.premultiply_reduce(reduction_, group_, to, nullptr, arrived, input, count, false);
+        memory_.premultiply_reduce(reduction_, group_, first, second, arrived, input, count, false);
         return;
       }
     }
-    memory_.reduce(reduction_, group_, to, nullptr, arrived, input, count);
+    memory_.reduce(reduction_, group_, first, second, arrived, input, count);
   }
 
   // `number`: of the slots of a connection that the call uses, from 0 on.

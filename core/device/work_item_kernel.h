@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "core/device/chain.h"
 #include "core/device/one_shot_all_reduce.h"
 #include "core/device/pair_batch.h"
 #include "core/device/pat.h"
@@ -166,6 +167,36 @@ WEFT_HD KernelOutcome run_tree_item(G& group, M& memory, const WorkItem& item, c
   // The root does not wait for itself.
   const std::uint64_t lag = item.tree->root ? 0 : tree_lag(item.tree->to_parent.steps);
   return TreeWalk<G, M, R>(group, memory, item, reduction, bytes, lag).run();
+}
+
+/// Whether the links are those of a chain that can carry the item's chunks.
+WEFT_HD inline bool can_walk_chain(const WorkItem& item, std::uint32_t element_bytes) {
+  if (item.chain == nullptr || item.chunk == 0 || item.ranks < 2 || item.ranks > kMaxRanks ||
+      item.chain->rank >= item.ranks || item.chain->root >= item.ranks) {
+    return false;
+  }
+  const auto carries = [&](const ConnectionView& view) {
+    return usable(view, element_bytes) && item.chunk <= view.step_bytes / element_bytes;
+  };
+  const ChainLinks& links = *item.chain;
+  const bool last = links.rank + 1 == item.ranks;
+  return (last || (carries(links.to_above) && carries(links.from_above))) &&
+         (links.rank == 0 || (carries(links.to_below) && carries(links.from_below)));
+}
+
+/// Runs one item of a chain to its end; otherwise as run_work_item.
+template <class G, class M, class R>
+  requires lane_group<G> && device_memory<M, G>
+WEFT_HD KernelOutcome run_chain_item(G& group, M& memory, const WorkItem& item,
+                                     const R& reduction) {
+  const auto bytes = static_cast<std::uint32_t>(element_size(item.type));
+  if (!reduces(item.operation) || bytes == 0) return unsupported();
+  if (item.count == 0) return {};
+  if (item.protocol != Protocol::kSimple || !can_walk_chain(item, bytes)) return unsupported();
+  // The last rank does not wait for itself.
+  const bool last = item.chain->rank + 1 == item.ranks;
+  const std::uint64_t lag = last ? 0 : chain_lag(item.chain->to_above.steps);
+  return ChainWalk<G, M, R>(group, memory, item, reduction, bytes, lag).run();
 }
 
 /// Whether the links are those of parallel aggregated trees that can carry the item's chunks.

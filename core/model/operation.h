@@ -36,9 +36,10 @@ enum class Algorithm : std::uint8_t {
   kPair = 2,
   kTree = 3,
   kTwoShot = 4,
-  kPat = 5
+  kPat = 5,
+  kChain = 6
 };
-inline constexpr std::size_t kAlgorithmCount = 6;
+inline constexpr std::size_t kAlgorithmCount = 7;
 
 enum class Protocol : std::uint8_t { kSimple = 0, kLL = 1 };
 inline constexpr std::size_t kProtocolCount = 2;
@@ -52,8 +53,8 @@ inline constexpr std::size_t kProtocolCount = 2;
 }
 
 [[nodiscard]] constexpr std::string_view algorithm_name(Algorithm algorithm) {
-  constexpr std::string_view kNames[kAlgorithmCount] = {"ring", "direct",   "pair",
-                                                        "tree", "two-shot", "pat"};
+  constexpr std::string_view kNames[kAlgorithmCount] = {"ring",     "direct", "pair", "tree",
+                                                        "two-shot", "pat",    "chain"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
@@ -71,6 +72,22 @@ inline constexpr std::size_t kProtocolCount = 2;
 [[nodiscard]] constexpr bool reduces(Operation operation) {
   return operation == Operation::kAllReduce || operation == Operation::kReduceScatter ||
          operation == Operation::kReduce || operation == Operation::kReduceScatterV;
+}
+
+/// Whether the order in which values are combined tells in the bits of the result: integers wrap,
+/// and come out alike in any.
+[[nodiscard]] constexpr bool rounds(weft_data_type type) {
+  switch (type) {
+    case WEFT_FLOAT16:
+    case WEFT_FLOAT32:
+    case WEFT_FLOAT64:
+    case WEFT_BFLOAT16:
+    case WEFT_FLOAT8_E4M3:
+    case WEFT_FLOAT8_E5M2:
+      return true;
+    default:
+      return false;
+  }
 }
 
 /// Whether one rank is another than the rest; Task::root is its number.

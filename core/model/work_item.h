@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/model/chain_links.h"
 #include "core/model/connection_view.h"
 #include "core/model/direct_peers.h"
 #include "core/model/operation.h"
@@ -65,6 +66,8 @@ struct WorkItem {
   const TreeLinks* tree = nullptr;
   /// Of parallel aggregated trees: the same.
   const PatLinks* pat = nullptr;
+  /// Of chains: the same.
+  const ChainLinks* chain = nullptr;
   Factor factor;
 };
 

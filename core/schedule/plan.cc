@@ -130,6 +130,46 @@ Traffic two_shot_traffic(const Plan& plan, const ChannelPlan& channel, std::uint
   return traffic;
 }
 
+Traffic& operator+=(Traffic& sum, const Traffic& more) {
+  sum.steps += more.steps;
+  sum.bytes += more.bytes;
+  return sum;
+}
+
+/// The block of a rank, once.
+Traffic block_traffic(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  const ChannelPlan& share = plan.channels[channel];
+  return pass_traffic(plan, share,
+                      plan.blocks.empty() ? share.count : block_on(plan, channel, rank).count);
+}
+
+/// All that a chain reduces, once up any of its edges.
+Traffic chain_traffic_up(const Plan& plan, std::size_t channel) {
+  if (!has_blocks(plan.task.operation)) return pass_traffic(plan, plan.channels[channel]);
+  Traffic traffic;
+  for (std::uint32_t owner = 0; owner < plan.ranks; ++owner)
+    traffic += block_traffic(plan, channel, owner);
+  return traffic;
+}
+
+/// What comes down to `rank`: its own, and what is for those below.
+Traffic chain_traffic_down(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  if (rank + 1 >= plan.ranks) return {};
+  if (has_root(plan.task.operation) && rank < plan.task.root) return {};
+  if (!has_blocks(plan.task.operation)) return pass_traffic(plan, plan.channels[channel]);
+  Traffic traffic;
+  for (std::uint32_t owner = 0; owner <= rank; ++owner)
+    traffic += block_traffic(plan, channel, owner);
+  return traffic;
+}
+
+Traffic chain_traffic(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  Traffic traffic;
+  if (rank + 1 < plan.ranks) traffic += chain_traffic_up(plan, channel);
+  if (rank != 0) traffic += chain_traffic_down(plan, channel, rank - 1);
+  return traffic;
+}
+
 Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   if (plan.ranks < 2) return {};
   const ChannelPlan& share = plan.channels[channel];
@@ -147,6 +187,7 @@ Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
     return {.steps = pat_rounds(share) * pat_round_of(plan, share).messages(),
             .bytes = (plan.ranks - 1) * share.count * element_size(plan.task.type)};
   }
+  if (plan.algorithm == Algorithm::kChain) return chain_traffic(plan, channel, rank);
   const std::uint32_t position = ring_place(plan, channel, rank).position;
   switch (plan.task.operation) {
     case Operation::kAllReduce:
@@ -248,6 +289,32 @@ Status validate_pat(const Plan& plan, const ChannelPlan& channel) {
   return validate_ring(channel, plan.ranks);
 }
 
+Status validate_chain(const Plan& plan, const ChannelPlan& channel) {
+  if (!reduces(plan.task.operation) || plan.protocol != Protocol::kSimple) {
+    return invalid("only reductions go along a chain");
+  }
+  if (plan.ranks < 2 || plan.ranks > kMaxRanks) {
+    return invalid(fmt::format("{} ranks make no chain", plan.ranks));
+  }
+  if (!std::ranges::is_sorted(channel.ring)) {
+    return invalid(
+        fmt::format("the chain of channel {} does not go by rank numbers", channel.index));
+  }
+  return validate_ring(channel, plan.ranks);
+}
+
+/// Algorithms whose chunks are a step or less.
+bool goes_by_steps(Algorithm algorithm) {
+  return algorithm == Algorithm::kTree || algorithm == Algorithm::kPat ||
+         algorithm == Algorithm::kChain;
+}
+
+Status validate_edges(const Plan& plan, const ChannelPlan& channel) {
+  if (plan.algorithm == Algorithm::kTree) return validate_tree(plan, channel);
+  if (plan.algorithm == Algorithm::kPat) return validate_pat(plan, channel);
+  return validate_chain(plan, channel);
+}
+
 /// What both algorithms that write into inboxes need.
 Status validate_inboxes(const Plan& plan) {
   if (plan.ranks < 2 || plan.ranks > kMostDirectRanks) {
@@ -341,6 +408,14 @@ std::uint64_t tree_steps(const ChannelPlan& channel) {
   return channel.count / channel.chunk + (channel.count % channel.chunk != 0 ? 1 : 0);
 }
 
+std::uint64_t chain_steps_up(const Plan& plan, std::size_t channel) {
+  return chain_traffic_up(plan, channel).steps;
+}
+
+std::uint64_t chain_steps_down(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  return chain_traffic_down(plan, channel, rank).steps;
+}
+
 std::uint64_t steps_sent(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   return traffic_of(plan, channel, rank).steps;
 }
@@ -352,6 +427,10 @@ std::uint64_t steps_received(const Plan& plan, std::size_t channel, std::uint32_
   }
   // All ranks send and get the same.
   if (plan.algorithm == Algorithm::kPat) return steps_sent(plan, channel, rank);
+  if (plan.algorithm == Algorithm::kChain) {
+    if (plan.ranks < 2) return 0;
+    return (rank == 0 ? 0 : chain_steps_up(plan, channel)) + chain_steps_down(plan, channel, rank);
+  }
   return traffic_of(plan, channel, ring_place(plan, channel, rank).previous).steps;
 }
 
@@ -373,6 +452,9 @@ Status validate(const Plan& plan, const Topology& topology) {
       return invalid(fmt::format("{} blocks for {} ranks, or one of more than {} elements",
                                  plan.blocks.size(), plan.ranks, plan.task.count));
     }
+  }
+  if (plan.by_rank && !combines_by_rank(plan.algorithm)) {
+    return invalid(fmt::format("a {} does not go by rank numbers", algorithm_name(plan.algorithm)));
   }
   if (plan.algorithm == Algorithm::kDirect) return validate_direct(plan);
   if (plan.algorithm == Algorithm::kTwoShot) return validate_two_shot(plan);
@@ -400,13 +482,12 @@ Status validate(const Plan& plan, const Topology& topology) {
     if (channel.offset * element_bytes % kChunkGrainBytes != 0) {
       return invalid(fmt::format("channel {} begins within a line of 64 bytes", i));
     }
-    if (plan.algorithm == Algorithm::kTree || plan.algorithm == Algorithm::kPat) {
+    if (goes_by_steps(plan.algorithm)) {
       if (channel.chunk == 0 || channel.chunk * element_bytes > plan.step_bytes) {
         return invalid(fmt::format("chunks of channel {} hold {} elements, which is not a step", i,
                                    channel.chunk));
       }
-      WEFT_TRY(plan.algorithm == Algorithm::kTree ? validate_tree(plan, channel)
-                                                  : validate_pat(plan, channel));
+      WEFT_TRY(validate_edges(plan, channel));
     } else if (channel.chunk * element_bytes !=
                static_cast<std::uint64_t>(plan.chunk_steps) * plan.step_bytes) {
       return invalid(fmt::format("chunks of channel {} hold {} elements, which is not {} steps", i,

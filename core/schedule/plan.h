@@ -24,11 +24,12 @@ struct ChannelPlan {
   std::uint32_t index = 0;
   std::uint64_t offset = 0;  ///< First element, of the whole call.
   std::uint64_t count = 0;   ///< Elements.
-  /// Elements of one chunk at most: chunk_steps whole steps, or of a tree or of PAT one step or
-  /// less; of a rank's range of a two-shot.
+  /// Elements of one chunk at most: chunk_steps whole steps, or of a tree, a chain or PAT one step
+  /// or less; of a rank's range of a two-shot.
   std::uint64_t chunk = 0;
   /// Each rank once; ring[i] sends to ring[i + 1], or to all others in a call that goes directly,
-  /// or in PAT to those 1, 2, 4 ... places ahead or behind.
+  /// or in PAT to those 1, 2, 4 ... places ahead or behind; in a chain, which has the ranks by
+  /// their numbers, to both neighbours.
   std::vector<std::uint32_t> ring{};
   /// Of a tree: each rank's parent, the root's being itself; else empty.
   std::vector<std::uint32_t> parents{};
@@ -55,6 +56,9 @@ struct Plan {
   std::uint32_t steps = 0;        ///< Slots of each connection; halves of each inbox.
   std::uint32_t step_bytes = 0;   ///< Bytes of one of them; of a two-shot: of a range.
   std::uint32_t chunk_steps = 0;  ///< Steps of one chunk, on every channel.
+  /// Each element is combined in the order of rank numbers, from rank 0 on, every step rounded to
+  /// its type: collectives.deterministic, of a call in which the order tells.
+  bool by_rank = false;
   /// Ordered by offset and without gaps; none where there is nothing to do (no elements).
   std::vector<ChannelPlan> channels{};
   /// Where the blocks differ: each rank's, none longer than Task::count. The planner, which does
@@ -101,6 +105,18 @@ struct TreePlace {
 }
 [[nodiscard]] constexpr bool comes_down(Operation operation) {
   return operation != Operation::kReduce;
+}
+
+/// Of a plan by chain: steps on each connection of the channel that goes up, from a rank to the one
+/// above it, and on the one that comes down to `rank` from above. None comes to the last.
+[[nodiscard]] std::uint64_t chain_steps_up(const Plan& plan, std::size_t channel);
+[[nodiscard]] std::uint64_t chain_steps_down(const Plan& plan, std::size_t channel,
+                                             std::uint32_t rank);
+
+/// Whether an algorithm combines each element in the order of rank numbers.
+[[nodiscard]] constexpr bool combines_by_rank(Algorithm algorithm) {
+  return algorithm == Algorithm::kDirect || algorithm == Algorithm::kTwoShot ||
+         algorithm == Algorithm::kChain;
 }
 
 /// A rank's partners in parallel aggregated trees, by level: ranks to which it sends, and from

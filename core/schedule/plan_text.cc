@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -137,6 +138,7 @@ std::string connection_text(const Plan& plan) {
                          plan.steps, size_text(plan.step_bytes));
     case Algorithm::kTree:
     case Algorithm::kPat:
+    case Algorithm::kChain:
       if (plan.channels.empty()) break;
       return fmt::format("  connection  {} steps of {}, chunks of {}\n", plan.steps,
                          size_text(plan.step_bytes),
@@ -164,6 +166,9 @@ std::string way_text(const Plan& plan, const ChannelPlan& channel) {
       return tree_text(plan, channel.index);
     case Algorithm::kPat:
       return pat_text(plan, channel);
+    case Algorithm::kChain:
+      return fmt::format("        chain {} -> {}, and back down\n", channel.ring.front(),
+                         fmt::join(channel.ring | std::views::drop(1), " -> "));
     case Algorithm::kRing:
     case Algorithm::kPair:
       break;
@@ -181,6 +186,7 @@ std::string to_text(const Plan& plan) {
   std::string text = fmt::format("{}, {} ranks\n", task_text(plan.task), plan.ranks);
   text += fmt::format("  algorithm   {}\n", algorithm_name(plan.algorithm));
   text += fmt::format("  protocol    {}\n", protocol_name(plan.protocol));
+  if (plan.by_rank) text += "  order       by rank number, from rank 0 on: deterministic\n";
   const std::uint64_t element_bytes = element_size(plan.task.type);
   text += connection_text(plan);
   text += fmt::format("  channels    {}\n", plan.channels.size());

@@ -149,6 +149,9 @@ constexpr bool fits_tree(Operation operation) {
 constexpr bool is_all_reduce(Operation operation) {
   return operation == Operation::kAllReduce;
 }
+constexpr bool fits_chain(Operation operation) {
+  return is_planned(operation) && reduces(operation);
+}
 constexpr bool fits_inbox(Operation operation) {
   return is_planned(operation) && !has_root(operation) && !has_uneven_blocks(operation);
 }
@@ -161,6 +164,7 @@ std::vector<const Way*> ways_of(Operation operation) {
       Way{Algorithm::kTwoShot, Protocol::kSimple, is_all_reduce, two_shot_refusal,
           make_two_shot_plan},
       Way{Algorithm::kPat, Protocol::kSimple, fits_pat, tree_refusal, make_pat_plan},
+      Way{Algorithm::kChain, Protocol::kSimple, fits_chain, chain_refusal, make_chain_plan},
   };
   std::vector<const Way*> ways;
   for (const Way& way : kWays) {
@@ -182,6 +186,21 @@ std::string forbidden(const Way& way, Operation operation, const PlanInput& inpu
     return key_of(operation, "protocol") + " leaves it out";
   }
   return {};
+}
+
+/// Whether only ways will do that combine by rank numbers.
+bool goes_by_rank(const Task& task, const PlanInput& input) {
+  return input.deterministic && reduces(task.operation) && rounds(task.type) && task.count != 0 &&
+         input.topology.rank_count() > 1;
+}
+
+/// Why a way is out of the question; empty where it is not.
+std::string refusal_of(const Way& way, const Task& task, const PlanInput& input) {
+  std::string refused = forbidden(way, task.operation, input);
+  if (refused.empty() && goes_by_rank(task, input) && !combines_by_rank(way.algorithm)) {
+    refused = "deterministic: it does not add up by rank numbers";
+  }
+  return refused.empty() ? way.refusal(task, input) : refused;
 }
 
 /// Names of the configuration that mean nothing here, for the list of alternatives.
@@ -215,10 +234,20 @@ Error nothing_left(const Task& task, const PlanInput& input,
   };
   add("algorithm", input.algorithms);
   add("protocol", input.protocols);
+  if (goes_by_rank(task, input)) {
+    text +=
+        fmt::format("{}collectives.deterministic asks for an order", text.empty() ? "" : " and ");
+  }
   text += ", which leaves no way:";
   for (const Alternative& way : considered)
     text += fmt::format(" {} with {}: {};", way.algorithm, way.protocol, way.refused);
   text.pop_back();
+  if (goes_by_rank(task, input)) {
+    return {WEFT_ERROR_CONFIG, text,
+            input.limits.trees ? "add \"chain\" and \"simple\" to the lists, or leave the keys out"
+                               : "these ranks' devices keep the order in all-reduces by direct or "
+                                 "two-shot alone; or switch collectives.deterministic off"};
+  }
   return {WEFT_ERROR_CONFIG, text,
           "add \"ring\" and \"simple\" to the lists, or leave the keys out"};
 }
@@ -228,20 +257,24 @@ Status ask_tuner(const Task& task, const PlanInput& input, std::vector<Candidate
   // Where nothing moves between ranks there is nothing to say.
   if (input.tuner == nullptr || task.count == 0 || input.topology.rank_count() == 1) return {};
   std::vector<Offer> offers;
-  offers.reserve(candidates.size());
-  for (const Candidate& candidate : candidates) {
+  std::vector<Candidate*> offered;
+  for (Candidate& candidate : candidates) {
+    // Tuners know no chains, which are not for speed: the built-in costs stand.
+    if (candidate.way->algorithm == Algorithm::kChain) continue;
+    offered.push_back(&candidate);
     offers.push_back({.algorithm = candidate.way->algorithm,
                       .protocol = candidate.way->protocol,
                       .predicted_us = candidate.plan.predicted_us,
                       .max_channels = most_channels(candidate.way->algorithm, input.limits)});
   }
+  if (offers.empty()) return {};
   WEFT_TRY_ASSIGN(auto judgements, input.tuner->judge(task, offers));
   if (judgements.size() != offers.size()) {
     return fail(WEFT_ERROR_INTERNAL, fmt::format("{} judged {} of {} ways", input.tuner->name(),
                                                  judgements.size(), offers.size()));
   }
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    Candidate& candidate = candidates[i];
+  for (std::size_t i = 0; i < offered.size(); ++i) {
+    Candidate& candidate = *offered[i];
     candidate.judgement = std::move(judgements[i]);
     if (candidate.judgement.channels > offers[i].max_channels) {
       return fail(WEFT_ERROR_INTERNAL,
@@ -277,8 +310,7 @@ Result<Plan> make_plan(const Task& task, const PlanInput& input) {
   for (const Way* way : ways_of(task.operation)) {
     Alternative alternative{.algorithm = std::string(algorithm_name(way->algorithm)),
                             .protocol = std::string(protocol_name(way->protocol)),
-                            .refused = forbidden(*way, task.operation, input)};
-    if (alternative.refused.empty()) alternative.refused = way->refusal(task, input);
+                            .refused = refusal_of(*way, task, input)};
     if (alternative.refused.empty()) {
       Plan plan = way->make(task, input);
       alternative.predicted_us = alternative.model_us = plan.predicted_us;
@@ -296,6 +328,7 @@ Result<Plan> make_plan(const Task& task, const PlanInput& input) {
   Candidate& best = *std::ranges::min_element(candidates, {}, [](const Candidate& candidate) {
     return std::pair(candidate.judgement.never, candidate.plan.predicted_us);
   });
+  best.plan.by_rank = goes_by_rank(task, input);
   best.plan.reason = reason_text(best, input, candidates);
   best.plan.alternatives = std::move(considered);
   return std::move(best.plan);

@@ -89,6 +89,9 @@ struct PlanInput {
   /// What `collectives.<operation>.algorithm` and `.protocol` allow, as names; empty allows all.
   std::vector<std::string> algorithms{};
   std::vector<std::string> protocols{};
+  /// Whether results may depend on nothing but the inputs, each rank's by its number:
+  /// `collectives.deterministic`.
+  bool deterministic = false;
   /// How many channels to use, where there are elements for so many; 0: what the size pays for.
   std::uint32_t channels = 0;
   /// Asked for each possible way; null, or where it has no opinion: `costs` alone count.
@@ -97,7 +100,7 @@ struct PlanInput {
 
 /// The fastest allowed way by the model. Pure and deterministic, as far as the tuner is.
 /// INVALID_ARGUMENT for a task or limits that make no sense, CONFIG where the allowed names leave
-/// nothing (the error names the key); errors of the tuner.
+/// nothing, or nothing that is deterministic (the error names the keys); errors of the tuner.
 [[nodiscard]] Result<Plan> make_plan(const Task& task, const PlanInput& input);
 
 }  // namespace weft

@@ -37,7 +37,9 @@ std::uint32_t most_channels(Algorithm algorithm, const PlanLimits& limits) {
   if (algorithm == Algorithm::kTree) {
     return std::min(kTrees * limits.max_channels, kMostTreeChannels);
   }
-  if (algorithm == Algorithm::kPat) return std::min(limits.max_channels, kMostTreeChannels);
+  if (algorithm == Algorithm::kPat || algorithm == Algorithm::kChain) {
+    return std::min(limits.max_channels, kMostTreeChannels);
+  }
   return algorithm == Algorithm::kRing ? limits.max_channels : 1;
 }
 

@@ -34,6 +34,8 @@ namespace weft {
 inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 [[nodiscard]] Plan make_tree_plan(const Task& task, const PlanInput& input);
 
+[[nodiscard]] Plan make_chain_plan(const Task& task, const PlanInput& input);
+
 [[nodiscard]] Plan make_pat_plan(const Task& task, const PlanInput& input);
 
 [[nodiscard]] Plan make_direct_plan(const Task& task, const PlanInput& input);
@@ -42,6 +44,7 @@ inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 // Why not; empty where it can be done.
 /// Of PAT as well.
 [[nodiscard]] std::string tree_refusal(const Task& task, const PlanInput& input);
+[[nodiscard]] std::string chain_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string direct_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string two_shot_refusal(const Task& task, const PlanInput& input);
 

@@ -34,6 +34,24 @@ template <class ToRank, class FromRank>
   return links;
 }
 
+/// A rank's links in a chain of `ranks`, likewise. `root` is that of the task.
+template <class ToRank, class FromRank>
+[[nodiscard]] ChainLinks chain_links(std::uint32_t rank, std::uint32_t ranks, std::uint32_t root,
+                                     const ToRank& to, const FromRank& from) {
+  ChainLinks links;
+  links.rank = rank;
+  links.root = root;
+  if (rank + 1 < ranks) {
+    links.to_above = to(rank + 1);
+    links.from_above = from(rank + 1);
+  }
+  if (rank != 0) {
+    links.to_below = to(rank - 1);
+    links.from_below = from(rank - 1);
+  }
+  return links;
+}
+
 /// A rank's links in parallel aggregated trees, likewise.
 template <class ToRank, class FromRank>
 [[nodiscard]] PatLinks pat_links(const PatPlace& place, const ToRank& to, const FromRank& from) {

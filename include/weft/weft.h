@@ -324,7 +324,10 @@ WEFT_API weft_result weft_graph_destroy(weft_graph* graph);
  * numbers stays finite: at most 448 (e4m3, which has no infinities) or 57344 (e5m2), as GPUs
  * convert; infinities and NaNs of operands are kept. Integers wrap. avg is the sum, divided by the
  * number of ranks when it is complete; integers round towards zero. A NaN makes min and max a NaN.
- * Every rank that gets an element gets the same bits. A reduction may also be made, for a
+ * Every rank that gets an element gets the same bits. Which bits depends on the order in which
+ * ranks are combined, which may change with count, settings and placement; with the setting
+ * collectives.deterministic it is that of rank numbers, ((r0 + r1) + r2) + ..., each result rounded
+ * to the type, and which NaN a NaN is alone may differ. A reduction may also be made, for a
  * communicator: weft_reduction_create_premul_sum.
  */
 

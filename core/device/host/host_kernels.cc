@@ -73,6 +73,7 @@ KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {
   }
   if (item.algorithm == Algorithm::kTree) return run_tree_item(group, memory, item, reduction);
   if (item.algorithm == Algorithm::kPat) return run_pat_item(group, memory, item, reduction);
+  if (item.algorithm == Algorithm::kChain) return run_chain_item(group, memory, item, reduction);
   return run_work_item(group, memory, item, reduction);
 }
 

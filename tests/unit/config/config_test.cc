@@ -75,13 +75,14 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
       "channels.max=0\n"
       "collectives.all_gather.algorithm=ring,pat,direct\n"
       "collectives.all_gather.protocol=simple,ll\n"
-      "collectives.all_reduce.algorithm=ring,tree,direct,two-shot\n"
+      "collectives.all_reduce.algorithm=ring,tree,chain,direct,two-shot\n"
       "collectives.all_reduce.protocol=simple,ll\n"
       "collectives.broadcast.algorithm=ring,tree\n"
       "collectives.broadcast.protocol=simple\n"
-      "collectives.reduce.algorithm=ring,tree\n"
+      "collectives.deterministic=false\n"
+      "collectives.reduce.algorithm=ring,tree,chain\n"
       "collectives.reduce.protocol=simple\n"
-      "collectives.reduce_scatter.algorithm=ring,pat,direct\n"
+      "collectives.reduce_scatter.algorithm=ring,pat,chain,direct\n"
       "collectives.reduce_scatter.protocol=simple,ll\n"
       "transports.net=net-ib,net-ofi,net-socket\n"
       "transports.order=p2p,shm,net\n"
@@ -92,7 +93,7 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
 TEST(Config, AgreedHashFollowsTheAgreedText) {
   const Config config = made("version: 1\n");
   // A fixed value: ranks of different builds must come to the same.
-  EXPECT_EQ(config.agreed_hash(), 7741246488988459531U);
+  EXPECT_EQ(config.agreed_hash(), 8978386380614421008U);
   EXPECT_EQ(made("version: 1\nbuffers: {step: 131072}\n").agreed_hash(), config.agreed_hash());
   EXPECT_EQ(made("version: 1\nlog: {level: info}\n").agreed_hash(), config.agreed_hash());
   EXPECT_NE(made("version: 1\nbuffers: {step: 64KiB}\n").agreed_hash(), config.agreed_hash());

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -21,6 +22,7 @@
 namespace weft {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -35,6 +37,7 @@ class Planner : public testing::Test {
                                          .limits = limits_,
                                          .algorithms = algorithms_,
                                          .protocols = protocols_,
+                                         .deterministic = deterministic_,
                                          .tuner = tuner_});
     if (made) {
       const Status valid = validate(*made, topology_);
@@ -58,6 +61,7 @@ class Planner : public testing::Test {
   PlanLimits limits_{.steps = 8, .step_bytes = 64 * 1024, .max_channels = 4};
   std::vector<std::string> algorithms_;
   std::vector<std::string> protocols_;
+  bool deterministic_ = false;
   CostSource* tuner_ = nullptr;
 };
 
@@ -181,16 +185,17 @@ TEST_F(Planner, ListsWhatWasConsidered) {
   algorithms_ = {"ring", "star"};
   protocols_ = {"simple", "ll128"};
   const Plan made = all_reduce(kMiB);
-  ASSERT_EQ(made.alternatives.size(), 6U);
+  ASSERT_EQ(made.alternatives.size(), 7U);
   EXPECT_EQ(made.alternatives[0].algorithm, "ring");
   EXPECT_EQ(made.alternatives[0].predicted_us, made.predicted_us);
   EXPECT_EQ(made.alternatives[1].algorithm, "direct");
   EXPECT_EQ(made.alternatives[1].refused, "collectives.all_reduce.algorithm leaves it out");
   EXPECT_EQ(made.alternatives[2].algorithm, "tree");
   EXPECT_EQ(made.alternatives[3].algorithm, "two-shot");
-  EXPECT_EQ(made.alternatives[4].algorithm, "star");
-  EXPECT_THAT(made.alternatives[4].refused, HasSubstr("all_reduce has no such algorithm"));
-  EXPECT_EQ(made.alternatives[5].protocol, "ll128");
+  EXPECT_EQ(made.alternatives[4].algorithm, "chain");
+  EXPECT_EQ(made.alternatives[5].algorithm, "star");
+  EXPECT_THAT(made.alternatives[5].refused, HasSubstr("all_reduce has no such algorithm"));
+  EXPECT_EQ(made.alternatives[6].protocol, "ll128");
 }
 
 TEST_F(Planner, GoesDirectlyWhereItIsFasterAndFits) {
@@ -356,6 +361,112 @@ TEST_F(Planner, NamesTheKeyThatLeavesNothing) {
   protocols_ = {"ll"};
   EXPECT_THAT(complaint({.count = 1}),
               HasSubstr("collectives.all_reduce.protocol allows only [ll]"));
+}
+
+TEST_F(Planner, DeterministicSumsGoByRankNumbers) {
+  limits_.trees = true;
+  EXPECT_EQ(all_reduce(kMiB).algorithm, Algorithm::kRing);
+  EXPECT_EQ(all_reduce(kMiB).alternatives.back().refused,
+            "only collectives.deterministic asks for it");
+  EXPECT_FALSE(all_reduce(kMiB).by_rank);
+  deterministic_ = true;
+  // A topology whose rings do not go by numbers.
+  const std::vector<test::Placement> places = {{.host = 0, .process = 0},
+                                               {.host = 1, .process = 1},
+                                               {.host = 0, .process = 2},
+                                               {.host = 1, .process = 3}};
+  topology_ = test::sample_topology(places);
+  for (const Operation operation : {Operation::kAllReduce, Operation::kReduce,
+                                    Operation::kReduceScatter, Operation::kReduceScatterV}) {
+    const Plan made = make_plan({.operation = operation, .count = kMiB},
+                                {.topology = topology_, .limits = limits_, .deterministic = true})
+                          .value();
+    EXPECT_EQ(made.algorithm, Algorithm::kChain) << operation_name(operation);
+    EXPECT_TRUE(made.by_rank);
+    EXPECT_THAT(made.channels.front().ring, ElementsAre(0, 1, 2, 3));
+    EXPECT_EQ(made.alternatives.front().refused,
+              "deterministic: it does not add up by rank numbers");
+    EXPECT_THAT(to_text(made), HasSubstr("order       by rank number"));
+  }
+  // Nothing to combine, or in any order alike.
+  EXPECT_EQ(broadcast(kMiB).algorithm, Algorithm::kRing);
+  EXPECT_FALSE(broadcast(kMiB).by_rank);
+  EXPECT_FALSE(plan({.type = WEFT_INT32, .count = kMiB}).value().by_rank);
+  EXPECT_EQ(plan({.type = WEFT_INT32, .count = kMiB}).value().algorithm, Algorithm::kRing);
+  EXPECT_EQ(all_reduce(0).algorithm, Algorithm::kRing);
+  topology_ = test::one_host(1);
+  EXPECT_EQ(all_reduce(kMiB).algorithm, Algorithm::kRing);
+}
+
+TEST_F(Planner, DeterministicSumsStillGoDirectlyWhereThatIsFaster) {
+  deterministic_ = true;
+  limits_.trees = true;
+  limits_.direct_bytes = 4096;
+  limits_.two_shot_range = 64 * kKiB;
+  EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kDirect);
+  EXPECT_TRUE(all_reduce(8).by_rank);
+  EXPECT_EQ(all_reduce(kMiB).algorithm, Algorithm::kTwoShot);
+  EXPECT_TRUE(all_reduce(kMiB).by_rank);
+}
+
+TEST_F(Planner, DeterministicSumsAreRefusedWhereNothingKeepsTheOrder) {
+  deterministic_ = true;
+  // As between GPUs.
+  EXPECT_THAT(complaint({.operation = Operation::kReduce, .count = 1}),
+              AllOf(HasSubstr("collectives.deterministic asks for an order, which leaves no way: "
+                              "ring with simple: deterministic: it does not add up"),
+                    HasSubstr("chain with simple: these ranks' devices have no kernels"),
+                    HasSubstr("switch collectives.deterministic off")));
+  limits_.trees = true;
+  algorithms_ = {"ring", "tree"};
+  EXPECT_THAT(complaint({.count = 1}),
+              AllOf(HasSubstr("collectives.all_reduce.algorithm allows only [ring, tree] and "
+                              "collectives.deterministic asks for an order"),
+                    HasSubstr("add \"chain\"")));
+}
+
+TEST_F(Planner, CountsStepsOfAChain) {
+  deterministic_ = true;
+  limits_.trees = true;
+  limits_.max_channels = 1;
+  const auto chain = [&](Operation operation, std::uint32_t root) {
+    return plan({.operation = operation, .root = root, .count = 4 * kMiB / 4}).value();
+  };
+  const Plan all = chain(Operation::kAllReduce, 0);
+  const std::uint64_t once = all.channels[0].count / all.channels[0].chunk;
+  EXPECT_EQ(steps_sent(all, 0, 0), once);
+  EXPECT_EQ(steps_sent(all, 0, 1), 2 * once);
+  EXPECT_EQ(steps_received(all, 0, 3), once);
+  const Plan to_two = chain(Operation::kReduce, 2);
+  EXPECT_EQ(steps_sent(to_two, 0, 3), once);
+  EXPECT_EQ(steps_sent(to_two, 0, 2), once) << "up alone";
+  EXPECT_EQ(steps_received(to_two, 0, 0), 0U);
+  const Plan blocks = chain(Operation::kReduceScatter, 0);
+  EXPECT_EQ(bytes_sent(blocks, 0, 0), 16 * kMiB);
+  EXPECT_EQ(bytes_sent(blocks, 0, 2), (16 + 2 * 4) * kMiB);
+  EXPECT_EQ(bytes_sent(blocks, 0, 3), 3 * 4 * kMiB);
+}
+
+TEST_F(Planner, FindsChainsThatCannotRun) {
+  deterministic_ = true;
+  limits_.trees = true;
+  const Plan good = all_reduce(kMiB);
+  ASSERT_EQ(good.algorithm, Algorithm::kChain);
+  const auto broken = [&](auto change) {
+    Plan plan = good;
+    change(plan);
+    const Status checked = validate(plan, topology_);
+    return checked ? "" : checked.error().what();
+  };
+  EXPECT_THAT(
+      broken([](Plan& plan) { std::swap(plan.channels[0].ring[1], plan.channels[0].ring[2]); }),
+      HasSubstr("does not go by rank numbers"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.channels[0].ring[1] = 0; }), HasSubstr("rank 0 twice"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.channels[0].chunk = kMiB; }), HasSubstr("not a step"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.task.operation = Operation::kBroadcast; }),
+              HasSubstr("only reductions"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.algorithm = Algorithm::kRing; }),
+              HasSubstr("a ring does not go by rank numbers"));
 }
 
 TEST_F(Planner, RefusesTasksThatMakeNoSense) {
