@@ -64,6 +64,19 @@ struct Spread {
   std::uint32_t most_on_one = 1;
 };
 
+/// Of a chain: all goes up to the last rank, and down from there to the lowest that it is for. A
+/// block comes down half of the chain, on average.
+[[nodiscard]] constexpr Bound chain_bound(const Task& task, std::uint32_t ranks) {
+  const std::uint64_t others = ranks - 1;
+  Bound bound{.hops = 2 * others, .bytes = least_bytes(task, ranks), .order = Promise::kByRank};
+  if (task.operation == Operation::kReduce) {
+    bound.hops = others + (others - task.root);
+    bound.bytes = bound.hops * task.bytes();
+  }
+  if (task.operation == Operation::kReduceScatter) bound.bytes += bound.bytes / 2;
+  return bound;
+}
+
 /// The table: one row an algorithm. nullopt: the algorithm has none, which is a violation by
 /// itself. `spread` is that of the ranks; left out, they are on one host.
 [[nodiscard]] constexpr std::optional<Bound> bound_of(Algorithm algorithm, const Task& task,
@@ -90,6 +103,8 @@ struct Spread {
     case Algorithm::kPat:
       return Bound{
           .hops = doublings(ranks), .bytes = least_bytes(task, ranks), .order = Promise::kNone};
+    case Algorithm::kChain:
+      return chain_bound(task, ranks);
     case Algorithm::kPair:
       return Bound{.hops = 1, .bytes = least_bytes(task, ranks), .order = Promise::kNone};
   }

@@ -201,6 +201,15 @@ class Executor {
         }
         trees_.emplace_back(plan_.ranks);
       }
+    } else if (plan_.algorithm == Algorithm::kChain) {
+      for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
+        auto& edges = tree_edges_.emplace_back();
+        for (std::uint32_t rank = 0; rank + 1 < plan_.ranks; ++rank) {
+          edges[{rank, rank + 1}] = connections_.add(rank, rank + 1, channel);
+          edges[{rank + 1, rank}] = connections_.add(rank + 1, rank, channel);
+        }
+        chains_.emplace_back(plan_.ranks);
+      }
     } else if (plan_.algorithm == Algorithm::kPat) {
       for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
         auto& edges = tree_edges_.emplace_back();
@@ -231,6 +240,13 @@ class Executor {
           [&](std::uint32_t other) { return connections_.sender(edges.at({rank, other})); },
           [&](std::uint32_t other) { return connections_.receiver(edges.at({other, rank})); });
       item.tree = &trees_[channel][rank];
+    } else if (plan_.algorithm == Algorithm::kChain) {
+      const auto& edges = tree_edges_[channel];
+      chains_[channel][rank] = chain_links(
+          rank, plan_.ranks, plan_.task.root,
+          [&](std::uint32_t other) { return connections_.sender(edges.at({rank, other})); },
+          [&](std::uint32_t other) { return connections_.receiver(edges.at({other, rank})); });
+      item.chain = &chains_[channel][rank];
     } else if (plan_.algorithm == Algorithm::kPat) {
       const auto& edges = tree_edges_[channel];
       pats_[channel][rank] = pat_links(
@@ -353,9 +369,11 @@ class Executor {
   }
 
   void check_results() {
+    // A plan may promise more than its algorithm does.
+    const Promise order = plan_.by_rank ? Promise::kByRank : bound().order;
     std::vector<Results> results;
     for (const ChannelPlan& channel : plan_.channels)
-      results.emplace_back(expressions_, channel.ring, bound().order);
+      results.emplace_back(expressions_, channel.ring, order);
     for (std::uint32_t call = 0; call < execution_.calls; ++call) {
       for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
         if (has_output(rank) && !check_output(results, call, rank)) return;
@@ -468,10 +486,11 @@ class Executor {
   World world_;
   std::vector<CallBuffers> of_calls_;              // by call, then by rank
   std::vector<std::vector<std::size_t>> leaving_;  // connections by channel, then by sender
-  // Connections of trees and of PAT by channel, then by sender and receiver; their links by channel
-  // and rank.
+  // Connections of trees, chains and PAT by channel, then by sender and receiver; their links by
+  // channel and rank.
   std::vector<std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t>> tree_edges_;
   std::vector<std::vector<TreeLinks>> trees_;
+  std::vector<std::vector<ChainLinks>> chains_;
   std::vector<std::vector<PatLinks>> pats_;
   std::vector<Actor> actors_;         // by fiber
   std::vector<std::uint64_t> ended_;  // kernels, by rank

@@ -12,6 +12,9 @@ KernelOutcome run_kernel(const KernelCall& call) {
   if (call.item.algorithm == Algorithm::kTree) {
     return device::run_tree_item(call.group, call.memory, call.item, call.reduction);
   }
+  if (call.item.algorithm == Algorithm::kChain) {
+    return device::run_chain_item(call.group, call.memory, call.item, call.reduction);
+  }
   if (call.item.algorithm == Algorithm::kPat) {
     return device::run_pat_item(call.group, call.memory, call.item, call.reduction);
   }

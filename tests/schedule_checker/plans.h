@@ -56,7 +56,8 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
                              .max_channels = shape.channels,
                              .min_channel_bytes = 1,
                              .trees = true},
-                  .channels = algorithm == Algorithm::kTree || algorithm == Algorithm::kPat
+                  .channels = algorithm == Algorithm::kTree || algorithm == Algorithm::kPat ||
+                                      algorithm == Algorithm::kChain
                                   ? shape.channels
                                   : 0};
   input.algorithms = {std::string(algorithm_name(algorithm))};
@@ -65,6 +66,7 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
     input.limits.direct_blocks = true;
   }
   if (algorithm == Algorithm::kTwoShot) input.limits.two_shot_range = shape.step_grains * 64;
+  input.deterministic = algorithm == Algorithm::kChain;
   return make_plan(task, input).value();
 }
 
