@@ -39,6 +39,14 @@ void add_calls(Scenarios& all) {
                    hear((*job)[0], said);
                    hear((*job)[1], said);
                  }});
+  all.push_back({.name = "NothingThatIsDeterministic",
+                 .messages = {"<keys> and collectives.deterministic asks for an order, which "
+                              "leaves no way: <ways>"},
+                 .play = [](std::vector<Said>& said) {
+                   const auto job = joined({{"WEFT_COLLECTIVES_DETERMINISTIC", "true"},
+                                            {"WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM", "ring"}});
+                   ask_all(*job, "call all_reduce 1000 float32", said);
+                 }});
   all.push_back({.name = "RankThatLeavesEarly",
                  .messages = {"rank <rank> left the communicator <when>, but rank <rank> called "
                               "<call> (call <number>)"},

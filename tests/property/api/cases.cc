@@ -207,6 +207,7 @@ std::vector<std::string> World::settings() const {
   std::vector<std::string> words = only_transport(transport);
   words.insert(words.end(), {"buffers.step", bytes_text(step_bytes), "channels.max",
                              std::to_string(channels), "buffers.direct", bytes_text(direct_bytes),
+                             "collectives.deterministic", deterministic ? "true" : "false",
                              // A message that is lost ends the case, and says what was waited for.
                              "timeouts.operation", kSanitized ? "150s" : "30s"});
   return words;
@@ -224,6 +225,7 @@ std::string World::describe() const {
   if (communicators > 1) text << " with ranks " << rotation << " apart";
   text << ", " << streams << (shares_streams ? " streams for all ranks" : " streams a rank") << ", "
        << batch << " cases at a time";
+  if (deterministic) text << ", deterministic";
   if (rounds > 1) text << ", " << rounds << " times, captured by some ranks";
   return text.str();
 }
@@ -280,6 +282,7 @@ World draw_world(std::uint64_t seed, Subject subject, bool processes) {
   world.shares_streams = world.place == Place::kOneThread && one_in(random, 2);
   world.batch = one_in(random, 2) ? 1 : 2 + static_cast<std::uint32_t>(below(random, 5));
   if (one_in(random, 3)) world.rounds = 2 + static_cast<std::uint32_t>(below(random, 2));
+  world.deterministic = one_in(random, 4);
   return world;
 }
 

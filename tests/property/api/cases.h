@@ -71,6 +71,7 @@ struct World {
   std::uint32_t channels = 0;  ///< channels.max
   std::size_t direct_bytes = 0;
   Tuning tuning = Tuning::kDefault;
+  bool deterministic = false;  ///< collectives.deterministic
   std::uint32_t communicators = 1;
   std::uint32_t rotation = 0;   ///< Rank r of the first communicator is r + rotation of the second.
   std::uint32_t streams = 1;    ///< Of each rank.
