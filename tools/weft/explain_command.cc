@@ -82,9 +82,9 @@ Result<Plan> plan_of(Task task, std::uint64_t bytes, Communicator& communicator)
   }
   const UnevenBlocks uneven(bytes / element_size(task.type) / communicator.ranks(), 0,
                             communicator.ranks());
-  std::vector<Block> blocks;
-  for (std::size_t i = 0; i < uneven.counts.size(); ++i)
-    blocks.push_back({.offset = uneven.offsets[i], .count = uneven.counts[i]});
+  std::vector<Block> blocks(uneven.counts.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    blocks[i] = {.offset = uneven.offsets[i], .count = uneven.counts[i]};
   task.count = std::ranges::max(uneven.counts);
   WEFT_TRY_ASSIGN(const auto kept, communicator.plan(task));
   Plan plan = *kept;
