@@ -44,6 +44,9 @@ __global__ void run_trees(const weft::WorkItem* items, weft::KernelOutcome* outc
   const weft::WorkItem& item = items[blockIdx.x];
   const weft::KernelOutcome outcome =
       weft::device::testing::with_reduction(item, [&](const auto& reduction) {
+        if (item.chain != nullptr) {
+          return weft::device::run_chain_item(group, memory, item, reduction);
+        }
         return item.tree != nullptr ? weft::device::run_tree_item(group, memory, item, reduction)
                                     : weft::device::run_pat_item(group, memory, item, reduction);
       });

@@ -401,6 +401,7 @@ TEST_F(Planner, DeterministicSumsGoByRankNumbers) {
 TEST_F(Planner, DeterministicSumsStillGoDirectlyWhereThatIsFaster) {
   deterministic_ = true;
   limits_.trees = true;
+  limits_.max_channels = 1;
   limits_.direct_bytes = 4096;
   limits_.two_shot_range = 64 * kKiB;
   EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kDirect);
