@@ -85,7 +85,7 @@ TEST_F(Chains, AllNumbersOfRanks) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kReducing) {
       for (const Shape& shape : chain_shapes()) {
-        if (ranks > 20 && operation == Operation::kReduceScatter && shape.count > 5 * kGrain) break;
+        if (ranks > 20 && operation == Operation::kReduceScatter && shape.count > kGrain) break;
         for (int i = 0; i < (ranks <= 12 ? 8 : 1); ++i) {
           ASSERT_NO_FATAL_FAILURE(check(real_task(operation, shape.count, ranks / 2), topology,
                                         shape, {.calls = shape.count == 1 ? 3U : 2U}));
