@@ -86,11 +86,12 @@ void add_collective(std::vector<Parameter>& table, const std::string& operation,
 }
 
 void add_collectives(std::vector<Parameter>& table) {
-  add_collective(table, "all_reduce", {"ring", "tree", "direct", "two-shot"}, {"simple", "ll"});
+  const std::vector<std::string> protocols = {"simple", "ll", "ll128"};
+  add_collective(table, "all_reduce", {"ring", "tree", "direct", "two-shot"}, protocols);
   for (const char* operation : {"all_gather", "reduce_scatter"})
-    add_collective(table, operation, {"ring", "pat", "direct"}, {"simple", "ll"});
+    add_collective(table, operation, {"ring", "pat", "direct"}, protocols);
   for (const char* operation : {"broadcast", "reduce"})
-    add_collective(table, operation, {"ring", "tree"}, {"simple"});
+    add_collective(table, operation, {"ring", "tree"}, protocols);
 }
 
 void add_tuner(std::vector<Parameter>& table) {
