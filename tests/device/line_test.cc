@@ -327,6 +327,30 @@ TEST(LinePrimitives, ATagOfAnotherCallIsSeenBeforeItsData) {
   EXPECT_EQ(world.output[0], -1.0F);
 }
 
+// Twice in a round of flags no line of a slot keeps an older one.
+TEST(LinePrimitives, TheRestOfASlotIsFilledInTime) {
+  LineWorld<Protocol::kLL> world;
+  Link& link = world.world.link(0);
+  const std::uint64_t begin = (std::uint64_t{1} << 31U) - link.steps() - 1;
+  link.head() = link.tail() = begin;
+  link.sender_cursor().step = link.receiver_cursor().step = begin;
+  world.feed();
+  ASSERT_EQ(link.tail(), begin + 3) << "two full steps and a part";
+  const auto lines_with_flag = [&](std::uint64_t step) {
+    std::uint32_t lines = 0;
+    const std::byte* const slot = link.sender(1).buffer + step % link.steps() * 512;
+    for (std::uint32_t place = 0; place < 512; place += sizeof(Line)) {
+      Line line;
+      std::memcpy(&line, slot + place, sizeof(line));
+      lines += has_flag(line, step_flag(step)) ? 1 : 0;
+    }
+    return lines;
+  };
+  EXPECT_EQ(lines_with_flag(begin), 32U);
+  EXPECT_EQ(lines_with_flag(begin + 1), 32U);
+  EXPECT_EQ(lines_with_flag(begin + 2), 32U);
+}
+
 // An old line stays when a shorter step is written over it; the flag of another step is none.
 TEST(LinePrimitives, LinesOfOlderStepsAreNotTakenForNewOnes) {
   LineWorld<Protocol::kLL> world;
