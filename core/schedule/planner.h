@@ -54,8 +54,8 @@ struct CostTable {
   /// copies or reduces.
   double exchange_us = 1.0;
   HopCost two_shot{.latency_us = 0.7, .bytes_per_us = 10000.0};
-  /// Of rings by LL and by LL128, beside those of Simple: what a hop costs more, and how much longer
-  /// bytes take, since a CPU looks at each line. As seen between two processes of one host.
+  /// Of rings by LL and by LL128, beside those of Simple: what a hop costs more, and how much
+  /// longer bytes take, since a CPU looks at each line. As seen between two processes of one host.
   double ll_hop_us = 0.25;
   double ll_bytes = 7.0;
   double ll128_hop_us = 0.0;
