@@ -113,6 +113,9 @@ class Waiter {
   /// longer before it yields. False unless told.
   void expect_own_processor(bool own) { own_processor_ = own; }
 
+  /// How often it looks before it yields, by what it has learnt.
+  [[nodiscard]] std::uint32_t spins() const { return spins_; }
+
   /// How often a thread went to sleep in the kernel.
   [[nodiscard]] std::uint64_t sleeps() const { return sleeps_; }
 

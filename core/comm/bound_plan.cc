@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/model/step_lines.h"
 #include "core/schedule/work_items.h"
+#include "core/transport/net_devices.h"
 #include "core/transport/net_port.h"
 
 namespace weft {
@@ -23,14 +25,30 @@ LandingWalk landing_of(const WorkItem& item) {
           .step_bytes = item.from_previous.step_bytes};
 }
 
+std::uint32_t line_channel(const Plan& plan, std::size_t channel) {
+  const std::uint32_t first = plan.protocol == Protocol::kLL ? kFirstLLChannel : kFirstLL128Channel;
+  return first + static_cast<std::uint32_t>(channel);
+}
+
 }  // namespace
 
-std::vector<PairLink> tree_edges(const Plan& plan, std::uint32_t rank) {
+std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank) {
   std::vector<PairLink> edges;
   const bool pat = plan.algorithm == Algorithm::kPat;
   const bool chain = plan.algorithm == Algorithm::kChain;
-  if ((!pat && !chain && plan.algorithm != Algorithm::kTree) || plan.ranks < 2) return edges;
+  const bool lines = plan.algorithm == Algorithm::kRing && has_lines(plan.protocol);
+  if ((!pat && !chain && !lines && plan.algorithm != Algorithm::kTree) || plan.ranks < 2) {
+    return edges;
+  }
   for (std::uint32_t i = 0; i < plan.channels.size(); ++i) {
+    if (lines) {
+      const RingPlace place = ring_place(plan, i, rank);
+      edges.push_back({.peer = place.previous, .channel = line_channel(plan, i)});
+      if (place.next != place.previous) {
+        edges.push_back({.peer = place.next, .channel = line_channel(plan, i)});
+      }
+      continue;
+    }
     const std::uint32_t channel = kFirstTreeChannel + i;
     if (pat) {
       const PatPlace place = pat_place(plan, i, rank);
@@ -72,6 +90,8 @@ BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const
       add_chain(i, rank, ends, item);
     } else if (plan_->algorithm == Algorithm::kPat) {
       add_pat(i, rank, ends, item);
+    } else if (plan_->ranks > 1 && has_lines(plan_->protocol)) {
+      add_lines(i, rank, ends, item);
     } else if (plan_->ranks > 1) {
       const RingConnections& ring = ends.rings[plan_->channels[i].index];
       item.from_previous = ring.from_previous.view;
@@ -138,6 +158,15 @@ void BoundPlan::add_chain(std::size_t channel, std::uint32_t rank, const Ends& e
     add_message(pair(rank - 1).from, up, {}, channel);
     add_message(pair(rank - 1).to, chain_steps_down(*plan_, channel, rank - 1), {}, channel);
   }
+}
+
+// Nets carry none of it.
+void BoundPlan::add_lines(std::size_t channel, std::uint32_t rank, const Ends& ends,
+                          WorkItem& item) {
+  const RingPlace place = ring_place(*plan_, channel, rank);
+  const std::uint32_t of_lines = line_channel(*plan_, channel);
+  item.from_previous = ends.pair({.peer = place.previous, .channel = of_lines}).from.view;
+  item.to_next = ends.pair({.peer = place.next, .channel = of_lines}).to.view;
 }
 
 void BoundPlan::add_pat(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item) {

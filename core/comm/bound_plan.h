@@ -19,8 +19,9 @@
 
 namespace weft {
 
-/// The connections that `rank` needs for a plan by tree, chain or PAT; none for other plans.
-[[nodiscard]] std::vector<PairLink> tree_edges(const Plan& plan, std::uint32_t rank);
+/// The connections that `rank` needs for a plan and that are made when they are first needed: those
+/// of trees, of chains, of PAT, of rings by lines; none for other plans.
+[[nodiscard]] std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank);
 
 /// Stays where it is made. Views point into connections, which must outlive it.
 class BoundPlan {
@@ -29,7 +30,7 @@ class BoundPlan {
   struct Ends {
     std::span<const RingConnections> rings;  ///< Of each channel.
     const DirectPeers* direct = nullptr;     ///< Of plans that go directly.
-    /// Of a plan by tree, chain or PAT, for each of tree_edges().
+    /// For each of late_edges().
     std::function<const PairConnections&(const PairLink& link)> pair;
   };
   BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends);
@@ -54,6 +55,7 @@ class BoundPlan {
   void add_tree(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   void add_chain(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   void add_pat(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
+  void add_lines(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   struct PortWork {
     NetPort* port;
     std::vector<ProgressOp> operations;

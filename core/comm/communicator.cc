@@ -130,7 +130,7 @@ Result<Communicator::Planned*> Communicator::find_plan(const Task& task) {
   // Work under way shares its plan, and so do graphs.
   if (plans_.size() >= kMostPlans) plans_.clear();
   auto planned = std::make_unique<Planned>();
-  planned->edges = tree_edges(*fresh, rank_);
+  planned->edges = late_edges(*fresh, rank_);
   planned->plan = std::move(fresh);
   return latest_plan_ = plans_.emplace(task, std::move(planned)).first->second.get();
 }

@@ -161,6 +161,7 @@ class Communicator {
   Status agree_on_tuner(const Status& opened);
   [[nodiscard]] PairChoice choice_with(std::uint32_t peer) const;
   Status choose_limits();
+  void choose_lines();
   enum class Reach : std::uint8_t { kMessages = 0, kMemory = 1, kDeviceMemory = 2 };
   [[nodiscard]] Reach find_reach() const;
   [[nodiscard]] std::uint64_t two_shot_range() const;

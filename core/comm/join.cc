@@ -33,6 +33,8 @@ constexpr std::uint32_t kMostPairStepBytes = 64 * 1024;
 constexpr std::uint32_t kLeastPairStepBytes = 16 * 1024;
 constexpr std::uint32_t kPairBytesOfARank = 16U << 20U;
 constexpr std::uint32_t kMostTreeStepBytes = 32 * 1024;
+// Lines are for small calls.
+constexpr std::uint32_t kMostLineStepBytes = 16 * 1024;
 
 // Of ranks on GPUs. A channel is a CTA, which moves nothing while a step changes hands: so many
 // together fill a link. Where data goes through host memory, which carries far less, fewer do. The
@@ -214,10 +216,12 @@ SlotGeometry Communicator::slots_of_pairs() const {
 Status Communicator::start_pairs() {
   const SlotGeometry of_pairs = slots_of_pairs();
   const SlotGeometry of_trees{.steps = limits_.steps, .step_bytes = limits_.tree_step()};
+  const SlotGeometry of_lines{.steps = limits_.steps, .step_bytes = limits_.line_step_bytes};
   WEFT_TRY_ASSIGN(pairs_, PairConnector::start(
                               *connections_, *bootstrap_, context_.reactor(),
-                              [of_pairs, of_trees](const PairLink& link) {
-                                return link.channel == kPairChannel ? of_pairs : of_trees;
+                              [of_pairs, of_trees, of_lines](const PairLink& link) {
+                                if (link.channel == kPairChannel) return of_pairs;
+                                return link.channel < kFirstLLChannel ? of_trees : of_lines;
                               },
                               [this](std::uint32_t peer) { return choice_with(peer); },
                               [failure = failure_](const Error& error) {
@@ -369,6 +373,27 @@ std::uint64_t Communicator::two_shot_range() const {
   return std::min(twice, whole_grains(8 * limits_.direct_bytes / ranks_));
 }
 
+// Memory between CPUs keeps words together, and their kernels order a line's words before its flag.
+// A net moves whole steps.
+void Communicator::choose_lines() {
+  if (!runtime_.reports_ends()) {
+    limits_.no_lines = "ranks on GPUs do not go round rings by lines yet";
+    return;
+  }
+  for (std::uint32_t a = 0; a < ranks_; ++a) {
+    for (std::uint32_t b = a + 1; b < ranks_; ++b) {
+      // Cannot fail: choose_transports has chosen for every pair.
+      if (chooser_->wire(a, b).value_or(PairWire{}).kind != PluginKind::kNet) continue;
+      limits_.no_lines = fmt::format("{} joins ranks {} and {}, and a net moves whole steps",
+                                     chooser_->choose(a, b).value_or(PairChoice{}).plugin, a, b);
+      return;
+    }
+  }
+  constexpr std::uint32_t kLineBytes = 128;
+  limits_.line_step_bytes =
+      std::min(limits_.step_bytes / kLineBytes * kLineBytes, kMostLineStepBytes);
+}
+
 // Computed from what all ranks have in common.
 Status Communicator::choose_limits() {
   const auto wanted = static_cast<std::uint32_t>(config_.integer("channels.max"));
@@ -389,6 +414,7 @@ Status Communicator::choose_limits() {
     limits_.two_shot_range = two_shot_range();
   }
   limits_.trees = on_host;
+  choose_lines();
   limits_.tree_step_bytes = std::min(limits_.step_bytes, kMostTreeStepBytes);
   if (on_host) {
     // What PAT does more is little beside what messages cost, which it has fewer of.

@@ -86,12 +86,12 @@ void add_collective(std::vector<Parameter>& table, const std::string& operation,
 }
 
 void add_collectives(std::vector<Parameter>& table) {
-  add_collective(table, "all_reduce", {"ring", "tree", "chain", "direct", "two-shot"},
-                 {"simple", "ll"});
-  add_collective(table, "all_gather", {"ring", "pat", "direct"}, {"simple", "ll"});
-  add_collective(table, "reduce_scatter", {"ring", "pat", "chain", "direct"}, {"simple", "ll"});
-  add_collective(table, "broadcast", {"ring", "tree"}, {"simple"});
-  add_collective(table, "reduce", {"ring", "tree", "chain"}, {"simple"});
+  const std::vector<std::string> protocols = {"simple", "ll", "ll128"};
+  add_collective(table, "all_reduce", {"ring", "tree", "chain", "direct", "two-shot"}, protocols);
+  add_collective(table, "all_gather", {"ring", "pat", "direct"}, protocols);
+  add_collective(table, "reduce_scatter", {"ring", "pat", "chain", "direct"}, protocols);
+  add_collective(table, "broadcast", {"ring", "tree"}, protocols);
+  add_collective(table, "reduce", {"ring", "tree", "chain"}, protocols);
   table.push_back(
       {.section = "collectives",
        .key = "deterministic",

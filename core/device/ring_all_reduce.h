@@ -10,21 +10,23 @@
 
 #include "core/device/primitives_simple.h"
 #include "core/model/ring_geometry.h"
+#include "core/model/step_lines.h"
 
 namespace weft::device {
 
 /// Whether a ring all-reduce of this item can run without every rank waiting for a free slot at
 /// once: each rank sends a whole chunk before it takes the first slot, and one more step after.
 WEFT_HD inline bool ring_all_reduce_fits(const WorkItem& item, std::uint32_t element_bytes) {
+  const std::uint32_t step_bytes = step_payload(item.protocol, item.to_next.step_bytes);
   const RingLoop loop = ring_loop(0, item.count, item.chunk, item.ranks, element_bytes);
-  return steps_of(loop.chunk < item.count ? loop.chunk : item.count, element_bytes,
-                  item.to_next.step_bytes) < item.to_next.steps;
+  return steps_of(loop.chunk < item.count ? loop.chunk : item.count, element_bytes, step_bytes) <
+         item.to_next.steps;
 }
 
 /// The same where each rank sends a chunk and then passes on those of the others.
 WEFT_HD inline bool ring_chunk_fits(const WorkItem& item, std::uint32_t element_bytes) {
   return steps_of(item.chunk < item.count ? item.chunk : item.count, element_bytes,
-                  item.to_next.step_bytes) < item.to_next.steps;
+                  step_payload(item.protocol, item.to_next.step_bytes)) < item.to_next.steps;
 }
 
 /// `primitives` stand over the item's two connections. Ends early when a primitive does.

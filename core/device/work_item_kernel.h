@@ -12,6 +12,7 @@
 #include "core/device/pat.h"
 #include "core/device/policies.h"
 #include "core/device/portability.h"
+#include "core/device/primitives_ll.h"
 #include "core/device/primitives_simple.h"
 #include "core/device/reductions.h"
 #include "core/device/ring_all_gather.h"
@@ -37,12 +38,25 @@ WEFT_HD inline bool usable(const ConnectionView& view, std::uint32_t element_byt
          view.step_bytes % element_bytes == 0;
 }
 
+/// Whether a view can carry steps of this element by lines: words of 8 bytes arrive whole, and what
+/// keeps a line of LL128 together is the order in which it is stored.
+WEFT_HD inline bool usable_for_lines(const ConnectionView& view, Protocol protocol,
+                                     std::uint32_t element_bytes) {
+  const std::uint32_t payload = step_payload(protocol, view.step_bytes);
+  return usable(view, 1) && view.order_bytes >= sizeof(std::uint64_t) && payload != 0 &&
+         payload % element_bytes == 0 && view.step_bytes % step_line(protocol).bytes == 0;
+}
+
 /// Whether an item can run with the connections that it uses.
 WEFT_HD inline bool can_run(const WorkItem& item, std::uint32_t element_bytes, bool receives,
                             bool sends) {
+  const auto carries = [&](const ConnectionView& view) {
+    return has_lines(item.protocol) ? usable_for_lines(view, item.protocol, element_bytes)
+                                    : usable(view, element_bytes);
+  };
   return element_bytes != 0 && item.ranks != 0 && item.ring_position < item.ranks &&
-         item.chunk != 0 && (!receives || usable(item.from_previous, element_bytes)) &&
-         (!sends || usable(item.to_next, element_bytes)) &&
+         item.chunk != 0 && (!receives || carries(item.from_previous)) &&
+         (!sends || carries(item.to_next)) &&
          (!receives || !sends || item.from_previous.step_bytes == item.to_next.step_bytes);
 }
 
@@ -68,6 +82,30 @@ WEFT_HD KernelOutcome reduce_alone(G& group, M& memory, const WorkItem& item, co
   return copy_alone(group, memory, item, reduction.element_bytes());
 }
 
+/// Runs `body(primitives)` over the primitives of the item's protocol.
+template <class R, class G, class M, class Body>
+WEFT_HD KernelOutcome with_primitives(G& group, M& memory, const WorkItem& item, const R& reduction,
+                                      std::uint32_t element_bytes, bool receives, bool sends,
+                                      const Body& body) {
+  const auto run = [&](auto&& primitives) {
+    body(primitives);
+    return primitives.finish();
+  };
+  if constexpr (runs_lines<M>) {
+    if (item.protocol == Protocol::kLL) {
+      return run(LinePrimitives<Protocol::kLL, G, M, R>(group, memory, item, reduction,
+                                                        element_bytes, receives, sends));
+    }
+    if (item.protocol == Protocol::kLL128) {
+      return run(LinePrimitives<Protocol::kLL128, G, M, R>(group, memory, item, reduction,
+                                                           element_bytes, receives, sends));
+    }
+  }
+  if (item.protocol != Protocol::kSimple) return unsupported();
+  return run(
+      SimplePrimitives<G, M, R>(group, memory, item, reduction, element_bytes, receives, sends));
+}
+
 template <class G, class M, class R>
 WEFT_HD KernelOutcome all_reduce_item(G& group, M& memory, const WorkItem& item,
                                       const R& reduction) {
@@ -75,9 +113,8 @@ WEFT_HD KernelOutcome all_reduce_item(G& group, M& memory, const WorkItem& item,
   if (item.count == 0) return {};
   if (item.ranks == 1) return reduce_alone(group, memory, item, reduction);
   if (!can_run(item, bytes, true, true) || !ring_all_reduce_fits(item, bytes)) return unsupported();
-  SimplePrimitives<G, M, R> primitives(group, memory, item, reduction, bytes, true, true);
-  ring_all_reduce(primitives, item, bytes);
-  return primitives.finish();
+  return with_primitives(group, memory, item, reduction, bytes, true, true,
+                         [&](auto& primitives) { ring_all_reduce(primitives, item, bytes); });
 }
 
 template <class G, class M, class R>
@@ -93,9 +130,8 @@ WEFT_HD KernelOutcome reduce_scatter_item(G& group, M& memory, const WorkItem& i
   if (!can_run(item, bytes, true, true) || item.ring == nullptr || !ring_chunk_fits(item, bytes)) {
     return unsupported();
   }
-  SimplePrimitives<G, M, R> primitives(group, memory, item, reduction, bytes, true, true);
-  ring_reduce_scatter(primitives, item);
-  return primitives.finish();
+  return with_primitives(group, memory, item, reduction, bytes, true, true,
+                         [&](auto& primitives) { ring_reduce_scatter(primitives, item); });
 }
 
 template <class G, class M, class R>
@@ -106,9 +142,8 @@ WEFT_HD KernelOutcome reduce_item(G& group, M& memory, const WorkItem& item, con
   const bool receives = item.ring_position != 1;
   const bool sends = item.ring_position != 0;
   if (!can_run(item, bytes, receives, sends)) return unsupported();
-  SimplePrimitives<G, M, R> primitives(group, memory, item, reduction, bytes, receives, sends);
-  ring_reduce(primitives, item);
-  return primitives.finish();
+  return with_primitives(group, memory, item, reduction, bytes, receives, sends,
+                         [&](auto& primitives) { ring_reduce(primitives, item); });
 }
 
 template <class G, class M>
@@ -123,9 +158,8 @@ WEFT_HD KernelOutcome all_gather_item(G& group, M& memory, const WorkItem& item)
   if (!can_run(item, bytes, true, true) || item.ring == nullptr || !ring_chunk_fits(item, bytes)) {
     return unsupported();
   }
-  SimplePrimitives<G, M, NoReduction> primitives(group, memory, item, {}, bytes, true, true);
-  ring_all_gather(primitives, item, bytes);
-  return primitives.finish();
+  return with_primitives(group, memory, item, NoReduction{}, bytes, true, true,
+                         [&](auto& primitives) { ring_all_gather(primitives, item, bytes); });
 }
 
 template <class G, class M>
@@ -136,9 +170,8 @@ WEFT_HD KernelOutcome broadcast_item(G& group, M& memory, const WorkItem& item) 
   const bool receives = item.ring_position != 0;
   const bool sends = item.ring_position + 1 < item.ranks;
   if (!can_run(item, bytes, receives, sends)) return unsupported();
-  SimplePrimitives<G, M, NoReduction> primitives(group, memory, item, {}, bytes, receives, sends);
-  ring_broadcast(primitives, item);
-  return primitives.finish();
+  return with_primitives(group, memory, item, NoReduction{}, bytes, receives, sends,
+                         [&](auto& primitives) { ring_broadcast(primitives, item); });
 }
 
 /// Whether the links are those of a tree that can carry the item's chunks.
@@ -235,8 +268,9 @@ WEFT_HD KernelOutcome run_pat_item(G& group, M& memory, const WorkItem& item, co
 template <class G, class M, class R>
   requires lane_group<G> && device_memory<M, G>
 WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
-  const bool knows = item.algorithm == Algorithm::kRing || item.algorithm == Algorithm::kPair;
-  if (!knows || item.protocol != Protocol::kSimple) return unsupported();
+  const bool knows = item.algorithm == Algorithm::kRing ||
+                     (item.algorithm == Algorithm::kPair && !has_lines(item.protocol));
+  if (!knows) return unsupported();
   switch (item.operation) {
     case Operation::kAllReduce:
       return all_reduce_item(group, memory, item, reduction);

@@ -143,6 +143,9 @@ std::string never_refused(const Task& /*task*/, const PlanInput& /*input*/) {
 constexpr bool fits_ring(Operation operation) {
   return is_planned(operation);
 }
+constexpr bool fits_lines(Operation operation) {
+  return is_planned(operation) && !has_uneven_blocks(operation);
+}
 constexpr bool fits_tree(Operation operation) {
   return is_planned(operation) && !has_blocks(operation);
 }
@@ -165,6 +168,8 @@ std::vector<const Way*> ways_of(Operation operation) {
           make_two_shot_plan},
       Way{Algorithm::kPat, Protocol::kSimple, fits_pat, tree_refusal, make_pat_plan},
       Way{Algorithm::kChain, Protocol::kSimple, fits_chain, chain_refusal, make_chain_plan},
+      Way{Algorithm::kRing, Protocol::kLL, fits_lines, lines_refusal, make_ring_ll_plan},
+      Way{Algorithm::kRing, Protocol::kLL128, fits_lines, lines_refusal, make_ring_ll128_plan},
   };
   std::vector<const Way*> ways;
   for (const Way& way : kWays) {

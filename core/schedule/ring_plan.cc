@@ -7,9 +7,11 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "core/model/step_lines.h"
 #include "core/schedule/ways.h"
 
 namespace weft {
@@ -21,6 +23,15 @@ struct RingCost {
   double latency_us = 0;
   double bytes_per_us = std::numeric_limits<double>::infinity();
 };
+
+/// What lines change of it.
+RingCost with_lines(RingCost cost, Protocol protocol, std::size_t hops, const CostTable& costs) {
+  if (!has_lines(protocol) || hops == 0) return cost;
+  const bool ll = protocol == Protocol::kLL;
+  cost.latency_us += (ll ? costs.ll_hop_us : costs.ll128_hop_us) * static_cast<double>(hops);
+  cost.bytes_per_us /= ll ? costs.ll_bytes : costs.ll128_bytes;
+  return cost;
+}
 
 /// `first`: the rank to which nothing comes, where data does not go all the way round.
 RingCost ring_cost(const Topology& topology, const CostTable& costs,
@@ -50,7 +61,8 @@ double ring_time_us(const Plan& plan, const Topology& topology, const CostTable&
   const auto bytes = static_cast<double>(channel.count * element_size(plan.task.type));
   const Operation operation = plan.task.operation;
   if (!has_root(operation)) {
-    const RingCost cost = ring_cost(topology, costs, channel.ring, std::nullopt);
+    const RingCost cost = with_lines(ring_cost(topology, costs, channel.ring, std::nullopt),
+                                     plan.protocol, channel.ring.size(), costs);
     // Each chunk passes n - 1 of the n edges of a round; an all-reduce is two rounds.
     const double rounds = operation == Operation::kAllReduce ? 2 : 1;
     const double share = rounds * (ranks - 1) / ranks;
@@ -58,8 +70,9 @@ double ring_time_us(const Plan& plan, const Topology& topology, const CostTable&
     return costs.call_us + share * cost.latency_us + share * round_bytes / cost.bytes_per_us;
   }
   const bool to_root = operation == Operation::kReduce;
-  const RingCost cost = ring_cost(topology, costs, channel.ring,
-                                  to_root ? next_of(channel.ring, plan.task.root) : plan.task.root);
+  const std::uint32_t first = to_root ? next_of(channel.ring, plan.task.root) : plan.task.root;
+  const RingCost cost = with_lines(ring_cost(topology, costs, channel.ring, first), plan.protocol,
+                                   channel.ring.size() - 1, costs);
   const double chunk =
       std::min(bytes, static_cast<double>(plan.chunk_steps) * static_cast<double>(plan.step_bytes));
   // All bytes pass each edge; the last rank gets its first chunk n - 2 chunks late.
@@ -96,20 +109,19 @@ std::uint32_t chunk_steps_for(const Task& task, std::uint64_t channel_elements, 
   return static_cast<std::uint32_t>(divide_up(steps, loops));
 }
 
-}  // namespace
-
-Plan make_ring_plan(const Task& task, const PlanInput& input) {
+Plan ring_plan(const Task& task, const PlanInput& input, Protocol protocol,
+               const PlanLimits& limits) {
   const std::uint32_t ranks = input.topology.rank_count();
   Plan plan{.task = task,
             .algorithm = Algorithm::kRing,
-            .protocol = Protocol::kSimple,
+            .protocol = protocol,
             .ranks = ranks,
-            .steps = input.limits.steps,
-            .step_bytes = input.limits.step_bytes,
+            .steps = limits.steps,
+            .step_bytes = limits.step_bytes,
             .chunk_steps = 1};
   plan.channels = cut_into_channels(task, channel_count(task, input));
   if (!plan.channels.empty()) {
-    plan.chunk_steps = chunk_steps_for(task, plan.channels[0].count, ranks, input.limits);
+    plan.chunk_steps = chunk_steps_for(task, plan.channels[0].count, ranks, limits);
     auto orders = rings(input.topology, static_cast<std::uint32_t>(plan.channels.size()));
     for (ChannelPlan& channel : plan.channels) {
       channel.chunk =
@@ -119,6 +131,34 @@ Plan make_ring_plan(const Task& task, const PlanInput& input) {
   }
   plan.predicted_us = ring_time_us(plan, input.topology, input.costs);
   return plan;
+}
+
+Plan line_plan(const Task& task, const PlanInput& input, Protocol protocol) {
+  PlanLimits limits = input.limits;
+  limits.step_bytes = step_payload(protocol, limits.line_step_bytes);
+  return ring_plan(task, input, protocol, limits);
+}
+
+}  // namespace
+
+Plan make_ring_plan(const Task& task, const PlanInput& input) {
+  return ring_plan(task, input, Protocol::kSimple, input.limits);
+}
+
+Plan make_ring_ll_plan(const Task& task, const PlanInput& input) {
+  return line_plan(task, input, Protocol::kLL);
+}
+
+Plan make_ring_ll128_plan(const Task& task, const PlanInput& input) {
+  return line_plan(task, input, Protocol::kLL128);
+}
+
+std::string lines_refusal(const Task& task, const PlanInput& input) {
+  if (input.topology.rank_count() == 1) return "there is no other rank";
+  if (task.count == 0) return "there are no elements to move";
+  if (input.limits.line_step_bytes != 0) return {};
+  return input.limits.no_lines.empty() ? "these ranks' connections do not keep lines together"
+                                       : input.limits.no_lines;
 }
 
 }  // namespace weft

@@ -29,6 +29,8 @@ namespace weft {
 // Of a task and limits that make sense.
 
 [[nodiscard]] Plan make_ring_plan(const Task& task, const PlanInput& input);
+[[nodiscard]] Plan make_ring_ll_plan(const Task& task, const PlanInput& input);
+[[nodiscard]] Plan make_ring_ll128_plan(const Task& task, const PlanInput& input);
 
 /// Below this many bytes all goes by one tree: a second only doubles the messages.
 inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
@@ -42,6 +44,8 @@ inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 [[nodiscard]] Plan make_two_shot_plan(const Task& task, const PlanInput& input);
 
 // Why not; empty where it can be done.
+/// Of rings by lines, whichever.
+[[nodiscard]] std::string lines_refusal(const Task& task, const PlanInput& input);
 /// Of PAT as well.
 [[nodiscard]] std::string tree_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string chain_refusal(const Task& task, const PlanInput& input);

@@ -5,6 +5,7 @@
 // pair_connections.cc.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -67,7 +68,8 @@ struct Connections::Edge {
   std::uint32_t peer = 0;
   weft_direction direction = WEFT_DIRECTION_SEND;
   std::uint64_t number = 0;
-  weft_protocol_request protocol{};
+  // The second: for LL, whose buffer takes the place of the first one's; or none.
+  std::array<weft_protocol_request, 2> protocols{};
   PairChoice choice;
 
   OpenedTransport* transport = nullptr;
@@ -87,7 +89,7 @@ struct Connections::Edge {
     peer = other.peer;
     direction = other.direction;
     number = other.number;
-    protocol = other.protocol;
+    protocols = other.protocols;
     choice = std::move(other.choice);
     transport = other.transport;
     connection = other.connection;
@@ -101,6 +103,7 @@ struct Connections::Edge {
   Edge(const Edge&) = delete;
   Edge& operator=(const Edge&) = delete;
   [[nodiscard]] bool sends() const { return direction == WEFT_DIRECTION_SEND; }
+  [[nodiscard]] bool has_lines() const { return protocols[1].struct_size != 0; }
   [[nodiscard]] bool direct() const { return channel == kDirectChannel; }
   // What a failed set-up leaves; a port has taken the connection over otherwise.
   void release() {

@@ -153,7 +153,7 @@ std::vector<Connections::Edge> Connections::edges_of(
   const auto add = [&](std::uint32_t peer, std::uint32_t channel, weft_direction direction,
                        const weft_protocol_request& protocol) {
     edges.push_back(edge_to(peer, channel, direction, choice_of));
-    edges.back().protocol = protocol;
+    edges.back().protocols[0] = protocol;
   };
   weft_protocol_request simple{};
   simple.struct_size = sizeof(simple);
@@ -196,9 +196,9 @@ Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
       request.peer = edge.peer;
       request.channel = edge.channel;
       request.number = edge.number;
-      request.protocols = &edge.protocol;
-      request.protocol_count = 1;
-      request.protocol_stride = sizeof(edge.protocol);
+      request.protocols = edge.protocols.data();
+      request.protocol_count = edge.has_lines() ? 2 : 1;
+      request.protocol_stride = sizeof(edge.protocols[0]);
       requests.push_back(request);
       asking.push_back(&edge);
     }
@@ -301,7 +301,8 @@ Status Connections::open_ports() {
 
 Result<ConnectionView> Connections::view_of_net(Edge& edge, RingEnd& end) {
   NetPort& port = *edge.net->port;
-  const SlotGeometry geometry{.steps = edge.protocol.steps, .step_bytes = edge.protocol.step_bytes};
+  const SlotGeometry geometry{.steps = edge.protocols[0].steps,
+                              .step_bytes = edge.protocols[0].step_bytes};
   WEFT_TRY_ASSIGN(end.port_connection, port.add(std::exchange(edge.net_connection, nullptr),
                                                 edge.direction, edge.peer, geometry));
   end.port = &port;
@@ -310,7 +311,7 @@ Result<ConnectionView> Connections::view_of_net(Edge& edge, RingEnd& end) {
 
 Result<ConnectionView> Connections::view_of(const Edge& edge) {
   WEFT_TRY_ASSIGN(const weft_protocol_view described,
-                  edge.transport->plugin.describe(edge.connection, edge.protocol));
+                  edge.transport->plugin.describe(edge.connection, edge.protocols[0]));
   static_assert(sizeof(SlotMeta) == sizeof(weft_slot_meta));
   ConnectionView view;
   view.buffer = static_cast<std::byte*>(described.buffer);
@@ -325,6 +326,14 @@ Result<ConnectionView> Connections::view_of(const Edge& edge) {
   view.order_bytes = static_cast<std::uint16_t>(described.order_bytes);
   view.peer_error = described.peer_error;
   view.peer = edge.peer;
+  if (edge.has_lines()) {
+    WEFT_TRY_ASSIGN(const weft_protocol_view lines,
+                    edge.transport->plugin.describe(edge.connection, edge.protocols[1]));
+    view.buffer = static_cast<std::byte*>(lines.buffer);
+    view.steps = lines.steps;
+    view.step_bytes = lines.step_bytes;
+    view.order_bytes = static_cast<std::uint16_t>(lines.order_bytes);
+  }
   if (described.memory != WEFT_MEMORY_HOST) in_host_memory_ = false;
   if (described.memory == WEFT_MEMORY_HOST) WEFT_TRY(let_device_reach(view));
   return view;

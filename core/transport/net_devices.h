@@ -22,6 +22,12 @@ inline constexpr std::uint32_t kPairChannel = 0xFFFE;
 /// The channel of trees' edges on channel 0 of a plan; those of its other channels follow.
 inline constexpr std::uint32_t kFirstTreeChannel = 0x8000;
 
+/// The same of rings' edges whose slots are filled with lines: of LL, and of LL128.
+inline constexpr std::uint32_t kMostLineChannels = 64;
+inline constexpr std::uint32_t kFirstLLChannel = 0x9000;
+inline constexpr std::uint32_t kFirstLL128Channel = kFirstLLChannel + kMostLineChannels;
+inline constexpr std::uint32_t kEndOfLineChannels = kFirstLL128Channel + kMostLineChannels;
+
 /// One direction between two ranks on one channel.
 struct NetEdge {
   std::uint32_t channel = 0;

@@ -44,6 +44,27 @@ constexpr std::byte kAnswered{0};
 constexpr std::byte kPleaseAnswer{1};
 constexpr std::size_t kLetterHead = 3;
 
+// The least that a transport may be asked for.
+constexpr std::uint32_t kLeastStepBytes = 128;
+
+bool has_line_channel(const PairLink& link) {
+  return link.channel >= kFirstLLChannel && link.channel < kEndOfLineChannels;
+}
+
+bool is_pair_channel(std::uint32_t channel) {
+  return channel == kPairChannel ||
+         (channel >= kFirstTreeChannel && channel < kFirstTreeChannel + kMostTreeChannels) ||
+         has_line_channel({.peer = 0, .channel = channel});
+}
+
+std::string text_of(const PairLink& link) {
+  if (link.channel == kPairChannel) return {};
+  if (!has_line_channel(link)) {
+    return fmt::format(" in tree {}", link.channel - kFirstTreeChannel);
+  }
+  return fmt::format(" on ring {} by lines", (link.channel - kFirstLLChannel) % kMostLineChannels);
+}
+
 }  // namespace
 
 struct PairConnector::Inbox {
@@ -288,8 +309,7 @@ Status PairConnector::take_letter(std::uint32_t from, std::span<const std::byte>
   }
   const std::uint32_t channel =
       std::to_integer<std::uint32_t>(letter[1]) | std::to_integer<std::uint32_t>(letter[2]) << 8U;
-  if (channel != kPairChannel &&
-      (channel < kFirstTreeChannel || channel >= kFirstTreeChannel + kMostTreeChannels)) {
+  if (!is_pair_channel(channel)) {
     return fail(WEFT_ERROR_PEER,
                 fmt::format("rank {} wrote of channel {}, which there is not", from, channel));
   }
@@ -351,11 +371,17 @@ Status PairConnector::prepare(Pair& pair) {
   for (std::size_t i = 0; i < directions.size(); ++i) {
     pair.edges[i] =
         connections_.edge_to(pair.link.peer, pair.link.channel, directions[i], choice_of_);
-    weft_protocol_request& protocol = pair.edges[i].protocol;
+    weft_protocol_request& protocol = pair.edges[i].protocols[0];
     protocol.struct_size = sizeof(protocol);
     protocol.protocol = WEFT_PROTOCOL_SIMPLE;
     protocol.steps = geometry.steps;
     protocol.step_bytes = geometry.step_bytes;
+    if (!has_line_channel(pair.link)) continue;
+    // Head and tail are those of Simple, of which a slot need hold nothing. A buffer for lines
+    // begins with none that looks new.
+    pair.edges[i].protocols[1] = protocol;
+    pair.edges[i].protocols[1].protocol = WEFT_PROTOCOL_LL;
+    protocol.step_bytes = kLeastStepBytes;
   }
   Connections::OpenedNet* net = pair.edges[0].net;
   const auto lock = net != nullptr ? net->port->lock() : std::unique_lock<std::mutex>();
@@ -479,10 +505,7 @@ std::string PairConnector::describe_waiting() {
     if (ends->to.port != nullptr) continue;  // its port tells
     text += fmt::format(
         "\n  with rank {}{}: {} of {} steps sent to it are taken, {} of {} steps from it",
-        link.peer,
-        link.channel == kPairChannel ? std::string()
-                                     : fmt::format(" in tree {}", link.channel - kFirstTreeChannel),
-        taken, sent, load_counter(from.head), load_counter(from.tail));
+        link.peer, text_of(link), taken, sent, load_counter(from.head), load_counter(from.tail));
   }
   return text;
 }

@@ -32,7 +32,7 @@ namespace weft {
 /// Names a pair of connections, one each way, of a rank: two ranks may have several.
 struct PairLink {
   std::uint32_t peer = 0;
-  std::uint32_t channel = kPairChannel;  ///< Or kFirstTreeChannel and those that follow.
+  std::uint32_t channel = kPairChannel;  ///< Or one of trees, or of lines; see net_devices.h.
   friend auto operator<=>(const PairLink&, const PairLink&) = default;
 };
 

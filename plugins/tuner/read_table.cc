@@ -197,7 +197,7 @@ Rule Reader::rule(const YAML::Node& node) const {
         }},
        {"protocol",
         [&](const YAML::Node& value) {
-          rule.protocol = named(value, "protocol", protocol_of, "simple, ll");
+          rule.protocol = named(value, "protocol", protocol_of, "simple, ll, ll128");
         }},
        {"device",
         [&](const YAML::Node& value) {

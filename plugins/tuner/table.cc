@@ -30,9 +30,10 @@ constexpr std::array<std::pair<std::string_view, weft_tuner_algorithm>, 5> kAlgo
     {"direct", WEFT_TUNER_ONE_SHOT},
     {"two-shot", WEFT_TUNER_TWO_SHOT},
 }};
-constexpr std::array<std::pair<std::string_view, weft_tuner_protocol>, 2> kProtocols = {{
+constexpr std::array<std::pair<std::string_view, weft_tuner_protocol>, 3> kProtocols = {{
     {"simple", WEFT_TUNER_SIMPLE},
     {"ll", WEFT_TUNER_LL},
+    {"ll128", WEFT_TUNER_LL128},
 }};
 
 template <typename T>

@@ -36,6 +36,29 @@ __global__ void run_direct_item(const weft::WorkItem* item, const weft::DirectPe
   if (group.leader()) outcomes[blockIdx.x] = outcome;
 }
 
+// No kernel of GPUs chooses lines yet.
+template <weft::Protocol kProtocol>
+__device__ weft::KernelOutcome run_lines(CtaGroup& group, CudaMemory& memory,
+                                         const weft::WorkItem& item) {
+  using Reduction = weft::device::Average<float>;
+  weft::device::LinePrimitives<kProtocol, CtaGroup, CudaMemory, Reduction> primitives(
+      group, memory, item, Reduction{.divisor = item.ranks}, sizeof(float), true, true);
+  weft::device::ring_all_reduce(primitives, item, sizeof(float));
+  return primitives.finish();
+}
+
+__global__ void run_all_reduces_by_lines(const weft::WorkItem* items, weft::KernelOutcome* outcomes,
+                                         const std::uint32_t* abort) {
+  __shared__ std::uint64_t slots[2];
+  CtaGroup group(slots);
+  CudaMemory memory(abort, nullptr, 0);
+  const weft::WorkItem& item = items[blockIdx.x];
+  const weft::KernelOutcome outcome = item.protocol == weft::Protocol::kLL
+                                          ? run_lines<weft::Protocol::kLL>(group, memory, item)
+                                          : run_lines<weft::Protocol::kLL128>(group, memory, item);
+  if (group.leader()) outcomes[blockIdx.x] = outcome;
+}
+
 __global__ void run_trees(const weft::WorkItem* items, weft::KernelOutcome* outcomes,
                           const std::uint32_t* abort) {
   __shared__ std::uint64_t slots[2];

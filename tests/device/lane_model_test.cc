@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -45,12 +46,14 @@ std::vector<std::vector<KernelOutcome>> run_lanes(const std::vector<WorkItem>& i
   return outcomes;
 }
 
-class LaneModel : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t>> {
+class LaneModel
+    : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t, Protocol>> {
  protected:
   template <class T>
   void all_reduce(RingWorld& world, std::uint64_t count, std::uint64_t shift, bool in_place,
                   weft_reduction reduction, std::uint64_t sequence) {
-    const auto [ranks, lanes] = GetParam();
+    const auto ranks = std::get<0>(GetParam());
+    const auto lanes = std::get<1>(GetParam());
     std::vector<std::vector<T>> input(ranks, std::vector<T>(count + shift));
     std::vector<std::vector<T>> output(ranks, std::vector<T>(count + shift));
     std::vector<WorkItem> items;
@@ -78,7 +81,8 @@ class LaneModel : public ::testing::TestWithParam<std::tuple<std::uint32_t, std:
 };
 
 TEST_P(LaneModel, AllReduce) {
-  RingWorld world({.ranks = std::get<0>(GetParam()), .steps = 3});
+  RingWorld world(
+      {.ranks = std::get<0>(GetParam()), .steps = 3, .protocol = std::get<2>(GetParam())});
   all_reduce<float>(world, 700, 0, false, WEFT_SUM, 0);
   all_reduce<float>(world, 301, 1, true, WEFT_MAX, 1);
   all_reduce<std::int32_t>(world, 129, 0, true, WEFT_SUM, 2);
@@ -90,8 +94,8 @@ TEST_P(LaneModel, AllReduce) {
 }
 
 TEST_P(LaneModel, EveryOperation) {
-  const auto [ranks, lanes] = GetParam();
-  RingWorld world({.ranks = ranks, .steps = 3, .downwards = true});
+  const auto [ranks, lanes, protocol] = GetParam();
+  RingWorld world({.ranks = ranks, .steps = 3, .downwards = true, .protocol = protocol});
   std::uint64_t sequence = 0;
   const auto run = [&]<class T>(Operation operation, weft_reduction reduction, T) {
     for (const bool in_place : {false, true}) {
@@ -135,8 +139,8 @@ TEST_P(LaneModel, EveryOperation) {
 }
 
 TEST_P(LaneModel, Broadcast) {
-  const auto [ranks, lanes] = GetParam();
-  RingWorld world({.ranks = ranks, .steps = 3});
+  const auto [ranks, lanes, protocol] = GetParam();
+  RingWorld world({.ranks = ranks, .steps = 3, .protocol = protocol});
   for (const std::uint64_t shift : {0, 1, 4}) {
     constexpr std::uint64_t kCount = 1111;
     const Task task{
@@ -156,8 +160,8 @@ TEST_P(LaneModel, Broadcast) {
 }
 
 TEST_P(LaneModel, AllLanesLeaveTogether) {
-  const auto [ranks, lanes] = GetParam();
-  RingWorld world({.ranks = ranks});
+  const auto [ranks, lanes, protocol] = GetParam();
+  RingWorld world({.ranks = ranks, .protocol = protocol});
   std::vector<std::vector<float>> data(ranks, std::vector<float>(500));
   std::vector<WorkItem> items;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -181,9 +185,23 @@ TEST_P(LaneModel, AllLanesLeaveTogether) {
   }
 }
 
+std::string name_of(const ::testing::TestParamInfo<LaneModel::ParamType>& info) {
+  const auto [ranks, lanes, protocol] = info.param;
+  return std::to_string(ranks) + "_ranks_" + std::to_string(lanes) + "_lanes_" +
+         std::string(protocol_name(protocol));
+}
+
+constexpr Protocol kProtocols[] = {Protocol::kSimple, Protocol::kLL, Protocol::kLL128};
+
 INSTANTIATE_TEST_SUITE_P(Lanes, LaneModel,
-                         ::testing::Values(std::tuple{2U, 8U}, std::tuple{3U, 8U},
-                                           std::tuple{2U, 32U}));
+                         ::testing::Combine(::testing::Values(2U, 3U), ::testing::Values(8U),
+                                            ::testing::ValuesIn(kProtocols)),
+                         name_of);
+// Lines of LL128 are shared by eight lanes each, or by none.
+INSTANTIATE_TEST_SUITE_P(MoreLanes, LaneModel,
+                         ::testing::Combine(::testing::Values(2U), ::testing::Values(3U, 32U),
+                                            ::testing::ValuesIn(kProtocols)),
+                         name_of);
 
 }  // namespace
 }  // namespace weft::device::testing

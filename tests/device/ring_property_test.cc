@@ -70,6 +70,8 @@ void any_run_of_operations() {
   shape.chunk_steps = *rc::gen::inRange<std::uint32_t>(1, shape.steps);
   shape.sleepers = *rc::gen::arbitrary<bool>();
   shape.downwards = *rc::gen::arbitrary<bool>();
+  shape.protocol = *rc::gen::element(Protocol::kSimple, Protocol::kLL, Protocol::kLL128);
+  if (has_lines(shape.protocol)) shape.step_bytes = (shape.step_bytes + 255) / 256 * 256;
   const auto threads =
       *rc::gen::element(RingRunner::Threads::kOne, RingRunner::Threads::kOnePerRank);
   RingWorld world(shape);

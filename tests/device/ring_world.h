@@ -17,6 +17,7 @@
 #include "core/device/narrow_float.h"
 #include "core/model/connection_view.h"
 #include "core/model/operation_tag.h"
+#include "core/model/step_lines.h"
 #include "core/model/work_item.h"
 
 namespace weft::device::testing {
@@ -92,6 +93,7 @@ struct RingShape {
   std::uint32_t chunk_steps = 2;
   bool sleepers = true;
   bool downwards = false;  ///< The ring runs from high ranks to low ones.
+  Protocol protocol = Protocol::kSimple;
 };
 
 /// The links of `channels` rings.
@@ -122,13 +124,15 @@ class RingWorld {
       const std::uint64_t begin = std::min(task.count, channel * share);
       WorkItem item;
       item.operation = task.operation;
+      item.protocol = shape_.protocol;
       item.type = task.type;
       item.reduction = task.reduction;
       item.send = static_cast<const std::byte*>(send) + begin * element;
       item.recv = static_cast<std::byte*>(recv) + begin * element;
       item.count = std::min(task.count - begin, share);
-      item.chunk = std::max<std::uint64_t>(
-          1, static_cast<std::uint64_t>(shape_.chunk_steps) * shape_.step_bytes / element);
+      item.chunk = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(shape_.chunk_steps) *
+                                                  step_payload(shape_.protocol, shape_.step_bytes) /
+                                                  element);
       item.ranks = ranks;
       const std::uint32_t origin = has_root(task.operation) ? at_place(task.root) : 0;
       const std::uint32_t place = at_place(rank);

@@ -77,8 +77,10 @@ struct Spread {
   return bound;
 }
 
-/// The table: one row an algorithm. nullopt: the algorithm has none, which is a violation by
-/// itself. `spread` is that of the ranks; left out, they are on one host.
+/// The table: one row an algorithm, whichever its protocol: headers and flags are no bytes of
+/// elements, and what a slot takes less makes more steps, not more hops. nullopt: the algorithm has
+/// none, which is a violation by itself. `spread` is that of the ranks; left out, they are on one
+/// host.
 [[nodiscard]] constexpr std::optional<Bound> bound_of(Algorithm algorithm, const Task& task,
                                                       std::uint32_t ranks,
                                                       std::optional<Spread> spread = {}) {

@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "core/model/operation_tag.h"
+#include "core/model/step_lines.h"
 #include "core/model/two_shot.h"
 #include "core/schedule/work_items.h"
 #include "tests/schedule_checker/results.h"
@@ -28,6 +29,16 @@ namespace {
 /// The sequence numbers of calls begin here; below 2^15, so that no tag looks like an element.
 constexpr std::uint64_t kFirstSequence = 7;
 
+/// Of a plan that does not go directly: what a slot must have for the payload of a step.
+std::uint32_t slot_bytes(const Plan& plan) {
+  constexpr std::uint32_t kLine = 128;
+  if (!has_lines(plan.protocol) || goes_directly(plan.algorithm)) return plan.step_bytes;
+  std::uint32_t bytes = kLine;
+  while (step_payload(plan.protocol, bytes) < plan.step_bytes)
+    bytes += kLine;
+  return bytes;
+}
+
 class Executor {
  public:
   Executor(Stacks& stacks, std::span<const Plan* const> plans, const Execution& execution)
@@ -37,7 +48,7 @@ class Executor {
         expressions_(plan_.channels.front().ring),
         fibers_(stacks, execution.turns, execution.seed),
         buffers_(verdict_.report),
-        connections_(verdict_.report, plan_.steps, plan_.step_bytes),
+        connections_(verdict_.report, plan_.steps, slot_bytes(plan_), has_lines(plan_.protocol)),
         world_{.report = verdict_.report,
                .fibers = fibers_,
                .expressions = expressions_,

@@ -78,6 +78,49 @@ TEST_F(Collectives, RingsOfAllNumbersOfRanks) {
   }
 }
 
+TEST_F(Collectives, RingsByLines) {
+  for (std::uint32_t ranks = 2; ranks <= kMostRanksOfAll; ++ranks) {
+    // Of many ranks some numbers: the rings are those of Simple, and the time grows with the
+    // square.
+    if (ranks > 16 && ranks % 12 > 1 && ranks != kMostRanksOfAll) continue;
+    const Topology topology = ranks % 2 == 0 ? test::one_host(ranks) : scattered(ranks, 3);
+    for (const Operation operation : kCollectives) {
+      for (Shape shape : shapes(operation, ranks)) {
+        shape.protocol = (ranks + shape.channels) % 2 == 0 ? Protocol::kLL : Protocol::kLL128;
+        const Task task = task_of(operation, shape.count, ranks / 2,
+                                  ranks % 3 == 0 ? WEFT_AVG : weft_reduction{kPremulSum});
+        const Plan plan = plan_of(task, topology, Algorithm::kRing, shape);
+        EXPECT_EQ(plan.protocol, shape.protocol);
+        // Slots are used again and again: flags must tell their steps apart.
+        const std::uint32_t calls = ranks > kMostRanksOfAll / 4 ? 1 : 3;
+        ASSERT_NO_FATAL_FAILURE(check_ways(plan, {.calls = calls}, ranks <= 8));
+      }
+    }
+  }
+}
+
+TEST_F(Collectives, LinesInAnyOrderOfTurns) {
+  constexpr int kSeeds = test::kSanitized ? 5 : 25;
+  for (const std::uint32_t ranks : {2U, 3U, 5U}) {
+    for (const Protocol protocol : {Protocol::kLL, Protocol::kLL128}) {
+      for (const Operation operation : kCollectives) {
+        const Plan plan = plan_of(task_of(operation, 5 * kGrain * ranks + 3), test::one_host(ranks),
+                                  Algorithm::kRing,
+                                  {.steps = 2,
+                                   .step_grains = 1,
+                                   .channels = 2,
+                                   .count = 5 * kGrain * ranks + 3,
+                                   .protocol = protocol});
+        for (int i = 0; i < kSeeds; ++i) {
+          const Execution execution{
+              .in_place = i % 2 == 1, .calls = 3, .turns = Turns::kShuffled, .seed = ++seed_};
+          ASSERT_NO_FATAL_FAILURE(check(plan, execution));
+        }
+      }
+    }
+  }
+}
+
 TEST_F(Collectives, EveryNumberOfChannels) {
   for (const std::uint32_t ranks : {2U, 3U, 8U, 13U, 40U}) {
     if (ranks > kMostRanksOfAll) break;

@@ -29,7 +29,9 @@ std::size_t Connections::add(std::uint32_t from, std::uint32_t to, std::uint32_t
 void Connections::allocate() {
   const std::size_t slots = connections_.size() * steps_;
   metas_.assign(slots, {});
-  memory_.assign(slots * step_bytes_ / sizeof(Value), make_nothing(Nothing::kNeverFilled));
+  // Lines begin as transports give them.
+  memory_.assign(slots * step_bytes_ / sizeof(Value),
+                 lines_ ? Value{0} : make_nothing(Nothing::kNeverFilled));
 }
 
 ConnectionView Connections::view(std::size_t connection) {
@@ -99,7 +101,8 @@ bool Connections::may_read(const Actor& actor, const std::byte* at, std::uint64_
                             connection == nullptr ? "more than one slot" : name_of(*connection)));
     return false;
   }
-  if (has_come(*connection, index)) return true;
+  // Whoever looks at lines finds out; what it then takes is judged by what it says.
+  if (lines_ || has_come(*connection, index)) return true;
   const std::uint64_t step = step_in(index, connection->head);
   const Value first = *reinterpret_cast<const Value*>(at);
   if (first == make_nothing(Nothing::kGivenBack)) {
@@ -134,8 +137,12 @@ bool Connections::may_write(const Actor& actor, const std::byte* at, std::uint64
                             connection->head, connection->head_known));
     return false;
   }
-  connection->bytes += bytes;
+  if (!lines_) connection->bytes += bytes;
   return true;
+}
+
+void Connections::sent(const std::byte* at, std::uint64_t bytes) {
+  if (lines_) slot_of(at, bytes).connection->bytes += bytes;
 }
 
 const Connection* Connections::owner(const std::uint64_t* counter) const {
@@ -179,7 +186,8 @@ bool Connections::post(const Actor& actor, std::uint64_t* counter, std::uint64_t
                                             fills ? "tail" : "head", name_of(connection)));
     return false;
   }
-  const std::uint64_t most = fills ? connection.head + steps_ : connection.tail;
+  // All lines of a step may be taken before tail counts it.
+  const std::uint64_t most = fills ? connection.head + steps_ : connection.tail + (lines_ ? 1 : 0);
   if (value <= *counter || value > most) {
     report_.add(
         fills ? Rule::kOverwritten : Rule::kReadTooEarly,
@@ -187,7 +195,8 @@ bool Connections::post(const Actor& actor, std::uint64_t* counter, std::uint64_t
                     fills ? "tail" : "head", name_of(connection), *counter, value, most));
     return false;
   }
-  if (!fills) {
+  // Lines stay: what is old must be told from what is new.
+  if (!fills && !lines_) {
     for (std::uint64_t step = *counter; step < value; ++step) {
       std::fill_n(slot(connection, step % steps_), step_bytes_ / sizeof(Value),
                   make_nothing(Nothing::kGivenBack));

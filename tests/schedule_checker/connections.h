@@ -38,8 +38,9 @@ struct Connection {
 
 class Connections {
  public:
-  Connections(Report& report, std::uint32_t steps, std::uint32_t step_bytes)
-      : report_(report), steps_(steps), step_bytes_(step_bytes) {}
+  /// `lines`: slots are filled with lines, which tell by themselves that they have come.
+  Connections(Report& report, std::uint32_t steps, std::uint32_t step_bytes, bool lines = false)
+      : report_(report), steps_(steps), step_bytes_(step_bytes), lines_(lines) {}
 
   /// Answers its number. Before allocate().
   std::size_t add(std::uint32_t from, std::uint32_t to, std::uint32_t channel);
@@ -59,6 +60,10 @@ class Connections {
   /// own, to write as well, until it gives the slot back.
   [[nodiscard]] bool may_read(const Actor& actor, const std::byte* at, std::uint64_t bytes);
   [[nodiscard]] bool may_write(const Actor& actor, const std::byte* at, std::uint64_t bytes);
+
+  /// So many bytes of elements were written into a slot of lines; those of other slots are counted
+  /// as they are written.
+  void sent(const std::byte* at, std::uint64_t bytes);
 
   /// Whether it is one of the counters.
   [[nodiscard]] bool counts(const std::uint64_t* counter) const;
@@ -91,6 +96,7 @@ class Connections {
   Report& report_;
   const std::uint32_t steps_;
   const std::uint32_t step_bytes_;
+  const bool lines_;
   std::vector<Connection> connections_;
   std::vector<SlotMeta> metas_;
   std::vector<Value> memory_;

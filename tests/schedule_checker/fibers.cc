@@ -103,6 +103,11 @@ Fibers::~Fibers() {
 #endif
 }
 
+bool Fibers::is_own(const std::byte* at) const {
+  const std::byte* const stack = current_->stack;
+  return stack != nullptr && at >= stack && at < stack + Stacks::size();
+}
+
 void Fibers::add(std::function<void()> body) {
   auto fiber = std::make_unique<Fiber>();
   fiber->owner = this;

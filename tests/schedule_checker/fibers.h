@@ -75,6 +75,8 @@ class Fibers {
   /// All waits end from now on.
   void stop();
   [[nodiscard]] bool stopped() const { return stopped_; }
+  /// Whether it lies on the stack of the fiber that runs: what a lane has for itself.
+  [[nodiscard]] bool is_own(const std::byte* at) const;
 
  private:
   struct Fiber;

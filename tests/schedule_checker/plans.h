@@ -36,6 +36,7 @@ struct Shape {
   std::uint32_t step_grains = 1;
   std::uint32_t channels = 1;
   std::uint64_t count = 1;
+  Protocol protocol = Protocol::kSimple;  ///< Of rings.
 };
 
 /// 8-byte elements, so that each holds a symbol.
@@ -61,6 +62,12 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
                                   ? shape.channels
                                   : 0};
   input.algorithms = {std::string(algorithm_name(algorithm))};
+  if (algorithm == Algorithm::kRing) {
+    input.protocols = {std::string(protocol_name(shape.protocol))};
+    // Slots for as many grains of payload; those of LL128 have room for more.
+    input.limits.line_step_bytes =
+        128 * (shape.step_grains + (shape.protocol == Protocol::kLL ? 1 : 0));
+  }
   if (algorithm == Algorithm::kDirect) {
     input.limits.direct_bytes = task.bytes();
     input.limits.direct_blocks = true;
@@ -95,11 +102,12 @@ inline Verdict execute_one(Stacks& stacks, const Plan& plan, const Execution& ex
 /// What a failed test prints: which case it was.
 inline std::string describe(const Plan& plan, const Execution& execution) {
   return fmt::format(
-      "{} by {}, {} ranks, {} elements, {} channels, {} slots of {} bytes, chunks of "
+      "{} by {} with {}, {} ranks, {} elements, {} channels, {} slots of {} bytes, chunks of "
       "{} steps, root {}, {}, {} calls, turns {}, seed {}",
-      operation_name(plan.task.operation), algorithm_name(plan.algorithm), plan.ranks,
-      plan.task.count, plan.channels.size(), plan.steps, plan.step_bytes, plan.chunk_steps,
-      plan.task.root, execution.in_place ? "in place" : "out of place", execution.calls,
+      operation_name(plan.task.operation), algorithm_name(plan.algorithm),
+      protocol_name(plan.protocol), plan.ranks, plan.task.count, plan.channels.size(), plan.steps,
+      plan.step_bytes, plan.chunk_steps, plan.task.root,
+      execution.in_place ? "in place" : "out of place", execution.calls,
       static_cast<std::uint32_t>(execution.turns), execution.seed);
 }
 

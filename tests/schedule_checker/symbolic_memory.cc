@@ -38,6 +38,8 @@ bool SymbolicMemory::may_read(const std::byte* at, std::uint64_t bytes) {
     may = world_.inboxes->may_read(actor_, at, bytes);
   } else if (world_.buffers.holds(at)) {
     may = world_.buffers.may_read(actor_, at, bytes);
+  } else if (world_.fibers.is_own(at)) {
+    return true;
   } else {
     wrong(Rule::kOutside, "reads what is no memory of this call");
   }
@@ -54,11 +56,33 @@ bool SymbolicMemory::may_write(const std::byte* at, std::uint64_t bytes) {
     may = world_.inboxes->may_write(actor_, at, bytes);
   } else if (world_.buffers.holds(at)) {
     may = world_.buffers.may_write(actor_, at, bytes);
+  } else if (world_.fibers.is_own(at)) {
+    return true;
   } else {
     wrong(Rule::kOutside, "writes what is no memory of this call");
   }
   stop_if_wrong();
   return may;
+}
+
+void SymbolicMemory::sent(const std::byte* at, std::uint64_t bytes) {
+  if (world_.connections != nullptr && world_.connections->holds(at)) {
+    world_.connections->sent(at, bytes);
+  } else if (world_.inboxes != nullptr) {
+    world_.inboxes->sent(actor_, bytes);
+  }
+}
+
+// A counter, or a word of a slot: what a line of LL128 says of itself.
+void SymbolicMemory::store_release(std::uint64_t* counter, std::uint64_t value) {
+  const auto* const at = reinterpret_cast<const std::byte*>(counter);
+  if (world_.connections == nullptr || !world_.connections->holds(at)) {
+    return post(counter, nullptr, value);
+  }
+  if (!may_write(at, sizeof(value))) return;
+  *counter = value;
+  world_.fibers.changed();
+  world_.fibers.perhaps_yield();
 }
 
 std::uint32_t SymbolicMemory::hops_to(const std::byte* at) const {
@@ -155,7 +179,7 @@ void SymbolicMemory::store_words(std::byte* to, device::Line line) {
     if (!is_something(payload)) return;
     const std::uint32_t hops = hops_to(to);
     line.low += hops;
-    if (hops != 0) world_.inboxes->sent(actor_, sizeof(payload));
+    if (hops != 0) sent(to, sizeof(payload));
   }
   auto* words = reinterpret_cast<std::uint64_t*>(to);
   words[1] = line.high;
@@ -177,7 +201,7 @@ void SymbolicMemory::copy(device::SingleLane& /*group*/, std::byte* first, std::
     if (to == nullptr) continue;
     if (!may_write(to, bytes)) return;
     const std::uint32_t hops = hops_to(to);
-    if (hops != 0 && world_.inboxes != nullptr) world_.inboxes->sent(actor_, bytes);
+    if (hops != 0) sent(to, bytes);
     for (std::uint64_t i = 0; i < count; ++i)
       reinterpret_cast<Value*>(to)[i] = values[i] + hops;
   }

@@ -38,11 +38,14 @@ struct World {
 /// A kernel's memory. Whatever it finds wrong it reports, and ends the execution.
 class SymbolicMemory {
  public:
+  /// Few, for steps of several parts, and since stacks are small.
+  static constexpr std::uint32_t kLineBytesAtOnce = 240;
+
   SymbolicMemory(World& world, const Actor& actor) : world_(world), actor_(actor) {}
 
   // device_memory
   [[nodiscard]] std::uint64_t load_acquire(std::uint64_t* counter);
-  void store_release(std::uint64_t* counter, std::uint64_t value) { post(counter, nullptr, value); }
+  void store_release(std::uint64_t* counter, std::uint64_t value);
   [[nodiscard]] device::WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t* waiters,
                                                  std::uint64_t threshold, std::uint32_t* error);
   void post(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t value);
@@ -81,6 +84,10 @@ class SymbolicMemory {
   [[nodiscard]] device::Line load_words(const std::byte* from);
   void store_words(std::byte* to, device::Line line);
   static void fence() {}
+  [[nodiscard]] bool look_again(std::uint32_t turn) {
+    world_.fibers.perhaps_yield();
+    return turn == 0;
+  }
   [[nodiscard]] KernelOutcome keep_waiting(std::uint32_t turn, const DirectPeers& peers);
   [[nodiscard]] KernelOutcome why_leave(const DirectPeers& peers) const;
 
@@ -99,6 +106,8 @@ class SymbolicMemory {
   /// Whether all of it may be read, or written, by this kernel now.
   [[nodiscard]] bool may_read(const std::byte* at, std::uint64_t bytes);
   [[nodiscard]] bool may_write(const std::byte* at, std::uint64_t bytes);
+  /// So many bytes of elements were written there, which is another hop.
+  void sent(const std::byte* at, std::uint64_t bytes);
   /// What an element gains by being written there.
   [[nodiscard]] std::uint32_t hops_to(const std::byte* at) const;
   [[nodiscard]] bool is_something(Value value);
@@ -149,7 +158,7 @@ void SymbolicMemory::reduce_each(std::byte* first, std::byte* second, const std:
   }
   const std::uint32_t first_hops = hops_to(first);
   const std::uint32_t second_hops = second == nullptr ? 0 : hops_to(second);
-  if (second_hops != 0 && world_.inboxes != nullptr) world_.inboxes->sent(actor_, bytes);
+  if (second_hops != 0) sent(second, bytes);
   for (std::uint64_t i = 0; i < count; ++i) {
     const Value value =
         combine(reinterpret_cast<const Value*>(a)[i], reinterpret_cast<const Value*>(b)[i]);
@@ -164,7 +173,7 @@ void SymbolicMemory::premultiply_copy(const R& /*reduction*/, device::SingleLane
   const std::uint64_t bytes = count * sizeof(Value);
   if (count == 0 || !may_read(input, bytes) || !may_write(to, bytes)) return;
   const std::uint32_t hops = hops_to(to);
-  if (hops != 0 && world_.inboxes != nullptr) world_.inboxes->sent(actor_, bytes);
+  if (hops != 0) sent(to, bytes);
   for (std::uint64_t i = 0; i < count; ++i) {
     const Value value = premultiplied(reinterpret_cast<const Value*>(input)[i]);
     reinterpret_cast<Value*>(to)[i] = value + hops;
@@ -191,7 +200,7 @@ void SymbolicMemory::finish(const R& reduction, device::SingleLane& /*group*/, s
     return;
   }
   const std::uint32_t second_hops = second == nullptr ? 0 : hops_to(second);
-  if (second_hops != 0 && world_.inboxes != nullptr) world_.inboxes->sent(actor_, bytes);
+  if (second_hops != 0) sent(second, bytes);
   for (std::uint64_t i = 0; i < count; ++i) {
     Value& value = reinterpret_cast<Value*>(first)[i];
     value = reduction.finish(value);

@@ -144,6 +144,9 @@ class CudaMemory {
   }
   __device__ static void store_words(std::byte* to, Line line) { store_words_system(to, line); }
   __device__ static void fence() { __threadfence_system(); }
+  [[nodiscard]] __device__ static bool look_again(std::uint32_t turn) {
+    return turn < kTurnsBetweenLooks;
+  }
 
   [[nodiscard]] __device__ KernelOutcome keep_waiting(std::uint32_t turn,
                                                       const DirectPeers& peers) const {

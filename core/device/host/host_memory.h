@@ -22,6 +22,7 @@ namespace weft::device {
 class HostMemory {
  public:
   static constexpr bool kLendsPayloads = true;
+  static constexpr std::uint32_t kLineBytesAtOnce = 1920;
 
   /// `failed` is raised when another item of the same launch ended badly. All outlive this.
   HostMemory(const ElementLoops& loops, Waiter& waiter, const Launch& launch,
@@ -64,6 +65,23 @@ class HostMemory {
     return line;
   }
   static void store_line(std::byte* to, Line line) { std::memcpy(to, &line, sizeof(line)); }
+
+  // A word arrives whole; words of a line are in no order.
+  [[nodiscard]] static Line load_words(const std::byte* from) {
+    auto* const words = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(from));
+    return {.low = std::atomic_ref(words[0]).load(std::memory_order_relaxed),
+            .high = std::atomic_ref(words[1]).load(std::memory_order_relaxed)};
+  }
+  static void store_words(std::byte* to, Line line) {
+    auto* const words = reinterpret_cast<std::uint64_t*>(to);
+    std::atomic_ref(words[0]).store(line.low, std::memory_order_relaxed);
+    std::atomic_ref(words[1]).store(line.high, std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool look_again(std::uint32_t turn) const {
+    if (turn >= waiter_.spins()) return false;
+    cpu_relax();
+    return true;
+  }
 
   void copy(SingleLane&, std::byte* first, std::byte* second, const std::byte* source,
             std::uint64_t bytes) const {

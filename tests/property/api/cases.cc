@@ -172,6 +172,10 @@ const char* name_of(Tuning tuning) {
       return "tree";
     case Tuning::kTwoShot:
       return "two-shot";
+    case Tuning::kLL:
+      return "ll";
+    case Tuning::kLL128:
+      return "ll128";
     case Tuning::kDefault:
       break;
   }
@@ -184,6 +188,12 @@ std::string table_text(Tuning tuning) {
     text += "  - {operation: all_reduce, algorithm: direct, use: prefer}\n";
   } else if (tuning == Tuning::kTwoShot) {
     text += "  - {operation: all_reduce, algorithm: two-shot, use: prefer}\n";
+  } else if (tuning == Tuning::kLL || tuning == Tuning::kLL128) {
+    for (const char* operation :
+         {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce"}) {
+      text += std::string("  - {operation: ") + operation +
+              ", algorithm: ring, protocol: " + name_of(tuning) + ", use: prefer, channels: 64}\n";
+    }
   } else if (tuning == Tuning::kWide) {
     for (const char* operation :
          {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce"})
@@ -276,6 +286,7 @@ World draw_world(std::uint64_t seed, Subject subject, bool processes) {
   if (world.direct_bytes > 0 && one_in(random, 2)) world.tuning = Tuning::kDirect;
   if (one_in(random, 3)) world.tuning = Tuning::kTree;
   if (world.direct_bytes > 0 && one_in(random, 3)) world.tuning = Tuning::kTwoShot;
+  if (one_in(random, 4)) world.tuning = one_in(random, 2) ? Tuning::kLL : Tuning::kLL128;
   world.communicators = one_in(random, subject == Subject::kMix ? 2 : 8) ? 2 : 1;
   if (!processes) world.rotation = static_cast<std::uint32_t>(below(random, world.ranks));
   world.streams = one_in(random, 4) ? 2 : 1;

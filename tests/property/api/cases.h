@@ -51,13 +51,16 @@ enum class Place : std::uint8_t {
 /// How calls are planned: by which table of the plugin tuner, which a whole context has.
 enum class Tuning : std::uint8_t {
   kDefault,
-  kWide,    ///< As many channels as there are, whatever the size.
-  kDirect,  ///< All-reduces straight into the memory of others, where that is possible.
-  kTree,    ///< Trees or PAT, where an operation has them, on as many channels as there are.
-  kTwoShot  ///< All-reduces by two-shot, where ranks write to others directly.
+  kWide,     ///< As many channels as there are, whatever the size.
+  kDirect,   ///< All-reduces straight into the memory of others, where that is possible.
+  kTree,     ///< Trees or PAT, where an operation has them, on as many channels as there are.
+  kTwoShot,  ///< All-reduces by two-shot, where ranks write to others directly.
+  kLL,       ///< Round rings by lines of LL, where memory joins all ranks.
+  kLL128     ///< The same by those of LL128.
 };
-inline constexpr Tuning kTunings[] = {Tuning::kDefault, Tuning::kWide, Tuning::kDirect,
-                                      Tuning::kTree, Tuning::kTwoShot};
+inline constexpr Tuning kTunings[] = {Tuning::kDefault, Tuning::kWide,    Tuning::kDirect,
+                                      Tuning::kTree,    Tuning::kTwoShot, Tuning::kLL,
+                                      Tuning::kLL128};
 [[nodiscard]] const char* name_of(Tuning tuning);
 /// What the file of that table holds.
 [[nodiscard]] std::string table_text(Tuning tuning);

@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/schedule/planner.h"
+#include "core/transport/net_devices.h"
 #include "tests/support/loopback_net.h"
 #include "tests/support/sample_topology.h"
 
@@ -93,6 +95,34 @@ TEST(BoundPlan, TellsEachPortTheStepsOfItsConnections) {
       net.plugin().close(others);
     }
   }
+}
+
+// Lines have connections of their own, for each protocol others.
+TEST(BoundPlan, RingsByLinesAreConnectedLate) {
+  const auto edges_of = [](std::uint32_t ranks, const char* protocol, std::uint32_t rank) {
+    const Topology topology = test::one_host(ranks);
+    const Plan plan = make_plan({.operation = Operation::kAllGather, .count = 50'000},
+                                {.topology = topology,
+                                 .limits = {.max_channels = 2, .line_step_bytes = 1024},
+                                 .algorithms = {"ring"},
+                                 .protocols = {protocol}})
+                          .value();
+    EXPECT_EQ(plan.channels.size(), 2U);
+    return late_edges(plan, rank);
+  };
+  EXPECT_TRUE(edges_of(3, "simple", 0).empty());
+  const std::vector<PairLink> ll = {{.peer = 0, .channel = kFirstLLChannel},
+                                    {.peer = 2, .channel = kFirstLLChannel},
+                                    {.peer = 0, .channel = kFirstLLChannel + 1},
+                                    {.peer = 2, .channel = kFirstLLChannel + 1}};
+  auto made = edges_of(3, "ll", 1);
+  std::ranges::sort(made, {},
+                    [](const PairLink& link) { return std::pair(link.channel, link.peer); });
+  EXPECT_EQ(made, ll);
+  // One neighbour on both sides.
+  const std::vector<PairLink> ll128 = {{.peer = 0, .channel = kFirstLL128Channel},
+                                       {.peer = 0, .channel = kFirstLL128Channel + 1}};
+  EXPECT_EQ(edges_of(2, "ll128", 1), ll128);
 }
 
 }  // namespace

@@ -74,16 +74,16 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
       "buffers.step=128KiB\n"
       "channels.max=0\n"
       "collectives.all_gather.algorithm=ring,pat,direct\n"
-      "collectives.all_gather.protocol=simple,ll\n"
+      "collectives.all_gather.protocol=simple,ll,ll128\n"
       "collectives.all_reduce.algorithm=ring,tree,chain,direct,two-shot\n"
-      "collectives.all_reduce.protocol=simple,ll\n"
+      "collectives.all_reduce.protocol=simple,ll,ll128\n"
       "collectives.broadcast.algorithm=ring,tree\n"
-      "collectives.broadcast.protocol=simple\n"
+      "collectives.broadcast.protocol=simple,ll,ll128\n"
       "collectives.deterministic=false\n"
       "collectives.reduce.algorithm=ring,tree,chain\n"
-      "collectives.reduce.protocol=simple\n"
+      "collectives.reduce.protocol=simple,ll,ll128\n"
       "collectives.reduce_scatter.algorithm=ring,pat,chain,direct\n"
-      "collectives.reduce_scatter.protocol=simple,ll\n"
+      "collectives.reduce_scatter.protocol=simple,ll,ll128\n"
       "transports.net=net-ib,net-ofi,net-socket\n"
       "transports.order=p2p,shm,net\n"
       "transports.rules=[{between: same-host, use: [shm]}]\n"
@@ -135,7 +135,7 @@ TEST(Parameter, DescribesItsValues) {
   EXPECT_EQ(find("buffers.step"), "bytes, between 4KiB and 4MiB, a power of two");
   EXPECT_EQ(find("timeouts.report"), "duration, between 1ms and 168h, or off");
   EXPECT_EQ(find("channels.max"), "integer (channels), between 0 and 64");
-  EXPECT_EQ(find("collectives.broadcast.protocol"), "list of simple");
+  EXPECT_EQ(find("collectives.broadcast.protocol"), "list of simple, ll or ll128");
   EXPECT_EQ(find("log.format"), "text or json");
 }
 

@@ -183,9 +183,9 @@ TEST_F(Planner, ModelsHopsAndBytes) {
 
 TEST_F(Planner, ListsWhatWasConsidered) {
   algorithms_ = {"ring", "star"};
-  protocols_ = {"simple", "ll128"};
+  protocols_ = {"simple", "ll64"};
   const Plan made = all_reduce(kMiB);
-  ASSERT_EQ(made.alternatives.size(), 7U);
+  ASSERT_EQ(made.alternatives.size(), 9U);
   EXPECT_EQ(made.alternatives[0].algorithm, "ring");
   EXPECT_EQ(made.alternatives[0].predicted_us, made.predicted_us);
   EXPECT_EQ(made.alternatives[1].algorithm, "direct");
@@ -193,9 +193,72 @@ TEST_F(Planner, ListsWhatWasConsidered) {
   EXPECT_EQ(made.alternatives[2].algorithm, "tree");
   EXPECT_EQ(made.alternatives[3].algorithm, "two-shot");
   EXPECT_EQ(made.alternatives[4].algorithm, "chain");
-  EXPECT_EQ(made.alternatives[5].algorithm, "star");
-  EXPECT_THAT(made.alternatives[5].refused, HasSubstr("all_reduce has no such algorithm"));
+  EXPECT_EQ(made.alternatives[5].algorithm, "ring");
+  EXPECT_EQ(made.alternatives[5].protocol, "ll");
+  EXPECT_EQ(made.alternatives[5].refused, "collectives.all_reduce.protocol leaves it out");
+  EXPECT_EQ(made.alternatives[6].algorithm, "ring");
   EXPECT_EQ(made.alternatives[6].protocol, "ll128");
+  EXPECT_EQ(made.alternatives[7].algorithm, "star");
+  EXPECT_THAT(made.alternatives[7].refused, HasSubstr("all_reduce has no such algorithm"));
+  EXPECT_EQ(made.alternatives[8].protocol, "ll64");
+}
+
+TEST_F(Planner, GoesRoundRingsByLinesWhereThatIsFasterAndPossible) {
+  for (const Operation operation :
+       {Operation::kAllReduce, Operation::kBroadcast, Operation::kReduce, Operation::kAllGather,
+        Operation::kReduceScatter}) {
+    const auto made = [&](std::uint64_t count) {
+      return plan({.operation = operation, .count = count}).value();
+    };
+    const auto by_lines = [&](const Plan& of, std::string_view protocol) {
+      const auto found = std::ranges::find_if(of.alternatives, [&](const Alternative& other) {
+        return other.algorithm == "ring" && other.protocol == protocol;
+      });
+      return *found;
+    };
+    limits_.line_step_bytes = 0;
+    limits_.no_lines = "a net moves whole steps";
+    protocols_.clear();
+    EXPECT_EQ(by_lines(made(10), "ll").refused, "a net moves whole steps");
+    EXPECT_EQ(by_lines(made(10), "ll128").refused, "a net moves whole steps");
+    limits_.line_step_bytes = 16 * kKiB;
+    EXPECT_EQ(made(10).protocol, Protocol::kSimple) << "the built-in costs";
+    EXPECT_EQ(by_lines(made(0), "ll").refused, "there are no elements to move");
+    protocols_ = {"ll"};
+    algorithms_ = {"ring"};
+    const Plan ll = made(50'000);
+    EXPECT_EQ(ll.protocol, Protocol::kLL);
+    EXPECT_EQ(ll.step_bytes, 8128U);
+    EXPECT_TRUE(validate(ll, topology_));
+    protocols_ = {"ll128"};
+    const Plan ll128 = made(50'000);
+    EXPECT_EQ(ll128.protocol, Protocol::kLL128);
+    EXPECT_EQ(ll128.step_bytes, 15296U);
+    EXPECT_TRUE(validate(ll128, topology_));
+    algorithms_.clear();
+  }
+  // Nothing is known of blocks that differ.
+  const Plan differ = make_plan({.operation = Operation::kAllGatherV, .count = 10},
+                                {.topology = topology_, .limits = limits_})
+                          .value();
+  for (const Alternative& other : differ.alternatives)
+    EXPECT_EQ(other.protocol, "simple");
+}
+
+TEST_F(Planner, CostsOfLinesAreThoseOfHopsAndBytes) {
+  limits_.max_channels = 1;
+  limits_.line_step_bytes = 16 * kKiB;
+  costs_.call_us = 10;
+  costs_.hops.fill({.latency_us = 3, .bytes_per_us = 100});
+  costs_.ll_hop_us = -1;
+  costs_.ll_bytes = 2;
+  protocols_ = {"ll"};
+  algorithms_ = {"ring"};
+  EXPECT_DOUBLE_EQ(all_reduce(4000).predicted_us, 10 + 6 * 2 + 1.5 * 4000 / 50);
+  EXPECT_DOUBLE_EQ(broadcast(4000).predicted_us, 10 + 3 * 2 + 3 * 4000.0 / 50);
+  protocols_.clear();
+  EXPECT_EQ(all_reduce(8).protocol, Protocol::kLL);
+  EXPECT_EQ(all_reduce(kMiB).protocol, Protocol::kSimple);
 }
 
 TEST_F(Planner, GoesDirectlyWhereItIsFasterAndFits) {

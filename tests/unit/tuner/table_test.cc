@@ -135,8 +135,8 @@ TEST(TunerTable, EveryComplaintOfARuleNamesThePlace) {
             "a.yaml:3:5: a rule says nothing; it needs latency_us, bandwidth_mbs, channels or use");
   EXPECT_EQ(rule_complaint("algorithm: star"),
             "a.yaml:3:40: algorithm: \"star\" is none of ring, tree, pat, direct, two-shot");
-  EXPECT_EQ(rule_complaint("protocol: ll128"),
-            "a.yaml:3:39: protocol: \"ll128\" is none of simple, ll");
+  EXPECT_EQ(rule_complaint("protocol: ll64"),
+            "a.yaml:3:39: protocol: \"ll64\" is none of simple, ll, ll128");
   EXPECT_EQ(rule_complaint("device: \"a b\""),
             "a.yaml:3:37: device: \"a b\" is no kind of device; write host or cuda");
   EXPECT_EQ(rule_complaint("ranks: two"), "a.yaml:3:36: ranks: \"two\" is no whole number");
@@ -186,7 +186,8 @@ RC_GTEST_PROP(TunerTable, ComesBackFromYaml, ()) {
           *rc::gen::element<weft_tuner_algorithm>(WEFT_TUNER_RING, WEFT_TUNER_ONE_SHOT);
     }
     if (*rc::gen::arbitrary<bool>()) {
-      rule.protocol = *rc::gen::element<weft_tuner_protocol>(WEFT_TUNER_SIMPLE, WEFT_TUNER_LL);
+      rule.protocol = *rc::gen::element<weft_tuner_protocol>(WEFT_TUNER_SIMPLE, WEFT_TUNER_LL,
+                                                             WEFT_TUNER_LL128);
     }
     rule.device = *rc::gen::element<std::string>("", "host", "cuda");
     rule.ranks = any_range(1000);

@@ -1,0 +1,371 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The family of primitives over the protocols LL and LL128: as SimplePrimitives, with slots of
+// lines that tell by themselves that they have come. A receiver looks at them and at no counter; a
+// slot goes to it as it is filled, line by line. Head gives slots back as for Simple. Tail is
+// posted as well: whoever has waited for long sleeps on it, and a slot that tail promises and whose
+// lines do not have their flags ends the kernel.
+//
+// Slots are used for one protocol alone, from the first step on, and hold nothing but its lines:
+// payload lies where no flag is looked for, so it cannot be mistaken for one.
+//
+// Each step begins with the call's tag and the bytes of its payload, which the leader compares
+// before a lane uses anything of the step. Nothing that a peer wrote bounds a loop or forms an
+// address.
+//
+// Model: tests/models/step_lines.pml
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/alone_loops.h"
+#include "core/device/policies.h"
+#include "core/device/portability.h"
+#include "core/device/primitives_simple.h"
+#include "core/device/slot_check.h"
+#include "core/device/step_lines.h"
+#include "core/model/connection_view.h"
+#include "core/model/ring_geometry.h"
+#include "core/model/step_lines.h"
+#include "core/model/work_item.h"
+
+namespace weft::device {
+
+/// As SimplePrimitives, of which it has all primitives. The connections' slots are for `kProtocol`
+/// alone.
+template <Protocol kProtocol, class Group, class Memory, class Reduction>
+  requires lane_group<Group> && device_memory<Memory, Group> && line_memory<Memory>
+class LinePrimitives {
+ public:
+  /// `receives` and `sends` say which connections the algorithm uses; those must be usable.
+  WEFT_HD LinePrimitives(Group& group, Memory& memory, const WorkItem& item,
+                         const Reduction& reduction, std::uint32_t element_bytes, bool receives,
+                         bool sends)
+      : group_(group),
+        memory_(memory),
+        item_(item),
+        loops_(memory, reduction, element_bytes),
+        lines_(memory, loops_),
+        element_bytes_(element_bytes),
+        by_fragments_(Lines::kWide && group.size() % kLineFragments == 0) {
+    const ConnectionView& from = item.from_previous;
+    const ConnectionView& to = item.to_next;
+    if (receives) {
+      recv_step_ = from.cursor->step;
+      recv_slot_ = static_cast<std::uint32_t>(recv_step_ % from.steps);
+      recv_begin_ = recv_step_;
+      seen_tail_ = recv_step_;
+      step_bytes_ = step_payload(kProtocol, from.step_bytes);
+    }
+    if (sends) {
+      send_step_ = to.cursor->step;
+      send_slot_ = static_cast<std::uint32_t>(send_step_ % to.steps);
+      send_begin_ = send_step_;
+      step_bytes_ = step_payload(kProtocol, to.step_bytes);
+    }
+  }
+
+  WEFT_HD bool send(Extent input) { return run < kSendBit | kInputBit > (input, 0); }
+  WEFT_HD bool recv(Extent output) { return run < kRecvBit | kOutputBit > (output, output.offset); }
+  WEFT_HD bool copy_send(Extent input, std::uint64_t output) {
+    return run < kSendBit | kInputBit | kOutputBit > (input, output);
+  }
+  WEFT_HD bool copy_send(Extent both) { return copy_send(both, both.offset); }
+  WEFT_HD bool recv_copy_send(Extent output) {
+    return run < kRecvBit | kSendBit | kOutputBit > (output, output.offset);
+  }
+  WEFT_HD bool recv_reduce_send(Extent input) {
+    return run < kRecvBit | kSendBit | kInputBit > (input, 0);
+  }
+  WEFT_HD bool recv_reduce_copy(Extent input, std::uint64_t output) {
+    return run < kRecvBit | kInputBit | kOutputBit | kFinishBit > (input, output);
+  }
+  WEFT_HD bool recv_reduce_copy(Extent both) { return recv_reduce_copy(both, both.offset); }
+  WEFT_HD bool recv_reduce_copy_send(Extent both) {
+    return run < kRecvBit | kSendBit | kInputBit | kOutputBit | kFinishBit > (both, both.offset);
+  }
+
+  WEFT_HD KernelOutcome finish() {
+    if (group_.leader()) {
+      if (recv_step_ != recv_begin_) item_.from_previous.cursor->step = recv_step_;
+      if (send_step_ != send_begin_) item_.to_next.cursor->step = send_step_;
+      if (outcome_.end != KernelEnd::kDone) {
+        const std::uint32_t reason = reason_of(outcome_);
+        memory_.give_up(item_.from_previous.peer_error, reason);
+        memory_.give_up(item_.to_next.peer_error, reason);
+      }
+    }
+    return outcome_;
+  }
+
+ private:
+  using Loops = AloneLoops<Memory, Reduction>;
+  using Lines = StepLines<kProtocol, Memory, Loops>;
+  static constexpr std::uint32_t kContent = Lines::kLine.content;
+  /// Lines that a lane alone takes at once.
+  static constexpr std::uint32_t kMostLines =
+      kLineBytesAtOnce<Memory> < kContent ? 1 : kLineBytesAtOnce<Memory> / kContent;
+
+  /// Pointers of one step.
+  struct Step {
+    const std::byte* arrived;
+    std::byte* slot;
+    const std::byte* input;
+    std::byte* output;
+    std::uint32_t bytes;
+  };
+
+  // A rank that only sends, or only receives, may have no buffer on the other side.
+  template <typename Byte>
+  WEFT_HD static Byte* at(Byte* buffer, std::uint64_t offset) {
+    return buffer == nullptr ? nullptr : buffer + offset;
+  }
+
+  template <unsigned kBits>
+  WEFT_HD bool run(Extent extent, std::uint64_t output) {
+    constexpr bool kRecv = (kBits & kRecvBit) != 0;
+    constexpr bool kSend = (kBits & kSendBit) != 0;
+    const ConnectionView& from = item_.from_previous;
+    const ConnectionView& to = item_.to_next;
+    std::uint64_t input_at = extent.offset * element_bytes_;
+    std::uint64_t output_at = output * element_bytes_;
+    std::uint64_t left = extent.count * element_bytes_;
+    while (left != 0) {
+      const auto bytes = static_cast<std::uint32_t>(left < step_bytes_ ? left : step_bytes_);
+      Step step{.arrived = nullptr,
+                .slot = nullptr,
+                .input = at(item_.send, input_at),
+                .output = at(item_.recv, output_at),
+                .bytes = bytes};
+      if constexpr (kRecv) {
+        step.arrived = from.buffer + static_cast<std::size_t>(recv_slot_) * from.step_bytes;
+      }
+      if constexpr (kSend) {
+        step.slot = to.buffer + static_cast<std::size_t>(send_slot_) * to.step_bytes;
+      }
+      if (!agree(group_.leader() ? await<kBits>(step) : 0)) return false;
+      const bool moved = move_step<kBits>(step);
+      if (group_.any(!moved)) return agree(group_.leader() ? why_left(bytes) : 0);
+      if constexpr (kSend) {
+        if (by_fragments_) raise_flags(step);
+        if (group_.leader()) memory_.post(to.tail, to.tail_waiters, send_step_ + 1);
+        ++send_step_;
+        send_slot_ = send_slot_ + 1 == to.steps ? 0 : send_slot_ + 1;
+      }
+      if constexpr (kRecv) {
+        if (group_.leader()) memory_.post(from.head, from.head_waiters, recv_step_ + 1);
+        ++recv_step_;
+        recv_slot_ = recv_slot_ + 1 == from.steps ? 0 : recv_slot_ + 1;
+      }
+      input_at += bytes;
+      output_at += bytes;
+      left -= bytes;
+    }
+    return true;
+  }
+
+  /// Whether the leader's verdict, the end of the kernel in its upper half, is to go on.
+  WEFT_HD bool agree(std::uint64_t verdict) {
+    const std::uint64_t end = group_.broadcast(verdict) >> 32;
+    if (end != 0) outcome_.end = static_cast<KernelEnd>(end);
+    return end == 0;
+  }
+
+  // All lanes: each does its parts of the step.
+  template <unsigned kBits>
+  WEFT_HD bool move_step(const Step& step) {
+    const std::uint32_t lines = Lines::lines_of(step.bytes);
+    if (by_fragments_) return move_fragments<kBits>(step, lines);
+    // One lane alone has lines that follow each other, several have one each in turn.
+    const std::uint32_t content = kStepHeaderBytes + step.bytes;
+    const std::uint32_t at_once = group_.size() == 1 ? kMostLines : 1;
+    for (std::uint32_t line = group_.rank() * at_once; line < lines;
+         line += group_.size() * at_once) {
+      const std::uint32_t begin = line * kContent;
+      const std::uint32_t end = begin + at_once * kContent;
+      const LinePart part{
+          .line = line, .begin = begin, .end = end < content ? end : content, .fragment = false};
+      if (!move_part<kBits>(step, part)) return false;
+    }
+    if constexpr ((kBits & kSendBit) != 0 && !Lines::kWide) {
+      const ConnectionView& to = item_.to_next;
+      if (fills_whole_slot(send_step_, to.steps)) {
+        lines_.fill_rest(group_, step.slot, send_step_, lines, to.step_bytes);
+      }
+    }
+    return true;
+  }
+
+  template <unsigned kBits>
+  WEFT_HD bool move_fragments(const Step& step, std::uint32_t lines) {
+    if constexpr (Lines::kWide) {
+      if constexpr ((kBits & kRecvBit) != 0) {
+        // Some lanes see the flags; behind the barrier all lanes may read the lines.
+        bool come = true;
+        for (std::uint32_t line = group_.rank(); come && line < lines; line += group_.size()) {
+          come = lines_.await_line(step.arrived, recv_step_, line, waiting());
+        }
+        if (group_.any(!come)) return false;
+      }
+      const std::uint32_t content = kStepHeaderBytes + step.bytes;
+      const std::uint32_t place = group_.rank() % kLineFragments * kFragmentBytes;
+      const std::uint32_t most =
+          place + kFragmentBytes < kContent ? place + kFragmentBytes : kContent;
+      for (std::uint32_t line = group_.rank() / kLineFragments; line < lines;
+           line += group_.size() / kLineFragments) {
+        const std::uint32_t begin = line * kContent + place;
+        const std::uint32_t end = line * kContent + most;
+        if (begin >= content) break;
+        const LinePart part{
+            .line = line, .begin = begin, .end = end < content ? end : content, .fragment = true};
+        if (!move_part<kBits>(step, part)) return false;
+      }
+    }
+    return true;
+  }
+
+  template <unsigned kBits>
+  WEFT_HD bool move_part(const Step& step, const LinePart& part) {
+    constexpr bool kRecv = (kBits & kRecvBit) != 0;
+    constexpr bool kSend = (kBits & kSendBit) != 0;
+    constexpr bool kInput = (kBits & kInputBit) != 0;
+    constexpr bool kOutput = (kBits & kOutputBit) != 0;
+    alignas(64) std::byte arrived[kMostLines * kContent];
+    alignas(64) std::byte sent[kMostLines * kContent];
+    if constexpr (kRecv) {
+      if (!lines_.take(step.arrived, recv_step_, part, arrived, waiting())) return false;
+    }
+    const std::byte* leaves = sent;
+    const std::uint32_t header = part.header();
+    if (part.bytes() > header) {
+      const std::uint32_t bytes = part.bytes() - header;
+      const std::uint64_t place = part.begin + header - kStepHeaderBytes;
+      const std::byte* const input = at(step.input, place);
+      std::byte* const first = kOutput ? at(step.output, place) : sent + header;
+      std::byte* const second = kOutput && kSend ? sent + header : nullptr;
+      if constexpr (kRecv && kInput) {
+        constexpr bool kFinishes = (kBits & kFinishBit) != 0;
+        loops_.template reduce<kFinishes>(first, second, arrived + header, input, bytes);
+      } else if constexpr (kRecv) {
+        loops_.copy(first, nullptr, arrived + header, bytes);
+        leaves = arrived;
+      } else {
+        loops_.read(first, second, input, bytes);
+      }
+    }
+    if constexpr (kSend) {
+      lines_.put(step.slot, send_step_, part, leaves, {.tag = item_.tag, .bytes = step.bytes});
+    }
+    return true;
+  }
+
+  // Of lines that lanes share: behind the barrier before this all of them are filled, and behind
+  // the one after it all have their flags, which tail promises.
+  WEFT_HD void raise_flags(const Step& step) {
+    const std::uint32_t lines = Lines::lines_of(step.bytes);
+    for (std::uint32_t line = group_.rank(); line < lines; line += group_.size())
+      lines_.raise(step.slot, send_step_, line);
+    group_.sync();
+  }
+
+  /// Any lane: waits until `come()`; false where the kernel must end, and outcome_ may say why.
+  WEFT_HD auto waiting() {
+    return [this](const auto& come) {
+      for (std::uint32_t turn = 0; memory_.look_again(turn); ++turn) {
+        if (come()) return true;
+      }
+      if (seen_tail_ <= recv_step_) {
+        const WaitResult result = wait_for_tail();
+        if (result.status != WaitStatus::kReady) {
+          outcome_ = end_of_wait(result, item_.from_previous.peer);
+          return false;
+        }
+        seen_tail_ = result.value;
+      }
+      return static_cast<bool>(come());
+    };
+  }
+
+  WEFT_HD WaitResult wait_for_tail() {
+    const ConnectionView& from = item_.from_previous;
+    return memory_.wait_at_least(from.tail, from.tail_waiters, recv_step_ + 1, from.error);
+  }
+
+  /// Leader only, where a lane has not found its lines: asks again why.
+  WEFT_HD std::uint64_t why_left(std::uint32_t bytes) {
+    if (outcome_.end == KernelEnd::kDone) {
+      const WaitResult result = wait_for_tail();
+      // Tail promises lines that there are not.
+      if (result.status == WaitStatus::kReady) return fail(KernelEnd::kSizeMismatch, bytes, 0);
+      return leave(result, item_.from_previous.peer);
+    }
+    return static_cast<std::uint64_t>(outcome_.end) << 32;
+  }
+
+  WEFT_HD std::uint64_t leave(const WaitResult& result, std::uint32_t peer) {
+    outcome_ = end_of_wait(result, peer);
+    return static_cast<std::uint64_t>(outcome_.end) << 32;
+  }
+
+  /// Leader only: waits for the beginning of what is to come and compares it; waits for a free
+  /// slot. Answers the end of the kernel in the upper half.
+  template <unsigned kBits>
+  WEFT_HD std::uint64_t await(const Step& step) {
+    if constexpr ((kBits & kRecvBit) != 0) {
+      StepHeader header;
+      if (!lines_.read_header(step.arrived, recv_step_, header, waiting())) {
+        return why_left(step.bytes);
+      }
+      if (header.tag != item_.tag) return fail(KernelEnd::kTagMismatch, item_.tag, header.tag);
+      if (header.bytes != step.bytes) {
+        return fail(KernelEnd::kSizeMismatch, step.bytes, header.bytes);
+      }
+      // What fills the rest of the slot is in no order with the step's own lines; tail is behind
+      // it.
+      if (!Lines::kWide && fills_whole_slot(recv_step_, item_.from_previous.steps)) {
+        const WaitResult result = wait_for_tail();
+        if (result.status != WaitStatus::kReady) return leave(result, item_.from_previous.peer);
+      }
+    }
+    if constexpr ((kBits & kSendBit) != 0) {
+      const ConnectionView& to = item_.to_next;
+      if (seen_head_ + to.steps <= send_step_ || send_step_ == send_begin_) {
+        const std::uint64_t threshold = send_step_ < to.steps ? 0 : send_step_ + 1 - to.steps;
+        const WaitResult result =
+            memory_.wait_at_least(to.head, to.head_waiters, threshold, to.error);
+        if (result.status != WaitStatus::kReady) return leave(result, to.peer);
+        seen_head_ = result.value;
+      }
+    }
+    return 0;
+  }
+
+  WEFT_HD std::uint64_t fail(KernelEnd end, std::uint64_t expected, std::uint64_t found) {
+    outcome_ = KernelOutcome{
+        .end = end, .peer = item_.from_previous.peer, .expected = expected, .found = found};
+    return static_cast<std::uint64_t>(end) << 32;
+  }
+
+  Group& group_;
+  Memory& memory_;
+  const WorkItem& item_;
+  Loops loops_;
+  Lines lines_;
+  const std::uint32_t element_bytes_;
+  const bool by_fragments_;
+  std::uint32_t step_bytes_ = 0;
+  std::uint32_t recv_slot_ = 0;
+  std::uint32_t send_slot_ = 0;
+  std::uint64_t recv_step_ = 0;
+  std::uint64_t send_step_ = 0;
+  std::uint64_t recv_begin_ = 0;
+  std::uint64_t send_begin_ = 0;
+  // The last counters seen, so that a peer's line is read again only when it has to have moved.
+  std::uint64_t seen_tail_ = 0;
+  std::uint64_t seen_head_ = 0;
+  KernelOutcome outcome_;
+};
+
+}  // namespace weft::device
