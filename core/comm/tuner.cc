@@ -57,7 +57,15 @@ weft_tuner_algorithm algorithm_of(Algorithm algorithm) {
 }
 
 weft_tuner_protocol protocol_of(Protocol protocol) {
-  return protocol == Protocol::kLL ? WEFT_TUNER_LL : WEFT_TUNER_SIMPLE;
+  switch (protocol) {
+    case Protocol::kLL:
+      return WEFT_TUNER_LL;
+    case Protocol::kLL128:
+      return WEFT_TUNER_LL128;
+    case Protocol::kSimple:
+      break;
+  }
+  return WEFT_TUNER_SIMPLE;
 }
 
 weft_tuner_question question_of(const Task& task, std::uint32_t ranks, std::uint32_t max_channels) {

@@ -86,7 +86,8 @@ void add_collective(std::vector<Parameter>& table, const std::string& operation,
 }
 
 void add_collectives(std::vector<Parameter>& table) {
-  add_collective(table, "all_reduce", {"ring", "tree", "direct", "two-shot"}, {"simple", "ll"});
+  add_collective(table, "all_reduce", {"ring", "tree", "direct", "two-shot"},
+                 {"simple", "ll", "ll128"});
   for (const char* operation : {"all_gather", "reduce_scatter"})
     add_collective(table, operation, {"ring", "pat", "direct"}, {"simple", "ll"});
   for (const char* operation : {"broadcast", "reduce"})

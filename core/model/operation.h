@@ -40,8 +40,8 @@ enum class Algorithm : std::uint8_t {
 };
 inline constexpr std::size_t kAlgorithmCount = 6;
 
-enum class Protocol : std::uint8_t { kSimple = 0, kLL = 1 };
-inline constexpr std::size_t kProtocolCount = 2;
+enum class Protocol : std::uint8_t { kSimple = 0, kLL = 1, kLL128 = 2 };
+inline constexpr std::size_t kProtocolCount = 3;
 
 [[nodiscard]] constexpr std::string_view operation_name(Operation operation) {
   constexpr std::string_view kNames[kOperationCount] = {
@@ -63,7 +63,7 @@ inline constexpr std::size_t kProtocolCount = 2;
 }
 
 [[nodiscard]] constexpr std::string_view protocol_name(Protocol protocol) {
-  constexpr std::string_view kNames[kProtocolCount] = {"simple", "ll"};
+  constexpr std::string_view kNames[kProtocolCount] = {"simple", "ll", "ll128"};
   return kNames[static_cast<std::size_t>(protocol)];
 }
 
