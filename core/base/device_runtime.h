@@ -106,6 +106,10 @@ class DeviceRuntime {
   /// ranks on a device wait for each other, so together they may be no more.
   [[nodiscard]] virtual std::uint32_t groups_at_once() const { return 0; }
 
+  /// Bytes that neighbouring lanes store into another device of the host and that arrive together,
+  /// whichever device that is: 8, or 128 where each path is known to keep lines whole.
+  [[nodiscard]] virtual std::uint32_t line_bytes() const { return 8; }
+
   /// Whether launch() can carry out such calls: operation, type and reduction.
   [[nodiscard]] virtual bool has_kernel(const Task& task) const = 0;
 

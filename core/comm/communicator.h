@@ -165,6 +165,7 @@ class Communicator {
   enum class Reach : std::uint8_t { kMessages = 0, kMemory = 1, kDeviceMemory = 2 };
   [[nodiscard]] Reach find_reach() const;
   [[nodiscard]] std::uint64_t two_shot_range() const;
+  [[nodiscard]] std::uint64_t wide_bytes() const;
   /// Marks an error that every rank finds, since all compute it from the same: each answers it as
   /// its own, and no rank tells it to another.
   template <typename R>
@@ -243,6 +244,7 @@ class Communicator {
   PlanLimits limits_;
   std::uint32_t direct_parts_ = kMostDirectParts;
   std::vector<std::uint32_t> device_groups_;  // by rank, while joining
+  std::uint32_t line_bytes_ = UINT32_MAX;     // the least of all ranks'
   bool own_processors_ = false;               // one for each worker of the host's ranks
   bool all_find_error_ = false;               // of joining
   CostTable costs_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,13 +23,20 @@ using nlohmann::json;
 constexpr std::size_t kMaxText = std::size_t{64} * 1024;
 constexpr const char* kSameVersion = "run the same version of weft on every rank";
 
+std::optional<std::uint32_t> number(const json& document, std::size_t place) {
+  const json& value = document.at(place);
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > UINT32_MAX) return std::nullopt;
+  return value.get<std::uint32_t>();
+}
+
 }  // namespace
 
 std::vector<std::byte> encode_hello(const Hello& hello) {
   std::vector<std::uint8_t> report(hello.report.size());
   if (!report.empty()) std::memcpy(report.data(), hello.report.data(), report.size());
-  return encode_document(json::array({hello.version, hello.agreed_settings,
-                                      json::binary(std::move(report)), hello.device_groups}));
+  return encode_document(
+      json::array({hello.version, hello.agreed_settings, json::binary(std::move(report)),
+                   hello.device_groups, hello.line_bytes}));
 }
 
 Result<Hello> decode_hello(std::span<const std::byte> bytes) {
@@ -37,12 +45,16 @@ Result<Hello> decode_hello(std::span<const std::byte> bytes) {
     Hello hello{.version = document.at(0).get<std::string>(),
                 .agreed_settings = document.at(1).get<std::string>(),
                 .report = {},
-                .device_groups = 0};
-    if (!document.at(3).is_number_unsigned() || document.at(3).get<std::uint64_t>() > UINT32_MAX) {
-      return fail(WEFT_ERROR_PEER, "a peer sent a greeting with a wrong number of groups",
+                .device_groups = 0,
+                .line_bytes = 8};
+    const auto groups = number(document, 3);
+    const auto line_bytes = number(document, 4);
+    if (!groups || !line_bytes) {
+      return fail(WEFT_ERROR_PEER, "a peer sent a greeting with a wrong number of groups or bytes",
                   kSameVersion);
     }
-    hello.device_groups = document.at(3).get<std::uint32_t>();
+    hello.device_groups = *groups;
+    hello.line_bytes = *line_bytes;
     const auto& report = document.at(2).get_binary();
     if (hello.version.size() > kMaxText || hello.agreed_settings.size() > kMaxText) {
       return fail(WEFT_ERROR_PEER, "a peer sent a greeting that is too long", kSameVersion);

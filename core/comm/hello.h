@@ -20,6 +20,7 @@ struct Hello {
   std::string agreed_settings;      ///< Config::agreed_text
   std::vector<std::byte> report;    ///< encode_report
   std::uint32_t device_groups = 0;  ///< DeviceRuntime::groups_at_once
+  std::uint32_t line_bytes = 8;     ///< DeviceRuntime::line_bytes
 };
 
 [[nodiscard]] std::vector<std::byte> encode_hello(const Hello& hello);

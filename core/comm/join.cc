@@ -45,11 +45,13 @@ constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 4;
 constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{4} << 20;
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
                                            HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
                                            HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
                                   .call_us = 1.5,
                                   .direct = {.latency_us = 0.5, .bytes_per_us = 240000.0},
+                                  .wide = {.latency_us = 1.25, .bytes_per_us = 225000.0},
                                   .exchange_us = 3.0,
                                   .two_shot = {.latency_us = 0.75, .bytes_per_us = 620000.0}};
 constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
@@ -247,7 +249,8 @@ Status Communicator::agree_on_topology() {
   const Hello mine{.version = version_text(),
                    .agreed_settings = config_.agreed_text(),
                    .report = std::move(report),
-                   .device_groups = runtime_.groups_at_once()};
+                   .device_groups = runtime_.groups_at_once(),
+                   .line_bytes = runtime_.line_bytes()};
   WEFT_TRY_ASSIGN(const auto gathered, bootstrap_->all_gather(encode_hello(mine), "greetings"));
   std::vector<Hello> hellos;
   std::vector<std::vector<std::byte>> reports;
@@ -258,6 +261,7 @@ Status Communicator::agree_on_topology() {
     }
     reports.push_back(hello->report);
     device_groups_.push_back(hello->device_groups);
+    line_bytes_ = std::min(line_bytes_, hello->line_bytes);
     hellos.push_back(std::move(*hello));
   }
   WEFT_TRY(by_all(check_agreement(hellos)));
@@ -394,6 +398,16 @@ void Communicator::choose_lines() {
       std::min(limits_.step_bytes / kLineBytes * kLineBytes, kMostLineStepBytes);
 }
 
+// Of wide lines each rank writes its whole input to each other one, while a two-shot writes to all
+// of them together no more than twice: the more ranks, the smaller the calls that these are for.
+std::uint64_t Communicator::wide_bytes() const {
+  const ConfigEntry* direct = config_.find("buffers.direct");
+  if (direct != nullptr && direct->is_set()) return limits_.direct_bytes;
+  const auto& allowed = config_.list("collectives.all_reduce.protocol");
+  if (std::ranges::find(allowed, protocol_name(Protocol::kLL128)) == allowed.end()) return 0;
+  return whole_grains(4 * kDeviceWideBytes / ranks_ / ranks_);
+}
+
 // Computed from what all ranks have in common.
 Status Communicator::choose_limits() {
   const auto wanted = static_cast<std::uint32_t>(config_.integer("channels.max"));
@@ -412,6 +426,7 @@ Status Communicator::choose_limits() {
         on_host || wanted_by_user ? config_.bytes("buffers.direct") : kDeviceDirectBytes;
     limits_.direct_blocks = on_host;
     limits_.two_shot_range = two_shot_range();
+    if (!on_host && line_bytes_ >= kWideLineBytes) limits_.wide_bytes = wide_bytes();
   }
   limits_.trees = on_host;
   choose_lines();
@@ -453,6 +468,7 @@ Status Communicator::connect() {
        .slots = {.steps = limits_.steps, .step_bytes = limits_.step_bytes},
        .direct_bytes = limits_.direct_bytes,
        .direct_parts = direct_parts_,
+       .wide_bytes = limits_.wide_bytes,
        .two_shot_range = runtime_.reports_ends() ? 0 : limits_.two_shot_range},
       [this](std::uint32_t peer) { return choice_with(peer); }, *bootstrap_,
       limit ? Deadline::after(*limit) : Deadline::never());

@@ -128,4 +128,27 @@ concept flagged_memory =
       memory.give_up(word, turn);
     };
 
+/// A group whose lanes go on in gangs that never part: gang_size() lanes with neighbouring numbers,
+/// a multiple of 8 that divides size().
+///  - any_of_gang(flag): on every lane of the gang whether it is true on any; all of it call it.
+template <class T>
+concept gang_group = lane_group<T> && requires(T& group, bool flag) {
+  { group.gang_size() } -> std::convertible_to<std::uint32_t>;
+  { group.any_of_gang(flag) } -> std::same_as<bool>;
+};
+
+/// Flagged memory that keeps lines of 128 bytes together, which eight neighbouring lanes of a gang
+/// store and load, 16 bytes each. All lanes of the gang make the same calls; null: this lane has no
+/// share.
+///  - store_wide(group, to, share, last): `last` lanes hold the flag, in `high`.
+///  - load_wide(group, from, last): where the flag that `last` loads is that of a store, what the
+///    other seven load at the same time is that of the same store.
+template <class T, class G>
+concept wide_line_memory =
+    flagged_memory<T> && gang_group<G> &&
+    requires(T& memory, G& group, std::byte* to, const std::byte* from, Line line, bool last) {
+      memory.store_wide(group, to, line, last);
+      { memory.load_wide(group, from, last) } -> std::same_as<Line>;
+    };
+
 }  // namespace weft::device

@@ -17,5 +17,13 @@
 #define WEFT_UNROLL
 #endif
 
+// For what is seldom needed, many times over: inlined it would push what is needed out of a GPU's
+// cache of instructions.
+#if defined(__CUDACC__)
+#define WEFT_HD_OUTLINE WEFT_HD __noinline__
+#else
+#define WEFT_HD_OUTLINE __attribute__((noinline))
+#endif
+
 // For what sources compiled for different instruction sets share: the linker would keep one body.
 #define WEFT_HD_INLINE WEFT_HD __attribute__((always_inline)) inline

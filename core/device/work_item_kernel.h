@@ -8,6 +8,7 @@
 
 #include "core/device/chain.h"
 #include "core/device/one_shot_all_reduce.h"
+#include "core/device/one_shot_ll128.h"
 #include "core/device/pair_batch.h"
 #include "core/device/pat.h"
 #include "core/device/policies.h"
@@ -318,6 +319,16 @@ WEFT_HD KernelOutcome run_direct_item(G& group, M& memory, const WorkItem& item,
   if (!fits_directly(item, peers, kRanks)) return unsupported();
   return OneShotAllReduce<kRanks, R, G, M>(group, memory, item, peers, reduction, part, parts)
       .run();
+}
+
+/// The same by wide lines.
+template <std::uint32_t kRanks, class G, class M, class R>
+  requires gang_group<G> && wide_line_memory<M, G>
+WEFT_HD KernelOutcome run_wide_item(G& group, M& memory, const WorkItem& item,
+                                    const DirectPeers& peers, const R& reduction,
+                                    std::uint32_t part, std::uint32_t parts) {
+  if (!fits_wide_lines(item, peers, kRanks)) return unsupported();
+  return OneShotLL128<kRanks, R, G, M>(group, memory, item, peers, reduction, part, parts).run();
 }
 
 /// Runs one part of a two-shot to its end; otherwise as run_work_item.

@@ -24,6 +24,12 @@ inline constexpr std::uint32_t kDirectHalves = 2;
 /// take the two halves of an inbox in turn.
 inline constexpr std::uint32_t kFlagPeriod = 0xFFFFFFFE;
 
+/// A line of LL128: payload, then a flag of 8 bytes; and the lanes that store one together, 16
+/// bytes each. Lines come in pairs, whose payload is a multiple of 16 bytes.
+inline constexpr std::uint32_t kWideLineBytes = 128;
+inline constexpr std::uint32_t kWideLineLanes = 8;
+inline constexpr std::uint32_t kWidePairPayload = 240;
+
 /// Each rank has an inbox for each other rank: two halves, which calls take in turn. A half is a
 /// header line and then the payload's lines, of 16 bytes each (see core/device/flagged_line.h).
 ///
@@ -52,6 +58,11 @@ struct DirectPeers {
   /// Exchanges through plain halves so far: plain_headers numbers, used as `positions` are, on CPUs
   /// the same memory.
   std::uint64_t* plain_positions = nullptr;
+  /// Halves for wide lines (core/device/wide_line.h), where devices keep those together: as above,
+  /// but calls through them are counted apart, in kMostDirectParts numbers.
+  std::uint32_t wide_begin = 0;
+  std::uint32_t wide_half_bytes = 0;
+  std::uint64_t* wide_positions = nullptr;
   std::byte* inbox[kMostDirectRanks]{};           ///< Lines from rank r; null for the rank itself.
   std::byte* outbox[kMostDirectRanks]{};          ///< Rank r's inbox of this rank's lines.
   std::uint32_t* error[kMostDirectRanks]{};       ///< Not zero: rank r gave up. May be null.
@@ -68,6 +79,14 @@ struct DirectPeers {
 [[nodiscard]] constexpr std::uint64_t direct_half_bytes(std::uint64_t payload) {
   constexpr std::uint64_t kLine = 16;
   return (direct_lines(payload) * kLine + 127) / 128 * 128;
+}
+
+/// The same in pairs of wide lines; the header takes one.
+[[nodiscard]] constexpr std::uint64_t wide_pairs(std::uint64_t payload) {
+  return 1 + (payload + kWidePairPayload - 1) / kWidePairPayload;
+}
+[[nodiscard]] constexpr std::uint64_t wide_half_bytes(std::uint64_t payload) {
+  return wide_pairs(payload) * 2 * kWideLineBytes;
 }
 
 }  // namespace weft

@@ -15,11 +15,10 @@
 namespace weft {
 namespace {
 
-/// Every rank writes its input, or a block of it, to every other; lines are two bytes for each byte
-/// of payload, and a CPU copies twice.
-double direct_time_us(const Task& task, std::uint32_t ranks, const CostTable& costs) {
-  const auto written = static_cast<double>(2 * task.bytes() * (ranks - 1));
-  return costs.call_us + costs.direct.latency_us + written / costs.direct.bytes_per_us;
+/// Every rank writes its input, or a block of it, to every other.
+double direct_time_us(std::uint64_t bytes, std::uint32_t ranks, double call_us,
+                      const HopCost& cost) {
+  return call_us + cost.latency_us + static_cast<double>(bytes * (ranks - 1)) / cost.bytes_per_us;
 }
 
 /// Two exchanges for each piece. A rank copies what it has for the others, reduces its own range,
@@ -39,21 +38,40 @@ std::vector<std::uint32_t> all_ranks(std::uint32_t ranks) {
   return all;
 }
 
-}  // namespace
-
-Plan make_direct_plan(const Task& task, const PlanInput& input) {
+Plan make_one_shot_plan(const Task& task, const PlanInput& input, Protocol protocol,
+                        std::uint64_t half_bytes) {
   const std::uint32_t ranks = input.topology.rank_count();
   Plan plan{.task = task,
             .algorithm = Algorithm::kDirect,
-            .protocol = Protocol::kLL,
+            .protocol = protocol,
             .ranks = ranks,
             .steps = kDirectHalves,
-            .step_bytes = static_cast<std::uint32_t>(direct_half_bytes(input.limits.direct_bytes)),
+            .step_bytes = static_cast<std::uint32_t>(half_bytes),
             .chunk_steps = 1};
-  ChannelPlan channel{.index = 0, .offset = 0, .count = task.count, .chunk = task.count};
-  channel.ring = all_ranks(ranks);
-  plan.channels.push_back(std::move(channel));
-  plan.predicted_us = direct_time_us(task, ranks, input.costs);
+  plan.channels.push_back({.index = 0,
+                           .offset = 0,
+                           .count = task.count,
+                           .chunk = task.count,
+                           .ring = all_ranks(ranks)});
+  return plan;
+}
+
+}  // namespace
+
+Plan make_direct_plan(const Task& task, const PlanInput& input) {
+  Plan plan =
+      make_one_shot_plan(task, input, Protocol::kLL, direct_half_bytes(input.limits.direct_bytes));
+  // Lines are two bytes for each byte of payload, and a CPU copies twice.
+  plan.predicted_us =
+      direct_time_us(2 * task.bytes(), plan.ranks, input.costs.call_us, input.costs.direct);
+  return plan;
+}
+
+Plan make_wide_plan(const Task& task, const PlanInput& input) {
+  Plan plan =
+      make_one_shot_plan(task, input, Protocol::kLL128, wide_half_bytes(input.limits.wide_bytes));
+  plan.predicted_us =
+      direct_time_us(task.bytes(), plan.ranks, input.costs.call_us, input.costs.wide);
   return plan;
 }
 
@@ -88,6 +106,19 @@ std::string direct_refusal(const Task& task, const PlanInput& input) {
   }
   if (task.bytes() > input.limits.direct_bytes) {
     return fmt::format("more than the {} bytes of buffers.direct", input.limits.direct_bytes);
+  }
+  return {};
+}
+
+std::string wide_refusal(const Task& task, const PlanInput& input) {
+  if (input.topology.rank_count() == 1) return "there is no other rank";
+  if (task.count == 0) return "there are no elements to move";
+  if (input.limits.wide_bytes == 0) {
+    return "what joins these ranks does not keep stores of 128 bytes together";
+  }
+  if (task.bytes() > input.limits.wide_bytes) {
+    return fmt::format("more than the {} bytes that inboxes have room for",
+                       input.limits.wide_bytes);
   }
   return {};
 }

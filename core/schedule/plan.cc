@@ -342,12 +342,18 @@ Status validate_two_shot(const Plan& plan) {
 }
 
 Status validate_direct(const Plan& plan) {
+  const bool wide = plan.protocol == Protocol::kLL128;
   if (!is_planned(plan.task.operation) || has_root(plan.task.operation) ||
-      plan.protocol != Protocol::kLL) {
+      plan.protocol == Protocol::kSimple) {
     return invalid("only what all ranks send and receive goes directly, and by lines");
   }
+  if (wide && plan.task.operation != Operation::kAllReduce) {
+    return invalid("an all-reduce alone goes by wide lines");
+  }
   WEFT_TRY(validate_inboxes(plan));
-  if (plan.steps != kDirectHalves || direct_half_bytes(plan.task.bytes()) > plan.step_bytes) {
+  const std::uint64_t half =
+      wide ? wide_half_bytes(plan.task.bytes()) : direct_half_bytes(plan.task.bytes());
+  if (plan.steps != kDirectHalves || half > plan.step_bytes) {
     return invalid(fmt::format("{} bytes do not fit into half an inbox of {}", plan.task.bytes(),
                                plan.step_bytes));
   }

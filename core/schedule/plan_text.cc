@@ -131,8 +131,9 @@ std::string alternative_text(const Alternative& alternative) {
 std::string connection_text(const Plan& plan) {
   switch (plan.algorithm) {
     case Algorithm::kDirect:
-      return fmt::format("  inboxes     {} halves of {} from each other rank\n", plan.steps,
-                         size_text(plan.step_bytes));
+      return fmt::format("  inboxes     {} halves of {} from each other rank{}\n", plan.steps,
+                         size_text(plan.step_bytes),
+                         plan.protocol == Protocol::kLL128 ? ", lines of 128 bytes" : "");
     case Algorithm::kTwoShot:
       return fmt::format("  inboxes     {} halves from each other rank, ranges of {} at most\n",
                          plan.steps, size_text(plan.step_bytes));

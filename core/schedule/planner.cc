@@ -77,6 +77,11 @@ Status check_limits(const PlanLimits& limits) {
                 fmt::format("inboxes take calls of up to {} bytes, not {}", kMostDirectBytes,
                             limits.direct_bytes));
   }
+  if (limits.wide_bytes > kMostDirectBytes) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("wide lines of inboxes take calls of up to {} bytes, not {}",
+                            kMostDirectBytes, limits.wide_bytes));
+  }
   if (limits.two_shot_range > kMostTwoShotRange || limits.two_shot_range % kChunkGrainBytes != 0) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
                 fmt::format("a range of a two-shot has a multiple of {} bytes, up to {}, not {}",
@@ -163,6 +168,7 @@ std::vector<const Way*> ways_of(Operation operation) {
   static constexpr std::array kWays = {
       Way{Algorithm::kRing, Protocol::kSimple, fits_ring, never_refused, make_ring_plan},
       Way{Algorithm::kDirect, Protocol::kLL, fits_inbox, direct_refusal, make_direct_plan},
+      Way{Algorithm::kDirect, Protocol::kLL128, is_all_reduce, wide_refusal, make_wide_plan},
       Way{Algorithm::kTree, Protocol::kSimple, fits_tree, tree_refusal, make_tree_plan},
       Way{Algorithm::kTwoShot, Protocol::kSimple, is_all_reduce, two_shot_refusal,
           make_two_shot_plan},

@@ -50,6 +50,8 @@ struct CostTable {
   double pat_bytes = 1.6;
   /// Of one rank's writes to one other, where all write to all.
   HopCost direct{.latency_us = 1.0, .bytes_per_us = 9000.0};
+  /// The same by wide lines.
+  HopCost wide{.latency_us = 1.0, .bytes_per_us = 9000.0};
   /// Of a two-shot: what an exchange takes, what each other rank adds to that, and what a rank
   /// copies or reduces.
   double exchange_us = 1.0;
@@ -74,6 +76,8 @@ struct PlanLimits {
   std::uint64_t direct_bytes = 0;
   /// Whether that goes for operations that have blocks, too, not for all-reduces alone.
   bool direct_blocks = false;
+  /// The largest all-reduce whose inputs ranks write to each other by wide lines; 0: none.
+  std::uint64_t wide_bytes = 0;
   /// Bytes that a rank writes to each other one at once by two-shot, a multiple of 64; 0: none.
   std::uint64_t two_shot_range = 0;
   /// Whether the device has kernels that walk trees, those of PAT included.

@@ -41,6 +41,7 @@ inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 [[nodiscard]] Plan make_pat_plan(const Task& task, const PlanInput& input);
 
 [[nodiscard]] Plan make_direct_plan(const Task& task, const PlanInput& input);
+[[nodiscard]] Plan make_wide_plan(const Task& task, const PlanInput& input);
 [[nodiscard]] Plan make_two_shot_plan(const Task& task, const PlanInput& input);
 
 // Why not; empty where it can be done.
@@ -50,6 +51,7 @@ inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 [[nodiscard]] std::string tree_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string chain_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string direct_refusal(const Task& task, const PlanInput& input);
+[[nodiscard]] std::string wide_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string two_shot_refusal(const Task& task, const PlanInput& input);
 
 }  // namespace weft

@@ -30,6 +30,11 @@ std::uint64_t plain_half_of(const ConnectionNeeds& needs) {
   return needs.two_shot_range == 0 ? 0 : plain_half_bytes(needs.two_shot_range, needs.direct_parts);
 }
 
+// The same of one for wide lines.
+std::uint64_t wide_half_of(const ConnectionNeeds& needs) {
+  return needs.wide_bytes == 0 ? 0 : wide_half_bytes(needs.wide_bytes);
+}
+
 }  // namespace
 
 Connections::Connections(TransportContext context) : context_(std::move(context)) {}
@@ -172,9 +177,9 @@ std::vector<Connections::Edge> Connections::edges_of(
   lines.struct_size = sizeof(lines);
   lines.protocol = WEFT_PROTOCOL_LL;
   lines.steps = kDirectHalves;
-  // Halves of lines first, then plain ones.
-  lines.step_bytes =
-      static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes) + plain_half_of(needs));
+  // Halves of lines first, then of wide lines, then plain ones.
+  lines.step_bytes = static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes) +
+                                                wide_half_of(needs) + plain_half_of(needs));
   for (std::uint32_t peer = 0; peer < context_.ranks; ++peer) {
     if (peer == context_.rank) continue;
     add(peer, kDirectChannel, WEFT_DIRECTION_RECV, lines);
@@ -350,12 +355,8 @@ void Connections::describe_direct(const Edge& edge, const ConnectionView& view) 
 }
 
 Status Connections::describe(std::span<Edge> edges, const ConnectionNeeds& needs) {
-  const auto allocate = [&](std::size_t bytes, void** memory) -> Status {
-    if (memory_.allocate(bytes, memory) == WEFT_OK) return {};
-    return fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory for the positions of connections");
-  };
   rings_.resize(needs.rings.size());
-  WEFT_TRY(allocate(2 * rings_.size() * sizeof(ConnectionCursor), &cursors_));
+  WEFT_TRY(allocate_positions(2 * rings_.size() * sizeof(ConnectionCursor), &cursors_));
   auto* cursor = static_cast<ConnectionCursor*>(cursors_);
   for (Edge& edge : edges) {
     if (edge.direct()) {
@@ -368,22 +369,43 @@ Status Connections::describe(std::span<Edge> edges, const ConnectionNeeds& needs
     end.view.cursor = cursor++;
   }
   if (needs.direct_bytes == 0) return {};
-  const std::size_t plain_positions =
-      needs.two_shot_range == 0 ? 0 : needs.direct_parts * sizeof(std::uint64_t);
-  WEFT_TRY(allocate(plain_positions + kMostDirectParts * sizeof(std::uint32_t), &positions_));
+  return describe_inboxes(needs);
+}
+
+// Numbers of 8 bytes first. Where plain halves are not apart, on CPUs, their calls are counted with
+// those by lines.
+Status Connections::describe_inboxes(const ConnectionNeeds& needs) {
+  const std::size_t plain = needs.two_shot_range == 0 ? 0 : needs.direct_parts;
+  const std::size_t wide = needs.wide_bytes == 0 ? 0 : kMostDirectParts;
+  WEFT_TRY(allocate_positions(
+      (plain + wide) * sizeof(std::uint64_t) + kMostDirectParts * sizeof(std::uint32_t),
+      &positions_));
+  auto* const counters = static_cast<std::uint64_t*>(positions_);
   direct_.ranks = context_.ranks;
   direct_.rank = context_.rank;
   direct_.half_bytes = static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes));
   direct_.most_parts = needs.direct_parts;
-  direct_.plain_positions = static_cast<std::uint64_t*>(positions_);
-  direct_.positions = static_cast<std::uint32_t*>(positions_);
+  direct_.plain_positions = counters;
+  direct_.positions = reinterpret_cast<std::uint32_t*>(counters + plain + wide);
   direct_.plain_half_bytes = direct_.half_bytes;
-  if (needs.two_shot_range == 0) return {};
-  direct_.positions += plain_positions / sizeof(std::uint32_t);
-  direct_.plain_begin = kDirectHalves * direct_.half_bytes;
-  direct_.plain_half_bytes = static_cast<std::uint32_t>(plain_half_of(needs));
-  direct_.plain_headers = needs.direct_parts;
+  std::uint32_t begin = kDirectHalves * direct_.half_bytes;
+  if (wide != 0) {
+    direct_.wide_begin = begin;
+    direct_.wide_half_bytes = static_cast<std::uint32_t>(wide_half_of(needs));
+    direct_.wide_positions = counters + plain;
+    begin += kDirectHalves * direct_.wide_half_bytes;
+  }
+  if (plain != 0) {
+    direct_.plain_begin = begin;
+    direct_.plain_half_bytes = static_cast<std::uint32_t>(plain_half_of(needs));
+    direct_.plain_headers = needs.direct_parts;
+  }
   return {};
+}
+
+Status Connections::allocate_positions(std::size_t bytes, void** memory) {
+  if (memory_.allocate(bytes, memory) == WEFT_OK) return {};
+  return fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory for the positions of connections");
 }
 
 // A GPU reaches host memory of a transport once it is registered with the driver, in whole pages.

@@ -53,6 +53,7 @@ struct ConnectionNeeds {
   SlotGeometry slots;                                 ///< Of the rings' connections.
   std::uint64_t direct_bytes = 0;  ///< The largest call written straight to all others; 0: none.
   std::uint32_t direct_parts = kMostDirectParts;  ///< That such a call is cut into, at most.
+  std::uint64_t wide_bytes = 0;  ///< The same by lines of 128 bytes; needs direct_bytes.
   /// Bytes that a rank writes to another at once by two-shot, where that has halves of its own in
   /// each inbox; 0: it has those of direct calls.
   std::uint64_t two_shot_range = 0;
@@ -144,6 +145,8 @@ class Connections {
   Result<ConnectionView> view_of(const Edge& edge);
   Result<ConnectionView> view_of_net(Edge& edge, RingEnd& end);
   void describe_direct(const Edge& edge, const ConnectionView& view);
+  Status describe_inboxes(const ConnectionNeeds& needs);
+  Status allocate_positions(std::size_t bytes, void** memory);
   Status let_device_reach(ConnectionView& view);
   void close_unused(const std::function<PairChoice(std::uint32_t peer)>& choice_of);
   Status open_ports();

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The direct kernels with 1, 8 and 32 lanes a part and several parts a rank, each lane a thread.
+// The direct kernels with 1, 8 and 32 lanes a part and several parts a rank, each lane a thread, by
+// lines and by wide lines.
 // Worth most under a thread sanitizer.
 #include <atomic>
 #include <barrier>
@@ -26,6 +27,7 @@ struct Shape {
   std::uint32_t ranks;
   std::uint32_t parts;
   std::uint32_t lanes;
+  Protocol protocol = Protocol::kLL;
 };
 
 class DirectLanes : public ::testing::TestWithParam<Shape> {
@@ -35,7 +37,9 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
   /// Runs each call after the one before as a device does: all lanes of a rank meet between two
   /// calls, the ranks do not. Answers the leaders' outcomes of each.
   std::vector<Outcomes> run_calls(const std::vector<std::vector<WorkItem>>& calls) {
-    const auto [all_ranks, parts, lanes] = GetParam();
+    const std::uint32_t parts = GetParam().parts;
+    const std::uint32_t lanes = GetParam().lanes;
+    const bool wide = GetParam().protocol == Protocol::kLL128;
     const std::size_t ranks = calls.front().size();
     std::vector<Outcomes> outcomes(calls.size(),
                                    Outcomes(ranks, std::vector<KernelOutcome>(parts)));
@@ -47,16 +51,18 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
       for (std::uint32_t part = 0; part < parts; ++part) {
         teams.push_back(std::make_unique<LaneTeam>(lanes));
         for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-          threads.emplace_back([&, rank, part, lane, parts = parts, team = teams.back().get(),
+          threads.emplace_back([&, rank, part, lane, team = teams.back().get(),
                                 next_call = between_calls.back().get()] {
             if (rank > 0) std::this_thread::sleep_for(late_);
             for (std::size_t call = 0; call < calls.size(); ++call) {
-              const WorkItem& item = calls[call][rank];
+              const WorkItem& now = calls[call][rank];
               LaneGroup group(*team, lane);
               LaneMemory memory(abort_);
-              const KernelOutcome outcome = with_reduction(item, [&](const auto& reduction) {
-                return run_direct_item<kMostDirectRanks>(group, memory, item, *item.direct,
-                                                         reduction, part, parts);
+              const KernelOutcome outcome = with_reduction(now, [&](const auto& reduction) {
+                return wide ? run_wide_item<kMostDirectRanks>(group, memory, now, *now.direct,
+                                                              reduction, part, parts)
+                            : run_direct_item<kMostDirectRanks>(group, memory, now, *now.direct,
+                                                                reduction, part, parts);
               });
               if (lane == 0) outcomes[call][rank][part] = outcome;
               next_call->arrive_and_wait();
@@ -72,6 +78,18 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
 
   Outcomes run(const std::vector<WorkItem>& items) { return run_calls({items}).front(); }
 
+  [[nodiscard]] static WorkItem item(const DirectWorld& world, std::uint32_t rank, const Task& task,
+                                     std::uint64_t sequence, const void* send, void* recv) {
+    WorkItem made = world.item(rank, task, sequence, send, recv);
+    made.protocol = GetParam().protocol;
+    return made;
+  }
+  [[nodiscard]] static std::vector<std::uint64_t> calls_so_far(const DirectWorld& world,
+                                                               std::uint32_t rank) {
+    if (GetParam().protocol == Protocol::kLL128) return world.wide_positions(rank);
+    return {world.positions(rank).begin(), world.positions(rank).end()};
+  }
+
   template <class T>
   void all_reduce(DirectWorld& world, std::uint64_t count, std::uint64_t shift, bool in_place,
                   weft_reduction reduction, std::uint64_t sequence) {
@@ -86,7 +104,7 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
       for (std::uint64_t i = 0; i < count; ++i)
         source[shift + i] = sample<T>(rank, i + sequence);
       items.push_back(
-          world.item(rank, task, sequence, source.data() + shift, output[rank].data() + shift));
+          item(world, rank, task, sequence, source.data() + shift, output[rank].data() + shift));
     }
     for (const auto& parts : run(items)) {
       for (const KernelOutcome& outcome : parts)
@@ -106,6 +124,8 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
   std::atomic<std::uint32_t> abort_{0};
   std::chrono::microseconds late_{0};  // all ranks but the first come so late
 };
+
+class LineLanes : public DirectLanes {};
 
 TEST_P(DirectLanes, AllReduce) {
   DirectWorld world(GetParam().ranks, 4096);
@@ -127,7 +147,7 @@ TEST_P(DirectLanes, SmallAndLargeCallsMix) {
     const std::uint64_t count = call % 2 == 0 ? 1000 : 2 * (parts * GetParam().lanes) + call;
     all_reduce<float>(world, count, 0, call % 3 == 0, WEFT_SUM, call);
     for (std::uint32_t rank = 0; rank < GetParam().ranks; ++rank) {
-      for (const std::uint32_t word : world.positions(rank))
+      for (const std::uint64_t word : calls_so_far(world, rank))
         ASSERT_EQ(word, call + 1);
     }
   }
@@ -136,7 +156,7 @@ TEST_P(DirectLanes, SmallAndLargeCallsMix) {
 // A rank may be a call ahead of another, which must still find the lines of the call that it is in.
 TEST_P(DirectLanes, RanksRunAheadByOneCall) {
   constexpr std::uint32_t kCalls = 200;
-  const auto [ranks, parts, lanes] = GetParam();
+  const auto [ranks, parts, lanes, protocol] = GetParam();
   DirectWorld world(ranks, 4096);
   const std::uint64_t count = 2 * parts * lanes + 3;
   std::vector<std::vector<float>> data(ranks, std::vector<float>(count, 1));
@@ -144,8 +164,8 @@ TEST_P(DirectLanes, RanksRunAheadByOneCall) {
   std::vector<std::vector<WorkItem>> calls(kCalls);
   for (std::uint32_t call = 0; call < kCalls; ++call) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      calls[call].push_back(world.item(rank, {.count = count}, call, data[rank].data(),
-                                       output[rank].data() + call * count));
+      calls[call].push_back(item(world, rank, {.count = count}, call, data[rank].data(),
+                                 output[rank].data() + call * count));
     }
   }
   std::atomic<bool> done{false};
@@ -169,9 +189,9 @@ TEST_P(DirectLanes, RanksRunAheadByOneCall) {
 
 // Old lines have the flags of calls to come: each must be gone before its flag is in use again.
 // Most lanes have a line in long calls alone, and look at it before the other ranks have come.
-TEST_P(DirectLanes, FlagsBeginAgain) {
+TEST_P(LineLanes, FlagsBeginAgain) {
   constexpr std::uint32_t kPeriod = 6;
-  const auto [ranks, parts, lanes] = GetParam();
+  const auto [ranks, parts, lanes, protocol] = GetParam();
   DirectWorld world(ranks, 4096, kPeriod);
   late_ = std::chrono::microseconds(500);
   const std::uint64_t long_call = 2 * (parts * lanes - 1) + 2;
@@ -183,7 +203,7 @@ TEST_P(DirectLanes, FlagsBeginAgain) {
   }
 }
 
-TEST_P(DirectLanes, FlagsBeginAgainAtTheTrueEnd) {
+TEST_P(LineLanes, FlagsBeginAgainAtTheTrueEnd) {
   DirectWorld world(GetParam().ranks, 1024);
   world.go_to(kFlagPeriod - 3);
   for (std::uint32_t call = 0; call < 6; ++call)
@@ -198,7 +218,7 @@ TEST_P(DirectLanes, AllLeaveWhenCallsDiffer) {
   std::vector<WorkItem> items;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     const Task task{.reduction = rank == 0 ? WEFT_MAX : WEFT_SUM, .count = 1000};
-    items.push_back(world.item(rank, task, 0, data[rank].data(), data[rank].data()));
+    items.push_back(item(world, rank, task, 0, data[rank].data(), data[rank].data()));
   }
   const auto outcomes = run(items);
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -218,7 +238,7 @@ TEST_P(DirectLanes, AllLeaveWhenCountsDiffer) {
   std::vector<WorkItem> items;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     const std::uint64_t count = rank == 0 ? 2 * GetParam().parts * GetParam().lanes : 1000;
-    items.push_back(world.item(rank, {.count = count}, 0, data[rank].data(), data[rank].data()));
+    items.push_back(item(world, rank, {.count = count}, 0, data[rank].data(), data[rank].data()));
   }
   for (const auto& parts : run(items)) {
     EXPECT_EQ(parts[0].end, KernelEnd::kTagMismatch);
@@ -231,7 +251,7 @@ TEST_P(DirectLanes, AllLeaveWhenAborted) {
   std::vector<std::vector<float>> data(ranks, std::vector<float>(1000));
   std::vector<WorkItem> items;
   for (std::uint32_t rank = 0; rank + 1 < ranks; ++rank)  // the last never comes
-    items.push_back(world.item(rank, {.count = 1000}, 0, data[rank].data(), data[rank].data()));
+    items.push_back(item(world, rank, {.count = 1000}, 0, data[rank].data(), data[rank].data()));
   std::thread aborter([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     abort_.store(1);
@@ -251,7 +271,7 @@ TEST_P(DirectLanes, AllLeaveWhenAPeerGaveUp) {
   DirectWorld world(ranks, 4096);
   std::vector<float> data(1000);
   world.error(0, ranks - 1) = 7;
-  const auto outcomes = run({world.item(0, {.count = 1000}, 0, data.data(), data.data())});
+  const auto outcomes = run({item(world, 0, {.count = 1000}, 0, data.data(), data.data())});
   for (const KernelOutcome& outcome : outcomes[0]) {
     EXPECT_EQ(outcome.end, KernelEnd::kPeerError);
     EXPECT_EQ(outcome.peer, ranks - 1);
@@ -262,19 +282,25 @@ TEST_P(DirectLanes, AllLeaveWhenAPeerGaveUp) {
 TEST_P(DirectLanes, WhatDoesNotFitIsRefused) {
   DirectWorld world(GetParam().ranks, 1024);
   std::vector<float> data(1000);
-  const WorkItem item = world.item(0, {.count = 1000}, 0, data.data(), data.data());
-  EXPECT_EQ(run({item})[0][0].end, KernelEnd::kUnsupported);
+  const WorkItem too_long = item(world, 0, {.count = 1000}, 0, data.data(), data.data());
+  EXPECT_EQ(run({too_long})[0][0].end, KernelEnd::kUnsupported);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, DirectLanes,
-                         ::testing::Values(Shape{2, 1, 1}, Shape{2, 1, 8}, Shape{2, 3, 4},
-                                           Shape{3, 2, 8}, Shape{5, 1, 3}, Shape{8, 1, 2},
-                                           Shape{2, 1, 32}),
-                         [](const auto& info) {
-                           return std::to_string(info.param.ranks) + "Ranks" +
-                                  std::to_string(info.param.parts) + "Parts" +
-                                  std::to_string(info.param.lanes) + "Lanes";
-                         });
+std::string name_of(const ::testing::TestParamInfo<Shape>& info) {
+  return std::to_string(info.param.ranks) + "Ranks" + std::to_string(info.param.parts) + "Parts" +
+         std::to_string(info.param.lanes) + "Lanes";
+}
+
+constexpr Shape kLineShapes[] = {{2, 1, 1}, {2, 1, 8}, {2, 3, 4}, {3, 2, 8},
+                                 {5, 1, 3}, {8, 1, 2}, {2, 1, 32}};
+INSTANTIATE_TEST_SUITE_P(Shapes, DirectLanes, ::testing::ValuesIn(kLineShapes), name_of);
+INSTANTIATE_TEST_SUITE_P(Shapes, LineLanes, ::testing::ValuesIn(kLineShapes), name_of);
+INSTANTIATE_TEST_SUITE_P(WideLines, DirectLanes,
+                         ::testing::Values(Shape{2, 1, 8, Protocol::kLL128},
+                                           Shape{2, 3, 8, Protocol::kLL128},
+                                           Shape{3, 2, 16, Protocol::kLL128},
+                                           Shape{2, 1, 32, Protocol::kLL128}),
+                         name_of);
 
 }  // namespace
 }  // namespace weft::device::testing

@@ -27,13 +27,16 @@ class DirectWorld {
       : peers_(ranks),
         errors_(std::size_t{ranks} * ranks),
         positions_(ranks),
+        wide_positions_(ranks),
         plain_positions_(ranks) {
     const std::uint64_t half = direct_half_bytes(most_bytes);
     const std::uint64_t plain = plain_parts == 0 ? 0 : plain_half_bytes(most_bytes, plain_parts);
-    const std::uint64_t box = (half + plain) * kDirectHalves;
+    const std::uint64_t wide = wide_half_bytes(most_bytes);
+    const std::uint64_t box = (half + wide + plain) * kDirectHalves;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       inboxes_.emplace_back(box * ranks / sizeof(Block));
       positions_[rank].resize(kMostDirectParts);
+      wide_positions_[rank].resize(kMostDirectParts);
       plain_positions_[rank].resize(plain_parts);
     }
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -43,9 +46,13 @@ class DirectWorld {
       own.half_bytes = static_cast<std::uint32_t>(half);
       own.period = period;
       own.positions = positions_[rank].data();
+      own.wide_positions = wide_positions_[rank].data();
+      own.wide_begin = static_cast<std::uint32_t>(half * kDirectHalves);
+      own.wide_half_bytes = static_cast<std::uint32_t>(wide);
       own.plain_positions = plain_positions_[rank].data();
       if (plain_parts == 0) own.plain_positions = reinterpret_cast<std::uint64_t*>(own.positions);
-      own.plain_begin = plain_parts == 0 ? 0 : static_cast<std::uint32_t>(half * kDirectHalves);
+      own.plain_begin =
+          plain_parts == 0 ? 0 : static_cast<std::uint32_t>((half + wide) * kDirectHalves);
       own.plain_half_bytes = static_cast<std::uint32_t>(plain_parts == 0 ? half : plain);
       own.plain_headers = plain_parts == 0 ? 1 : plain_parts;
       for (std::uint32_t peer = 0; peer < ranks; ++peer) {
@@ -65,6 +72,10 @@ class DirectWorld {
   }
   [[nodiscard]] const std::vector<std::uint32_t>& positions(std::uint32_t rank) const {
     return positions_[rank];
+  }
+  /// Calls by wide lines.
+  [[nodiscard]] const std::vector<std::uint64_t>& wide_positions(std::uint32_t rank) const {
+    return wide_positions_[rank];
   }
   /// As if so many calls had been.
   void go_to(std::uint32_t position) {
@@ -112,6 +123,7 @@ class DirectWorld {
   std::vector<DirectPeers> peers_;
   std::vector<std::uint32_t> errors_;
   std::vector<std::vector<std::uint32_t>> positions_;
+  std::vector<std::vector<std::uint64_t>> wide_positions_;
   std::vector<std::vector<std::uint64_t>> plain_positions_;
   std::vector<std::vector<Block>> inboxes_;
 };

@@ -87,6 +87,9 @@ class LaneGroup {
     wait_for_all();
     return answer;
   }
+  // All lanes are one gang.
+  [[nodiscard]] std::uint32_t gang_size() const { return team_.size; }
+  bool any_of_gang(bool flag) { return any(flag); }
 
  private:
   void wait_for_all() { team_.barrier.arrive_and_wait(); }
@@ -168,6 +171,26 @@ class LaneMemory {
   static bool look_again(std::uint32_t turn) {
     std::this_thread::yield();
     return turn < 8;
+  }
+  // Threads do not store together: the flag follows the payload of the other lanes.
+  static void store_wide(LaneGroup& group, std::byte* to, Line share, bool last) {
+    auto* words = reinterpret_cast<std::uint64_t*>(to);
+    if (to != nullptr) {
+      std::atomic_ref(words[0]).store(share.low, std::memory_order_relaxed);
+      if (!last) std::atomic_ref(words[1]).store(share.high, std::memory_order_relaxed);
+    }
+    group.sync();
+    if (to != nullptr && last) store_release(&words[1], share.high);
+  }
+  static Line load_wide(LaneGroup& group, const std::byte* from, bool last) {
+    auto* words = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(from));
+    Line share{};
+    if (from != nullptr && last) share.high = load_acquire(&words[1]);
+    group.sync();
+    if (from == nullptr) return share;
+    share.low = std::atomic_ref(words[0]).load(std::memory_order_relaxed);
+    if (!last) share.high = std::atomic_ref(words[1]).load(std::memory_order_relaxed);
+    return share;
   }
   static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
   [[nodiscard]] KernelOutcome why_leave(const DirectPeers& peers) const {

@@ -19,6 +19,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [PIECE...]
   sharing      GPU memory by descriptors and by CUDA IPC, forced
   algorithms   each algorithm and protocol of all-reduce that there is, forced
   two-shot     the two-shot all-reduce forced: its part of algorithms, and timed
+  ll128        the same of the one-shot over lines of 128 bytes
   long         1 GiB
   litmus       litmus tests of the memory between two GPUs
   memcheck     small calls under compute-sanitizer
@@ -156,19 +157,40 @@ algorithms() {
   # For calls of up to buffers.direct.
   forced direct ll 1048576
   forced two-shot simple 8388608
+  forced_ll128
+}
+
+# Up to four ranks have room for so much.
+forced_ll128() {
+  if ((gpus < 2)); then
+    skip direct-ll128 'needs 2 GPUs: one alone cannot tell what joins it to others'
+  else
+    forced direct ll128 1048576
+  fi
+}
+
+# PIECE SIZES NAME=VALUE...: all-reduces timed with these settings.
+forced_bench() {
+  local piece=$1 sizes=$2
+  shift 2
+  if [[ ! -x $bundle/gpu-all-reduce ]]; then
+    skip "$piece" 'the bundle was made without nccl.h'
+  elif ((gpus < 2)); then
+    skip "$piece" 'needs 2 GPUs'
+  else
+    program "$piece" 120 env "$@" "$bundle/gpu-all-reduce" --weft "$bundle" --libraries weft \
+      --sizes "$sizes" --json "$logs/$piece.jsonl" --limit 100
+  fi
 }
 
 two_shot() {
   forced two-shot simple 8388608
-  if [[ ! -x $bundle/gpu-all-reduce ]]; then
-    skip two-shot-bench 'the bundle was made without nccl.h'
-  elif ((gpus < 2)); then
-    skip two-shot-bench 'needs 2 GPUs'
-  else
-    WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM=two-shot program two-shot-bench 120 \
-      "$bundle/gpu-all-reduce" --weft "$bundle" --libraries weft --sizes 64KiB:16MiB:2 \
-      --json "$logs/two-shot-bench.jsonl" --limit 100
-  fi
+  forced_bench two-shot-bench 64KiB:16MiB:2 WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM=two-shot
+}
+
+ll128() {
+  forced_ll128
+  forced_bench ll128-bench 8:1MiB:4 WEFT_COLLECTIVES_ALL_REDUCE_PROTOCOL=ll128
 }
 
 sharing() {
@@ -234,6 +256,7 @@ for piece in "${pieces[@]}"; do
     sharing) sharing ;;
     algorithms) algorithms ;;
     two-shot) two_shot ;;
+    ll128) ll128 ;;
     long) tests long 400 'Gpu/Long.*' --patience=120 ;;
     litmus)
       if ((gpus < 2)); then

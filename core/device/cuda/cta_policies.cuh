@@ -35,6 +35,8 @@ class CtaGroup {
     return slots_[turn_];
   }
   __device__ bool any(bool flag) { return __syncthreads_or(flag ? 1 : 0) != 0; }
+  [[nodiscard]] __device__ static std::uint32_t gang_size() { return warpSize; }
+  __device__ static bool any_of_gang(bool flag) { return __any_sync(UINT32_MAX, flag) != 0; }
 
  private:
   std::uint64_t* slots_;
@@ -146,6 +148,16 @@ class CudaMemory {
   __device__ static void fence() { __threadfence_system(); }
   [[nodiscard]] __device__ static bool look_again(std::uint32_t turn) {
     return turn < kTurnsBetweenLooks;
+  }
+
+  // The stores of a warp to one line of 128 bytes go over NVLink in one packet, and arrive as one
+  // (tests/gpu/litmus.cu, "ll128").
+  __device__ static void store_wide(CtaGroup& /*group*/, std::byte* to, Line share, bool /*last*/) {
+    if (to != nullptr) store_words_system(to, share);
+  }
+  [[nodiscard]] __device__ static Line load_wide(CtaGroup& /*group*/, const std::byte* from,
+                                                 bool /*last*/) {
+    return from == nullptr ? Line{} : load_words_system(from);
   }
 
   [[nodiscard]] __device__ KernelOutcome keep_waiting(std::uint32_t turn,

@@ -45,15 +45,18 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const void* k
 DirectShape shape_of(const WorkItem& item) {
   const std::uint64_t bytes = element_size(item.type);
   if (item.algorithm != Algorithm::kTwoShot) {
-    return direct_shape(direct_lines(item.count * bytes), item.direct->most_parts);
+    const std::uint64_t lanes = item.protocol == Protocol::kLL128
+                                    ? wide_pairs(item.count * bytes) * kWideLineLanes
+                                    : direct_lines(item.count * bytes);
+    return direct_shape(lanes, item.direct->most_parts);
   }
   const RingLoop first = two_shot_piece(0, item.count, item.chunk, item.direct->ranks, bytes);
   return two_shot_shape(first.chunk * bytes, item.direct->plain_headers);
 }
 
 const void* inbox_kernel_for(const WorkItem& item, const DirectShape& shape) {
-  return item.algorithm == Algorithm::kTwoShot ? two_shot_kernel_for(item, shape.parts)
-                                               : direct_kernel_for(item);
+  if (item.algorithm == Algorithm::kTwoShot) return two_shot_kernel_for(item, shape.parts);
+  return item.protocol == Protocol::kLL128 ? wide_kernel_for(item) : direct_kernel_for(item);
 }
 
 // Programmatic serialization: the kernel may be set up while the one before it in the stream still
@@ -128,7 +131,8 @@ weft_result CudaDevice::prepare() {
   int fewest = INT_MAX;
   // A kernel that is loaded when first launched is loaded while others may spin, and waits for
   // them.
-  for (const auto kernels : {ring_kernels(), direct_kernels(), two_shot_kernels()}) {
+  for (const auto kernels :
+       {ring_kernels(), direct_kernels(), wide_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {
       cudaFuncAttributes attributes{};
       WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
@@ -141,6 +145,7 @@ weft_result CudaDevice::prepare() {
   int major = 0;
   WEFT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_));
   launches_overlap_ = major >= 9;
+  if (const weft_result found = find_line_bytes(major); found != WEFT_OK) return found;
   std::array<char, 32> address{};
   // Only nearness to NICs depends on it: a driver that does not tell leaves it unknown.
   if (cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), index_) ==
@@ -150,6 +155,26 @@ weft_result CudaDevice::prepare() {
       return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
     });
   }
+  return WEFT_OK;
+}
+
+// NVLink carries a warp's line of 128 bytes in one packet: seen on compute capability 9.0
+// (tests/gpu/litmus.cu), not looked at before. Atomics of peers are native over NVLink, not over
+// PCIe. A device that sees no other cannot tell.
+weft_result CudaDevice::find_line_bytes(int major) {
+  constexpr int kLeastMajor = 9;
+  constexpr std::uint32_t kWholeLine = 128;
+  int devices = 0;
+  WEFT_CUDA(cudaGetDeviceCount(&devices));
+  if (major < kLeastMajor || devices < 2) return WEFT_OK;
+  for (int peer = 0; peer < devices; ++peer) {
+    if (peer == index_) continue;
+    int native = 0;
+    WEFT_CUDA(
+        cudaDeviceGetP2PAttribute(&native, cudaDevP2PAttrNativeAtomicSupported, index_, peer));
+    if (native == 0) return WEFT_OK;
+  }
+  line_bytes_ = kWholeLine;
   return WEFT_OK;
 }
 

@@ -69,14 +69,16 @@ struct DirectShape {
 /// there is none.
 [[nodiscard]] const void* kernel_for(const WorkItem& item, std::uint32_t items);
 
-/// The kernel that runs direct items like `item`, or two-shots of so many parts; null where there
-/// is none.
+/// The kernel that runs direct items like `item` by lines or by wide lines, or two-shots of so many
+/// parts; null where there is none.
 [[nodiscard]] const void* direct_kernel_for(const WorkItem& item);
+[[nodiscard]] const void* wide_kernel_for(const WorkItem& item);
 [[nodiscard]] const void* two_shot_kernel_for(const WorkItem& item, std::uint32_t parts);
 
 /// All kernels, to be loaded before anything spins.
 [[nodiscard]] std::span<const void* const> ring_kernels();
 [[nodiscard]] std::span<const void* const> direct_kernels();
+[[nodiscard]] std::span<const void* const> wide_kernels();
 [[nodiscard]] std::span<const void* const> two_shot_kernels();
 
 }  // namespace weft::device::cuda

@@ -185,22 +185,24 @@ TEST_F(Planner, ListsWhatWasConsidered) {
   algorithms_ = {"ring", "star"};
   protocols_ = {"simple", "ll64"};
   const Plan made = all_reduce(kMiB);
-  ASSERT_EQ(made.alternatives.size(), 9U);
+  ASSERT_EQ(made.alternatives.size(), 10U);
   EXPECT_EQ(made.alternatives[0].algorithm, "ring");
   EXPECT_EQ(made.alternatives[0].predicted_us, made.predicted_us);
   EXPECT_EQ(made.alternatives[1].algorithm, "direct");
   EXPECT_EQ(made.alternatives[1].refused, "collectives.all_reduce.algorithm leaves it out");
-  EXPECT_EQ(made.alternatives[2].algorithm, "tree");
-  EXPECT_EQ(made.alternatives[3].algorithm, "two-shot");
-  EXPECT_EQ(made.alternatives[4].algorithm, "chain");
-  EXPECT_EQ(made.alternatives[5].algorithm, "ring");
-  EXPECT_EQ(made.alternatives[5].protocol, "ll");
-  EXPECT_EQ(made.alternatives[5].refused, "collectives.all_reduce.protocol leaves it out");
+  EXPECT_EQ(made.alternatives[2].algorithm, "direct");
+  EXPECT_EQ(made.alternatives[2].protocol, "ll128");
+  EXPECT_EQ(made.alternatives[3].algorithm, "tree");
+  EXPECT_EQ(made.alternatives[4].algorithm, "two-shot");
+  EXPECT_EQ(made.alternatives[5].algorithm, "chain");
   EXPECT_EQ(made.alternatives[6].algorithm, "ring");
-  EXPECT_EQ(made.alternatives[6].protocol, "ll128");
-  EXPECT_EQ(made.alternatives[7].algorithm, "star");
-  EXPECT_THAT(made.alternatives[7].refused, HasSubstr("all_reduce has no such algorithm"));
-  EXPECT_EQ(made.alternatives[8].protocol, "ll64");
+  EXPECT_EQ(made.alternatives[6].protocol, "ll");
+  EXPECT_EQ(made.alternatives[6].refused, "collectives.all_reduce.protocol leaves it out");
+  EXPECT_EQ(made.alternatives[7].algorithm, "ring");
+  EXPECT_EQ(made.alternatives[7].protocol, "ll128");
+  EXPECT_EQ(made.alternatives[8].algorithm, "star");
+  EXPECT_THAT(made.alternatives[8].refused, HasSubstr("all_reduce has no such algorithm"));
+  EXPECT_EQ(made.alternatives[9].protocol, "ll64");
 }
 
 TEST_F(Planner, GoesRoundRingsByLinesWhereThatIsFasterAndPossible) {
@@ -283,10 +285,42 @@ TEST_F(Planner, GoesDirectlyWhereItIsFasterAndFits) {
   EXPECT_EQ(broadcast(1).algorithm, Algorithm::kRing);
 }
 
+TEST_F(Planner, GoesByWideLinesWhereItIsFasterAndFits) {
+  costs_.wide = {.latency_us = 0.1, .bytes_per_us = 100000};
+  EXPECT_THAT(all_reduce(kMiB).alternatives[2].refused, HasSubstr("stores of 128 bytes"));
+  limits_.direct_bytes = 4096;
+  limits_.wide_bytes = kMiB;
+  const Plan made = all_reduce(kMiB);
+  EXPECT_EQ(made.algorithm, Algorithm::kDirect);
+  EXPECT_EQ(made.protocol, Protocol::kLL128);
+  EXPECT_EQ(made.step_bytes, 256U * (1 + (kMiB + 239) / 240));
+  EXPECT_TRUE(validate(made, topology_));
+  EXPECT_DOUBLE_EQ(made.predicted_us,
+                   costs_.call_us + 0.1 + 1.0 * kMiB * (made.ranks - 1) / 100000);
+  EXPECT_EQ(bytes_sent(made, 0, 1), kMiB * (made.ranks - 1));
+  EXPECT_THAT(to_text(made), HasSubstr("lines of 128 bytes"));
+  EXPECT_THAT(all_reduce(kMiB + 4).alternatives[2].refused, HasSubstr("more than the 1048576"));
+  EXPECT_EQ(all_reduce(0).algorithm, Algorithm::kRing);
+  Plan wrong = made;
+  wrong.step_bytes -= 128;
+  EXPECT_FALSE(validate(wrong, topology_));
+  wrong = made;
+  wrong.task.operation = Operation::kAllGather;
+  EXPECT_FALSE(validate(wrong, topology_));
+  wrong = made;
+  wrong.protocol = Protocol::kSimple;
+  EXPECT_FALSE(validate(wrong, topology_));
+  EXPECT_FALSE(std::ranges::any_of(
+      plan({.operation = Operation::kAllGather, .count = 1}).value().alternatives,
+      [](const Alternative& other) { return other.protocol == "ll128"; }));
+  limits_.wide_bytes = kMostDirectBytes + 1;
+  EXPECT_FALSE(plan({.count = 1}));
+}
+
 TEST_F(Planner, GoesByTwoShotWhereItIsFaster) {
   costs_.exchange_us = 0.1;
   costs_.two_shot = {.latency_us = 0.1, .bytes_per_us = 400000};
-  const auto refused = [&] { return all_reduce(kMiB).alternatives[3].refused; };
+  const auto refused = [&] { return all_reduce(kMiB).alternatives[4].refused; };
   EXPECT_THAT(refused(), HasSubstr("or buffers.direct is 0"));
   limits_.two_shot_range = 8192;
   const Plan made = all_reduce(kMiB);

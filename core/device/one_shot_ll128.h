@@ -1,0 +1,290 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Direct one-shot all-reduce over LL128 lines: as one_shot_all_reduce.h, but eight lanes store a
+// line of 128 bytes together, of which 120 are payload and the last 8 a flag. Where the way to the
+// other ranks keeps such a line together, whoever sees the flag has the payload; a fifteenth of the
+// bytes is spent on flags instead of half.
+//
+// Flags count the calls by wide lines of this communicator and never come again.
+//
+// All ranks reduce in the order of rank numbers, so all get the same bits.
+//
+// Model: tests/models/flagged_lines.pml
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/policies.h"
+#include "core/device/portability.h"
+#include "core/device/reductions.h"
+#include "core/device/slot_check.h"
+#include "core/model/direct_peers.h"
+#include "core/model/work_item.h"
+
+namespace weft::device {
+
+static_assert(kWideLineLanes * sizeof(Line) == kWideLineBytes);
+
+/// Whether an LL128 all-reduce fits between these peers, of which a kernel knows at most
+/// `most_ranks`.
+WEFT_HD inline bool fits_wide_lines(const WorkItem& item, const DirectPeers& peers,
+                                    std::uint32_t most_ranks) {
+  const std::uint64_t element_bytes = element_size(item.type);
+  return item.algorithm == Algorithm::kDirect && item.protocol == Protocol::kLL128 &&
+         item.operation == Operation::kAllReduce && element_bytes != 0 && item.count != 0 &&
+         item.count <= kMostDirectBytes / element_bytes && peers.ranks > 1 &&
+         peers.ranks <= most_ranks && peers.rank < peers.ranks && peers.wide_positions != nullptr &&
+         wide_half_bytes(item.count * element_bytes) <= peers.wide_half_bytes;
+}
+
+/// The first 16 of `bytes` bytes at `from`, which is aligned to its element; zeros beyond.
+template <class Reduction>
+WEFT_HD_OUTLINE Line load_piece(const std::byte* from, std::uint64_t bytes) {
+  return {.low = Reduction::load_payload(from, bytes),
+          .high = bytes > kLinePayload
+                      ? Reduction::load_payload(from + kLinePayload, bytes - kLinePayload)
+                      : 0};
+}
+/// The reverse.
+template <class Reduction>
+WEFT_HD_OUTLINE void store_piece(std::byte* to, Line line, std::uint64_t bytes) {
+  Reduction::store_payload(to, line.low, bytes);
+  if (bytes > kLinePayload) {
+    Reduction::store_payload(to + kLinePayload, line.high, bytes - kLinePayload);
+  }
+}
+
+/// Part `part` of `parts` of one call, by one group of whole gangs. All lanes make the same one.
+/// `kRanks` bounds the ranks, so that what arrives stays in registers. fits_wide_lines() must hold.
+///
+/// Eight lanes share a pair of lines: of 15 times 16 bytes of payload each lane has one in the
+/// first line, and each but the last another in the second. The last has its one half in each line,
+/// in front of the flags.
+template <std::uint32_t kRanks, class Reduction, class Group, class Memory>
+  requires gang_group<Group> && wide_line_memory<Memory, Group>
+class OneShotLL128 {
+ public:
+  WEFT_HD OneShotLL128(Group& group, Memory& memory, const WorkItem& item, const DirectPeers& peers,
+                       const Reduction& reduction, std::uint32_t part, std::uint32_t parts)
+      : group_(group),
+        memory_(memory),
+        item_(item),
+        peers_(peers),
+        reduction_(reduction),
+        part_(part),
+        parts_(parts),
+        bytes_(item.count * reduction.element_bytes()),
+        pairs_(wide_pairs(bytes_)),
+        lane_(group.rank() % kWideLineLanes),
+        last_(lane_ + 1 == kWideLineLanes),
+        aligned_((reinterpret_cast<std::uintptr_t>(item.send) |
+                  reinterpret_cast<std::uintptr_t>(item.recv)) %
+                     sizeof(Line) ==
+                 0) {}
+
+  /// The leader's answer is the complete one.
+  WEFT_HD KernelOutcome run() {
+    const std::uint64_t position = peers_.wide_positions[part_];
+    flag_ = position + 1;
+    half_ = peers_.wide_begin + (position % kDirectHalves) * peers_.wide_half_bytes;
+    const std::uint32_t gang_size = group_.gang_size();
+    const std::uint32_t pairs_of_gang = gang_size / kWideLineLanes;
+    const std::uint64_t gangs = group_.size() / gang_size;
+    // A gang goes on together: what ends a loop is the same number on all its lanes.
+    const std::uint64_t first = (part_ * gangs + group_.rank() / gang_size) * pairs_of_gang;
+    const std::uint64_t own = group_.rank() % gang_size / kWideLineLanes;
+    stride_ = parts_ * gangs * pairs_of_gang;
+    for (std::uint64_t pair = first; pair < pairs_; pair += kBatch * stride_)
+      push(pair + own);
+    for (std::uint64_t pair = first; pair < pairs_ && !left_; pair += kBatch * stride_)
+      take(pair + own);
+    finish(position);
+    return outcome_;
+  }
+
+ private:
+  /// Pairs of a lane that are under way at once.
+  static constexpr std::uint32_t kBatch = kRanks <= 2 ? 2 : 1;
+
+  /// A lane's payload of a pair.
+  struct Share {
+    Line first;
+    Line second;  ///< Nothing on the last lane.
+  };
+
+  /// Bytes into the caller's buffers.
+  [[nodiscard]] WEFT_HD std::uint64_t place_of(std::uint64_t pair) const {
+    return (pair - 1) * kWidePairPayload + lane_ * sizeof(Line);
+  }
+  static constexpr std::uint32_t kToSecond = kWideLineLanes * sizeof(Line);
+
+  [[nodiscard]] WEFT_HD Line load(std::uint64_t at) const {
+    if (aligned_ && at + sizeof(Line) <= bytes_) return memory_.load_line(item_.send + at);
+    return at < bytes_ ? load_piece<Reduction>(item_.send + at, bytes_ - at) : Line{};
+  }
+  WEFT_HD void store(std::uint64_t at, Line line) {
+    line = {.low = reduction_.finish_payload(line.low),
+            .high = reduction_.finish_payload(line.high)};
+    if (aligned_ && at + sizeof(Line) <= bytes_) {
+      memory_.store_line(item_.recv + at, line);
+      return;
+    }
+    if (at < bytes_) store_piece<Reduction>(item_.recv + at, line, bytes_ - at);
+  }
+
+  /// Pair 0 is the header: the call's tag.
+  [[nodiscard]] WEFT_HD Share own_share(std::uint64_t pair) const {
+    if (pair == 0 || pair >= pairs_) return {.first = {.low = item_.tag, .high = 0}, .second = {}};
+    const std::uint64_t at = place_of(pair);
+    return {.first = load(at), .second = last_ ? Line{} : load(at + kToSecond)};
+  }
+
+  /// Where this lane's part of the first line of a pair lies in an inbox.
+  [[nodiscard]] WEFT_HD std::uint64_t box_place(std::uint64_t pair) const {
+    return half_ + pair * 2 * kWideLineBytes + lane_ * sizeof(Line);
+  }
+
+  WEFT_HD void push(std::uint64_t pair) {
+    Share shares[kBatch];
+    WEFT_UNROLL
+    for (std::uint32_t i = 0; i < kBatch; ++i)
+      shares[i] = own_share(pair + i * stride_);
+    WEFT_UNROLL
+    for (std::uint32_t i = 0; i < kBatch; ++i) {
+      const std::uint64_t now = pair + i * stride_;
+      const Share& share = shares[i];
+      const Line first = {.low = share.first.low, .high = last_ ? flag_ : share.first.high};
+      const Line second = last_ ? Line{.low = share.first.high, .high = flag_} : share.second;
+      WEFT_UNROLL
+      for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+        if (peers_.outbox[rank] == nullptr) continue;
+        std::byte* to = now < pairs_ ? peers_.outbox[rank] + box_place(now) : nullptr;
+        memory_.store_wide(group_, to, first, last_);
+        memory_.store_wide(group_, to == nullptr ? to : to + kWideLineBytes, second, last_);
+      }
+    }
+  }
+
+  // What comes is a share as soon as the last lane has both halves of its one.
+  WEFT_HD void take(std::uint64_t pair) {
+    Share own[kBatch];
+    WEFT_UNROLL
+    for (std::uint32_t i = 0; i < kBatch; ++i)
+      own[i] = own_share(pair + i * stride_);
+    Share arrived[kBatch][kRanks];
+    if (!wait_for(pair, arrived)) return;
+    WEFT_UNROLL
+    for (std::uint32_t i = 0; i < kBatch; ++i) {
+      const std::uint64_t now = pair + i * stride_;
+      if (now >= pairs_) continue;
+      if (now == 0) {
+        compare_tags(arrived[i]);
+      } else {
+        put(place_of(now), own[i], arrived[i]);
+      }
+    }
+    left_ = group_.any_of_gang(outcome_.end != KernelEnd::kDone);
+  }
+
+  WEFT_HD void put(std::uint64_t at, const Share& own, const Share (&arrived)[kRanks]) {
+    Share reduced = peers_.rank == 0 ? own : arrived[0];
+    WEFT_UNROLL
+    for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
+      if (rank >= peers_.ranks) continue;
+      const Share& next = rank == peers_.rank ? own : arrived[rank];
+      reduced = {.first = combine(reduced.first, next.first),
+                 .second = combine(reduced.second, next.second)};
+    }
+    store(at, reduced.first);
+    if (!last_) store(at + kToSecond, reduced.second);
+  }
+  [[nodiscard]] WEFT_HD Line combine(Line a, Line b) const {
+    return {.low = reduction_.combine_payloads(a.low, b.low),
+            .high = reduction_.combine_payloads(a.high, b.high)};
+  }
+
+  // The shares of all ranks at once, so that their loads are under way together.
+  WEFT_HD bool have_come(std::uint64_t pair, Share (&arrived)[kBatch][kRanks]) {
+    bool all = true;
+    WEFT_UNROLL
+    for (std::uint32_t i = 0; i < kBatch; ++i) {
+      const std::uint64_t now = pair + i * stride_;
+      WEFT_UNROLL
+      for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+        if (peers_.inbox[rank] == nullptr) continue;
+        const std::byte* from = now < pairs_ ? peers_.inbox[rank] + box_place(now) : nullptr;
+        Share& share = arrived[i][rank];
+        share.first = memory_.load_wide(group_, from, last_);
+        share.second =
+            memory_.load_wide(group_, from == nullptr ? from : from + kWideLineBytes, last_);
+        if (!last_) continue;
+        all = all && (from == nullptr || (share.first.high == flag_ && share.second.high == flag_));
+        share.first.high = share.second.low;
+      }
+    }
+    return !group_.any_of_gang(!all);
+  }
+
+  WEFT_HD bool wait_for(std::uint64_t pair, Share (&arrived)[kBatch][kRanks]) {
+    for (std::uint32_t turn = 0; !have_come(pair, arrived); ++turn) {
+      const KernelOutcome seen = memory_.keep_waiting(turn, peers_);
+      if (!group_.any_of_gang(seen.end != KernelEnd::kDone)) continue;
+      // A peer that gave up wrote its lines before; they say more than that it did.
+      if (!group_.any_of_gang(seen.end == KernelEnd::kAborted) && have_come(pair, arrived)) {
+        return true;
+      }
+      outcome_ = seen;
+      left_ = true;
+      return false;
+    }
+    return true;
+  }
+
+  WEFT_HD void compare_tags(const Share (&headers)[kRanks]) {
+    if (lane_ != 0) return;
+    WEFT_UNROLL
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      const std::uint64_t tag = headers[rank].first.low;
+      if (peers_.inbox[rank] == nullptr || tag == item_.tag) continue;
+      outcome_ = {
+          .end = KernelEnd::kTagMismatch, .peer = rank, .expected = item_.tag, .found = tag};
+    }
+  }
+
+  WEFT_HD void finish(std::uint64_t position) {
+    // Also the barrier behind which no lane reads the position any more.
+    const bool failed = group_.any(left_);
+    for (std::uint32_t word = part_ + group_.rank() * parts_; word < kMostDirectParts;
+         word += group_.size() * parts_) {
+      peers_.wide_positions[word] = position + 1;
+    }
+    if (!failed || !group_.leader()) return;
+    // What made another lane leave is there to be seen still.
+    if (outcome_.end == KernelEnd::kDone) outcome_ = memory_.why_leave(peers_);
+    const std::uint32_t reason = reason_of(outcome_);
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      memory_.give_up(peers_.peer_error[rank], reason);
+  }
+
+  Group& group_;
+  Memory& memory_;
+  const WorkItem& item_;
+  const DirectPeers& peers_;
+  const Reduction reduction_;
+  const std::uint32_t part_;
+  const std::uint32_t parts_;
+  const std::uint64_t bytes_;
+  const std::uint64_t pairs_;
+  const std::uint32_t lane_;
+  const bool last_;     // of the eight: it has the flags
+  const bool aligned_;  // to 16 bytes, on both sides
+  std::uint64_t flag_ = 0;
+  std::uint64_t half_ = 0;
+  std::uint64_t stride_ = 0;
+  bool left_ = false;
+  KernelOutcome outcome_;
+};
+
+}  // namespace weft::device
