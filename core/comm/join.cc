@@ -45,7 +45,7 @@ constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 4;
 constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{1} << 20;
-constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{4} << 20;  // of two ranks
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
                                            HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
                                            HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
@@ -399,13 +399,14 @@ void Communicator::choose_lines() {
 }
 
 // Of wide lines each rank writes its whole input to each other one, while a two-shot writes to all
-// of them together no more than twice: the more ranks, the smaller the calls that these are for.
+// of them together no more than twice: the more ranks, the smaller the calls that these are for,
+// and for all inboxes of a rank together no more room than two ranks have.
 std::uint64_t Communicator::wide_bytes() const {
   const ConfigEntry* direct = config_.find("buffers.direct");
   if (direct != nullptr && direct->is_set()) return limits_.direct_bytes;
   const auto& allowed = config_.list("collectives.all_reduce.protocol");
   if (std::ranges::find(allowed, protocol_name(Protocol::kLL128)) == allowed.end()) return 0;
-  return whole_grains(4 * kDeviceWideBytes / ranks_ / ranks_);
+  return whole_grains(8 * kDeviceWideBytes / ranks_ / ranks_ / ranks_);
 }
 
 // Computed from what all ranks have in common.

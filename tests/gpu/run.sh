@@ -165,7 +165,7 @@ forced_ll128() {
   if ((gpus < 2)); then
     skip direct-ll128 'needs 2 GPUs: one alone cannot tell what joins it to others'
   else
-    forced direct ll128 1048576
+    forced direct ll128 524288
   fi
 }
 
@@ -190,7 +190,7 @@ two_shot() {
 
 ll128() {
   forced_ll128
-  forced_bench ll128-bench 8:1MiB:4 WEFT_COLLECTIVES_ALL_REDUCE_PROTOCOL=ll128
+  forced_bench ll128-bench 8:512KiB:4 WEFT_COLLECTIVES_ALL_REDUCE_PROTOCOL=ll128
 }
 
 sharing() {
