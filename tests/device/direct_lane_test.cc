@@ -286,21 +286,21 @@ TEST_P(DirectLanes, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(run({too_long})[0][0].end, KernelEnd::kUnsupported);
 }
 
-std::string name_of(const ::testing::TestParamInfo<Shape>& info) {
+std::string shape_name(const ::testing::TestParamInfo<Shape>& info) {
   return std::to_string(info.param.ranks) + "Ranks" + std::to_string(info.param.parts) + "Parts" +
          std::to_string(info.param.lanes) + "Lanes";
 }
 
-constexpr Shape kLineShapes[] = {{2, 1, 1}, {2, 1, 8}, {2, 3, 4}, {3, 2, 8},
-                                 {5, 1, 3}, {8, 1, 2}, {2, 1, 32}};
-INSTANTIATE_TEST_SUITE_P(Shapes, DirectLanes, ::testing::ValuesIn(kLineShapes), name_of);
-INSTANTIATE_TEST_SUITE_P(Shapes, LineLanes, ::testing::ValuesIn(kLineShapes), name_of);
+constexpr Shape kDirectShapes[] = {{2, 1, 1}, {2, 1, 8}, {2, 3, 4}, {3, 2, 8},
+                                   {5, 1, 3}, {8, 1, 2}, {2, 1, 32}};
+INSTANTIATE_TEST_SUITE_P(Shapes, DirectLanes, ::testing::ValuesIn(kDirectShapes), shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, LineLanes, ::testing::ValuesIn(kDirectShapes), shape_name);
 INSTANTIATE_TEST_SUITE_P(WideLines, DirectLanes,
                          ::testing::Values(Shape{2, 1, 8, Protocol::kLL128},
                                            Shape{2, 3, 8, Protocol::kLL128},
                                            Shape{3, 2, 16, Protocol::kLL128},
                                            Shape{2, 1, 32, Protocol::kLL128}),
-                         name_of);
+                         shape_name);
 
 }  // namespace
 }  // namespace weft::device::testing
