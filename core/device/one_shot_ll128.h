@@ -167,7 +167,6 @@ class OneShotLL128 {
     }
   }
 
-  // What comes is a share as soon as the last lane has both halves of its one.
   WEFT_HD void take(std::uint64_t pair) {
     Share own[kBatch];
     WEFT_UNROLL
@@ -180,7 +179,10 @@ class OneShotLL128 {
       const std::uint64_t now = pair + i * stride_;
       if (now >= pairs_) continue;
       if (now == 0) {
-        compare_tags(arrived[i]);
+        WEFT_UNROLL
+        for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+          if (peers_.inbox[rank] != nullptr) compare_tag(rank, arrived[i][rank]);
+        }
       } else {
         put(place_of(now), own[i], arrived[i]);
       }
@@ -189,16 +191,21 @@ class OneShotLL128 {
   }
 
   WEFT_HD void put(std::uint64_t at, const Share& own, const Share (&arrived)[kRanks]) {
-    Share reduced = peers_.rank == 0 ? own : arrived[0];
+    Share reduced = peers_.rank == 0 ? own : whole(arrived[0]);
     WEFT_UNROLL
     for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
       if (rank >= peers_.ranks) continue;
-      const Share& next = rank == peers_.rank ? own : arrived[rank];
+      const Share next = rank == peers_.rank ? own : whole(arrived[rank]);
       reduced = {.first = combine(reduced.first, next.first),
                  .second = combine(reduced.second, next.second)};
     }
     store(at, reduced.first);
     if (!last_) store(at + kToSecond, reduced.second);
+  }
+  // The last lane's payload lies half in each line.
+  [[nodiscard]] WEFT_HD Share whole(const Share& share) const {
+    return last_ ? Share{.first = {.low = share.first.low, .high = share.second.low}, .second = {}}
+                 : share;
   }
   [[nodiscard]] WEFT_HD Line combine(Line a, Line b) const {
     return {.low = reduction_.combine_payloads(a.low, b.low),
@@ -219,9 +226,8 @@ class OneShotLL128 {
         share.first = memory_.load_wide(group_, from, last_);
         share.second =
             memory_.load_wide(group_, from == nullptr ? from : from + kWideLineBytes, last_);
-        if (!last_) continue;
-        all = all && (from == nullptr || (share.first.high == flag_ && share.second.high == flag_));
-        share.first.high = share.second.low;
+        const bool come = share.first.high == flag_ && share.second.high == flag_;
+        all = all && (from == nullptr || !last_ || come);
       }
     }
     return !group_.any_of_gang(!all);
@@ -237,20 +243,28 @@ class OneShotLL128 {
       }
       outcome_ = seen;
       left_ = true;
+      if (!group_.any_of_gang(seen.end == KernelEnd::kAborted)) look_at_headers(pair, arrived[0]);
       return false;
     }
     return true;
   }
 
-  WEFT_HD void compare_tags(const Share (&headers)[kRanks]) {
-    if (lane_ != 0) return;
+  // Of a gang that leaves: a header may have come although other lines of its batch have not, and
+  // never will in a call that is shorter there.
+  WEFT_HD void look_at_headers(std::uint64_t pair, const Share (&headers)[kRanks]) {
     WEFT_UNROLL
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-      const std::uint64_t tag = headers[rank].first.low;
-      if (peers_.inbox[rank] == nullptr || tag == item_.tag) continue;
-      outcome_ = {
-          .end = KernelEnd::kTagMismatch, .peer = rank, .expected = item_.tag, .found = tag};
+      if (peers_.inbox[rank] == nullptr) continue;
+      const bool lacks = pair == 0 && last_ && headers[rank].first.high != flag_;
+      if (group_.any_of_gang(lacks) || pair != 0) continue;
+      compare_tag(rank, headers[rank]);
     }
+  }
+
+  WEFT_HD void compare_tag(std::uint32_t rank, const Share& header) {
+    const std::uint64_t tag = header.first.low;
+    if (lane_ != 0 || tag == item_.tag) return;
+    outcome_ = {.end = KernelEnd::kTagMismatch, .peer = rank, .expected = item_.tag, .found = tag};
   }
 
   WEFT_HD void finish(std::uint64_t position) {

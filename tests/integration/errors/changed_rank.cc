@@ -136,7 +136,7 @@ const char* changed_version() {
 Bytes changed_greeting(const Hello& hello) {
   if (changed("greeting")) return garbage();
   if (changed("greeting-groups")) {
-    return encode_document(json::array({hello.version, "", json::binary({}), -1}));
+    return encode_document(json::array({hello.version, "", json::binary({}), -1, 8}));
   }
   Hello other = hello;
   if (changed("greeting-long")) other.version = std::string((64 << 10) + 1, '0');
