@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint32_t kRanks = 4;
 constexpr std::uint32_t kWrongRank = 2;
 /// Five steps of 64 bytes, over two slots.
-constexpr std::uint64_t kCount = 40;
+constexpr std::uint64_t kPlantedCount = 40;
 
 /// The transfers of a call, changed on one rank.
 using Transfers = std::vector<PairTransfer>;
@@ -80,7 +80,9 @@ class PlantedExchange : public ::testing::Test {
           << verdict.report.text();
     }
   }
-  static ExchangeCall all_to_all() { return {.operation = Operation::kAllToAll, .count = kCount}; }
+  static ExchangeCall all_to_all() {
+    return {.operation = Operation::kAllToAll, .count = kPlantedCount};
+  }
   Stacks stacks_;
 };
 
@@ -115,7 +117,7 @@ TEST_F(PlantedExchange, ABlockLandsInAnothersPlace) {
 TEST_F(PlantedExchange, ABlockLandsBesideTheOutput) {
   expect(Rule::kOutside, with_transfers([](Transfers& transfers) {
            for (PairTransfer& transfer : transfers)
-             if (transfer.from == nullptr) transfer.to += kRanks * kCount * sizeof(Value);
+             if (transfer.from == nullptr) transfer.to += kRanks * kPlantedCount * sizeof(Value);
          }));
 }
 
