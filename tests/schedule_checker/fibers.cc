@@ -35,6 +35,7 @@
 #endif
 #endif
 #ifdef WEFT_FIBERS_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #ifdef WEFT_FIBERS_TSAN
@@ -105,7 +106,16 @@ Fibers::~Fibers() {
 
 bool Fibers::is_own(const std::byte* at) const {
   const std::byte* const stack = current_->stack;
-  return stack != nullptr && at >= stack && at < stack + Stacks::size();
+  if (stack != nullptr && at >= stack && at < stack + Stacks::size()) return true;
+#ifdef WEFT_FIBERS_ASAN
+  // The sanitizer puts variables beside the stack.
+  void* address = const_cast<std::byte*>(at);
+  void* beside = __asan_get_current_fake_stack();
+  return beside != nullptr &&
+         __asan_addr_is_in_fake_stack(beside, address, nullptr, nullptr) != nullptr;
+#else
+  return false;
+#endif
 }
 
 void Fibers::add(std::function<void()> body) {
