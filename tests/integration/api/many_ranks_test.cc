@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -17,6 +16,7 @@
 
 #include "tests/integration/api/exchange.h"
 #include "tests/integration/api/handles.h"
+#include "tests/integration/api/thread_ranks.h"
 #include "tests/integration/api/trial.h"
 
 namespace weft::test {
@@ -74,33 +74,16 @@ class ManyRanks : public testing::TestWithParam<std::tuple<Operation, std::size_
 class MostRanks : public ManyRanks {};
 
 void ManyRanks::by_a_thread_each(std::uint32_t ranks) {
-  weft_unique_id id;
-  must(context_.get(), weft_get_unique_id(context_.get(), &id));
-  std::mutex mutex;
-  std::vector<std::string> problems;
-  const auto be_rank = [&](std::uint32_t rank) {
-    try {
-      const StreamHandle stream = make_stream(context_.get());
-      Call call(std::get<0>(GetParam()), bytes_of_a_call(ranks), rank, ranks);
-      weft_comm* raw = nullptr;
-      must(context_.get(),
-           weft_comm_init_rank(context_.get(), settings_.get(), ranks, &id, rank, &raw));
-      const CommHandle comm(raw);
-      must(context_.get(), weft_group_start(context_.get()));
-      must(context_.get(), call.start(comm.get(), stream.get()));
-      must(context_.get(), weft_group_end(context_.get()));
-      must(context_.get(), weft_stream_synchronize(stream.get()));
-      if (const std::string text = call.wrong(); !text.empty()) throw std::runtime_error(text);
-    } catch (const std::exception& error) {
-      const std::scoped_lock lock(mutex);
-      problems.push_back("rank " + std::to_string(rank) + ": " + error.what());
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (std::uint32_t rank = 0; rank < ranks; ++rank)
-      threads.emplace_back(be_rank, rank);
-  }
+  const auto problems = test::by_a_thread_each(
+      context_.get(), settings_, ranks,
+      [&](weft_comm* comm, weft_stream* stream, std::uint32_t rank) {
+        Call call(std::get<0>(GetParam()), bytes_of_a_call(ranks), rank, ranks);
+        must(context_.get(), weft_group_start(context_.get()));
+        must(context_.get(), call.start(comm, stream));
+        must(context_.get(), weft_group_end(context_.get()));
+        must(context_.get(), weft_stream_synchronize(stream));
+        if (const std::string text = call.wrong(); !text.empty()) throw std::runtime_error(text);
+      });
   EXPECT_EQ(problems, std::vector<std::string>());
 }
 

@@ -6,15 +6,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/integration/api/handles.h"
+#include "tests/integration/api/thread_ranks.h"
 #include "tests/integration/api/trial.h"
 #include "tests/support/sanitized.h"
 
@@ -60,39 +59,9 @@ class ByPat : public testing::TestWithParam<std::string> {
                      "timeouts.operation", kSanitized ? "150s" : "60s"}));
     const std::vector<Shape> shapes = block_shapes(ranks, step_bytes, share);
     ASSERT_FALSE(shapes.empty());
-    weft_unique_id id;
-    must(context.get(), weft_get_unique_id(context.get(), &id));
-    std::mutex mutex;
-    std::vector<std::string> problems;
-    const auto be_rank = [&](std::uint32_t rank) {
-      try {
-        const StreamHandle stream = make_stream(context.get());
-        weft_comm* raw = nullptr;
-        must(context.get(),
-             weft_comm_init_rank(context.get(), settings.get(), ranks, &id, rank, &raw));
-        const CommHandle comm(raw);
-        std::vector<std::unique_ptr<Trial>> trials;
-        for (std::uint32_t i = 0; i < shapes.size(); ++i) {
-          trials.push_back(std::make_unique<Trial>(shapes[i], rank, ranks, i));
-          must(context.get(), trials.back()->start(comm.get(), stream.get()));
-        }
-        must(context.get(), weft_stream_synchronize(stream.get()));
-        for (const auto& trial : trials) {
-          if (const std::string text = trial->wrong(); !text.empty()) {
-            throw std::runtime_error(text);
-          }
-        }
-      } catch (const std::exception& error) {
-        const std::scoped_lock lock(mutex);
-        problems.push_back("rank " + std::to_string(rank) + ": " + error.what());
-      }
-    };
-    {
-      std::vector<std::jthread> threads;
-      for (std::uint32_t rank = 0; rank < ranks; ++rank)
-        threads.emplace_back(be_rank, rank);
-    }
-    ASSERT_EQ(problems, std::vector<std::string>()) << ranks << " ranks";
+    ASSERT_EQ(shapes_by_a_thread_each(context.get(), settings, ranks, shapes),
+              std::vector<std::string>())
+        << ranks << " ranks";
   }
 };
 
