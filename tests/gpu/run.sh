@@ -24,6 +24,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [PIECE...]
   litmus       litmus tests of the memory between two GPUs
   memcheck     small calls under compute-sanitizer
   bench        all-reduce timed beside NCCL
+  bench-operations  the other six operations, at eight sizes
   mismatch     ranks whose calls differ
 
 Without a piece all of them; "correctness" is the first three. Logs go to $WEFT_GPU_LOGS, or to the
@@ -48,7 +49,7 @@ while (($#)); do
 done
 if ((${#pieces[@]} == 0)); then
   pieces=(threads one-thread processes graphs abort transports sharing algorithms long litmus memcheck
-    bench mismatch)
+    bench bench-operations mismatch)
 fi
 
 logs=${WEFT_GPU_LOGS:-$bundle/logs}
@@ -169,18 +170,24 @@ forced_ll128() {
   fi
 }
 
+# Skips a piece that times calls where it cannot.
+can_bench() { # piece
+  if [[ ! -x $bundle/gpu-collectives ]]; then
+    skip "$1" 'the bundle was made without nccl.h'
+    return 1
+  elif ((gpus < 2)); then
+    skip "$1" 'needs 2 GPUs'
+    return 1
+  fi
+}
+
 # PIECE SIZES NAME=VALUE...: all-reduces timed with these settings.
 forced_bench() {
   local piece=$1 sizes=$2
   shift 2
-  if [[ ! -x $bundle/gpu-all-reduce ]]; then
-    skip "$piece" 'the bundle was made without nccl.h'
-  elif ((gpus < 2)); then
-    skip "$piece" 'needs 2 GPUs'
-  else
-    program "$piece" 120 env "$@" "$bundle/gpu-all-reduce" --weft "$bundle" --libraries weft \
-      --sizes "$sizes" --json "$logs/$piece.jsonl" --limit 100
-  fi
+  can_bench "$piece" || return
+  program "$piece" 120 env "$@" "$bundle/gpu-collectives" --weft "$bundle" --libraries weft \
+    --sizes "$sizes" --json "$logs/$piece.jsonl" --limit 100
 }
 
 two_shot() {
@@ -231,18 +238,24 @@ find_nccl() {
   [[ -n $nccl ]]
 }
 
+# PIECE LIMIT OPTION...: timed beside NCCL where it is found.
 bench() {
-  if [[ ! -x $bundle/gpu-all-reduce ]]; then
-    skip bench 'the bundle was made without nccl.h'
-    return
-  elif ((gpus < 2)); then
-    skip bench 'needs 2 GPUs'
-    return
-  fi
-  local libraries=nccl,nccl-window,weft
+  local piece=$1 limit=$2 libraries=nccl,nccl-window,weft
+  shift 2
+  can_bench "$piece" || return
   find_nccl || { libraries=weft; echo 'no libnccl.so.2 was found: Weft alone is timed'; }
-  program bench 280 "$bundle/gpu-all-reduce" --weft "$bundle" --libraries "$libraries" \
-    --json "$logs/bench.jsonl" --limit 250 --limits ${nccl:+--nccl "$nccl"}
+  program "$piece" "$limit" "$bundle/gpu-collectives" --weft "$bundle" --libraries "$libraries" \
+    --json "$logs/$piece.jsonl" "$@" ${nccl:+--nccl "$nccl"}
+}
+
+# One that hangs costs its own time: the others are timed all the same.
+bench_operations() {
+  bench bench-operations 200 --limit 190 --each-limit 30 \
+    --operations all_gather,reduce_scatter,broadcast,reduce,all_to_all,sendrecv \
+    --sizes 128,4KiB,64KiB,1MiB,8MiB,32MiB,128MiB,1GiB
+  # What is more than the end of the log.
+  grep -hE '^(FAILED|WRONG)|: killed: |  refused: ' "$logs/bench-operations.log" 2>/dev/null |
+    cut -c-200 | head -40
 }
 
 for piece in "${pieces[@]}"; do
@@ -265,7 +278,8 @@ for piece in "${pieces[@]}"; do
         program litmus 150 "$bundle/litmus" --limit 100
       fi ;;
     memcheck) memcheck ;;
-    bench) bench ;;
+    bench) bench bench 280 --limit 250 --limits ;;
+    bench-operations) bench_operations ;;
     mismatch) tests mismatch 400 'Gpu/MismatchTest.*' ;;
     *) echo "run.sh: no piece is called $piece" >&2; usage >&2; exit 2 ;;
   esac

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What is timed, and who takes part.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+#include "bench/gpu/libraries.h"
+#include "bench/gpu/operations.h"
+
+namespace weft::gpu_bench {
+
+/// All libraries in turn on this, then the next.
+struct Case {
+  const Operation& operation;
+  Shape shape;
+  bool graph;
+  bool in_place;
+
+  [[nodiscard]] const char* launch_name() const { return graph ? "graph" : "eager"; }
+  [[nodiscard]] const char* place_name() const { return in_place ? "in" : "out"; }
+};
+
+/// Why a case has no time: "refused", "wrong" or "failed", and the words.
+struct Problem {
+  const char* kind = nullptr;
+  std::string words;
+};
+
+/// A library that takes part.
+struct Contestant {
+  std::string name;
+  std::unique_ptr<Library> library;
+  std::string version;
+  Arena arena;
+  bool out = false;  ///< Failed: takes part no more.
+
+  // Of the current case.
+  Problem problem;
+  cudaGraphExec_t graph = nullptr;
+  size_t passes = 0;           ///< In a round.
+  std::vector<double> rounds;  ///< Time of a call in us, the slowest rank's.
+
+  [[nodiscard]] bool runs() const { return !out && problem.kind == nullptr; }
+  [[nodiscard]] bool is_nccl() const { return name.starts_with("nccl"); }
+
+  void abort() {
+    if (std::exchange(out, true) || library == nullptr) return;
+    library->abort();
+  }
+};
+
+}  // namespace weft::gpu_bench

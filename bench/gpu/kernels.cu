@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <cstring>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "bench/gpu/basics.h"
+#include "bench/gpu/kernels.h"
+
+namespace weft::gpu_bench {
+
+namespace {
+
+constexpr int kMostCtas = 1024;
+constexpr int kThreads = 256;
+
+constexpr int kLinkThreads = 512;
+constexpr int kLinkLines = 4;  // That a thread has under way.
+
+template <class T>
+__global__ void fill_inputs(T* to, uint64_t count, Origin origin, uint64_t set, Inputs inputs) {
+  const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
+    to[i] = static_cast<T>(value_of(inputs, origin, set, i));
+}
+
+__device__ void note(Mismatch* mismatch, uint64_t index) {
+  atomicAdd(&mismatch->count, 1ULL);
+  atomicMin(&mismatch->first, static_cast<unsigned long long>(index));
+}
+
+template <class T>
+__global__ void compare(const T* got, uint64_t count, Origin origin, uint64_t set, Inputs inputs,
+                        Mismatch* mismatch) {
+  const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    if (static_cast<float>(got[i]) != value_of(inputs, origin, set, i))
+      note(mismatch, set * count + i);
+  }
+}
+
+__global__ void compare_poison(const unsigned char* got, uint64_t bytes, uint64_t first,
+                               Mismatch* mismatch) {
+  const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < bytes; i += stride) {
+    if (got[i] != kPoisonByte) note(mismatch, first + i);
+  }
+}
+
+__global__ void __launch_bounds__(kLinkThreads)
+    write_to_peer(uint4* to, const uint4* from, size_t lines) {
+  const size_t stride = size_t{gridDim.x} * blockDim.x;
+  size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (; i + (kLinkLines - 1) * stride < lines; i += kLinkLines * stride) {
+    uint4 held[kLinkLines];
+#pragma unroll
+    for (int k = 0; k < kLinkLines; ++k)
+      held[k] = from[i + k * stride];
+#pragma unroll
+    for (int k = 0; k < kLinkLines; ++k)
+      to[i + k * stride] = held[k];
+  }
+  for (; i < lines; i += stride)
+    to[i] = from[i];
+}
+
+/// Calls `action` with a null pointer of the element type.
+template <class Action>
+auto with_type(ElementKind kind, Action action) {
+  switch (kind) {
+    case ElementKind::kBfloat16:
+      return action(static_cast<__nv_bfloat16*>(nullptr));
+    case ElementKind::kFloat16:
+      return action(static_cast<__half*>(nullptr));
+    default:
+      return action(static_cast<float*>(nullptr));
+  }
+}
+
+unsigned ctas_for(uint64_t items) {
+  return static_cast<unsigned>(
+      std::clamp<uint64_t>((items + kThreads - 1) / kThreads, 1, kMostCtas));
+}
+
+}  // namespace
+
+void launch_fill(cudaStream_t stream, void* to, const Elements& elements, const Inputs& inputs) {
+  with_type(elements.kind, [&]<class T>(T*) {
+    fill_inputs<<<ctas_for(elements.count), kThreads, 0, stream>>>(
+        static_cast<T*>(to), elements.count, elements.origin, elements.set, inputs);
+  });
+  CHECK(cudaGetLastError());
+}
+
+void launch_compare(cudaStream_t stream, const void* got, const Elements& elements,
+                    const Inputs& inputs, Mismatch* mismatch) {
+  with_type(elements.kind, [&]<class T>(T*) {
+    compare<<<ctas_for(elements.count), kThreads, 0, stream>>>(static_cast<const T*>(got),
+                                                               elements.count, elements.origin,
+                                                               elements.set, inputs, mismatch);
+  });
+  CHECK(cudaGetLastError());
+}
+
+void launch_compare_poison(cudaStream_t stream, const std::byte* got, size_t bytes, uint64_t first,
+                           Mismatch* mismatch) {
+  compare_poison<<<ctas_for(bytes), kThreads, 0, stream>>>(
+      reinterpret_cast<const unsigned char*>(got), bytes, first, mismatch);
+  CHECK(cudaGetLastError());
+}
+
+void launch_write_to_peer(cudaStream_t stream, int ctas, std::byte* to, const std::byte* from,
+                          size_t bytes) {
+  write_to_peer<<<ctas, kLinkThreads, 0, stream>>>(
+      reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4*>(from), bytes / sizeof(uint4));
+  CHECK(cudaGetLastError());
+}
+
+float number_of_element(ElementKind kind, const void* element) {
+  return with_type(kind, [&]<class T>(T*) {
+    T value;
+    std::memcpy(&value, element, sizeof value);
+    return static_cast<float>(value);
+  });
+}
+
+}  // namespace weft::gpu_bench

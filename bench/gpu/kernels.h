@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What the program itself runs on a GPU. Functions that launch return at once; whoever calls them
+// waits for the stream.
+#pragma once
+
+#include <cstddef>
+
+#include <cuda_runtime.h>
+
+#include "bench/gpu/operations.h"
+
+namespace weft::gpu_bench {
+
+struct Mismatch {
+  unsigned long long count;
+  unsigned long long first;  ///< Index over all sets, ~0 if there is none.
+};
+inline constexpr Mismatch kNoMismatch{0, ~0ULL};
+
+/// Byte by byte: no number is equal to it, whatever its type.
+inline constexpr int kPoisonByte = 0xff;
+
+/// Elements of buffers of one set.
+struct Elements {
+  ElementKind kind;
+  uint64_t count;
+  Origin origin;
+  uint64_t set;
+};
+
+void launch_fill(cudaStream_t stream, void* to, const Elements& elements, const Inputs& inputs);
+/// Adds what differs to `mismatch`, on the device.
+void launch_compare(cudaStream_t stream, const void* got, const Elements& elements,
+                    const Inputs& inputs, Mismatch* mismatch);
+/// The same for bytes that must be poison; `first` is the index of the first one.
+void launch_compare_poison(cudaStream_t stream, const std::byte* got, size_t bytes, uint64_t first,
+                           Mismatch* mismatch);
+/// Copies with so many CTAs.
+void launch_write_to_peer(cudaStream_t stream, int ctas, std::byte* to, const std::byte* from,
+                          size_t bytes);
+
+/// One element in host memory, as a number.
+[[nodiscard]] float number_of_element(ElementKind kind, const void* element);
+
+}  // namespace weft::gpu_bench

@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/gpu/libraries.h"
+
+#include "bench/gpu/nccl_library.h"
+#include "bench/gpu/weft_library.h"
+
+namespace weft::gpu_bench {
+
+struct LoadedLibraries::Apis {
+  Loaded<NcclApi> nccl;
+  Loaded<WeftApi> weft;
+};
+
+LoadedLibraries::LoadedLibraries(const Options& options)
+    : apis_(new Apis{Loaded<NcclApi>(options.nccl_file), Loaded<WeftApi>(options.weft_folder)}) {}
+
+LoadedLibraries::~LoadedLibraries() = default;
+
+std::unique_ptr<Library> LoadedLibraries::make(const std::string& name, const Seat& seat) const {
+  if (name == "nccl") return std::make_unique<NcclLibrary>(apis_->nccl.get(), seat);
+  if (name == "nccl-window") return std::make_unique<NcclWindowLibrary>(apis_->nccl.get(), seat);
+  return std::make_unique<WeftLibrary>(apis_->weft.get(), seat);
+}
+
+}  // namespace weft::gpu_bench
