@@ -15,11 +15,17 @@ namespace {
 /// Buffers of a size together fill at least this, where they would lie in the L2 otherwise.
 constexpr size_t kRotatedBytes = size_t{256} << 20;
 constexpr size_t kAlignment = 512;
+/// Of an arena: a whole number of the pages that windows are made of.
+constexpr size_t kArenaMultiple = size_t{2} << 20;
 /// Poison behind the last set: the others have it only where they leave room.
 constexpr size_t kGuardBytes = 512;
 
+size_t round_up(size_t bytes, size_t multiple) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
 size_t stride(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return round_up(bytes, kAlignment);
 }
 
 const char* name_of(const Region& region) {
@@ -41,7 +47,8 @@ void Buffers::allocate() {
     const size_t bytes =
         shape_of(options_.operation(), seat_.ranks, size, options_.type.bytes).bytes;
     if (bytes == 0) continue;
-    arena_bytes_ = std::max(arena_bytes_, sets(bytes) * stride(bytes) + kGuardBytes);
+    arena_bytes_ =
+        std::max(arena_bytes_, round_up(sets(bytes) * stride(bytes) + kGuardBytes, kArenaMultiple));
   }
   CHECK(cudaMalloc(&found_on_device_, kMostParts * sizeof(Mismatch)));
   CHECK(cudaMalloc(&plain_.send, arena_bytes_));

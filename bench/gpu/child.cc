@@ -24,6 +24,7 @@ uint32_t run_rank(const Options& options, const std::string& mode, Board& board,
   } catch (const Failure& failure) {
     std::printf("FAILED %s mode: rank %u: %s\n", mode.c_str(), rank, failure.what.c_str());
   } catch (const JobEnded&) {
+    return 1;  // Who ended it has said why.
   }
   board.ended.store(1);
   return 1;
@@ -32,6 +33,7 @@ uint32_t run_rank(const Options& options, const std::string& mode, Board& board,
 uint32_t run_threads(const Options& options, Board& board, const LoadedLibraries& libraries) {
   std::atomic<uint32_t> failures = 0;
   std::vector<std::thread> threads;
+  threads.reserve(options.gpus);
   for (uint32_t rank = 0; rank < options.gpus; ++rank) {
     threads.emplace_back(
         [&, rank] { failures += run_rank(options, "thread", board, libraries, rank); });

@@ -80,7 +80,7 @@ int supervise(Options options, const std::vector<std::string>& arguments) {
       if (mode == "thread") roles = {"thread"};
       for (uint32_t rank = 0; mode == "process" && rank < options.gpus; ++rank)
         roles.push_back(std::to_string(rank));
-      const std::string name = operation + ", " + mode + " mode";
+      const std::string name = text("%s, %s mode", operation.c_str(), mode.c_str());
       const Clock::time_point started = Clock::now();
       std::printf("\n");
       if (!supervisor.run(name, operation, roles)) {

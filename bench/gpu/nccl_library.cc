@@ -97,7 +97,7 @@ void NcclLibrary::join(const char* id) {
 void NcclLibrary::call(const Call& call) {
   const ncclDataType_t type = nccl_type(call.type);
   constexpr int kRootRank = kRoot;
-  const cudaStream_t stream = seat_.stream;
+  cudaStream_t stream = seat_.stream;
   switch (call.operation.kind) {
     case OperationKind::kAllReduce:
       return check(api_.all_reduce(call.send, call.recv, call.count, type, ncclSum, comm_, stream),

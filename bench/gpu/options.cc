@@ -112,6 +112,7 @@ std::vector<std::string> names_of(std::string_view option, std::string_view list
 
 std::vector<std::string> operations_of(std::string_view list) {
   std::vector<std::string_view> known;
+  known.reserve(kOperations.size());
   for (const Operation& operation : kOperations)
     known.emplace_back(operation.name);
   if (list == "all") return {known.begin(), known.end()};

@@ -228,7 +228,7 @@ void Rank::run_passes(Contestant& contestant, const Case& which, size_t number) 
 }
 
 void Rank::capture(Contestant& contestant, const Case& which) {
-  const cudaStream_t stream = steps_.seat().stream;
+  cudaStream_t stream = steps_.seat().stream;
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   cudaGraph_t graph = nullptr;
   try {

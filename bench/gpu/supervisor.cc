@@ -67,6 +67,7 @@ pid_t Supervisor::start(const std::string& operation, const std::string& role) c
   words.insert(words.end(), {"--gpus", std::to_string(options_.gpus), "--operations", operation,
                              "--role", role, "--board", std::to_string(board_file_)});
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words)
     pointers.push_back(word.data());
   pointers.push_back(nullptr);
