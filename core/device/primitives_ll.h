@@ -23,7 +23,7 @@
 #include "core/device/alone_loops.h"
 #include "core/device/policies.h"
 #include "core/device/portability.h"
-#include "core/device/primitives_simple.h"
+#include "core/device/primitives.h"
 #include "core/device/slot_check.h"
 #include "core/device/step_lines.h"
 #include "core/model/connection_view.h"
@@ -33,11 +33,14 @@
 
 namespace weft::device {
 
-/// As SimplePrimitives, of which it has all primitives. The connections' slots are for `kProtocol`
+/// As SimplePrimitives. The connections' slots are for `kProtocol`
 /// alone.
 template <Protocol kProtocol, class Group, class Memory, class Reduction>
   requires lane_group<Group> && device_memory<Memory, Group> && line_memory<Memory>
-class LinePrimitives {
+class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory, Reduction>> {
+  using Family = Primitives<LinePrimitives<kProtocol, Group, Memory, Reduction>>;
+  friend Family;
+
  public:
   /// `receives` and `sends` say which connections the algorithm uses; those must be usable.
   WEFT_HD LinePrimitives(Group& group, Memory& memory, const WorkItem& item,
@@ -67,26 +70,6 @@ class LinePrimitives {
     }
   }
 
-  WEFT_HD bool send(Extent input) { return run < kSendBit | kInputBit > (input, 0); }
-  WEFT_HD bool recv(Extent output) { return run < kRecvBit | kOutputBit > (output, output.offset); }
-  WEFT_HD bool copy_send(Extent input, std::uint64_t output) {
-    return run < kSendBit | kInputBit | kOutputBit > (input, output);
-  }
-  WEFT_HD bool copy_send(Extent both) { return copy_send(both, both.offset); }
-  WEFT_HD bool recv_copy_send(Extent output) {
-    return run < kRecvBit | kSendBit | kOutputBit > (output, output.offset);
-  }
-  WEFT_HD bool recv_reduce_send(Extent input) {
-    return run < kRecvBit | kSendBit | kInputBit > (input, 0);
-  }
-  WEFT_HD bool recv_reduce_copy(Extent input, std::uint64_t output) {
-    return run < kRecvBit | kInputBit | kOutputBit | kFinishBit > (input, output);
-  }
-  WEFT_HD bool recv_reduce_copy(Extent both) { return recv_reduce_copy(both, both.offset); }
-  WEFT_HD bool recv_reduce_copy_send(Extent both) {
-    return run < kRecvBit | kSendBit | kInputBit | kOutputBit | kFinishBit > (both, both.offset);
-  }
-
   WEFT_HD KernelOutcome finish() {
     if (group_.leader()) {
       if (recv_step_ != recv_begin_) item_.from_previous.cursor->step = recv_step_;
@@ -101,6 +84,7 @@ class LinePrimitives {
   }
 
  private:
+  using Family::at;
   using Loops = AloneLoops<Memory, Reduction>;
   using Lines = StepLines<kProtocol, Memory, Loops>;
   static constexpr std::uint32_t kContent = Lines::kLine.content;
@@ -116,12 +100,6 @@ class LinePrimitives {
     std::byte* output;
     std::uint32_t bytes;
   };
-
-  // A rank that only sends, or only receives, may have no buffer on the other side.
-  template <typename Byte>
-  WEFT_HD static Byte* at(Byte* buffer, std::uint64_t offset) {
-    return buffer == nullptr ? nullptr : buffer + offset;
-  }
 
   template <unsigned kBits>
   WEFT_HD bool run(Extent extent, std::uint64_t output) {

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The family of primitives over the Simple protocol: one generic operation that may receive, read
-// the input, reduce, write the output and send, step by step over ConnectionViews. The leader waits
-// and checks, all lanes move bytes, the leader posts.
+// The family of primitives over the Simple protocol, step by step over ConnectionViews. The leader
+// waits and checks, all lanes move bytes, the leader posts.
 //
 // Nothing that a peer wrote bounds a loop or forms an address unchecked: the sizes come from
 // ring_geometry.h on both ends and a slot that says otherwise ends the kernel.
@@ -17,23 +16,13 @@
 
 #include "core/device/policies.h"
 #include "core/device/portability.h"
+#include "core/device/primitives.h"
 #include "core/device/slot_check.h"
 #include "core/model/connection_view.h"
 #include "core/model/ring_geometry.h"
 #include "core/model/work_item.h"
 
 namespace weft::device {
-
-/// The bits that select what the generic operation does in each step.
-enum PrimitiveBits : std::uint8_t {
-  kRecvBit = 1U,  ///< Takes a slot of from_previous.
-  kSendBit = 2U,  ///< Fills a slot of to_next.
-  /// Reads the caller's input, which is multiplied first if the reduction asks for that; together
-  /// with kRecvBit: reduces both.
-  kInputBit = 4U,
-  kOutputBit = 8U,   ///< Writes the caller's output.
-  kFinishBit = 16U,  ///< What was reduced is complete: finishes it, if the reduction asks for that.
-};
 
 /// A payload of so many bytes is lent where the other side of the slots borrows: less is copied
 /// sooner than waited for.
@@ -48,7 +37,10 @@ concept lends_payloads = requires { requires Memory::kLendsPayloads; };
 /// the leader, with `end` alone on other lanes. finish() must be called last.
 template <class Group, class Memory, class Reduction>
   requires lane_group<Group> && device_memory<Memory, Group>
-class SimplePrimitives {
+class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduction>> {
+  using Family = Primitives<SimplePrimitives<Group, Memory, Reduction>>;
+  friend Family;
+
  public:
   /// `receives` and `sends` say which connections the algorithm uses; those must be usable.
   WEFT_HD SimplePrimitives(Group& group, Memory& memory, const WorkItem& item,
@@ -76,37 +68,6 @@ class SimplePrimitives {
     }
   }
 
-  // Extents are elements of the caller's buffers. Where a primitive reads the input and writes the
-  // output at different places, `output` is the first element of the output.
-
-  /// Input to the next rank.
-  WEFT_HD bool send(Extent input) { return run < kSendBit | kInputBit > (input, 0); }
-  /// Previous rank to output.
-  WEFT_HD bool recv(Extent output) { return run < kRecvBit | kOutputBit > (output, output.offset); }
-  /// Input to output and to the next rank.
-  WEFT_HD bool copy_send(Extent input, std::uint64_t output) {
-    return run < kSendBit | kInputBit | kOutputBit > (input, output);
-  }
-  WEFT_HD bool copy_send(Extent both) { return copy_send(both, both.offset); }
-  /// Previous rank to output and to the next rank.
-  WEFT_HD bool recv_copy_send(Extent output) {
-    return run < kRecvBit | kSendBit | kOutputBit > (output, output.offset);
-  }
-  /// Previous rank with input to the next rank.
-  WEFT_HD bool recv_reduce_send(Extent input) {
-    return run < kRecvBit | kSendBit | kInputBit > (input, 0);
-  }
-  // The last step of a reduction: what they write is finished.
-  /// Previous rank with input to output.
-  WEFT_HD bool recv_reduce_copy(Extent input, std::uint64_t output) {
-    return run < kRecvBit | kInputBit | kOutputBit | kFinishBit > (input, output);
-  }
-  WEFT_HD bool recv_reduce_copy(Extent both) { return recv_reduce_copy(both, both.offset); }
-  /// Previous rank with input to output and to the next rank.
-  WEFT_HD bool recv_reduce_copy_send(Extent both) {
-    return run < kRecvBit | kSendBit | kInputBit | kOutputBit | kFinishBit > (both, both.offset);
-  }
-
   /// Writes the cursors back. The position of a kernel that failed is written too, though nothing
   /// may go on from it.
   WEFT_HD KernelOutcome finish() {
@@ -122,11 +83,7 @@ class SimplePrimitives {
   }
 
  private:
-  // A rank that only sends, or only receives, may have no buffer on the other side.
-  template <typename Byte>
-  WEFT_HD static Byte* at(Byte* buffer, std::uint64_t offset) {
-    return buffer == nullptr ? nullptr : buffer + offset;
-  }
+  using Family::at;
 
   // Leader only: lets the neighbours' kernels end too, where they can be told from here.
   WEFT_HD void give_up() {
