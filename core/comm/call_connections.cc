@@ -7,6 +7,8 @@
 
 #include "core/comm/communicator.h"
 #include "core/comm/exchange.h"
+#include "core/comm/pair_calls.h"
+#include "core/transport/net_devices.h"
 
 namespace weft {
 namespace {
@@ -25,25 +27,40 @@ std::vector<PairLink> links_of(const Needs& needs) {
 
 }  // namespace
 
-const PairConnections* Communicator::partner(std::uint32_t rank) {
-  if (partners_.empty()) partners_.resize(ranks_);
-  if (partners_[rank] == nullptr) partners_[rank] = pairs_->find({.peer = rank});
-  return partners_[rank];
+const PairConnections* Communicator::partner(std::uint32_t rank, std::uint32_t channel) {
+  const std::uint32_t channels = pair_ends_.spread.channels;
+  if (partners_.empty()) partners_.resize(std::size_t{ranks_} * channels);
+  const PairConnections*& known = partners_[std::size_t{rank} * channels + channel];
+  if (known == nullptr) known = pairs_->find({.peer = rank, .channel = kPairChannel + channel});
+  return known;
 }
 
-bool Communicator::exchanges_with(const Call& call, std::uint32_t other) const {
-  return other != rank_ && (block_sent(call, rank_, other).count != 0 ||
-                            block_received(call, rank_, other).count != 0);
+// Whether all channels are connected that a message of so many bytes takes.
+bool Communicator::is_joined(std::uint32_t rank, std::uint64_t bytes) {
+  const PairCut cut = cut_message(bytes, pair_ends_.spread);
+  for (std::uint32_t channel = 0; channel < cut.channels; ++channel) {
+    if (partner(rank, channel) == nullptr) return false;
+  }
+  return true;
+}
+
+// Bytes of the longer of the two messages between this rank and another one; what one sends the
+// other receives, so both ask for the same channels.
+std::uint64_t Communicator::bytes_with(const Call& call, std::uint32_t other) const {
+  if (other == rank_) return 0;
+  return element_size(call.task.type) *
+         std::max(block_sent(call, rank_, other).count, block_received(call, rank_, other).count);
 }
 
 bool Communicator::is_connected(const Call& call) {
   if (is_empty(call)) return true;
   if (joins_pair(call.task.operation)) {
-    return call.task.root != rank_ && partner(call.task.root) != nullptr;
+    return call.task.root != rank_ && is_joined(call.task.root, call.task.bytes());
   }
   if (is_exchange(call.task.operation)) {
     for (std::uint32_t other = 0; other < ranks_; ++other) {
-      if (exchanges_with(call, other) && partner(other) == nullptr) return false;
+      const std::uint64_t bytes = bytes_with(call, other);
+      if (bytes != 0 && !is_joined(other, bytes)) return false;
     }
     return true;
   }
@@ -54,14 +71,19 @@ bool Communicator::is_connected(const Call& call) {
 Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const Call* const> calls,
                                                                std::uint64_t ahead) {
   std::vector<Need> needs;
+  const auto add_message = [&](std::uint32_t other, std::uint64_t bytes, const CallNote& note) {
+    if (bytes == 0) return;
+    const PairCut cut = cut_message(bytes, pair_ends_.spread);
+    for (std::uint32_t channel = 0; channel < cut.channels; ++channel)
+      needs.push_back({.link = {.peer = other, .channel = kPairChannel + channel}, .call = note});
+  };
   for (const Call* call : calls) {
     const Task& task = call->task;
     if (is_empty(*call)) continue;
     if (joins_pair(task.operation)) {
       if (task.root == rank_) continue;
-      needs.push_back(
-          {.link = {.peer = task.root},
-           .call = {.sequence = 0, .tag = make_operation_tag(task, 0), .count = task.count}});
+      add_message(task.root, task.bytes(),
+                  {.sequence = 0, .tag = make_operation_tag(task, 0), .count = task.count});
       continue;
     }
     const std::uint64_t sequence = history_.latest() + 1 + ahead;
@@ -69,7 +91,7 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
         .sequence = sequence, .tag = make_operation_tag(task, sequence), .count = task.count};
     if (is_exchange(task.operation)) {
       for (std::uint32_t other = 0; other < ranks_; ++other) {
-        if (exchanges_with(*call, other)) needs.push_back({.link = {.peer = other}, .call = note});
+        add_message(other, bytes_with(*call, other), note);
       }
       continue;
     }

@@ -20,6 +20,14 @@ namespace {
 // Plans are small; a program calls few shapes over and over. Beyond that the table starts anew.
 constexpr std::size_t kMostPlans = 1024;
 
+Error not_to_be_captured(const Task& task) {
+  return {WEFT_ERROR_UNSUPPORTED,
+          fmt::format("{} cannot be captured into a graph: messages of a net need the CPU in each "
+                      "replay",
+                      describe_task(task)),
+          "call it outside of the capture"};
+}
+
 }  // namespace
 
 std::size_t Communicator::TaskHash::operator()(const Task& task) const {
@@ -181,11 +189,7 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
     WEFT_TRY_ASSIGN(bound, bind(call));
   }
   if (bound->needs_cpu() && runtime_.is_capturing(stream.device_stream())) {
-    return fail(WEFT_ERROR_UNSUPPORTED,
-                fmt::format("{} cannot be captured into a graph: messages of a net need the CPU in "
-                            "each replay",
-                            describe_task(task)),
-                "call it outside of the capture");
+    return fail(not_to_be_captured(task));
   }
   WEFT_TRY(order_after_latest(stream));
   std::uint64_t sequence = 0;
@@ -197,10 +201,7 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
     launch = launch_of(record);
   } else {
     sequence = history_.add(task);
-    stream.watch(report_);
-    launch.abort = report_->abort_word();
-    launch.outcome = report_->outcome();
-    launch.waiting = report_->waiting_word();
+    launch = launch_by_report(stream);
   }
   const OperationTag tag = make_operation_tag(task, sequence);
   bound->work_items(call.send, call.recv, call.factor, tag, items_);
@@ -213,37 +214,60 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
 
 Result<Launch> Communicator::prepare_pairs(std::span<const Call* const> calls, Stream& stream) {
   WEFT_TRY(check_call(stream));
+  WEFT_TRY(check_capture(calls, stream));
   WEFT_TRY(order_after_latest(stream));
-  UnderWay* record = begin_record(calls.front()->task, stream);
-  pair_messages_.clear();
-  const auto ends_towards = [this](std::uint32_t rank) -> const PairConnections& {
-    return *partner(rank);
-  };
-  make_transfers(calls, rank_, pair_numbers_, ends_towards, record->transfers, pair_messages_,
-                 record->pair_tasks);
-  return pair_launch(record);
+  return pair_launch(
+      calls.front()->task, stream, [&](std::uint64_t /*sequence*/, auto& transfers, auto& tasks) {
+        make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
+      });
 }
 
 Result<Launch> Communicator::prepare_exchange(const Call& call, Stream& stream) {
   WEFT_TRY(check_call(stream));
+  const Call* const alone = &call;
+  WEFT_TRY(check_capture({&alone, 1}, stream));
   WEFT_TRY(order_after_latest(stream));
-  UnderWay* record = begin_record(call.task, stream);
-  pair_messages_.clear();
-  const auto ends_towards = [this](std::uint32_t rank) -> const PairConnections& {
-    return *partner(rank);
-  };
-  make_exchange(call, rank_, ranks_, record->sequence, ends_towards, record->transfers,
-                pair_messages_, record->pair_tasks);
-  return pair_launch(record);
+  return pair_launch(call.task, stream, [&](std::uint64_t sequence, auto& transfers, auto& tasks) {
+    make_exchange(call, rank_, ranks_, sequence, pair_ends_, transfers, pair_messages_, tasks);
+  });
 }
 
-Launch Communicator::pair_launch(UnderWay* record) {
-  items_.assign(1, pair_item(record->transfers, ranks_));
+// `make(sequence, transfers, tasks)` writes the transfers of the launch.
+template <class Make>
+Launch Communicator::pair_launch(const Task& task, Stream& stream, Make make) {
+  pair_messages_.clear();
+  Launch launch;
+  std::vector<PairTransfer>* transfers = &pair_transfers_;
+  if (report_ == nullptr) {
+    UnderWay* record = begin_record(task, stream);
+    transfers = &record->transfers;
+    make(record->sequence, record->transfers, record->pair_tasks);
+    launch = launch_of(record);
+  } else {
+    pair_transfers_.clear();
+    pair_tasks_.clear();
+    make(joins_pair(task.operation) ? 0 : history_.add(task), pair_transfers_, pair_tasks_);
+    launch = launch_by_report(stream);
+  }
+  items_.assign(1, pair_item(*transfers, ranks_, pair_parts_));
   for (const PairMessage& message : pair_messages_)
     message.port->enqueue({&message.operation, 1});
-  Launch launch = launch_of(record);
+  // Kernels that run on their own drive no net.
+  if (report_ != nullptr && connections_->busy()) connections_->leave();
   launch.items = items_;
   return launch;
+}
+
+// What a net carries needs the CPU in each replay of a device's own graph.
+Status Communicator::check_capture(std::span<const Call* const> calls, Stream& stream) {
+  if (!runtime_.is_capturing(stream.device_stream())) return {};
+  WEFT_TRY_ASSIGN(const auto needs, needs_of(calls, 0));
+  for (const Need& need : needs) {
+    if (choice_with(need.link.peer).kind == PluginKind::kNet) {
+      return fail(not_to_be_captured(calls.front()->task));
+    }
+  }
+  return {};
 }
 
 // Operations of a communicator are serial, streams are not: those of the old stream come first.

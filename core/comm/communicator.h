@@ -135,8 +135,10 @@ class Communicator {
 
   /// Where this rank is and what it has. Any thread; never blocks.
   [[nodiscard]] CommunicatorFacts facts() const;
-  /// Slots of a connection that is made when two ranks first send to each other; alike on all.
+  /// Slots of a connection that is made when two ranks first send to each other, and over how many
+  /// they do; alike on all ranks.
   [[nodiscard]] SlotGeometry slots_of_pairs() const;
+  [[nodiscard]] PairSpread spread_of_pairs() const { return pair_ends_.spread; }
   /// "shm: same host; first that can of ..."; empty for ranks that do not exist.
   [[nodiscard]] std::string describe_pair(std::uint32_t a, std::uint32_t b) const;
   /// "net-socket from rank 0 to rank 2: eth0 to eth0 on channels 0, 1": which devices carry the
@@ -188,12 +190,17 @@ class Communicator {
   };
   Result<std::vector<Need>> needs_of(std::span<const Call* const> calls, std::uint64_t ahead);
   Result<Launch> prepare_exchange(const Call& call, Stream& stream);
-  Launch pair_launch(UnderWay* record);
-  const PairConnections* partner(std::uint32_t rank);
-  [[nodiscard]] bool exchanges_with(const Call& call, std::uint32_t other) const;
+  Status check_capture(std::span<const Call* const> calls, Stream& stream);
+  template <class Make>
+  Launch pair_launch(const Task& task, Stream& stream, Make make);
+  const PairConnections* partner(std::uint32_t rank, std::uint32_t channel);
+  [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes);
+  void choose_spread();
+  [[nodiscard]] std::uint64_t bytes_with(const Call& call, std::uint32_t other) const;
   Status order_after_latest(Stream& stream);
   UnderWay* begin_record(const Task& task, Stream& stream);
   Launch launch_of(UnderWay* record);
+  Launch launch_by_report(Stream& stream);
   void add_free_record();
   UnderWay* take_record(const Task& task, Stream& stream);
   void give_back(UnderWay* record);
@@ -267,7 +274,13 @@ class Communicator {
   std::vector<WorkItem> items_;     // of the launch that prepare made last
   PairNumbers pair_numbers_;
   std::vector<PairMessage> pair_messages_;
-  std::vector<const PairConnections*> partners_;  // by rank; null until first needed
+  std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
+  PairEnds pair_ends_;
+  std::uint32_t pair_parts_ =
+      UINT32_MAX;  // that a launch of sends and receives is cut into, at most
+  // Of the launch that was prepared last, where no record is kept of it.
+  std::vector<PairTransfer> pair_transfers_;
+  std::vector<Task> pair_tasks_;
 
   // What is under way: records are recycled, so a call allocates nothing.
   std::mutex records_mutex_;

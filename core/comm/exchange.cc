@@ -131,36 +131,38 @@ Block block_received(const Call& call, std::uint32_t rank, std::uint32_t other) 
 }
 
 void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
-                   std::uint64_t sequence, const EndsTowards& ends_towards,
+                   std::uint64_t sequence, const PairEnds& ends,
                    std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
                    std::vector<Task>& tasks) {
   const std::uint64_t element = element_size(call.task.type);
   const auto* const send = static_cast<const std::byte*>(call.send);
   auto* const recv = static_cast<std::byte*>(call.recv);
+  const auto add = [&](const PairTransfer& whole, std::uint32_t partner, const Task& task) {
+    add_parts(whole, partner, ends, messages, [&](const PairTransfer& part, std::uint32_t) {
+      transfers.push_back(part);
+      tasks.push_back(task);
+    });
+  };
   for_each_block(
       call, rank, ranks,
       [&](std::uint32_t /*round*/, std::uint32_t partner, const Block& block, bool sends) {
-        Task& part = tasks.emplace_back(call.task);
-        part.count = block.count;
-        PairTransfer& transfer = transfers.emplace_back();
-        transfer.from = sends ? send + block.offset * element : nullptr;
-        transfer.to = sends ? nullptr : recv + block.offset * element;
-        transfer.bytes = part.bytes();
-        transfer.tag = make_operation_tag(part, sequence);
-        const PairConnections& ends = ends_towards(partner);
-        add_connection(sends ? ends.to : ends.from, transfer, messages);
+        Task task = call.task;
+        task.count = block.count;
+        PairTransfer whole;
+        if (sends) whole.from = send + block.offset * element;
+        if (!sends) whole.to = recv + block.offset * element;
+        whole.bytes = task.bytes();
+        whole.tag = make_operation_tag(task, sequence);
+        add(whole, partner, task);
       });
   const Block sent = block_sent(call, rank, rank);
   const Block received = block_received(call, rank, rank);
   if (sent.count == 0) return;
-  const std::byte* const from = send + sent.offset * element;
-  std::byte* const to = recv + received.offset * element;
-  if (from == to) return;
-  PairTransfer& copy = transfers.emplace_back();
-  tasks.push_back(call.task);
-  copy.from = from;
-  copy.to = to;
+  PairTransfer copy;
+  copy.from = send + sent.offset * element;
+  copy.to = recv + received.offset * element;
   copy.bytes = sent.count * element;
+  if (copy.from != copy.to) add(copy, rank, call.task);
 }
 
 }  // namespace weft

@@ -76,7 +76,7 @@ void for_each_block(const Call& call, std::uint32_t rank, std::uint32_t ranks, V
 /// Writes the transfers of one exchange as make_transfers() does those of a group. `sequence` is
 /// the number of the call.
 void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
-                   std::uint64_t sequence, const EndsTowards& ends_towards,
+                   std::uint64_t sequence, const PairEnds& ends,
                    std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
                    std::vector<Task>& tasks);
 

@@ -18,6 +18,7 @@
 #include "core/model/ring_geometry.h"
 #include "core/model/two_shot.h"
 #include "core/topology/codec.h"
+#include "core/transport/net_devices.h"
 #include "core/transport/offer_codec.h"
 
 namespace weft {
@@ -44,6 +45,9 @@ constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
 constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 4;
+// Two ranks send to each other over so many channels that these are those of a rank together.
+constexpr std::uint32_t kPairChannelsOfARank = 32;
+constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
 constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{4} << 20;  // of two ranks
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
@@ -209,20 +213,38 @@ Status Communicator::agree_on_tuner(const Status& opened) {
 }
 
 SlotGeometry Communicator::slots_of_pairs() const {
+  if (!runtime_.reports_ends()) {
+    return {.steps = limits_.steps, .step_bytes = limits_.step_bytes};
+  }
   const std::uint32_t share = std::bit_floor(kPairBytesOfARank / kPairSteps / ranks_);
   return {.steps = kPairSteps,
           .step_bytes = std::min(limits_.step_bytes,
                                  std::clamp(share, kLeastPairStepBytes, kMostPairStepBytes))};
 }
 
+// GPUs move a message by several groups at once, each over a channel of its own; a CPU has but one
+// worker for all.
+void Communicator::choose_spread() {
+  pair_ends_.towards = [this](std::uint32_t rank, std::uint32_t channel) -> const PairConnections& {
+    return *partner(rank, channel);
+  };
+  if (runtime_.reports_ends()) return;
+  pair_parts_ = std::min(limits_.max_channels, pair_parts_);
+  if (reach_ == Reach::kMessages) return;
+  const std::uint32_t share = std::bit_floor(std::max(kPairChannelsOfARank / (ranks_ - 1), 1U));
+  const std::uint32_t most = reach_ == Reach::kDeviceMemory ? kMostPairChannels : kStagedChannels;
+  pair_ends_.spread = {.channels = std::min(share, most), .least_bytes = kLeastPairPartBytes};
+}
+
 Status Communicator::start_pairs() {
+  choose_spread();
   const SlotGeometry of_pairs = slots_of_pairs();
   const SlotGeometry of_trees{.steps = limits_.steps, .step_bytes = limits_.tree_step()};
   const SlotGeometry of_lines{.steps = limits_.steps, .step_bytes = limits_.line_step_bytes};
   WEFT_TRY_ASSIGN(pairs_, PairConnector::start(
                               *connections_, *bootstrap_, context_.reactor(),
                               [of_pairs, of_trees, of_lines](const PairLink& link) {
-                                if (link.channel == kPairChannel) return of_pairs;
+                                if (is_of_pairs(link.channel)) return of_pairs;
                                 return link.channel < kFirstLLChannel ? of_trees : of_lines;
                               },
                               [this](std::uint32_t peer) { return choice_with(peer); },
@@ -450,8 +472,10 @@ Status Communicator::choose_limits() {
   WEFT_TRY_ASSIGN(const std::uint32_t groups, groups_of_each_rank(topology_, device_groups_));
   if (groups == 0) return {};
   limits_.max_channels = std::min(limits_.max_channels, groups);
-  // Beside a direct kernel the next may wait already, and takes room as well.
+  // Beside a direct kernel the next may wait already, and takes room as well; so it is with sends
+  // and receives.
   direct_parts_ = std::clamp(groups / 2, 1U, kMostDirectParts);
+  pair_parts_ = std::max(groups / 2, 1U);
   return {};
 }
 

@@ -42,19 +42,35 @@ Status check_own(std::span<const Call* const> calls, std::uint32_t rank) {
   return {};
 }
 
-OperationTag PairNumbers::add(const Task& task, std::uint32_t rank, std::uint32_t transfer,
-                              std::uint32_t& after) {
+// Parts end where a line of memory does, so that a part is aligned as the whole is.
+PairCut cut_message(std::uint64_t bytes, const PairSpread& spread) {
+  constexpr std::uint64_t kGrain = 128;
+  const std::uint64_t wanted =
+      std::clamp<std::uint64_t>(bytes / spread.least_bytes, 1, spread.channels);
+  const std::uint64_t even = (bytes + wanted - 1) / wanted;
+  const std::uint64_t part = (even + kGrain - 1) / kGrain * kGrain;
+  return {.channels = static_cast<std::uint32_t>((bytes + part - 1) / part), .part_bytes = part};
+}
+
+PairNumbers::Direction& PairNumbers::direction_of(const Task& task) {
+  return (task.operation == Operation::kSend ? sent_ : received_)[task.root];
+}
+
+std::uint32_t PairNumbers::follow(const Task& task, std::uint32_t channel, std::uint32_t transfer) {
+  Latest& latest = direction_of(task).latest[channel];
+  const std::uint32_t before = latest.launch == launch_ ? latest.transfer : kNoTransfer;
+  latest = {.launch = launch_, .transfer = transfer};
+  return before;
+}
+
+OperationTag PairNumbers::add(const Task& task, std::uint32_t rank) {
   const bool is_send = task.operation == Operation::kSend;
-  Direction& direction = (is_send ? sent_ : received_)[task.root];
-  if (direction.launch == launch_) after = direction.latest;
-  direction.launch = launch_;
-  direction.latest = transfer;
   return make_operation_tag({.operation = Operation::kSend,
                              .type = task.type,
                              .reduction = WEFT_SUM,
                              .root = is_send ? task.root : rank,
                              .count = task.count},
-                            ++direction.calls);
+                            ++direction_of(task).calls);
 }
 
 void add_connection(const RingEnd& end, PairTransfer& transfer,
@@ -69,7 +85,7 @@ void add_connection(const RingEnd& end, PairTransfer& transfer,
 }
 
 void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
-                    const EndsTowards& ends_towards, std::vector<PairTransfer>& transfers,
+                    const PairEnds& ends, std::vector<PairTransfer>& transfers,
                     std::vector<PairMessage>& messages, std::vector<Task>& tasks) {
   numbers.begin_launch();
   // Copies within the rank before these have their receive, their send: the first made is the first
@@ -79,6 +95,8 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
     const Task& task = call->task;
     if (task.count == 0) continue;
     const bool is_send = sends(*call);
+    PairTransfer whole;
+    whole.bytes = task.bytes();
     if (task.root == rank) {
       std::size_t& place = complete[is_send ? 1 : 0];
       const auto lacks_this = [&](std::size_t i) {
@@ -88,7 +106,7 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
       while (place < transfers.size() && !lacks_this(place))
         ++place;
       if (place == transfers.size()) {
-        transfers.emplace_back().bytes = task.bytes();
+        transfers.push_back(whole);
         tasks.push_back(task);
       }
       if (is_send) {
@@ -98,26 +116,26 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
       }
       continue;
     }
-    const PairConnections& pair = ends_towards(task.root);
-    const RingEnd& end = is_send ? pair.to : pair.from;
-    const auto number = static_cast<std::uint32_t>(transfers.size());
-    PairTransfer& transfer = transfers.emplace_back();
-    tasks.push_back(task);
-    transfer.from = is_send ? static_cast<const std::byte*>(call->send) : nullptr;
-    transfer.to = is_send ? nullptr : static_cast<std::byte*>(call->recv);
-    transfer.bytes = task.bytes();
-    transfer.tag = numbers.add(task, rank, number, transfer.after);
-    add_connection(end, transfer, messages);
+    if (is_send) whole.from = static_cast<const std::byte*>(call->send);
+    if (!is_send) whole.to = static_cast<std::byte*>(call->recv);
+    whole.tag = numbers.add(task, rank);
+    add_parts(whole, task.root, ends, messages, [&](PairTransfer& part, std::uint32_t channel) {
+      part.after = numbers.follow(task, channel, static_cast<std::uint32_t>(transfers.size()));
+      transfers.push_back(part);
+      tasks.push_back(task);
+    });
   }
 }
 
-WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks) {
+WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks,
+                   std::uint32_t most_parts) {
   WorkItem item;
   item.operation = Operation::kSend;
   item.algorithm = Algorithm::kPair;
   item.ranks = ranks;
   item.transfers = transfers.data();
   item.transfer_count = static_cast<std::uint32_t>(transfers.size());
+  item.most_parts = most_parts;
   return item;
 }
 

@@ -5,6 +5,8 @@
 // to another is the n-th receive there; both count, so that the tags of both ends are equal.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,6 +19,7 @@
 #include "core/model/pair_transfer.h"
 #include "core/model/progress_op.h"
 #include "core/model/work_item.h"
+#include "core/transport/net_devices.h"
 #include "core/transport/pair_connections.h"
 
 namespace weft {
@@ -24,22 +27,44 @@ namespace weft {
 /// Whether what a rank sends to itself is received by the same group, in the same order.
 [[nodiscard]] Status check_own(std::span<const Call* const> calls, std::uint32_t rank);
 
+/// Over how many channels two ranks send to each other: a part of a message over each, as long as
+/// a part has so many bytes. Alike on all ranks.
+struct PairSpread {
+  std::uint32_t channels = 1;  ///< At most kMostPairChannels.
+  std::uint64_t least_bytes = UINT64_MAX;
+};
+
+/// How both ends cut a message of `bytes`, which is more than 0: in parts of `part_bytes`, but for
+/// the last, on the first `channels`.
+struct PairCut {
+  std::uint32_t channels = 1;
+  std::uint64_t part_bytes = 0;
+};
+[[nodiscard]] PairCut cut_message(std::uint64_t bytes, const PairSpread& spread);
+
 /// What this rank has called so far, by partner and direction. Used by the calling thread.
 class PairNumbers {
  public:
   /// Forgets which transfers there are, not their numbers: those of another launch follow.
   void begin_launch() { ++launch_; }
-  /// Counts one more call; `transfer` is its index in the launch. Answers its tag, the same at both
-  /// ends, and in `after` the launch's transfer before it on that connection; left alone if none.
-  [[nodiscard]] OperationTag add(const Task& task, std::uint32_t rank, std::uint32_t transfer,
-                                 std::uint32_t& after);
+  /// Counts one more call. Answers its tag, the same at both ends.
+  [[nodiscard]] OperationTag add(const Task& task, std::uint32_t rank);
+  /// Notes that transfer number `transfer` of the launch is a part of that call, on that channel.
+  /// Answers the launch's transfer before it on that connection, or kNoTransfer.
+  [[nodiscard]] std::uint32_t follow(const Task& task, std::uint32_t channel,
+                                     std::uint32_t transfer);
 
  private:
+  struct Latest {
+    std::uint64_t launch = 0;
+    std::uint32_t transfer = 0;
+  };
   struct Direction {
     std::uint64_t calls = 0;
-    std::uint64_t launch = 0;  // of `latest`
-    std::uint32_t latest = 0;
+    std::array<Latest, kMostPairChannels> latest{};  // by channel
   };
+  Direction& direction_of(const Task& task);
+
   std::uint64_t launch_ = 0;
   std::map<std::uint32_t, Direction> sent_;      // by partner
   std::map<std::uint32_t, Direction> received_;  // by partner
@@ -51,20 +76,51 @@ struct PairMessage {
   ProgressOp operation;
 };
 
-/// A rank's ends towards another one, which is not the rank itself.
-using EndsTowards = std::function<const PairConnections&(std::uint32_t partner)>;
+/// A rank's ends towards other ranks.
+struct PairEnds {
+  /// Of a channel with a partner, which is not the rank itself.
+  std::function<const PairConnections&(std::uint32_t partner, std::uint32_t channel)> towards;
+  PairSpread spread{};
+};
+
+/// The parts of one copy, or of one message to or from `partner`. `whole` is complete but for its
+/// connection. `add_part(transfer, channel)` is called for each part, the transfer complete but for
+/// what comes before it; nets are given to `messages`.
+template <class AddPart>
+void add_parts(const PairTransfer& whole, std::uint32_t partner, const PairEnds& ends,
+               std::vector<PairMessage>& messages, AddPart add_part);
 
 /// Gives a transfer, complete but for that, the end of its connection; where a net carries it,
 /// `messages` gets what the net must move.
 void add_connection(const RingEnd& end, PairTransfer& transfer, std::vector<PairMessage>& messages);
 
-/// Writes one transfer for each call with elements, and its task; those of a rank to itself are
-/// copies. All partners must be connected, and check_own() must hold.
+/// Writes the transfers of each call with elements, and the task of each of them; those of a rank
+/// to itself are copies. All partners must be connected, and check_own() must hold.
 void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
-                    const EndsTowards& ends_towards, std::vector<PairTransfer>& transfers,
+                    const PairEnds& ends, std::vector<PairTransfer>& transfers,
                     std::vector<PairMessage>& messages, std::vector<Task>& tasks);
 
-/// The one item of a group: all its transfers, which outlive the launch.
-[[nodiscard]] WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks);
+/// The one item of a group: all its transfers, which outlive the launch where its end is reported.
+[[nodiscard]] WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks,
+                                 std::uint32_t most_parts);
+
+template <class AddPart>
+void add_parts(const PairTransfer& whole, std::uint32_t partner, const PairEnds& ends,
+               std::vector<PairMessage>& messages, AddPart add_part) {
+  const PairCut cut = cut_message(whole.bytes, ends.spread);
+  const bool copies = whole.from != nullptr && whole.to != nullptr;
+  for (std::uint32_t channel = 0; channel < cut.channels; ++channel) {
+    PairTransfer part = whole;
+    const std::uint64_t begin = channel * cut.part_bytes;
+    if (part.from != nullptr) part.from += begin;
+    if (part.to != nullptr) part.to += begin;
+    part.bytes = std::min(cut.part_bytes, whole.bytes - begin);
+    if (!copies) {
+      const PairConnections& pair = ends.towards(partner, channel);
+      add_connection(whole.from != nullptr ? pair.to : pair.from, part, messages);
+    }
+    add_part(part, channel);
+  }
+}
 
 }  // namespace weft

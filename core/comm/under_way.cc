@@ -83,6 +83,15 @@ Launch Communicator::launch_of(UnderWay* record) {
           .finished_context = record};
 }
 
+// Of a device whose launches do not call back.
+Launch Communicator::launch_by_report(Stream& stream) {
+  stream.watch(report_);
+  return {.items = {},
+          .abort = report_->abort_word(),
+          .outcome = report_->outcome(),
+          .waiting = report_->waiting_word()};
+}
+
 void Communicator::withdraw(const Launch& launch, const Error& why) {
   // Peers will wait for this call in vain: the communicator is lost.
   auto* record = static_cast<UnderWay*>(launch.finished_context);

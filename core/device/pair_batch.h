@@ -16,13 +16,13 @@
 
 namespace weft::device {
 
-/// All lanes make the same one. The transfers are item.transfers.
+/// All lanes make the same one, over transfers in memory that all of them read and one writes.
 template <class Group, class Memory>
   requires lane_group<Group> && device_memory<Memory, Group>
 class PairBatch {
  public:
-  WEFT_HD PairBatch(Group& group, Memory& memory, const WorkItem& item)
-      : group_(group), memory_(memory), transfers_(item.transfers), count_(item.transfer_count) {}
+  WEFT_HD PairBatch(Group& group, Memory& memory, PairTransfer* transfers, std::uint32_t count)
+      : group_(group), memory_(memory), transfers_(transfers), count_(count) {}
 
   /// The leader's answer is the complete one.
   WEFT_HD KernelOutcome run() {

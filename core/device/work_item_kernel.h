@@ -291,7 +291,7 @@ WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item, c
     case Operation::kGather:
     case Operation::kScatter:
     case Operation::kAllToAllV:
-      return PairBatch<G, M>(group, memory, item).run();
+      return PairBatch<G, M>(group, memory, item.transfers, item.transfer_count).run();
   }
   return unsupported();
 }

@@ -56,9 +56,11 @@ struct WorkItem {
   OperationTag tag = 0;
   ConnectionView from_previous;  ///< Of rings.
   ConnectionView to_next;        ///< Of rings.
-  /// Of sends and receives, all of a group in one item; outlives the launch.
+  /// Of sends and receives, all of a group in one item. Host memory; outlives the launch where the
+  /// device reports ends, and else is copied by launch().
   PairTransfer* transfers = nullptr;
   std::uint32_t transfer_count = 0;
+  std::uint32_t most_parts = 1;  ///< That a device may cut such an item into.
   /// Of algorithms that go directly, whose launch has one item, cut into parts by the device. Host
   /// memory, read by the device's host side; outlives the launch.
   const DirectPeers* direct = nullptr;

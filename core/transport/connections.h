@@ -159,7 +159,7 @@ class Connections {
   void* cursors_ = nullptr;     // ConnectionCursor of each ring's end, in the device's memory
   void* positions_ = nullptr;   // of direct_, in the device's memory
   std::set<void*> registered_;  // host memory that the device was allowed to reach
-  bool in_host_memory_ = true;
+  std::atomic<bool> in_host_memory_{true};  // all that is described so far; reactor and builder
   std::vector<RingConnections> rings_;
   DirectPeers direct_;
 };

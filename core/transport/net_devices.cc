@@ -244,9 +244,10 @@ DevicePair choose_devices(const ChoiceInput& input, std::string_view plugin, con
       best_pairs(end_of(input, *from, edge.from), end_of(input, *to, edge.to),
                  topology.same_host(edge.from, edge.to));
   if (pairs.empty()) return {};
-  const std::uint64_t turn = edge.channel != kPairChannel ? edge.channel
-                                                          : place_on_host(topology, edge.from) +
-                                                                place_on_host(topology, edge.to);
+  const std::uint64_t turn = is_of_pairs(edge.channel) ? edge.channel - kPairChannel +
+                                                             place_on_host(topology, edge.from) +
+                                                             place_on_host(topology, edge.to)
+                                                       : edge.channel;
   return take_turn(pairs, turn);
 }
 

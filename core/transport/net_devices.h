@@ -15,9 +15,13 @@
 
 namespace weft {
 
-/// Stands for the channel of connections between two ranks that send to each other outside of
-/// rings.
-inline constexpr std::uint32_t kPairChannel = 0xFFFE;
+/// The first channel of connections between two ranks that send to each other outside of rings;
+/// their other channels follow.
+inline constexpr std::uint32_t kPairChannel = 0xFF00;
+inline constexpr std::uint32_t kMostPairChannels = 16;
+[[nodiscard]] constexpr bool is_of_pairs(std::uint32_t channel) {
+  return channel >= kPairChannel && channel < kPairChannel + kMostPairChannels;
+}
 
 /// The channel of trees' edges on channel 0 of a plan; those of its other channels follow.
 inline constexpr std::uint32_t kFirstTreeChannel = 0x8000;

@@ -52,13 +52,14 @@ bool has_line_channel(const PairLink& link) {
 }
 
 bool is_pair_channel(std::uint32_t channel) {
-  return channel == kPairChannel ||
+  return is_of_pairs(channel) ||
          (channel >= kFirstTreeChannel && channel < kFirstTreeChannel + kMostTreeChannels) ||
          has_line_channel({.peer = 0, .channel = channel});
 }
 
 std::string text_of(const PairLink& link) {
   if (link.channel == kPairChannel) return {};
+  if (is_of_pairs(link.channel)) return fmt::format(" on channel {}", link.channel - kPairChannel);
   if (!has_line_channel(link)) {
     return fmt::format(" in tree {}", link.channel - kFirstTreeChannel);
   }
@@ -496,6 +497,7 @@ Status PairConnector::finish(Pair& pair) {
 
 std::string PairConnector::describe_waiting() {
   std::string text;
+  if (!connections_.in_host_memory_) return text;  // counters of a GPU are out of a CPU's reach
   const std::scoped_lock lock(mutex_);
   for (const auto& [link, ends] : ready_) {
     const ConnectionView& to = ends->to.view;

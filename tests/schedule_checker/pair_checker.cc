@@ -225,9 +225,10 @@ class PairExecutor {
 
   void run_rounds(std::uint32_t rank) {
     PairNumbers numbers;
-    const auto ends_towards = [&](std::uint32_t partner) -> const PairConnections& {
-      return ends_.at({rank, partner});
-    };
+    const PairEnds ends{
+        .towards = [&](std::uint32_t partner, std::uint32_t) -> const PairConnections& {
+          return ends_.at({rank, partner});
+        }};
     for (std::uint32_t round = 0; round < execution_.rounds.size(); ++round) {
       std::deque<Call> made;
       std::vector<const Call*> calls;
@@ -237,10 +238,9 @@ class PairExecutor {
       std::vector<PairMessage> messages;
       std::vector<Task> tasks;
       if (std::holds_alternative<PairGroups>(execution_.rounds[round])) {
-        make_transfers(calls, rank, numbers, ends_towards, transfers, messages, tasks);
+        make_transfers(calls, rank, numbers, ends, transfers, messages, tasks);
       } else {
-        make_exchange(*calls.front(), rank, ranks_, round + 1, ends_towards, transfers, messages,
-                      tasks);
+        make_exchange(*calls.front(), rank, ranks_, round + 1, ends, transfers, messages, tasks);
       }
       if (!run_kernel_of(rank, round, transfers)) return;
     }
@@ -253,7 +253,7 @@ class PairExecutor {
     device::SingleLane group;
     SymbolicMemory memory(world_, actor);
     const SymbolicReduction reduction(memory, false, false);
-    const WorkItem item = pair_item(transfers, ranks_);
+    const WorkItem item = pair_item(transfers, ranks_, 1);
     const KernelOutcome outcome = execution_.kernel({.group = group,
                                                      .memory = memory,
                                                      .item = item,

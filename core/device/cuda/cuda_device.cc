@@ -11,18 +11,12 @@
 
 #include "core/device/cuda/failure.h"
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/launch.h"
 #include "core/model/two_shot.h"
 #include "core/model/work_item.h"
 
 namespace weft::device::cuda {
 namespace {
-
-struct CudaStream {
-  cudaStream_t native = nullptr;
-  cudaEvent_t event = nullptr;  // for order_after
-  bool owned = false;
-  bool may_overlap = false;  // kernels with the end of the one before
-};
 
 // DeviceStream is never defined: its address stands for the stream of the runtime that made it.
 CudaStream* cuda(DeviceStream* stream) {
@@ -86,6 +80,7 @@ weft_result launch_direct(CudaStream& stream, const Launch& launch) {
 
 weft_result launch_one(CudaStream& stream, const Launch& launch) {
   if (launch.items.empty()) return WEFT_OK;
+  if (launch.items.front().transfer_count != 0) return launch_pairs(stream, launch);
   if (launch.items.front().direct != nullptr) return launch_direct(stream, launch);
   const auto items = static_cast<std::uint32_t>(launch.items.size());
   if (items > kMostItems) return WEFT_ERROR_OUT_OF_RESOURCES;
@@ -132,7 +127,7 @@ weft_result CudaDevice::prepare() {
   // A kernel that is loaded when first launched is loaded while others may spin, and waits for
   // them.
   for (const auto kernels :
-       {ring_kernels(), direct_kernels(), wide_kernels(), two_shot_kernels()}) {
+       {ring_kernels(), pair_kernels(), direct_kernels(), wide_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {
       cudaFuncAttributes attributes{};
       WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
@@ -184,6 +179,7 @@ std::string_view CudaDevice::last_failure(std::int64_t* native) {
 }
 
 bool CudaDevice::has_kernel(const Task& task) const {
+  if (joins_pair(task.operation) || is_exchange(task.operation)) return true;
   return kernel_exists(task);
 }
 

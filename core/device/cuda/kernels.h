@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/model/pair_transfer.h"
 #include "core/model/work_item.h"
 
 namespace weft::device::cuda {
@@ -35,6 +36,33 @@ struct DirectArgument {
   KernelControl control;
   WorkItem item;  ///< Its pointer `direct` is the host's.
   DirectPeers peers;
+};
+
+/// Transfers that fit into the argument of a kernel that moves them, in sizes; the largest is what
+/// 32764 bytes hold (CUDA programming guide, "Function Parameters").
+inline constexpr std::uint32_t kFewArgumentPairs = 8;
+inline constexpr std::uint32_t kSomeArgumentPairs = 48;
+inline constexpr std::uint32_t kMostArgumentPairs = 220;
+[[nodiscard]] constexpr std::uint32_t argument_pairs(std::uint32_t transfers) {
+  return transfers <= kFewArgumentPairs    ? kFewArgumentPairs
+         : transfers <= kSomeArgumentPairs ? kSomeArgumentPairs
+                                           : kMostArgumentPairs;
+}
+
+/// A CTA has the transfers begin[number of the CTA] up to that of the next one.
+template <std::uint32_t kTransfers>
+struct PairArgument {
+  KernelControl control;
+  std::uint16_t begin[kMostItems + 1];
+  PairTransfer transfers[kTransfers];
+};
+static_assert(sizeof(PairArgument<kMostArgumentPairs>) <= 32764 - 16);
+
+/// The same with the transfers in device memory.
+struct StoredPairs {
+  KernelControl control;
+  PairTransfer* transfers;
+  std::uint32_t begin[kMostItems + 1];
 };
 
 /// How a direct call is spread: one line a thread as far as CTAs suffice.
@@ -75,8 +103,17 @@ struct DirectShape {
 [[nodiscard]] const void* wide_kernel_for(const WorkItem& item);
 [[nodiscard]] const void* two_shot_kernel_for(const WorkItem& item, std::uint32_t parts);
 
+/// The kernel that moves so many transfers, no more than kMostArgumentPairs, with the room of
+/// argument_pairs(transfers) in its PairArgument.
+[[nodiscard]] const void* pair_kernel_for(std::uint32_t transfers);
+/// The kernel that brings those of a PairArgument<kMostArgumentPairs> to device memory (argument,
+/// address, count), and the one that moves StoredPairs.
+[[nodiscard]] const void* store_pairs_kernel();
+[[nodiscard]] const void* stored_pairs_kernel_address();
+
 /// All kernels, to be loaded before anything spins.
 [[nodiscard]] std::span<const void* const> ring_kernels();
+[[nodiscard]] std::span<const void* const> pair_kernels();
 [[nodiscard]] std::span<const void* const> direct_kernels();
 [[nodiscard]] std::span<const void* const> wide_kernels();
 [[nodiscard]] std::span<const void* const> two_shot_kernels();

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Which CTA moves which of a launch's sends and receives: host code, pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/model/pair_transfer.h"
+
+namespace weft::device::cuda {
+
+/// Transfers in the order of their groups, each of which one CTA moves on its own.
+struct PairGroups {
+  /// PairTransfer::after counts from the first of the group.
+  std::vector<PairTransfer> transfers;
+  /// Group g has transfers begin[g] to begin[g + 1] - 1, in the order in which they were called.
+  std::vector<std::uint32_t> begin;
+
+  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(begin.size()) - 1; }
+};
+
+/// Those of one end of a connection are in one group, which alone knows where that end stands. No
+/// more groups than `most_groups`, which is not 0, and none is empty.
+[[nodiscard]] PairGroups group_transfers(std::span<const PairTransfer> transfers,
+                                         std::uint32_t most_groups);
+
+}  // namespace weft::device::cuda

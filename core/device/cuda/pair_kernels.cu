@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Sends and receives: a CTA for each group of transfers.
+#include <array>
+#include <cstddef>
+
+#include "core/device/cuda/cta_policies.cuh"
+#include "core/device/cuda/kernels.h"
+#include "core/device/cuda/overlap.cuh"
+#include "core/device/cuda/report.cuh"
+#include "core/device/pair_batch.h"
+
+namespace weft::device::cuda {
+namespace {
+
+using Word = std::uint64_t;
+static_assert(sizeof(PairTransfer) % sizeof(Word) == 0);
+
+__device__ void copy_words(void* to, const void* from, std::uint32_t transfers) {
+  const std::uint32_t words = transfers * (sizeof(PairTransfer) / sizeof(Word));
+  for (std::uint32_t i = threadIdx.x; i < words; i += blockDim.x)
+    static_cast<Word*>(to)[i] = static_cast<const Word*>(from)[i];
+}
+
+__device__ void move_transfers(const KernelControl& control, PairTransfer* transfers,
+                               std::uint32_t count) {
+  __shared__ std::uint64_t slots[2];
+  CtaGroup group(slots);
+  CudaMemory memory(control.abort, control.waiting, transfers->tag);
+  const KernelOutcome outcome =
+      PairBatch<CtaGroup, CudaMemory>(group, memory, transfers, count).run();
+  if (group.leader()) report(control, outcome);
+}
+
+// What a CTA notes about its transfers it notes in shared memory: a replay begins anew.
+template <std::uint32_t kTransfers>
+__global__ void __launch_bounds__(kThreads, 1)
+    pair_kernel(const __grid_constant__ PairArgument<kTransfers> argument) {
+  overlap_launches();
+  __shared__ Word own[kTransfers * (sizeof(PairTransfer) / sizeof(Word))];
+  const std::uint32_t begin = argument.begin[blockIdx.x];
+  const std::uint32_t count = argument.begin[blockIdx.x + 1] - begin;
+  copy_words(own, argument.transfers + begin, count);
+  __syncthreads();
+  move_transfers(argument.control, reinterpret_cast<PairTransfer*>(own), count);
+}
+
+// Of a launch with more transfers than an argument holds: first they are brought to device memory.
+__global__ void store_transfers_kernel(
+    const __grid_constant__ PairArgument<kMostArgumentPairs> part, PairTransfer* to,
+    std::uint32_t count) {
+  copy_words(to, part.transfers, count);
+}
+
+__global__ void __launch_bounds__(kThreads, 1)
+    stored_pairs_kernel(const __grid_constant__ StoredPairs argument) {
+  const std::uint32_t begin = argument.begin[blockIdx.x];
+  move_transfers(argument.control, argument.transfers + begin,
+                 argument.begin[blockIdx.x + 1] - begin);
+}
+
+template <std::uint32_t kTransfers>
+const void* kernel() {
+  return reinterpret_cast<const void*>(&pair_kernel<kTransfers>);
+}
+
+}  // namespace
+
+const void* pair_kernel_for(std::uint32_t transfers) {
+  switch (argument_pairs(transfers)) {
+    case kFewArgumentPairs:
+      return kernel<kFewArgumentPairs>();
+    case kSomeArgumentPairs:
+      return kernel<kSomeArgumentPairs>();
+    default:
+      return kernel<kMostArgumentPairs>();
+  }
+}
+
+const void* store_pairs_kernel() {
+  return reinterpret_cast<const void*>(&store_transfers_kernel);
+}
+
+const void* stored_pairs_kernel_address() {
+  return reinterpret_cast<const void*>(&stored_pairs_kernel);
+}
+
+std::span<const void* const> pair_kernels() {
+  static const std::array kAll = {kernel<kFewArgumentPairs>(), kernel<kSomeArgumentPairs>(),
+                                  kernel<kMostArgumentPairs>(), store_pairs_kernel(),
+                                  stored_pairs_kernel_address()};
+  return kAll;
+}
+
+}  // namespace weft::device::cuda
