@@ -59,8 +59,9 @@ __device__ inline std::uint32_t load_relaxed_system(const std::uint32_t* word) {
   return value;
 }
 
+// Of any address: what a CTA notes for itself lies in shared memory.
 __device__ inline void store_relaxed_system(std::uint32_t* word, std::uint32_t value) {
-  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+  asm volatile("st.relaxed.sys.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
 // A vector of 16 bytes is two accesses of 8 at least, each whole: what LL lines rest on

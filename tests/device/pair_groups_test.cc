@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// How a GPU's launch divides sends and receives among its groups: host code, though of the device.
+#include "core/device/cuda/pair_groups.h"
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace weft::device::cuda {
+namespace {
+
+/// `ends` connections; each transfer is on one of them, or a copy.
+std::vector<PairTransfer> random_transfers(std::mt19937_64& random,
+                                           std::vector<ConnectionCursor>& ends,
+                                           std::uint32_t count) {
+  std::vector<PairTransfer> transfers(count);
+  std::map<const ConnectionCursor*, std::uint32_t> latest;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    transfers[i].tag = i + 1;
+    const std::size_t end = random() % (ends.size() + 1);
+    if (end == ends.size()) continue;
+    transfers[i].view.cursor = &ends[end];
+    const auto [before, first] = latest.try_emplace(&ends[end], i);
+    if (first) continue;
+    transfers[i].after = before->second;
+    before->second = i;
+  }
+  return transfers;
+}
+
+TEST(PairGroups, KeepEachEndTogetherAndInOrder) {
+  std::mt19937_64 random(20261122);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<ConnectionCursor> ends(1 + random() % 40);
+    const auto count = static_cast<std::uint32_t>(1 + random() % 120);
+    const std::vector<PairTransfer> transfers = random_transfers(random, ends, count);
+    const auto most = static_cast<std::uint32_t>(1 + random() % 64);
+    const PairGroups groups = group_transfers(transfers, most);
+    ASSERT_GE(groups.count(), 1U);
+    ASSERT_LE(groups.count(), most);
+    ASSERT_EQ(groups.begin.front(), 0U);
+    ASSERT_EQ(groups.begin.back(), count);
+    std::map<const ConnectionCursor*, std::uint32_t> group_of;
+    std::vector<bool> seen(count);
+    for (std::uint32_t group = 0; group < groups.count(); ++group) {
+      const std::uint32_t begin = groups.begin[group];
+      ASSERT_LT(begin, groups.begin[group + 1]) << "an empty group";
+      for (std::uint32_t i = begin; i < groups.begin[group + 1]; ++i) {
+        const PairTransfer& transfer = groups.transfers[i];
+        const PairTransfer& original = transfers[transfer.tag - 1];
+        ASSERT_FALSE(seen[transfer.tag - 1]);
+        seen[transfer.tag - 1] = true;
+        ASSERT_EQ(transfer.view.cursor, original.view.cursor);
+        if (transfer.view.cursor != nullptr) {
+          ASSERT_EQ(group_of.try_emplace(transfer.view.cursor, group).first->second, group);
+        }
+        ASSERT_EQ(transfer.after == kNoTransfer, original.after == kNoTransfer);
+        if (transfer.after == kNoTransfer) continue;
+        ASSERT_LT(begin + transfer.after, i) << "what comes before is before it";
+        ASSERT_EQ(groups.transfers[begin + transfer.after].tag, original.after + 1);
+      }
+    }
+  }
+}
+
+TEST(PairGroups, SpreadEndsOverAllGroups) {
+  std::vector<ConnectionCursor> ends(32);
+  std::vector<PairTransfer> transfers(32);
+  for (std::size_t i = 0; i < transfers.size(); ++i)
+    transfers[i].view.cursor = &ends[i];
+  EXPECT_EQ(group_transfers(transfers, 64).count(), 32U);
+  const PairGroups eight = group_transfers(transfers, 8);
+  for (std::uint32_t group = 0; group < 8; ++group)
+    EXPECT_EQ(eight.begin[group + 1] - eight.begin[group], 4U);
+}
+
+}  // namespace
+}  // namespace weft::device::cuda
