@@ -28,20 +28,22 @@ std::vector<PairLink> links_of(const Needs& needs) {
 }  // namespace
 
 const PairConnections* Communicator::partner(std::uint32_t rank, std::uint32_t channel) {
-  const std::uint32_t channels = pair_ends_.spread.channels;
-  if (partners_.empty()) partners_.resize(std::size_t{ranks_} * channels);
-  const PairConnections*& known = partners_[std::size_t{rank} * channels + channel];
+  const std::size_t channels = std::size_t{pair_ends_.spread.channels} + 1;
+  if (partners_.empty()) partners_.resize(ranks_ * channels);
+  // The channel of lines is the last.
+  const std::size_t place = std::min<std::size_t>(channel, channels - 1);
+  const PairConnections*& known = partners_[rank * channels + place];
   if (known == nullptr) known = pairs_->find({.peer = rank, .channel = kPairChannel + channel});
   return known;
 }
 
 // Whether all channels are connected that a message of so many bytes takes.
 bool Communicator::is_joined(std::uint32_t rank, std::uint64_t bytes) {
-  const PairCut cut = cut_message(bytes, pair_ends_.spread);
-  for (std::uint32_t channel = 0; channel < cut.channels; ++channel) {
-    if (partner(rank, channel) == nullptr) return false;
-  }
-  return true;
+  bool joined = true;
+  for_each_channel(cut_message(bytes, pair_ends_.spread), [&](std::uint32_t channel) {
+    joined = joined && partner(rank, channel) != nullptr;
+  });
+  return joined;
 }
 
 // Bytes of the longer of the two messages between this rank and another one; what one sends the
@@ -73,9 +75,9 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
   std::vector<Need> needs;
   const auto add_message = [&](std::uint32_t other, std::uint64_t bytes, const CallNote& note) {
     if (bytes == 0) return;
-    const PairCut cut = cut_message(bytes, pair_ends_.spread);
-    for (std::uint32_t channel = 0; channel < cut.channels; ++channel)
+    for_each_channel(cut_message(bytes, pair_ends_.spread), [&](std::uint32_t channel) {
       needs.push_back({.link = {.peer = other, .channel = kPairChannel + channel}, .call = note});
+    });
   };
   for (const Call* call : calls) {
     const Task& task = call->task;

@@ -46,8 +46,11 @@ constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 4;
 // Two ranks send to each other over so many channels that these are those of a rank together.
-constexpr std::uint32_t kPairChannelsOfARank = 32;
+constexpr std::uint32_t kPairChannelsOfARank = 64;
 constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
+// Messages of a step of lines. Of LL a line is twice its payload.
+constexpr std::uint32_t kPairLineBytes = 16U << 10U;
+constexpr std::uint32_t kPairLineStepBytes = 2 * (kPairLineBytes + 128);
 constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{4} << 20;  // of two ranks
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
@@ -234,6 +237,7 @@ void Communicator::choose_spread() {
   const std::uint32_t share = std::bit_floor(std::max(kPairChannelsOfARank / (ranks_ - 1), 1U));
   const std::uint32_t most = reach_ == Reach::kDeviceMemory ? kMostPairChannels : kStagedChannels;
   pair_ends_.spread = {.channels = std::min(share, most), .least_bytes = kLeastPairPartBytes};
+  if (reach_ == Reach::kDeviceMemory) pair_ends_.spread.line_bytes = kPairLineBytes;
 }
 
 Status Communicator::start_pairs() {
@@ -241,9 +245,11 @@ Status Communicator::start_pairs() {
   const SlotGeometry of_pairs = slots_of_pairs();
   const SlotGeometry of_trees{.steps = limits_.steps, .step_bytes = limits_.tree_step()};
   const SlotGeometry of_lines{.steps = limits_.steps, .step_bytes = limits_.line_step_bytes};
+  const SlotGeometry of_pair_lines{.steps = of_pairs.steps, .step_bytes = kPairLineStepBytes};
   WEFT_TRY_ASSIGN(pairs_, PairConnector::start(
                               *connections_, *bootstrap_, context_.reactor(),
-                              [of_pairs, of_trees, of_lines](const PairLink& link) {
+                              [of_pairs, of_trees, of_lines, of_pair_lines](const PairLink& link) {
+                                if (link.channel == kPairLineChannel) return of_pair_lines;
                                 if (is_of_pairs(link.channel)) return of_pairs;
                                 return link.channel < kFirstLLChannel ? of_trees : of_lines;
                               },

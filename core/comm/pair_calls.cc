@@ -45,11 +45,14 @@ Status check_own(std::span<const Call* const> calls, std::uint32_t rank) {
 // Parts end where a line of memory does, so that a part is aligned as the whole is.
 PairCut cut_message(std::uint64_t bytes, const PairSpread& spread) {
   constexpr std::uint64_t kGrain = 128;
+  if (bytes <= spread.line_bytes) return {.channels = 0, .part_bytes = 0, .lines = true};
   const std::uint64_t wanted =
       std::clamp<std::uint64_t>(bytes / spread.least_bytes, 1, spread.channels);
   const std::uint64_t even = (bytes + wanted - 1) / wanted;
   const std::uint64_t part = (even + kGrain - 1) / kGrain * kGrain;
-  return {.channels = static_cast<std::uint32_t>((bytes + part - 1) / part), .part_bytes = part};
+  return {.channels = static_cast<std::uint32_t>((bytes + part - 1) / part),
+          .part_bytes = part,
+          .lines = spread.line_bytes != 0};
 }
 
 PairNumbers::Direction& PairNumbers::direction_of(const Task& task) {

@@ -32,14 +32,26 @@ namespace weft {
 struct PairSpread {
   std::uint32_t channels = 1;  ///< At most kMostPairChannels.
   std::uint64_t least_bytes = UINT64_MAX;
+  /// Messages of up to so many bytes go by lines, where that is not 0. Longer ones have a header
+  /// there: so both ends always meet on one connection, also where they have different lengths in
+  /// mind.
+  std::uint64_t line_bytes = 0;
 };
 
 /// How both ends cut a message of `bytes`, which is more than 0: in parts of `part_bytes`, but for
-/// the last, on the first `channels`.
+/// the last, on the first `channels`; or none, all by lines.
 struct PairCut {
   std::uint32_t channels = 1;
   std::uint64_t part_bytes = 0;
+  bool lines = false;  ///< The channel of lines is used, for all of it or for its header.
 };
+/// The channels of a cut, as numbers beyond kPairChannel.
+template <class Visit>
+void for_each_channel(const PairCut& cut, Visit visit) {
+  if (cut.lines) visit(kPairLineChannel - kPairChannel);
+  for (std::uint32_t channel = 0; channel < cut.channels; ++channel)
+    visit(channel);
+}
 [[nodiscard]] PairCut cut_message(std::uint64_t bytes, const PairSpread& spread);
 
 /// What this rank has called so far, by partner and direction. Used by the calling thread.
@@ -61,7 +73,7 @@ class PairNumbers {
   };
   struct Direction {
     std::uint64_t calls = 0;
-    std::array<Latest, kMostPairChannels> latest{};  // by channel
+    std::array<Latest, kMostPairChannels + 1> latest{};  // by channel
   };
   Direction& direction_of(const Task& task);
 
@@ -107,20 +119,28 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
 template <class AddPart>
 void add_parts(const PairTransfer& whole, std::uint32_t partner, const PairEnds& ends,
                std::vector<PairMessage>& messages, AddPart add_part) {
-  const PairCut cut = cut_message(whole.bytes, ends.spread);
   const bool copies = whole.from != nullptr && whole.to != nullptr;
-  for (std::uint32_t channel = 0; channel < cut.channels; ++channel) {
+  PairSpread spread = ends.spread;
+  if (copies) spread.line_bytes = 0;
+  const PairCut cut = cut_message(whole.bytes, spread);
+  std::uint64_t begin = 0;
+  for_each_channel(cut, [&](std::uint32_t channel) {
     PairTransfer part = whole;
-    const std::uint64_t begin = channel * cut.part_bytes;
-    if (part.from != nullptr) part.from += begin;
-    if (part.to != nullptr) part.to += begin;
-    part.bytes = std::min(cut.part_bytes, whole.bytes - begin);
+    if (channel == kPairLineChannel - kPairChannel) {
+      part.payload = cut.channels == 0 ? PairPayload::kLines : PairPayload::kHeader;
+      if (cut.channels != 0) part.bytes = 0;
+    } else {
+      if (part.from != nullptr) part.from += begin;
+      if (part.to != nullptr) part.to += begin;
+      part.bytes = std::min(cut.part_bytes, whole.bytes - begin);
+      begin += part.bytes;
+    }
     if (!copies) {
       const PairConnections& pair = ends.towards(partner, channel);
       add_connection(whole.from != nullptr ? pair.to : pair.from, part, messages);
     }
     add_part(part, channel);
-  }
+  });
 }
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/device/pair_lines.h"
 #include "core/device/policies.h"
 #include "core/device/portability.h"
 #include "core/device/slot_check.h"
@@ -31,9 +32,13 @@ class PairBatch {
       bool moved = false;
       for (std::uint32_t i = 0; i < count_; ++i) {
         if (transfers_[i].complete != 0 || !may_begin(transfers_[i])) continue;
-        if (!step(transfers_[i], left == 1, moved)) return leave();
-        if (transfers_[i].moved == transfers_[i].bytes) --left;
-        complete_if_done(transfers_[i]);
+        bool advanced = false;
+        if (!step(transfers_[i], left == 1, advanced)) return leave();
+        if (!advanced) continue;
+        moved = true;
+        if (transfers_[i].moved != transfers_[i].bytes) continue;
+        --left;
+        complete(transfers_[i]);
       }
       turn = moved ? 0 : turn + 1;
       if (!moved && left != 0 && !may_go_on(turn)) return leave();
@@ -52,6 +57,7 @@ class PairBatch {
       memory_.copy(group_, transfer.to, nullptr, transfer.from, transfer.bytes);
       return advance(transfer, transfer.bytes, moved);
     }
+    if (transfer.payload != PairPayload::kSteps) return step_of_lines(transfer, alone, moved);
     const ConnectionView& view = transfer.view;
     const bool sends = transfer.from != nullptr;
     const std::uint64_t at = transfer.moved == 0 ? view.cursor->step : transfer.step;
@@ -85,6 +91,74 @@ class PairBatch {
     return advance(transfer, bytes, moved);
   }
 
+  WEFT_HD bool step_of_lines(PairTransfer& transfer, bool alone, bool& moved) {
+    if constexpr (line_memory<Memory>) {
+      PairLines<Group, Memory> lines(group_, memory_);
+      const ConnectionView& view = transfer.view;
+      const std::uint64_t at = view.cursor->step;
+      if (!lines.fits(view, transfer.bytes)) {
+        outcome_.end = KernelEnd::kUnsupported;
+        return false;
+      }
+      const bool sends = transfer.from != nullptr;
+      if (sends || !alone) {
+        const std::uint64_t verdict =
+            group_.broadcast(group_.leader() ? look_at_lines(lines, transfer, at, alone) : 0);
+        if (verdict == kNotYet) return true;
+        if ((verdict >> 32) != 0) {
+          outcome_.end = static_cast<KernelEnd>(verdict >> 32);
+          return false;
+        }
+      }
+      if (sends) {
+        lines.put(transfer, at);
+      } else {
+        outcome_ = lines.take(transfer, at);
+        if (group_.any(outcome_.end != KernelEnd::kDone)) {
+          // What made another lane leave is there to be seen still.
+          const std::uint64_t verdict = group_.broadcast(
+              group_.leader() && outcome_.end == KernelEnd::kDone ? note(why_left(view)) : 0);
+          if (verdict != 0) outcome_.end = static_cast<KernelEnd>(verdict >> 32);
+          return false;
+        }
+        if (group_.leader()) memory_.post(view.head, view.head_waiters, at + 1);
+      }
+      if (group_.leader()) transfer.step = at + 1;
+      return advance(transfer, transfer.bytes, moved);
+    } else {
+      outcome_.end = KernelEnd::kUnsupported;
+      return false;
+    }
+  }
+
+  /// Leader only, as look(): of a send whether its slot is free, of a receive whether it has begun
+  /// to come.
+  template <class Lines>
+  WEFT_HD std::uint64_t look_at_lines(Lines& lines, const PairTransfer& transfer, std::uint64_t at,
+                                      bool alone) {
+    const ConnectionView& view = transfer.view;
+    const bool sends = transfer.from != nullptr;
+    if (sends && at < view.steps) return 0;
+    if (sends && alone) {
+      const WaitResult result =
+          memory_.wait_at_least(view.head, view.head_waiters, at + 1 - view.steps, view.error);
+      return result.status == WaitStatus::kReady ? 0 : note(end_of_wait(result, view.peer));
+    }
+    if (sends ? memory_.load_acquire(view.head) + view.steps > at : lines.has_come(view, at)) {
+      return 0;
+    }
+    const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);
+    return told == 0 ? kNotYet
+                     : note({.end = KernelEnd::kPeerError, .peer = view.peer, .found = told});
+  }
+
+  /// Leader only: why another lane had to leave.
+  WEFT_HD KernelOutcome why_left(const ConnectionView& view) {
+    const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);
+    if (told == 0) return {.end = KernelEnd::kAborted, .peer = 0, .expected = 0, .found = 0};
+    return {.end = KernelEnd::kPeerError, .peer = view.peer, .expected = 0, .found = told};
+  }
+
   WEFT_HD bool advance(PairTransfer& transfer, std::uint64_t bytes, bool& moved) {
     group_.sync();  // all lanes have read what the leader changes now
     if (group_.leader()) transfer.moved += bytes;
@@ -93,8 +167,7 @@ class PairBatch {
     return true;
   }
 
-  WEFT_HD void complete_if_done(PairTransfer& transfer) {
-    if (transfer.moved != transfer.bytes) return;
+  WEFT_HD void complete(PairTransfer& transfer) {
     group_.sync();
     if (group_.leader()) {
       if (transfer.view.cursor != nullptr) transfer.view.cursor->step = transfer.step;

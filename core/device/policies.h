@@ -82,9 +82,8 @@ struct WaitResult {
 ///  - give_up(word, reason): leader only; stores a reason (not 0) into the error word of another
 ///    rank; null is ignored, where the host tells it.
 ///  - load_word, store_word: a word that the host or another rank reads or writes meanwhile.
-///  - pause(turn): leader only; between looks at several counters, none of which moved; `turn`
-///  counts
-///    the looks. An end other than kDone: the kernel must leave.
+///  - pause(turn): between looks at counters or words, none of which moved; `turn` counts the
+///    looks. An end other than kDone: the kernel must leave.
 ///  - load_line, store_line: 16 aligned bytes.
 ///  - copy(group, first, second, source, bytes), reduce(reduction, group, first, second, a, b,
 ///    count): all lanes; `second` may be null. A destination may be the very address of a source,

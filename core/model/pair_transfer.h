@@ -13,11 +13,18 @@
 
 namespace weft {
 
+/// What a transfer puts into slots.
+enum class PairPayload : std::uint32_t {
+  kSteps = 0,   ///< Steps of Simple.
+  kLines = 1,   ///< All in one step of lines of LL.
+  kHeader = 2,  ///< Nothing but such a step's header, which others' tags are compared with.
+};
+
 /// Of a send `to`, and of a receive `from`, is null; a copy within the rank has both, and no view.
 struct PairTransfer {
   const std::byte* from = nullptr;  ///< The caller's buffer.
   std::byte* to = nullptr;          ///< The caller's buffer.
-  std::uint64_t bytes = 0;          ///< More than 0.
+  std::uint64_t bytes = 0;          ///< More than 0; 0 of a header.
   OperationTag tag = 0;             ///< The same at both ends.
   ConnectionView view;
   /// The transfer before it on the same connection, which must be complete first: its number within
@@ -25,6 +32,8 @@ struct PairTransfer {
   std::uint32_t after = UINT32_MAX;
   /// Written by the kernel, read by who reports: 1 when it is complete.
   std::uint32_t complete = 0;
+  PairPayload payload = PairPayload::kSteps;
+  std::uint32_t reserved = 0;
   std::uint64_t moved = 0;  ///< The kernel's own: bytes done.
   std::uint64_t step = 0;   ///< The kernel's own: next step of the connection; once it has begun.
 };

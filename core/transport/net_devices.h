@@ -18,9 +18,11 @@ namespace weft {
 /// The first channel of connections between two ranks that send to each other outside of rings;
 /// their other channels follow.
 inline constexpr std::uint32_t kPairChannel = 0xFF00;
-inline constexpr std::uint32_t kMostPairChannels = 16;
+inline constexpr std::uint32_t kMostPairChannels = 32;
+/// After those the one for small messages, whose slots are filled with lines of LL.
+inline constexpr std::uint32_t kPairLineChannel = kPairChannel + kMostPairChannels;
 [[nodiscard]] constexpr bool is_of_pairs(std::uint32_t channel) {
-  return channel >= kPairChannel && channel < kPairChannel + kMostPairChannels;
+  return channel >= kPairChannel && channel <= kPairLineChannel;
 }
 
 /// The channel of trees' edges on channel 0 of a plan; those of its other channels follow.

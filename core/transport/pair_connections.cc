@@ -48,7 +48,8 @@ constexpr std::size_t kLetterHead = 3;
 constexpr std::uint32_t kLeastStepBytes = 128;
 
 bool has_line_channel(const PairLink& link) {
-  return link.channel >= kFirstLLChannel && link.channel < kEndOfLineChannels;
+  return link.channel == kPairLineChannel ||
+         (link.channel >= kFirstLLChannel && link.channel < kEndOfLineChannels);
 }
 
 bool is_pair_channel(std::uint32_t channel) {
@@ -59,6 +60,7 @@ bool is_pair_channel(std::uint32_t channel) {
 
 std::string text_of(const PairLink& link) {
   if (link.channel == kPairChannel) return {};
+  if (link.channel == kPairLineChannel) return " by lines";
   if (is_of_pairs(link.channel)) return fmt::format(" on channel {}", link.channel - kPairChannel);
   if (!has_line_channel(link)) {
     return fmt::format(" in tree {}", link.channel - kFirstTreeChannel);
