@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/gpu/team.h"
+#include "tests/gpu/trial.h"
 
 namespace weft::gpu_test {
 
@@ -29,12 +30,38 @@ void replay_often(Team& team, const Type& type, bool mixed);
   GTEST_SKIP() << "needs " << ((layout).one_device ? 1 : (layout).ranks) << " CUDA devices, and " \
                << device_count() << " are here"
 
+#define SKIP_ON_HOST() \
+  if (options().host) GTEST_SKIP() << "by the CUDA runtime alone"
+
 /// 1, 2 and 4 ranks on as many devices, and 2 and 4 on one.
 inline const std::array kLayouts{Layout{1, false}, Layout{2, false}, Layout{4, false},
                                  Layout{2, true}, Layout{4, true}};
 /// Those with peers.
 inline const std::array kPairs{Layout{2, false}, Layout{4, false}, Layout{2, true},
                                Layout{4, true}};
+
+struct ModeAndLayout {
+  Mode mode;
+  Layout layout;
+  [[nodiscard]] std::string name() const {
+    return (mode == Mode::kThreads ? "Threads" : "OneThread") + layout.name();
+  }
+};
+inline std::ostream& operator<<(std::ostream& out, const ModeAndLayout& how) {
+  return out << how.name();
+}
+/// By threads and by one thread, all layouts.
+inline std::vector<ModeAndLayout> modes_and_layouts() {
+  std::vector<ModeAndLayout> all;
+  for (const Layout& layout : kLayouts) {
+    all.push_back({Mode::kThreads, layout});
+    all.push_back({Mode::kOneThread, layout});
+  }
+  return all;
+}
+inline std::string mode_and_layout_name(const testing::TestParamInfo<ModeAndLayout>& info) {
+  return info.param.name();
+}
 
 template <class Parameter>
 std::string layout_name(const testing::TestParamInfo<Parameter>& info) {

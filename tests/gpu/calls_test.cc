@@ -4,20 +4,13 @@
 // All-reduce and broadcast on CUDA buffers, by ranks of this process, against the host device.
 #include "tests/gpu/calls.h"
 
-#include <algorithm>
 #include <tuple>
+
+#include "tests/gpu/graphs.h"
+#include "tests/gpu/operations.h"
 
 namespace weft::gpu_test {
 namespace {
-
-/// Seeds that differ from call to call, alike on all ranks.
-class Seeds {
- public:
-  std::uint64_t next() { return options().seed * 7919 + ++calls_; }
-
- private:
-  std::uint64_t calls_ = 0;
-};
 
 /// Around vectors, a CTA's threads, steps of 128 KiB, the 1 MiB up to which ranks write straight
 /// to each other, and what 64 channels take at once.
@@ -55,7 +48,7 @@ void run_small(Team& team, const Type& type, bool few, Seeds& seeds) {
       Trial(team, call).run(seeds.next());
       call.reduction = WEFT_MAX;
       if (!once) Trial(team, call).run(seeds.next());
-      call.broadcast = true;
+      call.operation = Operation::kBroadcast;
       call.root = seeds.next() % 2 != 0 ? last : 0;
       Trial(team, call).run(seeds.next());
     }
@@ -77,7 +70,11 @@ void run_large(Team& team, const Type& type, Seeds& seeds) {
       Call{.type = type, .count = most},
       Call{.type = type, .reduction = WEFT_MAX, .count = most - 1, .in_place = true},
       Call{.type = type, .count = most - 3, .send_offset = 1, .recv_offset = 0},
-      Call{.broadcast = true, .type = type, .count = most - 1, .root = last, .recv_offset = 1}};
+      Call{.operation = Operation::kBroadcast,
+           .type = type,
+           .count = most - 1,
+           .root = last,
+           .recv_offset = 1}};
   for (const Call& call : calls)
     Trial(team, call).run(seeds.next());
 }
@@ -99,7 +96,7 @@ void run_transport_calls(Team& team) {
       Trial(team, {.type = kFloat32, .count = count, .in_place = in_place}).run(seeds.next());
       Trial(team, {.type = kInt32, .reduction = WEFT_MAX, .count = count, .in_place = in_place})
           .run(seeds.next());
-      Trial(team, {.broadcast = true,
+      Trial(team, {.operation = Operation::kBroadcast,
                    .type = kInt32,
                    .count = count,
                    .root = team.layout().ranks - 1,
@@ -149,7 +146,8 @@ TEST_P(Long, OneGibibyte) {
   Trial(team, {.type = kFloat32, .count = count}).run(options().seed);
   Trial(team, {.type = kInt32, .count = count - 1, .in_place = true, .recv_offset = 1})
       .run(options().seed + 1);
-  Trial(team, {.broadcast = true, .type = kFloat32, .count = count}).run(options().seed + 2);
+  Trial(team, {.operation = Operation::kBroadcast, .type = kFloat32, .count = count})
+      .run(options().seed + 2);
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, Long, testing::ValuesIn(kLayouts), layout_name<Layout>);
 
@@ -182,15 +180,9 @@ TEST_P(Transports, CaptureOrSayWhyNot) {
   const auto& [layout, transport] = GetParam();
   SKIP_UNLESS_POSSIBLE(layout);
   Team team(Mode::kThreads, layout, settings());
-  if (transport != "net") return capture_first_use(team);
+  if (transport != "net" || options().host) return capture_first_use(team);
   Trial trial(team, {.count = 257});
-  team.each([&](Member& member) {
-    CUDA(cudaStreamBeginCapture(member.cuda, cudaStreamCaptureModeThreadLocal));
-    EXPECT_THROW(trial.issue(member), Unsupported);
-    cudaGraph_t graph = nullptr;
-    CUDA(cudaStreamEndCapture(member.cuda, &graph));
-    CUDA(cudaGraphDestroy(graph));
-  });
+  EXPECT_THROW(Graphs(team, [&](Member& member) { trial.issue(member); }), Unsupported);
   trial.run(options().seed);
 }
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/gpu/calls.h"
+#include "tests/gpu/graphs.h"
 
 namespace weft::gpu_test {
 namespace {
@@ -29,7 +30,7 @@ struct End {
 std::future<End> spin(Member& member, const Team::Action& work) {
   return std::async(std::launch::async, [&member, work]() -> End {
     try {
-      CUDA(cudaSetDevice(member.device));
+      use_device(member.device);
       work(member);
       check(weft_stream_synchronize(member.stream), "weft_stream_synchronize");
     } catch (const Problem& problem) {
@@ -136,20 +137,8 @@ TEST_P(AbortTest, WhileManyCallsAreQueued) {
 TEST_P(AbortTest, WhileAReplaySpins) {
   Team team(Mode::kThreads, GetParam());
   Scratch scratch(team);
-  std::vector<cudaGraphExec_t> made(team.layout().ranks);
-  team.each([&](Member& member) {
-    cudaGraph_t graph = nullptr;
-    CUDA(cudaStreamBeginCapture(member.cuda, cudaStreamCaptureModeThreadLocal));
-    scratch.all_reduce(member);
-    CUDA(cudaStreamEndCapture(member.cuda, &graph));
-    CUDA(cudaGraphInstantiate(&made[member.rank], graph, 0));
-    CUDA(cudaGraphDestroy(graph));
-  });
-  abort_while_spinning(
-      [&](Member& member) { CUDA(cudaGraphLaunch(made[member.rank], member.cuda)); }, team,
-      scratch);
-  for (cudaGraphExec_t graph : made)
-    CUDA(cudaGraphExecDestroy(graph));
+  Graphs graphs(team, [&](Member& member) { scratch.all_reduce(member); });
+  abort_while_spinning([&](Member& member) { graphs.launch(member); }, team, scratch);
 }
 
 TEST_P(AbortTest, ByTheRankThatNeverCalls) {

@@ -31,7 +31,9 @@ constexpr const char* kUsage =
     "  --small            few and small calls, for slow checkers\n"
     "  --largest=BYTES    of a call (64 MiB)\n"
     "  --patience=N       seconds for one test; then its communicators are aborted (60)\n"
-    "  --one-device       of a rank's process: all ranks are on device 0\n";
+    "  --operation=NAME   of tests by processes: all_gather and so on, this one alone\n"
+    "  --one-device       of a rank's process: all ranks are on device 0\n"
+    "  --host             the host device stands in for four CUDA devices: proves these tests\n";
 
 [[noreturn]] void usage_error(std::string_view what) {
   std::cerr << "gpu_test: " << what << "; see gpu_test --help\n";
@@ -69,6 +71,11 @@ void parse(int argc, char** argv) {
       options().patience = number_of<int>(value);
     } else if (name == "--one-device") {
       options().one_device = true;
+    } else if (name == "--host") {
+      options().host = true;
+    } else if (name == "--operation") {
+      options().operation = parse_operation(value);
+      if (!options().operation) usage_error("unknown operation " + std::string(value));
     } else {
       usage_error("unknown option " + std::string(argument));
     }
@@ -135,8 +142,8 @@ int run(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   parse(argc, argv);
   if (GTEST_FLAG_GET(list_tests)) return RUN_ALL_TESTS();
-  int count = 0;
-  const cudaError_t found = cudaGetDeviceCount(&count);
+  int count = device_count();
+  const cudaError_t found = options().host ? cudaSuccess : cudaGetDeviceCount(&count);
   if (found != cudaSuccess || count == 0) {
     std::cerr << "gpu_test: no CUDA device can be used here: "
               << (found != cudaSuccess ? cudaGetErrorString(found) : "there is none") << "\n";
@@ -146,7 +153,8 @@ int run(int argc, char** argv) {
     const std::string filter = GTEST_FLAG_GET(filter);
     const bool excludes = filter.find('-') != std::string::npos;
     GTEST_FLAG_SET(filter, filter + (excludes ? ":" : "-") + "RankOfJob.*");
-    std::cout << count << " CUDA devices; --seed=" << options().seed << std::endl;
+    std::cout << count << (options().host ? " ranks of the host" : " CUDA devices")
+              << "; --seed=" << options().seed << std::endl;
   }
   testing::UnitTest::GetInstance()->listeners().Append(new Watchdog);  // GoogleTest deletes it
   const int status = RUN_ALL_TESTS();

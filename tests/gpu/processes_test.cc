@@ -62,6 +62,8 @@ class Job {
     if (!own.algorithm.empty()) arguments.push_back("--algorithm=" + own.algorithm);
     if (!own.protocol.empty()) arguments.push_back("--protocol=" + own.protocol);
     if (own.small) arguments.emplace_back("--small");
+    if (own.host) arguments.emplace_back("--host");
+    if (own.operation) arguments.push_back("--operation=" + std::string(name_of(*own.operation)));
     if (layout.one_device) arguments.emplace_back("--one-device");
     for (std::uint32_t rank = 0; rank < layout.ranks; ++rank) {
       environment["WEFT_RANK"] = environment["WEFT_LOCAL_RANK"] = std::to_string(rank);

@@ -26,6 +26,11 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [PIECE...]
   bench        all-reduce timed beside NCCL
   bench-operations  the other six operations, at eight sizes
   mismatch     ranks whose calls differ
+  operations   every collective in all places and sizes, by threads and by one thread
+  types        every element type by every reduction
+  exchanges    sends and receives
+  mix          random calls of all kinds, on one and on two streams
+  transport-operations  every operation over p2p, shm and net
 
 Without a piece all of them; "correctness" is the first three. Logs go to $WEFT_GPU_LOGS, or to the
 folder logs beside this file.
@@ -49,7 +54,7 @@ while (($#)); do
 done
 if ((${#pieces[@]} == 0)); then
   pieces=(threads one-thread processes graphs abort transports sharing algorithms long litmus memcheck
-    bench bench-operations mismatch)
+    bench bench-operations mismatch operations types exchanges mix transport-operations)
 fi
 
 logs=${WEFT_GPU_LOGS:-$bundle/logs}
@@ -281,6 +286,11 @@ for piece in "${pieces[@]}"; do
     bench) bench bench 280 --limit 250 --limits ;;
     bench-operations) bench_operations ;;
     mismatch) tests mismatch 400 'Gpu/MismatchTest.*' ;;
+    operations) tests operations 200 'Gpu/Operations.*:*Planted*' --largest=$((16 << 20)) ;;
+    types) tests types 200 'Gpu/Types.*:Gpu/Judge.*' ;;
+    exchanges) tests exchanges 200 'Gpu/Exchanges.*' --largest=$((16 << 20)) ;;
+    mix) tests mix 200 'Gpu/Mix.*' ;;
+    transport-operations) tests transport-operations 200 'Gpu/TransportOperations.*' ;;
     *) echo "run.sh: no piece is called $piece" >&2; usage >&2; exit 2 ;;
   esac
 done

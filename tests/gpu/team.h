@@ -2,24 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The ranks of one communicator on CUDA devices, as many of them as this process holds, driven by a
-// thread each or by one thread for all; and the same on the host device, to compare with.
+// thread each or by one thread for all.
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <iosfwd>
-#include <memory>
-#include <stdexcept>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <cuda_runtime.h>
-
 #include <weft/weft.h>
 
-#include "tests/gpu/values.h"
+#include "tests/gpu/device.h"
 
 namespace weft::gpu_test {
 
@@ -30,32 +26,11 @@ struct Options {
   std::size_t largest = std::size_t{64} << 20;  ///< Bytes of a call.
   int patience = 60;                            ///< Seconds for a test, then it is broken off.
   bool one_device = false;                      ///< Of a rank's process: all ranks on device 0.
+  bool host = false;                            ///< The host device stands in for CUDA's.
+  std::optional<Operation> operation;           ///< Of processes: this one alone.
 };
 /// Set by main.
 Options& options();
-
-/// A call that went wrong.
-class Problem : public std::runtime_error {
- public:
-  Problem(weft_result code, const std::string& text) : std::runtime_error(text), code(code) {}
-  weft_result code;
-};
-/// This build or path has no such kernel.
-class Unsupported : public Problem {
-  using Problem::Problem;
-};
-
-void check(cudaError_t error, const char* what);
-#define CUDA(call) check(call, #call)
-
-/// The context of this process, made at the first use.
-weft_context* context();
-/// The text of this thread's last failure.
-std::string last_error();
-void check(weft_result result, const std::string& what);
-
-/// 0 where there is no driver.
-int device_count();
 
 enum class Mode : std::uint8_t {
   kThreads,    ///< A thread for each rank.
@@ -87,6 +62,24 @@ struct Member {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
+struct CommConfig {
+  explicit CommConfig(Settings given) : settings(std::move(given)) {
+    for (const auto& [name, value] : settings) {
+      pointers.push_back(name.c_str());
+      pointers.push_back(value.c_str());
+    }
+    config.struct_size = sizeof(config);
+    config.setting_count = static_cast<std::uint32_t>(settings.size());
+    config.settings = pointers.data();
+  }
+  CommConfig(const CommConfig&) = delete;
+  CommConfig& operator=(const CommConfig&) = delete;
+
+  const Settings settings;
+  std::vector<const char*> pointers;
+  weft_comm_config config{};
+};
+
 /// Every function throws Problem where a call fails.
 class Team {
  public:
@@ -117,66 +110,6 @@ class Team {
   const Mode mode_;
   const Layout layout_;
   std::vector<Member> members_;
-};
-
-/// Device memory, zones of poison on both sides of what a call may touch.
-class Zone {
- public:
-  Zone(int device, std::size_t bytes, std::size_t offset);
-  ~Zone();
-  Zone(const Zone&) = delete;
-  Zone& operator=(const Zone&) = delete;
-
-  [[nodiscard]] std::byte* data() const { return memory_ + kGuard + offset_; }
-  /// Poisons everything, then puts `content` in, if it is not empty.
-  void write(const Bytes& content, int poison, cudaStream_t stream);
-  /// Reads everything back; answers the content. Throws if a guard was touched.
-  std::span<const std::byte> read(cudaStream_t stream);
-
- private:
-  static constexpr std::size_t kGuard = 4096;
-
-  const int device_;
-  const std::size_t bytes_;
-  const std::size_t offset_;
-  std::size_t capacity_ = 0;
-  std::byte* memory_ = nullptr;
-  int poison_ = 0;
-  Bytes image_;
-};
-
-/// What the host device makes of a call on these inputs.
-Bytes expected_by_host(const Call& call, const std::vector<Bytes>& inputs);
-/// Before main ends.
-void forget_context();
-
-/// One call of a team on buffers of its own, again and again with new inputs.
-class Trial {
- public:
-  Trial(Team& team, const Call& call);
-
-  /// New inputs for all ranks, buffers filled and poisoned.
-  void prepare(std::uint64_t seed);
-  /// The call itself.
-  void issue(Member& member);
-  /// Judges what all members have got. After synchronize.
-  void check();
-
-  /// All of the above.
-  void run(std::uint64_t seed);
-
- private:
-  struct Buffers {
-    std::unique_ptr<Zone> send;
-    std::unique_ptr<Zone> recv;
-  };
-  Buffers& buffers(const Member& member) { return buffers_[member.rank]; }
-
-  Team& team_;
-  const Call call_;
-  std::vector<Buffers> buffers_;  // by rank; empty where another process holds it
-  std::vector<Bytes> inputs_;
-  Bytes expected_;
 };
 
 }  // namespace weft::gpu_test

@@ -1,0 +1,352 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/gpu/trial.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <sstream>
+#include <tuple>
+#include <utility>
+
+#include "tests/gpu/reference.h"
+
+namespace weft::gpu_test {
+namespace {
+
+std::string text_of(const Call& call) {
+  std::ostringstream text;
+  text << call;
+  return text.str();
+}
+
+bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+/// Whether the rank's factor is read by each call.
+bool reads_at_call(const Call& call, std::uint32_t rank) {
+  return call.premul == Premul::kAtCall || (call.premul == Premul::kMixed && rank % 2 != 0);
+}
+
+/// A zone for one side, unless the call may name NULL for it.
+std::unique_ptr<Zone> zone_of(const Call& call, const Side& side, const Member& member,
+                              std::uint32_t offset) {
+  const bool nothing =
+      !side.counts || (side.extent == 0 && (has_tables(call.operation) || side.blocks.empty()));
+  if (nothing && call.omit_unused) return nullptr;
+  return std::make_unique<Zone>(member.device, side.extent, offset * call.type.bytes);
+}
+
+std::byte* data_of(const std::unique_ptr<Zone>& zone) {
+  return zone == nullptr ? nullptr : zone->data();
+}
+
+/// Puts the blocks of `input` where they lie in a buffer.
+void place(const Side& side, const Bytes& input, std::byte* buffer) {
+  std::size_t from = 0;
+  for (const Block& block : side.blocks) {
+    if (block.bytes != 0) std::memcpy(buffer + block.at, input.data() + from, block.bytes);
+    from += block.bytes;
+  }
+}
+
+/// What a v-variant is told of a side.
+struct Table {
+  Table(const Side& side, const Type& type) {
+    for (const Block& block : side.blocks) {
+      counts.push_back(block.bytes / type.bytes);
+      offsets.push_back(block.at / type.bytes);
+    }
+  }
+  std::vector<std::size_t> counts, offsets;
+};
+
+/// Where the receive buffer begins in a zone that both buffers share; the same of the send buffer.
+std::size_t recv_base(const Buffers& buffers) {
+  return buffers.in_place && buffers.recv.extent < buffers.send.extent ? buffers.inner : 0;
+}
+std::size_t send_base(const Buffers& buffers) {
+  return buffers.in_place && buffers.send.extent < buffers.recv.extent ? buffers.inner : 0;
+}
+
+}  // namespace
+
+Trial::Trial(Team& team, const Call& call)
+    : team_(team), call_(call), ranks_(team.layout().ranks), got_(team.layout().ranks) {
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    ranks_[rank].buffers = buffers_of(call, team.layout().ranks, rank);
+    if (call.premul == Premul::kNo) continue;
+    reduced_.factors.push_back(random_factor(call, call.count + rank));
+  }
+  team.each([&](Member& member) {
+    Rank& own = ranks_[member.rank];
+    own.reduction = call.reduction;
+    if (own.buffers.in_place) {
+      const std::size_t bytes = std::max(own.buffers.send.extent, own.buffers.recv.extent);
+      own.recv = std::make_unique<Zone>(member.device, bytes, call.recv_offset * call.type.bytes);
+    } else {
+      own.send = zone_of(call, own.buffers.send, member, call.send_offset);
+      own.recv = zone_of(call, own.buffers.recv, member, call.recv_offset);
+    }
+    if (call.premul != Premul::kNo) make_reduction(member);
+  });
+}
+
+Trial::~Trial() {
+  if (call_.premul == Premul::kNo) return;
+  for (const Member& member : team_.members()) {
+    if (member.comm == nullptr) continue;
+    static_cast<void>(weft_reduction_destroy(member.comm, ranks_[member.rank].reduction));
+  }
+}
+
+void Trial::make_reduction(const Member& member) {
+  Rank& own = ranks_[member.rank];
+  const bool later = reads_at_call(call_, member.rank);
+  if (later) own.factor = std::make_unique<Zone>(member.device, call_.type.bytes, 0);
+  const weft_premul_sum_options options{
+      .struct_size = sizeof(options),
+      .type = call_.type.weft,
+      .residence = later ? WEFT_SCALAR_AT_CALL : WEFT_SCALAR_NOW,
+      .reserved = 0,
+      .scalar = later ? own.factor->data() : reduced_.factors[member.rank].data()};
+  gpu_test::check(weft_reduction_create_premul_sum(member.comm, &options, &own.reduction),
+                  "weft_reduction_create_premul_sum");
+}
+
+void Trial::prepare(std::uint64_t seed) {
+  reduced_.inputs.resize(ranks_.size());
+  on_threads(ranks_.size(), [&](std::size_t rank) {
+    reduced_.inputs[rank] =
+        random_input(call_, ranks_[rank].buffers.input_bytes(), seed * 1000003 + rank);
+  });
+  for (std::uint32_t rank = 0; rank < reduced_.factors.size(); ++rank) {
+    if (reads_at_call(call_, rank)) reduced_.factors[rank] = random_factor(call_, seed + rank);
+  }
+  if (reduces(call_.operation)) {
+    reduced_.result = reduced_by_host(call_, reduced_.inputs, reduced_.factors);
+  }
+  // Never the same poison twice in a row.
+  team_.each([&](Member& member) { fill(member, static_cast<int>((seed * 2 + 1) & 0xFF)); });
+}
+
+void Trial::fill(const Member& member, int poison) {
+  Rank& own = ranks_[member.rank];
+  const Bytes& input = reduced_.inputs[member.rank];
+  const auto write = [&](const std::unique_ptr<Zone>& zone, Bytes& before, bool sends) {
+    if (zone == nullptr) return;
+    before.assign(zone->size(), static_cast<std::byte>(poison));
+    if (sends && own.buffers.send.counts) {
+      place(own.buffers.send, input, before.data() + send_base(own.buffers));
+    }
+    zone->write(before, poison, member.cuda);
+  };
+  write(own.send, own.send_before, true);
+  write(own.recv, own.recv_before, own.buffers.in_place);
+  if (own.factor != nullptr) {
+    own.factor->write(reduced_.factors[member.rank], poison, member.cuda);
+  }
+}
+
+void Trial::issue(Member& member, weft_stream* stream) {
+  const Rank& own = ranks_[member.rank];
+  if (stream == nullptr) stream = member.stream;
+  if (call_.operation == Operation::kExchange) return exchange(own, member, stream);
+  std::byte* recv = data_of(own.recv);
+  const std::byte* send = data_of(own.send);
+  if (own.buffers.in_place) {
+    send = recv + send_base(own.buffers);
+    recv += recv_base(own.buffers);
+  }
+  if (has_tables(call_.operation)) return call_tables(own, send, recv, member, stream);
+  const auto call = [&] {
+    const std::size_t count = call_.count;
+    const weft_data_type type = call_.type.weft;
+    const std::uint32_t root = call_.root;
+    weft_comm* comm = member.comm;
+    switch (call_.operation) {
+      case Operation::kBroadcast:
+        return weft_broadcast(send, recv, count, type, root, comm, stream);
+      case Operation::kReduce:
+        return weft_reduce(send, recv, count, type, own.reduction, root, comm, stream);
+      case Operation::kAllGather:
+        return weft_all_gather(send, recv, count, type, comm, stream);
+      case Operation::kReduceScatter:
+        return weft_reduce_scatter(send, recv, count, type, own.reduction, comm, stream);
+      case Operation::kAllToAll:
+        return weft_all_to_all(send, recv, count, type, comm, stream);
+      case Operation::kGather:
+        return weft_gather(send, recv, count, type, root, comm, stream);
+      case Operation::kScatter:
+        return weft_scatter(send, recv, count, type, root, comm, stream);
+      default:
+        return weft_all_reduce(send, recv, count, type, own.reduction, comm, stream);
+    }
+  };
+  gpu_test::check(call(), text_of(call_));
+}
+
+void Trial::call_tables(const Rank& own, const void* send, void* recv, Member& member,
+                        weft_stream* stream) const {
+  Table sent(own.buffers.send, call_.type);
+  Table received(own.buffers.recv, call_.type);
+  const weft_data_type type = call_.type.weft;
+  const auto call = [&] {
+    switch (call_.operation) {
+      case Operation::kAllGatherV:
+        return weft_all_gather_v(send, recv, received.counts.data(), received.offsets.data(), type,
+                                 member.comm, stream);
+      case Operation::kReduceScatterV:
+        return weft_reduce_scatter_v(send, sent.counts.data(), sent.offsets.data(), recv, type,
+                                     own.reduction, member.comm, stream);
+      default:
+        return weft_all_to_all_v(send, sent.counts.data(), sent.offsets.data(), recv,
+                                 received.counts.data(), received.offsets.data(), type, member.comm,
+                                 stream);
+    }
+  };
+  gpu_test::check(call(), text_of(call_));
+  // They are read by the call, and may change afterwards.
+  for (std::vector<std::size_t>* table :
+       {&sent.counts, &sent.offsets, &received.counts, &received.offsets})
+    std::ranges::fill(*table, SIZE_MAX);
+}
+
+void Trial::exchange(const Rank& own, Member& member, weft_stream* stream) const {
+  struct Step {
+    bool sends;
+    const Message* message;
+    std::size_t at;
+  };
+  std::vector<Step> steps;
+  std::size_t sent = 0, received = 0;
+  for (const Message& message : call_.messages) {
+    if (message.from == member.rank) {
+      steps.push_back({true, &message, own.buffers.send.blocks[sent++].at});
+    }
+    if (message.to == member.rank) {
+      steps.push_back({false, &message, own.buffers.recv.blocks[received++].at});
+    }
+  }
+  if (call_.grouped && call_.order != 0) {
+    // Any order that keeps that of the messages between two ranks in each direction: by a number
+    // for each, the numbers of one direction being sorted.
+    std::map<std::tuple<bool, std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>> lines;
+    const auto line_of = [](const Step& step) {
+      return std::tuple(step.sends, step.message->from, step.message->to);
+    };
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      lines[line_of(steps[i])].push_back(draw(call_.order + member.rank, i));
+    for (auto& [line, numbers] : lines)
+      std::ranges::sort(numbers, std::ranges::greater{});
+    std::vector<std::pair<std::uint64_t, Step>> numbered;
+    for (const Step& step : steps) {
+      std::vector<std::uint64_t>& numbers = lines[line_of(step)];
+      numbered.emplace_back(numbers.back(), step);
+      numbers.pop_back();
+    }
+    std::ranges::sort(numbered, {}, [](const auto& entry) { return entry.first; });
+    std::ranges::transform(numbered, steps.begin(), [](const auto& entry) { return entry.second; });
+  }
+  if (call_.grouped) gpu_test::check(weft_group_start(context()), "weft_group_start");
+  weft_result result = WEFT_OK;
+  std::string failure;
+  for (const auto& [sends, message, at] : steps) {
+    const weft_result called =
+        sends ? weft_send(own.send->data() + at, message->count, message->type.weft, message->to,
+                          member.comm, stream)
+              : weft_recv(own.recv->data() + at, message->count, message->type.weft, message->from,
+                          member.comm, stream);
+    if (result != WEFT_OK || called == WEFT_OK) continue;
+    result = called;
+    failure = last_error();
+  }
+  const weft_result ended = call_.grouped ? weft_group_end(context()) : WEFT_OK;
+  if (result == WEFT_OK) gpu_test::check(ended, text_of(call_));
+  const std::string text = text_of(call_) + ": " + weft_result_name(result) + ": " + failure;
+  if (result == WEFT_ERROR_UNSUPPORTED) throw Unsupported(result, text);
+  if (result != WEFT_OK) throw Problem(result, text);
+}
+
+// What was received right is taken over into what was there before: all else must be the same.
+std::string Trial::wrong_with(const Rank& own, std::span<const std::byte> got) const {
+  Bytes want = own.recv_before;
+  const std::size_t base = recv_base(own.buffers);
+  const Side& side = own.buffers.recv;
+  for (std::size_t i = 0; i < own.buffers.due.size() && side.counts; ++i) {
+    const Block& block = side.blocks[i];
+    const Due& due = own.buffers.due[i];
+    if (block.bytes == 0) continue;
+    const std::span<const std::byte> result = got.subspan(base + block.at, block.bytes);
+    const std::string where =
+        side.blocks.size() > 1 ? "block " + std::to_string(i) + ": " : std::string();
+    if (due.from) {
+      const std::byte* source = reduced_.inputs[*due.from].data() + due.at;
+      if (std::memcmp(source, result.data(), result.size()) != 0) {
+        const auto place = std::mismatch(result.begin(), result.end(), source).first;
+        return where + "byte " + std::to_string(place - result.begin()) + " of " +
+               std::to_string(result.size()) + " is not what rank " + std::to_string(*due.from) +
+               " sent";
+      }
+    } else {
+      const std::string wrong = judge(call_, reduced_, due.at / call_.type.bytes, result);
+      if (!wrong.empty()) return where + wrong;
+    }
+    std::ranges::copy(result, want.begin() + static_cast<std::ptrdiff_t>(base + block.at));
+  }
+  if (same(want, got)) return {};
+  const auto place = std::ranges::mismatch(want, got).in1;
+  return "byte " + std::to_string(place - want.begin()) + " of " + std::to_string(want.size()) +
+         " is no result, and was changed";
+}
+
+void Trial::check(Member& member) {
+  const Rank& own = ranks_[member.rank];
+  const auto fail = [&](const std::string& what) {
+    throw Problem(WEFT_ERROR_INTERNAL,
+                  "rank " + std::to_string(member.rank) + ": " + text_of(call_) + ": " + what);
+  };
+  const auto read = [&](const std::unique_ptr<Zone>& zone, const char* name) {
+    std::span<const std::byte> content;
+    try {
+      if (zone != nullptr) content = zone->read(member.cuda);
+    } catch (const Problem& problem) {
+      fail(std::string(name) + " " + problem.what());
+    }
+    return content;
+  };
+  got_[member.rank] = read(own.recv, "recv");
+  if (own.recv != nullptr) {
+    const std::string wrong = wrong_with(own, got_[member.rank]);
+    if (!wrong.empty()) fail(wrong);
+  }
+  if (!same(read(own.send, "send"), own.send_before)) fail("the send buffer was changed");
+  read(own.factor, "factor");
+}
+
+// Whatever the order of the additions: all ranks have the same bits.
+void Trial::check_bits() const {
+  const std::uint32_t first = team_.members().front().rank;
+  for (const Member& member : team_.members()) {
+    if (same(got_[member.rank], got_[first])) continue;
+    throw Problem(WEFT_ERROR_INTERNAL, "ranks " + std::to_string(first) + " and " +
+                                           std::to_string(member.rank) +
+                                           " got different bits: " + text_of(call_));
+  }
+}
+
+void Trial::check() {
+  team_.each([&](Member& member) { check(member); });
+  if (call_.operation == Operation::kAllReduce) check_bits();
+}
+
+void Trial::run(std::uint64_t seed) {
+  prepare(seed);
+  team_.issue([&](Member& member) { issue(member); });
+  team_.synchronize();
+  check();
+}
+
+}  // namespace weft::gpu_test
