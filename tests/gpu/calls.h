@@ -31,7 +31,7 @@ void replay_often(Team& team, const Type& type, bool mixed);
                << device_count() << " are here"
 
 #define SKIP_ON_HOST() \
-  if (options().host) GTEST_SKIP() << "by the CUDA runtime alone"
+  if (options().host) GTEST_SKIP() << "of CUDA devices alone"
 
 /// 1, 2 and 4 ranks on as many devices, and 2 and 4 on one.
 inline const std::array kLayouts{Layout{1, false}, Layout{2, false}, Layout{4, false},

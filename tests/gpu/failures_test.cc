@@ -78,9 +78,47 @@ class Scratch {
           "weft_broadcast");
   }
 
+  void all_gather(const Member& member, std::size_t count) {
+    check(weft_all_gather(input(member), zones_[member.rank]->data(), count, WEFT_FLOAT32,
+                          member.comm, member.stream),
+          "weft_all_gather");
+  }
+  void all_to_all(const Member& member, std::size_t count, weft_data_type type = WEFT_FLOAT32) {
+    check(weft_all_to_all(input(member), zones_[member.rank]->data(), count, type, member.comm,
+                          member.stream),
+          "weft_all_to_all");
+  }
+  void reduce_scatter(const Member& member, std::size_t count, weft_reduction reduction) {
+    check(weft_reduce_scatter(input(member), zones_[member.rank]->data(), count, WEFT_FLOAT32,
+                              reduction, member.comm, member.stream),
+          "weft_reduce_scatter");
+  }
+  /// Blocks of `count`, that of rank 0 one longer by `more`.
+  void all_gather_v(const Member& member, std::size_t count, std::size_t more) {
+    std::vector<std::size_t> counts(zones_.size(), count);
+    counts[0] += more;
+    std::vector<std::size_t> offsets(zones_.size());
+    for (std::size_t i = 0; i < offsets.size(); ++i)
+      offsets[i] = i * (count + 1000);
+    check(weft_all_gather_v(input(member), zones_[member.rank]->data(), counts.data(),
+                            offsets.data(), WEFT_FLOAT32, member.comm, member.stream),
+          "weft_all_gather_v");
+  }
+  void send_or_recv(const Member& member, std::size_t count) {
+    std::byte* buffer = zones_[member.rank]->data();
+    check(member.rank == 0 ? weft_send(buffer, count, WEFT_FLOAT32, 1, member.comm, member.stream)
+                           : weft_recv(buffer, count, WEFT_FLOAT32, 0, member.comm, member.stream),
+          "weft_send or weft_recv");
+  }
+
   static constexpr std::size_t kCount = 100000;
 
  private:
+  /// Apart from what the calls receive.
+  [[nodiscard]] std::byte* input(const Member& member) const {
+    return zones_[member.rank]->data() + kCount / 2 * 4;
+  }
+
   std::vector<std::unique_ptr<Zone>> zones_;
 };
 
@@ -231,6 +269,58 @@ TEST_P(MismatchTest, Roots) {
   differ([](Member& member, Scratch& scratch) { scratch.broadcast(member, 1000, 1); },
          [](Member& member, Scratch& scratch) { scratch.broadcast(member, 1000, 0); },
          {"broadcast"});
+}
+
+TEST_P(MismatchTest, CountsOfBlocks) {
+  differ([](Member& member, Scratch& scratch) { scratch.all_gather(member, 1000); },
+         [](Member& member, Scratch& scratch) { scratch.all_gather(member, 2000); },
+         {"all_gather of", "another number"});
+}
+TEST_P(MismatchTest, OperationsOfOtherKinds) {
+  differ([](Member& member, Scratch& scratch) { scratch.all_to_all(member, 1000); },
+         [](Member& member, Scratch& scratch) { scratch.all_gather(member, 1000); },
+         {"all_to_all", "all_gather"});
+}
+TEST_P(MismatchTest, CountsOfAllToAll) {
+  differ([](Member& member, Scratch& scratch) { scratch.all_to_all(member, 1000); },
+         [](Member& member, Scratch& scratch) { scratch.all_to_all(member, 999); }, {"all_to_all"});
+}
+TEST_P(MismatchTest, TypesOfAllToAll) {
+  differ([](Member& member, Scratch& scratch) { scratch.all_to_all(member, 1000); },
+         [](Member& member, Scratch& scratch) { scratch.all_to_all(member, 1000, WEFT_INT32); },
+         {"float32", "int32"});
+}
+TEST_P(MismatchTest, ReductionsOfReduceScatter) {
+  differ([](Member& member, Scratch& scratch) { scratch.reduce_scatter(member, 1000, WEFT_SUM); },
+         [](Member& member, Scratch& scratch) { scratch.reduce_scatter(member, 1000, WEFT_AVG); },
+         {"reduce_scatter", "sum", "avg"});
+}
+TEST_P(MismatchTest, Tables) {
+  differ([](Member& member, Scratch& scratch) { scratch.all_gather_v(member, 1000, 0); },
+         [](Member& member, Scratch& scratch) { scratch.all_gather_v(member, 1000, 1); },
+         {"all_gather_v"});
+}
+// Whoever sends may have done so, and be told later: one of the two learns it, and nobody hangs.
+TEST_P(MismatchTest, SendsAndReceives) {
+  Team team(Mode::kThreads, GetParam());
+  Scratch scratch(team);
+  std::vector<std::future<End>> waiting;
+  for (const std::size_t rank : {0U, 1U}) {
+    waiting.push_back(spin(team.members()[rank], [&, rank](Member& self) {
+      scratch.send_or_recv(self, rank == 0 ? 1000 : 2000);
+    }));
+  }
+  std::string found;
+  for (std::future<End>& each : waiting) {
+    if (each.wait_for(kSoon) != std::future_status::ready) {
+      ADD_FAILURE() << "still waiting after 5 s";
+      Team::abort_all();
+    }
+    const End end = each.get();
+    if (end.result == WEFT_ERROR_MISMATCH) found = end.text;
+  }
+  EXPECT_NE(found.find("send of"), std::string::npos) << found;
+  EXPECT_NE(found.find("recv of"), std::string::npos) << found;
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, MismatchTest, testing::ValuesIn(kPairs), layout_name<Layout>);

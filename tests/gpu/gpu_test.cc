@@ -31,7 +31,7 @@ constexpr const char* kUsage =
     "  --small            few and small calls, for slow checkers\n"
     "  --largest=BYTES    of a call (64 MiB)\n"
     "  --patience=N       seconds for one test; then its communicators are aborted (60)\n"
-    "  --operation=NAME   of tests by processes: all_gather and so on, this one alone\n"
+    "  --operation=NAME   where a test tries all of them: all_gather and so on, this one alone\n"
     "  --one-device       of a rank's process: all ranks are on device 0\n"
     "  --host             the host device stands in for four CUDA devices: proves these tests\n";
 

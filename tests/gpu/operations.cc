@@ -95,6 +95,7 @@ void run_type(Team& team, const Type& type, bool few) {
   std::vector<std::size_t> counts{257, 65537};
   if (few || options().small) counts.pop_back();
   for (const Operation operation : kCollectives) {
+    if (!is_wanted(operation)) continue;
     for (const std::size_t size : counts) {
       Call call{.operation = operation,
                 .type = type,
@@ -118,7 +119,7 @@ void run_type(Team& team, const Type& type, bool few) {
     }
   }
   for (const auto& [reduction, premul] : reductions()) {
-    if (premul != Premul::kNo) continue;
+    if (premul != Premul::kNo || !is_wanted(Operation::kAllReduce)) continue;
     const Call call{.type = type, .reduction = reduction, .count = 4093, .specials = true};
     Trial(team, call).run(seeds.next());
   }
@@ -128,6 +129,7 @@ void run_few_of_each(Team& team) {
   Seeds seeds;
   const std::uint32_t ranks = team.layout().ranks;
   for (const Operation operation : kCollectives) {
+    if (!is_wanted(operation)) continue;
     for (const std::size_t size : {257UL, 65537UL, 1048576UL}) {
       Call call{.operation = operation, .count = count_of(operation, size, ranks)};
       const std::uint64_t seed = seeds.next();
@@ -137,6 +139,7 @@ void run_few_of_each(Team& team) {
       Trial(team, call).run(seed);
     }
   }
+  if (!is_wanted(Operation::kExchange)) return;
   Call exchange{.operation = Operation::kExchange};
   for (const std::size_t count : {257UL, 65537UL, 1048576UL}) {
     if (count * 4 > options().largest) continue;

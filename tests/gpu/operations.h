@@ -23,6 +23,11 @@ class Seeds {
   std::uint64_t calls_ = 0;
 };
 
+/// Whether --operation leaves it in.
+[[nodiscard]] inline bool is_wanted(Operation operation) {
+  return !options().operation || *options().operation == operation;
+}
+
 /// One collective of all sizes in all places, up to options().largest; types and roots by turns.
 void run_operation(Team& team, Operation operation, bool few);
 /// All collectives of one type, small and of middle size, with all reductions.
@@ -38,11 +43,13 @@ void run_mix(Team& team, std::size_t streams, bool few);
 /// All kinds of exchanges, one after the other.
 void run_exchanges(Team& team, bool few);
 /// Exchanges and collectives of two communicators by turns.
-void run_two_communicators(Team& team, Team& other);
+void run_two_communicators(Team& team, Team& other, bool few);
 
 /// One operation captured and replayed a hundred times, each with new inputs, and called by turns.
 void replay_operation(Team& team, Operation operation, bool few);
 /// Graphs of all-gathers by different tables, by turns with eager calls by others.
 void replay_tables(Team& team, bool few);
+/// Random calls, each of them launched or called by turns, without a wait between.
+void replay_mix(Team& team, bool few);
 
 }  // namespace weft::gpu_test

@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Operations,
                          testing::Combine(testing::ValuesIn(modes_and_layouts()),
                                           testing::ValuesIn(kCollectives)),
                          [](const testing::TestParamInfo<OperationCase>& info) {
-                           return std::get<0>(info.param).name() + "_" +
+                           return std::get<0>(info.param).name() + "_of_" +
                                   name_of(std::get<1>(info.param));
                          });
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tests/gpu/calls.h"
+#include "tests/gpu/operations.h"
 #include "tests/support/process.h"
 
 extern char** environ;
@@ -177,6 +178,45 @@ TEST(RankOfJob, Transport) {
   }
 }
 
+TEST(RankOfJob, Operations) {
+  Team team(Mode::kProcess, layout_of_job());
+  for (const Operation operation : kCollectives) {
+    if (is_wanted(operation)) run_operation(team, operation, options().one_device);
+  }
+  if (is_wanted(Operation::kExchange)) {
+    run_exchanges(team, options().one_device);
+    Team other(Mode::kProcess, layout_of_job());
+    run_two_communicators(team, other, options().one_device);
+  }
+  if (options().operation) return;
+  run_mix(team, 1, options().one_device);
+  run_mix(team, 2, options().one_device);
+}
+TEST(RankOfJob, Types) {
+  Team team(Mode::kProcess, layout_of_job());
+  for (const Type& type : kAllTypes) {
+    // Of each size one, where calls take long.
+    const bool every_third = type.weft % 3 == 0;
+    if (!options().one_device || every_third) run_type(team, type, options().one_device);
+  }
+}
+TEST(RankOfJob, OperationGraphs) {
+  Team team(Mode::kProcess, layout_of_job());
+  for (const Operation operation : kCollectives) {
+    if (is_wanted(operation)) replay_operation(team, operation, options().one_device);
+  }
+  if (is_wanted(Operation::kExchange)) {
+    replay_operation(team, Operation::kExchange, options().one_device);
+  }
+  if (options().operation) return;
+  replay_tables(team, options().one_device);
+  replay_mix(team, options().one_device);
+}
+TEST(RankOfJob, TransportOperations) {
+  Team team(Mode::kProcess, layout_of_job());
+  run_few_of_each(team);
+}
+
 // Rank 1 is killed while the others' kernels wait for it.
 TEST(RankOfJob, Bereaved) {
   const Layout layout = layout_of_job();
@@ -260,6 +300,33 @@ TEST_P(ProcessPairs, KillOne) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, ProcessPairs, testing::ValuesIn(kPairs), layout_name<Layout>);
+
+class OperationProcesses : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override { SKIP_UNLESS_POSSIBLE(GetParam()); }
+};
+TEST_P(OperationProcesses, Calls) {
+  Job(GetParam(), "Operations").expect_success();
+}
+TEST_P(OperationProcesses, Types) {
+  Job(GetParam(), "Types").expect_success();
+}
+TEST_P(OperationProcesses, Graphs) {
+  Job(GetParam(), "OperationGraphs").expect_success();
+}
+TEST_P(OperationProcesses, Transport_p2p) {
+  SKIP_ON_HOST();
+  Job(GetParam(), "TransportOperations", {{"WEFT_TRANSPORTS_ORDER", "p2p"}}).expect_success();
+}
+TEST_P(OperationProcesses, Transport_shm) {
+  Job(GetParam(), "TransportOperations", {{"WEFT_TRANSPORTS_ORDER", "shm"}}).expect_success();
+}
+TEST_P(OperationProcesses, Transport_net) {
+  Job(GetParam(), "TransportOperations",
+      {{"WEFT_TRANSPORTS_ORDER", "net"}, {"WEFT_TRANSPORTS_NET", "net-socket"}})
+      .expect_success();
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, OperationProcesses, testing::ValuesIn(kPairs), layout_name<Layout>);
 
 }  // namespace
 }  // namespace weft::gpu_test

@@ -8,7 +8,7 @@ set -u
 
 usage() {
   cat <<'END'
-usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [PIECE...]
+usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [PIECE...]
 
   threads      a thread for each rank
   one-thread   one thread for all ranks
@@ -30,21 +30,26 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [PIECE...]
   types        every element type by every reduction
   exchanges    sends and receives
   mix          random calls of all kinds, on one and on two streams
-  transport-operations  every operation over p2p, shm and net
+  operations-processes  the four above, a process for each rank
+  operations-graphs     every operation captured and replayed, by threads and processes
+  operations-transports every operation over p2p, shm and net, by threads and processes
 
+--operation all_gather: of the pieces with operations in their name, that one alone; "exchange" is
+sends and receives.
 Without a piece all of them; "correctness" is the first three. Logs go to $WEFT_GPU_LOGS, or to the
 folder logs beside this file.
 END
 }
 
 bundle=$(cd "$(dirname "$0")" && pwd)
-nccl='' seed=$((RANDOM * 32768 + RANDOM))
+nccl='' seed=$((RANDOM * 32768 + RANDOM)) operation=''
 pieces=()
 while (($#)); do
   case $1 in
     --bundle) bundle=$(cd "${2:?}" && pwd) || exit 2; shift ;;
     --nccl) nccl=${2:?}; shift ;;
     --seed) seed=${2:?}; shift ;;
+    --operation) operation=${2:?}; shift ;;
     -h | --help) usage; exit 0 ;;
     -*) usage >&2; exit 2 ;;
     correctness) pieces+=(threads one-thread processes) ;;
@@ -54,7 +59,8 @@ while (($#)); do
 done
 if ((${#pieces[@]} == 0)); then
   pieces=(threads one-thread processes graphs abort transports sharing algorithms long litmus memcheck
-    bench bench-operations mismatch operations types exchanges mix transport-operations)
+    bench bench-operations mismatch operations types exchanges mix operations-processes operations-graphs
+    operations-transports)
 fi
 
 logs=${WEFT_GPU_LOGS:-$bundle/logs}
@@ -121,7 +127,8 @@ tests() { # piece limit filter [option...]
   local piece=$1 limit=$2 filter=$3 log=$logs/$1.log
   shift 3
   echo "--- $piece"
-  timed "$limit" "$log" "$bundle/gpu_test" --gtest_filter="$filter" --seed="$seed" "$@"
+  timed "$limit" "$log" "$bundle/gpu_test" --gtest_filter="$filter" --seed="$seed" \
+    ${operation:+--operation="$operation"} "$@"
   count_tests "$log" $status
   grep -E '^\[  (FAILED|SKIPPED) .* (ms|here)\)' "$log" | head -40
   ((failed == 0)) || grep -E -m 20 -A 8 ': Failure$|^unknown file|takes longer' "$log" | cut -c-1000
@@ -263,6 +270,7 @@ bench_operations() {
     cut -c-200 | head -40
 }
 
+of=${operation:+_of_$operation} # how the names of tests of one operation end
 for piece in "${pieces[@]}"; do
   case $piece in
     threads) tests threads 400 'Gpu/Threads.*' --largest=$((16 << 20)) ;;
@@ -286,11 +294,17 @@ for piece in "${pieces[@]}"; do
     bench) bench bench 280 --limit 250 --limits ;;
     bench-operations) bench_operations ;;
     mismatch) tests mismatch 400 'Gpu/MismatchTest.*' ;;
-    operations) tests operations 200 'Gpu/Operations.*:*Planted*' --largest=$((16 << 20)) ;;
+    operations) tests operations 200 "Gpu/Operations.*$of:Gpu/Planted.*:PlantedExchange.*" \
+      --largest=$((16 << 20)) ;;
     types) tests types 200 'Gpu/Types.*:Gpu/Judge.*' ;;
     exchanges) tests exchanges 200 'Gpu/Exchanges.*' --largest=$((16 << 20)) ;;
     mix) tests mix 200 'Gpu/Mix.*' ;;
-    transport-operations) tests transport-operations 200 'Gpu/TransportOperations.*' ;;
+    operations-processes) tests operations-processes 300 \
+      'Gpu/OperationProcesses.Calls/*:Gpu/OperationProcesses.Types/*' --largest=$((4 << 20)) ;;
+    operations-graphs) tests operations-graphs 300 \
+      "Gpu/OperationGraphs.*$of:Gpu/MixedGraphs.*:Gpu/OperationProcesses.Graphs/*" ;;
+    operations-transports) tests operations-transports 300 \
+      'Gpu/TransportOperations.*:Gpu/TransportCaptures.*:Gpu/OperationProcesses.Transport*' ;;
     *) echo "run.sh: no piece is called $piece" >&2; usage >&2; exit 2 ;;
   esac
 done

@@ -27,7 +27,7 @@ struct Options {
   int patience = 60;                            ///< Seconds for a test, then it is broken off.
   bool one_device = false;                      ///< Of a rank's process: all ranks on device 0.
   bool host = false;                            ///< The host device stands in for CUDA's.
-  std::optional<Operation> operation;           ///< Of processes: this one alone.
+  std::optional<Operation> operation;           ///< Where tests try all of them: this one.
 };
 /// Set by main.
 Options& options();
