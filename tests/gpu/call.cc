@@ -103,6 +103,10 @@ const char* name_of(Operation operation) {
   return kNames[static_cast<std::size_t>(operation)];
 }
 
+std::ostream& operator<<(std::ostream& out, Operation operation) {
+  return out << name_of(operation);
+}
+
 std::optional<Operation> parse_operation(std::string_view name) {
   const auto found = std::ranges::find(kNames, name);
   if (found == kNames.end()) return {};

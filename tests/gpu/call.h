@@ -62,6 +62,7 @@ inline constexpr std::array kCollectives{
     Operation::kGather,     Operation::kScatter,       Operation::kAllToAllV,
     Operation::kAllGatherV, Operation::kReduceScatterV};
 [[nodiscard]] const char* name_of(Operation operation);
+std::ostream& operator<<(std::ostream& out, Operation operation);
 [[nodiscard]] std::optional<Operation> parse_operation(std::string_view name);
 [[nodiscard]] bool reduces(Operation operation);
 [[nodiscard]] bool has_root(Operation operation);

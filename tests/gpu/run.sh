@@ -296,7 +296,7 @@ for piece in "${pieces[@]}"; do
     mismatch) tests mismatch 400 'Gpu/MismatchTest.*' ;;
     operations) tests operations 200 "Gpu/Operations.*$of:Gpu/Planted.*:PlantedExchange.*" \
       --largest=$((16 << 20)) ;;
-    types) tests types 200 'Gpu/Types.*:Gpu/Judge.*' ;;
+    types) tests types 200 'Gpu/Types.*:Gpu/Premultiplied.*:Gpu/Judge.*' ;;
     exchanges) tests exchanges 200 'Gpu/Exchanges.*' --largest=$((16 << 20)) ;;
     mix) tests mix 200 'Gpu/Mix.*' ;;
     operations-processes) tests operations-processes 300 \
