@@ -89,6 +89,28 @@ void run_operation(Team& team, Operation operation, bool few) {
   if (!options().small && !few) run_large(team, operation, seeds);
 }
 
+void run_tables(Team& team, Operation operation, bool few) {
+  Seeds seeds;
+  // Blocks of any size, one rank that has all, and sizes that differ by powers of ten.
+  const std::array<std::pair<std::uint32_t, std::uint32_t>, 3> pairs{{{3, 6}, {1, 4}, {2, 9}}};
+  for (const auto& [one, another] : pairs) {
+    std::vector<std::unique_ptr<Trial>> trials;
+    for (std::uint32_t i = 0; i < (few ? 4U : 12U); ++i) {
+      trials.push_back(std::make_unique<Trial>(team, Call{.operation = operation,
+                                                          .type = kInt32,
+                                                          .count = 20011,
+                                                          .omit_unused = i % 4 < 2,
+                                                          .table = i % 2 == 0 ? one : another}));
+      trials.back()->prepare(seeds.next());
+    }
+    for (const auto& trial : trials)
+      team.issue([&](Member& member) { trial->issue(member); });
+    team.synchronize();
+    for (const auto& trial : trials)
+      trial->check();
+  }
+}
+
 void run_type(Team& team, const Type& type, bool few) {
   Seeds seeds;
   const std::uint32_t ranks = team.layout().ranks;

@@ -30,6 +30,8 @@ class Seeds {
 
 /// One collective of all sizes in all places, up to options().largest; types and roots by turns.
 void run_operation(Team& team, Operation operation, bool few);
+/// Calls of one operation with blocks by two tables in turn, without a wait between.
+void run_tables(Team& team, Operation operation, bool few);
 /// All collectives of one type, small and of middle size, with all reductions.
 void run_type(Team& team, const Type& type, bool few);
 /// Each collective at three sizes, and exchanges.

@@ -29,6 +29,24 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Operations,
                                   name_of(std::get<1>(info.param));
                          });
 
+constexpr std::array kTabled{Operation::kAllToAllV, Operation::kAllGatherV,
+                             Operation::kReduceScatterV};
+
+class Tables : public testing::TestWithParam<OperationCase> {};
+TEST_P(Tables, ByTurns) {
+  const auto& [how, operation] = GetParam();
+  SKIP_UNLESS_POSSIBLE(how.layout);
+  Team team(how.mode, how.layout);
+  run_tables(team, operation, false);
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, Tables,
+                         testing::Combine(testing::ValuesIn(modes_and_layouts()),
+                                          testing::ValuesIn(kTabled)),
+                         [](const testing::TestParamInfo<OperationCase>& info) {
+                           return std::get<0>(info.param).name() + "_of_" +
+                                  name_of(std::get<1>(info.param));
+                         });
+
 using TypeCase = std::tuple<ModeAndLayout, Type>;
 
 class Types : public testing::TestWithParam<TypeCase> {};

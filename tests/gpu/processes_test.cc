@@ -181,7 +181,9 @@ TEST(RankOfJob, Transport) {
 TEST(RankOfJob, Operations) {
   Team team(Mode::kProcess, layout_of_job());
   for (const Operation operation : kCollectives) {
-    if (is_wanted(operation)) run_operation(team, operation, options().one_device);
+    if (!is_wanted(operation)) continue;
+    run_operation(team, operation, options().one_device);
+    if (has_tables(operation)) run_tables(team, operation, options().one_device);
   }
   if (is_wanted(Operation::kExchange)) {
     run_exchanges(team, options().one_device);
