@@ -3,6 +3,7 @@
 
 #include "tests/gpu/graphs.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace weft::gpu_test {
@@ -16,16 +17,12 @@ Graphs::Graphs(Team& team, const Team::Action& body, cudaStreamCaptureMode mode)
       CUDA(cudaStreamBeginCapture(member.cuda, mode));
     }
   };
-  // A failure within must not leave the stream captured: other calls follow.
   const auto whole = [&](Member& member) {
     begin(member);
     try {
       body(member);
     } catch (...) {
-      try {
-        end(member);
-      } catch (const Problem&) {
-      }
+      discard(member);
       throw;
     }
     end(member);
@@ -36,10 +33,7 @@ Graphs::Graphs(Team& team, const Team::Action& body, cudaStreamCaptureMode mode)
     try {
       team.issue(body);
     } catch (...) {
-      for (Member& member : team.members()) {
-        static_cast<void>(cudaStreamEndCapture(member.cuda, &made_[member.rank].captured));
-      }
-      static_cast<void>(cudaGetLastError());
+      std::ranges::for_each(team.members(), [&](Member& member) { discard(member); });
       throw;
     }
     team.each([&](Member& member) { end(member); });
@@ -57,6 +51,21 @@ void Graphs::end(Member& member) {
   } else {
     CUDA(cudaStreamEndCapture(member.cuda, &made.captured));
   }
+}
+
+// A failure within must not leave the stream captured: other calls follow.
+void Graphs::discard(Member& member) {
+  Made& made = made_[member.rank];
+  if (options().host) {
+    static_cast<void>(weft_stream_end_capture(member.stream, &made.weft));
+    static_cast<void>(weft_graph_destroy(std::exchange(made.weft, nullptr)));
+    return;
+  }
+  static_cast<void>(cudaStreamEndCapture(member.cuda, &made.captured));
+  if (made.captured != nullptr) {
+    static_cast<void>(cudaGraphDestroy(std::exchange(made.captured, nullptr)));
+  }
+  static_cast<void>(cudaGetLastError());
 }
 
 void Graphs::instantiate(Team& team) {

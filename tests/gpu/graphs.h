@@ -33,6 +33,7 @@ class Graphs {
     weft_graph* weft = nullptr;
   };
   void end(Member& member);
+  void discard(Member& member);
   void instantiate(Team& team);
 
   std::vector<Made> made_;
