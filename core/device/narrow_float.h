@@ -6,10 +6,14 @@
 
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/device/float8.h"
 #include "core/device/half.h"
 #include "core/device/portability.h"
+#if defined(__CUDACC__)
+#include "core/device/cuda/convert.cuh"
+#endif
 
 namespace weft::device {
 
@@ -19,11 +23,21 @@ concept narrow_float = std::same_as<T, Float16> || std::same_as<T, Bfloat16> ||
 
 template <narrow_float T>
 WEFT_HD constexpr float to_float(T narrow) {
+#if defined(__CUDA_ARCH__)
+  if (!std::is_constant_evaluated()) return cuda::widen(narrow);
+#endif
   return T::template widen<float>(std::uint32_t{narrow.bits});
 }
 
 template <narrow_float T>
 WEFT_HD constexpr T from_float(float value) {
+#if defined(__CUDA_ARCH__)
+  if (!std::is_constant_evaluated()) {
+    T narrow{};
+    cuda::narrow(value, narrow);
+    return narrow;
+  }
+#endif
   return T{static_cast<decltype(T::bits)>(T::template narrow<std::uint32_t>(value))};
 }
 
