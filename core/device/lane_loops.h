@@ -104,13 +104,37 @@ WEFT_HD void lane_reduce(const R& /*reduction*/, G& group, M& memory, std::byte*
   }
 }
 
+template <class R>
+WEFT_HD Line finish_line(const R& reduction, const Line& line) {
+  struct Elements {
+    typename R::Element element[sizeof(Line) / sizeof(typename R::Element)];
+  };
+  auto elements = std::bit_cast<Elements>(line);
+  for (typename R::Element& element : elements.element)
+    element = reduction.finish(element);
+  return std::bit_cast<Line>(elements);
+}
+
 /// Finishes `count` elements at `first` in place, and copies them to `second` unless it is null.
 template <class R, class G>
 WEFT_HD void lane_finish(const R& reduction, G& group, std::byte* first, std::byte* second,
                          std::uint64_t count) {
   using Element = typename R::Element;
-  for (std::uint64_t i = group.rank(); i < count; i += group.size()) {
-    const std::uint64_t at = i * sizeof(Element);
+  const std::uintptr_t joined =
+      reinterpret_cast<std::uintptr_t>(first) | reinterpret_cast<std::uintptr_t>(second);
+  const std::uint64_t bytes = count * sizeof(Element);
+  std::uint64_t whole = 0;
+  if (all_aligned(joined, sizeof(Line))) {
+    whole = bytes / sizeof(Line) * sizeof(Line);
+    for (std::uint64_t at = group.rank() * sizeof(Line); at < whole;
+         at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
+      const Line line = finish_line(reduction, load_unit<Line>(first + at));
+      store_unit(first + at, line);
+      if (second != nullptr) store_unit(second + at, line);
+    }
+  }
+  for (std::uint64_t at = whole + group.rank() * sizeof(Element); at < bytes;
+       at += static_cast<std::uint64_t>(group.size()) * sizeof(Element)) {
     const Element value = reduction.finish(load_unit<Element>(first + at));
     store_unit(first + at, value);
     if (second != nullptr) store_unit(second + at, value);
@@ -158,9 +182,6 @@ WEFT_HD void lane_reduce_ranks(const R& reduction, G& group, M& memory,
                                const std::byte* const (&from)[kRanks], std::uint32_t ranks,
                                std::uint64_t count) {
   using Element = typename R::Element;
-  struct Elements {
-    Element element[sizeof(Line) / sizeof(Element)];
-  };
   std::uintptr_t joined = 0;
   WEFT_UNROLL
   for (std::uint32_t r = 0; r < kRanks; ++r) {
@@ -181,12 +202,7 @@ WEFT_HD void lane_reduce_ranks(const R& reduction, G& group, M& memory,
       WEFT_UNROLL
       for (std::uint32_t r = 1; r < kRanks; ++r)
         if (r < ranks) sum = combine_lines<R>(sum, lines[r]);
-      if (reduction.finishes()) {
-        auto elements = std::bit_cast<Elements>(sum);
-        for (Element& element : elements.element)
-          element = reduction.finish(element);
-        sum = std::bit_cast<Line>(elements);
-      }
+      if (reduction.finishes()) sum = finish_line(reduction, sum);
       WEFT_UNROLL
       for (std::uint32_t r = 0; r < kRanks; ++r)
         if (r < ranks) memory.store_line(to[r] + at, sum);

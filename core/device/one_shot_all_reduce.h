@@ -66,7 +66,11 @@ class OneShotAllReduce {
   [[nodiscard]] WEFT_HD std::uint64_t own_payload(std::uint64_t line) const {
     if (line == 0) return item_.tag;
     const std::uint64_t at = (line - 1) * kLinePayload;
-    return reduction_.load_payload(item_.send + at, bytes_ - at);
+    const std::uint64_t payload = reduction_.load_payload(item_.send + at, bytes_ - at);
+    if constexpr (may_premultiply<Reduction>) {
+      if (reduction_.premultiplies()) return reduction_.premultiply_payload(payload);
+    }
+    return payload;
   }
 
   WEFT_HD void push(std::uint64_t line) {

@@ -121,6 +121,16 @@ class OneShotLL128 {
   static constexpr std::uint32_t kToSecond = kWideLineLanes * sizeof(Line);
 
   [[nodiscard]] WEFT_HD Line load(std::uint64_t at) const {
+    const Line line = load_as_it_lies(at);
+    if constexpr (may_premultiply<Reduction>) {
+      if (reduction_.premultiplies()) {
+        return {.low = reduction_.premultiply_payload(line.low),
+                .high = reduction_.premultiply_payload(line.high)};
+      }
+    }
+    return line;
+  }
+  [[nodiscard]] WEFT_HD Line load_as_it_lies(std::uint64_t at) const {
     if (aligned_ && at + sizeof(Line) <= bytes_) return memory_.load_line(item_.send + at);
     return at < bytes_ ? load_piece<Reduction>(item_.send + at, bytes_ - at) : Line{};
   }

@@ -179,7 +179,9 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       if constexpr (kReadsAlone<kBits> && may_premultiply<Reduction>) {
         if (reduction_.premultiplies()) {
           memory_.premultiply_copy(reduction_, group_, first, input, bytes / element_bytes_);
-          if (second != nullptr) memory_.copy(group_, second, nullptr, first, bytes);
+          if (second == nullptr) return;
+          group_.sync();
+          memory_.copy(group_, second, nullptr, first, bytes);
           return;
         }
       }

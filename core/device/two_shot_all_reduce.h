@@ -129,6 +129,12 @@ class TwoShotAllReduce {
 
   WEFT_HD void scatter() {
     if constexpr (kWide) {
+      if (premultiplies(reduction_)) {
+        for (std::uint32_t step = 0; step + 1 < peers_.ranks; ++step)
+          push_input(other(step));
+        post_all();
+        return;
+      }
       const std::byte* from[kRanks] = {};
       std::byte* to[kRanks] = {};
       std::uint64_t bytes[kRanks] = {};
@@ -167,13 +173,14 @@ class TwoShotAllReduce {
   WEFT_HD void reduce() {
     const Extent share = share_of(peers_.rank);
     if constexpr (kWide) {
+      const std::byte* const mine = own_input(share);
       const std::byte* from[kRanks] = {};
       std::byte* to[kRanks] = {};
       WEFT_UNROLL
       for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
         if (rank >= peers_.ranks) continue;
         const bool own = rank == peers_.rank;
-        from[rank] = own ? input(share) : arrived(rank);
+        from[rank] = own ? mine : arrived(rank);
         to[rank] = own ? output(share) : payload_in(peers_.outbox[rank]);
       }
       lane_reduce_ranks<kRanks>(reduction_, group_, memory_, to, from, peers_.ranks, share.count);
@@ -182,6 +189,20 @@ class TwoShotAllReduce {
       reduce_one_by_one(share);
       post_all();
     }
+  }
+
+  /// This rank's own input, multiplied if that is asked for: then it lies where the result will.
+  [[nodiscard]] WEFT_HD const std::byte* own_input(Extent share) {
+    if constexpr (may_premultiply<Reduction>) {
+      if (reduction_.premultiplies()) {
+        if (share.count != 0) {
+          memory_.premultiply_copy(reduction_, group_, output(share), input(share), share.count);
+        }
+        group_.sync();
+        return output(share);
+      }
+    }
+    return input(share);
   }
 
   /// Where what rank `rank` wrote in the exchange before this one lies.

@@ -4,6 +4,7 @@
 // From a work item to the template that runs it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "core/device/chain.h"
@@ -263,15 +264,12 @@ WEFT_HD KernelOutcome run_pat_item(G& group, M& memory, const WorkItem& item, co
   return PatWalk<G, M, R>(group, memory, item, reduction, bytes).run();
 }
 
-/// Runs one item of a ring or of pairs to its end; `reduction` is item.reduction over item.type.
-/// All lanes call it; the leader's answer is the complete one. kUnsupported also answers an item
-/// whose views cannot carry it.
+/// Runs one item of a ring to its end; `reduction` is item.reduction over item.type. All lanes call
+/// it; the leader's answer is the complete one. kUnsupported also answers an item whose views
+/// cannot carry it.
 template <class G, class M, class R>
   requires lane_group<G> && device_memory<M, G>
-WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
-  const bool knows = item.algorithm == Algorithm::kRing ||
-                     (item.algorithm == Algorithm::kPair && !has_lines(item.protocol));
-  if (!knows) return unsupported();
+WEFT_HD KernelOutcome run_ring_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
   switch (item.operation) {
     case Operation::kAllReduce:
       return all_reduce_item(group, memory, item, reduction);
@@ -285,15 +283,20 @@ WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item, c
     case Operation::kAllGather:
     case Operation::kAllGatherV:
       return all_gather_item(group, memory, item);
-    case Operation::kSend:
-    case Operation::kRecv:
-    case Operation::kAllToAll:
-    case Operation::kGather:
-    case Operation::kScatter:
-    case Operation::kAllToAllV:
-      return PairBatch<G, M>(group, memory, item.transfers, item.transfer_count).run();
+    default:
+      return unsupported();
   }
-  return unsupported();
+}
+
+/// The same of a ring or of pairs.
+template <class G, class M, class R>
+  requires lane_group<G> && device_memory<M, G>
+WEFT_HD KernelOutcome run_work_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
+  const bool knows = item.algorithm == Algorithm::kRing ||
+                     (item.algorithm == Algorithm::kPair && !has_lines(item.protocol));
+  if (!knows || static_cast<std::size_t>(item.operation) >= kOperationCount) return unsupported();
+  if (is_planned(item.operation)) return run_ring_item(group, memory, item, reduction);
+  return PairBatch<G, M>(group, memory, item.transfers, item.transfer_count).run();
 }
 
 /// Whether a direct call fits between these peers, of which a kernel knows at most `most_ranks`.

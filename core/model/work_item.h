@@ -25,6 +25,11 @@ struct Factor {
   const std::byte* from = nullptr;  ///< unless this is where it lies when the item begins.
 };
 
+/// The tables `ring` and `blocks` of an item with so many ranks or fewer are copied by launch(), as
+/// the item is, for devices whose kernels do not read the memory of the host's allocator; those of
+/// more ranks such a device gets in memory of DeviceRuntime::allocate_shared.
+inline constexpr std::uint32_t kMostCarriedRanks = 8;
+
 /// Everything a kernel needs. Plain data: copied into the device's queue as it is.
 struct WorkItem {
   Operation operation = Operation::kAllReduce;
@@ -45,7 +50,7 @@ struct WorkItem {
   /// first element of the buffers that hold them; `count` is that of the longest. As `ring`.
   const Extent* blocks = nullptr;
   /// The ranks by their place in the ring, of operations that have blocks; memory that the device
-  /// reads, outlives the launch.
+  /// reads, outlives the launch and its replays, but see kMostCarriedRanks.
   const std::uint32_t* ring = nullptr;
 
   std::uint32_t ranks = 1;

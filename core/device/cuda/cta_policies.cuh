@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// CUDA's policies: a group is one CTA, memory is ordered by PTX instructions of system scope. The
-// only place for inline assembly, __syncthreads and threadIdx.
+// CUDA's policies: a group is one CTA, memory is ordered by PTX instructions of system scope. Here
+// and in the headers beside are all inline assembly, __syncthreads and threadIdx.
 //
 // Order (PTX ISA, "Memory Consistency Model"): all threads of a CTA write payload with weak stores,
 // meet at a barrier, then one thread stores the tail with release at system scope; release is
@@ -196,6 +196,11 @@ class CudaMemory {
   template <class R>
   __device__ void reduce(const R& reduction, CtaGroup& group, std::byte* first, std::byte* second,
                          const std::byte* a, const std::byte* b, std::uint64_t count);
+  /// The same with so many lines of a thread under way at once.
+  template <std::uint32_t kLines, class R>
+  __device__ void reduce_by(const R& reduction, CtaGroup& group, std::byte* first,
+                            std::byte* second, const std::byte* a, const std::byte* b,
+                            std::uint64_t count);
   template <class R>
   __device__ void finish(const R& reduction, CtaGroup& group, std::byte* first, std::byte* second,
                          std::uint64_t count);

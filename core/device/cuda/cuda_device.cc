@@ -23,13 +23,25 @@ CudaStream* cuda(DeviceStream* stream) {
   return reinterpret_cast<CudaStream*>(stream);
 }
 
+void carry(const WorkItem& item, CarriedTables& tables) {
+  if (item.ranks > kMostCarriedRanks) return;
+  for (std::uint32_t i = 0; i < item.ranks; ++i) {
+    if (item.ring != nullptr) tables.ring[i] = static_cast<std::uint16_t>(item.ring[i]);
+    if (item.blocks == nullptr) continue;
+    tables.blocks[i][0] = item.blocks[i].offset;
+    tables.blocks[i][1] = item.blocks[i].count;
+  }
+}
+
 template <std::uint32_t kItems>
 weft_result launch_items(CudaStream& stream, const Launch& launch, const void* kernel) {
-  KernelArgument<kItems> argument;
-  argument.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
-                      .outcome = launch.outcome,
-                      .waiting = launch.waiting};
-  std::copy(launch.items.begin(), launch.items.end(), argument.items);
+  RingArgument<kItems> argument;
+  argument.all.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
+                          .outcome = launch.outcome,
+                          .waiting = launch.waiting};
+  std::copy(launch.items.begin(), launch.items.end(), argument.all.items);
+  for (std::size_t i = 0; i < launch.items.size(); ++i)
+    carry(launch.items[i], argument.tables[i]);
   void* arguments[] = {&argument};
   return check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(launch.items.size())),
                                 dim3(kThreads), arguments, 0, stream.native),
@@ -86,14 +98,8 @@ weft_result launch_one(CudaStream& stream, const Launch& launch) {
   if (items > kMostItems) return WEFT_ERROR_OUT_OF_RESOURCES;
   const void* kernel = kernel_for(launch.items.front(), items);
   if (kernel == nullptr) return WEFT_ERROR_UNSUPPORTED;
-  switch (argument_items(items)) {
-    case 2:
-      return launch_items<2>(stream, launch, kernel);
-    case 8:
-      return launch_items<8>(stream, launch, kernel);
-    default:
-      return launch_items<kMostItems>(stream, launch, kernel);
-  }
+  if (argument_items(items) == 8) return launch_items<8>(stream, launch, kernel);
+  return launch_items<kMostItems>(stream, launch, kernel);
 }
 
 }  // namespace
@@ -126,8 +132,8 @@ weft_result CudaDevice::prepare() {
   int fewest = INT_MAX;
   // A kernel that is loaded when first launched is loaded while others may spin, and waits for
   // them.
-  for (const auto kernels :
-       {ring_kernels(), pair_kernels(), direct_kernels(), wide_kernels(), two_shot_kernels()}) {
+  for (const auto kernels : {ring_kernels(), all_reduce_kernels(), pair_kernels(), direct_kernels(),
+                             wide_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {
       cudaFuncAttributes attributes{};
       WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));

@@ -1,15 +1,17 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Kernels over mapped inboxes, whichever their template: a CTA a part, one kernel for each type,
-// reduction and bound of ranks.
+// Kernels over mapped inboxes, whichever their template: a CTA a part. One kernel for each bound
+// of ranks of the types and reductions that are called most, and one for all others.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
+#include "core/device/cuda/any_reduction.cuh"
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/overlap.cuh"
@@ -18,38 +20,56 @@
 
 namespace weft::device::cuda {
 
-template <class Call, class Reduction>
+template <class Reduction>
+__device__ Reduction reduction_for(const WorkItem& item) {
+  if constexpr (std::is_same_v<Reduction, AnyReduction>) {
+    return reduction_of(item);
+  } else {
+    return {};
+  }
+}
+
+template <class Call, class Memory, class Reduction>
 __global__ void __launch_bounds__(kThreads, 1)
     inbox_kernel(const __grid_constant__ DirectArgument argument) {
   overlap_launches();
   __shared__ std::uint64_t slots[2];
   CtaGroup group(slots);
-  CudaMemory memory(argument.control.abort, argument.control.waiting, argument.item.tag);
-  Call call(group, memory, argument.item, argument.peers, Reduction{}, blockIdx.x, gridDim.x);
+  Memory memory(argument.control.abort, argument.control.waiting, argument.item.tag);
+  Call call(group, memory, argument.item, argument.peers, reduction_for<Reduction>(argument.item),
+            blockIdx.x, gridDim.x);
   const KernelOutcome outcome = call.run();
   if (group.leader()) report(argument.control, outcome);
 }
 
-/// `Call<kRanks, Reduction>` is the template of core/device, for a CTA.
-template <template <std::uint32_t kRanks, class Reduction> class Call>
+/// `Call<kRanks, Reduction, Memory>` is the template of core/device, for a CTA.
+template <template <std::uint32_t kRanks, class Reduction, class Memory> class Call>
 class InboxKernels {
  public:
-  /// Null where there is none for the item's type and reduction.
+  /// One that knows the item's type and reduction at compile time, or the one for all.
   [[nodiscard]] static const void* of(const WorkItem& item) {
+    if (!kernel_exists({.operation = item.operation,
+                        .type = item.type,
+                        .reduction = item.reduction,
+                        .root = 0,
+                        .count = item.count})) {
+      return nullptr;
+    }
     const std::size_t size = item.direct->ranks <= 2 ? 0 : item.direct->ranks <= 4 ? 1 : 2;
     for (const Entry& one : entries()) {
       if (one.type == item.type && one.reduction == item.reduction) return one.by_ranks[size];
     }
-    return nullptr;
+    return for_any();
   }
 
   [[nodiscard]] static std::span<const void* const> all() {
     static const auto kAll = [] {
-      std::array<const void*, kKinds * kSizes> kernels{};
+      std::array<const void*, kKinds * kSizesOfRanks + 1> kernels{};
       std::size_t next = 0;
       for (const Entry& one : entries())
         for (const void* kernel : one.by_ranks)
           kernels[next++] = kernel;
+      kernels[next] = for_any();
       return kernels;
     }();
     return kAll;
@@ -57,24 +77,27 @@ class InboxKernels {
 
  private:
   static constexpr std::size_t kKinds = 8;
-  static constexpr std::size_t kSizes = 3;
+  static constexpr std::size_t kSizesOfRanks = 3;
 
   struct Entry {
     weft_data_type type;
     weft_reduction reduction;
-    const void* by_ranks[kSizes];  // for 2, 4 and kMostDirectRanks ranks at most
+    const void* by_ranks[kSizesOfRanks];  // for 2, 4 and kMostDirectRanks ranks at most
   };
 
-  template <std::uint32_t kRanks, class R>
+  template <std::uint32_t kRanks, class R, class M>
   static const void* kernel() {
-    return reinterpret_cast<const void*>(&inbox_kernel<Call<kRanks, R>, R>);
+    return reinterpret_cast<const void*>(&inbox_kernel<Call<kRanks, R, M>, M, R>);
   }
+  // Of one size: what it takes to tell the types apart is more than what fewer ranks save.
+  static const void* for_any() { return kernel<kMostDirectRanks, AnyReduction, SliceMemory>(); }
 
   template <class R>
   static Entry entry(weft_data_type type, weft_reduction reduction) {
     return {.type = type,
             .reduction = reduction,
-            .by_ranks = {kernel<2, R>(), kernel<4, R>(), kernel<kMostDirectRanks, R>()}};
+            .by_ranks = {kernel<2, R, CudaMemory>(), kernel<4, R, CudaMemory>(),
+                         kernel<kMostDirectRanks, R, CudaMemory>()}};
   }
 
   static const std::array<Entry, kKinds>& entries() {

@@ -31,6 +31,22 @@ struct KernelArgument {
   WorkItem items[kItems];
 };
 
+/// What the pointers `ring` and `blocks` of an item point to, where it is carried along: a load of
+/// host memory costs a kernel more than a microsecond. Left as it is where there are more ranks.
+struct CarriedTables {
+  std::uint64_t blocks[kMostCarriedRanks][2];  ///< Offset and count.
+  std::uint16_t ring[kMostCarriedRanks];
+};
+
+/// The argument of kernels for all operations; as far as they go alike those of the others.
+template <std::uint32_t kItems>
+struct RingArgument {
+  KernelArgument<kItems> all;
+  CarriedTables tables[kItems];
+};
+constexpr std::size_t kMostArgumentBytes = 32764;  // of CUDA
+static_assert(sizeof(RingArgument<kMostItems>) <= kMostArgumentBytes);
+
 /// The argument of a kernel for inboxes, whose CTAs are the parts of one item.
 struct DirectArgument {
   KernelControl control;
@@ -87,15 +103,28 @@ struct DirectShape {
 
 /// How many items the argument of the kernel for `items` items has room for.
 [[nodiscard]] constexpr std::uint32_t argument_items(std::uint32_t items) {
-  return items <= 2 ? 2 : items <= 8 ? 8 : kMostItems;
+  return items <= 8 ? 8 : kMostItems;
 }
+/// Which of these two sizes that is.
+[[nodiscard]] constexpr std::size_t size_index(std::uint32_t items) {
+  return items <= 8 ? 0 : 1;
+}
+inline constexpr std::size_t kSizes = 2;
 
-/// Whether there are kernels for such calls.
-[[nodiscard]] bool kernel_exists(const Task& task);
+/// Whether there are kernels for such calls: of what has a plan, all types and reductions.
+[[nodiscard]] constexpr bool kernel_exists(const Task& task) {
+  if (static_cast<std::size_t>(task.operation) >= kOperationCount || element_size(task.type) == 0 ||
+      !is_planned(task.operation)) {
+    return false;
+  }
+  return !reduces(task.operation) || (task.reduction >= WEFT_SUM && task.reduction <= kPremulSum);
+}
 
 /// The kernel that runs items like `item`, with room for argument_items(items) of them; null where
 /// there is none.
 [[nodiscard]] const void* kernel_for(const WorkItem& item, std::uint32_t items);
+/// The same among those that know their reduction at compile time.
+[[nodiscard]] const void* all_reduce_kernel_for(const WorkItem& item, std::uint32_t items);
 
 /// The kernel that runs direct items like `item` by lines or by wide lines, or two-shots of so many
 /// parts; null where there is none.
@@ -113,6 +142,7 @@ struct DirectShape {
 
 /// All kernels, to be loaded before anything spins.
 [[nodiscard]] std::span<const void* const> ring_kernels();
+[[nodiscard]] std::span<const void* const> all_reduce_kernels();
 [[nodiscard]] std::span<const void* const> pair_kernels();
 [[nodiscard]] std::span<const void* const> direct_kernels();
 [[nodiscard]] std::span<const void* const> wide_kernels();

@@ -7,8 +7,8 @@
 namespace weft::device::cuda {
 namespace {
 
-template <std::uint32_t kRanks, class Reduction>
-using Call = OneShotAllReduce<kRanks, Reduction, CtaGroup, CudaMemory>;
+template <std::uint32_t kRanks, class Reduction, class Memory>
+using Call = OneShotAllReduce<kRanks, Reduction, CtaGroup, Memory>;
 
 }  // namespace
 

@@ -7,8 +7,8 @@
 namespace weft::device::cuda {
 namespace {
 
-template <std::uint32_t kRanks, class Reduction>
-using Call = OneShotLL128<kRanks, Reduction, CtaGroup, CudaMemory>;
+template <std::uint32_t kRanks, class Reduction, class Memory>
+using Call = OneShotLL128<kRanks, Reduction, CtaGroup, Memory>;
 
 }  // namespace
 

@@ -7,8 +7,8 @@
 namespace weft::device::cuda {
 namespace {
 
-template <std::uint32_t kRanks, class Reduction>
-using Call = TwoShotAllReduce<kRanks, CtaGroup, CudaMemory, Reduction>;
+template <std::uint32_t kRanks, class Reduction, class Memory>
+using Call = TwoShotAllReduce<kRanks, CtaGroup, Memory, Reduction>;
 
 }  // namespace
 

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The loops of lane_loops.h for a reduction that is looked up when it runs, and those that multiply
+// what they read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/any_reduction.h"
+#include "core/device/lane_loops.h"
+#include "core/device/policies.h"
+#include "core/device/portability.h"
+#include "core/device/reductions.h"
+
+namespace weft::device {
+
+// The loops over elements that are scaled; as those of lane_loops.h.
+
+template <class T, class G, class M>
+WEFT_HD void lane_scale(const Scaling<T>& scaling, G& group, M& memory, std::byte* to,
+                        const std::byte* from, std::uint64_t count) {
+  const std::uint64_t bytes = count * sizeof(T);
+  std::uint64_t whole = 0;
+  if (all_aligned(reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from),
+                  sizeof(Line))) {
+    whole = bytes / sizeof(Line) * sizeof(Line);
+    for (std::uint64_t at = group.rank() * sizeof(Line); at < whole;
+         at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
+      memory.store_line(to + at, scaling.scale(memory.load_line(from + at)));
+    }
+  }
+  for (std::uint64_t at = whole + group.rank() * sizeof(T); at < bytes;
+       at += static_cast<std::uint64_t>(group.size()) * sizeof(T)) {
+    store_unit(to + at, scaling.scale(load_unit<T>(from + at)));
+  }
+}
+
+template <class T, class G, class M>
+WEFT_HD void lane_scale_add(const Scaling<T>& scaling, G& group, M& memory, std::byte* first,
+                            std::byte* second, const std::byte* other, const std::byte* input,
+                            std::uint64_t count) {
+  const std::uintptr_t joined =
+      reinterpret_cast<std::uintptr_t>(first) | reinterpret_cast<std::uintptr_t>(second) |
+      reinterpret_cast<std::uintptr_t>(other) | reinterpret_cast<std::uintptr_t>(input);
+  const std::uint64_t bytes = count * sizeof(T);
+  std::uint64_t whole = 0;
+  if (all_aligned(joined, sizeof(Line))) {
+    whole = bytes / sizeof(Line) * sizeof(Line);
+    for (std::uint64_t at = group.rank() * sizeof(Line); at < whole;
+         at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
+      const Line scaled = scaling.scale(memory.load_line(input + at));
+      const Line line = combine_lines<Sum<T>>(memory.load_line(other + at), scaled);
+      memory.store_line(first + at, line);
+      if (second != nullptr) memory.store_line(second + at, line);
+    }
+  }
+  for (std::uint64_t at = whole + group.rank() * sizeof(T); at < bytes;
+       at += static_cast<std::uint64_t>(group.size()) * sizeof(T)) {
+    const T scaled = scaling.scale(load_unit<T>(input + at));
+    const T value = Sum<T>::combine(load_unit<T>(other + at), scaled);
+    store_unit(first + at, value);
+    if (second != nullptr) store_unit(second + at, value);
+  }
+}
+
+// The loops of lane_loops.h over it.
+
+template <class G, class M>
+WEFT_HD void lane_reduce(const AnyReduction& reduction, G& group, M& memory, std::byte* first,
+                         std::byte* second, const std::byte* a, const std::byte* b,
+                         std::uint64_t count) {
+  reduction.visit_combination(
+      [&](const auto& typed) { lane_reduce(typed, group, memory, first, second, a, b, count); });
+}
+
+template <class G>
+WEFT_HD void lane_finish(const AnyReduction& reduction, G& group, std::byte* first,
+                         std::byte* second, std::uint64_t count) {
+  reduction.visit_average(
+      [&](const auto& typed) { lane_finish(typed, group, first, second, count); });
+}
+
+/// Asks for the operation once a line: what arrives from 8 ranks stays in registers, and a loop for
+/// each type and operation would be a lot of code.
+template <std::uint32_t kRanks, class G, class M>
+WEFT_HD void lane_reduce_ranks(const AnyReduction& reduction, G& group, M& memory,
+                               std::byte* const (&to)[kRanks],
+                               const std::byte* const (&from)[kRanks], std::uint32_t ranks,
+                               std::uint64_t count) {
+  std::uintptr_t joined = 0;
+  WEFT_UNROLL
+  for (std::uint32_t r = 0; r < kRanks; ++r) {
+    if (r >= ranks) continue;
+    joined |= reinterpret_cast<std::uintptr_t>(to[r]) | reinterpret_cast<std::uintptr_t>(from[r]);
+  }
+  const std::uint64_t element_bytes = reduction.element_bytes();
+  const std::uint64_t bytes = count * element_bytes;
+  std::uint64_t whole = 0;
+  if (all_aligned(joined, sizeof(Line))) {
+    whole = bytes / sizeof(Line) * sizeof(Line);
+    for (std::uint64_t at = group.rank() * sizeof(Line); at < whole;
+         at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
+      Line lines[kRanks];
+      WEFT_UNROLL
+      for (std::uint32_t r = 0; r < kRanks; ++r)
+        if (r < ranks) lines[r] = memory.load_line(from[r] + at);
+      Line sum = lines[0];
+      WEFT_UNROLL
+      for (std::uint32_t r = 1; r < kRanks; ++r)
+        if (r < ranks) sum = reduction.combine_lines(sum, lines[r]);
+      sum = {.low = reduction.finish_payload(sum.low), .high = reduction.finish_payload(sum.high)};
+      WEFT_UNROLL
+      for (std::uint32_t r = 0; r < kRanks; ++r)
+        if (r < ranks) memory.store_line(to[r] + at, sum);
+    }
+  }
+  for (std::uint64_t at = whole + group.rank() * element_bytes; at < bytes;
+       at += group.size() * element_bytes) {
+    std::uint64_t sum = AnyReduction::load_payload(from[0] + at, element_bytes);
+    WEFT_UNROLL
+    for (std::uint32_t r = 1; r < kRanks; ++r) {
+      if (r >= ranks) continue;
+      sum =
+          reduction.combine_payloads(sum, AnyReduction::load_payload(from[r] + at, element_bytes));
+    }
+    sum = reduction.finish_payload(sum);
+    WEFT_UNROLL
+    for (std::uint32_t r = 0; r < kRanks; ++r)
+      if (r < ranks) AnyReduction::store_payload(to[r] + at, sum, element_bytes);
+  }
+}
+
+/// Multiplies `count` elements at `from` and writes them to `to`, which may be the same address.
+template <class G, class M>
+WEFT_HD void lane_premultiply(const AnyReduction& reduction, G& group, M& memory, std::byte* to,
+                              const std::byte* from, std::uint64_t count) {
+  reduction.visit_scaling(
+      [&](const auto& scaling) { lane_scale(scaling, group, memory, to, from, count); });
+}
+
+/// Combines `other` with the multiplied `input`, as lane_reduce. Sums do not ask which comes first.
+template <class G, class M>
+WEFT_HD void lane_premultiply_reduce(const AnyReduction& reduction, G& group, M& memory,
+                                     std::byte* first, std::byte* second, const std::byte* other,
+                                     const std::byte* input, std::uint64_t count) {
+  reduction.visit_scaling([&](const auto& scaling) {
+    lane_scale_add(scaling, group, memory, first, second, other, input, count);
+  });
+}
+
+}  // namespace weft::device

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What GPUs run by a reduction that is looked up when it runs, by lanes that are threads: rings,
+// one-shots and two-shots of all types by all reductions.
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/any_lane_loops.h"
+#include "core/device/any_reduction.h"
+#include "core/device/work_item_kernel.h"
+#include "tests/device/direct_world.h"
+#include "tests/device/lane_model.h"
+#include "tests/device/ring_runner.h"
+#include "tests/device/ring_world.h"
+
+namespace weft::device::testing {
+namespace {
+
+constexpr std::uint32_t kRanks = 3;
+constexpr std::uint32_t kLanes = 8;
+
+/// As memory of GPUs that calls the loops of all types.
+class AnyLaneMemory : public LaneMemory {
+ public:
+  using LaneMemory::LaneMemory;
+
+  template <class G>
+  void premultiply_copy(const AnyReduction& reduction, G& group, std::byte* to,
+                        const std::byte* input, std::uint64_t count) {
+    lane_premultiply(reduction, group, *this, to, input, count);
+  }
+  template <class G>
+  void premultiply_reduce(const AnyReduction& reduction, G& group, std::byte* first,
+                          std::byte* second, const std::byte* other, const std::byte* input,
+                          std::uint64_t count, bool /*input_first*/) {
+    lane_premultiply_reduce(reduction, group, *this, first, second, other, input, count);
+  }
+};
+
+KernelOutcome run_item(LaneGroup& group, AnyLaneMemory& memory, const WorkItem& item) {
+  const AnyReduction reduction(item.type, item.reduction, item.ranks, item.factor);
+  if (item.direct == nullptr) return run_ring_item(group, memory, item, reduction);
+  if (item.algorithm == Algorithm::kTwoShot) {
+    return run_two_shot_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
+  }
+  if (item.protocol == Protocol::kLL128) {
+    return run_wide_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
+  }
+  return run_direct_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
+}
+
+void run_all(const std::vector<WorkItem>& items) {
+  const std::atomic<std::uint32_t> abort{0};
+  std::vector<std::unique_ptr<LaneTeam>> teams;
+  std::vector<std::thread> threads;
+  std::vector<KernelEnd> ends(items.size() * kLanes);
+  for (std::size_t rank = 0; rank < items.size(); ++rank) {
+    teams.push_back(std::make_unique<LaneTeam>(kLanes));
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      threads.emplace_back([&, rank, lane, team = teams.back().get()] {
+        LaneGroup group(*team, lane);
+        AnyLaneMemory memory(abort);
+        ends[rank * kLanes + lane] = run_item(group, memory, items[rank]).end;
+      });
+    }
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  for (const KernelEnd end : ends)
+    ASSERT_EQ(end, KernelEnd::kDone);
+}
+
+/// Of sums of multiplied inputs rank 1 doubles its own.
+std::int32_t multiplier_of(std::uint32_t rank) {
+  return rank == 1 ? 2 : 1;
+}
+
+template <class T>
+T expected_any(const Task& task, std::uint32_t rank, std::uint64_t i) {
+  if (task.reduction != kPremulSum) return expected_element<T>(task, rank, kRanks, i);
+  const std::uint64_t at = task.operation == Operation::kReduceScatter ? rank * task.count + i : i;
+  std::int32_t total = 0;
+  for (std::uint32_t other = 0; other < kRanks; ++other)
+    total += multiplier_of(other) * sample_number<T>(other, at);
+  return as_element<T>(total);
+}
+
+class AnyLanes : public ::testing::TestWithParam<weft_reduction> {
+ protected:
+  /// `item_of(rank, task, sequence, send, recv)` answers the rank's item.
+  template <class T, class ItemOf>
+  void check(Operation operation, std::uint64_t count, const Buffers& how, const ItemOf& item_of) {
+    const Task task{.operation = operation,
+                    .type = kTypeOf<T>,
+                    .reduction = GetParam(),
+                    .root = has_root(operation) ? 1U : 0U,
+                    .count = count};
+    SCOPED_TRACE(std::string(operation_name(operation)) + " of " +
+                 std::string(data_type_name(task.type)));
+    std::vector<RankBuffers<T>> buffers;
+    std::vector<T> factors;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      RankBuffers<T>& own = buffers.emplace_back(task, rank, kRanks, how);
+      for (std::uint64_t i = 0; i < own.send_count(); ++i)
+        own.send()[i] = sample<T>(rank, i, task.reduction);
+      factors.push_back(as_element<T>(multiplier_of(rank)));
+    }
+    std::vector<WorkItem> items;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      RankBuffers<T>& own = buffers[rank];
+      items.push_back(item_of(rank, task, sequence_, own.send(), own.recv()));
+      WorkItem& item = items.back();
+      if (rank == 1) item.factor.from = reinterpret_cast<const std::byte*>(&factors[rank]);
+      if (rank != 1) std::memcpy(&item.factor.bits, &factors[rank], sizeof(T));
+    }
+    ++sequence_;
+    ASSERT_NO_FATAL_FAILURE(run_all(items));
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      for (std::uint64_t i = 0; gets_result(task, rank) && i < buffers[rank].recv_count(); ++i) {
+        ASSERT_EQ(buffers[rank].recv()[i], expected_any<T>(task, rank, i))
+            << "rank " << rank << " element " << i;
+      }
+      buffers[rank].check_guards();
+    }
+  }
+
+  template <class Check>
+  static void for_each_type(const Check& check) {
+    check.template operator()<std::int8_t>();
+    check.template operator()<std::uint8_t>();
+    check.template operator()<std::int32_t>();
+    check.template operator()<std::uint32_t>();
+    check.template operator()<std::int64_t>();
+    check.template operator()<std::uint64_t>();
+    check.template operator()<Float16>();
+    check.template operator()<float>();
+    check.template operator()<double>();
+    check.template operator()<Bfloat16>();
+    check.template operator()<Float8E4M3>();
+    check.template operator()<Float8E5M2>();
+  }
+
+  std::uint64_t sequence_ = 0;
+};
+
+TEST_P(AnyLanes, Rings) {
+  for_each_type([this]<class T>() {
+    RingWorld world({.ranks = kRanks, .steps = 3, .downwards = true});
+    const auto item_of = [&](auto&&... call) { return world.items(call...)[0]; };
+    check<T>(Operation::kAllReduce, 333, {}, item_of);
+    check<T>(Operation::kReduceScatter, 150, {.in_place = true, .shift = 3}, item_of);
+    check<T>(Operation::kReduce, 97, {.in_place = true}, item_of);
+  });
+}
+
+TEST_P(AnyLanes, OneShots) {
+  for_each_type([this]<class T>() {
+    DirectWorld world(kRanks, 4096);
+    for (const Protocol protocol : {Protocol::kLL, Protocol::kLL128}) {
+      const auto item_of = [&](auto&&... call) {
+        WorkItem item = world.item(call...);
+        item.protocol = protocol;
+        return item;
+      };
+      check<T>(Operation::kAllReduce, 301, {}, item_of);
+      check<T>(Operation::kAllReduce, 77, {.in_place = true, .shift = 1}, item_of);
+    }
+  });
+}
+
+TEST_P(AnyLanes, TwoShots) {
+  for_each_type([this]<class T>() {
+    DirectWorld world(kRanks, 512, kFlagPeriod, 1);
+    const auto item_of = [&](auto&&... call) { return world.two_shot_item(call...); };
+    check<T>(Operation::kAllReduce, 403, {}, item_of);
+    check<T>(Operation::kAllReduce, 301, {.in_place = true, .shift = 1}, item_of);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Reductions, AnyLanes,
+                         ::testing::Values(WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG,
+                                           kPremulSum),
+                         [](const auto& info) { return std::string(reduction_name(info.param)); });
+
+}  // namespace
+}  // namespace weft::device::testing

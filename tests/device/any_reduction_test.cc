@@ -1,0 +1,288 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The reduction that is looked up when it runs does what the one does that the compiler knows, bit
+// by bit, for all types and reductions.
+#include "core/device/any_reduction.h"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/any_lane_loops.h"
+#include "core/device/cuda/kernels.h"
+#include "core/device/reductions.h"
+#include "tests/device/lane_model.h"
+#include "tests/device/ring_world.h"
+
+namespace weft::device::testing {
+namespace {
+
+constexpr weft_reduction kReductions[] = {WEFT_SUM, WEFT_PROD, WEFT_MAX,
+                                          WEFT_MIN, WEFT_AVG,  kPremulSum};
+constexpr std::uint32_t kDivisor = 3;
+
+template <class Check>
+void for_each_type(const Check& check) {
+  check.template operator()<std::int8_t>();
+  check.template operator()<std::uint8_t>();
+  check.template operator()<std::int32_t>();
+  check.template operator()<std::uint32_t>();
+  check.template operator()<std::int64_t>();
+  check.template operator()<std::uint64_t>();
+  check.template operator()<Float16>();
+  check.template operator()<float>();
+  check.template operator()<double>();
+  check.template operator()<Bfloat16>();
+  check.template operator()<Float8E4M3>();
+  check.template operator()<Float8E5M2>();
+}
+
+/// Random bits, which hold NaNs and infinities of narrow floats, and what is special about others.
+template <class T>
+std::vector<T> values(std::uint64_t count, std::uint32_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<T> result(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t bits = random();
+    std::memcpy(&result[i], &bits, sizeof(T));
+    if constexpr (std::is_floating_point_v<T>) {
+      using Limits = std::numeric_limits<T>;
+      constexpr T kSpecial[] = {0,
+                                T{-0.0},
+                                1,
+                                Limits::max(),
+                                -Limits::max(),
+                                Limits::denorm_min(),
+                                Limits::infinity(),
+                                -Limits::infinity(),
+                                Limits::quiet_NaN()};
+      if (random() % 3 == 0) result[i] = kSpecial[random() % std::size(kSpecial)];
+    } else if constexpr (std::is_integral_v<T>) {
+      constexpr T kSpecial[] = {0, 1, std::numeric_limits<T>::max(), std::numeric_limits<T>::min()};
+      if (random() % 3 == 0) result[i] = kSpecial[random() % std::size(kSpecial)];
+    }
+  }
+  return result;
+}
+
+template <class T>
+T combined(weft_reduction reduction, T a, T b, T factor) {
+  switch (reduction) {
+    case WEFT_PROD:
+      return Prod<T>::combine(a, b);
+    case WEFT_MAX:
+      return Max<T>::combine(a, b);
+    case WEFT_MIN:
+      return Min<T>::combine(a, b);
+    case kPremulSum:
+      return Sum<T>::combine(a, Prod<T>::combine(b, factor));
+    default:
+      return Sum<T>::combine(a, b);
+  }
+}
+
+// Of NaNs it is left open which one comes out.
+template <class T>
+bool same(T a, T b) {
+  const auto nan = [](T value) {
+    if constexpr (narrow_float<T>) {
+      return to_float(value) != to_float(value);
+    } else {
+      return value != value;
+    }
+  };
+  return std::memcmp(&a, &b, sizeof(T)) == 0 || (nan(a) && nan(b));
+}
+
+template <class T>
+Factor factor_of(const T& element) {
+  Factor factor;
+  std::memcpy(&factor.bits, &element, sizeof(element));
+  return factor;
+}
+
+/// All lanes of a team, one after the other: the loops have no barriers.
+template <class Run>
+void on_all_lanes(std::uint32_t lanes, const Run& run) {
+  LaneTeam team(lanes);
+  const std::atomic<std::uint32_t> abort{0};
+  LaneMemory memory(abort);
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    LaneGroup group(team, lane);
+    run(group, memory);
+  }
+}
+
+struct Case {
+  std::uint64_t count;
+  std::uint64_t shift;  // elements from a line of 16 bytes
+  std::uint32_t lanes;
+};
+constexpr Case kCases[] = {{1, 0, 1}, {7, 0, 4}, {1000, 0, 1}, {1003, 0, 8}, {517, 1, 3}};
+
+template <class T>
+void check_loops(weft_reduction reduction, const Case& with) {
+  const auto [count, shift, lanes] = with;
+  const T factor = values<T>(1, 5)[0];
+  const AnyReduction any(kTypeOf<T>, reduction, kDivisor, factor_of(factor));
+  // Lines of 16 bytes begin at 16 elements of any type.
+  std::vector<T> a = values<T>(count + 16, 1);
+  std::vector<T> b = values<T>(count + 16, 2);
+  std::vector<T> first(count + 16);
+  std::vector<T> second(count + 16);
+  const auto bytes = [shift = shift](std::vector<T>& of) {
+    return reinterpret_cast<std::byte*>(of.data() + shift);
+  };
+  on_all_lanes(lanes, [&](LaneGroup& group, LaneMemory& memory) {
+    if (any.premultiplies()) {
+      lane_premultiply_reduce(any, group, memory, bytes(first), bytes(second), bytes(a), bytes(b),
+                              count);
+    } else {
+      lane_reduce(any, group, memory, bytes(first), bytes(second), bytes(a), bytes(b), count);
+    }
+  });
+  std::vector<T> wanted(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    wanted[i] = combined(reduction, a[shift + i], b[shift + i], factor);
+    ASSERT_TRUE(same(first[shift + i], wanted[i])) << "element " << i;
+    ASSERT_TRUE(same(second[shift + i], wanted[i])) << "element " << i << ", second";
+  }
+  EXPECT_EQ(any.finishes(), reduction == WEFT_AVG);
+  if (any.finishes()) {
+    const Average<T> average{.divisor = kDivisor};
+    on_all_lanes(lanes, [&](LaneGroup& group, LaneMemory&) {
+      lane_finish(any, group, bytes(first), bytes(second), count);
+    });
+    for (std::uint64_t i = 0; i < count; ++i) {
+      ASSERT_TRUE(same(first[shift + i], average.finish(wanted[i]))) << "element " << i;
+      ASSERT_TRUE(same(second[shift + i], average.finish(wanted[i]))) << "element " << i;
+    }
+  }
+  if (any.premultiplies()) {
+    on_all_lanes(lanes, [&](LaneGroup& group, LaneMemory& memory) {
+      lane_premultiply(any, group, memory, bytes(first), bytes(b), count);
+    });
+    for (std::uint64_t i = 0; i < count; ++i) {
+      ASSERT_TRUE(same(first[shift + i], Prod<T>::combine(b[shift + i], factor)))
+          << "element " << i;
+    }
+  }
+}
+
+TEST(AnyReduction, LoopsDoWhatThoseOfTypedReductionsDo) {
+  for_each_type([]<class T>() {
+    for (const weft_reduction reduction : kReductions) {
+      for (const Case& with : kCases) {
+        SCOPED_TRACE(std::string(data_type_name(kTypeOf<T>)) + " by " +
+                     std::string(reduction_name(reduction)) + ", " + std::to_string(with.count) +
+                     " from " + std::to_string(with.shift));
+        check_loops<T>(reduction, with);
+      }
+    }
+  });
+}
+
+template <class T>
+void check_payloads(weft_reduction reduction) {
+  constexpr std::size_t kElements = kLinePayload / sizeof(T);
+  using Payload = std::array<T, kElements>;
+  const T factor = values<T>(1, 6)[0];
+  const AnyReduction any(kTypeOf<T>, reduction, kDivisor, factor_of(factor));
+  ASSERT_EQ(any.element_bytes(), sizeof(T));
+  const std::vector<T> a = values<T>(200 * kElements, 3);
+  const std::vector<T> b = values<T>(200 * kElements, 4);
+  for (std::size_t at = 0; at < a.size(); at += kElements) {
+    const auto load = [at](const std::vector<T>& from, std::uint64_t elements) {
+      return AnyReduction::load_payload(reinterpret_cast<const std::byte*>(from.data() + at),
+                                        elements * sizeof(T));
+    };
+    const std::uint64_t left = load(a, kElements);
+    std::uint64_t right = load(b, kElements);
+    if (any.premultiplies()) right = any.premultiply_payload(right);
+    const std::uint64_t sum = any.combine_payloads(left, right);
+    const Line line = any.combine_lines({.low = left, .high = right}, {.low = right, .high = left});
+    ASSERT_EQ(line.low, sum);
+    const auto result = std::bit_cast<Payload>(any.finish_payload(sum));
+    for (std::size_t i = 0; i < kElements; ++i) {
+      T wanted = combined(reduction, a[at + i], b[at + i], factor);
+      if (reduction == WEFT_AVG) wanted = Average<T>{.divisor = kDivisor}.finish(wanted);
+      ASSERT_TRUE(same(result[i], wanted));
+    }
+    const auto part = std::bit_cast<Payload>(load(a, kElements - kElements / 2));
+    for (std::size_t i = 0; i < kElements; ++i) {
+      const T wanted = i < kElements - kElements / 2 ? a[at + i] : T{};
+      ASSERT_EQ(std::memcmp(&part[i], &wanted, sizeof(T)), 0);
+    }
+  }
+}
+
+TEST(AnyReduction, PayloadsOfLines) {
+  for_each_type([]<class T>() {
+    for (const weft_reduction reduction : kReductions) {
+      SCOPED_TRACE(std::string(data_type_name(kTypeOf<T>)) + " by " +
+                   std::string(reduction_name(reduction)));
+      check_payloads<T>(reduction);
+    }
+  });
+}
+
+TEST(AnyReduction, PayloadsLieAnywhere) {
+  alignas(8) std::byte bytes[32];
+  for (std::uint8_t i = 0; i < sizeof(bytes); ++i)
+    bytes[i] = std::byte{i};
+  for (std::uint32_t shift = 0; shift < 9; ++shift) {
+    for (std::uint64_t count = 1; count < 12; ++count) {
+      const std::uint64_t payload = AnyReduction::load_payload(bytes + shift, count);
+      alignas(8) std::byte to[32] = {};
+      AnyReduction::store_payload(to + shift, payload, count);
+      for (std::uint32_t i = 0; i < sizeof(to); ++i) {
+        const bool inside = i >= shift && i < shift + 8 && i < shift + count;
+        ASSERT_EQ(to[i], inside ? bytes[i] : std::byte{0}) << shift << ", " << count;
+      }
+    }
+  }
+}
+
+// The factor is read where it lies when the item begins.
+TEST(AnyReduction, FactorsInMemory) {
+  for_each_type([]<class T>() {
+    const std::vector<T> factors = values<T>(3, 7);
+    Factor there;
+    there.from = reinterpret_cast<const std::byte*>(factors.data() + 1);
+    const AnyReduction here(kTypeOf<T>, kPremulSum, 1, factor_of(factors[1]));
+    const AnyReduction from(kTypeOf<T>, kPremulSum, 1, there);
+    constexpr std::uint64_t kOnes = 0x0101010101010101;
+    ASSERT_EQ(from.premultiply_payload(kOnes), here.premultiply_payload(kOnes));
+  });
+}
+
+TEST(AnyReduction, KernelsOfGpusAreThoseOfAllPlannedCalls) {
+  for (std::uint32_t number = 0; number < kOperationCount; ++number) {
+    const auto operation = static_cast<Operation>(number);
+    for (weft_data_type type = -1; type <= WEFT_FLOAT8_E5M2 + 1; ++type) {
+      for (weft_reduction reduction = -1; reduction <= kPremulSum + 1; ++reduction) {
+        const bool known_type = type >= 0 && type <= WEFT_FLOAT8_E5M2;
+        const bool known_reduction = reduction >= 0 && reduction <= kPremulSum;
+        const bool wanted =
+            is_planned(operation) && known_type && (known_reduction || !reduces(operation));
+        ASSERT_EQ(
+            cuda::kernel_exists({.operation = operation, .type = type, .reduction = reduction}),
+            wanted)
+            << operation_name(operation) << " of " << type << " by " << reduction;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::device::testing
