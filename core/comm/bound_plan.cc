@@ -72,13 +72,16 @@ std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank) {
 }
 
 BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends)
-    : plan_(std::move(plan)) {
+    : plan_(std::move(plan)), tables_(ends.tables) {
   if (plan_->algorithm == Algorithm::kTree) trees_.reserve(plan_->channels.size());
   if (plan_->algorithm == Algorithm::kChain) chains_.reserve(plan_->channels.size());
   if (plan_->algorithm == Algorithm::kPat) pats_.reserve(plan_->channels.size());
   for (std::size_t i = 0; i < plan_->channels.size(); ++i) {
     WorkItem item = work_item(*plan_, i, rank);
-    if (!plan_->blocks.empty()) {
+    if (tables_ != nullptr) {
+      item.ring = tables_->ring(i);
+      item.blocks = tables_->blocks(i);
+    } else if (!plan_->blocks.empty()) {
       blocks_.push_back(channel_blocks(*plan_, i));
       item.blocks = blocks_.back().data();  // stays where it is when blocks_ grows
     }

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/comm/plan_tables.h"
 #include "core/model/progress_op.h"
 #include "core/model/work_item.h"
 #include "core/schedule/plan.h"
@@ -32,6 +33,8 @@ class BoundPlan {
     const DirectPeers* direct = nullptr;     ///< Of plans that go directly.
     /// For each of late_edges().
     std::function<const PairConnections&(const PairLink& link)> pair;
+    /// Of devices that do not read tables where the plan has them; else null.
+    std::shared_ptr<PlanTables> tables = nullptr;
   };
   BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends);
 
@@ -39,6 +42,8 @@ class BoundPlan {
   BoundPlan& operator=(const BoundPlan&) = delete;
 
   [[nodiscard]] const Plan& plan() const { return *plan_; }
+  /// That items point into; may be null.
+  [[nodiscard]] const std::shared_ptr<PlanTables>& tables() const { return tables_; }
 
   /// Writes the work items of one call into `out`.
   void work_items(const void* send, void* recv, const Factor& factor, OperationTag tag,
@@ -62,6 +67,7 @@ class BoundPlan {
     std::vector<std::size_t> channels;  // of each operation
   };
   std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<PlanTables> tables_;
   std::vector<WorkItem> items_;
   std::vector<TreeLinks> trees_;             // that items_ point to
   std::vector<ChainLinks> chains_;           // the same

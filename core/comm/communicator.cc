@@ -135,12 +135,32 @@ Result<Communicator::Planned*> Communicator::find_plan(const Task& task) {
   const auto found = plans_.find(task);
   if (found != plans_.end()) return latest_plan_ = found->second.get();
   WEFT_TRY_ASSIGN(auto fresh, plan(task));
-  // Work under way shares its plan, and so do graphs.
-  if (plans_.size() >= kMostPlans) plans_.clear();
+  // Work under way shares its plan, and so do graphs of the host.
+  if (plans_.size() >= kMostPlans) {
+    for (const auto& [known, old] : plans_)
+      retire(*old);
+    plans_.clear();
+  }
   auto planned = std::make_unique<Planned>();
   planned->edges = late_edges(*fresh, rank_);
   planned->plan = std::move(fresh);
   return latest_plan_ = plans_.emplace(task, std::move(planned)).first->second.get();
+}
+
+// Kernels of the host read tables where their plan has them, and share it while they are under way.
+Result<std::shared_ptr<PlanTables>> Communicator::tables_of(const Plan& plan) {
+  if (runtime_.reports_ends() || !PlanTables::needed(plan)) return nullptr;
+  // Work on a communicator's latest stream comes after all that it had on others.
+  if (retired_.many() && latest_stream_ != nullptr && !latest_stream_life_.expired() &&
+      !runtime_.is_capturing(latest_stream_->device_stream()) &&
+      runtime_.query(latest_stream_->device_stream()) == WEFT_OK) {
+    retired_.sweep();
+  }
+  return PlanTables::create(table_memory_, plan);
+}
+
+void Communicator::retire(Planned& planned) {
+  if (planned.bound != nullptr) retired_.add(planned.bound->tables());
 }
 
 Result<std::shared_ptr<BoundPlan>> Communicator::bind(const Call& call) {
@@ -158,10 +178,13 @@ Result<std::shared_ptr<BoundPlan>> Communicator::bind(const Call& call) {
     const auto pair = [this](const PairLink& link) -> const PairConnections& {
       return *pairs_->find(link);
     };
-    planned->bound = std::make_shared<BoundPlan>(
-        std::move(plan), rank_,
-        BoundPlan::Ends{
-            .rings = connections_->rings(), .direct = connections_->direct(), .pair = pair});
+    WEFT_TRY_ASSIGN(auto tables, tables_of(*plan));
+    retire(*planned);
+    planned->bound = std::make_shared<BoundPlan>(std::move(plan), rank_,
+                                                 BoundPlan::Ends{.rings = connections_->rings(),
+                                                                 .direct = connections_->direct(),
+                                                                 .pair = pair,
+                                                                 .tables = std::move(tables)});
   }
   return planned->bound;
 }
@@ -188,8 +211,10 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
   if (bound == nullptr) {
     WEFT_TRY_ASSIGN(bound, bind(call));
   }
-  if (bound->needs_cpu() && runtime_.is_capturing(stream.device_stream())) {
-    return fail(not_to_be_captured(task));
+  const bool may_be_captured = bound->needs_cpu() || bound->tables() != nullptr;
+  if (may_be_captured && runtime_.is_capturing(stream.device_stream())) {
+    if (bound->needs_cpu()) return fail(not_to_be_captured(task));
+    bound->tables()->note_capture();
   }
   WEFT_TRY(order_after_latest(stream));
   std::uint64_t sequence = 0;
@@ -363,7 +388,7 @@ CommunicatorFacts Communicator::facts() const {
   facts.shares_memory = reach_ != Reach::kMessages;
   facts.most_direct = limits_.direct_bytes;
   facts.calls = history_.latest();
-  facts.bytes_held = connections_->bytes_held();
+  facts.bytes_held = connections_->bytes_held() + table_memory_.bytes_held();
   if (report_ != nullptr) facts.bytes_held += KernelReport::bytes_held();
   return facts;
 }

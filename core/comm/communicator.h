@@ -18,6 +18,7 @@
 
 #include "core/base/device_runtime.h"
 #include "core/base/error.h"
+#include "core/base/memory_account.h"
 #include "core/bootstrap/bootstrap.h"
 #include "core/comm/bound_plan.h"
 #include "core/comm/call_history.h"
@@ -25,6 +26,7 @@
 #include "core/comm/kernel_report.h"
 #include "core/comm/made_reductions.h"
 #include "core/comm/pair_calls.h"
+#include "core/comm/plan_tables.h"
 #include "core/comm/tuner.h"
 #include "core/config/config.h"
 #include "core/model/work_item.h"
@@ -184,6 +186,8 @@ class Communicator {
     std::shared_ptr<BoundPlan> bound;  // null before its first call
   };
   Result<Planned*> find_plan(const Task& task);
+  Result<std::shared_ptr<PlanTables>> tables_of(const Plan& plan);
+  void retire(Planned& planned);
   struct Need {
     PairLink link;
     CallNote call;
@@ -264,6 +268,8 @@ class Communicator {
   std::shared_ptr<const void> life_ = std::make_shared<int>();
 
   // Plans: used by the calling thread alone.
+  MemoryAccount table_memory_{runtime_};  // of the tables of plans
+  RetiredTables retired_;
   std::unordered_map<Task, std::unique_ptr<Planned>, TaskHash> plans_;
   Planned* latest_plan_ = nullptr;
   MadeReductions made_reductions_;
