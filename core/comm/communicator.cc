@@ -110,7 +110,8 @@ Status Communicator::check_kernel(const Task& task) const {
       WEFT_ERROR_UNSUPPORTED,
       fmt::format("this version has no kernel for {} of {}{} on devices of kind {}",
                   operation_name(task.operation), data_type_name(task.type), by, runtime_.name()),
-      "a type that it has: weft bench all_reduce --help lists them");
+      is_planned(task.operation) ? "a type that it has: weft bench all_reduce --help lists them"
+                                 : "an operation that such devices have, or ranks on CPUs");
 }
 
 PlanInput Communicator::plan_input(Operation operation) const {

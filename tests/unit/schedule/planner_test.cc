@@ -519,6 +519,13 @@ TEST_F(Planner, DeterministicSumsAreRefusedWhereNothingKeepsTheOrder) {
                               "ring with simple: deterministic: it does not add up"),
                     HasSubstr("chain with simple: these ranks' devices have no kernels"),
                     HasSubstr("switch collectives.deterministic off")));
+  for (const Operation operation :
+       {Operation::kAllReduce, Operation::kReduceScatter, Operation::kReduceScatterV}) {
+    for (const weft_reduction reduction : {weft_reduction{WEFT_SUM}, kPremulSum}) {
+      EXPECT_THAT(complaint({.operation = operation, .reduction = reduction, .count = 1}),
+                  HasSubstr("switch collectives.deterministic off"));
+    }
+  }
   limits_.trees = true;
   algorithms_ = {"ring", "tree"};
   EXPECT_THAT(complaint({.count = 1}),
