@@ -25,9 +25,55 @@ inline constexpr std::uint32_t kSliceLines = sizeof(T) == 1   ? 1
                                              : sizeof(T) == 2 ? kLinesInFlight / 2
                                                               : kLinesInFlight;
 
+// Blocks of a call begin anywhere, so slices need not be aligned to lines: elements and smaller
+// units are moved several at a time as well.
+inline constexpr std::uint32_t kUnitsInFlight = 8;
+
+/// Calls `make(offset)` for each unit of as many whole rounds of the CTA as `bytes` hold, and
+/// stores what it answers to `first` and, unless it is null, `second`. Answers the bytes that these
+/// were.
+template <class Unit, class Make>
+__device__ std::uint64_t for_each_unit(std::byte* first, std::byte* second, std::uint64_t bytes,
+                                       const Make& make) {
+  const std::uint64_t stride = std::uint64_t{blockDim.x} * sizeof(Unit);
+  const std::uint64_t round = stride * kUnitsInFlight;
+  const std::uint64_t whole = bytes / round * round;
+  for (std::uint64_t at = threadIdx.x * sizeof(Unit); at < whole; at += round) {
+    Unit units[kUnitsInFlight];
+#pragma unroll
+    for (std::uint32_t i = 0; i < kUnitsInFlight; ++i)
+      units[i] = make(at + i * stride);
+#pragma unroll
+    for (std::uint32_t i = 0; i < kUnitsInFlight; ++i) {
+      store_unit(first + at + i * stride, units[i]);
+      if (second != nullptr) store_unit(second + at + i * stride, units[i]);
+    }
+  }
+  return whole;
+}
+
+__device__ inline bool are_lines(const std::byte* a, const std::byte* b, const std::byte* c,
+                                 const std::byte* d) {
+  return all_aligned(reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
+                         reinterpret_cast<std::uintptr_t>(c) | reinterpret_cast<std::uintptr_t>(d),
+                     sizeof(Line));
+}
+
 template <class R>
 __device__ __noinline__ void reduce_slice(std::byte* first, std::byte* second, const std::byte* a,
                                           const std::byte* b, std::uint64_t count) {
+  using Element = typename R::Element;
+  if (!are_lines(first, second, a, b)) {
+    const std::uint64_t done =
+        for_each_unit<Element>(first, second, count * sizeof(Element), [a, b](std::uint64_t at) {
+          return R::combine(load_unit<Element>(a + at), load_unit<Element>(b + at));
+        });
+    first += done;
+    if (second != nullptr) second += done;
+    a += done;
+    b += done;
+    count -= done / sizeof(Element);
+  }
   CtaGroup group(nullptr);
   CudaMemory memory(nullptr, nullptr, 0);
   memory.reduce_by<kSliceLines<typename R::Element>>(R{}, group, first, second, a, b, count);
@@ -60,6 +106,23 @@ __device__ __noinline__ void scale_add_slice(S scaling, std::byte* first, std::b
 
 __device__ __noinline__ inline void copy_slice(std::byte* first, std::byte* second,
                                                const std::byte* source, std::uint64_t bytes) {
+  if (!are_lines(first, second, source, nullptr)) {
+    const bool words = all_aligned(reinterpret_cast<std::uintptr_t>(first) |
+                                       reinterpret_cast<std::uintptr_t>(second) |
+                                       reinterpret_cast<std::uintptr_t>(source),
+                                   sizeof(std::uint32_t));
+    const std::uint64_t done =
+        words ? for_each_unit<std::uint32_t>(
+                    first, second, bytes,
+                    [source](std::uint64_t at) { return load_unit<std::uint32_t>(source + at); })
+              : for_each_unit<std::uint8_t>(first, second, bytes, [source](std::uint64_t at) {
+                  return load_unit<std::uint8_t>(source + at);
+                });
+    first += done;
+    if (second != nullptr) second += done;
+    source += done;
+    bytes -= done;
+  }
   CtaGroup group(nullptr);
   CudaMemory memory(nullptr, nullptr, 0);
   memory.copy(group, first, second, source, bytes);
