@@ -65,9 +65,9 @@ TEST(PlanTables, ItemsPointIntoThem) {
       std::vector<WorkItem> items;
       bound.work_items(nullptr, nullptr, {}, 0, items);
       for (std::size_t i = 0; i < items.size(); ++i) {
-        EXPECT_EQ(items[i].ring, tables->ring(i));
+        ASSERT_EQ(items[i].ring, tables->ring(i));
         EXPECT_TRUE(std::ranges::equal(std::span(items[i].ring, kMany), plan->channels[i].ring));
-        EXPECT_EQ(items[i].blocks, tables->blocks(i));
+        ASSERT_EQ(items[i].blocks, tables->blocks(i));
         if (plan->blocks.empty()) {
           EXPECT_EQ(items[i].blocks, nullptr);
         } else {
