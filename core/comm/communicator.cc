@@ -250,12 +250,42 @@ Result<Launch> Communicator::prepare_pairs(std::span<const Call* const> calls, S
 
 Result<Launch> Communicator::prepare_exchange(const Call& call, Stream& stream) {
   WEFT_TRY(check_call(stream));
+  if (goes_by_inboxes(call.task)) {
+    WEFT_TRY(order_after_latest(stream));
+    return inbox_launch(call, stream);
+  }
   const Call* const alone = &call;
   WEFT_TRY(check_capture({&alone, 1}, stream));
   WEFT_TRY(order_after_latest(stream));
   return pair_launch(call.task, stream, [&](std::uint64_t sequence, auto& transfers, auto& tasks) {
     make_exchange(call, rank_, ranks_, sequence, pair_ends_, transfers, pair_messages_, tasks);
   });
+}
+
+bool Communicator::goes_by_inboxes(const Task& task) const {
+  return is_exchange(task.operation) && task.operation != Operation::kAllToAllV &&
+         task.bytes() <= most_direct_exchange_;
+}
+
+Launch Communicator::inbox_launch(const Call& call, Stream& stream) {
+  const Task& task = call.task;
+  items_.assign(1, WorkItem{});
+  WorkItem& item = items_.front();
+  item.operation = task.operation;
+  item.algorithm = Algorithm::kDirect;
+  item.protocol = Protocol::kLL;
+  item.type = task.type;
+  item.send = static_cast<const std::byte*>(call.send);
+  item.recv = static_cast<std::byte*>(call.recv);
+  item.count = task.count;
+  item.stride = task.count;
+  item.ranks = ranks_;
+  item.ring_position = (rank_ + ranks_ - (has_root(task.operation) ? task.root : 0)) % ranks_;
+  item.tag = make_operation_tag(task, history_.add(task));
+  item.direct = connections_->direct();
+  Launch launch = launch_by_report(stream);
+  launch.items = items_;
+  return launch;
 }
 
 // `make(sequence, transfers, tasks)` writes the transfers of the launch.

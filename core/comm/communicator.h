@@ -199,6 +199,8 @@ class Communicator {
   Launch pair_launch(const Task& task, Stream& stream, Make make);
   const PairConnections* partner(std::uint32_t rank, std::uint32_t channel);
   [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes);
+  [[nodiscard]] bool goes_by_inboxes(const Task& task) const;
+  Launch inbox_launch(const Call& call, Stream& stream);
   void choose_spread();
   [[nodiscard]] std::uint64_t bytes_with(const Call& call, std::uint32_t other) const;
   Status order_after_latest(Stream& stream);
@@ -282,6 +284,7 @@ class Communicator {
   std::vector<PairMessage> pair_messages_;
   std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
   PairEnds pair_ends_;
+  std::uint64_t most_direct_exchange_ = 0;  // bytes of a block
   std::uint32_t pair_parts_ =
       UINT32_MAX;  // that a launch of sends and receives is cut into, at most
   // Of the launch that was prepared last, where no record is kept of it.

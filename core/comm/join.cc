@@ -45,6 +45,8 @@ constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
 constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 4;
+// Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
+constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{64} << 10;
 // Two ranks send to each other over so many channels that these are those of a rank together.
 constexpr std::uint32_t kPairChannelsOfARank = 64;
 constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
@@ -52,6 +54,8 @@ constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
 constexpr std::uint32_t kPairLineBytes = 16U << 10U;
 constexpr std::uint32_t kPairLineStepBytes = 2 * (kPairLineBytes + 128);
 constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{1} << 20;
+// Payload that the lines of so many headers would hold.
+constexpr std::uint64_t kDirectHeaderBytes = std::uint64_t{8} * kMostDirectParts;
 constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{4} << 20;  // of two ranks
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
                                            HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
@@ -236,6 +240,7 @@ void Communicator::choose_spread() {
   if (reach_ == Reach::kMessages) return;
   const std::uint32_t share = std::bit_floor(std::max(kPairChannelsOfARank / (ranks_ - 1), 1U));
   const std::uint32_t most = reach_ == Reach::kDeviceMemory ? kMostPairChannels : kStagedChannels;
+  most_direct_exchange_ = std::min(limits_.direct_block_bytes, kMostDirectExchangeBytes);
   pair_ends_.spread = {.channels = std::min(share, most), .least_bytes = kLeastPairPartBytes};
   if (reach_ == Reach::kDeviceMemory) pair_ends_.spread.line_bytes = kPairLineBytes;
 }
@@ -453,7 +458,10 @@ Status Communicator::choose_limits() {
     const bool wanted_by_user = direct != nullptr && direct->is_set();
     limits_.direct_bytes =
         on_host || wanted_by_user ? config_.bytes("buffers.direct") : kDeviceDirectBytes;
-    limits_.direct_blocks = on_host;
+    // On GPUs each part of such a call has a header of its own.
+    limits_.direct_block_bytes =
+        on_host ? limits_.direct_bytes
+                : limits_.direct_bytes - std::min(limits_.direct_bytes, kDirectHeaderBytes);
     limits_.two_shot_range = two_shot_range();
     if (!on_host && line_bytes_ >= kWideLineBytes) limits_.wide_bytes = wide_bytes();
   }

@@ -96,9 +96,6 @@ Plan make_two_shot_plan(const Task& task, const PlanInput& input) {
 
 /// Why the direct way is out of the question; empty where it is not.
 std::string direct_refusal(const Task& task, const PlanInput& input) {
-  if (has_blocks(task.operation) && !input.limits.direct_blocks) {
-    return "ranks on GPUs do nothing but all-reduces directly";
-  }
   if (input.topology.rank_count() == 1) return "there is no other rank";
   if (task.count == 0) return "there are no elements to move";
   if (input.limits.direct_bytes == 0) {
@@ -106,6 +103,10 @@ std::string direct_refusal(const Task& task, const PlanInput& input) {
   }
   if (task.bytes() > input.limits.direct_bytes) {
     return fmt::format("more than the {} bytes of buffers.direct", input.limits.direct_bytes);
+  }
+  if (has_blocks(task.operation) && task.bytes() > input.limits.direct_block_bytes) {
+    return fmt::format("a block of more than the {} bytes that inboxes have room for",
+                       input.limits.direct_block_bytes);
   }
   return {};
 }

@@ -74,8 +74,8 @@ struct PlanLimits {
   std::uint64_t min_channel_bytes = std::uint64_t{64} << 10;
   /// The largest call that ranks can write straight into each other's memory; 0: none.
   std::uint64_t direct_bytes = 0;
-  /// Whether that goes for operations that have blocks, too, not for all-reduces alone.
-  bool direct_blocks = false;
+  /// The largest block of an operation that has blocks, likewise.
+  std::uint64_t direct_block_bytes = 0;
   /// The largest all-reduce whose inputs ranks write to each other by wide lines; 0: none.
   std::uint64_t wide_bytes = 0;
   /// Bytes that a rank writes to each other one at once by two-shot, a multiple of 64; 0: none.

@@ -208,7 +208,7 @@ PlanInput deterministic_input(const Topology& topology, const std::vector<std::s
                      .max_channels = 3,
                      .min_channel_bytes = 64,
                      .direct_bytes = 1024,
-                     .direct_blocks = true,
+                     .direct_block_bytes = 1024,
                      .two_shot_range = 128,
                      .trees = true},
           .algorithms = names,

@@ -70,7 +70,7 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
   }
   if (algorithm == Algorithm::kDirect) {
     input.limits.direct_bytes = task.bytes();
-    input.limits.direct_blocks = true;
+    input.limits.direct_block_bytes = input.limits.direct_bytes;
   }
   if (algorithm == Algorithm::kTwoShot) input.limits.two_shot_range = shape.step_grains * 64;
   input.deterministic = algorithm == Algorithm::kChain;

@@ -62,7 +62,9 @@ DirectShape shape_of(const WorkItem& item) {
 
 const void* inbox_kernel_for(const WorkItem& item, const DirectShape& shape) {
   if (item.algorithm == Algorithm::kTwoShot) return two_shot_kernel_for(item, shape.parts);
-  return item.protocol == Protocol::kLL128 ? wide_kernel_for(item) : direct_kernel_for(item);
+  if (item.protocol == Protocol::kLL128) return wide_kernel_for(item);
+  return item.operation == Operation::kAllReduce ? direct_kernel_for(item)
+                                                 : blocks_kernel_for(item);
 }
 
 // Programmatic serialization: the kernel may be set up while the one before it in the stream still
@@ -133,7 +135,7 @@ weft_result CudaDevice::prepare() {
   // A kernel that is loaded when first launched is loaded while others may spin, and waits for
   // them.
   for (const auto kernels : {ring_kernels(), all_reduce_kernels(), pair_kernels(), direct_kernels(),
-                             wide_kernels(), two_shot_kernels()}) {
+                             blocks_kernels(), wide_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {
       cudaFuncAttributes attributes{};
       WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));

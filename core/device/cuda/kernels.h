@@ -126,9 +126,10 @@ inline constexpr std::size_t kSizes = 2;
 /// The same among those that know their reduction at compile time.
 [[nodiscard]] const void* all_reduce_kernel_for(const WorkItem& item, std::uint32_t items);
 
-/// The kernel that runs direct items like `item` by lines or by wide lines, or two-shots of so many
-/// parts; null where there is none.
+/// The kernel that runs direct items like `item` by lines, of all-reduces or of calls with blocks,
+/// by wide lines, or two-shots of so many parts; null where there is none.
 [[nodiscard]] const void* direct_kernel_for(const WorkItem& item);
+[[nodiscard]] const void* blocks_kernel_for(const WorkItem& item);
 [[nodiscard]] const void* wide_kernel_for(const WorkItem& item);
 [[nodiscard]] const void* two_shot_kernel_for(const WorkItem& item, std::uint32_t parts);
 
@@ -145,6 +146,7 @@ inline constexpr std::size_t kSizes = 2;
 [[nodiscard]] std::span<const void* const> all_reduce_kernels();
 [[nodiscard]] std::span<const void* const> pair_kernels();
 [[nodiscard]] std::span<const void* const> direct_kernels();
+[[nodiscard]] std::span<const void* const> blocks_kernels();
 [[nodiscard]] std::span<const void* const> wide_kernels();
 [[nodiscard]] std::span<const void* const> two_shot_kernels();
 

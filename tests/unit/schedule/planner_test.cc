@@ -393,10 +393,10 @@ TEST_F(Planner, BlocksGoDirectlyWhereTheRanksCan) {
     return plan({.operation = operation, .count = block / 4}).value();
   };
   for (const Operation operation : {Operation::kAllGather, Operation::kReduceScatter}) {
-    limits_.direct_blocks = false;
+    limits_.direct_block_bytes = 4;
     EXPECT_EQ(made(operation, 8).algorithm, Algorithm::kRing);
-    EXPECT_THAT(made(operation, 8).alternatives[1].refused, HasSubstr("but all-reduces"));
-    limits_.direct_blocks = true;
+    EXPECT_THAT(made(operation, 8).alternatives[1].refused, HasSubstr("block of more than the 4"));
+    limits_.direct_block_bytes = 4096;
     const Plan direct = made(operation, 4096);
     EXPECT_EQ(direct.algorithm, Algorithm::kDirect);
     EXPECT_EQ(bytes_sent(direct, 0, 1), 4096U * 3);
