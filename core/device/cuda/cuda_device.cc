@@ -94,7 +94,7 @@ weft_result launch_direct(CudaStream& stream, const Launch& launch) {
 
 weft_result launch_one(CudaStream& stream, const Launch& launch) {
   if (launch.items.empty()) return WEFT_OK;
-  if (launch.items.front().transfer_count != 0) return launch_pairs(stream, launch);
+  if (launch.items.front().algorithm == Algorithm::kPair) return launch_pairs(stream, launch);
   if (launch.items.front().direct != nullptr) return launch_direct(stream, launch);
   const auto items = static_cast<std::uint32_t>(launch.items.size());
   if (items > kMostItems) return WEFT_ERROR_OUT_OF_RESOURCES;

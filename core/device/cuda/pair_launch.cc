@@ -71,6 +71,7 @@ weft_result launch_stored(CudaStream& stream, const Launch& launch, const PairGr
 
 weft_result launch_pairs(CudaStream& stream, const Launch& launch) {
   const WorkItem& item = launch.items.front();
+  if (item.transfer_count == 0) return WEFT_OK;
   const PairGroups groups = group_transfers({item.transfers, item.transfer_count},
                                             std::clamp(item.most_parts, 1U, kMostItems));
   switch (item.transfer_count > kMostArgumentPairs ? 0 : argument_pairs(item.transfer_count)) {
