@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Ring all-reduces of the types and reductions that are called most, which their kernels know at
-// compile time.
+// Ring all-reduces over many channels of the types and reductions that are called most, which their
+// kernels know at compile time.
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
@@ -13,9 +16,9 @@
 namespace weft::device::cuda {
 namespace {
 
-template <class Reduction, std::uint32_t kItems>
+template <class Reduction>
 __global__ void __launch_bounds__(kThreads, 1)
-    all_reduce_kernel(const __grid_constant__ KernelArgument<kItems> argument) {
+    all_reduce_kernel(const __grid_constant__ KernelArgument<kMostItems> argument) {
   __shared__ std::uint64_t slots[2];
   const WorkItem& item = argument.items[blockIdx.x];
   CtaGroup group(slots);
@@ -24,57 +27,43 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (group.leader()) report(argument.control, outcome);
 }
 
-struct Entry {
-  weft_data_type type;
-  weft_reduction reduction;
-  const void* by_size[kSizes];  // of the argument
-};
-
-template <class R>
-Entry all_reduce_entry(weft_data_type type, weft_reduction reduction) {
-  return {.type = type,
-          .reduction = reduction,
-          .by_size = {reinterpret_cast<const void*>(&all_reduce_kernel<R, 8>),
-                      reinterpret_cast<const void*>(&all_reduce_kernel<R, kMostItems>)}};
+template <class Reduction>
+const void* pointer() {
+  return reinterpret_cast<const void*>(&all_reduce_kernel<Reduction>);
 }
 
-const auto& entries() {
-  static const std::array kEntries = {
-      all_reduce_entry<Sum<float>>(WEFT_FLOAT32, WEFT_SUM),
-      all_reduce_entry<Max<float>>(WEFT_FLOAT32, WEFT_MAX),
-      all_reduce_entry<Sum<std::int32_t>>(WEFT_INT32, WEFT_SUM),
-      all_reduce_entry<Max<std::int32_t>>(WEFT_INT32, WEFT_MAX),
-      all_reduce_entry<Sum<Float16>>(WEFT_FLOAT16, WEFT_SUM),
-      all_reduce_entry<Max<Float16>>(WEFT_FLOAT16, WEFT_MAX),
-      all_reduce_entry<Sum<Bfloat16>>(WEFT_BFLOAT16, WEFT_SUM),
-      all_reduce_entry<Max<Bfloat16>>(WEFT_BFLOAT16, WEFT_MAX),
-  };
-  return kEntries;
+struct Kind {
+  weft_data_type type;
+  weft_reduction reduction;
+};
+constexpr std::array kKinds = {Kind{WEFT_FLOAT32, WEFT_SUM},  Kind{WEFT_FLOAT32, WEFT_MAX},
+                               Kind{WEFT_INT32, WEFT_SUM},    Kind{WEFT_INT32, WEFT_MAX},
+                               Kind{WEFT_FLOAT16, WEFT_SUM},  Kind{WEFT_FLOAT16, WEFT_MAX},
+                               Kind{WEFT_BFLOAT16, WEFT_SUM}, Kind{WEFT_BFLOAT16, WEFT_MAX}};
+
+// Of each kind.
+const auto& kernels() {
+  static const std::array<const void*, kKinds.size()> kKernels = {
+      pointer<Sum<float>>(),        pointer<Max<float>>(),   pointer<Sum<std::int32_t>>(),
+      pointer<Max<std::int32_t>>(), pointer<Sum<Float16>>(), pointer<Max<Float16>>(),
+      pointer<Sum<Bfloat16>>(),     pointer<Max<Bfloat16>>()};
+  return kKernels;
 }
 
 }  // namespace
 
 const void* all_reduce_kernel_for(const WorkItem& item, std::uint32_t items) {
-  if (item.operation != Operation::kAllReduce) return nullptr;
-  for (const Entry& entry : entries()) {
-    if (entry.type == item.type && entry.reduction == item.reduction) {
-      return entry.by_size[size_index(items)];
-    }
+  if (item.operation != Operation::kAllReduce || argument_items(items) != kMostItems) {
+    return nullptr;
+  }
+  for (std::size_t i = 0; i < kKinds.size(); ++i) {
+    if (kKinds[i].type == item.type && kKinds[i].reduction == item.reduction) return kernels()[i];
   }
   return nullptr;
 }
 
 std::span<const void* const> all_reduce_kernels() {
-  static const auto kAll = [] {
-    std::array<const void*, kSizes * std::tuple_size_v<std::remove_cvref_t<decltype(entries())>>>
-        all{};
-    std::size_t next = 0;
-    for (const Entry& entry : entries())
-      for (const void* kernel : entry.by_size)
-        all[next++] = kernel;
-    return all;
-  }();
-  return kAll;
+  return kernels();
 }
 
 }  // namespace weft::device::cuda

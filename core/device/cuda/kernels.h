@@ -123,7 +123,7 @@ inline constexpr std::size_t kSizes = 2;
 /// The kernel that runs items like `item`, with room for argument_items(items) of them; null where
 /// there is none.
 [[nodiscard]] const void* kernel_for(const WorkItem& item, std::uint32_t items);
-/// The same among those that know their reduction at compile time.
+/// The same among those that know their reduction at compile time, which have room for kMostItems.
 [[nodiscard]] const void* all_reduce_kernel_for(const WorkItem& item, std::uint32_t items);
 
 /// The kernel that runs direct items like `item` by lines, of all-reduces or of calls with blocks,
