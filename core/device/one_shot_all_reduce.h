@@ -64,7 +64,7 @@ class OneShotAllReduce : InboxLines<kRanks, Group, Memory> {
     if (line == 0) return item_.tag;
     const std::uint64_t at = (line - 1) * kLinePayload;
     const std::uint64_t payload = reduction_.load_payload(item_.send + at, bytes_ - at);
-    if constexpr (may_premultiply<Reduction>) {
+    if constexpr (may_premultiply_payloads<Reduction>) {
       if (reduction_.premultiplies()) return reduction_.premultiply_payload(payload);
     }
     return payload;

@@ -122,7 +122,7 @@ class OneShotLL128 {
 
   [[nodiscard]] WEFT_HD Line load(std::uint64_t at) const {
     const Line line = load_as_it_lies(at);
-    if constexpr (may_premultiply<Reduction>) {
+    if constexpr (may_premultiply_payloads<Reduction>) {
       if (reduction_.premultiplies()) {
         return {.low = reduction_.premultiply_payload(line.low),
                 .high = reduction_.premultiply_payload(line.high)};

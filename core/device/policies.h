@@ -43,6 +43,13 @@ concept may_premultiply = requires(const R& reduction) {
   { reduction.premultiplies() } -> std::same_as<bool>;
 };
 
+/// One that does so for the payloads of lines, too.
+template <class R>
+concept may_premultiply_payloads =
+    may_premultiply<R> && requires(const R& reduction, std::uint64_t payload) {
+      { reduction.premultiply_payload(payload) } -> std::same_as<std::uint64_t>;
+    };
+
 /// Whether this one does.
 template <class R>
 WEFT_HD constexpr bool premultiplies(const R& reduction) {
