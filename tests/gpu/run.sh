@@ -34,8 +34,9 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [PIE
   operations-graphs     every operation captured and replayed, by threads and processes
   operations-transports every operation over p2p, shm and net, by threads and processes
 
---operation all_gather: of the pieces with operations in their name, that one alone; "exchange" is
+--operation all_gather: of the pieces operations and operations-..., that one alone; "exchange" is
 sends and receives.
+
 Without a piece all of them; "correctness" is the first three. Logs go to $WEFT_GPU_LOGS, or to the
 folder logs beside this file.
 END
