@@ -137,7 +137,7 @@ class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
   /// This rank's own contribution to a reduction.
   [[nodiscard]] WEFT_HD std::uint64_t contribution(std::uint32_t rank, std::uint64_t at) const {
     const std::uint64_t payload = reduction_.load_payload(share_of(rank) + at, bytes_ - at);
-    if constexpr (may_premultiply<Reduction>) {
+    if constexpr (may_premultiply_payloads<Reduction>) {
       if (reduction_.premultiplies()) return reduction_.premultiply_payload(payload);
     }
     return payload;
