@@ -5,6 +5,7 @@
 
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,9 +15,30 @@
 namespace weft {
 namespace {
 
-std::string describe_tag(OperationTag tag) {
-  return fmt::format("{} (call {})", describe_operation(tag, "some"),
+// The bits of a tag that hold the operation, and those that hold the root.
+constexpr OperationTag kOperationBits = 0xFF;
+constexpr std::uint32_t kRootShift = 20;
+constexpr OperationTag kRootBits = OperationTag{0xFFF} << kRootShift;
+
+// What rank `rank` called itself. Both ends of a message have the sender's call for a tag.
+OperationTag as_called_by(std::uint32_t rank, std::uint32_t peer, OperationTag tag) {
+  const OperationTagParts parts = split_operation_tag(tag);
+  if (parts.operation != static_cast<std::uint8_t>(Operation::kSend)) return tag;
+  if (parts.root != (rank & 0xFFFU)) return tag;
+  return (tag & ~kOperationBits & ~kRootBits) | static_cast<OperationTag>(Operation::kRecv) |
+         (static_cast<OperationTag>(peer & 0xFFFU) << kRootShift);
+}
+
+std::string describe_tag(OperationTag tag, std::string_view count) {
+  return fmt::format("{} (call {})", describe_operation(tag, count),
                      split_operation_tag(tag).sequence);
+}
+
+// A tag holds a fingerprint of the count, not the count itself.
+std::string describe_found(const KernelOutcome& outcome) {
+  const bool same_count = split_operation_tag(outcome.expected).count_fingerprint ==
+                          split_operation_tag(outcome.found).count_fingerprint;
+  return describe_tag(outcome.found, same_count ? "as many" : "another number of");
 }
 
 }  // namespace
@@ -100,8 +122,10 @@ void KernelReport::look() {
   const KernelOutcome outcome = shared_->outcome;
   const bool tags = outcome.end == KernelEnd::kTagMismatch;
   explain_kernel_end(*failure_, rank_, ranks_, outcome,
-                     tags ? describe_tag(outcome.expected) : std::string("an operation"),
-                     tags ? describe_tag(outcome.found) : std::string());
+                     tags
+                         ? describe_tag(as_called_by(rank_, outcome.peer, outcome.expected), "some")
+                         : std::string("an operation"),
+                     tags ? describe_found(outcome) : std::string());
 }
 
 }  // namespace weft
