@@ -78,17 +78,27 @@ class PairBatch {
       memory_.copy(group_, transfer.to + transfer.moved, nullptr,
                    in_slot + static_cast<std::uint32_t>(verdict), bytes);
     }
-    group_.sync();
-    if (group_.leader()) {
-      if (sends) {
-        view.slots[slot] = SlotMeta{.size = bytes, .offset = 0, .tag = transfer.tag};
-        memory_.post(view.tail, view.tail_waiters, at + 1);
-      } else {
-        memory_.post(view.head, view.head_waiters, at + 1);
-      }
-      transfer.step = at + 1;
+    const SlotMeta meta{.size = bytes, .offset = 0, .tag = transfer.tag};
+    if (sends) {
+      publish(view.slots + slot, meta, view.tail, view.tail_waiters, at + 1);
+    } else {
+      publish(nullptr, meta, view.head, view.head_waiters, at + 1);
     }
+    if (group_.leader()) transfer.step = at + 1;
     return advance(transfer, bytes, moved);
+  }
+
+  /// After what all lanes did; by others than the lanes, where the device has them.
+  WEFT_HD void publish(SlotMeta* slot, const SlotMeta& meta, std::uint64_t* counter,
+                       std::uint32_t* waiters, std::uint64_t value) {
+    if constexpr (posts_apart<Memory, Group>) {
+      memory_.publish(group_, slot, meta, counter, waiters, value);
+    } else {
+      group_.sync();
+      if (!group_.leader()) return;
+      if (slot != nullptr) *slot = meta;
+      memory_.post(counter, waiters, value);
+    }
   }
 
   WEFT_HD bool step_of_lines(PairTransfer& transfer, bool alone, bool& moved) {

@@ -115,6 +115,15 @@ concept device_memory = lane_group<G> && requires(T& memory, G& group, std::uint
   memory.copy(group, to, to, from, value);
 };
 
+/// Memory that posts while the lanes go on.
+///  - publish(group, slot, meta, counter, waiters, value): all lanes; as sync(), then by one `meta`
+///    to `slot`, unless that is null, and post().
+template <class T, class G>
+concept posts_apart = requires(T& memory, G& group, SlotMeta* slot, const SlotMeta& meta,
+                               std::uint64_t* counter, std::uint32_t* word, std::uint64_t value) {
+  memory.publish(group, slot, meta, counter, word, value);
+};
+
 /// Memory whose words tell by themselves that they have come. Any lane calls any of it.
 ///  - load_words, store_words: 16 aligned bytes as two words of 8, each whole, in no order.
 ///  - fence(): what this lane stored before is seen by other ranks before what it stores after.

@@ -37,8 +37,10 @@ class PairWorld {
  public:
   explicit PairWorld(std::uint32_t ranks) : transfers_(ranks) {}
 
-  void add(std::uint32_t from, std::uint32_t to, std::uint64_t bytes) {
+  void add(std::uint32_t from, std::uint32_t to, std::uint64_t bytes,
+           PairPayload payload = PairPayload::kSteps) {
     Message& message = messages_.emplace_back(Message{from, to, std::vector<std::byte>(bytes), {}});
+    message.sent.reserve(1);  // a header's place is no null, either
     message.received.assign(bytes + 1, std::byte{0x5A});
     for (std::size_t i = 0; i < bytes; ++i)
       message.sent[i] = static_cast<std::byte>(i * 7 + messages_.size() * 13);
@@ -50,10 +52,15 @@ class PairWorld {
       transfers_[from].push_back(copy);
       return;
     }
-    Link& link = links_.try_emplace({from, to}, 3, 128, false).first->second;
+    const bool lines = payload != PairPayload::kSteps;
+    Link& link = (lines ? line_links_ : links_)
+                     .try_emplace({from, to}, 3, lines ? kLineSlotBytes : 128, false)
+                     .first->second;
     const OperationTag tag = ++counts_[{from, to}];
     add_end(from, link.sender(to), message.sent.data(), nullptr, bytes, tag);
+    transfers_[from].back().payload = payload;
     add_end(to, link.receiver(from), nullptr, message.received.data(), bytes, tag);
+    transfers_[to].back().payload = payload;
   }
 
   /// Another order in which this rank names its partners.
@@ -83,6 +90,9 @@ class PairWorld {
   }
   std::vector<PairTransfer>& transfers(std::uint32_t rank) { return transfers_[rank]; }
   Link& link(std::uint32_t from, std::uint32_t to) { return links_.find({from, to})->second; }
+  Link& line_link(std::uint32_t from, std::uint32_t to) {
+    return line_links_.find({from, to})->second;
+  }
 
   void check() const {
     for (const Message& message : messages_) {
@@ -108,7 +118,9 @@ class PairWorld {
   }
 
   std::deque<Message> messages_;
+  static constexpr std::uint32_t kLineSlotBytes = 4096;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Link> links_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Link> line_links_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, OperationTag> counts_;
   std::map<const ConnectionCursor*, std::uint32_t> latest_;
   std::vector<std::vector<PairTransfer>> transfers_;
@@ -167,6 +179,56 @@ TEST_P(PairLanes, AnyExchange) {
       }
     }
   }
+}
+
+// What is short goes by lines, what is long has a header there; some steps of Simple between them.
+TEST_P(PairLanes, AnyExchangeByLines) {
+  constexpr std::uint32_t kRanks = 3;
+  std::mt19937_64 random(20261123);
+  for (int round = 0; round < 12; ++round) {
+    PairWorld world(kRanks);
+    for (int i = 0; i < 12; ++i) {
+      const auto from = static_cast<std::uint32_t>(random() % kRanks);
+      const auto to = static_cast<std::uint32_t>(random() % kRanks);
+      const auto kind = static_cast<PairPayload>(from == to ? 0 : random() % 3);
+      const std::uint64_t bytes = 1 + random() % 1500;
+      world.add(from, to, kind == PairPayload::kHeader ? 0 : bytes, kind);
+    }
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      world.shuffle(rank, random);
+    for (const auto& rank : run(world, kRanks, GetParam(), abort_)) {
+      for (const KernelOutcome& outcome : rank)
+        ASSERT_EQ(outcome.end, KernelEnd::kDone);
+    }
+    world.check();
+  }
+}
+
+TEST_P(PairLanes, AnotherTagByLinesEndsAllLanes) {
+  PairWorld world(2);
+  world.add(0, 1, 100, PairPayload::kLines);
+  world.transfers(0)[0].tag = 77;
+  const auto outcomes = run(world, 2, GetParam(), abort_);
+  for (const KernelOutcome& outcome : outcomes[1])
+    EXPECT_EQ(outcome.end, KernelEnd::kTagMismatch);
+}
+
+TEST_P(PairLanes, AHeaderInThePlaceOfALineMessageEndsAllLanes) {
+  PairWorld world(2);
+  world.add(0, 1, 100, PairPayload::kLines);
+  world.transfers(0)[0].bytes = 0;
+  world.transfers(0)[0].payload = PairPayload::kHeader;
+  const auto outcomes = run(world, 2, GetParam(), abort_);
+  for (const KernelOutcome& outcome : outcomes[1])
+    EXPECT_EQ(outcome.end, KernelEnd::kSizeMismatch);
+}
+
+TEST_P(PairLanes, AnErrorWordEndsThoseThatWaitForLines) {
+  PairWorld world(2);
+  world.add(0, 1, 100, PairPayload::kLines);
+  world.transfers(0).clear();
+  world.line_link(0, 1).receiver_error() = 9;
+  EXPECT_EQ(run(world, 2, GetParam(), abort_)[1][0].end, KernelEnd::kPeerError);
 }
 
 // Each would wait for the other, did it not do both at once: more than the slots hold.

@@ -18,28 +18,49 @@
 
 namespace weft::device::cuda {
 
-/// One CTA. Every thread makes one.
+/// Barriers of a CTA, by the numbers that its instructions have for them.
+inline constexpr int kLanesBarrier = 1;   ///< Of the lanes of a group.
+inline constexpr int kPosterBarrier = 2;  ///< Of those and the warp that posts for them.
+
+/// The first threads of a CTA, whole warps. Every one of them makes one.
 class CtaGroup {
  public:
   /// `slots` lie in shared memory, two of them: a value may still be read when the next is written.
-  __device__ explicit CtaGroup(std::uint64_t* slots) : slots_(slots) {}
+  __device__ explicit CtaGroup(std::uint64_t* slots) : CtaGroup(slots, blockDim.x) {}
+  __device__ CtaGroup(std::uint64_t* slots, std::uint32_t lanes) : slots_(slots), lanes_(lanes) {}
 
   [[nodiscard]] __device__ std::uint32_t rank() const { return threadIdx.x; }
-  [[nodiscard]] __device__ std::uint32_t size() const { return blockDim.x; }
+  [[nodiscard]] __device__ std::uint32_t size() const { return lanes_; }
   [[nodiscard]] __device__ bool leader() const { return threadIdx.x == 0; }
-  __device__ void sync() { __syncthreads(); }
+  __device__ void sync() {
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"n"(kLanesBarrier), "r"(lanes_) : "memory");
+  }
   __device__ std::uint64_t broadcast(std::uint64_t value) {
     turn_ ^= 1U;
     if (leader()) slots_[turn_] = value;
-    __syncthreads();
+    sync();
     return slots_[turn_];
   }
-  __device__ bool any(bool flag) { return __syncthreads_or(flag ? 1 : 0) != 0; }
+  __device__ bool any(bool flag) {
+    std::uint32_t found = 0;
+    asm volatile(
+        "{\n"
+        ".reg .pred mine, any;\n"
+        "setp.ne.u32 mine, %1, 0;\n"
+        "barrier.cta.red.or.pred.aligned any, %2, %3, mine;\n"
+        "selp.u32 %0, 1, 0, any;\n"
+        "}"
+        : "=r"(found)
+        : "r"(flag ? 1U : 0U), "n"(kLanesBarrier), "r"(lanes_)
+        : "memory");
+    return found != 0;
+  }
   [[nodiscard]] __device__ static std::uint32_t gang_size() { return warpSize; }
   __device__ static bool any_of_gang(bool flag) { return __any_sync(UINT32_MAX, flag) != 0; }
 
  private:
   std::uint64_t* slots_;
+  const std::uint32_t lanes_;
   std::uint32_t turn_ = 0;
 };
 

@@ -65,6 +65,9 @@ inline constexpr std::uint32_t kMostArgumentPairs = 208;
                                            : kMostArgumentPairs;
 }
 
+/// Of a CTA that moves transfers: those that move, and the warp that posts for them.
+inline constexpr std::uint32_t kPairThreads = kThreads + 32;
+
 /// A CTA has the transfers begin[number of the CTA] up to that of the next one.
 template <std::uint32_t kTransfers>
 struct PairArgument {

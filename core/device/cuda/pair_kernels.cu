@@ -1,18 +1,21 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Sends and receives: a CTA for each group of transfers.
+// Sends and receives: a CTA for each group of transfers, one warp of which posts.
 #include <array>
 #include <cstddef>
 
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/overlap.cuh"
+#include "core/device/cuda/posting.cuh"
 #include "core/device/cuda/report.cuh"
 #include "core/device/pair_batch.h"
 
 namespace weft::device::cuda {
 namespace {
+
+static_assert(kPairThreads == kThreads + kPosterThreads);
 
 using Word = std::uint64_t;
 static_assert(sizeof(PairTransfer) % sizeof(Word) == 0);
@@ -26,16 +29,19 @@ __device__ void copy_words(void* to, const void* from, std::uint32_t transfers) 
 __device__ void move_transfers(const KernelControl& control, PairTransfer* transfers,
                                std::uint32_t count) {
   __shared__ std::uint64_t slots[2];
-  CtaGroup group(slots);
-  CudaMemory memory(control.abort, control.waiting, transfers->tag);
+  __shared__ PostBoard board;
+  if (threadIdx.x >= kThreads) return serve_posts(board, kThreads);
+  CtaGroup group(slots, kThreads);
+  PostingMemory memory(control.abort, control.waiting, transfers->tag, board);
   const KernelOutcome outcome =
-      PairBatch<CtaGroup, CudaMemory>(group, memory, transfers, count).run();
+      PairBatch<CtaGroup, PostingMemory>(group, memory, transfers, count).run();
+  memory.dismiss(group);
   if (group.leader()) report(control, outcome);
 }
 
 // What a CTA notes about its transfers it notes in shared memory: a replay begins anew.
 template <std::uint32_t kTransfers>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kPairThreads, 1)
     pair_kernel(const __grid_constant__ PairArgument<kTransfers> argument) {
   overlap_launches();
   __shared__ Word own[kTransfers * (sizeof(PairTransfer) / sizeof(Word))];
@@ -53,7 +59,7 @@ __global__ void store_transfers_kernel(
   copy_words(to, part.transfers, count);
 }
 
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kPairThreads, 1)
     stored_pairs_kernel(const __grid_constant__ StoredPairs argument) {
   const std::uint32_t begin = argument.begin[blockIdx.x];
   move_transfers(argument.control, argument.transfers + begin,
