@@ -4,6 +4,7 @@
 // How a GPU's launch divides sends and receives among its groups: host code, though of the device.
 #include "core/device/cuda/pair_groups.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -77,6 +78,23 @@ TEST(PairGroups, SpreadEndsOverAllGroups) {
   const PairGroups eight = group_transfers(transfers, 8);
   for (std::uint32_t group = 0; group < 8; ++group)
     EXPECT_EQ(eight.begin[group + 1] - eight.begin[group], 4U);
+}
+
+TEST(PairGroups, SendsAndReceivesTakeTurns) {
+  std::vector<ConnectionCursor> ends(6);
+  std::byte byte{};
+  std::vector<PairTransfer> transfers(7);  // three sends, three receives, a copy
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    transfers[i].view.cursor = &ends[i];
+    if (i < 3) transfers[i].from = &byte;
+    if (i >= 3) transfers[i].to = &byte;
+  }
+  transfers[6].from = transfers[6].to = &byte;
+  const PairGroups groups = group_transfers(transfers, 64);
+  ASSERT_EQ(groups.count(), 7U);
+  for (std::uint32_t group = 0; group < 6; ++group)
+    EXPECT_EQ(groups.transfers[group].from != nullptr, group % 2 == 0) << group;
+  EXPECT_EQ(groups.transfers[6].view.cursor, nullptr) << "copies come last";
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ struct DirectArgument {
 /// Transfers that fit into the argument of a kernel that moves them, in sizes; the largest is what
 /// 32764 bytes hold (CUDA programming guide, "Function Parameters").
 inline constexpr std::uint32_t kFewArgumentPairs = 8;
-inline constexpr std::uint32_t kSomeArgumentPairs = 48;
+inline constexpr std::uint32_t kSomeArgumentPairs = 72;
 inline constexpr std::uint32_t kMostArgumentPairs = 208;
 [[nodiscard]] constexpr std::uint32_t argument_pairs(std::uint32_t transfers) {
   return transfers <= kFewArgumentPairs    ? kFewArgumentPairs

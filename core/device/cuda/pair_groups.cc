@@ -5,28 +5,63 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <unordered_map>
+#include <utility>
 
 namespace weft::device::cuda {
 
-PairGroups group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups) {
-  // A copy within the rank waits for nobody, and is a matter of its own.
-  std::unordered_map<const ConnectionCursor*, std::uint32_t> group_of_end;
-  std::vector<std::uint32_t> group_of(transfers.size());
-  std::uint32_t next = 0;
-  for (std::size_t i = 0; i < transfers.size(); ++i) {
-    const ConnectionCursor* const end = transfers[i].view.cursor;
-    if (end == nullptr) {
-      group_of[i] = next++ % most_groups;
-      continue;
-    }
-    const auto [known, first] = group_of_end.try_emplace(end, next % most_groups);
-    if (first) ++next;
-    group_of[i] = known->second;
-  }
+namespace {
 
+/// Which group each transfer belongs to, and how many groups there are. Ends that send and ends
+/// that receive take turns, so that neighbouring CTAs, which share what leads out of their
+/// processors, do different things. Then come copies within the rank, which wait for nobody.
+struct Division {
+  std::vector<std::uint32_t> group_of;
+  std::uint32_t groups = 0;
+};
+
+Division divide(std::span<const PairTransfer> transfers, std::uint32_t most_groups) {
+  // In the way of each call, so without a map.
+  std::vector<std::pair<const ConnectionCursor*, std::uint32_t>> by_end;
+  std::vector<std::uint32_t> copies;
+  by_end.reserve(transfers.size());
+  for (std::uint32_t i = 0; i < transfers.size(); ++i) {
+    if (const ConnectionCursor* const end = transfers[i].view.cursor; end != nullptr) {
+      by_end.emplace_back(end, i);
+    } else {
+      copies.push_back(i);
+    }
+  }
+  std::ranges::sort(by_end);
+
+  // The first transfer of each end's, by direction.
+  std::vector<std::size_t> firsts[2];
+  for (std::size_t at = 0; at < by_end.size(); ++at) {
+    if (at != 0 && by_end[at].first == by_end[at - 1].first) continue;
+    firsts[transfers[by_end[at].second].from == nullptr ? 1 : 0].push_back(at);
+  }
+  Division division{.group_of = std::vector<std::uint32_t>(transfers.size())};
+  std::uint32_t next = 0;
+  for (std::size_t turn = 0; turn < std::max(firsts[0].size(), firsts[1].size()); ++turn) {
+    for (const auto& ends : firsts) {
+      if (turn >= ends.size()) continue;
+      const std::uint32_t group = next++ % most_groups;
+      const ConnectionCursor* const end = by_end[ends[turn]].first;
+      for (std::size_t at = ends[turn]; at < by_end.size() && by_end[at].first == end; ++at)
+        division.group_of[by_end[at].second] = group;
+    }
+  }
+  for (const std::uint32_t copy : copies)
+    division.group_of[copy] = next++ % most_groups;
+  division.groups = std::min(next, most_groups);
+  return division;
+}
+
+}  // namespace
+
+PairGroups group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups) {
+  const auto [group_of, count] = divide(transfers, most_groups);
   PairGroups groups;
-  groups.begin.assign(std::min(next, most_groups) + 1, 0);
+  groups.begin.assign(count + std::size_t{1}, 0);
   for (const std::uint32_t group : group_of)
     ++groups.begin[group + 1];
   for (std::size_t group = 1; group < groups.begin.size(); ++group)
