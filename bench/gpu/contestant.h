@@ -35,7 +35,7 @@ struct Problem {
 /// A library that takes part.
 struct Contestant {
   std::string name;
-  std::unique_ptr<Library> library;
+  std::unique_ptr<Library> api;
   std::string version;
   Arena arena;
   bool out = false;  ///< Failed: takes part no more.
@@ -50,8 +50,8 @@ struct Contestant {
   [[nodiscard]] bool is_nccl() const { return name.starts_with("nccl"); }
 
   void abort() {
-    if (std::exchange(out, true) || library == nullptr) return;
-    library->abort();
+    if (std::exchange(out, true) || api == nullptr) return;
+    api->abort();
   }
 };
 

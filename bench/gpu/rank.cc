@@ -65,7 +65,7 @@ uint32_t Rank::run() {
   for (const bool in_place : options_.in_place)
     measure_sizes(in_place);
   for (Contestant& contestant : contestants_) {
-    if (!contestant.out) attempt(contestant, "leave", [&] { contestant.library->leave(); });
+    if (!contestant.out) attempt(contestant, "leave", [&] { contestant.api->leave(); });
   }
   return steps_.failures();
 }
@@ -88,26 +88,26 @@ void Rank::enter(const std::string& name) {
   Contestant& contestant = contestants_.emplace_back();
   contestant.name = name;
   double seconds = 0, used = 0;
-  const bool joined =
-      attempt(contestant, "make an id",
-              [&] {
-                contestant.library = libraries_.make(name, steps_.seat());
-                contestant.version = contestant.library->version();
-                if (is_first()) contestant.library->make_id(steps_.id());
-              }) &&
-      attempt(
-          contestant, "join",
-          [&] {
-            const size_t before = free_memory();
-            const Clock::time_point begin = Clock::now();
-            contestant.library->join(steps_.id());
-            steps_.place().value = seconds_since(begin);
-            used = static_cast<double>(before) - static_cast<double>(free_memory());
-          },
-          [&] { seconds = steps_.largest_value(); }) &&
-      attempt(contestant, "take buffers", [&] {
-        contestant.arena = contestant.library->take_arena(buffers_.plain(), buffers_.arena_bytes());
-      });
+  const bool joined = attempt(contestant, "make an id",
+                              [&] {
+                                contestant.api = libraries_.make(name, steps_.seat());
+                                contestant.version = contestant.api->version();
+                                if (is_first()) contestant.api->make_id(steps_.id());
+                              }) &&
+                      attempt(
+                          contestant, "join",
+                          [&] {
+                            const size_t before = free_memory();
+                            const Clock::time_point begin = Clock::now();
+                            contestant.api->join(steps_.id());
+                            steps_.place().value = seconds_since(begin);
+                            used = static_cast<double>(before) - static_cast<double>(free_memory());
+                          },
+                          [&] { seconds = steps_.largest_value(); }) &&
+                      attempt(contestant, "take buffers", [&] {
+                        contestant.arena =
+                            contestant.api->take_arena(buffers_.plain(), buffers_.arena_bytes());
+                      });
   if (!joined) {
     contestant.out = true;  // Refused or failed.
   } else if (is_first()) {
@@ -202,7 +202,7 @@ void Rank::time_round(Contestant& contestant, const Case& which) {
         for (size_t i = 0; i < contestant.passes; ++i)
           pass(contestant, which);
         CHECK(cudaEventRecord(end_, steps_.seat().stream));
-        steps_.wait(*contestant.library);
+        steps_.wait(*contestant.api);
         float milliseconds = 0;
         CHECK(cudaEventElapsedTime(&milliseconds, begin_, end_));
         steps_.place().value =
@@ -218,13 +218,13 @@ void Rank::pass(Contestant& contestant, const Case& which) {
     return;
   }
   for (size_t set = 0; set < buffers_.sets(which.shape.bytes); ++set)
-    contestant.library->call(buffers_.call(contestant.arena, which, set));
+    contestant.api->call(buffers_.call(contestant.arena, which, set));
 }
 
 void Rank::run_passes(Contestant& contestant, const Case& which, size_t number) {
   for (size_t i = 0; i < number; ++i)
     pass(contestant, which);
-  steps_.wait(*contestant.library);
+  steps_.wait(*contestant.api);
 }
 
 void Rank::capture(Contestant& contestant, const Case& which) {
@@ -244,18 +244,18 @@ void Rank::capture(Contestant& contestant, const Case& which) {
   static_cast<void>(cudaGraphDestroy(graph));
   check(made, "cudaGraphInstantiate");
   CHECK(cudaGraphUpload(contestant.graph, stream));
-  steps_.wait(*contestant.library);
+  steps_.wait(*contestant.api);
 }
 
 void Rank::fill(Contestant& contestant, const Case& which) {
   buffers_.fill(contestant.arena, which, seed_);
-  steps_.wait(*contestant.library);
+  steps_.wait(*contestant.api);
 }
 
 /// Throws nothing for wrong results: says how many on the board.
 void Rank::compare(Contestant& contestant, const Case& which) {
   buffers_.compare(contestant.arena, which, seed_);
-  steps_.wait(*contestant.library);
+  steps_.wait(*contestant.api);
   Board::Place& place = steps_.place();
   place.wrong = buffers_.mismatches();
   if (place.wrong == 0) return;

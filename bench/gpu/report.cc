@@ -61,7 +61,7 @@ std::string Report::subject(const Case& which, const Contestant& contestant) con
   std::string words =
       text("\"peer\": %s, \"version\": %s, \"operation\": \"%s\", \"call\": %s, ",
            json_string(contestant.name).c_str(), json_string(contestant.version).c_str(),
-           operation.name, json_string(contestant.library->call_name(operation)).c_str());
+           operation.name, json_string(contestant.api->call_name(operation)).c_str());
   if (operation.reduces) words += "\"reduction\": \"sum\", ";
   if (operation.rooted) words += text("\"root\": %u, ", kRoot);
   words += text(

@@ -20,14 +20,6 @@ namespace {
 // Plans are small; a program calls few shapes over and over. Beyond that the table starts anew.
 constexpr std::size_t kMostPlans = 1024;
 
-Error not_to_be_captured(const Task& task) {
-  return {WEFT_ERROR_UNSUPPORTED,
-          fmt::format("{} cannot be captured into a graph: messages of a net need the CPU in each "
-                      "replay",
-                      describe_task(task)),
-          "call it outside of the capture"};
-}
-
 }  // namespace
 
 std::size_t Communicator::TaskHash::operator()(const Task& task) const {
@@ -110,8 +102,7 @@ Status Communicator::check_kernel(const Task& task) const {
       WEFT_ERROR_UNSUPPORTED,
       fmt::format("this version has no kernel for {} of {}{} on devices of kind {}",
                   operation_name(task.operation), data_type_name(task.type), by, runtime_.name()),
-      is_planned(task.operation) ? "a type that it has: weft bench all_reduce --help lists them"
-                                 : "an operation that such devices have, or ranks on CPUs");
+      "a type that it has: weft bench all_reduce --help lists them");
 }
 
 PlanInput Communicator::plan_input(Operation operation) const {
@@ -204,6 +195,14 @@ Status Communicator::check_call(const Stream& stream) {
   return {};
 }
 
+Error Communicator::not_to_be_captured(const Task& task) {
+  return {WEFT_ERROR_UNSUPPORTED,
+          fmt::format("{} cannot be captured into a graph: messages of a net need the CPU in each "
+                      "replay",
+                      describe_task(task)),
+          "call it outside of the capture"};
+}
+
 Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
   const Task& task = call.task;
   if (is_exchange(task.operation)) return prepare_exchange(call, stream);
@@ -236,94 +235,6 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
   if (report_ != nullptr && connections_->busy()) connections_->leave();
   launch.items = items_;
   return launch;
-}
-
-Result<Launch> Communicator::prepare_pairs(std::span<const Call* const> calls, Stream& stream) {
-  WEFT_TRY(check_call(stream));
-  WEFT_TRY(check_capture(calls, stream));
-  WEFT_TRY(order_after_latest(stream));
-  return pair_launch(
-      calls.front()->task, stream, [&](std::uint64_t /*sequence*/, auto& transfers, auto& tasks) {
-        make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
-      });
-}
-
-Result<Launch> Communicator::prepare_exchange(const Call& call, Stream& stream) {
-  WEFT_TRY(check_call(stream));
-  if (goes_by_inboxes(call.task)) {
-    WEFT_TRY(order_after_latest(stream));
-    return inbox_launch(call, stream);
-  }
-  const Call* const alone = &call;
-  WEFT_TRY(check_capture({&alone, 1}, stream));
-  WEFT_TRY(order_after_latest(stream));
-  return pair_launch(call.task, stream, [&](std::uint64_t sequence, auto& transfers, auto& tasks) {
-    make_exchange(call, rank_, ranks_, sequence, pair_ends_, transfers, pair_messages_, tasks);
-  });
-}
-
-bool Communicator::goes_by_inboxes(const Task& task) const {
-  return is_exchange(task.operation) && task.operation != Operation::kAllToAllV &&
-         task.bytes() <= most_direct_exchange_;
-}
-
-Launch Communicator::inbox_launch(const Call& call, Stream& stream) {
-  const Task& task = call.task;
-  items_.assign(1, WorkItem{});
-  WorkItem& item = items_.front();
-  item.operation = task.operation;
-  item.algorithm = Algorithm::kDirect;
-  item.protocol = Protocol::kLL;
-  item.type = task.type;
-  item.send = static_cast<const std::byte*>(call.send);
-  item.recv = static_cast<std::byte*>(call.recv);
-  item.count = task.count;
-  item.stride = task.count;
-  item.ranks = ranks_;
-  item.ring_position = (rank_ + ranks_ - (has_root(task.operation) ? task.root : 0)) % ranks_;
-  item.tag = make_operation_tag(task, history_.add(task));
-  item.direct = connections_->direct();
-  Launch launch = launch_by_report(stream);
-  launch.items = items_;
-  return launch;
-}
-
-// `make(sequence, transfers, tasks)` writes the transfers of the launch.
-template <class Make>
-Launch Communicator::pair_launch(const Task& task, Stream& stream, Make make) {
-  pair_messages_.clear();
-  Launch launch;
-  std::vector<PairTransfer>* transfers = &pair_transfers_;
-  if (report_ == nullptr) {
-    UnderWay* record = begin_record(task, stream);
-    transfers = &record->transfers;
-    make(record->sequence, record->transfers, record->pair_tasks);
-    launch = launch_of(record);
-  } else {
-    pair_transfers_.clear();
-    pair_tasks_.clear();
-    make(joins_pair(task.operation) ? 0 : history_.add(task), pair_transfers_, pair_tasks_);
-    launch = launch_by_report(stream);
-  }
-  items_.assign(1, pair_item(*transfers, ranks_, pair_parts_));
-  for (const PairMessage& message : pair_messages_)
-    message.port->enqueue({&message.operation, 1});
-  // Kernels that run on their own drive no net.
-  if (report_ != nullptr && connections_->busy()) connections_->leave();
-  launch.items = items_;
-  return launch;
-}
-
-// What a net carries needs the CPU in each replay of a device's own graph.
-Status Communicator::check_capture(std::span<const Call* const> calls, Stream& stream) {
-  if (!runtime_.is_capturing(stream.device_stream())) return {};
-  WEFT_TRY_ASSIGN(const auto needs, needs_of(calls, 0));
-  for (const Need& need : needs) {
-    if (choice_with(need.link.peer).kind == PluginKind::kNet) {
-      return fail(not_to_be_captured(calls.front()->task));
-    }
-  }
-  return {};
 }
 
 // Operations of a communicator are serial, streams are not: those of the old stream come first.

@@ -137,10 +137,8 @@ class Communicator {
 
   /// Where this rank is and what it has. Any thread; never blocks.
   [[nodiscard]] CommunicatorFacts facts() const;
-  /// Slots of a connection that is made when two ranks first send to each other, and over how many
-  /// they do; alike on all ranks.
+  /// Slots of a connection that is made when two ranks first send to each other; alike on all.
   [[nodiscard]] SlotGeometry slots_of_pairs() const;
-  [[nodiscard]] PairSpread spread_of_pairs() const { return pair_ends_.spread; }
   /// "shm: same host; first that can of ..."; empty for ranks that do not exist.
   [[nodiscard]] std::string describe_pair(std::uint32_t a, std::uint32_t b) const;
   /// "net-socket from rank 0 to rank 2: eth0 to eth0 on channels 0, 1": which devices carry the
@@ -195,6 +193,7 @@ class Communicator {
   Result<std::vector<Need>> needs_of(std::span<const Call* const> calls, std::uint64_t ahead);
   Result<Launch> prepare_exchange(const Call& call, Stream& stream);
   Status check_capture(std::span<const Call* const> calls, Stream& stream);
+  static Error not_to_be_captured(const Task& task);
   template <class Make>
   Launch pair_launch(const Task& task, Stream& stream, Make make);
   const PairConnections* partner(std::uint32_t rank, std::uint32_t channel);
@@ -285,8 +284,7 @@ class Communicator {
   std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
   PairEnds pair_ends_;
   std::uint64_t most_direct_exchange_ = 0;  // bytes of a block
-  std::uint32_t pair_parts_ =
-      UINT32_MAX;  // that a launch of sends and receives is cut into, at most
+  std::uint32_t pair_parts_ = UINT32_MAX;   // of a launch of sends and receives, at most
   // Of the launch that was prepared last, where no record is kept of it.
   std::vector<PairTransfer> pair_transfers_;
   std::vector<Task> pair_tasks_;

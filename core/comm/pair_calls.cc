@@ -60,7 +60,9 @@ PairNumbers::Direction& PairNumbers::direction_of(const Task& task) {
 }
 
 std::uint32_t PairNumbers::follow(const Task& task, std::uint32_t channel, std::uint32_t transfer) {
-  Latest& latest = direction_of(task).latest[channel];
+  std::vector<Latest>& by_channel = direction_of(task).latest;
+  if (channel >= by_channel.size()) by_channel.resize(channel + std::size_t{1});
+  Latest& latest = by_channel[channel];
   const std::uint32_t before = latest.launch == launch_ ? latest.transfer : kNoTransfer;
   latest = {.launch = launch_, .transfer = transfer};
   return before;

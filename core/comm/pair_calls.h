@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -73,7 +72,7 @@ class PairNumbers {
   };
   struct Direction {
     std::uint64_t calls = 0;
-    std::array<Latest, kMostPairChannels + 1> latest{};  // by channel
+    std::vector<Latest> latest;  // by channel, as far as they were used
   };
   Direction& direction_of(const Task& task);
 

@@ -17,6 +17,7 @@
 #include "core/device/any_reduction.h"
 #include "core/device/work_item_kernel.h"
 #include "tests/device/direct_world.h"
+#include "tests/device/every_type.h"
 #include "tests/device/lane_model.h"
 #include "tests/device/ring_runner.h"
 #include "tests/device/ring_world.h"
@@ -130,22 +131,6 @@ class AnyLanes : public ::testing::TestWithParam<weft_reduction> {
       }
       buffers[rank].check_guards();
     }
-  }
-
-  template <class Check>
-  static void for_each_type(const Check& check) {
-    check.template operator()<std::int8_t>();
-    check.template operator()<std::uint8_t>();
-    check.template operator()<std::int32_t>();
-    check.template operator()<std::uint32_t>();
-    check.template operator()<std::int64_t>();
-    check.template operator()<std::uint64_t>();
-    check.template operator()<Float16>();
-    check.template operator()<float>();
-    check.template operator()<double>();
-    check.template operator()<Bfloat16>();
-    check.template operator()<Float8E4M3>();
-    check.template operator()<Float8E5M2>();
   }
 
   std::uint64_t sequence_ = 0;

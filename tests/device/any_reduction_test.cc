@@ -21,6 +21,7 @@
 #include "core/device/any_lane_loops.h"
 #include "core/device/cuda/kernels.h"
 #include "core/device/reductions.h"
+#include "tests/device/every_type.h"
 #include "tests/device/lane_model.h"
 #include "tests/device/ring_world.h"
 
@@ -30,22 +31,6 @@ namespace {
 constexpr weft_reduction kReductions[] = {WEFT_SUM, WEFT_PROD, WEFT_MAX,
                                           WEFT_MIN, WEFT_AVG,  kPremulSum};
 constexpr std::uint32_t kDivisor = 3;
-
-template <class Check>
-void for_each_type(const Check& check) {
-  check.template operator()<std::int8_t>();
-  check.template operator()<std::uint8_t>();
-  check.template operator()<std::int32_t>();
-  check.template operator()<std::uint32_t>();
-  check.template operator()<std::int64_t>();
-  check.template operator()<std::uint64_t>();
-  check.template operator()<Float16>();
-  check.template operator()<float>();
-  check.template operator()<double>();
-  check.template operator()<Bfloat16>();
-  check.template operator()<Float8E4M3>();
-  check.template operator()<Float8E5M2>();
-}
 
 /// Random bits, which hold NaNs and infinities of narrow floats, and what is special about others.
 template <class T>

@@ -4,6 +4,9 @@
 // What is run on a team, whoever drives it: tests on threads and ranks in processes of their own.
 #pragma once
 
+#include <string>
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 #include "tests/gpu/team.h"
@@ -24,6 +27,14 @@ void replay_alternately(Team& team);
 /// A thousand replays, one after the other without a pause, each with inputs of its own; some of
 /// them eager calls if `mixed`.
 void replay_often(Team& team, const Type& type, bool mixed);
+
+/// "p2p", "shm" or "net", which is net-socket, and alone.
+using LayoutAndTransport = std::tuple<Layout, std::string>;
+[[nodiscard]] inline Settings settings_of(const std::string& transport) {
+  Settings settings{{"transports.order", transport}};
+  if (transport == "net") settings.emplace_back("transports.net", "net-socket");
+  return settings;
+}
 
 #define SKIP_UNLESS_POSSIBLE(layout) \
   if (!(layout).possible()) \

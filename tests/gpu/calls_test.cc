@@ -153,22 +153,12 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Long, testing::ValuesIn(kLayouts), layout_name<Lay
 
 // ---- each transport ----
 
-using LayoutAndTransport = std::tuple<Layout, std::string>;
-
-class Transports : public testing::TestWithParam<LayoutAndTransport> {
- protected:
-  static Settings settings() {
-    const std::string& transport = std::get<1>(GetParam());
-    Settings settings{{"transports.order", transport}};
-    if (transport == "net") settings.emplace_back("transports.net", "net-socket");
-    return settings;
-  }
-};
+class Transports : public testing::TestWithParam<LayoutAndTransport> {};
 
 TEST_P(Transports, Calls) {
   const auto& [layout, transport] = GetParam();
   SKIP_UNLESS_POSSIBLE(layout);
-  Team team(Mode::kThreads, layout, settings());
+  Team team(Mode::kThreads, layout, settings_of(std::get<1>(GetParam())));
   std::array<char, 256> pair{};
   weft_comm_describe_pair(team.members()[0].comm, 0, 1, pair.data(), pair.size());
   EXPECT_TRUE(std::string(pair.data()).starts_with(transport)) << pair.data();
@@ -179,7 +169,7 @@ TEST_P(Transports, Calls) {
 TEST_P(Transports, CaptureOrSayWhyNot) {
   const auto& [layout, transport] = GetParam();
   SKIP_UNLESS_POSSIBLE(layout);
-  Team team(Mode::kThreads, layout, settings());
+  Team team(Mode::kThreads, layout, settings_of(std::get<1>(GetParam())));
   if (transport != "net" || options().host) return capture_first_use(team);
   Trial trial(team, {.count = 257});
   EXPECT_THROW(Graphs(team, [&](Member& member) { trial.issue(member); }), Unsupported);

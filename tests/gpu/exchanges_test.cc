@@ -70,6 +70,19 @@ void many_between_two(Team& team, bool few, Seeds& seeds) {
     Trial(team, call).run(seeds.next());
 }
 
+// More than the argument of a kernel holds.
+void hundreds_between_two(Team& team, bool /*few*/, Seeds& seeds) {
+  const std::uint32_t last = team.layout().ranks - 1;
+  Call call = exchange(seeds.next());
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    call.messages.push_back({.from = i % 3 == 0 ? last : 0,
+                             .to = i % 3 == 0 ? 0 : last,
+                             .count = i % 50 == 0 ? 20011 : 1 + i % 7});
+  }
+  for (int i = 0; i < 3; ++i)
+    Trial(team, call).run(seeds.next());
+}
+
 void to_itself(Team& team, bool few, Seeds& seeds) {
   for (const std::size_t count : counts(few)) {
     if (count > 2000000) continue;
@@ -187,6 +200,9 @@ TEST_P(Exchanges, EveryToEvery) {
 }
 TEST_P(Exchanges, ManyBetweenTwo) {
   many_between_two(*team_, false, seeds_);
+}
+TEST_P(Exchanges, HundredsBetweenTwo) {
+  hundreds_between_two(*team_, false, seeds_);
 }
 TEST_P(Exchanges, ToItself) {
   to_itself(*team_, false, seeds_);

@@ -180,8 +180,6 @@ INSTANTIATE_TEST_SUITE_P(Gpu, MixedGraphs, testing::ValuesIn(modes_and_layouts()
 
 // ---- each transport ----
 
-using LayoutAndTransport = std::tuple<Layout, std::string>;
-
 class TransportCaptures : public testing::TestWithParam<LayoutAndTransport> {};
 
 // A net needs the CPU in each call: such calls are not captured, and nothing is broken by the try.
@@ -189,9 +187,7 @@ class TransportCaptures : public testing::TestWithParam<LayoutAndTransport> {};
 TEST_P(TransportCaptures, CaptureOrSayWhyNot) {
   const auto& [layout, transport] = GetParam();
   SKIP_UNLESS_POSSIBLE(layout);
-  Settings settings{{"transports.order", transport}};
-  if (transport == "net") settings.emplace_back("transports.net", "net-socket");
-  Team team(Mode::kThreads, layout, settings);
+  Team team(Mode::kThreads, layout, settings_of(transport));
   for (const Operation operation : all_operations()) {
     if (!is_wanted(operation)) continue;
     const Call call = calls_of(operation, layout.ranks)[1];

@@ -79,21 +79,11 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Mix, testing::ValuesIn(modes_and_layouts()), mode_
 
 // ---- each transport ----
 
-using LayoutAndTransport = std::tuple<Layout, std::string>;
-
-class TransportOperations : public testing::TestWithParam<LayoutAndTransport> {
- protected:
-  static Settings settings() {
-    const std::string& transport = std::get<1>(GetParam());
-    Settings settings{{"transports.order", transport}};
-    if (transport == "net") settings.emplace_back("transports.net", "net-socket");
-    return settings;
-  }
-};
+class TransportOperations : public testing::TestWithParam<LayoutAndTransport> {};
 
 TEST_P(TransportOperations, Calls) {
   SKIP_UNLESS_POSSIBLE(std::get<0>(GetParam()));
-  Team team(Mode::kThreads, std::get<0>(GetParam()), settings());
+  Team team(Mode::kThreads, std::get<0>(GetParam()), settings_of(std::get<1>(GetParam())));
   run_few_of_each(team);
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, TransportOperations,

@@ -5,7 +5,10 @@
 // checks it has to say so. On any device, the host too.
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/gpu/calls.h"
 #include "tests/gpu/reference.h"
@@ -19,9 +22,15 @@ class Planted : public testing::TestWithParam<Operation> {
 
   void SetUp() override { SKIP_UNLESS_POSSIBLE(kLayout); }
 
-  static Call call() {
-    return {
-        .operation = GetParam(), .type = kInt32, .count = 257, .omit_unused = false, .table = 5};
+  static Call call() { return call_of(GetParam()); }
+  static Call call_of(Operation operation) {
+    return {.operation = operation, .type = kInt32, .count = 257, .omit_unused = false, .table = 5};
+  }
+  /// The same with blocks of one size.
+  static Call even_call_of(Operation operation) {
+    Call even = call_of(operation);
+    even.table = 0;
+    return even;
   }
   /// Runs the call, spoils what one rank received, and wants `words` in what the check throws.
   static void spoil(const Call& call, std::uint32_t rank, const std::string& words,
@@ -52,7 +61,7 @@ TEST_P(Planted, ByteOfAResult) {
   const Block first = buffers_of(call(), kLayout.ranks, 0).recv.blocks[0];
   const Block block =
       first.bytes != 0 ? first : buffers_of(call(), kLayout.ranks, 0).recv.blocks[1];
-  if (block.bytes == 0) GTEST_SKIP() << "rank 0 receives nothing";
+  ASSERT_NE(block.bytes, 0U) << "rank 0 receives nothing";
   spoil(call(), 0, reduces(GetParam()) ? "are wrong" : "is not what rank",
         [&](Zone& zone, const Bytes& right, cudaStream_t stream) {
           const std::size_t at = block.at + block.bytes - 1;
@@ -71,29 +80,59 @@ TEST_P(Planted, BytesBesideABuffer) {
   }
 }
 
-// Of what only the root receives, and of the gaps between blocks.
-TEST_P(Planted, BytesThatAreNoResult) {
-  for (const std::uint32_t rank : {0U, 1U, 2U}) {
-    const Side side = buffers_of(call(), kLayout.ranks, rank).recv;
+/// Calls of which some byte is nobody's result: of what only the root receives, and of the gaps
+/// between blocks.
+class PlantedGaps : public Planted {
+ protected:
+  /// The first such byte that a rank has.
+  static std::optional<std::ptrdiff_t> gap_of(const Call& call, std::uint32_t rank) {
+    const Side side = buffers_of(call, kLayout.ranks, rank).recv;
     std::vector<bool> due(side.extent, false);
     for (const Block& block : side.blocks)
       for (std::size_t i = 0; i < block.bytes && side.counts; ++i)
         due[block.at + i] = true;
     const auto gap = std::ranges::find(due, false);
-    if (gap == due.end()) continue;
-    const auto at = gap - due.begin();
+    if (gap == due.end()) return std::nullopt;
+    return gap - due.begin();
+  }
+
+ public:
+  static std::vector<Operation> operations() {
+    std::vector<Operation> some;
+    std::ranges::copy_if(kCollectives, std::back_inserter(some), [](Operation operation) {
+      return gap_of(call_of(operation), 0) || gap_of(call_of(operation), 1) ||
+             gap_of(call_of(operation), 2);
+    });
+    return some;
+  }
+};
+
+TEST_P(PlantedGaps, BytesThatAreNoResult) {
+  for (const std::uint32_t rank : {0U, 1U, 2U}) {
+    const auto at = gap_of(call(), rank);
+    if (!at) continue;
     spoil(call(), rank, "is no result, and was changed",
           [&](Zone& zone, const Bytes& right, cudaStream_t stream) {
-            flip(zone, at, right[static_cast<std::size_t>(at)], stream);
+            flip(zone, *at, right[static_cast<std::size_t>(*at)], stream);
           });
   }
 }
 
-TEST_P(Planted, BlocksThatChangedPlaces) {
-  Call even = call();
-  even.table = 0;
+/// Calls in which a rank receives several blocks.
+class PlantedBlocks : public Planted {
+ public:
+  static std::vector<Operation> operations() {
+    std::vector<Operation> some;
+    std::ranges::copy_if(kCollectives, std::back_inserter(some), [](Operation operation) {
+      return buffers_of(even_call_of(operation), kLayout.ranks, 0).recv.blocks.size() >= 2;
+    });
+    return some;
+  }
+};
+
+TEST_P(PlantedBlocks, ThatChangedPlaces) {
+  const Call even = even_call_of(GetParam());
   const Side side = buffers_of(even, kLayout.ranks, 0).recv;
-  if (side.blocks.size() < 2) GTEST_SKIP() << "receives one block";
   spoil(even, 0, "block 1: byte", [&](Zone& zone, const Bytes& right, cudaStream_t stream) {
     const auto swap = [&](const Block& from, const Block& to) {
       zone.overwrite(static_cast<std::ptrdiff_t>(to.at), {right.data() + from.at, from.bytes},
@@ -104,10 +143,14 @@ TEST_P(Planted, BlocksThatChangedPlaces) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpu, Planted, testing::ValuesIn(kCollectives),
-                         [](const testing::TestParamInfo<Operation>& info) {
-                           return std::string(name_of(info.param));
-                         });
+const auto kOperationName = [](const testing::TestParamInfo<Operation>& info) {
+  return std::string(name_of(info.param));
+};
+INSTANTIATE_TEST_SUITE_P(Gpu, Planted, testing::ValuesIn(kCollectives), kOperationName);
+INSTANTIATE_TEST_SUITE_P(Gpu, PlantedGaps, testing::ValuesIn(PlantedGaps::operations()),
+                         kOperationName);
+INSTANTIATE_TEST_SUITE_P(Gpu, PlantedBlocks, testing::ValuesIn(PlantedBlocks::operations()),
+                         kOperationName);
 
 // Two messages of the same size between two ranks that overtook each other.
 TEST(PlantedExchange, MessagesThatOvertook) {

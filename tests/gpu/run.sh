@@ -295,7 +295,7 @@ for piece in "${pieces[@]}"; do
     bench) bench bench 280 --limit 250 --limits ;;
     bench-operations) bench_operations ;;
     mismatch) tests mismatch 400 'Gpu/MismatchTest.*' ;;
-    operations) tests operations 200 "Gpu/Operations.*$of:Gpu/Tables.*$of:Gpu/Planted.*:PlantedExchange.*" \
+    operations) tests operations 200 "Gpu/Operations.*$of:Gpu/Tables.*$of:Gpu/Planted*:PlantedExchange.*" \
       --largest=$((16 << 20)) ;;
     types) tests types 200 'Gpu/Types.*:Gpu/Premultiplied.*:Gpu/Judge.*' ;;
     exchanges) tests exchanges 200 'Gpu/Exchanges.*' --largest=$((16 << 20)) ;;

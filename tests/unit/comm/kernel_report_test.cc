@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a rank says of a kernel that ended badly on its own.
+#include "core/comm/kernel_report.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/model/operation_tag.h"
+#include "tests/support/memory_runtime.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+OperationTag tag_of(Operation operation, std::uint64_t count, std::uint32_t root = 0) {
+  return make_operation_tag(
+      {.operation = operation, .type = WEFT_FLOAT32, .root = root, .count = count}, 7);
+}
+
+/// What rank 1 of 3 says where its kernel found another tag than its own at rank 2.
+std::string said_of(OperationTag own, OperationTag found) {
+  test::MemoryRuntime runtime;
+  const auto failure = std::make_shared<Failure>();
+  const auto report = KernelReport::create(runtime, 1, 3, failure).value();
+  *report->outcome() = {.end = KernelEnd::kTagMismatch, .peer = 2, .expected = own, .found = found};
+  report->look();
+  const auto known = failure->known();
+  return known ? known->to_string() : "nothing";
+}
+
+TEST(KernelReport, ANumberThatDiffersIsCalledAnother) {
+  const std::string text =
+      said_of(tag_of(Operation::kAllGather, 10), tag_of(Operation::kAllGather, 20));
+  EXPECT_THAT(text, HasSubstr("rank 1 called all_gather of some float32 (call 7)"));
+  EXPECT_THAT(text, HasSubstr("rank 2 called all_gather of another number of float32 (call 7)"));
+}
+
+TEST(KernelReport, AnotherOperationOnAsManyElements) {
+  EXPECT_THAT(said_of(tag_of(Operation::kAllGather, 10), tag_of(Operation::kAllToAll, 10)),
+              HasSubstr("rank 2 called all_to_all of as many float32"));
+}
+
+// Both ends of a message have its sender's call for a tag.
+TEST(KernelReport, WhoReceivesSaysSo) {
+  const std::string text =
+      said_of(tag_of(Operation::kSend, 10, 1), tag_of(Operation::kSend, 20, 1));
+  EXPECT_THAT(text, HasSubstr("rank 1 called recv of some float32 from rank 2"));
+  EXPECT_THAT(text, HasSubstr("rank 2 called send of another number of float32 to rank 1"));
+}
+
+TEST(KernelReport, WhoSendsSaysThat) {
+  EXPECT_THAT(said_of(tag_of(Operation::kSend, 10, 2), tag_of(Operation::kSend, 20, 2)),
+              HasSubstr("rank 1 called send of some float32 to rank 2"));
+}
+
+}  // namespace
+}  // namespace weft
