@@ -315,9 +315,7 @@ WEFT_API weft_result weft_graph_destroy(weft_graph* graph);
  */
 
 /*
- * Types: all of weft_data_type can be moved. Reductions: sum, prod, min, max and avg of all types;
- * between CUDA devices this version reduces float16, bfloat16, float32 and int32 by sum and max,
- * with all-reduce alone.
+ * Types: all of weft_data_type can be moved. Reductions: sum, prod, min, max and avg of all types.
  *
  * Floats of 16 and of 8 bits are combined two at a time as float32, and each result is rounded to
  * nearest even. What is too large for a 16-bit float becomes infinite. An 8-bit result of finite
@@ -356,7 +354,7 @@ typedef struct weft_premul_sum_options {
  * WEFT_PROD. Each rank makes and destroys its own; scalars and residences may differ between them.
  * The input stays as it is. The handle is a number above the constants of weft_reduction, counts
  * for this communicator alone, and ends with it at the latest. A use of `comm`; never waits for
- * other ranks. UNSUPPORTED on CUDA devices.
+ * other ranks.
  */
 WEFT_API weft_result weft_reduction_create_premul_sum(weft_comm* comm,
                                                       const weft_premul_sum_options* options,
@@ -397,7 +395,6 @@ WEFT_API weft_result weft_reduce_scatter(const void* send, void* recv, size_t co
  * Where blocks differ: arrays with an element for each rank, read before the call returns. All
  * ranks name the same counts, else MISMATCH; each says where in its own buffer the blocks lie, in
  * any order, apart from each other. A count may be 0; a buffer without any elements may be NULL.
- * UNSUPPORTED on CUDA devices.
  */
 
 /** recv + recv_offsets[i] elements = send of rank i, which has recv_counts[i] elements. In place if
@@ -417,8 +414,7 @@ WEFT_API weft_result weft_reduce_scatter_v(const void* send, const size_t* send_
 /*
  * Collectives too: called, numbered, compared and ordered as those above. Each block goes straight
  * from the rank that has it to the one that it is for; the first such call of two ranks blocks
- * until they are connected, as a send does (deadline: timeouts.bootstrap). UNSUPPORTED on CUDA
- * devices.
+ * until they are connected, as a send does (deadline: timeouts.bootstrap).
  */
 
 /** Block i of recv = block `rank` of rank i's send: both buffers hold `count` elements for each
