@@ -70,10 +70,10 @@ double tree_time_us(const Plan& plan, const Topology& topology, const CostTable&
 
 std::uint32_t tree_channel_count(const Task& task, const PlanInput& input) {
   if (input.channels != 0) return input.channels;
-  if (task.bytes() < kLeastBytesOfTwoTrees) return 1;
-  const auto pairs = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-      task.bytes() / kTrees / input.limits.min_channel_bytes, 1, input.limits.max_channels));
-  return std::min(kTrees * pairs, kMostTreeChannels);
+  const std::uint32_t most = most_channels(Algorithm::kTree, input.limits);
+  if (task.bytes() < kLeastBytesOfTwoTrees || most < kTrees) return 1;
+  return kTrees * static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+                      task.bytes() / kTrees / input.limits.min_channel_bytes, 1, most / kTrees));
 }
 
 /// A chunk small enough for the pipeline to fill, where the size allows: as many as the way up and

@@ -5,7 +5,6 @@
 #include "core/schedule/ways.h"
 
 #include "core/model/tree_links.h"
-#include "core/schedule/trees.h"
 
 namespace weft {
 namespace {
@@ -34,10 +33,8 @@ std::vector<ChannelPlan> cut_into_channels(const Task& task, std::uint32_t wante
 }
 
 std::uint32_t most_channels(Algorithm algorithm, const PlanLimits& limits) {
-  if (algorithm == Algorithm::kTree) {
-    return std::min(kTrees * limits.max_channels, kMostTreeChannels);
-  }
-  if (algorithm == Algorithm::kPat || algorithm == Algorithm::kChain) {
+  if (algorithm == Algorithm::kTree || algorithm == Algorithm::kPat ||
+      algorithm == Algorithm::kChain) {
     return std::min(limits.max_channels, kMostTreeChannels);
   }
   return algorithm == Algorithm::kRing ? limits.max_channels : 1;

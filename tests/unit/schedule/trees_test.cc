@@ -120,10 +120,11 @@ TEST(Trees, OverHostsJoinOneRankOfEach) {
 
 class TreePlans : public testing::Test {
  protected:
-  Plan plan(Operation operation, std::uint64_t bytes) const {
-    PlanInput input{.topology = topology_,
-                    .limits = {.steps = 8, .step_bytes = 64 * 1024, .trees = true},
-                    .algorithms = {"tree"}};
+  Plan plan(Operation operation, std::uint64_t bytes, std::uint32_t channels = 2) const {
+    PlanInput input{
+        .topology = topology_,
+        .limits = {.steps = 8, .step_bytes = 64 * 1024, .max_channels = channels, .trees = true},
+        .algorithms = {"tree"}};
     Plan made = make_plan({.operation = operation, .count = bytes / 4}, input).value();
     const Status valid = validate(made, topology_);
     EXPECT_TRUE(valid) << valid.error().to_string();
@@ -137,6 +138,13 @@ TEST_F(TreePlans, OneTreeForLittleAndTwoForMore) {
   const Plan large = plan(Operation::kAllReduce, 1 << 20);
   ASSERT_EQ(large.channels.size(), 2U);
   EXPECT_NE(large.channels[0].parents, large.channels[1].parents);
+}
+
+TEST_F(TreePlans, NoMoreChannelsThanThereAre) {
+  // Each is a worker: two of them where there is one processor only stand in each other's way.
+  EXPECT_EQ(plan(Operation::kAllReduce, 1 << 20, 1).channels.size(), 1U);
+  EXPECT_EQ(plan(Operation::kAllReduce, 1 << 20, 3).channels.size(), 2U);
+  EXPECT_EQ(plan(Operation::kAllReduce, 1 << 20, 5).channels.size(), 4U);
 }
 
 TEST_F(TreePlans, ChunksFillTheWayUpAndDown) {
