@@ -78,26 +78,34 @@ class PairBatch {
       memory_.copy(group_, transfer.to + transfer.moved, nullptr,
                    in_slot + static_cast<std::uint32_t>(verdict), bytes);
     }
-    const SlotMeta meta{.size = bytes, .offset = 0, .tag = transfer.tag};
-    if (sends) {
-      publish(view.slots + slot, meta, view.tail, view.tail_waiters, at + 1);
-    } else {
-      publish(nullptr, meta, view.head, view.head_waiters, at + 1);
-    }
+    publish(view, sends, SlotMeta{.size = bytes, .offset = 0, .tag = transfer.tag}, at);
     if (group_.leader()) transfer.step = at + 1;
     return advance(transfer, bytes, moved);
   }
 
   /// After what all lanes did; by others than the lanes, where the device has them.
-  WEFT_HD void publish(SlotMeta* slot, const SlotMeta& meta, std::uint64_t* counter,
-                       std::uint32_t* waiters, std::uint64_t value) {
+  WEFT_HD void publish(const ConnectionView& view, bool sends, const SlotMeta& meta,
+                       std::uint64_t at) {
     if constexpr (posts_apart<Memory, Group>) {
-      memory_.publish(group_, slot, meta, counter, waiters, value);
+      StepPosts posts;
+      if (sends) {
+        posts = {.tail = view.tail,
+                 .filled = at + 1,
+                 .slot = view.slots + at % view.steps,
+                 .meta = meta,
+                 .head = nullptr,
+                 .freed = 0};
+      } else {
+        posts.head = view.head;
+        posts.freed = at + 1;
+      }
+      memory_.publish(group_, posts);
     } else {
       group_.sync();
       if (!group_.leader()) return;
-      if (slot != nullptr) *slot = meta;
-      memory_.post(counter, waiters, value);
+      if (!sends) return memory_.post(view.head, view.head_waiters, at + 1);
+      view.slots[at % view.steps] = meta;
+      memory_.post(view.tail, view.tail_waiters, at + 1);
     }
   }
 

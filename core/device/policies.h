@@ -115,14 +115,22 @@ concept device_memory = lane_group<G> && requires(T& memory, G& group, std::uint
   memory.copy(group, to, to, from, value);
 };
 
-/// Memory that posts while the lanes go on.
-///  - publish(group, slot, meta, counter, waiters, value): all lanes; as sync(), then by one `meta`
-///    to `slot`, unless that is null, and post().
-template <class T, class G>
-concept posts_apart = requires(T& memory, G& group, SlotMeta* slot, const SlotMeta& meta,
-                               std::uint64_t* counter, std::uint32_t* word, std::uint64_t value) {
-  memory.publish(group, slot, meta, counter, word, value);
+/// What a step posts. A counter that is null is not stored, and `meta` only with `tail`.
+struct StepPosts {
+  std::uint64_t* tail = nullptr;
+  std::uint64_t filled = 0;
+  SlotMeta* slot = nullptr;
+  SlotMeta meta;
+  std::uint64_t* head = nullptr;
+  std::uint64_t freed = 0;
 };
+
+/// Memory that posts while the lanes go on, where nobody sleeps on counters.
+///  - publish(group, posts): all lanes; as sync(), then by one `meta` to `slot`, the tail, the
+///  head.
+template <class T, class G>
+concept posts_apart =
+    requires(T& memory, G& group, const StepPosts& posts) { memory.publish(group, posts); };
 
 /// Memory whose words tell by themselves that they have come. Any lane calls any of it.
 ///  - load_words, store_words: 16 aligned bytes as two words of 8, each whole, in no order.

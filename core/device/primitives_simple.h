@@ -133,18 +133,12 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
         }
       }
       if (place != kLent) move<kBits>(slot, arrived, input, result, bytes);
-      group_.sync();
-      // The tail goes first: someone waits for the data, while a free slot is rarely urgent.
+      publish<kBits>(SlotMeta{.size = bytes, .offset = place, .tag = item_.tag});
       if constexpr (kSend) {
-        if (group_.leader()) {
-          to.slots[send_slot_] = SlotMeta{.size = bytes, .offset = place, .tag = item_.tag};
-          memory_.post(to.tail, to.tail_waiters, send_step_ + 1);
-        }
         ++send_step_;
         send_slot_ = send_slot_ + 1 == to.steps ? 0 : send_slot_ + 1;
       }
       if constexpr (kRecv) {
-        if (group_.leader()) memory_.post(from.head, from.head_waiters, recv_step_ + 1);
         ++recv_step_;
         recv_slot_ = recv_slot_ + 1 == from.steps ? 0 : recv_slot_ + 1;
       }
@@ -153,6 +147,38 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       left -= bytes;
     }
     return true;
+  }
+
+  /// After what all lanes did; by others than the lanes, where the device has them. The tail goes
+  /// first: someone waits for the data, while a free slot is rarely urgent.
+  template <unsigned kBits>
+  WEFT_HD void publish(const SlotMeta& meta) {
+    constexpr bool kRecv = (kBits & kRecvBit) != 0;
+    constexpr bool kSend = (kBits & kSendBit) != 0;
+    const ConnectionView& from = item_.from_previous;
+    const ConnectionView& to = item_.to_next;
+    if constexpr (posts_apart<Memory, Group>) {
+      StepPosts posts;
+      if constexpr (kSend) {
+        posts.tail = to.tail;
+        posts.filled = send_step_ + 1;
+        posts.slot = to.slots + send_slot_;
+        posts.meta = meta;
+      }
+      if constexpr (kRecv) {
+        posts.head = from.head;
+        posts.freed = recv_step_ + 1;
+      }
+      memory_.publish(group_, posts);
+    } else {
+      group_.sync();
+      if (!group_.leader()) return;
+      if constexpr (kSend) {
+        to.slots[send_slot_] = meta;
+        memory_.post(to.tail, to.tail_waiters, send_step_ + 1);
+      }
+      if constexpr (kRecv) memory_.post(from.head, from.head_waiters, recv_step_ + 1);
+    }
   }
 
   template <unsigned kBits>

@@ -10,6 +10,7 @@
 
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/posting.cuh"
 #include "core/device/cuda/report.cuh"
 #include "core/device/work_item_kernel.h"
 
@@ -17,13 +18,16 @@ namespace weft::device::cuda {
 namespace {
 
 template <class Reduction>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kPostingThreads, 1)
     all_reduce_kernel(const __grid_constant__ KernelArgument<kMostItems> argument) {
   __shared__ std::uint64_t slots[2];
+  __shared__ PostBoard board;
+  if (threadIdx.x >= kThreads) return serve_posts(board, kThreads);
   const WorkItem& item = argument.items[blockIdx.x];
-  CtaGroup group(slots);
-  CudaMemory memory(argument.control.abort, argument.control.waiting, item.tag);
+  CtaGroup group(slots, kThreads);
+  Posting<CudaMemory> memory(argument.control.abort, argument.control.waiting, item.tag, board);
   const KernelOutcome outcome = all_reduce_item(group, memory, item, Reduction{});
+  memory.dismiss(group);
   if (group.leader()) report(argument.control, outcome);
 }
 

@@ -44,7 +44,7 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const void* k
     carry(launch.items[i], argument.tables[i]);
   void* arguments[] = {&argument};
   return check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(launch.items.size())),
-                                dim3(kThreads), arguments, 0, stream.native),
+                                dim3(kPostingThreads), arguments, 0, stream.native),
                "cudaLaunchKernel");
 }
 
@@ -139,8 +139,9 @@ weft_result CudaDevice::prepare() {
     for (const void* kernel : kernels) {
       cudaFuncAttributes attributes{};
       WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+      const int most = std::min(attributes.maxThreadsPerBlock, static_cast<int>(kPostingThreads));
       int on_one = 0;
-      WEFT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, kThreads, 0));
+      WEFT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, most, 0));
       fewest = std::min(fewest, on_one);
     }
   }

@@ -13,7 +13,10 @@
 
 namespace weft::device::cuda {
 
-inline constexpr std::uint32_t kThreads = 512;   ///< Of a CTA.
+inline constexpr std::uint32_t kThreads = 512;  ///< Of a CTA.
+/// The warp that posts for them, of kernels that have one (posting.cuh), and both together.
+inline constexpr std::uint32_t kPosterThreads = 32;
+inline constexpr std::uint32_t kPostingThreads = kThreads + kPosterThreads;
 inline constexpr std::uint32_t kMostItems = 64;  ///< Of a launch: one CTA each.
 
 /// What a kernel is given besides its items. All pointers are device-visible.
@@ -64,9 +67,6 @@ inline constexpr std::uint32_t kMostArgumentPairs = 208;
          : transfers <= kSomeArgumentPairs ? kSomeArgumentPairs
                                            : kMostArgumentPairs;
 }
-
-/// Of a CTA that moves transfers: those that move, and the warp that posts for them.
-inline constexpr std::uint32_t kPairThreads = kThreads + 32;
 
 /// A CTA has the transfers begin[number of the CTA] up to that of the next one.
 template <std::uint32_t kTransfers>

@@ -15,8 +15,6 @@
 namespace weft::device::cuda {
 namespace {
 
-static_assert(kPairThreads == kThreads + kPosterThreads);
-
 using Word = std::uint64_t;
 static_assert(sizeof(PairTransfer) % sizeof(Word) == 0);
 
@@ -32,16 +30,16 @@ __device__ void move_transfers(const KernelControl& control, PairTransfer* trans
   __shared__ PostBoard board;
   if (threadIdx.x >= kThreads) return serve_posts(board, kThreads);
   CtaGroup group(slots, kThreads);
-  PostingMemory memory(control.abort, control.waiting, transfers->tag, board);
-  const KernelOutcome outcome =
-      PairBatch<CtaGroup, PostingMemory>(group, memory, transfers, count).run();
+  using Memory = Posting<CudaMemory>;
+  Memory memory(control.abort, control.waiting, transfers->tag, board);
+  const KernelOutcome outcome = PairBatch<CtaGroup, Memory>(group, memory, transfers, count).run();
   memory.dismiss(group);
   if (group.leader()) report(control, outcome);
 }
 
 // What a CTA notes about its transfers it notes in shared memory: a replay begins anew.
 template <std::uint32_t kTransfers>
-__global__ void __launch_bounds__(kPairThreads, 1)
+__global__ void __launch_bounds__(kPostingThreads, 1)
     pair_kernel(const __grid_constant__ PairArgument<kTransfers> argument) {
   overlap_launches();
   __shared__ Word own[kTransfers * (sizeof(PairTransfer) / sizeof(Word))];
@@ -59,7 +57,7 @@ __global__ void store_transfers_kernel(
   copy_words(to, part.transfers, count);
 }
 
-__global__ void __launch_bounds__(kPairThreads, 1)
+__global__ void __launch_bounds__(kPostingThreads, 1)
     stored_pairs_kernel(const __grid_constant__ StoredPairs argument) {
   const std::uint32_t begin = argument.begin[blockIdx.x];
   move_transfers(argument.control, argument.transfers + begin,

@@ -31,7 +31,7 @@ weft_result launch_in_argument(CudaStream& stream, const Launch& launch, const P
   overlap.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(groups.count());
-  config.blockDim = dim3(kPairThreads);
+  config.blockDim = dim3(kPostingThreads);
   config.stream = stream.native;
   config.attrs = &overlap;
   config.numAttrs = stream.may_overlap ? 1 : 0;
@@ -63,7 +63,7 @@ weft_result launch_stored(CudaStream& stream, const Launch& launch, const PairGr
   }
   void* arguments[] = {&stored};
   WEFT_CUDA(cudaLaunchKernel(stored_pairs_kernel_address(), dim3(groups.count()),
-                             dim3(kPairThreads), arguments, 0, stream.native));
+                             dim3(kPostingThreads), arguments, 0, stream.native));
   return check(cudaFreeAsync(memory, stream.native), "cudaFreeAsync");
 }
 

@@ -9,6 +9,7 @@
 #include "core/device/cuda/any_reduction.cuh"
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/posting.cuh"
 #include "core/device/cuda/report.cuh"
 #include "core/device/work_item_kernel.h"
 
@@ -55,20 +56,23 @@ __device__ const WorkItem& stage(Staged& staged, const WorkItem& given,
 
 // Outlined: the sizes of the argument share it.
 __device__ __noinline__ void run_staged(KernelControl control, const WorkItem& item,
-                                        std::uint64_t* slots) {
-  CtaGroup group(slots);
-  SliceMemory memory(control.abort, control.waiting, item.tag);
+                                        std::uint64_t* slots, PostBoard& board) {
+  CtaGroup group(slots, kThreads);
+  Posting<SliceMemory> memory(control.abort, control.waiting, item.tag, board);
   const KernelOutcome outcome = run_ring_item(group, memory, item, reduction_of(item));
+  memory.dismiss(group);
   if (group.leader()) report(control, outcome);
 }
 
 template <std::uint32_t kItems>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kPostingThreads, 1)
     ring_kernel(const __grid_constant__ RingArgument<kItems> argument) {
   __shared__ Staged staged;
   __shared__ std::uint64_t slots[2];
+  __shared__ PostBoard board;
   const WorkItem& item = stage(staged, argument.all.items[blockIdx.x], argument.tables[blockIdx.x]);
-  run_staged(argument.all.control, item, slots);
+  if (threadIdx.x >= kThreads) return serve_posts(board, kThreads);
+  run_staged(argument.all.control, item, slots, board);
 }
 
 template <std::uint32_t kItems>
