@@ -462,6 +462,8 @@ Status Communicator::choose_limits() {
     limits_.direct_block_bytes =
         on_host ? limits_.direct_bytes
                 : limits_.direct_bytes - std::min(limits_.direct_bytes, kDirectHeaderBytes);
+    // A CPU's rates of such calls are those of a ring, in which a root does not wait for others.
+    limits_.direct_roots = !on_host;
     limits_.two_shot_range = two_shot_range();
     if (!on_host && line_bytes_ >= kWideLineBytes) limits_.wide_bytes = wide_bytes();
   }

@@ -90,8 +90,8 @@ void add_collectives(std::vector<Parameter>& table) {
   add_collective(table, "all_reduce", {"ring", "tree", "chain", "direct", "two-shot"}, protocols);
   add_collective(table, "all_gather", {"ring", "pat", "direct"}, protocols);
   add_collective(table, "reduce_scatter", {"ring", "pat", "chain", "direct"}, protocols);
-  add_collective(table, "broadcast", {"ring", "tree"}, protocols);
-  add_collective(table, "reduce", {"ring", "tree", "chain"}, protocols);
+  add_collective(table, "broadcast", {"ring", "tree", "direct"}, protocols);
+  add_collective(table, "reduce", {"ring", "tree", "chain", "direct"}, protocols);
   table.push_back(
       {.section = "collectives",
        .key = "deterministic",

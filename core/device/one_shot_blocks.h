@@ -89,7 +89,6 @@ class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
   using Base::memory_;
   using Base::outcome_;
   using Base::peers_;
-  using Bytes = TypedReduction<std::uint8_t, Add>;
 
   [[nodiscard]] WEFT_HD bool is_root() const { return peers_.rank == root_; }
 
@@ -134,9 +133,13 @@ class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
     return apart ? item_.recv + rank * bytes_ : item_.recv;
   }
 
+  [[nodiscard]] WEFT_HD std::uint64_t load(const std::byte* from, std::uint64_t at) const {
+    return reduction_.load_payload(from + at, bytes_ - at);
+  }
+
   /// This rank's own contribution to a reduction.
   [[nodiscard]] WEFT_HD std::uint64_t contribution(std::uint32_t rank, std::uint64_t at) const {
-    const std::uint64_t payload = reduction_.load_payload(share_of(rank) + at, bytes_ - at);
+    const std::uint64_t payload = load(share_of(rank), at);
     if constexpr (may_premultiply_payloads<Reduction>) {
       if (reduction_.premultiplies()) return reduction_.premultiply_payload(payload);
     }
@@ -158,9 +161,8 @@ class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
     const std::uint64_t place = this->parts_ + line;
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if ((to >> rank & 1U) == 0) continue;
-      const std::uint64_t payload = reduces(item_.operation)
-                                        ? contribution(rank, at)
-                                        : Bytes::load_payload(share_of(rank) + at, bytes_ - at);
+      const std::uint64_t payload =
+          reduces(item_.operation) ? contribution(rank, at) : load(share_of(rank), at);
       push(place, Ranks{1} << rank, payload);
     }
   }
@@ -185,7 +187,7 @@ class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
     WEFT_UNROLL
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if ((from >> rank & 1U) != 0) {
-        Bytes::store_payload(place_of(rank) + at, arrived[rank], bytes_ - at);
+        reduction_.store_payload(place_of(rank) + at, arrived[rank], bytes_ - at);
       }
     }
     move_own(at);
@@ -197,7 +199,7 @@ class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
     const std::byte* const own = share_of(peers_.rank);
     std::byte* const to = place_of(peers_.rank);
     if (own == to) return;
-    Bytes::store_payload(to + at, Bytes::load_payload(own + at, bytes_ - at), bytes_ - at);
+    reduction_.store_payload(to + at, load(own, at), bytes_ - at);
   }
 
   WEFT_HD void reduce(std::uint64_t at, const std::uint64_t (&arrived)[kRanks]) {

@@ -104,7 +104,10 @@ std::string direct_refusal(const Task& task, const PlanInput& input) {
   if (task.bytes() > input.limits.direct_bytes) {
     return fmt::format("more than the {} bytes of buffers.direct", input.limits.direct_bytes);
   }
-  if (has_blocks(task.operation) && task.bytes() > input.limits.direct_block_bytes) {
+  if (has_root(task.operation) && !input.limits.direct_roots) {
+    return "these ranks' devices know it only where all send and receive alike";
+  }
+  if (task.operation != Operation::kAllReduce && task.bytes() > input.limits.direct_block_bytes) {
     return fmt::format("a block of more than the {} bytes that inboxes have room for",
                        input.limits.direct_block_bytes);
   }

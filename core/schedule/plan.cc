@@ -170,12 +170,20 @@ Traffic chain_traffic(const Plan& plan, std::size_t channel, std::uint32_t rank)
   return traffic;
 }
 
+/// Ranks that `rank` writes payload to; of blocks, one to each. All others get a header.
+std::uint64_t direct_receivers(const Plan& plan, std::uint32_t rank) {
+  const std::uint64_t others = plan.ranks - 1;
+  if (!has_root(plan.task.operation)) return others;
+  const bool root = rank == plan.task.root;
+  if (plan.task.operation == Operation::kReduce) return root ? 0 : 1;
+  return root ? others : 0;
+}
+
 Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   if (plan.ranks < 2) return {};
   const ChannelPlan& share = plan.channels[channel];
   if (plan.algorithm == Algorithm::kDirect) {
-    return {.steps = plan.ranks - 1,
-            .bytes = (plan.ranks - 1) * share.count * element_size(plan.task.type)};
+    return {.steps = plan.ranks - 1, .bytes = direct_receivers(plan, rank) * plan.task.bytes()};
   }
   if (plan.algorithm == Algorithm::kTwoShot) return two_shot_traffic(plan, share, rank);
   if (plan.algorithm == Algorithm::kTree) {
@@ -343,9 +351,8 @@ Status validate_two_shot(const Plan& plan) {
 
 Status validate_direct(const Plan& plan) {
   const bool wide = plan.protocol == Protocol::kLL128;
-  if (!is_planned(plan.task.operation) || has_root(plan.task.operation) ||
-      plan.protocol == Protocol::kSimple) {
-    return invalid("only what all ranks send and receive goes directly, and by lines");
+  if (!is_planned(plan.task.operation) || plan.protocol == Protocol::kSimple) {
+    return invalid("only collectives go directly, and by lines");
   }
   if (wide && plan.task.operation != Operation::kAllReduce) {
     return invalid("an all-reduce alone goes by wide lines");

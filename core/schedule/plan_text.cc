@@ -153,12 +153,22 @@ std::string connection_text(const Plan& plan) {
                      plan.chunk_steps == 1 ? "step" : "steps");
 }
 
+std::string direct_text(const Task& task, const ChannelPlan& channel) {
+  const std::string ranks = fmt::format("{}", fmt::join(channel.ring, ", "));
+  if (!has_root(task.operation)) {
+    return fmt::format("        each of the ranks {} writes to all others\n", ranks);
+  }
+  if (task.operation == Operation::kReduce) {
+    return fmt::format("        of the ranks {} all others write to rank {}\n", ranks, task.root);
+  }
+  return fmt::format("        rank {} writes to all others of the ranks {}\n", task.root, ranks);
+}
+
 /// Which way a channel's elements go.
 std::string way_text(const Plan& plan, const ChannelPlan& channel) {
   switch (plan.algorithm) {
     case Algorithm::kDirect:
-      return fmt::format("        each of the ranks {} writes to all others\n",
-                         fmt::join(channel.ring, ", "));
+      return direct_text(plan.task, channel);
     case Algorithm::kTwoShot:
       return fmt::format(
           "        each of the ranks {} reduces a range and writes it to all others\n",

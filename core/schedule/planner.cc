@@ -161,7 +161,7 @@ constexpr bool fits_chain(Operation operation) {
   return is_planned(operation) && reduces(operation);
 }
 constexpr bool fits_inbox(Operation operation) {
-  return is_planned(operation) && !has_root(operation) && !has_uneven_blocks(operation);
+  return is_planned(operation) && !has_uneven_blocks(operation);
 }
 
 std::vector<const Way*> ways_of(Operation operation) {
@@ -256,8 +256,8 @@ Error nothing_left(const Task& task, const PlanInput& input,
   if (goes_by_rank(task, input)) {
     return {WEFT_ERROR_CONFIG, text,
             input.limits.trees ? "add \"chain\" and \"simple\" to the lists, or leave the keys out"
-                               : "these ranks' devices keep the order in all-reduces by direct or "
-                                 "two-shot alone; or switch collectives.deterministic off"};
+                               : "between these ranks' devices direct and two-shot alone keep the "
+                                 "order; or switch collectives.deterministic off"};
   }
   return {WEFT_ERROR_CONFIG, text,
           "add \"ring\" and \"simple\" to the lists, or leave the keys out"};

@@ -76,6 +76,8 @@ struct PlanLimits {
   std::uint64_t direct_bytes = 0;
   /// The largest block of an operation that has blocks, likewise.
   std::uint64_t direct_block_bytes = 0;
+  /// Whether the device has kernels that do so from a root or to one.
+  bool direct_roots = false;
   /// The largest all-reduce whose inputs ranks write to each other by wide lines; 0: none.
   std::uint64_t wide_bytes = 0;
   /// Bytes that a rank writes to each other one at once by two-shot, a multiple of 64; 0: none.

@@ -91,7 +91,10 @@ struct Spread {
                    .bytes = least_bytes(task, ranks),
                    .order = Promise::kAlongRing};
     case Algorithm::kDirect:
-      return Bound{.hops = 1, .bytes = others * ranks * task.bytes(), .order = Promise::kByRank};
+      return Bound{.hops = 1,
+                   .bytes = has_root(task.operation) ? least_bytes(task, ranks)
+                                                     : others * ranks * task.bytes(),
+                   .order = Promise::kByRank};
     case Algorithm::kTwoShot:
       return Bound{.hops = 2, .bytes = least_bytes(task, ranks), .order = Promise::kByRank};
     case Algorithm::kTree: {

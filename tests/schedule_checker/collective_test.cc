@@ -276,20 +276,22 @@ TEST_F(Collectives, ByTwoShot) {
 }
 
 TEST_F(Collectives, DirectlyByLines) {
-  constexpr int kSeeds = 8;
   for (std::uint32_t ranks = 2; ranks <= kMostDirectRanks; ++ranks) {
     const Topology topology = test::one_host(ranks);
-    for (const std::uint64_t count : {1U, 3U, 17U}) {
-      for (const std::uint32_t parts : {1U, 2U}) {
-        const Plan plan =
-            plan_of(task_of(Operation::kAllReduce, count, 0, count == 3 ? WEFT_AVG : WEFT_SUM),
-                    topology, Algorithm::kDirect, {});
-        // Flags begin again within these calls.
-        for (int i = 0; i < kSeeds; ++i) {
-          ASSERT_NO_FATAL_FAILURE(check_ways(
-              plan,
-              {.calls = 9, .kernel = run_line_kernel, .direct_parts = parts, .flag_period = 4},
-              false));
+    for (const Operation operation : kCollectives) {
+      const int seeds = operation == Operation::kAllReduce ? 8 : 3;
+      for (const std::uint64_t count : {1U, 3U, 17U}) {
+        for (const std::uint32_t parts : {1U, 2U}) {
+          const weft_reduction reduction = count == 3 ? WEFT_AVG : WEFT_SUM;
+          const Plan plan = plan_of(task_of(operation, count, (ranks + parts) % ranks, reduction),
+                                    topology, Algorithm::kDirect, {});
+          // Flags begin again within these calls.
+          for (int i = 0; i < seeds; ++i) {
+            ASSERT_NO_FATAL_FAILURE(check_ways(
+                plan,
+                {.calls = 9, .kernel = run_line_kernel, .direct_parts = parts, .flag_period = 4},
+                false));
+          }
         }
       }
     }

@@ -3,6 +3,7 @@
 
 // Instantiates the kernels for the symbolic policies.
 #include "core/device/host/host_one_shot.h"
+#include "core/device/one_shot_blocks.h"
 #include "core/device/work_item_kernel.h"
 #include "tests/schedule_checker/checker.h"
 
@@ -35,6 +36,17 @@ KernelOutcome run_kernel(const KernelCall& call) {
 
 KernelOutcome run_line_kernel(const KernelCall& call) {
   if (call.item.direct == nullptr) return run_kernel(call);
+  if (call.item.operation != Operation::kAllReduce) {
+    if (!device::one_shot_moves_blocks(call.item.operation) ||
+        !device::fits_inboxes(call.item, *call.item.direct, kMostDirectRanks)) {
+      return device::unsupported();
+    }
+    return device::OneShotBlocks<kMostDirectRanks, SymbolicReduction, device::SingleLane,
+                                 SymbolicMemory>(call.group, call.memory, call.item,
+                                                 *call.item.direct, call.reduction, call.part,
+                                                 call.parts)
+        .run();
+  }
   return device::run_direct_item<kMostDirectRanks>(
       call.group, call.memory, call.item, *call.item.direct, call.reduction, call.part, call.parts);
 }

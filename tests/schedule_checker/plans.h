@@ -69,8 +69,12 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
         128 * (shape.step_grains + (shape.protocol == Protocol::kLL ? 1 : 0));
   }
   if (algorithm == Algorithm::kDirect) {
-    input.limits.direct_bytes = task.bytes();
-    input.limits.direct_block_bytes = input.limits.direct_bytes;
+    // Between GPUs each part of a call has a header of its own.
+    const std::uint64_t headers =
+        task.operation == Operation::kAllReduce ? 0 : kMostDirectParts * sizeof(std::uint64_t);
+    input.limits.direct_bytes = task.bytes() + headers;
+    input.limits.direct_block_bytes = task.bytes();
+    input.limits.direct_roots = true;
   }
   if (algorithm == Algorithm::kTwoShot) input.limits.two_shot_range = shape.step_grains * 64;
   input.deterministic = algorithm == Algorithm::kChain;

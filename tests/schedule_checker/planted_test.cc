@@ -52,6 +52,9 @@ class Planted : public ::testing::Test {
     }
   }
 
+  template <class Change>
+  void expect_of_lines(Rule rule, Operation operation, Change change);
+
   Stacks stacks_;
   const Topology topology_ = test::one_host(kRanks);
 };
@@ -80,17 +83,17 @@ KernelOutcome run_with(const KernelCall& call) {
 
 /// The product's kernel for an item that `change` spoils.
 template <class Change>
-Kernel with_item(Change change) {
-  return [change](const KernelCall& call) {
+Kernel with_item(Change change, const Kernel& product = run_kernel) {
+  return [change, product](const KernelCall& call) {
     WorkItem item = call.item;
     change(item, call.rank);
-    return run_kernel({.group = call.group,
-                       .memory = call.memory,
-                       .item = item,
-                       .reduction = call.reduction,
-                       .rank = call.rank,
-                       .part = call.part,
-                       .parts = call.parts});
+    return product({.group = call.group,
+                    .memory = call.memory,
+                    .item = item,
+                    .reduction = call.reduction,
+                    .rank = call.rank,
+                    .part = call.part,
+                    .parts = call.parts});
   };
 }
 
@@ -381,6 +384,33 @@ KernelOutcome pushes_alone(const KernelCall& call) {
 TEST_F(Planted, AHalfOfAnInboxWrittenTooEarly) {
   expect_of_kernel(Rule::kOverwritten, direct_plan(Operation::kAllReduce), {.calls = 4},
                    pushes_alone);
+}
+
+/// The same of GPUs.
+template <class Change>
+void Planted::expect_of_lines(Rule rule, Operation operation, Change change) {
+  const Plan plan = direct_plan(operation);
+  Execution execution{.calls = 2, .kernel = run_line_kernel};
+  const Verdict sound = execute_one(stacks_, plan, execution);
+  EXPECT_TRUE(sound.report.empty()) << sound.report.text();
+  execution.kernel = with_item(change, run_line_kernel);
+  expect(rule, plan, execution);
+}
+
+TEST_F(Planted, ARootThatOthersTakeAnotherFor) {
+  const auto another_root = [](WorkItem& item, std::uint32_t rank) {
+    if (rank == kWrongRank) item.ring_position = (item.ring_position + 1) % kRanks;
+  };
+  expect_of_lines(Rule::kDeadlock, Operation::kBroadcast, another_root);
+  expect_of_lines(Rule::kDeadlock, Operation::kReduce, another_root);
+}
+
+TEST_F(Planted, ABlockOfTheInputWrittenToAnother) {
+  const auto one_off = [](WorkItem& item, std::uint32_t rank) {
+    if (rank == kWrongRank) item.send -= sizeof(Value);
+  };
+  expect_of_lines(Rule::kOutside, Operation::kReduceScatter, one_off);
+  expect_of_lines(Rule::kOutside, Operation::kAllGather, one_off);
 }
 
 // Buffers.
