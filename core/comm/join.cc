@@ -46,16 +46,17 @@ constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 4;
 // Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
-constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{64} << 10;
+constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{512} << 10;
 // Two ranks send to each other over so many channels that these are those of a rank together.
 constexpr std::uint32_t kPairChannelsOfARank = 64;
 constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
 // Messages of a step of lines. Of LL a line is twice its payload.
 constexpr std::uint32_t kPairLineBytes = 16U << 10U;
 constexpr std::uint32_t kPairLineStepBytes = 2 * (kPairLineBytes + 128);
-constexpr std::uint64_t kDeviceDirectBytes = std::uint64_t{1} << 20;
+constexpr std::uint32_t kPairLineSteps = 8;
 // Payload that the lines of so many headers would hold.
 constexpr std::uint64_t kDirectHeaderBytes = std::uint64_t{8} * kMostDirectParts;
+constexpr std::uint64_t kDeviceDirectBytes = (std::uint64_t{1} << 20) + kDirectHeaderBytes;
 constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{4} << 20;  // of two ranks
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
                                            HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
@@ -250,7 +251,7 @@ Status Communicator::start_pairs() {
   const SlotGeometry of_pairs = slots_of_pairs();
   const SlotGeometry of_trees{.steps = limits_.steps, .step_bytes = limits_.tree_step()};
   const SlotGeometry of_lines{.steps = limits_.steps, .step_bytes = limits_.line_step_bytes};
-  const SlotGeometry of_pair_lines{.steps = of_pairs.steps, .step_bytes = kPairLineStepBytes};
+  const SlotGeometry of_pair_lines{.steps = kPairLineSteps, .step_bytes = kPairLineStepBytes};
   WEFT_TRY_ASSIGN(pairs_, PairConnector::start(
                               *connections_, *bootstrap_, context_.reactor(),
                               [of_pairs, of_trees, of_lines, of_pair_lines](const PairLink& link) {
@@ -400,14 +401,14 @@ Communicator::Reach Communicator::find_reach() const {
 // On GPUs a two-shot needs memory of its own, which it gets unless the configuration leaves it out.
 std::uint64_t Communicator::two_shot_range() const {
   if (limits_.direct_bytes == 0) return 0;
-  const std::uint64_t twice = whole_grains(2 * limits_.direct_bytes);
+  const std::uint64_t twice = whole_grains(2 * limits_.direct_block_bytes);
   // What a line takes beside its payload is free, but for the header.
   if (runtime_.reports_ends())
     return std::min(plain_range_bytes(direct_half_bytes(limits_.direct_bytes), 1), twice);
   const auto& allowed = config_.list("collectives.all_reduce.algorithm");
   if (std::ranges::find(allowed, algorithm_name(Algorithm::kTwoShot)) == allowed.end()) return 0;
   // A piece of them all together is 8 direct calls at most, however many ranks there are.
-  return std::min(twice, whole_grains(8 * limits_.direct_bytes / ranks_));
+  return std::min(twice, whole_grains(8 * limits_.direct_block_bytes / ranks_));
 }
 
 // Memory between CPUs keeps words together, and their kernels order a line's words before its flag.

@@ -139,7 +139,7 @@ class PairBatch {
           if (verdict != 0) outcome_.end = static_cast<KernelEnd>(verdict >> 32);
           return false;
         }
-        if (group_.leader()) memory_.post(view.head, view.head_waiters, at + 1);
+        release_lines(view, at + 1);
       }
       if (group_.leader()) transfer.step = at + 1;
       return advance(transfer, transfer.bytes, moved);
@@ -147,6 +147,14 @@ class PairBatch {
       outcome_.end = KernelEnd::kUnsupported;
       return false;
     }
+  }
+
+  /// Slots are given back by halves of the connection: each time costs as much as a short message.
+  /// Once all was taken, a sender has half of them free at least.
+  WEFT_HD void release_lines(const ConnectionView& view, std::uint64_t taken) {
+    const std::uint32_t half = view.steps / 2;
+    if (!group_.leader() || (half > 1 && taken % half != 0)) return;
+    memory_.post(view.head, view.head_waiters, taken);
   }
 
   /// Leader only, as look(): of a send whether its slot is free, of a receive whether it has begun

@@ -218,7 +218,10 @@ void CudaDevice::destroy_stream(DeviceStream* stream) {
     static_cast<void>(cudaStreamSynchronize(owned->native));
     static_cast<void>(cudaStreamDestroy(owned->native));
   }
-  if (owned->event != nullptr) static_cast<void>(cudaEventDestroy(owned->event));
+  if (owned->side != nullptr) static_cast<void>(cudaStreamDestroy(owned->side));
+  for (const cudaEvent_t event : {owned->event, owned->forked, owned->joined}) {
+    if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+  }
 }
 
 bool CudaDevice::is_capturing(DeviceStream* stream) {

@@ -15,6 +15,10 @@ struct CudaStream {
   cudaEvent_t event = nullptr;  // for order_after
   bool owned = false;
   bool may_overlap = false;  // kernels with the end of the one before
+  // For copies beside a kernel; made when first needed.
+  cudaStream_t side = nullptr;
+  cudaEvent_t forked = nullptr;
+  cudaEvent_t joined = nullptr;
 };
 
 /// A launch of one item of sends and receives.

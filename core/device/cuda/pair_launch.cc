@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/device/cuda/failure.h"
 #include "core/device/cuda/kernels.h"
@@ -67,14 +69,68 @@ weft_result launch_stored(CudaStream& stream, const Launch& launch, const PairGr
   return check(cudaFreeAsync(memory, stream.native), "cudaFreeAsync");
 }
 
-}  // namespace
+// From so many bytes on, copies within the rank are left to the driver, on a stream beside: CTAs
+// would move nothing over links meanwhile.
+constexpr std::uint64_t kLeastCopiedBeside = std::uint64_t{16} << 20;
 
-weft_result launch_pairs(CudaStream& stream, const Launch& launch) {
-  const WorkItem& item = launch.items.front();
-  if (item.transfer_count == 0) return WEFT_OK;
-  const PairGroups groups = group_transfers({item.transfers, item.transfer_count},
-                                            std::clamp(item.most_parts, 1U, kMostItems));
-  switch (item.transfer_count > kMostArgumentPairs ? 0 : argument_pairs(item.transfer_count)) {
+bool is_copy(const PairTransfer& transfer) {
+  return transfer.view.cursor == nullptr;
+}
+
+std::uint64_t copied_bytes(std::span<const PairTransfer> transfers) {
+  std::uint64_t bytes = 0;
+  for (const PairTransfer& transfer : transfers)
+    bytes += is_copy(transfer) ? transfer.bytes : 0;
+  return bytes;
+}
+
+std::vector<PairTransfer> without_copies(std::span<const PairTransfer> transfers) {
+  std::vector<PairTransfer> rest;
+  std::vector<std::uint32_t> place(transfers.size());
+  rest.reserve(transfers.size());
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    if (is_copy(transfers[i])) continue;
+    place[i] = static_cast<std::uint32_t>(rest.size());
+    PairTransfer& transfer = rest.emplace_back(transfers[i]);
+    if (transfer.after != kNoTransfer) transfer.after = place[transfer.after];
+  }
+  return rest;
+}
+
+weft_result fork_side(CudaStream& stream) {
+  if (stream.side == nullptr) {
+    WEFT_CUDA(cudaStreamCreateWithFlags(&stream.side, cudaStreamNonBlocking));
+  }
+  for (cudaEvent_t* const event : {&stream.forked, &stream.joined}) {
+    if (*event == nullptr) WEFT_CUDA(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+  }
+  return check(cudaEventRecord(stream.forked, stream.native), "cudaEventRecord");
+}
+
+// What was cut into parts is one copy again. The side has forked from the stream.
+weft_result copy_beside(CudaStream& stream, std::span<const PairTransfer> transfers) {
+  WEFT_CUDA(cudaStreamWaitEvent(stream.side, stream.forked, 0));
+  for (std::size_t i = 0; i < transfers.size();) {
+    const PairTransfer& first = transfers[i++];
+    if (!is_copy(first)) continue;
+    std::uint64_t bytes = first.bytes;
+    while (i < transfers.size() && is_copy(transfers[i]) &&
+           transfers[i].from == first.from + bytes && transfers[i].to == first.to + bytes) {
+      bytes += transfers[i++].bytes;
+    }
+    WEFT_CUDA(cudaMemcpyAsync(first.to, first.from, bytes, cudaMemcpyDeviceToDevice, stream.side));
+  }
+  WEFT_CUDA(cudaEventRecord(stream.joined, stream.side));
+  return check(cudaStreamWaitEvent(stream.native, stream.joined, 0), "cudaStreamWaitEvent");
+}
+
+weft_result launch_groups(CudaStream& stream, const Launch& launch,
+                          std::span<const PairTransfer> transfers) {
+  if (transfers.empty()) return WEFT_OK;
+  const PairGroups groups =
+      group_transfers(transfers, std::clamp(launch.items.front().most_parts, 1U, kMostItems));
+  const auto count = static_cast<std::uint32_t>(transfers.size());
+  switch (count > kMostArgumentPairs ? 0 : argument_pairs(count)) {
     case 0:
       return launch_stored(stream, launch, groups);
     case kFewArgumentPairs:
@@ -84,6 +140,20 @@ weft_result launch_pairs(CudaStream& stream, const Launch& launch) {
     default:
       return launch_in_argument<kMostArgumentPairs>(stream, launch, groups);
   }
+}
+
+}  // namespace
+
+weft_result launch_pairs(CudaStream& stream, const Launch& launch) {
+  const WorkItem& item = launch.items.front();
+  const std::span<const PairTransfer> transfers(item.transfers, item.transfer_count);
+  if (copied_bytes(transfers) < kLeastCopiedBeside) return launch_groups(stream, launch, transfers);
+  if (const weft_result forked = fork_side(stream); forked != WEFT_OK) return forked;
+  // The kernel first: a copy within a GPU may be a kernel of the driver's, which leaves none of its
+  // processors free.
+  const weft_result launched = launch_groups(stream, launch, without_copies(transfers));
+  if (launched != WEFT_OK) return launched;
+  return copy_beside(stream, transfers);
 }
 
 }  // namespace weft::device::cuda
