@@ -33,9 +33,9 @@ inline constexpr std::uint32_t kUnitsInFlight = 8;
 /// stores what it answers to `first` and, unless it is null, `second`. Answers the bytes that these
 /// were.
 template <class Unit, class Make>
-__device__ std::uint64_t for_each_unit(std::uint32_t lanes, std::byte* first, std::byte* second,
-                                       std::uint64_t bytes, const Make& make) {
-  const std::uint64_t stride = std::uint64_t{lanes} * sizeof(Unit);
+__device__ std::uint64_t for_each_unit(std::byte* first, std::byte* second, std::uint64_t bytes,
+                                       const Make& make) {
+  const std::uint64_t stride = std::uint64_t{blockDim.x} * sizeof(Unit);
   const std::uint64_t round = stride * kUnitsInFlight;
   const std::uint64_t whole = bytes / round * round;
   for (std::uint64_t at = threadIdx.x * sizeof(Unit); at < whole; at += round) {
@@ -60,13 +60,12 @@ __device__ inline bool are_lines(const std::byte* a, const std::byte* b, const s
 }
 
 template <class R>
-__device__ __noinline__ void reduce_slice(std::uint32_t lanes, std::byte* first, std::byte* second,
-                                          const std::byte* a, const std::byte* b,
-                                          std::uint64_t count) {
+__device__ __noinline__ void reduce_slice(std::byte* first, std::byte* second, const std::byte* a,
+                                          const std::byte* b, std::uint64_t count) {
   using Element = typename R::Element;
   if (!are_lines(first, second, a, b)) {
-    const std::uint64_t done = for_each_unit<Element>(
-        lanes, first, second, count * sizeof(Element), [a, b](std::uint64_t at) {
+    const std::uint64_t done =
+        for_each_unit<Element>(first, second, count * sizeof(Element), [a, b](std::uint64_t at) {
           return R::combine(load_unit<Element>(a + at), load_unit<Element>(b + at));
         });
     first += done;
@@ -75,91 +74,85 @@ __device__ __noinline__ void reduce_slice(std::uint32_t lanes, std::byte* first,
     b += done;
     count -= done / sizeof(Element);
   }
-  CtaGroup group(nullptr, lanes);
+  CtaGroup group(nullptr);
   CudaMemory memory(nullptr, nullptr, 0);
   memory.reduce_by<kSliceLines<typename R::Element>>(R{}, group, first, second, a, b, count);
 }
 
 template <class R>
-__device__ __noinline__ void finish_slice(std::uint32_t lanes, R reduction, std::byte* first,
-                                          std::byte* second, std::uint64_t count) {
-  CtaGroup group(nullptr, lanes);
+__device__ __noinline__ void finish_slice(R reduction, std::byte* first, std::byte* second,
+                                          std::uint64_t count) {
+  CtaGroup group(nullptr);
   CudaMemory memory(nullptr, nullptr, 0);
   memory.finish(reduction, group, first, second, count);
 }
 
 template <class S>
-__device__ __noinline__ void scale_slice(std::uint32_t lanes, S scaling, std::byte* to,
-                                         const std::byte* from, std::uint64_t count) {
-  CtaGroup group(nullptr, lanes);
+__device__ __noinline__ void scale_slice(S scaling, std::byte* to, const std::byte* from,
+                                         std::uint64_t count) {
+  CtaGroup group(nullptr);
   CudaMemory memory(nullptr, nullptr, 0);
   lane_scale(scaling, group, memory, to, from, count);
 }
 
 template <class S>
-__device__ __noinline__ void scale_add_slice(std::uint32_t lanes, S scaling, std::byte* first,
-                                             std::byte* second, const std::byte* other,
-                                             const std::byte* input, std::uint64_t count) {
-  CtaGroup group(nullptr, lanes);
+__device__ __noinline__ void scale_add_slice(S scaling, std::byte* first, std::byte* second,
+                                             const std::byte* other, const std::byte* input,
+                                             std::uint64_t count) {
+  CtaGroup group(nullptr);
   CudaMemory memory(nullptr, nullptr, 0);
   lane_scale_add(scaling, group, memory, first, second, other, input, count);
 }
 
-__device__ __noinline__ inline void copy_slice(std::uint32_t lanes, std::byte* first,
-                                               std::byte* second, const std::byte* source,
-                                               std::uint64_t bytes) {
+__device__ __noinline__ inline void copy_slice(std::byte* first, std::byte* second,
+                                               const std::byte* source, std::uint64_t bytes) {
   if (!are_lines(first, second, source, nullptr)) {
     const bool words = all_aligned(reinterpret_cast<std::uintptr_t>(first) |
                                        reinterpret_cast<std::uintptr_t>(second) |
                                        reinterpret_cast<std::uintptr_t>(source),
                                    sizeof(std::uint32_t));
     const std::uint64_t done =
-        words
-            ? for_each_unit<std::uint32_t>(
-                  lanes, first, second, bytes,
-                  [source](std::uint64_t at) { return load_unit<std::uint32_t>(source + at); })
-            : for_each_unit<std::uint8_t>(lanes, first, second, bytes, [source](std::uint64_t at) {
-                return load_unit<std::uint8_t>(source + at);
-              });
+        words ? for_each_unit<std::uint32_t>(
+                    first, second, bytes,
+                    [source](std::uint64_t at) { return load_unit<std::uint32_t>(source + at); })
+              : for_each_unit<std::uint8_t>(first, second, bytes, [source](std::uint64_t at) {
+                  return load_unit<std::uint8_t>(source + at);
+                });
     first += done;
     if (second != nullptr) second += done;
     source += done;
     bytes -= done;
   }
-  CtaGroup group(nullptr, lanes);
+  CtaGroup group(nullptr);
   CudaMemory memory(nullptr, nullptr, 0);
   memory.copy(group, first, second, source, bytes);
 }
 
-__device__ __noinline__ inline void reduce_any(std::uint32_t lanes, AnyReduction reduction,
-                                               std::byte* first, std::byte* second,
-                                               const std::byte* a, const std::byte* b,
-                                               std::uint64_t count) {
+__device__ __noinline__ inline void reduce_any(AnyReduction reduction, std::byte* first,
+                                               std::byte* second, const std::byte* a,
+                                               const std::byte* b, std::uint64_t count) {
   reduction.visit_combination([&](const auto& typed) {
-    reduce_slice<std::remove_cvref_t<decltype(typed)>>(lanes, first, second, a, b, count);
+    reduce_slice<std::remove_cvref_t<decltype(typed)>>(first, second, a, b, count);
   });
 }
 
-__device__ __noinline__ inline void finish_any(std::uint32_t lanes, AnyReduction reduction,
-                                               std::byte* first, std::byte* second,
-                                               std::uint64_t count) {
-  reduction.visit_average(
-      [&](const auto& typed) { finish_slice(lanes, typed, first, second, count); });
+__device__ __noinline__ inline void finish_any(AnyReduction reduction, std::byte* first,
+                                               std::byte* second, std::uint64_t count) {
+  reduction.visit_average([&](const auto& typed) { finish_slice(typed, first, second, count); });
 }
 
-__device__ __noinline__ inline void premultiply_any(std::uint32_t lanes, AnyReduction reduction,
-                                                    std::byte* to, const std::byte* input,
-                                                    std::uint64_t count) {
+__device__ __noinline__ inline void premultiply_any(AnyReduction reduction, std::byte* to,
+                                                    const std::byte* input, std::uint64_t count) {
+  reduction.visit_scaling([&](const auto& scaling) { scale_slice(scaling, to, input, count); });
+}
+
+__device__ __noinline__ inline void premultiply_reduce_any(AnyReduction reduction, std::byte* first,
+                                                           std::byte* second,
+                                                           const std::byte* other,
+                                                           const std::byte* input,
+                                                           std::uint64_t count) {
   reduction.visit_scaling(
-      [&](const auto& scaling) { scale_slice(lanes, scaling, to, input, count); });
-}
-
-__device__ __noinline__ inline void premultiply_reduce_any(
-    std::uint32_t lanes, AnyReduction reduction, std::byte* first, std::byte* second,
-    const std::byte* other, const std::byte* input, std::uint64_t count) {
-  reduction.visit_scaling([&](const auto& scaling) {
-    scale_add_slice(lanes, scaling, first, second, other, input, count);
-  });
+      [&](const auto& scaling) { scale_add_slice(scaling, first, second, other, input, count); });
 }
 
 /// Memory of kernels for all types and reductions.
@@ -167,30 +160,30 @@ class SliceMemory : public CudaMemory {
  public:
   using CudaMemory::CudaMemory;
 
-  __device__ static void copy(CtaGroup& group, std::byte* first, std::byte* second,
+  __device__ static void copy(CtaGroup& /*group*/, std::byte* first, std::byte* second,
                               const std::byte* source, std::uint64_t bytes) {
-    copy_slice(group.size(), first, second, source, bytes);
+    copy_slice(first, second, source, bytes);
   }
-  __device__ static void reduce(const AnyReduction& reduction, CtaGroup& group, std::byte* first,
-                                std::byte* second, const std::byte* a, const std::byte* b,
-                                std::uint64_t count) {
-    reduce_any(group.size(), reduction, first, second, a, b, count);
+  __device__ static void reduce(const AnyReduction& reduction, CtaGroup& /*group*/,
+                                std::byte* first, std::byte* second, const std::byte* a,
+                                const std::byte* b, std::uint64_t count) {
+    reduce_any(reduction, first, second, a, b, count);
   }
-  __device__ static void finish(const AnyReduction& reduction, CtaGroup& group, std::byte* first,
-                                std::byte* second, std::uint64_t count) {
-    finish_any(group.size(), reduction, first, second, count);
+  __device__ static void finish(const AnyReduction& reduction, CtaGroup& /*group*/,
+                                std::byte* first, std::byte* second, std::uint64_t count) {
+    finish_any(reduction, first, second, count);
   }
-  __device__ static void premultiply_copy(const AnyReduction& reduction, CtaGroup& group,
+  __device__ static void premultiply_copy(const AnyReduction& reduction, CtaGroup& /*group*/,
                                           std::byte* to, const std::byte* input,
                                           std::uint64_t count) {
-    premultiply_any(group.size(), reduction, to, input, count);
+    premultiply_any(reduction, to, input, count);
   }
   // A sum does not ask which comes first.
-  __device__ static void premultiply_reduce(const AnyReduction& reduction, CtaGroup& group,
+  __device__ static void premultiply_reduce(const AnyReduction& reduction, CtaGroup& /*group*/,
                                             std::byte* first, std::byte* second,
                                             const std::byte* other, const std::byte* input,
                                             std::uint64_t count, bool /*input_first*/) {
-    premultiply_reduce_any(group.size(), reduction, first, second, other, input, count);
+    premultiply_reduce_any(reduction, first, second, other, input, count);
   }
 };
 

@@ -34,7 +34,7 @@ void carry(const WorkItem& item, CarriedTables& tables) {
 }
 
 template <std::uint32_t kItems>
-weft_result launch_items(CudaStream& stream, const Launch& launch, const void* kernel) {
+weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKernel& kernel) {
   RingArgument<kItems> argument;
   argument.all.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
                           .outcome = launch.outcome,
@@ -43,8 +43,8 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const void* k
   for (std::size_t i = 0; i < launch.items.size(); ++i)
     carry(launch.items[i], argument.tables[i]);
   void* arguments[] = {&argument};
-  return check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(launch.items.size())),
-                                dim3(kPostingThreads), arguments, 0, stream.native),
+  return check(cudaLaunchKernel(kernel.address, dim3(static_cast<unsigned>(launch.items.size())),
+                                dim3(kernel.threads), arguments, 0, stream.native),
                "cudaLaunchKernel");
 }
 
@@ -98,8 +98,8 @@ weft_result launch_one(CudaStream& stream, const Launch& launch) {
   if (launch.items.front().direct != nullptr) return launch_direct(stream, launch);
   const auto items = static_cast<std::uint32_t>(launch.items.size());
   if (items > kMostItems) return WEFT_ERROR_OUT_OF_RESOURCES;
-  const void* kernel = kernel_for(launch.items.front(), items);
-  if (kernel == nullptr) return WEFT_ERROR_UNSUPPORTED;
+  const RingKernel kernel = kernel_for(launch.items.front(), items);
+  if (kernel.address == nullptr) return WEFT_ERROR_UNSUPPORTED;
   if (argument_items(items) == 8) return launch_items<8>(stream, launch, kernel);
   return launch_items<kMostItems>(stream, launch, kernel);
 }

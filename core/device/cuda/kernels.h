@@ -123,10 +123,15 @@ inline constexpr std::size_t kSizes = 2;
   return !reduces(task.operation) || (task.reduction >= WEFT_SUM && task.reduction <= kPremulSum);
 }
 
-/// The kernel that runs items like `item`, with room for argument_items(items) of them; null where
-/// there is none.
-[[nodiscard]] const void* kernel_for(const WorkItem& item, std::uint32_t items);
-/// The same among those that know their reduction at compile time, which have room for kMostItems.
+/// The kernel that runs items like `item`, with room for argument_items(items) of them, by so many
+/// threads a CTA; null where there is none.
+struct RingKernel {
+  const void* address = nullptr;
+  std::uint32_t threads = kThreads;
+};
+[[nodiscard]] RingKernel kernel_for(const WorkItem& item, std::uint32_t items);
+/// The same among those that know their reduction at compile time, which have room for kMostItems
+/// and have a warp that posts.
 [[nodiscard]] const void* all_reduce_kernel_for(const WorkItem& item, std::uint32_t items);
 
 /// The kernel that runs direct items like `item` by lines, of all-reduces or of calls with blocks,

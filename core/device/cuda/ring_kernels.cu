@@ -9,7 +9,6 @@
 #include "core/device/cuda/any_reduction.cuh"
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
-#include "core/device/cuda/posting.cuh"
 #include "core/device/cuda/report.cuh"
 #include "core/device/work_item_kernel.h"
 
@@ -56,23 +55,20 @@ __device__ const WorkItem& stage(Staged& staged, const WorkItem& given,
 
 // Outlined: the sizes of the argument share it.
 __device__ __noinline__ void run_staged(KernelControl control, const WorkItem& item,
-                                        std::uint64_t* slots, PostBoard& board) {
-  CtaGroup group(slots, kThreads);
-  Posting<SliceMemory> memory(control.abort, control.waiting, item.tag, board);
+                                        std::uint64_t* slots) {
+  CtaGroup group(slots);
+  SliceMemory memory(control.abort, control.waiting, item.tag);
   const KernelOutcome outcome = run_ring_item(group, memory, item, reduction_of(item));
-  memory.dismiss(group);
   if (group.leader()) report(control, outcome);
 }
 
 template <std::uint32_t kItems>
-__global__ void __launch_bounds__(kPostingThreads, 1)
+__global__ void __launch_bounds__(kThreads, 1)
     ring_kernel(const __grid_constant__ RingArgument<kItems> argument) {
   __shared__ Staged staged;
   __shared__ std::uint64_t slots[2];
-  __shared__ PostBoard board;
   const WorkItem& item = stage(staged, argument.all.items[blockIdx.x], argument.tables[blockIdx.x]);
-  if (threadIdx.x >= kThreads) return serve_posts(board, kThreads);
-  run_staged(argument.all.control, item, slots, board);
+  run_staged(argument.all.control, item, slots);
 }
 
 template <std::uint32_t kItems>
@@ -87,17 +83,18 @@ const auto& by_size() {
 
 }  // namespace
 
-const void* kernel_for(const WorkItem& item, std::uint32_t items) {
-  if (item.algorithm != Algorithm::kRing || item.protocol != Protocol::kSimple) return nullptr;
+RingKernel kernel_for(const WorkItem& item, std::uint32_t items) {
+  if (item.algorithm != Algorithm::kRing || item.protocol != Protocol::kSimple) return {};
   if (!kernel_exists({.operation = item.operation,
                       .type = item.type,
                       .reduction = item.reduction,
                       .root = 0,
                       .count = item.count})) {
-    return nullptr;
+    return {};
   }
   const void* known = kPrefersKnownReductions ? all_reduce_kernel_for(item, items) : nullptr;
-  return known != nullptr ? known : by_size()[size_index(items)];
+  if (known != nullptr) return {.address = known, .threads = kPostingThreads};
+  return {.address = by_size()[size_index(items)], .threads = kThreads};
 }
 
 std::span<const void* const> ring_kernels() {
