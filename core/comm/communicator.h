@@ -208,7 +208,13 @@ class Communicator {
   Launch launch_by_report(Stream& stream);
   void add_free_record();
   UnderWay* take_record(const Task& task, Stream& stream);
-  void give_back(UnderWay* record);
+  void give_back(UnderWay* record, bool done = false);
+  struct Finished {
+    Task task;
+    std::uint64_t sequence = 0;
+    std::size_t pairs = 0;  // sends and receives of that launch, of which the task is the first
+  };
+  [[nodiscard]] std::string describe_last_finished(const std::optional<CallNote>& waiting);
   struct Waiting {
     std::uint64_t begun = 0;  // which of all that this rank started
     std::uint64_t pair_progress = 0;
@@ -231,7 +237,8 @@ class Communicator {
   /// `number` tells one wait from another, so that each is reported once.
   void consider_wait(const std::optional<CallNote>& call, std::uint64_t number,
                      const std::string& description, std::int64_t waited);
-  void say_what_waits(const std::string& call, std::chrono::nanoseconds waited, bool late);
+  void say_what_waits(const std::optional<CallNote>& call, const std::string& description,
+                      std::chrono::nanoseconds waited, bool late);
   void ask_others(const CallNote& waiting);
   void answer_question(const Question& question);
   void look_for_leavers(std::span<const Departure> departed, std::uint32_t asker,
@@ -293,8 +300,9 @@ class Communicator {
   std::mutex records_mutex_;
   std::vector<std::unique_ptr<UnderWay>> records_;  // guarded by records_mutex_
   std::vector<UnderWay*> free_records_;             // guarded by records_mutex_
-  std::size_t room_for_pairs_ = 0;   // of each free record; guarded by records_mutex_
-  std::uint64_t records_begun_ = 0;  // guarded by records_mutex_
+  std::size_t room_for_pairs_ = 0;         // of each free record; guarded by records_mutex_
+  std::uint64_t records_begun_ = 0;        // guarded by records_mutex_
+  std::optional<Finished> last_finished_;  // guarded by records_mutex_
   std::atomic<std::uint64_t> under_way_{0};
   std::atomic<std::int64_t> waiting_since_ns_{0};
   std::atomic<std::uint64_t> reported_call_{0};

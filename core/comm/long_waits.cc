@@ -78,7 +78,7 @@ void Communicator::consider_wait(const std::optional<CallNote>& call, std::uint6
   const bool late = operation_limit_ns_ != 0 && waited > operation_limit_ns_;
   const bool report = report_after_ns_ != 0 && waited > report_after_ns_;
   if (late || (report && reported_call_.exchange(number) != number)) {
-    say_what_waits(description, std::chrono::nanoseconds(waited), late);
+    say_what_waits(call, description, std::chrono::nanoseconds(waited), late);
   }
 }
 
@@ -121,14 +121,17 @@ void Communicator::watch_kernels() {
                 waited);
 }
 
-void Communicator::say_what_waits(const std::string& call, std::chrono::nanoseconds waited,
+void Communicator::say_what_waits(const std::optional<CallNote>& call,
+                                  const std::string& description, std::chrono::nanoseconds waited,
                                   bool late) {
+  const std::string last = describe_last_finished(call);
   const std::string text =
-      fmt::format("rank {} of {} has waited {} in {}:{}", rank_, ranks_,
+      fmt::format("rank {} of {} has waited {} in {}:{}{}{}{}", rank_, ranks_,
                   print_duration(waited < std::chrono::seconds(10)
                                      ? std::chrono::duration_cast<std::chrono::milliseconds>(waited)
                                      : std::chrono::duration_cast<std::chrono::seconds>(waited)),
-                  call, connections_->describe_waiting() + pairs_->describe_waiting());
+                  description, last.empty() ? "" : "\n  last finished: ", last,
+                  connections_->describe_waiting(), pairs_->describe_waiting());
   if (late) {
     failure_->establish(Error(WEFT_ERROR_TIMEOUT, text,
                               "look at the ranks named here; timeouts.operation sets this limit"),

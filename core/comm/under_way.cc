@@ -60,9 +60,14 @@ Communicator::UnderWay* Communicator::take_record(const Task& task, Stream& stre
   return record;
 }
 
-void Communicator::give_back(UnderWay* record) {
+void Communicator::give_back(UnderWay* record, bool done) {
   record->plan.reset();
   const std::scoped_lock lock(records_mutex_);
+  if (done) {
+    last_finished_ = {.task = record->task,
+                      .sequence = record->sequence,
+                      .pairs = record->sequence != 0 ? 0 : record->pair_tasks.size()};
+  }
   record->begun = 0;
   free_records_.push_back(record);
 }
@@ -119,7 +124,7 @@ weft_result Communicator::finished(UnderWay& record, const KernelOutcome& outcom
     if (result == WEFT_OK) result = WEFT_ERROR_INTERNAL;
   }
   restart_clock();
-  give_back(&record);
+  give_back(&record, outcome.end == KernelEnd::kDone);
   under_way_.fetch_sub(1, std::memory_order_acq_rel);
   under_way_.notify_all();
   return result;
@@ -157,6 +162,23 @@ std::optional<Communicator::Waiting> Communicator::oldest_under_way() {
                  .pair_progress = oldest->progress_of_pairs(),
                  .note = {.sequence = 0, .tag = make_operation_tag(*pair, 0), .count = pair->count},
                  .text = describe_task(*pair)};
+}
+
+// Empty where that is not known.
+std::string Communicator::describe_last_finished(const std::optional<CallNote>& waiting) {
+  if (report_ != nullptr) {
+    // No record tells; but calls run one after another.
+    if (!waiting) return {};
+    if (waiting->sequence == 1) return "nothing";
+    const auto before = history_.find(waiting->sequence - 1);
+    return before ? describe_call(*before) : std::string();
+  }
+  const std::scoped_lock lock(records_mutex_);
+  if (!last_finished_) return "nothing";
+  const auto& [task, sequence, pairs] = *last_finished_;
+  if (sequence != 0) return fmt::format("{} (call {})", describe_task(task), sequence);
+  if (pairs < 2) return describe_task(task);
+  return fmt::format("{}, grouped with {} more", describe_task(task), pairs - 1);
 }
 
 std::optional<CallNote> Communicator::find_call(std::uint64_t sequence) {

@@ -541,8 +541,34 @@ std::uint64_t Connections::bytes_held() const {
   return bytes;
 }
 
-std::string Connections::describe_waiting() {
+// Of calls that go through inboxes, whose counters those of the rings know nothing of: which ranks
+// keep this one waiting; empty where none does. What this rank posted last tells where it is:
+// positions are the kernel's own, and written when a call ends.
+std::string Connections::describe_waiting_inboxes() {
   std::string text;
+  // Kernels of GPUs keep lines there, of which each has a flag.
+  if (!context_.runtime->reports_ends()) return text;
+  const auto call_in = [this](std::byte* box, std::uint64_t half) {
+    auto* const header = reinterpret_cast<DirectHeader*>(box + half * direct_.half_bytes);
+    return load_counter(&header->call);
+  };
+  std::uint64_t posted = 0;
+  for (std::byte* const box : direct_.outbox) {
+    for (std::uint64_t half = 0; box != nullptr && half < kDirectHalves; ++half)
+      posted = std::max(posted, call_in(box, half));
+  }
+  for (std::uint32_t rank = 0; rank < direct_.ranks; ++rank) {
+    std::byte* const box = direct_.inbox[rank];
+    if (box == nullptr || call_in(box, posted % kDirectHalves) >= posted) continue;
+    text += fmt::format("\n  rank {} has yet to send what this call waits for", rank);
+  }
+  return text;
+}
+
+std::string Connections::describe_waiting() {
+  std::string text = describe_waiting_inboxes();
+  // Those of the rings would point at neighbours.
+  if (!text.empty()) return text;
   // Counters of a GPU are out of a CPU's reach.
   for (std::size_t channel = 0; in_host_memory_ && channel < rings_.size(); ++channel) {
     const ConnectionView& from = rings_[channel].from_previous.view;

@@ -132,6 +132,7 @@ class Connections {
   struct Edge;
 
   void hand_over();
+  [[nodiscard]] std::string describe_waiting_inboxes();
   Edge edge_to(std::uint32_t peer, std::uint32_t channel, weft_direction direction,
                const std::function<PairChoice(std::uint32_t peer)>& choice_of);
   std::vector<Edge> edges_of(const ConnectionNeeds& needs,

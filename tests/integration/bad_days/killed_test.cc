@@ -263,6 +263,51 @@ TEST(Stopped, RankIsReportedAndThenEndsTheCall) {
   }
 }
 
+/// What is in the error output of `rank` once it holds `text`.
+std::string err_with(Rank& rank, const std::string& text) {
+  const auto end = Clock::now() + kPatience;
+  std::string err = rank.process().err();
+  while (err.find(text) == std::string::npos && Clock::now() < end) {
+    std::this_thread::sleep_for(milliseconds(10));
+    err = rank.process().err();
+  }
+  return err;
+}
+
+// All write to all: two of the ranks that wait are no neighbours of the silent one on any ring.
+TEST(Stopped, RankIsNamedByAllWhoseInboxesItOwesData) {
+  constexpr int kRanks = 5;
+  constexpr int kSilent = 3;
+  for (const char* algorithm : {"direct", "two-shot"}) {
+    SCOPED_TRACE(algorithm);
+    Environment environment = transport_of("shm");
+    // By then all others have called.
+    environment["WEFT_TIMEOUTS_REPORT"] = kSanitized ? "5s" : "2s";
+    environment["WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM"] = algorithm;
+    Job job(kRanks, environment);
+    ASSERT_EQ(job.join(), "");
+    for (const auto& answer : job.ask_all("call all_reduce 100"))
+      ASSERT_EQ(answer, "call: ok 0 wrong");
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank != kSilent) job[rank].tell("call all_reduce 1000");
+    }
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == kSilent) continue;
+      const std::string report =
+          err_with(job[rank], "rank 3 has yet to send what this call waits for");
+      EXPECT_EQ(count_of(report, " has waited "), 1) << report;
+      EXPECT_EQ(count_of(report, " has yet to send "), 1) << report;
+      EXPECT_EQ(count_of(report, " steps"), 0) << report;
+      EXPECT_EQ(count_of(report, "last finished: all_reduce of 100 int32 by sum (call 1)"), 1)
+          << report;
+    }
+    job[kSilent].tell("call all_reduce 1000");
+    for (int rank = 0; rank < kRanks; ++rank)
+      EXPECT_EQ(job[rank].answer(), "call: ok 0 wrong");
+    EXPECT_EQ(job.end(), "");
+  }
+}
+
 struct Pair {
   const char* name;
   const char* most;  // what all ranks but one call

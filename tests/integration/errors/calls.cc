@@ -87,14 +87,25 @@ void add_calls(Scenarios& all) {
                               "them are taken; of <steps> steps sent to rank <rank> it has taken "
                               "<steps>"},
                  .play = [](std::vector<Said>& said) {
-                   const auto job = joined(
-                       {{"WEFT_TIMEOUTS_REPORT", "300ms"}, {"WEFT_TIMEOUTS_OPERATION", "3s"}});
+                   const auto job = joined({{"WEFT_TIMEOUTS_REPORT", "300ms"},
+                                            {"WEFT_TIMEOUTS_OPERATION", "3s"},
+                                            {"WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM", "ring"}});
                    (*job)[0].tell("call all_reduce 1000");
                    hear((*job)[0], said);
                    said.push_back({.code = {}, .text = (*job)[0].process().err()});
                    // Below ten seconds whole ones would not tell.
                    EXPECT_EQ(said.back().text.find("waited 0s in all_reduce"), std::string::npos)
                        << said.back().text;
+                 }});
+  all.push_back({.name = "CallByInboxesThatWaits",
+                 .messages = {"last finished: <call>",
+                              "rank <rank> has yet to send what this call waits for"},
+                 .play = [](std::vector<Said>& said) {
+                   const auto job = joined({{"WEFT_TIMEOUTS_OPERATION", "1s"},
+                                            {"WEFT_TRANSPORTS_ORDER", "shm"},
+                                            {"WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM", "direct"}});
+                   (*job)[0].tell("call all_reduce 1000");
+                   hear((*job)[0], said);
                  }});
   all.push_back({.name = "RankThatDies",
                  .messages = {"rank <rank> (pid <pid> on <host>) died: its connection was closed"},
