@@ -195,7 +195,7 @@ TEST_F(Life, IdleCommunicatorsUseNoProcessor) {
     return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
   };
   const auto before = used();
-  std::this_thread::sleep_for(std::chrono::seconds(5));
+  std::this_thread::sleep_for(std::chrono::seconds(10));
   EXPECT_LT(used() - before, std::chrono::milliseconds(20));
   for (const auto& comms : all)
     expect_it_works(context_.get(), comms, streams);
