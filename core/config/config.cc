@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <sodium/crypto_shorthash.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -143,18 +142,6 @@ std::string Config::agreed_text() const {
     if (entry.parameter.agreed) out += fmt::format("{}={}\n", name, entry.text());
   }
   return out;
-}
-
-std::uint64_t Config::agreed_hash() const {
-  const std::string text = agreed_text();
-  constexpr std::array<unsigned char, crypto_shorthash_KEYBYTES> kKey{};
-  std::array<unsigned char, crypto_shorthash_BYTES> digest{};
-  crypto_shorthash(digest.data(), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-                   kKey.data());
-  std::uint64_t hash = 0;
-  for (std::size_t i = digest.size(); i-- > 0;)
-    hash = hash << 8 | digest[i];
-  return hash;
 }
 
 std::string describe_difference(std::string_view here, std::string_view there) {

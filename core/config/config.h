@@ -78,8 +78,6 @@ class Config {
 
   /// `section.key=value` for each parameter that all ranks must have alike, a line each, by name.
   [[nodiscard]] std::string agreed_text() const;
-  /// A hash of agreed_text, the same in every build: equal texts have equal hashes.
-  [[nodiscard]] std::uint64_t agreed_hash() const;
 
  private:
   [[nodiscard]] const ConfigEntry& entry_or_die(std::string_view name) const;

@@ -23,7 +23,7 @@ void read_as_file(const std::string& text) {
     const auto back = weft::parse_value(entry.parameter, entry.text());
     if (!back || !(*back == entry.value())) __builtin_trap();
   }
-  (void)config->agreed_hash();
+  (void)config->agreed_text();
 }
 
 void read_as_variables(const std::string& text) {
