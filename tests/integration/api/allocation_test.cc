@@ -127,6 +127,27 @@ TEST_P(Allocation, OfRepeatedCollectives) {
   EXPECT_EQ(count(round), 0U);
 }
 
+TEST_P(Allocation, OfRepeatedCollectivesOfBlocks) {
+  const std::size_t block = buffers_[0].size();
+  for (auto& buffer : buffers_)
+    buffer.resize(2 * block);
+  const auto round = [&] {
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      std::int32_t* buffer = buffers_[rank].data();
+      weft_comm* comm = comms_[rank].get();
+      weft_stream* stream = streams_[rank].get();
+      must(context_.get(),
+           weft_all_gather(buffer + rank * block, buffer, block, WEFT_INT32, comm, stream));
+      must(context_.get(), weft_reduce_scatter(buffer, buffer + rank * block, block, WEFT_INT32,
+                                               WEFT_MAX, comm, stream));
+      must(context_.get(),
+           weft_reduce(buffer, buffer, block, WEFT_INT32, WEFT_MAX, 1, comm, stream));
+    }
+    synchronize();
+  };
+  EXPECT_EQ(count(round), 0U);
+}
+
 TEST_P(Allocation, OfRepeatedPremultipliedSums) {
   const std::int32_t factor = -1;
   std::array<weft_reduction, 2> sums{};
