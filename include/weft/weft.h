@@ -234,10 +234,10 @@ WEFT_API weft_result weft_comm_get_properties(weft_comm* comm, weft_comm_propert
  * the outermost end counts. Other threads take no part in it. */
 WEFT_API weft_result weft_group_start(weft_context* context);
 /** Starts everything that was noted, together. Blocks for ranks that join in it, and until ranks
- * that meet for the first time by send and receive are connected (deadline: timeouts.bootstrap),
- * also with `nonblocking`: that needs no call of theirs. Errors: the first one that noting or
- * starting met; nothing of the group was started then, or the communicators it concerns are in
- * error. INVALID_USAGE if no group is open. */
+ * that meet for the first time, by send and receive or on a collective's way, are connected
+ * (deadline: timeouts.bootstrap), also with `nonblocking`: that needs no call of theirs. Errors:
+ * the first one that noting or starting met; nothing of the group was started then, or the
+ * communicators it concerns are in error. INVALID_USAGE if no group is open. */
 WEFT_API weft_result weft_group_end(weft_context* context);
 
 /* ---- streams --------------------------------------------------------------------------------- */
@@ -302,16 +302,25 @@ WEFT_API weft_result weft_graph_destroy(weft_graph* graph);
 /* ---- collectives ----------------------------------------------------------------------------- */
 /*
  * Every rank calls the same operations in the same order with the same count, type, reduction and
- * root. Calls append to `stream` and return at once; buffers may be used again when the stream has
- * passed them. Calls of one communicator run in the order in which they were made, on whatever
- * streams: a stream does not pass a call before the streams of the earlier ones have passed those.
+ * root. Calls append to `stream` and do not wait for their work; buffers may be used again when the
+ * stream has passed them. Calls of one communicator run in the order in which they were made, on
+ * whatever streams: a stream does not pass a call before the streams of the earlier ones have
+ * passed those.
+ *
+ * A call blocks, or the end of its group, where it is the first to go a way whose connections are
+ * made only then: a tree, PAT, a chain, or a ring by LL or LL128. It waits until this rank is
+ * connected with its neighbours on that way, also on a communicator joined with `nonblocking`; that
+ * needs no call of theirs. After timeouts.bootstrap it answers TIMEOUT and the communicator has
+ * failed; a failure in the meantime ends it before (PEER, NETWORK), as does weft_comm_abort by
+ * another thread (ABORTED). Other calls return at once.
+ *
  * Buffers hold `count` elements, aligned to the element. count 0 is allowed. Ranks whose calls
  * differ get WEFT_ERROR_MISMATCH with a text that names both calls.
  *
  * Errors at the call: UNSUPPORTED (a type or reduction that the device has no kernel for, a capture
- * of what needs the CPU), OUT_OF_RESOURCES (threads), DEVICE, and the failure of a communicator
- * that has failed before. Errors of the work come from weft_stream_synchronize and
- * weft_stream_query.
+ * of what needs the CPU), OUT_OF_RESOURCES (threads), DEVICE, what connecting fails with, and the
+ * failure of a communicator that has failed before. Errors of the work come from
+ * weft_stream_synchronize and weft_stream_query.
  */
 
 /*
