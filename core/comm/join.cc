@@ -189,7 +189,7 @@ Status Communicator::open_tuner() {
                       .with_context(fmt::format("{} ({})", key, entry->origin().to_string())));
     }
     if (context_.first_without_tuner()) {
-      context_.logger().info(Topic::kComm, "there is no tuner, so the built-in costs count: {}",
+      context_.logger().warn(Topic::kComm, "there is no tuner, so the built-in costs count: {}",
                              plugin.error().to_string());
     }
     return {};

@@ -134,18 +134,19 @@ TEST(Tuner, RanksWithDifferentTablesNameBoth) {
   }
 }
 
-TEST(Tuner, IsMissedOnlyWhereItWasNamed) {
+TEST(Tuner, IsWarnedOfWhereItIsMissingAndRequiredWhereItWasNamed) {
   const ScratchFolder folder;
   // Copied: others may be allowed to write to a build folder, and then plugins are not loaded.
   const std::string shm = folder.path() + "/weft-shm.so";
   std::filesystem::copy_file(SHM_PLUGIN, shm);
   std::filesystem::permissions(shm, std::filesystem::perms(0644));
-  Variables variables = {{"WEFT_PLUGINS_PATH", folder.path()}, {"WEFT_LOG_LEVEL", "info"}};
+  Variables variables = {{"WEFT_PLUGINS_PATH", folder.path()}};
   Outcome outcome =
       weft_in_job(2, {"bench", "all_reduce", "--max", "8", "--iters", "1"}, variables);
   EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
-  EXPECT_THAT(outcome.err, HasSubstr("there is no tuner, so the built-in costs count: there is "
-                                     "no plugin tuner"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("WEFT warn comm: there is no tuner, so the built-in costs count: there is "
+                        "no plugin tuner"));
   variables["WEFT_TUNER_PLUGIN"] = "none";
   outcome = weft_in_job(2, {"bench", "all_reduce", "--max", "8", "--iters", "1"}, variables);
   EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();

@@ -88,7 +88,7 @@ void add_tables(Scenarios& all) {
                  .messages = {"there is no tuner, so the built-in costs count: <why>"},
                  .play = [](std::vector<Said>& said) {
                    const PluginFolder folder;
-                   Job job(2, {{"WEFT_PLUGINS_PATH", folder.path()}, {"WEFT_LOG_LEVEL", "info"}});
+                   Job job(2, {{"WEFT_PLUGINS_PATH", folder.path()}});
                    join_all(job, said);
                    said.push_back({.code = {}, .text = job[0].process().err()});
                  }});

@@ -25,6 +25,7 @@ namespace weft::test {
 inline Environment environment_with(std::map<std::string, std::string> variables) {
   const std::string root = WEFT_BUILD_ROOT "/plugins/";
   variables.try_emplace("WEFT_PLUGINS_PATH", root + "p2p," + root + "shm," + root + "net-socket");
+  variables.try_emplace("WEFT_TUNER_PLUGIN", "none");
   return {.variables = std::move(variables), .raised_privileges = false, .system_folder = "/none"};
 }
 
