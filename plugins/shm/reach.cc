@@ -80,7 +80,7 @@ weft_result judge_peer(const weft_transport& transport, const weft_peer& peer,
     if (theirs.process.pid_namespace == transport.info.process.pid_namespace &&
         can_read(theirs.process, theirs.probe_address, theirs.probe.data(), theirs.probe.size())) {
       answer.capabilities |= WEFT_TRANSPORT_SINGLE_COPY;
-      reason += ", single copy";
+      reason += ", single copy possible";
     }
   }
   reason.copy(answer.reason, sizeof(answer.reason) - 1);

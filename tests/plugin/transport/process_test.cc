@@ -184,7 +184,7 @@ TEST_F(ProcessTest, TellsWhetherItReachesAnotherProcess) {
   const bool reaches = std::string(entry->id) != "p2p";
   EXPECT_EQ((mine.capabilities & WEFT_TRANSPORT_CAN_CONNECT) != 0, reaches) << mine.reason;
   EXPECT_EQ((their_capabilities & WEFT_TRANSPORT_CAN_CONNECT) != 0, reaches) << their_reason;
-  EXPECT_STREQ(mine.reason, reaches ? "same host, single copy" : "other process");
+  EXPECT_STREQ(mine.reason, reaches ? "same host, single copy possible" : "other process");
 }
 
 TEST_F(ShmProcessTest, CarriesDataBothWays) {
