@@ -118,7 +118,7 @@ weft_result copy_beside(CudaStream& stream, std::span<const PairTransfer> transf
            transfers[i].from == first.from + bytes && transfers[i].to == first.to + bytes) {
       bytes += transfers[i++].bytes;
     }
-    WEFT_CUDA(cudaMemcpyAsync(first.to, first.from, bytes, cudaMemcpyDeviceToDevice, stream.side));
+    WEFT_CUDA(cudaMemcpyAsync(first.to, first.from, bytes, cudaMemcpyDefault, stream.side));
   }
   WEFT_CUDA(cudaEventRecord(stream.joined, stream.side));
   return check(cudaStreamWaitEvent(stream.native, stream.joined, 0), "cudaStreamWaitEvent");
