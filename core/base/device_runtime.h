@@ -80,6 +80,13 @@ struct LaunchRoom {
   std::uint32_t items = 0;     ///< Of a piece, all its launches together, at most.
 };
 
+/// What a launch takes of a device; nothing of one without groups.
+struct LaunchShape {
+  std::uint32_t groups = 0;      ///< CTAs.
+  std::uint32_t lanes = 0;       ///< Threads of each.
+  std::uint32_t processors = 0;  ///< That the device has: a group has one of them.
+};
+
 /// Threads: every member may be called from any thread, one thread at a time per stream.
 class DeviceRuntime {
  public:
@@ -105,6 +112,11 @@ class DeviceRuntime {
   /// How many groups of its kernels (CTAs) the device runs at once; 0: any number. Those of all
   /// ranks on a device wait for each other, so together they may be no more.
   [[nodiscard]] virtual std::uint32_t groups_at_once() const { return 0; }
+
+  /// What a launch of these items, of one collective call, would take.
+  [[nodiscard]] virtual LaunchShape shape_of(std::span<const WorkItem> /*items*/) const {
+    return {};
+  }
 
   /// Bytes that neighbouring lanes store into another device of the host and that arrive together,
   /// whichever device that is: 8, or 128 where each path is known to keep lines whole.

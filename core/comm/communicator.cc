@@ -13,6 +13,7 @@
 #include "core/comm/exchange.h"
 #include "core/comm/stream.h"
 #include "core/comm/under_way.h"
+#include "core/schedule/work_items.h"
 
 namespace weft {
 namespace {
@@ -341,6 +342,18 @@ std::string Communicator::describe_pair(std::uint32_t a, std::uint32_t b) const 
   const auto choice = chooser_->choose(a, b);
   if (!choice) return "none: " + choice.error().what();
   return choice->plugin + ": " + choice->reason;
+}
+
+std::string Communicator::describe_launch(const Plan& plan) const {
+  std::vector<WorkItem> items;
+  for (std::size_t channel = 0; channel < plan.channels.size(); ++channel) {
+    items.push_back(work_item(plan, channel, rank_));
+    if (goes_directly(plan.algorithm)) items.back().direct = connections_->direct();
+  }
+  const LaunchShape shape = runtime_.shape_of(items);
+  if (shape.groups == 0) return {};
+  return fmt::format("{} {} of {} threads, on a device of {} multiprocessors", shape.groups,
+                     shape.groups == 1 ? "CTA" : "CTAs", shape.lanes, shape.processors);
 }
 
 std::vector<std::string> Communicator::describe_net_edges(std::optional<std::uint32_t> rank) const {

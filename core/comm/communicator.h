@@ -90,6 +90,10 @@ class Communicator {
   /// The plan of a call: the one that runs.
   Result<std::shared_ptr<const Plan>> plan(const Task& task);
 
+  /// What a launch of the plan takes of this rank's device: "64 CTAs of 544 threads, on a device of
+  /// 132 multiprocessors"; empty where devices have no such thing, and where nothing is launched.
+  [[nodiscard]] std::string describe_launch(const Plan& plan) const;
+
   // A call needs connections that are made when they are first needed: partners, edges of trees.
   // Whoever prepares calls, or binds their plans, has waited for them.
 

@@ -33,6 +33,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [PIE
   operations-processes  the four above, a process for each rank
   operations-graphs     every operation captured and replayed, by threads and processes
   operations-transports every operation over p2p, shm and net, by threads and processes
+  explain      weft explain of each collective, and the CTAs that it tells
 
 --operation all_gather: of the pieces operations and operations-..., that one alone; "exchange" is
 sends and receives.
@@ -61,7 +62,7 @@ done
 if ((${#pieces[@]} == 0)); then
   pieces=(threads one-thread processes graphs abort transports sharing algorithms long litmus memcheck
     bench bench-operations mismatch operations types exchanges mix operations-processes operations-graphs
-    operations-transports)
+    operations-transports explain)
 fi
 
 logs=${WEFT_GPU_LOGS:-$bundle/logs}
@@ -261,6 +262,29 @@ bench() {
     --json "$logs/$piece.jsonl" "$@" ${nccl:+--nccl "$nccl"}
 }
 
+explain() {
+  if ((gpus < 2)); then
+    skip explain 'needs 2 GPUs'
+    return
+  fi
+  local call size told=$logs/explain-one.log
+  passed=0 failed=0 seconds=$SECONDS
+  : >"$logs/explain.log"
+  for call in all_reduce all_gather reduce_scatter broadcast reduce; do
+    for size in 512B 1MiB 1GiB; do
+      if timeout 60 "$bundle/weft" explain $call $size -n 2 --device cuda >"$told" 2>&1 &&
+        grep -qE '^each rank: [1-9][0-9]* CTAs? of [1-9][0-9]* threads, on a device of' "$told"; then
+        passed=$((passed + 1))
+      else
+        failed=$((failed + 1))
+      fi
+      cat "$told" >>"$logs/explain.log"
+    done
+  done
+  grep '^each rank' "$logs/explain.log"
+  row explain $passed $failed 0 $((SECONDS - seconds)) ''
+}
+
 # One that hangs costs its own time: the others are timed all the same.
 bench_operations() {
   bench bench-operations 200 --limit 190 --each-limit 30 \
@@ -292,6 +316,7 @@ for piece in "${pieces[@]}"; do
         program litmus 150 "$bundle/litmus" --limit 100
       fi ;;
     memcheck) memcheck ;;
+    explain) explain ;;
     bench) bench bench 280 --limit 250 --limits ;;
     bench-operations) bench_operations ;;
     mismatch) tests mismatch 400 'Gpu/MismatchTest.*' ;;

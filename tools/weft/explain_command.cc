@@ -41,6 +41,7 @@ namespace {
 struct ExplainOptions {
   std::string size_text;
   std::uint32_t ranks = 2;
+  std::string device = "host";
   CallOptions call;
   Operation operation = Operation::kAllReduce;
 };
@@ -123,11 +124,25 @@ Status explain_exchange(const Task& task, std::uint64_t bytes, const Communicato
   return {};
 }
 
+/// What holds the buffers of this rank of a job.
+Result<DeviceRuntime*> device_of(const ExplainOptions& options, const JobEnvironment& job,
+                                 Context& context) {
+  if (options.device == "host") return &context.runtime();
+  if (is_exchange(options.operation)) {
+    return fail(WEFT_ERROR_UNSUPPORTED,
+                fmt::format("weft explain tells how {} goes between CPUs alone",
+                            operation_name(options.operation)),
+                "leave --device out");
+  }
+  return context.cuda_device(job.local_rank.value_or(static_cast<int>(job.rank)));
+}
+
 /// In a job: joins it; rank 0 prints.
 Status explain_as_rank(const ExplainOptions& options) {
   WEFT_TRY_ASSIGN(auto context, Context::create("", capture_environment()));
   WEFT_TRY_ASSIGN(const JobEnvironment job, read_job_environment(current_environment()));
   WEFT_TRY_ASSIGN(const Task task, task_of(options, static_cast<std::uint32_t>(job.world_size)));
+  WEFT_TRY_ASSIGN(DeviceRuntime* const device, device_of(options, job, *context));
   WEFT_TRY_ASSIGN(const UniqueId id, unique_id_of(job, context->next_job_instance()));
   if (job.rank == 0 && job.world_size > 1) {
     WEFT_TRY(context->serve_rendezvous_at(id, context->config()));
@@ -135,7 +150,7 @@ Status explain_as_rank(const ExplainOptions& options) {
   WEFT_TRY_ASSIGN(
       auto communicator,
       Communicator::join(*context, context->config(), id, static_cast<std::uint32_t>(job.rank),
-                         static_cast<std::uint32_t>(job.world_size), context->runtime()));
+                         static_cast<std::uint32_t>(job.world_size), *device));
   WEFT_TRY_ASSIGN(const std::int64_t bytes, parse_bytes(options.size_text));
   if (is_exchange(task.operation)) {
     WEFT_TRY(explain_exchange(task, static_cast<std::uint64_t>(bytes), *communicator));
@@ -144,6 +159,8 @@ Status explain_as_rank(const ExplainOptions& options) {
   WEFT_TRY_ASSIGN(const Plan plan, plan_of(task, static_cast<std::uint64_t>(bytes), *communicator));
   if (job.rank == 0) {
     fmt::print("{}", to_text(plan));
+    const std::string launch = communicator->describe_launch(plan);
+    if (!launch.empty()) fmt::print("each rank: {}\n", launch);
     for (std::uint32_t rank = 0; rank < communicator->ranks(); ++rank) {
       const std::uint32_t next = (rank + 1) % communicator->ranks();
       if (next == rank || (communicator->ranks() == 2 && rank == 1)) continue;
@@ -171,7 +188,9 @@ Status start_job(const ExplainOptions& options) {
                                     self.data(),
                                     "explain",
                                     std::string(operation_name(options.operation)),
-                                    options.size_text};
+                                    options.size_text,
+                                    "--device",
+                                    options.device};
   const auto call = words_of(options.operation, options.call);
   words.insert(words.end(), call.begin(), call.end());
   std::vector<char*> arguments;
@@ -197,6 +216,9 @@ void add_explain_command(CLI::App& app, int& exit_status) {
     sub->add_option("size", options->size_text, "Bytes of the call (8, 8MiB)")->required();
     sub->add_option("-n,--ranks", options->ranks, "Ranks of the job to start, on this host")
         ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+    sub->add_option("--device", options->device, "Where ranks have their buffers")
+        ->check(CLI::IsMember({"host", "cuda"}))
         ->capture_default_str();
     add_call_options(*sub, operation, options->call);
     sub->callback([options, operation, &exit_status] {

@@ -48,7 +48,7 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
                "cudaLaunchKernel");
 }
 
-DirectShape shape_of(const WorkItem& item) {
+DirectShape direct_shape_of(const WorkItem& item) {
   const std::uint64_t bytes = element_size(item.type);
   if (item.algorithm != Algorithm::kTwoShot) {
     const std::uint64_t lanes = item.protocol == Protocol::kLL128
@@ -71,7 +71,7 @@ const void* inbox_kernel_for(const WorkItem& item, const DirectShape& shape) {
 // runs, and waits for its end itself.
 weft_result launch_direct(CudaStream& stream, const Launch& launch) {
   const WorkItem& item = launch.items.front();
-  const DirectShape shape = shape_of(item);
+  const DirectShape shape = direct_shape_of(item);
   const void* kernel = launch.items.size() == 1 ? inbox_kernel_for(item, shape) : nullptr;
   if (kernel == nullptr) return WEFT_ERROR_UNSUPPORTED;
   DirectArgument argument{.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
@@ -145,7 +145,8 @@ weft_result CudaDevice::prepare() {
       fewest = std::min(fewest, on_one);
     }
   }
-  groups_at_once_ = static_cast<std::uint32_t>(fewest) * static_cast<std::uint32_t>(processors);
+  processors_ = static_cast<std::uint32_t>(processors);
+  groups_at_once_ = static_cast<std::uint32_t>(fewest) * processors_;
   int major = 0;
   WEFT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_));
   launches_overlap_ = major >= 9;
@@ -190,6 +191,17 @@ std::string_view CudaDevice::last_failure(std::int64_t* native) {
 bool CudaDevice::has_kernel(const Task& task) const {
   if (joins_pair(task.operation) || is_exchange(task.operation)) return true;
   return kernel_exists(task);
+}
+
+LaunchShape CudaDevice::shape_of(std::span<const WorkItem> items) const {
+  if (items.empty()) return {};
+  const WorkItem& item = items.front();
+  if (item.direct != nullptr) {
+    const DirectShape shape = direct_shape_of(item);
+    return {.groups = shape.parts, .lanes = shape.threads, .processors = processors_};
+  }
+  const auto groups = static_cast<std::uint32_t>(items.size());
+  return {.groups = groups, .lanes = kernel_for(item, groups).threads, .processors = processors_};
 }
 
 weft_result CudaDevice::create_stream(DeviceStream** out) {

@@ -35,6 +35,7 @@ class CudaDevice final : public DeviceRuntime {
   [[nodiscard]] std::string_view last_failure(std::int64_t* native) override;
 
   [[nodiscard]] std::uint32_t groups_at_once() const override { return groups_at_once_; }
+  [[nodiscard]] LaunchShape shape_of(std::span<const WorkItem> items) const override;
   [[nodiscard]] std::uint32_t line_bytes() const override { return line_bytes_; }
 
   [[nodiscard]] bool has_kernel(const Task& task) const override;
@@ -78,6 +79,7 @@ class CudaDevice final : public DeviceRuntime {
   const std::int32_t index_;
   std::string pci_address_;
   std::uint32_t groups_at_once_ = 0;
+  std::uint32_t processors_ = 0;
   std::uint32_t line_bytes_ = 8;
   bool launches_overlap_ = false;  // the device knows programmatic serialization
   CudaMemory memory_;
