@@ -129,10 +129,10 @@ Result<DeviceRuntime*> device_of(const ExplainOptions& options, const JobEnviron
                                  Context& context) {
   if (options.device == "host") return &context.runtime();
   if (is_exchange(options.operation)) {
-    return fail(WEFT_ERROR_UNSUPPORTED,
-                fmt::format("weft explain tells how {} goes between CPUs alone",
-                            operation_name(options.operation)),
-                "leave --device out");
+    return fail(
+        WEFT_ERROR_UNSUPPORTED,
+        fmt::format("how {} goes between GPUs is not told yet", operation_name(options.operation)),
+        "leave --device out");
   }
   return context.cuda_device(job.local_rank.value_or(static_cast<int>(job.rank)));
 }
