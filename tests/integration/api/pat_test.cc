@@ -102,20 +102,22 @@ TEST_F(PatErrors, CallsThatDifferAreBothNamed) {
   Shape other = shape_;
   other.reduction = WEFT_MAX;
   std::vector<std::unique_ptr<Trial>> trials;
-  // Together: who starts late is told at once that others have failed.
+  // Together: who starts late is told at once that others have failed, as the last of these may be.
   must(context_.get(), weft_group_start(context_.get()));
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     trials.push_back(std::make_unique<Trial>(rank == 3 ? other : shape_, rank, kRanks, 0));
     must(context_.get(), trials[rank]->start(comms_[rank].get(), streams_[rank].get()));
   }
-  must(context_.get(), weft_group_end(context_.get()));
+  const bool all_started = weft_group_end(context_.get()) == WEFT_OK;
   std::vector<weft_result> results;
-  std::string texts;
+  std::string texts = all_started ? "" : last_error(context_.get()) + "\n";
   for (const StreamHandle& stream : streams_) {
     results.push_back(weft_stream_synchronize(stream.get()));
     texts += last_error(context_.get()) + "\n";
   }
-  EXPECT_EQ(std::ranges::count(results, WEFT_OK), 0);
+  if (all_started) {
+    EXPECT_EQ(std::ranges::count(results, WEFT_OK), 0);
+  }
   EXPECT_GE(std::ranges::count(results, WEFT_ERROR_MISMATCH), 1);
   EXPECT_THAT(texts, HasSubstr("reduce_scatter of 100 float32 by sum"));
   EXPECT_THAT(texts, HasSubstr("reduce_scatter of 100 float32 by max"));
