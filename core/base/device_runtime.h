@@ -84,7 +84,7 @@ struct LaunchRoom {
 struct LaunchShape {
   std::uint32_t groups = 0;      ///< CTAs.
   std::uint32_t lanes = 0;       ///< Threads of each.
-  std::uint32_t processors = 0;  ///< That the device has: a group has one of them.
+  std::uint32_t processors = 0;  ///< That the device has; a group runs on one of them.
 };
 
 /// Threads: every member may be called from any thread, one thread at a time per stream.

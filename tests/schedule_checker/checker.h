@@ -28,6 +28,17 @@ struct KernelCall {
   std::uint32_t rank;
   std::uint32_t part;
   std::uint32_t parts;
+
+  /// The same of another item, which outlives the answer.
+  [[nodiscard]] KernelCall with(const WorkItem& other) const {
+    return {.group = group,
+            .memory = memory,
+            .item = other,
+            .reduction = reduction,
+            .rank = rank,
+            .part = part,
+            .parts = parts};
+  }
 };
 using Kernel = std::function<KernelOutcome(const KernelCall& call)>;
 

@@ -308,13 +308,7 @@ KernelOutcome run_lines_in_pieces(const KernelCall& call) {
     item.recv += begin * sizeof(Value);
     item.count = piece;
     begin += piece;
-    outcome = run_line_kernel({.group = call.group,
-                               .memory = call.memory,
-                               .item = item,
-                               .reduction = call.reduction,
-                               .rank = call.rank,
-                               .part = call.part,
-                               .parts = call.parts});
+    outcome = run_line_kernel(call.with(item));
     if (outcome.end != KernelEnd::kDone) break;
   }
   return outcome;

@@ -87,13 +87,7 @@ Kernel with_item(Change change, const Kernel& product = run_kernel) {
   return [change, product](const KernelCall& call) {
     WorkItem item = call.item;
     change(item, call.rank);
-    return product({.group = call.group,
-                    .memory = call.memory,
-                    .item = item,
-                    .reduction = call.reduction,
-                    .rank = call.rank,
-                    .part = call.part,
-                    .parts = call.parts});
+    return product(call.with(item));
   };
 }
 

@@ -57,13 +57,7 @@ Kernel changed(Change change) {
   return [change](const KernelCall& call) {
     WorkItem item = call.item;
     change(item, call.part);
-    return run_kernel({.group = call.group,
-                       .memory = call.memory,
-                       .item = item,
-                       .reduction = call.reduction,
-                       .rank = call.rank,
-                       .part = call.part,
-                       .parts = call.parts});
+    return run_kernel(call.with(item));
   };
 }
 

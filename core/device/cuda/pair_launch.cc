@@ -70,8 +70,8 @@ weft_result launch_stored(CudaStream& stream, const Launch& launch, const PairGr
 }
 
 // From so many bytes on, copies within the rank are left to the driver, on a stream beside: CTAs
-// would move nothing over links meanwhile.
-constexpr std::uint64_t kLeastCopiedBeside = std::uint64_t{16} << 20;
+// would move nothing over links meanwhile. Of 16 and 64 MiB the two streams cost more than that.
+constexpr std::uint64_t kLeastCopiedBeside = std::uint64_t{128} << 20;
 
 bool is_copy(const PairTransfer& transfer) {
   return transfer.view.cursor == nullptr;
