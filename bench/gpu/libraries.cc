@@ -21,6 +21,7 @@ LoadedLibraries::~LoadedLibraries() = default;
 std::unique_ptr<Library> LoadedLibraries::make(const std::string& name, const Seat& seat) const {
   if (name == "nccl") return std::make_unique<NcclLibrary>(apis_->nccl.get(), seat);
   if (name == "nccl-window") return std::make_unique<NcclWindowLibrary>(apis_->nccl.get(), seat);
+  if (name == "weft-window") return std::make_unique<WeftWindowLibrary>(apis_->weft.get(), seat);
   return std::make_unique<WeftLibrary>(apis_->weft.get(), seat);
 }
 

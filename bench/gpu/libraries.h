@@ -72,7 +72,8 @@ class LoadedLibraries {
   LoadedLibraries(const LoadedLibraries&) = delete;
   LoadedLibraries& operator=(const LoadedLibraries&) = delete;
 
-  /// "nccl", "nccl-window" or "weft", for one rank. Throws why it could not be loaded.
+  /// "nccl", "nccl-window", "weft" or "weft-window", for one rank. Throws why it could not be
+  /// loaded.
   [[nodiscard]] std::unique_ptr<Library> make(const std::string& name, const Seat& seat) const;
 
  private:

@@ -27,7 +27,8 @@ constexpr const char* kUsage =
     "  --type TYPE       float32, bfloat16 or float16 (float32)\n"
     "  --place WHICH     out, in or both (out); all_to_all and sendrecv are never in place\n"
     "  --modes LIST      thread, process: a thread or a process for each GPU; none (both)\n"
-    "  --libraries LIST  nccl, nccl-window, weft (all; weft if there is --weft)\n"
+    "  --libraries LIST  nccl, nccl-window, weft, weft-window (the first three;\n"
+    "                    weft if there is --weft)\n"
     "  --launch WHICH    graph, eager or both (both up to 8 MiB, eager above)\n"
     "  --weft FOLDER     that holds libweft.so.0\n"
     "  --nccl FILE       (libnccl.so.2)\n"
@@ -157,7 +158,7 @@ bool set_work(Options& options, std::string_view option, std::string_view value)
     options.modes.clear();
     if (value != "none") options.modes = names_of(option, value, {"thread", "process"});
   } else if (option == "--libraries") {
-    options.libraries = names_of(option, value, {"nccl", "nccl-window", "weft"});
+    options.libraries = names_of(option, value, {"nccl", "nccl-window", "weft", "weft-window"});
   } else if (option == "--launch") {
     one_of_both(option, value, "graph", "eager");
     options.graph = value != "eager";
@@ -208,8 +209,8 @@ void complete(Options& options) {
     options.libraries = {"nccl", "nccl-window"};
     if (!options.weft_folder.empty()) options.libraries.emplace_back("weft");
   }
-  const bool weft = std::find(options.libraries.begin(), options.libraries.end(), "weft") !=
-                    options.libraries.end();
+  const bool weft = std::any_of(options.libraries.begin(), options.libraries.end(),
+                                [](const std::string& name) { return name.starts_with("weft"); });
   if (weft && options.weft_folder.empty()) usage_error("--libraries", "weft needs --weft FOLDER");
 }
 

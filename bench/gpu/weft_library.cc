@@ -54,6 +54,10 @@ WeftApi::WeftApi(const std::string& folder) {
   library.get(all_to_all, "weft_all_to_all");
   library.get(send, "weft_send");
   library.get(recv, "weft_recv");
+  library.get(memory_allocate, "weft_memory_allocate");
+  library.get(memory_free, "weft_memory_free");
+  library.get(window_register, "weft_window_register");
+  library.get(window_pointer, "weft_window_pointer");
   check(context_create(nullptr, &context), "weft_context_create");
 }
 
@@ -142,6 +146,26 @@ void WeftLibrary::check_communicator() {
 
 void WeftLibrary::abort() {
   if (comm_ != nullptr) static_cast<void>(api_.comm_abort(comm_));
+}
+
+Arena WeftWindowLibrary::take_arena(const Arena& /*plain*/, size_t bytes) {
+  for (void*& memory : memory_) {
+    api_.check(api_.memory_allocate(api_.context, WEFT_DEVICE_CUDA, seat_.device, bytes, &memory),
+               "weft_memory_allocate");
+    weft_window* window = nullptr;
+    api_.check(api_.window_register(comm_, memory, bytes, &window), "weft_window_register");
+    void* seen = nullptr;
+    api_.check(api_.window_pointer(window, (seat_.rank + 1) % seat_.ranks, &seen),
+               "weft_window_pointer");
+  }
+  return {static_cast<std::byte*>(memory_[0]), static_cast<std::byte*>(memory_[1])};
+}
+
+void WeftWindowLibrary::leave() {
+  WeftLibrary::leave();
+  for (void*& memory : memory_) {
+    api_.check(api_.memory_free(api_.context, std::exchange(memory, nullptr)), "weft_memory_free");
+  }
 }
 
 void WeftLibrary::leave() {

@@ -4,6 +4,8 @@
 // Weft, as an application uses it: plain buffers that nobody registered.
 #pragma once
 
+#include <array>
+
 #include <weft/weft.h>
 
 #include "bench/gpu/libraries.h"
@@ -45,9 +47,13 @@ class WeftApi {
   decltype(&weft_all_to_all) all_to_all;
   decltype(&weft_send) send;
   decltype(&weft_recv) recv;
+  decltype(&weft_memory_allocate) memory_allocate;
+  decltype(&weft_memory_free) memory_free;
+  decltype(&weft_window_register) window_register;
+  decltype(&weft_window_pointer) window_pointer;
 };
 
-class WeftLibrary final : public Library {
+class WeftLibrary : public Library {
  public:
   WeftLibrary(const WeftApi& api, const Seat& seat) : api_(api), seat_(seat) {}
 
@@ -60,13 +66,27 @@ class WeftLibrary final : public Library {
   void abort() override;
   void leave() override;
 
- private:
-  void send_to_next(const Call& call, weft_data_type type);
-
+ protected:
   const WeftApi& api_;
   const Seat seat_;
   weft_comm* comm_ = nullptr;
+
+ private:
+  void send_to_next(const Call& call, weft_data_type type);
+
   weft_stream* stream_ = nullptr;
+};
+
+/// Weft over buffers that all ranks have registered as windows.
+class WeftWindowLibrary final : public WeftLibrary {
+ public:
+  using WeftLibrary::WeftLibrary;
+
+  Arena take_arena(const Arena& plain, size_t bytes) override;
+  void leave() override;
+
+ private:
+  std::array<void*, 2> memory_{};
 };
 
 }  // namespace weft::gpu_bench

@@ -86,12 +86,8 @@ Result<weft::DeviceRuntime*> device_for(weft::Context& context, const weft_comm_
       config->device_kind == WEFT_DEVICE_HOST) {
     return &context.runtime();
   }
-  if (config->device_kind != WEFT_DEVICE_CUDA) {
-    return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
-                      fmt::format("weft_comm_config.device_kind {} is none", config->device_kind),
-                      "one of WEFT_DEVICE_HOST, WEFT_DEVICE_CUDA");
-  }
-  return context.cuda_device(config->device + offset);
+  return weft::api::device_of(context, config->device_kind, config->device + offset,
+                              "weft_comm_config.device_kind");
 }
 
 bool is_nonblocking(const weft_comm_config* config) {
@@ -174,17 +170,15 @@ weft_result join(weft_context* owner, const weft_comm_config* config, Joiner joi
                 ranks = joiner.ranks, runtime = *device] {
     return weft::Communicator::join(context, settings, id, rank, ranks, *runtime);
   };
-  const auto deliver = [owner, out](std::unique_ptr<weft::Communicator> communicator) {
-    *out = wrap(owner, std::make_unique<weft::Member>(std::move(communicator)));
+  const auto joined = std::make_shared<std::unique_ptr<weft::Communicator>>();
+  const auto run = [start = std::move(start), joined]() -> Status {
+    WEFT_TRY_ASSIGN(*joined, start());
+    return {};
   };
-  if (context.group_is_open()) {
-    context.group().add_join(std::move(start), deliver);
-    return WEFT_OK;
-  }
-  auto communicator = start();
-  if (!communicator) return context.remember(communicator.error());
-  deliver(std::move(*communicator));
-  return WEFT_OK;
+  const auto deliver = [owner, out, joined] {
+    *out = wrap(owner, std::make_unique<weft::Member>(std::move(*joined)));
+  };
+  return weft::api::block(owner, nullptr, run, deliver);
 }
 
 // All ranks of a communicator, in the background: every one, or none.

@@ -7,6 +7,8 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -15,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/comm/context.h"
 #include "core/comm/graph.h"
+#include "core/comm/group.h"
 #include "core/comm/member.h"
 #include "core/comm/stream.h"
 
@@ -22,9 +25,15 @@ struct weft_context {
   std::unique_ptr<weft::Context> context;
 };
 
+struct weft_window {
+  weft_comm* comm;
+  weft::Window* window;
+};
+
 struct weft_comm {
   weft_context* owner;
   std::unique_ptr<weft::Member> member;
+  std::vector<std::unique_ptr<weft_window>> windows{};  ///< Registered and not deregistered.
 };
 
 struct weft_stream {
@@ -66,6 +75,28 @@ weft_result guarded(weft_context* context, Function&& function) {
   } catch (const std::exception& error) {
     return context->context->remember(Error(WEFT_ERROR_INTERNAL, error.what()));
   }
+}
+
+// `name`: of what the caller passed as `kind`.
+inline Result<DeviceRuntime*> device_of(Context& context, weft_device_kind kind,
+                                        std::int32_t device, const char* name) {
+  if (kind == WEFT_DEVICE_HOST) return &context.runtime();
+  if (kind == WEFT_DEVICE_CUDA) return context.cuda_device(device);
+  return fail(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} {} is none", name, kind),
+              "one of WEFT_DEVICE_HOST, WEFT_DEVICE_CUDA");
+}
+
+// What blocks until other ranks do it as well: at once, or at the end of the thread's group.
+template <typename Run, typename Deliver>
+weft_result block(weft_context* context, const Communicator* of, Run run, Deliver deliver) {
+  Context& core = *context->context;
+  if (core.group_is_open()) {
+    core.group().add_blocking(of, std::move(run), std::move(deliver));
+    return WEFT_OK;
+  }
+  if (const Status done = run(); !done) return core.remember(done.error());
+  deliver();
+  return WEFT_OK;
 }
 
 }  // namespace weft::api

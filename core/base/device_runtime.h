@@ -37,6 +37,15 @@ enum class MemorySharing : std::uint8_t {
   kDescriptor,  ///< By a file descriptor and the bytes.
 };
 
+/// An allocation of a device, by this library or by the program.
+struct DeviceAllocation {
+  void* base = nullptr;
+  std::size_t bytes = 0;
+  std::uint64_t number = 0;  ///< Of all that the process ever made; not used again.
+  bool can_travel = false;   ///< In the form that `sharing` names.
+  MemorySharing sharing = MemorySharing::kTicket;
+};
+
 /// Memory of a device in the form in which other devices open it. The bytes are the device
 /// library's own.
 struct MemoryTicket {
@@ -141,7 +150,20 @@ class DeviceRuntime {
                                         void** /*out*/) {
     return WEFT_ERROR_UNSUPPORTED;
   }
-  /// Makes memory of allocate_to_share() reachable for other devices and processes.
+  /// Memory for a program, as allocate; where the device's memory can be exported, this can,
+  /// rounded up to kExportGrain.
+  virtual weft_result allocate_for_program(std::size_t bytes, void** out) {
+    return allocate(bytes, out);
+  }
+  /// Gives it back to the system at once; no kernel touches it any more. Waits for kernels of the
+  /// device only where its memory travels by tickets.
+  virtual void release_for_program(void* memory) { release(memory); }
+  /// The allocation that an address of the device lies in; UNSUPPORTED for other addresses.
+  virtual weft_result find_allocation(const void* /*address*/, DeviceAllocation* /*out*/) {
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// Makes memory reachable for other devices and processes: of allocate_to_share(), or the base of
+  /// an allocation that find_allocation() says can travel.
   virtual weft_result export_memory(void* /*memory*/, MemoryTicket* /*out*/) {
     return WEFT_ERROR_UNSUPPORTED;
   }
@@ -152,7 +174,8 @@ class DeviceRuntime {
                                     std::size_t* /*bytes*/) {
     return WEFT_ERROR_UNSUPPORTED;
   }
-  /// Closes what import_memory opened; may be deferred.
+  /// Closes what import_memory opened. Of the library's own memory that is deferred until the
+  /// device goes; a program's is given back at once, and no kernel touches it any more.
   virtual void close_import(void* /*memory*/) {}
   /// Lets kernels reach host memory of others, page-aligned, at the same address until
   /// unregister_host.

@@ -41,6 +41,7 @@ Communicator::Communicator(Context& context, Config config, std::uint32_t rank, 
   };
   report_after_ns_ = limit_of("timeouts.report");
   operation_limit_ns_ = limit_of("timeouts.operation");
+  least_copied_ = config_.bytes("windows.copy_from");
 }
 
 Communicator::~Communicator() {
@@ -52,6 +53,7 @@ Communicator::~Communicator() {
     bootstrap_->leave(encode_call_note(last.value_or(CallNote{})));
   }
   failure_->clear_hook();
+  windows_ = {};
   pairs_.reset();
   connections_.reset();
   bootstrap_.reset();
@@ -206,6 +208,11 @@ Error Communicator::not_to_be_captured(const Task& task) {
 
 Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
   const Task& task = call.task;
+  if (const auto place = copied_into(call)) {
+    WEFT_TRY(check_call(stream));
+    WEFT_TRY(order_after_latest(stream));
+    return copy_launch(call, *place, stream);
+  }
   if (is_exchange(task.operation)) return prepare_exchange(call, stream);
   WEFT_TRY(check_call(stream));
   auto bound = call.plan;

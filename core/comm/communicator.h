@@ -28,6 +28,7 @@
 #include "core/comm/pair_calls.h"
 #include "core/comm/plan_tables.h"
 #include "core/comm/tuner.h"
+#include "core/comm/windows.h"
 #include "core/config/config.h"
 #include "core/model/work_item.h"
 #include "core/schedule/planner.h"
@@ -84,6 +85,14 @@ class Communicator {
 
   /// Those that a user made: used by the thread that makes the calls.
   [[nodiscard]] MadeReductions& made_reductions() { return made_reductions_; }
+
+  /// Registers a buffer of this rank, as all others do theirs at the same time; blocks until all
+  /// have. That not all ranks reach all others is no error: calls then go as without it. The window
+  /// is the communicator's.
+  Result<Window*> register_window(void* memory, std::uint64_t bytes);
+  /// Waits for this rank's work. Others may keep theirs, which no call can use any more.
+  Status deregister_window(const Window* window);
+  [[nodiscard]] bool has_window(const Window* window) const { return windows_.contains(window); }
 
   /// Whether `task` is one that this communicator could carry out at all.
   [[nodiscard]] Status check_task(const Task& task) const;
@@ -204,6 +213,8 @@ class Communicator {
   [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes);
   [[nodiscard]] bool goes_by_inboxes(const Task& task) const;
   Launch inbox_launch(const Call& call, Stream& stream);
+  [[nodiscard]] std::optional<WindowPlace> copied_into(const Call& call) const;
+  Launch copy_launch(const Call& call, const WindowPlace& place, Stream& stream);
   void choose_spread();
   [[nodiscard]] std::uint64_t bytes_with(const Call& call, std::uint32_t other) const;
   Status order_after_latest(Stream& stream);
@@ -295,7 +306,9 @@ class Communicator {
   std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
   PairEnds pair_ends_;
   std::uint64_t most_direct_exchange_ = 0;  // bytes of a block
-  std::uint32_t pair_parts_ = UINT32_MAX;   // of a launch of sends and receives, at most
+  Windows windows_;
+  std::uint64_t least_copied_ = 0;         // bytes of output; 0: copy engines are not used
+  std::uint32_t pair_parts_ = UINT32_MAX;  // of a launch of sends and receives, at most
   // Of the launch that was prepared last, where no record is kept of it.
   std::vector<PairTransfer> pair_transfers_;
   std::vector<Task> pair_tasks_;

@@ -86,7 +86,45 @@ Result<std::unique_ptr<Context>> Context::create(const std::string& config_file,
   return context;
 }
 
-Context::~Context() = default;
+Context::~Context() {
+  for (const auto& [memory, device] : program_memory_)
+    device->release_for_program(memory);
+}
+
+Result<void*> Context::allocate_for_program(DeviceRuntime& device, std::size_t bytes) {
+  void* memory = nullptr;
+  if (const weft_result result = device.allocate_for_program(bytes, &memory); result != WEFT_OK) {
+    std::int64_t native = 0;
+    const std::string_view said = device.last_failure(&native);
+    Error error(result,
+                fmt::format("cannot allocate {} bytes on device {} {}{}{}", bytes, device.name(),
+                            device.index(), said.empty() ? "" : ": ", said),
+                "ask for less, or free what is not needed");
+    if (!said.empty()) error.with_native(ErrorSource::kCuda, native);
+    return fail(std::move(error));
+  }
+  const std::scoped_lock lock(devices_mutex_);
+  program_memory_.emplace(memory, &device);
+  return memory;
+}
+
+Status Context::release_for_program(void* memory) {
+  DeviceRuntime* device = nullptr;
+  {
+    const std::scoped_lock lock(devices_mutex_);
+    const auto found = program_memory_.find(memory);
+    if (found == program_memory_.end()) {
+      return fail(
+          WEFT_ERROR_INVALID_ARGUMENT,
+          fmt::format("{} is no memory of weft_memory_allocate, or was freed", fmt::ptr(memory)),
+          "free each piece once, on the context that allocated it");
+    }
+    device = found->second;
+    program_memory_.erase(found);
+  }
+  device->release_for_program(memory);
+  return {};
+}
 
 Status Context::check_process() const {
   if (!fork_guard_->in_child()) return {};

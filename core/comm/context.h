@@ -54,6 +54,10 @@ class Context {
   /// A CUDA device, opened when first asked for. DEVICE where there is no driver, no such device or
   /// no libweft-cuda.so beside this library.
   Result<DeviceRuntime*> cuda_device(std::int32_t index);
+  /// Memory of a device for a program to share, and its end; all that is left goes with the
+  /// context.
+  Result<void*> allocate_for_program(DeviceRuntime& device, std::size_t bytes);
+  Status release_for_program(void* memory);
   [[nodiscard]] ProgressEngine& engine() { return *engine_; }
   [[nodiscard]] PluginHost& plugins() { return *plugins_; }
   [[nodiscard]] const HostInfo& host() const { return host_; }
@@ -98,7 +102,8 @@ class Context {
   std::unique_ptr<DeviceRuntime> runtime_;
   std::mutex devices_mutex_;
   std::map<std::int32_t, std::unique_ptr<DeviceRuntime>>
-      cuda_devices_;  // guarded by devices_mutex_
+      cuda_devices_;                                // guarded by devices_mutex_
+  std::map<void*, DeviceRuntime*> program_memory_;  // guarded by devices_mutex_
   std::unique_ptr<ProgressEngine> engine_;
   std::unique_ptr<PluginHost> plugins_;
   HostInfo host_;

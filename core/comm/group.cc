@@ -3,6 +3,7 @@
 
 #include "core/comm/group.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <new>
@@ -15,9 +16,9 @@
 
 namespace weft {
 
-void Group::add_join(std::function<Result<std::unique_ptr<Communicator>>()> join,
-                     std::function<void(std::unique_ptr<Communicator>)> deliver) {
-  joins_.push_back({.join = std::move(join), .deliver = std::move(deliver)});
+void Group::add_blocking(const Communicator* of, std::function<Status()> run,
+                         std::function<void()> deliver) {
+  blocking_.push_back({.of = of, .run = std::move(run), .deliver = std::move(deliver)});
 }
 
 void Group::note_error(const Error& error) {
@@ -30,33 +31,50 @@ Status Group::end() {
                 "call both on one thread, as often as each other");
   }
   if (--depth_ > 0) return {};
-  const auto joins = std::exchange(joins_, {});
+  const auto blocking = std::exchange(blocking_, {});
   const auto calls = std::exchange(calls_, {});
   const auto error = std::exchange(error_, nullptr);
   if (error != nullptr) return fail(Error(*error).with_context("nothing of the group was started"));
-  WEFT_TRY(run_joins(joins));
+  WEFT_TRY(run_blocking(blocking));
   return start_calls(calls);
 }
 
-Status Group::run_joins(std::vector<Join> joins) {
-  if (joins.empty()) return {};
-  // Joins block until all ranks have come, and several of them may be ranks of one communicator:
+Status Group::run_blocking(const std::vector<Blocking>& calls) {
+  if (calls.empty()) return {};
+  // What is of one communicator, in order.
+  std::vector<std::vector<const Blocking*>> lanes;
+  for (const Blocking& call : calls) {
+    const auto lane = std::ranges::find_if(lanes, [&](const auto& known) {
+      return call.of != nullptr && known.front()->of == call.of;
+    });
+    if (lane == lanes.end()) {
+      lanes.push_back({&call});
+    } else {
+      lane->push_back(&call);
+    }
+  }
+  // They block until all ranks have come, and several of them may be ranks of one communicator:
   // none begins before each has its thread.
-  enum class Order : std::uint8_t { kWait, kJoin, kLeave };
+  enum class Order : std::uint8_t { kWait, kBegin, kLeave };
   std::atomic<Order> order{Order::kWait};
-  std::vector<std::optional<Result<std::unique_ptr<Communicator>>>> joined(joins.size());
+  std::vector<Status> done(lanes.size());
+  const auto run = [&](std::size_t lane) {
+    for (const Blocking* call : lanes[lane]) {
+      if (done[lane]) done[lane] = call->run();
+    }
+  };
   std::vector<std::thread> threads;
-  threads.reserve(joins.size());
+  threads.reserve(lanes.size());
   std::optional<Error> no_thread;
   const auto refused = [](int error) {
     return Error::from_errno(error, "cannot start a thread to join a rank",
                              "raise the limits of processes and memory (ulimit -u, ulimit -v)");
   };
-  for (std::size_t i = 1; i < joins.size() && !no_thread; ++i) {
+  for (std::size_t i = 1; i < lanes.size() && !no_thread; ++i) {
     try {
       threads.emplace_back([&, i] {
         order.wait(Order::kWait);
-        if (order == Order::kJoin) joined[i].emplace(joins[i].join());
+        if (order == Order::kBegin) run(i);
       });
     } catch (const std::system_error& error) {
       no_thread = refused(error.code().value());
@@ -64,17 +82,17 @@ Status Group::run_joins(std::vector<Join> joins) {
       no_thread = refused(ENOMEM);
     }
   }
-  order = no_thread ? Order::kLeave : Order::kJoin;
+  order = no_thread ? Order::kLeave : Order::kBegin;
   order.notify_all();
-  if (!no_thread) joined[0].emplace(joins[0].join());
+  if (!no_thread) run(0);
   for (auto& thread : threads)
     thread.join();
   if (no_thread) return fail(std::move(*no_thread));
-  for (auto& result : joined) {
-    if (!*result) return fail(std::move(result->error()));
+  for (Status& status : done) {
+    if (!status) return fail(std::move(status.error()));
   }
-  for (std::size_t i = 0; i < joins.size(); ++i)
-    joins[i].deliver(std::move(**joined[i]));
+  for (const Blocking& call : calls)
+    call.deliver();
   return {};
 }
 

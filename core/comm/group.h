@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Calls of one thread that start together: joins of several ranks, and operations.
+// Calls of one thread that start together: what blocks until other ranks do it as well, joins of
+// ranks and registered windows, and operations.
 #pragma once
 
 #include <atomic>
@@ -25,28 +26,30 @@ class Group {
  public:
   [[nodiscard]] bool is_open() const { return depth_ > 0; }
   void start() { ++depth_; }
-  /// Closes one level; the outermost one runs everything: joins first (side by side, a thread
-  /// each), then operations, all of a stream's launches together.
+  /// Closes one level; the outermost one runs everything: what blocks first (side by side, a thread
+  /// for each communicator), then operations, all of a stream's launches together.
   Status end();
 
-  /// A join that waits for the end: `join` makes the communicator, `deliver` hands it over if all
-  /// joins of the group succeeded.
-  void add_join(std::function<Result<std::unique_ptr<Communicator>>()> join,
-                std::function<void(std::unique_ptr<Communicator>)> deliver);
+  /// What blocks, until the end: `run` does it, `deliver` hands over what it made if all of the
+  /// group succeeded. What is of one communicator runs in the order of the calls; `of` is null for
+  /// one that is yet to be.
+  void add_blocking(const Communicator* of, std::function<Status()> run,
+                    std::function<void()> deliver);
   void add_call(const Call& call) { calls_.push_back(call); }
   /// An error found when a call was noted: the end answers it and starts nothing.
   void note_error(const Error& error);
 
  private:
-  struct Join {
-    std::function<Result<std::unique_ptr<Communicator>>()> join;
-    std::function<void(std::unique_ptr<Communicator>)> deliver;
+  struct Blocking {
+    const Communicator* of = nullptr;
+    std::function<Status()> run;
+    std::function<void()> deliver;
   };
-  static Status run_joins(std::vector<Join> joins);
+  static Status run_blocking(const std::vector<Blocking>& calls);
   Status run_calls(const std::vector<Call>& calls);
 
   std::uint32_t depth_ = 0;
-  std::vector<Join> joins_;
+  std::vector<Blocking> blocking_;
   std::vector<Call> calls_;
   std::unique_ptr<Error> error_;
 };

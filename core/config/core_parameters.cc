@@ -155,6 +155,17 @@ void add_resources(std::vector<Parameter>& table) {
                        "cut calls of any size into pieces that fit there; between GPUs they have "
                        "as much again of their own, less with more than 4 ranks, unless "
                        "collectives.all_reduce.algorithm leaves two-shot out."});
+  table.push_back({.section = "windows",
+                   .key = "copy_from",
+                   .type = ParameterType::kBytes,
+                   .minimum = 0,
+                   .maximum = std::int64_t{1} << 50,
+                   .agreed = true,
+                   .default_text = "4MiB",
+                   .help =
+                       "Calls that move data without reducing it, whose output lies in a window, "
+                       "are left to the GPUs' copy engines from so many bytes of output on; 0 "
+                       "leaves all to kernels."});
   table.push_back({.section = "bootstrap",
                    .key = "interfaces",
                    .type = ParameterType::kList,

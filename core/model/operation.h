@@ -37,9 +37,10 @@ enum class Algorithm : std::uint8_t {
   kTree = 3,
   kTwoShot = 4,
   kPat = 5,
-  kChain = 6
+  kChain = 6,
+  kCopy = 7  ///< By copy engines into mapped buffers; not planned, as kPair.
 };
-inline constexpr std::size_t kAlgorithmCount = 7;
+inline constexpr std::size_t kAlgorithmCount = 8;
 
 enum class Protocol : std::uint8_t { kSimple = 0, kLL = 1, kLL128 = 2 };
 inline constexpr std::size_t kProtocolCount = 3;
@@ -53,8 +54,8 @@ inline constexpr std::size_t kProtocolCount = 3;
 }
 
 [[nodiscard]] constexpr std::string_view algorithm_name(Algorithm algorithm) {
-  constexpr std::string_view kNames[kAlgorithmCount] = {"ring",     "direct", "pair", "tree",
-                                                        "two-shot", "pat",    "chain"};
+  constexpr std::string_view kNames[kAlgorithmCount] = {"ring",     "direct", "pair",  "tree",
+                                                        "two-shot", "pat",    "chain", "copy"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
@@ -178,6 +179,9 @@ struct Task {
   /// Elements; of one rank's block where the operation has blocks. 0 of kAllToAllV, whose blocks
   /// are a matter of two ranks each.
   std::uint64_t count = 0;
+  /// Which window the output lies in, and where, alike on all ranks; 0 of calls that do not go
+  /// through windows. See WindowPlace.
+  std::uint64_t place = 0;
 
   /// Of `count` elements.
   [[nodiscard]] std::uint64_t bytes() const { return count * element_size(type); }

@@ -11,8 +11,8 @@
 
 namespace weft {
 
-/// Layout, from the lowest bit: operation 8, type 8, reduction 4, root 12, hash of count 16,
-/// sequence number 16. Root is kept modulo 4096 and the sequence number modulo 65536: enough to
+/// Layout, from the lowest bit: operation 8, type 8, reduction 4, root 12, hash of count and place
+/// 16, sequence number 16. Root is kept modulo 4096 and the sequence number modulo 65536: enough to
 /// tell two calls that meet on one connection apart, and to print them.
 using OperationTag = std::uint64_t;
 
@@ -21,12 +21,18 @@ using OperationTag = std::uint64_t;
   return static_cast<std::uint16_t>((count * 0x9E3779B97F4A7C15ULL) >> 48);
 }
 
+/// A call that goes through windows is another than one of the same size that does not.
+[[nodiscard]] constexpr std::uint16_t size_fingerprint(const Task& task) {
+  constexpr std::uint64_t kOdd = 0xD6E8FEB86659FD93ULL;
+  return count_fingerprint(task.count ^ task.place * kOdd);
+}
+
 [[nodiscard]] constexpr OperationTag make_operation_tag(const Task& task, std::uint64_t sequence) {
   return static_cast<std::uint64_t>(task.operation) |
          (static_cast<std::uint64_t>(task.type & 0xFF) << 8) |
          (static_cast<std::uint64_t>(task.reduction & 0xF) << 16) |
          (static_cast<std::uint64_t>(task.root & 0xFFF) << 20) |
-         (static_cast<std::uint64_t>(count_fingerprint(task.count)) << 32) |
+         (static_cast<std::uint64_t>(size_fingerprint(task)) << 32) |
          (static_cast<std::uint64_t>(sequence & 0xFFFF) << 48);
 }
 

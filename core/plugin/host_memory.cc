@@ -160,6 +160,38 @@ void free_memory(weft_host_instance* host, weft_memory* memory) {
   given_back->runtime->release(given_back->raw);
 }
 
+weft_result hand_over(weft_host_instance* host, DeviceRuntime& runtime, void* memory,
+                      std::uint32_t sharing, weft_memory_export* out) {
+  MemoryTicket ticket;
+  const weft_result result = runtime.export_memory(memory, &ticket);
+  if (result != WEFT_OK) return device_failure(host, runtime, result, "cannot export CUDA memory");
+  weft_memory_export form{};
+  form.sharing = sharing;
+  form.descriptor = ticket.descriptor;
+  form.bytes_used = sizeof(ticket.bytes);
+  static_assert(sizeof(form.bytes) == sizeof(ticket.bytes));
+  std::memcpy(form.bytes, ticket.bytes.data(), sizeof(form.bytes));
+  fill_output(out, form);
+  return WEFT_OK;
+}
+
+constexpr weft_memory_sharing way_of(const DeviceAllocation& allocation) {
+  if (!allocation.can_travel) return WEFT_SHARING_NONE;
+  return allocation.sharing == MemorySharing::kDescriptor ? WEFT_SHARING_DESCRIPTOR
+                                                          : WEFT_SHARING_IPC;
+}
+
+/// Memory that the plugin did not allocate, on a device of this context.
+DeviceRuntime* find_program_memory(weft_host_instance* host, const void* address,
+                                   DeviceAllocation* out) {
+  constexpr std::int32_t kMostDevices = 64;
+  for (std::int32_t device = 0; host->cuda_devices && device < kMostDevices; ++device) {
+    DeviceRuntime* const runtime = host->cuda_devices(device);
+    if (runtime != nullptr && runtime->find_allocation(address, out) == WEFT_OK) return runtime;
+  }
+  return nullptr;
+}
+
 weft_result export_memory(weft_host_instance* host, const weft_memory* memory,
                           std::uint32_t sharing, weft_memory_export* out) {
   if (!WEFT_HAS(memory, weft_memory, address) || !WEFT_HAS(out, weft_memory_export, bytes)) {
@@ -170,6 +202,16 @@ weft_result export_memory(weft_host_instance* host, const weft_memory* memory,
     const std::lock_guard lock(host->mutex);
     const auto found = host->allocations.find(static_cast<const char*>(memory->address));
     if (found != host->allocations.end()) allocation = found->second;
+  }
+  DeviceAllocation of_program;
+  DeviceRuntime* const runtime =
+      allocation ? nullptr : find_program_memory(host, memory->address, &of_program);
+  if (runtime != nullptr && of_program.base == memory->address) {
+    if (sharing != WEFT_SHARING_NONE && sharing == way_of(of_program)) {
+      return hand_over(host, *runtime, of_program.base, sharing, out);
+    }
+    return host->refuse(WEFT_ERROR_UNSUPPORTED,
+                        "export_memory: the program's memory does not travel in that way");
   }
   if (!allocation) {
     return host->refuse(WEFT_ERROR_INVALID_ARGUMENT,
@@ -184,19 +226,7 @@ weft_result export_memory(weft_host_instance* host, const weft_memory* memory,
     return host->refuse(WEFT_ERROR_UNSUPPORTED,
                         "export_memory: that memory was not allocated for this way of sharing");
   }
-  MemoryTicket ticket;
-  const weft_result result = allocation->runtime->export_memory(allocation->raw, &ticket);
-  if (result != WEFT_OK) {
-    return device_failure(host, *allocation->runtime, result, "cannot export CUDA memory");
-  }
-  weft_memory_export form{};
-  form.sharing = sharing;
-  form.descriptor = ticket.descriptor;
-  form.bytes_used = sizeof(ticket.bytes);
-  static_assert(sizeof(form.bytes) == sizeof(ticket.bytes));
-  std::memcpy(form.bytes, ticket.bytes.data(), sizeof(form.bytes));
-  fill_output(out, form);
-  return WEFT_OK;
+  return hand_over(host, *allocation->runtime, allocation->raw, sharing, out);
 }
 
 weft_result import_memory(weft_host_instance* host, const weft_memory_export* from,
@@ -252,6 +282,18 @@ weft_result query(weft_host_instance* host, const void* address, weft_memory* ou
       if (static_cast<std::uint64_t>(wanted - start) < allocation.size) {
         memory = allocation.describe(start);
       }
+    }
+  }
+  DeviceAllocation of_program;
+  if (memory.address == nullptr) {
+    const DeviceRuntime* const runtime = find_program_memory(host, address, &of_program);
+    if (runtime != nullptr) {
+      memory.kind = WEFT_MEMORY_CUDA;
+      memory.device = runtime->index();
+      memory.sharing = way_of(of_program);
+      memory.address = of_program.base;
+      memory.size = of_program.bytes;
+      memory.allocation_id = of_program.number;
     }
   }
   if (memory.address == nullptr) {

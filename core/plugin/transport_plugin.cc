@@ -190,6 +190,42 @@ Result<weft_protocol_view> TransportPlugin::describe(weft_connection* connection
   return view;
 }
 
+Result<TransportPlugin::Exported> TransportPlugin::export_buffer(weft_transport* transport,
+                                                                 void* address,
+                                                                 std::uint64_t size) const {
+  plugin_->clear_error();
+  Exported exported;
+  exported.described.struct_size = sizeof(exported.described);
+  const weft_result result =
+      table_.export_buffer(transport, address, size, &exported.described, &exported.buffer);
+  if (result != WEFT_OK) return fail(error(result, "export_buffer"));
+  if (exported.buffer == nullptr || exported.described.size != size) {
+    if (exported.buffer != nullptr) table_.release_buffer(transport, exported.buffer);
+    return fail(plugin_->defect("export_buffer", "gave no buffer, or one of another size"));
+  }
+  auto blob = checked_blob(*plugin_, "export_buffer", exported.described.blob, kMaxPeerInfo);
+  if (!blob) {
+    table_.release_buffer(transport, exported.buffer);
+    return fail(std::move(blob.error()));
+  }
+  exported.blob = *blob;
+  return exported;
+}
+
+Result<bool> TransportPlugin::import_buffer(weft_transport* transport, std::uint32_t peer,
+                                            const weft_shared_buffer* mine,
+                                            const weft_buffer_export& from, void** address,
+                                            weft_shared_buffer** buffer) const {
+  plugin_->clear_error();
+  const weft_result result = table_.import_buffer(transport, peer, mine, &from, address, buffer);
+  if (result == WEFT_IN_PROGRESS) return false;
+  if (result != WEFT_OK) return fail(error(result, "import_buffer"));
+  if (*address == nullptr || *buffer == nullptr) {
+    return fail(plugin_->defect("import_buffer", "gave no address, or no buffer"));
+  }
+  return true;
+}
+
 Result<bool> TransportPlugin::drain(weft_transport* transport) const {
   if (!has("drain")) return true;
   plugin_->clear_error();

@@ -76,6 +76,24 @@ class TransportPlugin {
                                                     const weft_protocol_request& asked) const;
   void close_connection(weft_connection* connection) const { table_.close_connection(connection); }
 
+  /// A program's memory made reachable for peers; the blob lives as long as the buffer.
+  struct Exported {
+    weft_shared_buffer* buffer = nullptr;
+    weft_buffer_export described{};
+    std::span<const std::byte> blob;
+  };
+  [[nodiscard]] Result<Exported> export_buffer(weft_transport* transport, void* address,
+                                               std::uint64_t size) const;
+  /// True once it is reached, and the peer can reach `mine`; to be called again until then.
+  /// `*buffer`, null at first, is to be released whatever came of it.
+  [[nodiscard]] Result<bool> import_buffer(weft_transport* transport, std::uint32_t peer,
+                                           const weft_shared_buffer* mine,
+                                           const weft_buffer_export& from, void** address,
+                                           weft_shared_buffer** buffer) const;
+  void release_buffer(weft_transport* transport, weft_shared_buffer* buffer) const {
+    table_.release_buffer(transport, buffer);
+  }
+
   /// Raises the error words of all connected peers; any thread.
   void abort(weft_transport* transport, std::uint32_t reason) const {
     table_.abort(transport, reason);

@@ -146,6 +146,7 @@ std::string connection_text(const Plan& plan) {
                          size_text(plan.channels[0].chunk * element_size(plan.task.type)));
     case Algorithm::kRing:
     case Algorithm::kPair:
+    case Algorithm::kCopy:
       break;
   }
   return fmt::format("  connection  {} steps of {}, chunks of {} {}\n", plan.steps,
@@ -182,6 +183,7 @@ std::string way_text(const Plan& plan, const ChannelPlan& channel) {
                          fmt::join(channel.ring | std::views::drop(1), " -> "));
     case Algorithm::kRing:
     case Algorithm::kPair:
+    case Algorithm::kCopy:
       break;
   }
   const auto same = std::ranges::find_if(

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ inline constexpr std::uint32_t kDirectChannel = 0xFFFF;
 struct Connections::OpenedTransport {
   TransportPlugin plugin;
   weft_transport* transport = nullptr;
+  std::mutex calls;  ///< Held in all calls that take one thread at a time, once it is connected.
   std::vector<weft_connection*> connections;
   std::vector<std::vector<std::byte>> peer_blobs;
   bool joined = false;

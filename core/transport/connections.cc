@@ -208,6 +208,7 @@ Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
       asking.push_back(&edge);
     }
     if (requests.empty()) continue;
+    const std::scoped_lock lock(opened->calls);
     WEFT_TRY_ASSIGN(auto prepared, opened->plugin.prepare(opened->transport, requests));
     opened->connections.insert(opened->connections.end(), prepared.begin(), prepared.end());
     for (std::size_t i = 0; i < asking.size(); ++i) {
@@ -315,6 +316,7 @@ Result<ConnectionView> Connections::view_of_net(Edge& edge, RingEnd& end) {
 }
 
 Result<ConnectionView> Connections::view_of(const Edge& edge) {
+  const std::scoped_lock lock(edge.transport->calls);
   WEFT_TRY_ASSIGN(const weft_protocol_view described,
                   edge.transport->plugin.describe(edge.connection, edge.protocols[0]));
   static_assert(sizeof(SlotMeta) == sizeof(weft_slot_meta));

@@ -31,6 +31,7 @@
 #include "core/transport/net_devices.h"
 #include "core/transport/net_port.h"
 #include "core/transport/progress_engine.h"
+#include "core/transport/shared_buffer.h"
 
 namespace weft {
 
@@ -76,9 +77,10 @@ struct TransportContext {
   std::function<void(const Error&)> path_failed;
 };
 
-/// Threads: set up and destroyed by one thread; abort by any thread at any time (`mutex_` guards
-/// the maps for it); drive, leave, busy and describe_waiting by any thread once it is
-/// connected.
+/// Threads: set up and destroyed by one thread, which alone shares buffers, while the reactor may
+/// connect pairs (a transport's `calls` keeps the two apart); abort by any thread at any time
+/// (`mutex_` guards the maps for it); drive, leave, busy and describe_waiting by any thread once it
+/// is connected.
 class Connections {
  public:
   explicit Connections(TransportContext context);
@@ -99,6 +101,15 @@ class Connections {
   Status connect(const ConnectionNeeds& needs,
                  const std::function<PairChoice(std::uint32_t peer)>& choice_of,
                  Bootstrap& bootstrap, Deadline deadline);
+
+  /// Makes a buffer of each rank, all of `bytes`, reachable for all others, which are connected.
+  /// Collective over the bootstrap; blocks. That some rank cannot reach another is no error, but
+  /// told by what it answers, alike on all ranks. MISMATCH where the sizes differ, on all ranks.
+  /// The answer must go before this does.
+  Result<std::unique_ptr<SharedBuffer>> share(
+      void* memory, std::uint64_t bytes,
+      const std::function<PairChoice(std::uint32_t peer)>& choice_of, Bootstrap& bootstrap,
+      Deadline deadline);
 
   /// By channel; empty for a single rank.
   [[nodiscard]] std::span<const RingConnections> rings() const { return rings_; }
@@ -130,7 +141,14 @@ class Connections {
   struct OpenedTransport;
   struct OpenedNet;
   struct Edge;
+  struct SharedEnd;
 
+  BufferOffers export_buffer(void* memory, std::uint64_t bytes,
+                             const std::function<PairChoice(std::uint32_t peer)>& choice_of,
+                             SharedBuffer& shared,
+                             std::map<std::string, weft_shared_buffer*>& exported);
+  Result<std::string> import_buffers(std::span<SharedEnd> ends, SharedBuffer& shared,
+                                     const Bootstrap& bootstrap, Deadline deadline);
   void hand_over();
   [[nodiscard]] std::string describe_waiting_inboxes();
   Edge edge_to(std::uint32_t peer, std::uint32_t channel, weft_direction direction,

@@ -466,6 +466,7 @@ Result<bool> PairConnector::join(Pair& pair) {
     std::array<weft_blob, 2> blobs{};
     for (std::size_t i = 0; i < blobs.size(); ++i)
       blobs[i] = {.data = pair.peer_blobs[i].data(), .size = pair.peer_blobs[i].size()};
+    const std::scoped_lock lock(opened.calls);
     return opened.plugin.connect(opened.transport, ends, blobs);
   }
   bool all = true;

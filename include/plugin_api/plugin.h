@@ -49,7 +49,7 @@ extern "C" {
 #define WEFT_PLUGIN_MAGIC UINT64_C(0x47554C5054464557)
 
 /** The draft of revision 1 that these headers describe. */
-#define WEFT_PLUGIN_DRAFT 5
+#define WEFT_PLUGIN_DRAFT 6
 
 /** Version of the entry and of the host services: 0 while revision 1 is a draft. */
 #define WEFT_PLUGIN_ABI_VERSION 0
@@ -178,7 +178,8 @@ typedef struct weft_host_memory {
                           uint64_t size, uint32_t sharing, weft_memory* out);
   /** Gives back what allocate or import gave. Deferred while a kernel may still touch it. */
   void (*free)(weft_host_instance* host, weft_memory* memory);
-  /** Makes the form in which `memory` travels. UNSUPPORTED if `sharing` was not asked for. */
+  /** Makes the form in which `memory` travels: of allocate, or as query described it. UNSUPPORTED
+   * if it cannot travel in the way `sharing`, one of those that it has. */
   weft_result (*export_memory)(weft_host_instance* host, const weft_memory* memory,
                                uint32_t sharing, weft_memory_export* out);
   /**
@@ -188,7 +189,9 @@ typedef struct weft_host_memory {
    */
   weft_result (*import_memory)(weft_host_instance* host, const weft_memory_export* from,
                                int32_t device, void* fixed_address, weft_memory* out);
-  /** Looks up the allocation that `address` lies in; NOT a copy: `out` must not be freed. */
+  /** Looks up the allocation that `address` lies in, of this instance or, on CUDA devices of this
+   * context, of the program's; NOT a copy: `out` must not be freed. UNSUPPORTED for others. Memory
+   * of the program's may go at any time, and has no generation. */
   weft_result (*query)(weft_host_instance* host, const void* address, weft_memory* out);
   /**
    * Lists the segments behind `memory`: writes at most `capacity` of them at `out` with `stride`
@@ -272,7 +275,7 @@ typedef struct weft_plugin weft_plugin;
 typedef struct weft_interface {
   uint32_t struct_size;
   uint32_t reserved;
-  const char* id; /**< "weft.net/1-draft.5": name, revision, and the draft while there is one. */
+  const char* id; /**< "weft.net/1-draft.6": name, revision, and the draft while there is one. */
 } weft_interface;
 
 /**

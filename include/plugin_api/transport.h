@@ -20,10 +20,10 @@
 extern "C" {
 #endif
 
-#define WEFT_TRANSPORT_INTERFACE "weft.transport/1-draft.5"
+#define WEFT_TRANSPORT_INTERFACE "weft.transport/1-draft.6"
 
 /** Reserved: more than two parties (multicast, reduction in the network). */
-#define WEFT_TRANSPORT_GROUP_INTERFACE "weft.transport.group/1-draft.5"
+#define WEFT_TRANSPORT_GROUP_INTERFACE "weft.transport.group/1-draft.6"
 
 /** A transport opened for one communicator. */
 typedef struct weft_transport weft_transport;
@@ -241,14 +241,22 @@ typedef struct weft_transport_interface {
   weft_result (*read_peer)(weft_connection* connection, void* destination, uint64_t address,
                            uint64_t size);
 
-  /** (optional) Makes [address, address + size) reachable for peers. [one-thread] [may-block] */
+  /** (optional) Makes [address, address + size) reachable for peers: memory of this rank's device,
+   * whoever allocated it, which outlives the result. UNSUPPORTED, with a reason, where that memory
+   * cannot be shared. [one-thread] [may-block] */
   weft_result (*export_buffer)(weft_transport* transport, void* address, uint64_t size,
                                weft_buffer_export* out, weft_shared_buffer** buffer);
-  /** (optional) Reaches a peer's buffer: `address` is where it is seen from here, valid until
-   * release_buffer. [one-thread] [may-block] */
+  /**
+   * (optional) Reaches a peer's buffer: `address` is where it is seen from here, valid until
+   * release_buffer. What the peer said of it is not trusted. Like connect it is called over and
+   * over at both ends and may not wait inside: WEFT_IN_PROGRESS until the buffer is reached and the
+   * peer has all that it needs to reach `mine`, which this end exported to it in turn; NULL where it
+   * exported none. `*buffer` is NULL at first, and passed again as it was left. It is to be released
+   * whatever came of it. [one-thread] [non-blocking]
+   */
   weft_result (*import_buffer)(weft_transport* transport, uint32_t peer,
-                               const weft_buffer_export* from, void** address,
-                               weft_shared_buffer** buffer);
+                               const weft_shared_buffer* mine, const weft_buffer_export* from,
+                               void** address, weft_shared_buffer** buffer);
   /** (optional) Ends either. [one-thread] [may-block] */
   void (*release_buffer)(weft_transport* transport, weft_shared_buffer* buffer);
 

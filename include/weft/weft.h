@@ -46,6 +46,8 @@ typedef struct weft_comm weft_comm;
 typedef struct weft_stream weft_stream;
 /** Calls that were captured from a stream, to be made again; see weft_stream_begin_capture. */
 typedef struct weft_graph weft_graph;
+/** A window, as one of its ranks sees it; used by one thread at a time, as its communicator. */
+typedef struct weft_window weft_window;
 
 /** Names a communicator to be: made by one rank, copied to the others by any means. Whoever knows
  * it can join. */
@@ -455,6 +457,54 @@ WEFT_API weft_result weft_gather(const void* send, void* recv, size_t count, wef
  * send + rank * count elements. */
 WEFT_API weft_result weft_scatter(const void* send, void* recv, size_t count, weft_data_type type,
                                   uint32_t root, weft_comm* comm, weft_stream* stream);
+
+/* ---- windows --------------------------------------------------------------------------------- */
+/*
+ * A window is memory that all ranks of a communicator registered together, so that each rank's
+ * device reaches that of all others. Calls whose output lies in a window are carried out straight
+ * into it: all-gathers, all-to-alls, scatters, and broadcasts between two ranks, of
+ * windows.copy_from bytes or more on CUDA devices by their copy engines, which leaves the devices'
+ * processors to others. Other calls go as they do elsewhere.
+ *
+ * For that the output must lie in the same window, as many bytes from its begin, on all ranks, or
+ * in none on any: else the call ends with MISMATCH on every rank (a rank that waits meanwhile is
+ * found as for other calls that differ). A call that failed may have written to the window.
+ *
+ * Where some rank cannot reach another one's memory, registering still succeeds, a warning says
+ * why, and calls go as without the window.
+ */
+
+/** Memory that windows can be made of, wherever the devices of a host reach each other. It is
+ * zeroed. `kind` and `device` as in weft_comm_config. Errors: OUT_OF_MEMORY, DEVICE,
+ * INVALID_ARGUMENT (0 bytes). From any thread. */
+WEFT_API weft_result weft_memory_allocate(weft_context* context, weft_device_kind kind,
+                                          int32_t device, size_t bytes, void** out);
+/** Gives it back. Its windows must be deregistered before, on all ranks, and no work may use it;
+ * the context's end gives back what is left. NULL is allowed. INVALID_ARGUMENT for other memory. */
+WEFT_API weft_result weft_memory_free(weft_context* context, void* memory);
+
+/**
+ * Registers `bytes` of memory at `memory` on this rank, as every other rank does with as many bytes
+ * of its own: of weft_memory_allocate or of cudaMalloc, on the rank's device, within one
+ * allocation. Blocks until all ranks have called it (deadline: timeouts.bootstrap); between
+ * weft_group_start and weft_group_end it takes note, and the group's end does it before all
+ * operations: so one thread can hold several ranks. Ranks register their windows in one order.
+ *
+ * The memory stays the caller's, and must outlive the window. Errors: MISMATCH (sizes differ, on
+ * all ranks), INVALID_ARGUMENT, TIMEOUT, PEER, OUT_OF_RESOURCES (32767 windows in the life of a
+ * communicator).
+ */
+WEFT_API weft_result weft_window_register(weft_comm* comm, void* memory, size_t bytes,
+                                          weft_window** out);
+/** Ends a window for this rank: waits for its work, and no longer reaches the memory of others. No
+ * word with other ranks is needed, but memory may be freed only once all have done it. Destroying
+ * the communicator does it for all its windows, whose handles must not be used any more. NULL is
+ * allowed. Errors: those of the work. */
+WEFT_API weft_result weft_window_deregister(weft_window* window);
+/** Writes where the memory of rank `rank` begins as this rank's device sees it, for kernels of the
+ * program's own; for the rank itself what it registered. UNSUPPORTED, with the reason, where not
+ * all ranks reach all others. The address holds until the window is deregistered. */
+WEFT_API weft_result weft_window_pointer(weft_window* window, uint32_t rank, void** out);
 
 /* ---- between two ranks ----------------------------------------------------------------------- */
 /*

@@ -15,14 +15,45 @@
 
 #include "plugins/common/available_memory.h"
 
+namespace {
+
+auto find_arena(weft_transport& transport, const weft::plugins::Nonce& memory) {
+  return std::ranges::find(transport.arenas, memory, [](const auto& one) { return one->name(); });
+}
+
+auto find_exported(weft_transport& transport, const weft::plugins::Nonce& memory) {
+  return std::ranges::find(transport.exported, memory,
+                           [](const auto* one) { return one->blob.place.memory; });
+}
+
+}  // namespace
+
 int weft_transport::find(const weft::plugins::Nonce& memory, std::uint32_t peer) {
-  const auto found = std::ranges::find(arenas, memory, [](const auto& one) { return one->name(); });
-  return found != arenas.end() && (*found)->awaits(peer) ? (*found)->descriptor() : -1;
+  const auto arena = find_arena(*this, memory);
+  if (arena != arenas.end()) return (*arena)->awaits(peer) ? (*arena)->descriptor() : -1;
+  const auto buffer = find_exported(*this, memory);
+  return buffer != exported.end() && (*buffer)->awaits(peer) ? (*buffer)->descriptor.get() : -1;
 }
 
 void weft_transport::given(const weft::plugins::Nonce& memory, std::uint32_t peer) {
-  const auto found = std::ranges::find(arenas, memory, [](const auto& one) { return one->name(); });
-  if (found != arenas.end()) (*found)->taken_by(peer);
+  if (const auto arena = find_arena(*this, memory); arena != arenas.end()) {
+    (*arena)->taken_by(peer);
+  } else if (const auto buffer = find_exported(*this, memory); buffer != exported.end()) {
+    (*buffer)->takers.insert(peer);
+  }
+}
+
+weft_result weft_transport::hand_out() {
+  const weft_result result = giver.serve(key, *this);
+  if (result != WEFT_OK) return result;
+  const auto waited_for = [](const auto& arena) { return arena->descriptor() >= 0; };
+  const auto shared = [this](const auto* buffer) {
+    return buffer->descriptor && buffer->takers.size() + 1 < ranks;
+  };
+  if (std::ranges::none_of(arenas, waited_for) && std::ranges::none_of(exported, shared)) {
+    giver.close();
+  }
+  return WEFT_OK;
 }
 
 namespace weft::p2p {
@@ -122,7 +153,10 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
     }
     weft_can_connect answer{};
     answer.capabilities = can ? WEFT_TRANSPORT_CAN_CONNECT : 0;
-    if (can && on_device) answer.capabilities |= WEFT_TRANSPORT_DEVICE_MEMORY;
+    if (can && on_device) {
+      answer.capabilities |=
+          WEFT_TRANSPORT_DEVICE_MEMORY | WEFT_TRANSPORT_MAPS_BUFFERS | WEFT_TRANSPORT_COPY_ENGINE;
+    }
     answer.locality = on_device ? WEFT_LOCALITY_HOST : WEFT_LOCALITY_PROCESS;
     reason.copy(answer.reason, sizeof(answer.reason) - 1);
     plugins::write_out(answer, out);
@@ -385,15 +419,13 @@ weft_result connect_one(weft_connection* connection, const weft_blob& bytes) {
 weft_result connect(weft_transport* transport, weft_connection* const* connections,
                     const weft_blob* peer_blobs, std::uint64_t count) {
   return guarded(transport->plugin->host, [&] {
-    weft_result answer = transport->giver.serve(transport->key, *transport);
+    weft_result answer = transport->device >= 0 ? transport->hand_out() : WEFT_OK;
     if (answer != WEFT_OK) return answer;
     for (std::uint64_t i = 0; i < count; ++i) {
       const weft_result result = connect_one(connections[i], peer_blobs[i]);
       if (result < 0) return result;
       if (result == WEFT_IN_PROGRESS) answer = WEFT_IN_PROGRESS;
     }
-    const auto waited_for = [](const auto& arena) { return arena->descriptor() >= 0; };
-    if (std::ranges::none_of(transport->arenas, waited_for)) transport->giver.close();
     return answer;
   });
 }
@@ -437,6 +469,61 @@ weft_result bytes_held(weft_transport* transport, std::uint64_t* out) {
   return WEFT_OK;
 }
 
+weft_result export_buffer(weft_transport* transport, void* address, std::uint64_t size,
+                          weft_buffer_export* out, weft_shared_buffer** buffer) {
+  const Host& host = transport->plugin->host;
+  return guarded(host, [&] {
+    if (transport->device < 0) {
+      return host.fail(WEFT_ERROR_UNSUPPORTED, "p2p: buffers of CPU ranks are not shared");
+    }
+    auto shared = std::make_unique<weft_shared_buffer>(host);
+    weft_result result = shared->share(address, size, transport->device_sharing);
+    if (result != WEFT_OK) return result;
+    BufferBlob& blob = shared->blob;
+    blob.magic = kMagic;
+    blob.communicator = transport->communicator;
+    blob.rank = transport->rank;
+    if (shared->descriptor) {
+      result = transport->giver.open(&blob.place.socket);
+      if (result != WEFT_OK) return result;
+    }
+    transport->exported.push_back(shared.get());
+    plugins::write_out(shared->described, out);
+    *buffer = shared.release();
+    return weft_result{WEFT_OK};
+  });
+}
+
+weft_result import_buffer(weft_transport* transport, std::uint32_t peer,
+                          const weft_shared_buffer* mine, const weft_buffer_export* from,
+                          void** address, weft_shared_buffer** buffer) {
+  const Host& host = transport->plugin->host;
+  return guarded(host, [&] {
+    const std::string whose = "p2p: what " + rank_text(peer) + " says of its buffer";
+    BufferBlob blob;
+    if (!WEFT_HAS(from, weft_buffer_export, blob) || from->blob.size != sizeof(blob) ||
+        from->blob.data == nullptr) {
+      return host.fail_peer(whose + " has another size than this version's");
+    }
+    std::memcpy(static_cast<void*>(&blob), from->blob.data, sizeof(blob));
+    if (blob.magic != kMagic || blob.communicator != transport->communicator || blob.rank != peer ||
+        blob.size != from->size) {
+      return host.fail_peer(whose + " is damaged or belongs to another communicator");
+    }
+    weft_result result = transport->hand_out();
+    if (result != WEFT_OK) return result;
+    if (*buffer == nullptr) *buffer = new weft_shared_buffer(host);
+    result = (*buffer)->reach(blob, transport->device, transport->rank, transport->key, address);
+    if (result != WEFT_OK) return result;
+    return weft_result{mine != nullptr && mine->awaits(peer) ? WEFT_IN_PROGRESS : WEFT_OK};
+  });
+}
+
+void release_buffer(weft_transport* transport, weft_shared_buffer* buffer) {
+  const std::unique_ptr<weft_shared_buffer> owner(buffer);
+  std::erase(transport->exported, buffer);
+}
+
 }  // namespace
 
 const weft_transport_interface kInterface = {
@@ -456,9 +543,9 @@ const weft_transport_interface kInterface = {
     .abort = abort,
     .drain = nullptr,
     .read_peer = nullptr,
-    .export_buffer = nullptr,
-    .import_buffer = nullptr,
-    .release_buffer = nullptr,
+    .export_buffer = export_buffer,
+    .import_buffer = import_buffer,
+    .release_buffer = release_buffer,
     .bytes_held = bytes_held,
 };
 

@@ -23,6 +23,7 @@
 #include "plugins/common/segment.h"
 #include "plugins/p2p/block.h"
 #include "plugins/p2p/device_end.h"
+#include "plugins/p2p/shared_buffer.h"
 
 /// One instance of the plugin; the ABI's opaque type.
 struct weft_plugin {
@@ -99,6 +100,8 @@ struct weft_transport final : weft::plugins::Giver::Store {
 
   int find(const weft::plugins::Nonce& memory, std::uint32_t peer) override;
   void given(const weft::plugins::Nonce& memory, std::uint32_t peer) override;
+  /// Hands out what peers ask for; listens no more once nobody can.
+  weft_result hand_out();
 
   weft_plugin* plugin;
   std::uint32_t rank = 0;
@@ -108,6 +111,7 @@ struct weft_transport final : weft::plugins::Giver::Store {
   weft::p2p::PeerInfo info;
   std::unique_ptr<weft::p2p::Imports> imports;  ///< Of a rank on a CUDA device.
   std::vector<std::shared_ptr<weft::p2p::Arena>> arenas;
+  std::vector<weft_shared_buffer*> exported;  ///< Buffers whose descriptors may be taken.
   weft_memory_sharing device_sharing = WEFT_SHARING_NONE;  ///< What all peers can take.
   weft::plugins::Key key;
   weft::plugins::Giver giver;  ///< Of arenas whose descriptors somebody waits for.

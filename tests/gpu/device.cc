@@ -37,6 +37,9 @@ std::byte* take_memory(int device, std::size_t bytes) {
   use_device(device);
   if (options().host) {
     memory = std::aligned_alloc(4096, bytes);
+  } else if (options().windows == "weft") {
+    check(weft_memory_allocate(context(), WEFT_DEVICE_CUDA, device, bytes, &memory),
+          "weft_memory_allocate");
   } else {
     CUDA(cudaMalloc(&memory, bytes));
   }

@@ -65,6 +65,8 @@ class Zone {
 
   [[nodiscard]] std::byte* data() const { return memory_ + kGuard + offset_; }
   [[nodiscard]] std::size_t size() const { return bytes_; }
+  /// Bytes of poison before the content, of the same memory.
+  static constexpr std::size_t kGuard = 4096;
   /// Poisons everything, then puts `content` in, if it is not empty.
   void write(const Bytes& content, int poison, cudaStream_t stream);
   /// Puts bytes there, in or beside the content.
@@ -73,8 +75,6 @@ class Zone {
   std::span<const std::byte> read(cudaStream_t stream);
 
  private:
-  static constexpr std::size_t kGuard = 4096;
-
   const int device_;
   const std::size_t bytes_;
   const std::size_t offset_;

@@ -78,10 +78,19 @@ class Scratch {
           "weft_broadcast");
   }
 
-  void all_gather(const Member& member, std::size_t count) {
-    check(weft_all_gather(input(member), zones_[member.rank]->data(), count, WEFT_FLOAT32,
+  /// `at`: bytes of the buffer before the output.
+  void all_gather(const Member& member, std::size_t count, std::size_t at = 0) {
+    check(weft_all_gather(input(member), zones_[member.rank]->data() + at, count, WEFT_FLOAT32,
                           member.comm, member.stream),
           "weft_all_gather");
+  }
+  /// The first quarter of each buffer.
+  void register_windows(Team& team) {
+    team.issue([&](Member& member) {
+      weft_window* window = nullptr;
+      check(weft_window_register(member.comm, zones_[member.rank]->data(), kWindow, &window),
+            "weft_window_register");
+    });
   }
   void all_to_all(const Member& member, std::size_t count, weft_data_type type = WEFT_FLOAT32) {
     check(weft_all_to_all(input(member), zones_[member.rank]->data(), count, type, member.comm,
@@ -112,6 +121,7 @@ class Scratch {
   }
 
   static constexpr std::size_t kCount = 100000;
+  static constexpr std::size_t kWindow = kCount;
 
  private:
   /// Apart from what the calls receive.
@@ -210,6 +220,12 @@ class MismatchTest : public testing::TestWithParam<Layout> {
                      const std::vector<std::string>& words) {
     Team team(Mode::kThreads, GetParam());
     Scratch scratch(team);
+    differ(team, scratch, first, second, words);
+  }
+  static void differ(Team& team, Scratch& scratch,
+                     const std::function<void(Member&, Scratch&)>& first,
+                     const std::function<void(Member&, Scratch&)>& second,
+                     const std::vector<std::string>& words) {
     std::vector<std::future<End>> waiting;
     for (Member& member : team.members()) {
       waiting.push_back(
@@ -299,6 +315,25 @@ TEST_P(MismatchTest, Tables) {
   differ([](Member& member, Scratch& scratch) { scratch.all_gather_v(member, 1000, 0); },
          [](Member& member, Scratch& scratch) { scratch.all_gather_v(member, 1000, 1); },
          {"all_gather_v"});
+}
+// Outputs lie in the window, but elsewhere, or not in it.
+TEST_P(MismatchTest, PlacesInAWindow) {
+  Team team(Mode::kThreads, GetParam(), {{"windows.copy_from", "1"}});
+  Scratch scratch(team);
+  scratch.register_windows(team);
+  differ(
+      team, scratch, [](Member& member, Scratch& scratch) { scratch.all_gather(member, 1000); },
+      [](Member& member, Scratch& scratch) { scratch.all_gather(member, 1000, 4); },
+      {"all_gather of", "window"});
+}
+TEST_P(MismatchTest, InAWindowAndInNone) {
+  Team team(Mode::kThreads, GetParam(), {{"windows.copy_from", "1"}});
+  Scratch scratch(team);
+  scratch.register_windows(team);
+  differ(
+      team, scratch, [](Member& member, Scratch& scratch) { scratch.all_gather(member, 1000); },
+      [](Member& member, Scratch& scratch) { scratch.all_gather(member, 1000, Scratch::kWindow); },
+      {"all_gather of", "window"});
 }
 // Whoever sends may have done so, and be told later: one of the two learns it, and nobody hangs.
 TEST_P(MismatchTest, SendsAndReceives) {

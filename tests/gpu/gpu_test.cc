@@ -32,6 +32,7 @@ constexpr const char* kUsage =
     "  --largest=BYTES    of a call (64 MiB)\n"
     "  --patience=N       seconds for one test; then its communicators are aborted (60)\n"
     "  --operation=NAME   where a test tries all of them: all_gather and so on, this one alone\n"
+    "  --windows=KIND     outputs lie in windows wherever they can: of weft or cuda memory\n"
     "  --one-device       of a rank's process: all ranks are on device 0\n"
     "  --host             the host device stands in for four CUDA devices: proves these tests\n";
 
@@ -73,6 +74,9 @@ void parse(int argc, char** argv) {
       options().one_device = true;
     } else if (name == "--host") {
       options().host = true;
+    } else if (name == "--windows") {
+      options().windows = value;
+      if (value != "weft" && value != "cuda") usage_error("--windows is weft or cuda");
     } else if (name == "--operation") {
       options().operation = parse_operation(value);
       if (!options().operation) usage_error("unknown operation " + std::string(value));

@@ -65,6 +65,7 @@ class Job {
     if (own.small) arguments.emplace_back("--small");
     if (own.host) arguments.emplace_back("--host");
     if (own.operation) arguments.push_back("--operation=" + std::string(name_of(*own.operation)));
+    if (!own.windows.empty()) arguments.push_back("--windows=" + own.windows);
     if (layout.one_device) arguments.emplace_back("--one-device");
     for (std::uint32_t rank = 0; rank < layout.ranks; ++rank) {
       environment["WEFT_RANK"] = environment["WEFT_LOCAL_RANK"] = std::to_string(rank);

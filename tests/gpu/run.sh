@@ -34,6 +34,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [PIE
   operations-graphs     every operation captured and replayed, by threads and processes
   operations-transports every operation over p2p, shm and net, by threads and processes
   explain      weft explain of each collective, and the CTAs that it tells
+  windows      windows, and the operations that go through them, of Weft's memory and of CUDA's
 
 --operation all_gather: of the pieces operations and operations-..., that one alone; "exchange" is
 sends and receives.
@@ -62,7 +63,7 @@ done
 if ((${#pieces[@]} == 0)); then
   pieces=(threads one-thread processes graphs abort transports sharing algorithms long litmus memcheck
     bench bench-operations mismatch operations types exchanges mix operations-processes operations-graphs
-    operations-transports explain)
+    operations-transports explain windows)
 fi
 
 logs=${WEFT_GPU_LOGS:-$bundle/logs}
@@ -285,6 +286,17 @@ explain() {
   row explain $passed $failed 0 $((SECONDS - seconds)) ''
 }
 
+windows() {
+  tests windows 200 'Gpu/Windows.*:Gpu/MismatchTest.*Window*'
+  local kind
+  for kind in weft cuda; do
+    tests "windows-$kind" 300 'Gpu/Operations.*:Gpu/Mix.*:Gpu/OperationProcesses.Calls/*' \
+      --windows=$kind --largest=$((4 << 20))
+    tests "windows-$kind-graphs" 300 'Gpu/OperationGraphs.*:Gpu/OperationProcesses.Graphs/*' \
+      --windows=$kind --largest=$((4 << 20))
+  done
+}
+
 # One that hangs costs its own time: the others are timed all the same.
 bench_operations() {
   bench bench-operations 200 --limit 190 --each-limit 30 \
@@ -317,6 +329,7 @@ for piece in "${pieces[@]}"; do
       fi ;;
     memcheck) memcheck ;;
     explain) explain ;;
+    windows) windows ;;
     bench) bench bench 280 --limit 250 --limits ;;
     bench-operations) bench_operations ;;
     mismatch) tests mismatch 400 'Gpu/MismatchTest.*' ;;

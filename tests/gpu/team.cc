@@ -41,6 +41,8 @@ Team::Team(Mode mode, const Layout& layout, const Settings& settings)
   if (!options().protocol.empty()) {
     all.emplace_back("collectives.all_reduce.protocol", options().protocol);
   }
+  // Of calls of any size, so that the few bytes of most tests are copied, too.
+  if (!options().windows.empty()) all.emplace_back("windows.copy_from", "1");
   for (Member& member : members_) {
     const Stream stream = open_stream(member.device);
     member.cuda = stream.cuda;

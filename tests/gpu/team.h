@@ -28,6 +28,8 @@ struct Options {
   bool one_device = false;                      ///< Of a rank's process: all ranks on device 0.
   bool host = false;                            ///< The host device stands in for CUDA's.
   std::optional<Operation> operation;           ///< Where tests try all of them: this one.
+  std::string
+      windows;  ///< Outputs lie in windows, of memory of "weft" or of "cuda"; empty: in none.
 };
 /// Set by main.
 Options& options();

@@ -92,9 +92,31 @@ Trial::Trial(Team& team, const Call& call)
     }
     if (call.premul != Premul::kNo) make_reduction(member);
   });
+  // Of operations that go through windows, and as large on all ranks.
+  const bool in_window =
+      call.operation == Operation::kAllGather || call.operation == Operation::kAllToAll ||
+      call.operation == Operation::kScatter || call.operation == Operation::kBroadcast;
+  if (!options().windows.empty() && in_window && call.count != 0) {
+    team.issue([&](Member& member) { register_window(member); });
+  }
+}
+
+// It begins before the output, and ends behind it.
+void Trial::register_window(Member& member) {
+  constexpr std::size_t kMargin = 512;
+  static_assert(kMargin <= Zone::kGuard);
+  Rank& own = ranks_[member.rank];
+  std::byte* const output = own.recv->data() + recv_base(own.buffers);
+  gpu_test::check(weft_window_register(member.comm, output - kMargin,
+                                       own.buffers.recv.extent + 2 * kMargin, &own.window),
+                  "weft_window_register");
 }
 
 Trial::~Trial() {
+  for (const Member& member : team_.members()) {
+    if (member.comm == nullptr) continue;
+    static_cast<void>(weft_window_deregister(ranks_[member.rank].window));
+  }
   if (call_.premul == Premul::kNo) return;
   for (const Member& member : team_.members()) {
     if (member.comm == nullptr) continue;

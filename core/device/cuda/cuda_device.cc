@@ -67,11 +67,13 @@ const void* inbox_kernel_for(const WorkItem& item, const DirectShape& shape) {
                                                  : blocks_kernel_for(item);
 }
 
+}  // namespace
+
 // Programmatic serialization: the kernel may be set up while the one before it in the stream still
 // runs, and waits for its end itself.
-weft_result launch_direct(CudaStream& stream, const Launch& launch) {
+weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectShape& shape,
+                         bool may_overlap) {
   const WorkItem& item = launch.items.front();
-  const DirectShape shape = direct_shape_of(item);
   const void* kernel = launch.items.size() == 1 ? inbox_kernel_for(item, shape) : nullptr;
   if (kernel == nullptr) return WEFT_ERROR_UNSUPPORTED;
   DirectArgument argument{.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
@@ -88,14 +90,19 @@ weft_result launch_direct(CudaStream& stream, const Launch& launch) {
   config.blockDim = dim3(shape.threads);
   config.stream = stream.native;
   config.attrs = &overlap;
-  config.numAttrs = stream.may_overlap ? 1 : 0;
+  config.numAttrs = may_overlap ? 1 : 0;
   return check(cudaLaunchKernelExC(&config, kernel, arguments), "cudaLaunchKernelExC");
 }
+
+namespace {
 
 weft_result launch_one(CudaStream& stream, const Launch& launch) {
   if (launch.items.empty()) return WEFT_OK;
   if (launch.items.front().algorithm == Algorithm::kPair) return launch_pairs(stream, launch);
-  if (launch.items.front().direct != nullptr) return launch_direct(stream, launch);
+  if (launch.items.front().algorithm == Algorithm::kCopy) return launch_copies(stream, launch);
+  if (launch.items.front().direct != nullptr) {
+    return launch_inbox(stream, launch, direct_shape_of(launch.items.front()), stream.may_overlap);
+  }
   const auto items = static_cast<std::uint32_t>(launch.items.size());
   if (items > kMostItems) return WEFT_ERROR_OUT_OF_RESOURCES;
   const RingKernel kernel = kernel_for(launch.items.front(), items);

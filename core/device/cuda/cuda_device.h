@@ -50,6 +50,14 @@ class CudaDevice final : public DeviceRuntime {
   weft_result allocate_to_share(std::size_t bytes, MemorySharing sharing, void** out) override {
     return memory_.allocate_to_share(bytes, sharing, out);
   }
+  weft_result allocate_for_program(std::size_t bytes, void** out) override {
+    return memory_.allocate_for_program(bytes, out);
+  }
+  void release_for_program(void* memory) override { memory_.release_for_program(memory); }
+  weft_result find_allocation(const void* address, DeviceAllocation* out) override {
+    return memory_.find_allocation(address, out);
+  }
+  void close_import(void* memory) override { memory_.close_import(memory); }
   weft_result export_memory(void* memory, MemoryTicket* out) override {
     return memory_.export_memory(memory, out);
   }

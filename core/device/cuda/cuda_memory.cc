@@ -53,16 +53,18 @@ struct CudaMemory::Ticket {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::int32_t device = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t of_program = 0;
   cudaIpcMemHandle_t handle{};
 };
 
 CudaMemory::~CudaMemory() {
   const Scope scope(device_);
-  for (void* memory : opened_)
-    static_cast<void>(cudaIpcCloseMemHandle(memory));
-  for (const auto& [name, memory] : mapped_)
-    unmap(memory);
+  for (const auto* opened : {&opened_, &opened_of_programs_}) {
+    for (void* memory : *opened)
+      static_cast<void>(cudaIpcCloseMemHandle(memory));
+  }
+  for (const auto& [name, import] : mapped_)
+    unmap(import.memory);
   for (const auto& [size, block] : free_)
     destroy(block);
   for (const auto& [address, block] : used_)
@@ -139,6 +141,10 @@ weft_result CudaMemory::take(Kind kind, std::size_t bytes, void** out) {
     const weft_result made = make(kind, size, &block);
     if (made != WEFT_OK) return made;
   }
+  return register_block(block, out);
+}
+
+weft_result CudaMemory::register_block(const Block& block, void** out) {
   {
     const std::scoped_lock lock(mutex_);
     used_.emplace(block.memory.address, block);
@@ -161,12 +167,93 @@ void CudaMemory::release(void* memory) {
   free_.emplace(std::pair(block.kind, block.memory.bytes), block);
 }
 
-weft_result CudaMemory::export_memory(void* memory, MemoryTicket* out) {
+// Not out of what was kept, and not kept: a program's buffers are large, and come in all sizes.
+weft_result CudaMemory::allocate_for_program(std::size_t bytes, void** out) {
+  *out = nullptr;
+  const Scope scope(device_);
+  const std::size_t size =
+      (std::max<std::size_t>(bytes, 1) + kExportGrain - 1) / kExportGrain * kExportGrain;
+  Block block;
+  weft_result made = make(kMapped, size, &block);
+  if (made == WEFT_ERROR_UNSUPPORTED) made = make(kDevice, size, &block);
+  if (made != WEFT_OK) return made;
+  block.of_program = true;
+  return register_block(block, out);
+}
+
+void CudaMemory::release_for_program(void* memory) {
   Block block;
   {
     const std::scoped_lock lock(mutex_);
     const auto found = used_.find(memory);
-    if (found != used_.end()) block = found->second;
+    if (found == used_.end() || !found->second.of_program) return;
+    block = found->second;
+    used_.erase(found);
+  }
+  const Scope scope(device_);
+  destroy(block);
+}
+
+weft_result CudaMemory::find_allocation(const void* address, DeviceAllocation* out) {
+  auto* const wanted = static_cast<std::byte*>(const_cast<void*>(address));
+  {
+    const std::scoped_lock lock(mutex_);
+    auto after = used_.upper_bound(wanted);
+    if (after != used_.begin()) {
+      const auto& [base, block] = *std::prev(after);
+      const auto within = static_cast<std::size_t>(wanted - static_cast<std::byte*>(base));
+      if (block.kind != kHost && within < block.memory.bytes) {
+        *out = {
+            .base = base,
+            .bytes = block.memory.bytes,
+            .number = block.number,
+            .can_travel = block.memory.bytes % kExportGrain == 0,
+            .sharing = block.kind == kMapped ? MemorySharing::kDescriptor : MemorySharing::kTicket};
+        return WEFT_OK;
+      }
+    }
+  }
+  const Scope scope(device_);
+  return program_memory(device_, wanted, out);
+}
+
+// What cudaMalloc gave a program. The ticket opens all of the allocation, and what shares its
+// pages: the program asked for it.
+weft_result CudaMemory::export_of_program(void* memory, Ticket* ticket) {
+  DeviceAllocation found;
+  if (const weft_result known = program_memory(device_, memory, &found); known != WEFT_OK) {
+    return known;
+  }
+  if (!found.can_travel || found.base != memory) {
+    failure() = {cudaErrorInvalidValue, "the memory was not made by cudaMalloc"};
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  ticket->number = found.number;
+  ticket->bytes = found.bytes;
+  ticket->of_program = 1;
+  WEFT_CUDA(cudaIpcGetMemHandle(&ticket->handle, memory));
+  return WEFT_OK;
+}
+
+weft_result CudaMemory::export_memory(void* memory, MemoryTicket* out) {
+  Block block;
+  bool found_own = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = used_.find(memory);
+    found_own = found != used_.end();
+    if (found_own) block = found->second;
+  }
+  if (!found_own) {
+    const Scope scope(device_);
+    Ticket ticket;
+    ticket.process = this_process();
+    ticket.address = reinterpret_cast<std::uint64_t>(memory);
+    ticket.device = device_;
+    const weft_result exported = export_of_program(memory, &ticket);
+    if (exported == WEFT_OK) std::memcpy(out->bytes.data(), &ticket, sizeof(ticket));
+    out->descriptor = -1;
+    return exported;
   }
   // A smaller one shares its pages with others, which a ticket would open as well.
   if (block.memory.bytes == 0 || block.kind == kHost || block.memory.bytes % kExportGrain != 0) {
@@ -180,6 +267,7 @@ weft_result CudaMemory::export_memory(void* memory, MemoryTicket* out) {
   ticket.address = reinterpret_cast<std::uint64_t>(memory);
   ticket.bytes = block.memory.bytes;
   ticket.device = device_;
+  ticket.of_program = block.of_program ? 1 : 0;
   int descriptor = -1;
   if (block.kind == kMapped) {
     const weft_result exported = export_descriptor(block.memory, &descriptor);
@@ -203,7 +291,7 @@ weft_result CudaMemory::import_memory(const MemoryTicket& from, void** out, std:
   WEFT_CUDA(cudaIpcOpenMemHandle(&memory, ticket.handle, cudaIpcMemLazyEnablePeerAccess));
   {
     const std::scoped_lock lock(mutex_);
-    opened_.insert(memory);
+    (ticket.of_program != 0 ? opened_of_programs_ : opened_).insert(memory);
   }
   // How much that opened says the driver, not the ticket.
   void* base = nullptr;
@@ -226,14 +314,39 @@ weft_result CudaMemory::import_mapped(const Ticket& ticket, int descriptor, void
   const std::scoped_lock lock(mutex_);  // so that two threads do not map it twice
   auto known = mapped_.find(name);
   if (known == mapped_.end()) {
-    MappedMemory memory;
-    const weft_result imported = import_descriptor(device_, descriptor, ticket.bytes, &memory);
+    Import import{.memory = {}, .of_program = ticket.of_program != 0};
+    const weft_result imported =
+        import_descriptor(device_, descriptor, ticket.bytes, &import.memory);
     if (imported != WEFT_OK) return imported;
-    known = mapped_.emplace(name, memory).first;
+    known = mapped_.emplace(name, import).first;
   }
-  *out = known->second.address;
-  *bytes = known->second.bytes;
+  ++known->second.uses;
+  *out = known->second.memory.address;
+  *bytes = known->second.memory.bytes;
   return WEFT_OK;
+}
+
+void CudaMemory::close_import(void* memory) {
+  const Scope scope(device_);
+  MappedMemory mapped;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto known = std::ranges::find_if(mapped_, [&](const auto& entry) {
+      return entry.second.of_program && entry.second.memory.address == memory;
+    });
+    if (known != mapped_.end() && --known->second.uses == 0) {
+      mapped = known->second.memory;
+      mapped_.erase(known);
+    }
+    const auto opened = opened_of_programs_.find(memory);
+    if (opened == opened_of_programs_.end()) {
+      memory = nullptr;
+    } else {
+      opened_of_programs_.erase(opened);
+    }
+  }
+  if (mapped.address != nullptr) unmap(mapped);
+  if (memory != nullptr) static_cast<void>(cudaIpcCloseMemHandle(memory));
 }
 
 // Memory that this process holds itself has an address already, but the ticket may be stale.

@@ -41,11 +41,15 @@ class CudaMemory {
     return take(sharing == MemorySharing::kTicket ? kDevice : kMapped, bytes, out);
   }
   weft_result allocate_shared(std::size_t bytes, void** out) { return take(kHost, bytes, out); }
+  weft_result allocate_for_program(std::size_t bytes, void** out);
+  void release_for_program(void* memory);
+  weft_result find_allocation(const void* address, DeviceAllocation* out);
   /// Whatever allocated it.
   void release(void* memory);
 
   weft_result export_memory(void* memory, MemoryTicket* out);
   weft_result import_memory(const MemoryTicket& ticket, void** out, std::size_t* bytes);
+  void close_import(void* memory);
   weft_result register_host(void* memory, std::size_t bytes);
   void unregister_host(void* memory);
 
@@ -54,16 +58,24 @@ class CudaMemory {
   struct Block {
     Kind kind = kDevice;
     std::uint64_t number = 0;  ///< Of all that this process ever made.
+    bool of_program = false;   ///< Not kept once it is given back.
     MappedMemory memory;       ///< With a handle where the kind is kMapped.
   };
   struct Ticket;
   /// An allocation among those of all processes.
   using AllocationName = std::array<std::uint64_t, 3>;
+  struct Import {
+    MappedMemory memory;
+    bool of_program = false;
+    std::size_t uses = 0;  ///< Of a program's.
+  };
 
   weft_result take(Kind kind, std::size_t bytes, void** out);
   weft_result make(Kind kind, std::size_t bytes, Block* out);
   weft_result clear(const Block& block);
   static void destroy(const Block& block);
+  weft_result export_of_program(void* memory, Ticket* ticket);
+  weft_result register_block(const Block& block, void** out);
   weft_result reach(std::int32_t peer);
   weft_result import_own(const Ticket& ticket, void** out, std::size_t* bytes);
   weft_result import_mapped(const Ticket& ticket, int descriptor, void** out, std::size_t* bytes);
@@ -74,8 +86,9 @@ class CudaMemory {
   std::map<void*, Block> used_;  // guarded by mutex_, as all below
   std::multimap<std::pair<Kind, std::size_t>, Block> free_;
   std::set<std::int32_t> reached_;
-  std::multiset<void*> opened_;                    // by CUDA IPC
-  std::map<AllocationName, MappedMemory> mapped_;  // by descriptors
+  std::multiset<void*> opened_;              // by CUDA IPC, of the library's own memory
+  std::multiset<void*> opened_of_programs_;  // the same of theirs
+  std::map<AllocationName, Import> mapped_;  // by descriptors
 };
 
 }  // namespace weft::device::cuda

@@ -3,6 +3,7 @@
 
 #include "core/device/cuda/driver_memory.h"
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -92,6 +93,34 @@ weft_result address_range(void* memory, void** base, std::size_t* bytes) {
       WEFT_DRIVER(cuMemGetAddressRange, &start, bytes, reinterpret_cast<CUdeviceptr>(memory));
   *base = reinterpret_cast<void*>(start);
   return result;
+}
+
+weft_result program_memory(std::int32_t device, void* address, DeviceAllocation* out) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, address) != cudaSuccess ||
+      attributes.type != cudaMemoryTypeDevice || attributes.device != device) {
+    static_cast<void>(cudaGetLastError());
+    failure() = {cudaErrorInvalidDevicePointer,
+                 "no memory of CUDA device " + std::to_string(device) + " lies there"};
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  DeviceAllocation found;
+  if (const weft_result known = address_range(address, &found.base, &found.bytes);
+      known != WEFT_OK) {
+    return known;
+  }
+  int has_tickets = 0;
+  std::array kinds{CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+  std::array<void*, 2> values{&found.number, &has_tickets};
+  const weft_result asked =
+      WEFT_DRIVER(cuPointerGetAttributes, static_cast<unsigned>(kinds.size()), kinds.data(),
+                  values.data(), reinterpret_cast<CUdeviceptr>(address));
+  if (asked != WEFT_OK) return asked;
+  // The driver's numbers are not this library's.
+  found.number |= std::uint64_t{1} << 63;
+  found.can_travel = has_tickets != 0;
+  *out = found;
+  return WEFT_OK;
 }
 
 weft_result create_mapped(std::int32_t device, std::size_t bytes, MappedMemory* out) {

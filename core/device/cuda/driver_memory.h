@@ -10,10 +10,16 @@
 
 #include <weft/types.h>
 
+#include "core/base/device_runtime.h"
+
 namespace weft::device::cuda {
 
 /// The extent of the allocation that `memory` lies in, on the current device.
 weft_result address_range(void* memory, void** base, std::size_t* bytes);
+
+/// What a program allocated on `device`, the current one, and `address` lies in; UNSUPPORTED for
+/// what is no memory of it. It can travel, by a ticket, where cudaMalloc made it.
+weft_result program_memory(std::int32_t device, void* address, DeviceAllocation* out);
 
 /// Physical memory with an address of its own, which kernels of one device reach.
 struct MappedMemory {

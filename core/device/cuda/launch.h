@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include "core/base/device_runtime.h"
+#include "core/device/cuda/kernels.h"
 
 namespace weft::device::cuda {
 
@@ -21,7 +22,17 @@ struct CudaStream {
   cudaEvent_t joined = nullptr;
 };
 
+/// A launch of one item that goes directly, by a kernel of that shape.
+weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectShape& shape,
+                         bool may_overlap);
 /// A launch of one item of sends and receives.
 weft_result launch_pairs(CudaStream& stream, const Launch& launch);
+/// A launch of one item of copies into buffers of other ranks.
+weft_result launch_copies(CudaStream& stream, const Launch& launch);
+
+// What runs beside the stream: between the two, work on `side` comes after what the stream held at
+// the fork, and what the stream gets later comes after it.
+weft_result fork_side(CudaStream& stream);
+weft_result join_side(CudaStream& stream);
 
 }  // namespace weft::device::cuda

@@ -97,19 +97,8 @@ std::vector<PairTransfer> without_copies(std::span<const PairTransfer> transfers
   return rest;
 }
 
-weft_result fork_side(CudaStream& stream) {
-  if (stream.side == nullptr) {
-    WEFT_CUDA(cudaStreamCreateWithFlags(&stream.side, cudaStreamNonBlocking));
-  }
-  for (cudaEvent_t* const event : {&stream.forked, &stream.joined}) {
-    if (*event == nullptr) WEFT_CUDA(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
-  }
-  return check(cudaEventRecord(stream.forked, stream.native), "cudaEventRecord");
-}
-
 // What was cut into parts is one copy again. The side has forked from the stream.
 weft_result copy_beside(CudaStream& stream, std::span<const PairTransfer> transfers) {
-  WEFT_CUDA(cudaStreamWaitEvent(stream.side, stream.forked, 0));
   for (std::size_t i = 0; i < transfers.size();) {
     const PairTransfer& first = transfers[i++];
     if (!is_copy(first)) continue;
@@ -120,8 +109,7 @@ weft_result copy_beside(CudaStream& stream, std::span<const PairTransfer> transf
     }
     WEFT_CUDA(cudaMemcpyAsync(first.to, first.from, bytes, cudaMemcpyDefault, stream.side));
   }
-  WEFT_CUDA(cudaEventRecord(stream.joined, stream.side));
-  return check(cudaStreamWaitEvent(stream.native, stream.joined, 0), "cudaStreamWaitEvent");
+  return join_side(stream);
 }
 
 weft_result launch_groups(CudaStream& stream, const Launch& launch,

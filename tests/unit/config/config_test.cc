@@ -87,7 +87,8 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
       "transports.net=net-ib,net-ofi,net-socket\n"
       "transports.order=p2p,shm,net\n"
       "transports.rules=[{between: same-host, use: [shm]}]\n"
-      "tuner.plugin=tuner\n");
+      "tuner.plugin=tuner\n"
+      "windows.copy_from=4MiB\n");
 }
 
 TEST(Config, AgreedTextHoldsValuesAndNotHowTheyWereWritten) {

@@ -29,7 +29,7 @@ TEST(Inspect, ReadsEverythingAndRunsNothing) {
   EXPECT_EQ(info->vendor, "The Weft tests");
   EXPECT_EQ(info->description, "A plugin for tests.");
   EXPECT_TRUE(info->tables_read);
-  EXPECT_THAT(info->interfaces, ElementsAre("weft.net/1-draft.5", "weft.transport/1-draft.5"));
+  EXPECT_THAT(info->interfaces, ElementsAre("weft.net/1-draft.6", "weft.transport/1-draft.6"));
   ASSERT_EQ(info->parameters.size(), 6U);
   EXPECT_EQ(info->parameters[2].name, "buffer");
   EXPECT_EQ(info->parameters[2].type, WEFT_PARAMETER_BYTES);

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A communicator's windows, and the launches of calls that go through them.
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/comm/communicator.h"
+#include "core/comm/context.h"
+#include "core/comm/stream.h"
+#include "core/comm/windows.h"
+
+namespace weft {
+
+Result<Window*> Communicator::register_window(void* memory, std::uint64_t bytes) {
+  if (failure_->stopped()) {
+    if (auto cause = failure_->settle()) return fail(std::move(*cause));
+  }
+  if (windows_.count() == kMostWindows) {
+    return fail(WEFT_ERROR_OUT_OF_RESOURCES,
+                fmt::format("a communicator registers up to {} windows in its life", kMostWindows),
+                "register few and large ones, and keep them");
+  }
+  const auto limit = config_.duration("timeouts.bootstrap");
+  WEFT_TRY_ASSIGN(auto shared,
+                  connections_->share(
+                      memory, bytes, [this](std::uint32_t peer) { return choice_with(peer); },
+                      *bootstrap_, limit ? Deadline::after(*limit) : Deadline::never()));
+  Window* const window = windows_.add(memory, bytes, std::move(shared));
+  if (!window->shared->refusal().empty()) {
+    context_.logger().warn(Topic::kComm, "window {} of {} bytes is not mapped: {}", window->number,
+                           bytes, window->shared->refusal());
+  }
+  return window;
+}
+
+// Nobody writes there any more once this rank's calls have ended: each ends with word from all
+// others that theirs have.
+Status Communicator::deregister_window(const Window* window) {
+  Status ended = finish();
+  windows_.remove(window);
+  return ended;
+}
+
+// Kernels meet in inboxes before and after the copies.
+std::optional<WindowPlace> Communicator::copied_into(const Call& call) const {
+  if (windows_.empty() || least_copied_ == 0 || report_ == nullptr) return std::nullopt;
+  if (ranks_ == 1 || connections_->direct() == nullptr) return std::nullopt;
+  const std::uint64_t bytes = copied_output(call.task, ranks_);
+  if (bytes == 0 || bytes < least_copied_) return std::nullopt;
+  return windows_.find(call.recv, bytes);
+}
+
+Launch Communicator::copy_launch(const Call& call, const WindowPlace& place, Stream& stream) {
+  Task task = call.task;
+  task.place = place.number();
+  pair_transfers_.clear();
+  make_copies(call, rank_, ranks_, place, pair_transfers_);
+  items_.assign(1, WorkItem{});
+  WorkItem& item = items_.front();
+  item.operation = task.operation;
+  item.algorithm = Algorithm::kCopy;
+  item.protocol = Protocol::kLL;
+  item.type = task.type;
+  item.ranks = ranks_;
+  item.tag = make_operation_tag(task, history_.add(task));
+  item.direct = connections_->direct();
+  item.transfers = pair_transfers_.data();
+  item.transfer_count = static_cast<std::uint32_t>(pair_transfers_.size());
+  Launch launch = launch_by_report(stream);
+  launch.items = items_;
+  return launch;
+}
+
+}  // namespace weft

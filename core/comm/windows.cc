@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/windows.h"
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+namespace weft {
+
+Window* Windows::add(void* base, std::uint64_t bytes, std::unique_ptr<SharedBuffer> shared) {
+  windows_.push_back(std::make_unique<Window>(Window{.number = ++count_,
+                                                     .base = static_cast<std::byte*>(base),
+                                                     .bytes = bytes,
+                                                     .shared = std::move(shared)}));
+  return windows_.back().get();
+}
+
+bool Windows::remove(const Window* window) {
+  return std::erase_if(windows_, [&](const auto& one) { return one.get() == window; }) != 0;
+}
+
+bool Windows::contains(const Window* window) const {
+  return std::ranges::any_of(windows_, [&](const auto& one) { return one.get() == window; });
+}
+
+std::optional<WindowPlace> Windows::find(const void* memory, std::uint64_t bytes) const {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+  for (const auto& window : std::views::reverse(windows_)) {
+    const auto base = reinterpret_cast<std::uintptr_t>(window->base);
+    if (begin < base || begin - base > window->bytes || bytes > window->bytes - (begin - base)) {
+      continue;
+    }
+    if (window->addresses().empty()) continue;
+    return WindowPlace{.window = window.get(), .offset = begin - base};
+  }
+  return std::nullopt;
+}
+
+std::uint64_t copied_output(const Task& task, std::uint32_t ranks) {
+  switch (task.operation) {
+    case Operation::kAllGather:
+    case Operation::kAllToAll:
+      return task.bytes() * ranks;
+    case Operation::kScatter:
+      return task.bytes();
+    case Operation::kBroadcast:
+      // A root writes over its own link alone; to more than one rank a ring is the shorter way.
+      return ranks == 2 ? task.bytes() : 0;
+    default:
+      return 0;
+  }
+}
+
+void make_copies(const Call& call, std::uint32_t rank, std::uint32_t ranks,
+                 const WindowPlace& place, std::vector<PairTransfer>& copies) {
+  const Task& task = call.task;
+  const std::uint64_t bytes = task.bytes();
+  const auto* const send = static_cast<const std::byte*>(call.send);
+  if (has_root(task.operation) && rank != task.root) return;
+  const bool has_blocks_to_send =
+      task.operation == Operation::kAllToAll || task.operation == Operation::kScatter;
+  const bool has_blocks_to_get =
+      task.operation == Operation::kAllToAll || task.operation == Operation::kAllGather;
+  for (std::uint32_t step = 1; step <= ranks; ++step) {
+    const std::uint32_t to = (rank + step) % ranks;
+    PairTransfer copy;
+    copy.from = has_blocks_to_send ? send + to * bytes : send;
+    copy.to = place.window->addresses()[to] + place.offset + (has_blocks_to_get ? rank * bytes : 0);
+    copy.bytes = bytes;
+    copy.view.peer = to;
+    if (copy.from != copy.to) copies.push_back(copy);
+  }
+}
+
+}  // namespace weft
