@@ -58,7 +58,7 @@ Launch Communicator::copy_launch(const Call& call, const WindowPlace& place, Str
   Task task = call.task;
   task.place = place.number();
   pair_transfers_.clear();
-  make_copies(call, rank_, ranks_, place, pair_transfers_);
+  make_copies(call, rank_, ranks_, place.window->addresses(), place.offset, pair_transfers_);
   items_.assign(1, WorkItem{});
   WorkItem& item = items_.front();
   item.operation = task.operation;

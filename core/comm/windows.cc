@@ -54,7 +54,8 @@ std::uint64_t copied_output(const Task& task, std::uint32_t ranks) {
 }
 
 void make_copies(const Call& call, std::uint32_t rank, std::uint32_t ranks,
-                 const WindowPlace& place, std::vector<PairTransfer>& copies) {
+                 std::span<std::byte* const> addresses, std::uint64_t offset,
+                 std::vector<PairTransfer>& copies) {
   const Task& task = call.task;
   const std::uint64_t bytes = task.bytes();
   const auto* const send = static_cast<const std::byte*>(call.send);
@@ -67,7 +68,7 @@ void make_copies(const Call& call, std::uint32_t rank, std::uint32_t ranks,
     const std::uint32_t to = (rank + step) % ranks;
     PairTransfer copy;
     copy.from = has_blocks_to_send ? send + to * bytes : send;
-    copy.to = place.window->addresses()[to] + place.offset + (has_blocks_to_get ? rank * bytes : 0);
+    copy.to = addresses[to] + offset + (has_blocks_to_get ? rank * bytes : 0);
     copy.bytes = bytes;
     copy.view.peer = to;
     if (copy.from != copy.to) copies.push_back(copy);

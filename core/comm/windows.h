@@ -68,10 +68,11 @@ class Windows {
 /// carry it out; 0 of other calls.
 [[nodiscard]] std::uint64_t copied_output(const Task& task, std::uint32_t ranks);
 
-/// What rank `rank` copies in such a call: into the outputs of all others, first into that of the
-/// rank after it, so that no rank is everybody's first; then, as the last, what stays with it. The
-/// peer of a view tells whose output it is.
+/// What rank `rank` copies in such a call: into the outputs of all others, which lie `offset` bytes
+/// from `addresses`, first into that of the rank after it, so that no rank is everybody's first;
+/// then, as the last, what stays with it. The peer of a view tells whose output it is.
 void make_copies(const Call& call, std::uint32_t rank, std::uint32_t ranks,
-                 const WindowPlace& place, std::vector<PairTransfer>& copies);
+                 std::span<std::byte* const> addresses, std::uint64_t offset,
+                 std::vector<PairTransfer>& copies);
 
 }  // namespace weft

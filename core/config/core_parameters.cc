@@ -161,7 +161,7 @@ void add_resources(std::vector<Parameter>& table) {
                    .minimum = 0,
                    .maximum = std::int64_t{1} << 50,
                    .agreed = true,
-                   .default_text = "4MiB",
+                   .default_text = "32MiB",
                    .help =
                        "Calls that move data without reducing it, whose output lies in a window, "
                        "are left to the GPUs' copy engines from so many bytes of output on; 0 "

@@ -30,6 +30,7 @@
 #include "core/transport/choice.h"
 #include "core/transport/net_devices.h"
 #include "core/transport/net_port.h"
+#include "core/transport/offer_codec.h"
 #include "core/transport/progress_engine.h"
 #include "core/transport/shared_buffer.h"
 

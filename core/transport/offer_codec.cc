@@ -200,4 +200,33 @@ Result<ConnectionBlobs> decode_blobs(std::span<const std::byte> bytes) {
   });
 }
 
+std::vector<std::byte> encode_buffer_offers(const BufferOffers& offers) {
+  json list = json::array();
+  for (const BufferOffer& offer : offers.offers) {
+    list.push_back(json::array({offer.plugin, offer.allocation_id, offer.generation, offer.offset,
+                                json::binary(to_binary(offer.blob))}));
+  }
+  return encode_document(
+      json::array({offers.bytes, offers.refusal.substr(0, kMaxText), std::move(list)}));
+}
+
+Result<BufferOffers> decode_buffer_offers(std::span<const std::byte> bytes) {
+  return decode("offers of buffers", [&] {
+    const json document = decode_document(bytes);
+    require(document.is_array() && document.size() == 3, "not offers of a buffer");
+    require(document[2].is_array() && document[2].size() <= kMaxPlugins, "not a list of offers");
+    BufferOffers offers{
+        .bytes = number_of(document[0]), .refusal = text_of(document[1]), .offers = {}};
+    for (const json& item : document[2]) {
+      require(item.is_array() && item.size() == 5, "not an offer of a buffer");
+      offers.offers.push_back({.plugin = text_of(item[0]),
+                               .allocation_id = number_of(item[1]),
+                               .generation = number_of(item[2]),
+                               .offset = number_of(item[3]),
+                               .blob = binary_of(item[4], kMaxPeerInfo)});
+    }
+    return offers;
+  });
+}
+
 }  // namespace weft

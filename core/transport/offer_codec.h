@@ -40,4 +40,29 @@ using ConnectionBlobs = std::map<std::uint64_t, std::vector<std::byte>>;
 [[nodiscard]] std::vector<std::byte> encode_blobs(const ConnectionBlobs& blobs);
 [[nodiscard]] Result<ConnectionBlobs> decode_blobs(std::span<const std::byte> bytes);
 
+/// What a rank tells of its buffer to those with which a transport joins it. Its bytes are the
+/// plugin's own.
+struct BufferOffer {
+  std::string plugin;
+  std::uint64_t allocation_id = 0;
+  std::uint64_t generation = 0;
+  std::uint64_t offset = 0;
+  std::vector<std::byte> blob;
+
+  bool operator==(const BufferOffer&) const = default;
+};
+
+/// The same to all.
+struct BufferOffers {
+  std::uint64_t bytes = 0;
+  std::string refusal;  ///< Why it cannot be reached by some; then there are no offers.
+  std::vector<BufferOffer> offers;
+
+  bool operator==(const BufferOffers&) const = default;
+};
+
+[[nodiscard]] std::vector<std::byte> encode_buffer_offers(const BufferOffers& offers);
+/// As decode_offers.
+[[nodiscard]] Result<BufferOffers> decode_buffer_offers(std::span<const std::byte> bytes);
+
 }  // namespace weft

@@ -5,90 +5,34 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
-#include <exception>
 #include <map>
 #include <memory>
 #include <ranges>
 #include <set>
-#include <string_view>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/transport/connection_edge.h"
 #include "core/transport/connections.h"
-#include "core/transport/document.h"
+#include "core/transport/offer_codec.h"
 
 namespace weft {
-namespace {
-
-using nlohmann::json;
-
-constexpr std::size_t kMostText = std::size_t{16} << 10;
-
-json bytes_of(std::span<const std::byte> bytes) {
-  std::vector<std::uint8_t> copy(bytes.size());
-  if (!bytes.empty()) std::memcpy(copy.data(), bytes.data(), bytes.size());
-  return json::binary(std::move(copy));
-}
-
-Error malformed(std::string_view why) {
-  return {WEFT_ERROR_PEER, fmt::format("a peer's words on its buffer are malformed: {}", why),
-          "run the same version of weft on every rank"};
-}
-
-}  // namespace
-
 SharedBuffer::~SharedBuffer() {
   for (const auto& release : std::views::reverse(releases_))
     release();
-}
-
-std::vector<std::byte> encode_buffer_offers(const BufferOffers& offers) {
-  json list = json::array();
-  for (const BufferOffer& offer : offers.offers) {
-    list.push_back(json::array(
-        {offer.plugin, offer.allocation_id, offer.generation, offer.offset, bytes_of(offer.blob)}));
-  }
-  return encode_document(
-      json::array({offers.bytes, offers.refusal.substr(0, kMostText), std::move(list)}));
-}
-
-Result<BufferOffers> decode_buffer_offers(std::span<const std::byte> bytes) {
-  try {
-    const json document = decode_document(bytes);
-    BufferOffers offers{.bytes = document.at(0).get<std::uint64_t>(),
-                        .refusal = document.at(1).get<std::string>(),
-                        .offers = {}};
-    if (offers.refusal.size() > kMostText) return fail(malformed("a text is too long"));
-    for (const json& one : document.at(2)) {
-      BufferOffer offer{.plugin = one.at(0).get<std::string>(),
-                        .allocation_id = one.at(1).get<std::uint64_t>(),
-                        .generation = one.at(2).get<std::uint64_t>(),
-                        .offset = one.at(3).get<std::uint64_t>(),
-                        .blob = {}};
-      const auto& blob = one.at(4).get_binary();
-      if (offer.plugin.size() > kMostText || blob.size() > TransportPlugin::kMaxPeerInfo) {
-        return fail(malformed("an offer is too long"));
-      }
-      offer.blob.resize(blob.size());
-      if (!blob.empty()) std::memcpy(offer.blob.data(), blob.data(), blob.size());
-      offers.offers.push_back(std::move(offer));
-    }
-    return offers;
-  } catch (const std::exception& error) {
-    return fail(malformed(error.what()));
-  }
 }
 
 namespace {
 
 // What a rank found, for the others; empty where all is well.
 std::string text_in(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kMostText)};
+  constexpr std::size_t kMostText = 4096;
+  std::string text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kMostText));
+  std::ranges::replace_if(
+      text, [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; }, ' ');
+  return text;
 }
 
 }  // namespace

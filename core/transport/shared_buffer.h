@@ -5,15 +5,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
-
-#include <plugin_api/transport.h>
-
-#include "core/base/error.h"
 
 namespace weft {
 
@@ -22,6 +18,8 @@ namespace weft {
 class SharedBuffer {
  public:
   SharedBuffer() = default;
+  /// Buffers that this process sees all by itself.
+  explicit SharedBuffer(std::vector<std::byte*> addresses) : addresses_(std::move(addresses)) {}
   SharedBuffer(const SharedBuffer&) = delete;
   SharedBuffer& operator=(const SharedBuffer&) = delete;
   ~SharedBuffer();
@@ -37,26 +35,5 @@ class SharedBuffer {
   std::string refusal_;
   std::vector<std::function<void()>> releases_;  // in the order in which things were made
 };
-
-/// What a rank tells of its buffer to those with which a transport joins it. Its bytes are the
-/// plugin's own.
-struct BufferOffer {
-  std::string plugin;
-  std::uint64_t allocation_id = 0;
-  std::uint64_t generation = 0;
-  std::uint64_t offset = 0;
-  std::vector<std::byte> blob;
-};
-
-/// The same to all.
-struct BufferOffers {
-  std::uint64_t bytes = 0;
-  std::string refusal;  ///< Why it cannot be reached by some; then there are no offers.
-  std::vector<BufferOffer> offers;
-};
-
-[[nodiscard]] std::vector<std::byte> encode_buffer_offers(const BufferOffers& offers);
-/// PEER for bytes that are none.
-[[nodiscard]] Result<BufferOffers> decode_buffer_offers(std::span<const std::byte> bytes);
 
 }  // namespace weft

@@ -49,6 +49,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       require(list.size() == ranks);
     require(weft::decode_answers(weft::encode_answers(*answers), ranks).has_value());
   }
+  if (const auto buffers = weft::decode_buffer_offers(bytes)) {
+    const auto back = weft::decode_buffer_offers(weft::encode_buffer_offers(*buffers));
+    require(back && *back == *buffers);
+  }
   if (const auto blobs = weft::decode_blobs(bytes)) {
     require(weft::decode_blobs(weft::encode_blobs(*blobs)) == *blobs);
   }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A host for plugins under test: keeps the errors and log lines that a plugin reports, hands out
-// parameters from a map (or the defaults of the plugin's own table), counts, and offers no memory
-// and no watching of descriptors.
+// parameters from a map (or the defaults of the plugin's own table), counts, and offers no memory,
+// unless a test has some to offer, and no watching of descriptors.
 #pragma once
 
 #include <atomic>
@@ -60,6 +60,9 @@ class FakeHost {
   [[nodiscard]] ReportedError last_error() const;
   [[nodiscard]] std::uint64_t error_count() const;
   [[nodiscard]] std::vector<std::string> log_lines() const;
+
+  /// Gives plugins this memory service instead of none; before init.
+  void offer_memory(const weft_host_memory& table) { memory_ = table; }
 
   // What the services do.
   void record_error(ReportedError error);

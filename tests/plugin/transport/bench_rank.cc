@@ -47,6 +47,7 @@ Rank::Rank(const weft_plugin_descriptor* entry, Options options)
     : options_(std::move(options)), entry_(entry) {
   for (const auto& [name, value] : options_.parameters)
     host_.set_text(name, value);
+  if (options_.memory != nullptr) host_.offer_memory(*options_.memory);
   if (entry->init(host_.services(), &plugin_) != WEFT_OK) {
     throw std::runtime_error("init: " + host_.last_error().what);
   }
@@ -56,8 +57,8 @@ Rank::Rank(const weft_plugin_descriptor* entry, Options options)
   info.struct_size = sizeof(info);
   info.rank = options_.rank;
   info.ranks = options_.ranks;
-  info.device = -1;
-  info.communicator = 42;
+  info.device = options_.device;
+  info.communicator = options_.communicator;
   info.key = options_.key.data();
   info.key_size = options_.key.size();
   info.host_id = options_.host_id.c_str();

@@ -41,6 +41,9 @@ class Rank {
     std::uint32_t rank = 0;
     std::uint32_t ranks = 2;
     std::string host_id = "this-host";
+    std::int32_t device = -1;
+    std::uint64_t communicator = 42;
+    const weft_host_memory* memory = nullptr;  ///< What the host offers; none.
     Key key = default_key();
     /// Parameters of type TEXT; the others have the plugin's fallback.
     std::map<std::string, std::string> parameters = {};

@@ -88,7 +88,7 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
       "transports.order=p2p,shm,net\n"
       "transports.rules=[{between: same-host, use: [shm]}]\n"
       "tuner.plugin=tuner\n"
-      "windows.copy_from=4MiB\n");
+      "windows.copy_from=32MiB\n");
 }
 
 TEST(Config, AgreedTextHoldsValuesAndNotHowTheyWereWritten) {

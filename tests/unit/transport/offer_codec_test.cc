@@ -269,6 +269,43 @@ TEST(Document, BelievesNoLength) {
   }
 }
 
+BufferOffers sample() {
+  return {.bytes = 1U << 30,
+          .refusal = {},
+          .offers = {{.plugin = "p2p",
+                      .allocation_id = UINT64_MAX,
+                      .generation = 3,
+                      .offset = 4096,
+                      .blob = {std::byte{0}, std::byte{255}}},
+                     {.plugin = "other", .blob = {}}}};
+}
+
+TEST(BufferOffers, TravelAsTheyAre) {
+  EXPECT_EQ(decode_buffer_offers(encode_buffer_offers(sample())), sample());
+  const BufferOffers refused{.bytes = 1, .refusal = "why not", .offers = {}};
+  EXPECT_EQ(decode_buffer_offers(encode_buffer_offers(refused)), refused);
+}
+
+TEST(BufferOffers, AreRefusedCutShort) {
+  const std::vector<std::byte> whole = encode_buffer_offers(sample());
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    const auto decoded = decode_buffer_offers(std::span(whole).first(bytes));
+    ASSERT_FALSE(decoded) << bytes;
+    EXPECT_EQ(decoded.error().code(), WEFT_ERROR_PEER);
+    EXPECT_NE(decoded.error().to_string().find("offers of buffers"), std::string::npos)
+        << decoded.error().to_string();
+  }
+}
+
+TEST(BufferOffers, AreRefusedTooLong) {
+  const std::string text(std::size_t{5} << 10, 'x');
+  EXPECT_FALSE(decode_buffer_offers(encode_document(json::array({1, text, json::array({})}))));
+  const json blob = json::binary(std::vector<std::uint8_t>(std::size_t{65} << 10));
+  EXPECT_FALSE(decode_buffer_offers(
+      encode_document(json::array({1, "", json::array({json::array({"p2p", 1, 1, 1, blob})})}))));
+  EXPECT_FALSE(decode_buffer_offers(encode_document(json::array({-1, "", json::array({})}))));
+}
+
 // A reader that recurses once per level would overflow its stack.
 TEST(Document, RefusesDeepNesting) {
   for (const unsigned head : {0x91U, 0x81U, 0xDCU}) {

@@ -1,0 +1,283 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A program's buffers, which p2p makes reachable for ranks on other devices. The memory of the
+// devices is a file in memory here, whose descriptor travels as that of a GPU's would.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+#include "tests/plugin/transport/suite.h"
+
+namespace weft::test {
+namespace {
+
+/// The memory of all devices.
+class FakeDevices {
+ public:
+  static FakeDevices& instance() {
+    static FakeDevices devices;
+    return devices;
+  }
+
+  std::byte* allocate(std::uint64_t size, weft_memory_sharing sharing) {
+    const int file = ::memfd_create("device-memory", MFD_CLOEXEC);
+    EXPECT_EQ(::ftruncate(file, static_cast<off_t>(size)), 0);
+    std::byte* const memory = map(file, size);
+    allocations_[memory] = {.file = file, .size = size, .sharing = sharing};
+    return memory;
+  }
+  void release(std::byte* memory) {
+    const Allocation gone = allocations_.at(memory);
+    allocations_.erase(memory);
+    ::munmap(memory, gone.size);
+    ::close(gone.file);
+  }
+  [[nodiscard]] std::size_t imports() const { return imports_.size(); }
+  [[nodiscard]] static const weft_host_memory& table() {
+    static const weft_host_memory table = [] {
+      weft_host_memory made{};
+      made.struct_size = sizeof(made);
+      made.query = [](weft_host_instance*, const void* address, weft_memory* out) {
+        return instance().query(address, out);
+      };
+      made.export_memory = [](weft_host_instance*, const weft_memory* memory, std::uint32_t sharing,
+                              weft_memory_export* out) {
+        return instance().export_memory(*memory, sharing, out);
+      };
+      made.import_memory = [](weft_host_instance*, const weft_memory_export* from, std::int32_t,
+                              void*,
+                              weft_memory* out) { return instance().import_memory(*from, out); };
+      made.free = [](weft_host_instance*, weft_memory* memory) {
+        instance().close_import(memory->address);
+      };
+      return made;
+    }();
+    return table;
+  }
+
+ private:
+  struct Allocation {
+    int file = -1;
+    std::uint64_t size = 0;
+    weft_memory_sharing sharing = WEFT_SHARING_NONE;
+  };
+
+  static std::byte* map(int file, std::uint64_t size) {
+    void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+  }
+  weft_result query(const void* address, weft_memory* out) {
+    for (const auto& [memory, allocation] : allocations_) {
+      if (address < memory || address >= memory + allocation.size) continue;
+      *out = {.struct_size = out->struct_size,
+              .kind = WEFT_MEMORY_CUDA,
+              .device = 0,
+              .sharing = allocation.sharing,
+              .address = memory,
+              .size = allocation.size,
+              .allocation_id = 7,
+              .generation = 0,
+              .handle = nullptr};
+      return WEFT_OK;
+    }
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  weft_result export_memory(const weft_memory& memory, std::uint32_t sharing,
+                            weft_memory_export* out) {
+    const Allocation& found = allocations_.at(static_cast<std::byte*>(memory.address));
+    out->sharing = sharing;
+    out->descriptor = sharing == WEFT_SHARING_DESCRIPTOR ? ::dup(found.file) : -1;
+    out->bytes_used = sizeof(out->bytes);
+    std::memcpy(out->bytes, &found, sizeof(found));
+    return WEFT_OK;
+  }
+  weft_result import_memory(const weft_memory_export& from, weft_memory* out) {
+    Allocation told;
+    std::memcpy(&told, from.bytes, sizeof(told));
+    std::byte* const memory =
+        map(from.sharing == WEFT_SHARING_DESCRIPTOR ? from.descriptor : told.file, told.size);
+    if (from.sharing == WEFT_SHARING_DESCRIPTOR) ::close(from.descriptor);
+    out->address = memory;
+    out->size = told.size;
+    imports_[memory] = told.size;
+    return WEFT_OK;
+  }
+  void close_import(void* memory) {
+    const auto found = imports_.find(memory);
+    ASSERT_NE(found, imports_.end()) << "what was never imported is given back";
+    ::munmap(memory, found->second);
+    imports_.erase(found);
+  }
+
+  std::map<std::byte*, Allocation> allocations_;
+  std::map<void*, std::uint64_t> imports_;
+};
+
+constexpr std::uint64_t kSize = 1 << 20;
+
+/// A rank, and its buffer.
+struct Owner {
+  explicit Owner(std::unique_ptr<Rank> made, weft_memory_sharing sharing = WEFT_SHARING_DESCRIPTOR)
+      : rank(std::move(made)), memory(FakeDevices::instance().allocate(kSize, sharing)) {}
+  Owner(const Owner&) = delete;
+  Owner& operator=(const Owner&) = delete;
+  ~Owner() {
+    for (weft_shared_buffer* buffer : {mine, theirs}) {
+      if (buffer != nullptr) rank->table().release_buffer(rank->transport(), buffer);
+    }
+    FakeDevices::instance().release(memory);
+  }
+
+  weft_result share(std::uint64_t offset, std::uint64_t size) {
+    exported.struct_size = sizeof(exported);
+    return rank->table().export_buffer(rank->transport(), memory + offset, size, &exported, &mine);
+  }
+  weft_result reach(const Owner& other) { return reach(other, other.exported); }
+  weft_result reach(const Owner& other, const weft_buffer_export& from) {
+    return rank->table().import_buffer(rank->transport(), other.rank->number(), mine, &from, &seen,
+                                       &theirs);
+  }
+  std::string said() { return rank->host().last_error().what; }
+
+  std::unique_ptr<Rank> rank;
+  std::byte* const memory;
+  weft_shared_buffer* mine = nullptr;
+  weft_shared_buffer* theirs = nullptr;
+  weft_buffer_export exported{};
+  void* seen = nullptr;
+};
+
+class P2pBuffers : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (plugin_path().find("weft-p2p") == std::string::npos) GTEST_SKIP() << "not p2p";
+  }
+  std::unique_ptr<Rank> make_rank(std::uint32_t rank, std::uint64_t communicator = 42,
+                                  const std::string& sharing = "auto") const {
+    return std::make_unique<Rank>(entry,
+                                  Rank::Options{.rank = rank,
+                                                .device = static_cast<std::int32_t>(rank),
+                                                .communicator = communicator,
+                                                .memory = &FakeDevices::table(),
+                                                .parameters = {{"device_sharing", sharing}}});
+  }
+  /// Both ends in turn, as the core does.
+  static void exchange(Owner& left, Owner& right) {
+    weft_result one = WEFT_IN_PROGRESS;
+    weft_result other = WEFT_IN_PROGRESS;
+    for (int round = 0; round < 1000 && (one == WEFT_IN_PROGRESS || other == WEFT_IN_PROGRESS);
+         ++round) {
+      if (one == WEFT_IN_PROGRESS) one = left.reach(right);
+      if (other == WEFT_IN_PROGRESS) other = right.reach(left);
+    }
+    ASSERT_EQ(one, WEFT_OK) << left.said();
+    ASSERT_EQ(other, WEFT_OK) << right.said();
+  }
+
+  const weft_plugin_descriptor* entry = load_plugin(plugin_path());
+};
+
+TEST_F(P2pBuffers, AreReachedFromBothEnds) {
+  for (const weft_memory_sharing way : {WEFT_SHARING_DESCRIPTOR, WEFT_SHARING_IPC}) {
+    const std::uint64_t before = count_descriptors();
+    {
+      Owner left(make_rank(0), way);
+      Owner right(make_rank(1), way);
+      ASSERT_EQ(left.share(4096, kSize - 8192), WEFT_OK) << left.said();
+      ASSERT_EQ(right.share(0, kSize), WEFT_OK) << right.said();
+      EXPECT_EQ(left.exported.offset, 4096U);
+      EXPECT_EQ(left.exported.size, kSize - 8192);
+      exchange(left, right);
+      static_cast<std::byte*>(right.seen)[5] = std::byte{17};
+      EXPECT_EQ(left.memory[4096 + 5], std::byte{17});
+      static_cast<std::byte*>(left.seen)[kSize - 1] = std::byte{19};
+      EXPECT_EQ(right.memory[kSize - 1], std::byte{19});
+    }
+    EXPECT_EQ(FakeDevices::instance().imports(), 0U);
+    EXPECT_EQ(count_descriptors(), before);
+  }
+}
+
+// The peer may stop asking as soon as it has what it needs: this end has it by then as well.
+TEST_F(P2pBuffers, NobodyIsDoneBeforeThePeerHasAllItNeeds) {
+  Owner left(make_rank(0));
+  Owner right(make_rank(1));
+  ASSERT_EQ(left.share(0, kSize), WEFT_OK);
+  ASSERT_EQ(right.share(0, kSize), WEFT_OK);
+  weft_result done = WEFT_IN_PROGRESS;
+  // The right one serves the left, and never asks for what the left one has.
+  weft_shared_buffer* third = nullptr;
+  for (int round = 0; round < 100 && done == WEFT_IN_PROGRESS; ++round) {
+    done = left.reach(right);
+    void* ignored = nullptr;
+    Bytes damaged = copy_blob(left.exported.blob);
+    damaged[0] ^= 1;
+    weft_buffer_export from = left.exported;
+    from.blob = as_blob(damaged);
+    static_cast<void>(right.rank->table().import_buffer(right.rank->transport(), 0, right.mine,
+                                                        &from, &ignored, &third));
+  }
+  EXPECT_EQ(done, WEFT_IN_PROGRESS);
+  exchange(left, right);
+}
+
+TEST_F(P2pBuffers, WhatCannotBeSharedIsRefused) {
+  Owner bound(make_rank(0), WEFT_SHARING_NONE);
+  EXPECT_EQ(bound.share(0, kSize), WEFT_ERROR_UNSUPPORTED);
+  EXPECT_EQ(bound.said(), "p2p: this memory cannot be handed to other processes");
+  Owner beyond(make_rank(0));
+  EXPECT_EQ(beyond.share(4096, kSize), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(beyond.said(),
+            "p2p: 1048576 bytes of a buffer reach beyond its allocation, which has 1044480 from "
+            "there on");
+  Owner by_ipc(make_rank(0, 42, "ipc"));
+  EXPECT_EQ(by_ipc.share(0, kSize), WEFT_ERROR_UNSUPPORTED);
+  EXPECT_EQ(by_ipc.said(),
+            "p2p: p2p.device_sharing, or a peer, leaves out the way in which this memory can be "
+            "handed on");
+  Rank on_cpu(entry, {});
+  std::array<std::byte, 64> bytes{};
+  weft_buffer_export out{};
+  out.struct_size = sizeof(out);
+  weft_shared_buffer* buffer = nullptr;
+  EXPECT_EQ(on_cpu.table().export_buffer(on_cpu.transport(), bytes.data(), 64, &out, &buffer),
+            WEFT_ERROR_UNSUPPORTED);
+  EXPECT_EQ(on_cpu.host().last_error().what, "p2p: buffers of CPU ranks are not shared");
+}
+
+TEST_F(P2pBuffers, WordsOfPeersAreNotTrusted) {
+  Owner left(make_rank(0), WEFT_SHARING_IPC);
+  Owner right(make_rank(1), WEFT_SHARING_IPC);
+  Owner stranger(make_rank(1, 43), WEFT_SHARING_IPC);
+  for (Owner* owner : {&left, &right, &stranger})
+    ASSERT_EQ(owner->share(4096, 8192), WEFT_OK) << owner->said();
+  EXPECT_EQ(left.reach(stranger), WEFT_ERROR_PEER);
+  EXPECT_EQ(left.said(),
+            "p2p: what rank 1 says of its buffer is damaged or belongs to another communicator");
+  weft_buffer_export told = right.exported;
+  told.size = 8191;
+  EXPECT_EQ(left.reach(right, told), WEFT_ERROR_PEER);
+  told = right.exported;
+  --told.blob.size;
+  EXPECT_EQ(left.reach(right, told), WEFT_ERROR_PEER);
+  EXPECT_EQ(left.said(),
+            "p2p: what rank 1 says of its buffer has another size than this version's");
+  // Its offset, 24 bytes from the begin, reaches beyond the memory.
+  Bytes damaged = copy_blob(right.exported.blob);
+  const std::uint64_t offset = kSize - 8191;
+  std::memcpy(damaged.data() + 24, &offset, sizeof(offset));
+  told = right.exported;
+  told.blob = as_blob(damaged);
+  EXPECT_EQ(left.reach(right, told), WEFT_ERROR_PEER);
+  EXPECT_EQ(left.said(), "p2p: the buffer of rank 1 reaches beyond the memory that it shares");
+}
+
+}  // namespace
+}  // namespace weft::test

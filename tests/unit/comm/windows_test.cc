@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/windows.h"
+
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/model/operation_tag.h"
+
+namespace weft {
+namespace {
+
+using ::testing::IsEmpty;
+
+// The ranks of a communicator; the windows of all are this process's own memory.
+class WindowCopies : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kRanks = 3;
+  static constexpr std::size_t kCount = 40;
+  static constexpr std::uint64_t kOffset = 24;
+
+  // What all ranks copy in a call, done: outputs by rank.
+  std::vector<std::vector<std::byte>> outputs_of(Operation operation, std::uint32_t root,
+                                                 bool in_place) {
+    const Task task{.operation = operation, .type = WEFT_INT8, .root = root, .count = kCount};
+    const std::uint64_t output = copied_output(task, kRanks);
+    std::vector<std::vector<std::byte>> memory(kRanks, std::vector<std::byte>(output + 64));
+    std::vector<std::byte*> addresses;
+    for (auto& one : memory)
+      addresses.push_back(one.data());
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      std::vector<std::byte> send(kCount * kRanks);
+      for (std::size_t i = 0; i < send.size(); ++i)
+        send[i] = std::byte(rank * 80 + i % 80);
+      Call call{.task = task, .send = send.data()};
+      call.recv = memory[rank].data() + kOffset;
+      if (in_place) {
+        std::byte* const own = memory[rank].data() + kOffset + rank * kCount;
+        std::memcpy(own, send.data(), kCount);
+        call.send = own;
+      }
+      std::vector<PairTransfer> copies;
+      make_copies(call, rank, kRanks, addresses, kOffset, copies);
+      for (std::size_t i = 0; i < copies.size(); ++i) {
+        EXPECT_EQ(copies[i].view.peer, (rank + 1 + i) % kRanks);
+        std::memcpy(copies[i].to, copies[i].from, copies[i].bytes);
+      }
+    }
+    for (auto& one : memory)
+      one = {one.begin() + kOffset, one.begin() + static_cast<std::ptrdiff_t>(kOffset + output)};
+    return memory;
+  }
+  // The i-th element that `rank` sends, from element `first` on.
+  static std::byte sent(std::uint32_t rank, std::size_t i) { return std::byte(rank * 80 + i % 80); }
+};
+
+TEST_F(WindowCopies, AllGather) {
+  for (const bool in_place : {false, true}) {
+    for (const auto& output : outputs_of(Operation::kAllGather, 0, in_place)) {
+      for (std::size_t i = 0; i < output.size(); ++i)
+        ASSERT_EQ(output[i], sent(static_cast<std::uint32_t>(i / kCount), i % kCount)) << i;
+    }
+  }
+}
+
+TEST_F(WindowCopies, AllToAll) {
+  const auto outputs = outputs_of(Operation::kAllToAll, 0, false);
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    for (std::size_t i = 0; i < outputs[rank].size(); ++i) {
+      const auto from = static_cast<std::uint32_t>(i / kCount);
+      ASSERT_EQ(outputs[rank][i], sent(from, rank * kCount + i % kCount)) << i;
+    }
+  }
+}
+
+TEST_F(WindowCopies, Scatter) {
+  const auto outputs = outputs_of(Operation::kScatter, 1, false);
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    for (std::size_t i = 0; i < outputs[rank].size(); ++i)
+      ASSERT_EQ(outputs[rank][i], sent(1, rank * kCount + i)) << i;
+  }
+}
+
+TEST_F(WindowCopies, BroadcastIsCopiedBetweenTwoAlone) {
+  Task task{.operation = Operation::kBroadcast, .type = WEFT_FLOAT32, .count = 100};
+  EXPECT_EQ(copied_output(task, 2), 400U);
+  EXPECT_EQ(copied_output(task, 3), 0U);
+  task.operation = Operation::kAllReduce;
+  EXPECT_EQ(copied_output(task, 2), 0U);
+  task.operation = Operation::kGather;
+  EXPECT_EQ(copied_output(task, 2), 0U);
+}
+
+TEST(Windows, AreFoundByWhatLiesInThem) {
+  std::vector<std::byte> memory(1000);
+  Windows windows;
+  EXPECT_TRUE(windows.empty());
+  const auto shared_by_two = [&] {
+    return std::make_unique<SharedBuffer>(std::vector{memory.data(), memory.data()});
+  };
+  const Window* const outer = windows.add(memory.data() + 100, 500, shared_by_two());
+  const auto find = [&](std::size_t at, std::size_t bytes) {
+    return windows.find(memory.data() + at, bytes);
+  };
+  ASSERT_TRUE(find(100, 500));
+  EXPECT_EQ(find(100, 500)->offset, 0U);
+  EXPECT_EQ(find(180, 420)->offset, 80U);
+  EXPECT_FALSE(find(180, 421));
+  EXPECT_FALSE(find(99, 10));
+  EXPECT_FALSE(find(601, 0));
+  EXPECT_FALSE(find(100, UINT64_MAX));
+  // One that is not mapped does not count; of those that are, the last.
+  windows.add(memory.data(), 1000, std::make_unique<SharedBuffer>());
+  EXPECT_EQ(find(180, 10)->window, outer);
+  const Window* const inner = windows.add(memory.data() + 150, 100, shared_by_two());
+  EXPECT_EQ(find(180, 10)->window, inner);
+  EXPECT_EQ(inner->number, 3U);
+  EXPECT_TRUE(windows.remove(inner));
+  EXPECT_FALSE(windows.remove(inner));
+  EXPECT_EQ(find(180, 10)->window, outer);
+  EXPECT_EQ(windows.add(memory.data(), 1, shared_by_two())->number, 4U);
+}
+
+TEST(Windows, APlaceMakesACallAnother) {
+  Window window;
+  window.number = 1;
+  const auto tag_at = [&](std::uint64_t offset) {
+    Task task{.count = 1000};
+    task.place = WindowPlace{.window = &window, .offset = offset}.number();
+    return make_operation_tag(task, 5);
+  };
+  EXPECT_NE(tag_at(0), make_operation_tag(Task{.count = 1000}, 5));
+  EXPECT_NE(tag_at(0), tag_at(4));
+  EXPECT_NE(tag_at(0), tag_at(4096));
+  EXPECT_EQ(tag_at(4), tag_at(4));
+}
+
+}  // namespace
+}  // namespace weft
