@@ -111,6 +111,7 @@ struct Spread {
     case Algorithm::kChain:
       return chain_bound(task, ranks);
     case Algorithm::kPair:
+    case Algorithm::kCopy:
       return Bound{.hops = 1, .bytes = least_bytes(task, ranks), .order = Promise::kNone};
   }
   return std::nullopt;

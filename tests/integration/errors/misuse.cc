@@ -69,6 +69,14 @@ void add_misuse(Scenarios& all) {
   add_case(all, "reduction-of-another-type",
            "reduction <number> multiplies <type>, but the call is of <type>");
   add_case(all, "residence", "weft_premul_sum_options.residence <number> is none");
+  add_case(all, "window-of-nothing", "a window of <number> bytes at <address>");
+  add_case(all, "window-not-mapped", "window <number> is not mapped: <why>");
+  add_case(all, "window-of-nobody", "rank <rank> is none of this communicator of <ranks>");
+  add_case(all, "window-sizes",
+           "rank <rank> registers a window of <number> bytes, rank <rank> one of <number>");
+  add_case(all, "memory-of-nothing", "0 bytes of memory were asked for");
+  add_case(all, "memory-too-large", "cannot allocate <number> bytes on device <device>");
+  add_case(all, "memory-twice", "<address> is no memory of weft_memory_allocate, or was freed");
   add_case(all, "root", "root <rank> is not a rank of this communicator of <ranks>");
   add_case(all, "partner", "partner <rank> is not a rank of this communicator of <ranks>");
   add_case(all, "count", "<number> elements of <number> bytes are more than memory can hold");

@@ -212,6 +212,65 @@ std::map<std::string, Case> reduction_cases() {
   };
 }
 
+// Of ranks on CPUs, whose memory is not mapped.
+weft_result register_two(Program& p, std::size_t first, std::size_t second, weft_window** out) {
+  weft_comm* comms[2] = {};
+  if (weft_comm_init_all(p.context, nullptr, 2, comms) != WEFT_OK) return WEFT_OK;
+  weft_window* another = nullptr;
+  static_cast<void>(weft_group_start(p.context));
+  static_cast<void>(weft_window_register(comms[0], p.send.data(), first, out));
+  static_cast<void>(weft_window_register(comms[1], p.recv.data(), second, &another));
+  return weft_group_end(p.context);
+}
+
+std::map<std::string, Case> window_cases() {
+  return {
+      {"window-of-nothing",
+       [](Program& p) -> weft_result {
+         weft_window* window = nullptr;
+         return weft_window_register(p.comm, p.send.data(), 0, &window);
+       }},
+      {"window-not-mapped",
+       [](Program& p) -> weft_result {
+         weft_window* window = nullptr;
+         void* seen = nullptr;
+         if (register_two(p, 16, 16, &window) != WEFT_OK) return WEFT_OK;
+         return weft_window_pointer(window, 1, &seen);
+       }},
+      {"window-of-nobody",
+       [](Program& p) -> weft_result {
+         weft_window* window = nullptr;
+         void* seen = nullptr;
+         if (register_two(p, 16, 16, &window) != WEFT_OK) return WEFT_OK;
+         return weft_window_pointer(window, 2, &seen);
+       }},
+      {"window-sizes",
+       [](Program& p) -> weft_result {
+         weft_window* window = nullptr;
+         return register_two(p, 16, 8, &window);
+       }},
+      {"memory-of-nothing",
+       [](Program& p) -> weft_result {
+         void* memory = nullptr;
+         return weft_memory_allocate(p.context, WEFT_DEVICE_HOST, 0, 0, &memory);
+       }},
+      {"memory-too-large",
+       [](Program& p) -> weft_result {
+         void* memory = nullptr;
+         return weft_memory_allocate(p.context, WEFT_DEVICE_HOST, 0, SIZE_MAX / 4, &memory);
+       }},
+      {"memory-twice",
+       [](Program& p) -> weft_result {
+         void* memory = nullptr;
+         if (weft_memory_allocate(p.context, WEFT_DEVICE_HOST, 0, 64, &memory) != WEFT_OK ||
+             weft_memory_free(p.context, memory) != WEFT_OK) {
+           return WEFT_OK;
+         }
+         return weft_memory_free(p.context, memory);
+       }},
+  };
+}
+
 std::map<std::string, Case> graph_cases() {
   const auto capture = [](Program& p) {
     weft_graph* graph = nullptr;
@@ -322,6 +381,7 @@ int main(int argc, char** argv) {
   auto cases = settings_cases();
   cases.merge(call_cases());
   cases.merge(reduction_cases());
+  cases.merge(window_cases());
   cases.merge(graph_cases());
   cases.merge(life_cases());
   const auto found = argc == 2 ? cases.find(argv[1]) : cases.end();
