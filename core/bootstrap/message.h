@@ -39,7 +39,7 @@ inline constexpr std::size_t kMaxPurposeBytes = 128;
 inline constexpr std::size_t kMaxEndpoints = 8;
 
 /// Bound of what a question, and what a goodbye says, in the terms of the layers above.
-inline constexpr std::size_t kMaxQuestionBytes = 256;
+inline constexpr std::size_t kMaxQuestionBytes = 1024;
 
 /// Bound of what a letter says.
 inline constexpr std::size_t kMaxLetterBytes = std::size_t{60} * 1024;

@@ -3,12 +3,15 @@
 
 #include "core/comm/call_history.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace weft {
 namespace {
 
 constexpr std::size_t kNoteBytes = 24;
+constexpr std::size_t kComplaintBytes = 16 + kNoteBytes;
 
 void append_u64(std::vector<std::byte>& out, std::uint64_t value) {
   for (unsigned i = 0; i < 8; ++i)
@@ -22,15 +25,61 @@ std::uint64_t read_u64(std::span<const std::byte> bytes) {
   return value;
 }
 
+void append_note(std::vector<std::byte>& out, const CallNote& note) {
+  append_u64(out, note.sequence);
+  append_u64(out, note.tag);
+  append_u64(out, note.count);
+}
+
+CallNote read_note(std::span<const std::byte> bytes) {
+  return {.sequence = read_u64(bytes),
+          .tag = read_u64(bytes.subspan(8)),
+          .count = read_u64(bytes.subspan(16))};
+}
+
 }  // namespace
 
 std::uint64_t CallHistory::add(const Task& task) {
   const std::uint64_t sequence = latest_.load(std::memory_order_relaxed) + 1;
+  const OperationTag tag = make_operation_tag(task, sequence);
   Entry& entry = entries_[sequence % kLength];
   entry.count.store(task.count, std::memory_order_relaxed);
-  entry.tag.store(make_operation_tag(task, sequence), std::memory_order_relaxed);
+  entry.tag.store(tag, std::memory_order_relaxed);
   latest_.store(sequence, std::memory_order_release);
+  // Both factors are odd, so nothing of what was there before is lost but by the cut at the end.
+  past_ = static_cast<std::uint16_t>(digest_ >> 48);
+  digest_ = ((digest_ ^ tag) * 0x9E3779B97F4A7C15ULL ^ task.count) * 0xD6E8FEB86659FD93ULL;
   return sequence;
+}
+
+// Each field is stored with release, so none is seen before the version that says it changes; each
+// is loaded with acquire, so none is loaded after the version that says it did not.
+void SentHistory::add(std::uint32_t partner, const CallNote& note) {
+  Entry& entry = entries_[added_++ % kLength];
+  entry.version.store(0, std::memory_order_relaxed);
+  entry.partner.store(partner, std::memory_order_release);
+  entry.tag.store(note.tag, std::memory_order_release);
+  entry.sequence.store(note.sequence, std::memory_order_release);
+  entry.count.store(note.count, std::memory_order_release);
+  entry.version.store(added_, std::memory_order_release);
+}
+
+std::optional<CallNote> SentHistory::find(std::uint32_t partner, OperationTag tag) const {
+  std::optional<CallNote> found;
+  std::uint64_t newest = 0;
+  for (const Entry& entry : entries_) {
+    const std::uint64_t version = entry.version.load(std::memory_order_acquire);
+    if (version <= newest) continue;
+    const bool is_it = entry.partner.load(std::memory_order_acquire) == partner &&
+                       entry.tag.load(std::memory_order_acquire) == tag;
+    const CallNote note{.sequence = entry.sequence.load(std::memory_order_acquire),
+                        .tag = tag,
+                        .count = entry.count.load(std::memory_order_acquire)};
+    if (!is_it || entry.version.load(std::memory_order_relaxed) != version) continue;
+    newest = version;
+    found = note;
+  }
+  return found;
 }
 
 std::optional<CallNote> CallHistory::find(std::uint64_t sequence) const {
@@ -58,17 +107,39 @@ std::optional<CallNote> CallHistory::find_tag(OperationTag tag) const {
 std::vector<std::byte> encode_call_note(const CallNote& note) {
   std::vector<std::byte> bytes;
   bytes.reserve(kNoteBytes);
-  append_u64(bytes, note.sequence);
-  append_u64(bytes, note.tag);
-  append_u64(bytes, note.count);
+  append_note(bytes, note);
   return bytes;
 }
 
 std::optional<CallNote> decode_call_note(std::span<const std::byte> bytes) {
   if (bytes.size() != kNoteBytes) return std::nullopt;
-  return CallNote{.sequence = read_u64(bytes),
-                  .tag = read_u64(bytes.subspan(8)),
-                  .count = read_u64(bytes.subspan(16))};
+  return read_note(bytes);
+}
+
+std::vector<std::byte> encode_complaint(const Complaint& complaint) {
+  std::vector<std::byte> bytes;
+  const std::size_t calls = std::min(complaint.calls.size(), kMostComplaintCalls);
+  bytes.reserve(kComplaintBytes + calls * kNoteBytes);
+  append_u64(bytes, complaint.peer);
+  append_u64(bytes, complaint.found);
+  append_note(bytes, complaint.waiting);
+  for (std::size_t i = 0; i < calls; ++i)
+    append_note(bytes, complaint.calls[i]);
+  return bytes;
+}
+
+std::optional<Complaint> decode_complaint(std::span<const std::byte> bytes) {
+  if (bytes.size() < kComplaintBytes || (bytes.size() - kComplaintBytes) % kNoteBytes != 0) {
+    return std::nullopt;
+  }
+  const std::uint64_t peer = read_u64(bytes);
+  if (peer > UINT32_MAX) return std::nullopt;
+  Complaint complaint{.peer = static_cast<std::uint32_t>(peer),
+                      .found = read_u64(bytes.subspan(8)),
+                      .waiting = read_note(bytes.subspan(16))};
+  for (auto rest = bytes.subspan(kComplaintBytes); !rest.empty(); rest = rest.subspan(kNoteBytes))
+    complaint.calls.push_back(read_note(rest));
+  return complaint;
 }
 
 std::string describe_operation(OperationTag tag, std::string_view count) {
@@ -102,15 +173,21 @@ std::string describe_call(const CallNote& note) {
                      note.sequence);
 }
 
+Error name_both(std::string_view called, std::uint32_t rank, std::string_view other,
+                std::uint32_t other_rank) {
+  return {WEFT_ERROR_MISMATCH,
+          fmt::format("rank {} called {}, but rank {} called {}", rank, called, other_rank, other),
+          "make every rank call the same operations in the same order"};
+}
+
 std::optional<Error> find_mismatch(const CallNote& called, std::uint32_t rank,
                                    const CallNote& waiting, std::uint32_t asker) {
   // Sends and receives have no number; nor has what a rank says that leaves before any call.
   if (waiting.sequence == 0) return std::nullopt;
-  if (called.sequence != waiting.sequence || called.tag == waiting.tag) return std::nullopt;
-  return Error(WEFT_ERROR_MISMATCH,
-               fmt::format("rank {} called {}, but rank {} called {}", rank, describe_call(called),
-                           asker, describe_call(waiting)),
-               "make every rank call the same operations in the same order");
+  if (called.sequence != waiting.sequence) return std::nullopt;
+  // Counts that differ may have one fingerprint.
+  if (called.tag == waiting.tag && called.count == waiting.count) return std::nullopt;
+  return name_both(describe_call(called), rank, describe_call(waiting), asker);
 }
 
 std::optional<Error> find_partner_that_left(std::uint32_t leaver, const CallNote& waiting,

@@ -42,6 +42,9 @@ class CallHistory {
 
   /// Notes a call under the next number, and answers that.
   std::uint64_t add(const Task& task);
+  /// A checksum of all calls before the one that was noted last, for its tag. By the thread that
+  /// calls.
+  [[nodiscard]] std::uint16_t past() const { return past_; }
   /// The number of the last call; 0 before the first.
   [[nodiscard]] std::uint64_t latest() const { return latest_.load(std::memory_order_acquire); }
   /// The call with that number, unless it is still to come or long gone.
@@ -56,7 +59,47 @@ class CallHistory {
   };
   std::array<Entry, kLength> entries_;
   std::atomic<std::uint64_t> latest_{0};
+  std::uint64_t digest_ = 0;
+  std::uint16_t past_ = 0;
 };
+
+/// The messages sent last, of sends and of exchanges: what a tag that a partner found belongs to.
+/// Written by the thread that calls, read by any.
+class SentHistory {
+ public:
+  static constexpr std::size_t kLength = 256;
+
+  /// `note.tag` is the one that travels with the message.
+  void add(std::uint32_t partner, const CallNote& note);
+  /// The latest one to `partner` with that tag.
+  [[nodiscard]] std::optional<CallNote> find(std::uint32_t partner, OperationTag tag) const;
+
+ private:
+  struct Entry {
+    std::atomic<std::uint64_t> version{0};  // 0 while it is written
+    std::atomic<std::uint64_t> partner{0};
+    std::atomic<OperationTag> tag{0};
+    std::atomic<std::uint64_t> sequence{0};
+    std::atomic<std::uint64_t> count{0};
+  };
+  std::array<Entry, kLength> entries_;
+  std::uint64_t added_ = 0;
+};
+
+/// What a rank tells the others whose data has shown that calls differ. A tag has no room for the
+/// calls themselves; who made the other one knows both then, and names them for all.
+struct Complaint {
+  std::uint32_t peer = 0;  ///< Who sent what does not belong here.
+  OperationTag found = 0;  ///< Of that; 0 if only its size was wrong.
+  CallNote waiting;        ///< The call that it came to, of a pair with the number of that pair.
+  /// The collective calls up to that, the latest first: the first that differ need not be those
+  /// whose data has met.
+  std::vector<CallNote> calls{};
+};
+/// How many calls fit into a question.
+inline constexpr std::size_t kMostComplaintCalls = 40;
+[[nodiscard]] std::vector<std::byte> encode_complaint(const Complaint& complaint);
+[[nodiscard]] std::optional<Complaint> decode_complaint(std::span<const std::byte> bytes);
 
 /// The question of a waiting rank, and what a rank says as it leaves: the call that it waits in, or
 /// made last. Nothing for bytes that are none.
@@ -69,6 +112,10 @@ class CallHistory {
 [[nodiscard]] std::string describe_task(const Task& task);
 /// The same with the call's number: "all_reduce of 8 float32 by sum (call 3)".
 [[nodiscard]] std::string describe_call(const CallNote& note);
+
+/// The error that names two calls that should have been the same.
+[[nodiscard]] Error name_both(std::string_view called, std::uint32_t rank, std::string_view other,
+                              std::uint32_t other_rank);
 
 /// Whether the call that rank `asker` waits in is another than what `rank` called under that
 /// number: the error that names both.

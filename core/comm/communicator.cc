@@ -225,18 +225,17 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
     bound->tables()->note_capture();
   }
   WEFT_TRY(order_after_latest(stream));
-  std::uint64_t sequence = 0;
+  OperationTag tag = 0;
   Launch launch;
   if (report_ == nullptr) {
     UnderWay* record = begin_record(task, stream);
-    sequence = record->sequence;
+    tag = make_operation_tag(task, record->sequence, record->past);
     record->plan = bound;
     launch = launch_of(record);
   } else {
-    sequence = history_.add(task);
+    tag = make_operation_tag(task, history_.add(task));
     launch = launch_by_report(stream);
   }
-  const OperationTag tag = make_operation_tag(task, sequence);
   bound->work_items(call.send, call.recv, call.factor, tag, items_);
   bound->enqueue_messages(items_);
   // Kernels that run on their own drive no net.

@@ -254,6 +254,10 @@ class Communicator {
                      const std::string& description, std::int64_t waited);
   void say_what_waits(const std::optional<CallNote>& call, const std::string& description,
                       std::chrono::nanoseconds waited, bool late);
+  void note_sent(const UnderWay& record);
+  void complain(const KernelOutcome& outcome, const CallNote& mine);
+  void answer_complaint(const Complaint& complaint, std::uint32_t asker,
+                        std::span<const Departure> departed);
   void ask_others(const CallNote& waiting);
   void answer_question(const Question& question);
   void look_for_leavers(std::span<const Departure> departed, std::uint32_t asker,
@@ -297,6 +301,7 @@ class Communicator {
   Planned* latest_plan_ = nullptr;
   MadeReductions made_reductions_;
   CallHistory history_;
+  SentHistory sent_;
   Stream* latest_stream_ = nullptr;
   std::weak_ptr<const void> latest_stream_life_;
   std::uint64_t latest_piece_ = 0;  // of that stream
@@ -311,7 +316,7 @@ class Communicator {
   std::uint32_t pair_parts_ = UINT32_MAX;  // of a launch of sends and receives, at most
   // Of the launch that was prepared last, where no record is kept of it.
   std::vector<PairTransfer> pair_transfers_;
-  std::vector<Task> pair_tasks_;
+  std::vector<PairTask> pair_tasks_;
 
   // What is under way: records are recycled, so a call allocates nothing.
   std::mutex records_mutex_;

@@ -131,16 +131,16 @@ Block block_received(const Call& call, std::uint32_t rank, std::uint32_t other) 
 }
 
 void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
-                   std::uint64_t sequence, const PairEnds& ends,
+                   std::uint64_t sequence, std::uint16_t past, const PairEnds& ends,
                    std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
-                   std::vector<Task>& tasks) {
+                   std::vector<PairTask>& tasks) {
   const std::uint64_t element = element_size(call.task.type);
   const auto* const send = static_cast<const std::byte*>(call.send);
   auto* const recv = static_cast<std::byte*>(call.recv);
   const auto add = [&](const PairTransfer& whole, std::uint32_t partner, const Task& task) {
     add_parts(whole, partner, ends, messages, [&](const PairTransfer& part, std::uint32_t) {
       transfers.push_back(part);
-      tasks.push_back(task);
+      tasks.push_back({task, sequence});
     });
   };
   for_each_block(
@@ -152,7 +152,7 @@ void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
         if (sends) whole.from = send + block.offset * element;
         if (!sends) whole.to = recv + block.offset * element;
         whole.bytes = task.bytes();
-        whole.tag = make_operation_tag(task, sequence);
+        whole.tag = make_operation_tag(task, sequence, past);
         add(whole, partner, task);
       });
   const Block sent = block_sent(call, rank, rank);

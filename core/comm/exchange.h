@@ -74,10 +74,10 @@ void for_each_block(const Call& call, std::uint32_t rank, std::uint32_t ranks, V
 }
 
 /// Writes the transfers of one exchange as make_transfers() does those of a group. `sequence` is
-/// the number of the call.
+/// the number of the call, `past` a checksum of those before (CallHistory::past).
 void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
-                   std::uint64_t sequence, const PairEnds& ends,
+                   std::uint64_t sequence, std::uint16_t past, const PairEnds& ends,
                    std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
-                   std::vector<Task>& tasks);
+                   std::vector<PairTask>& tasks);
 
 }  // namespace weft

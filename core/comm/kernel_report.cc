@@ -43,25 +43,26 @@ std::string describe_found(const KernelOutcome& outcome) {
 
 }  // namespace
 
+Error find_kernel_mismatch(std::uint32_t rank, const KernelOutcome& outcome,
+                           const std::string& called, const std::string& their_call) {
+  return name_both(called, rank,
+                   outcome.end == KernelEnd::kTagMismatch
+                       ? their_call
+                       : fmt::format("something that sends {} bytes where {} were due",
+                                     outcome.found, outcome.expected),
+                   outcome.peer);
+}
+
 void explain_kernel_end(Failure& failure, std::uint32_t rank, std::uint32_t ranks,
                         const KernelOutcome& outcome, const std::string& called,
                         const std::string& their_call) {
-  const auto mismatch = [&](const std::string& theirs) {
-    failure.establish(Error(WEFT_ERROR_MISMATCH,
-                            fmt::format("rank {} called {}, but rank {} called {}", rank, called,
-                                        outcome.peer, theirs),
-                            "make every rank call the same operations in the same order"),
-                      true);
-  };
   switch (outcome.end) {
     case KernelEnd::kDone:
     case KernelEnd::kAborted:  // whoever raised the flag has said why
       return;
     case KernelEnd::kTagMismatch:
-      return mismatch(their_call);
     case KernelEnd::kSizeMismatch:
-      return mismatch(fmt::format("something that sends {} bytes where {} were due", outcome.found,
-                                  outcome.expected));
+      return failure.establish(find_kernel_mismatch(rank, outcome, called, their_call), true);
     case KernelEnd::kPeerError: {
       // The word holds 1 + the rank that is to blame, see Communicator::stop_everything.
       const std::uint64_t culprit = outcome.found - 1;

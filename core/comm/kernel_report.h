@@ -17,6 +17,11 @@
 
 namespace weft {
 
+/// What a kernel of rank `rank` tells that got something of another call: the error with both
+/// calls.
+[[nodiscard]] Error find_kernel_mismatch(std::uint32_t rank, const KernelOutcome& outcome,
+                                         const std::string& called, const std::string& their_call);
+
 /// Why a kernel of rank `rank` of `ranks` ended badly, as evidence or as a cause, given to
 /// `failure`. `called` names the call, where it is known.
 void explain_kernel_end(Failure& failure, std::uint32_t rank, std::uint32_t ranks,

@@ -152,6 +152,9 @@ void Communicator::ask_others(const CallNote& waiting) {
 // On the reactor's thread, also while the destructor leaves: bootstrap_ is not this thread's.
 void Communicator::answer_question(const Question& question) {
   const auto asker = static_cast<std::uint32_t>(question.asker);
+  if (const auto complaint = decode_complaint(question.text)) {
+    return answer_complaint(*complaint, asker, question.departed);
+  }
   const auto waiting = decode_call_note(question.text);
   if (!waiting) return;
   if (const auto called = find_call(waiting->sequence)) {
@@ -160,6 +163,54 @@ void Communicator::answer_question(const Question& question) {
     }
   }
   look_for_leavers(question.departed, asker, *waiting);
+}
+
+// Data of another call has come. By the worker that got it.
+void Communicator::complain(const KernelOutcome& outcome, const CallNote& mine) {
+  const bool has_tag = outcome.end == KernelEnd::kTagMismatch;
+  Complaint complaint{.peer = outcome.peer, .found = has_tag ? outcome.found : 0, .waiting = mine};
+  const bool in_pair = joins_pair(static_cast<Operation>(split_operation_tag(mine.tag).operation));
+  for (std::uint64_t call = in_pair ? history_.latest() : mine.sequence;
+       call != 0 && complaint.calls.size() < kMostComplaintCalls; --call) {
+    const auto note = find_call(call);
+    if (!note) break;
+    complaint.calls.push_back(*note);
+  }
+  answer_complaint(complaint, rank_, bootstrap_->departed_neighbours());
+  bootstrap_->ask(encode_complaint(complaint));
+}
+
+// The first calls that differ are what is wrong; whose data has met need not be those.
+void Communicator::answer_complaint(const Complaint& complaint, std::uint32_t asker,
+                                    std::span<const Departure> departed) {
+  for (const Departure& departure : departed) {
+    if (static_cast<std::uint32_t>(departure.rank) != complaint.peer) continue;
+    const auto last = decode_call_note(departure.last_words);
+    if (!last) continue;
+    for (const CallNote& call : complaint.calls) {
+      if (auto cause = find_mismatch(*last, complaint.peer, call, asker)) {
+        failure_->establish(std::move(*cause), true);
+      }
+    }
+  }
+  if (complaint.peer != rank_ || asker == rank_) return;
+  for (auto call = complaint.calls.rbegin(); call != complaint.calls.rend(); ++call) {
+    const auto called = find_call(call->sequence);
+    auto cause = called ? find_mismatch(*called, rank_, *call, asker) : std::nullopt;
+    if (cause) return failure_->establish(std::move(*cause), true);
+  }
+  if (complaint.found == 0) return;
+  auto mine = sent_.find(asker, complaint.found);
+  if (!mine) {
+    const std::uint64_t number = sequence_near(history_.latest(), complaint.found);
+    // What differs lies further back than both can say.
+    if (std::ranges::find(complaint.calls, number, &CallNote::sequence) != complaint.calls.end())
+      return;
+    mine = find_call(number);
+  }
+  if (!mine) return;
+  failure_->establish(
+      name_both(describe_call(*mine), rank_, describe_call(complaint.waiting), asker), true);
 }
 
 // Only a rank's neighbours know how it left: they answer for it.

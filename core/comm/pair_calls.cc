@@ -91,7 +91,7 @@ void add_connection(const RingEnd& end, PairTransfer& transfer,
 
 void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
                     const PairEnds& ends, std::vector<PairTransfer>& transfers,
-                    std::vector<PairMessage>& messages, std::vector<Task>& tasks) {
+                    std::vector<PairMessage>& messages, std::vector<PairTask>& tasks) {
   numbers.begin_launch();
   // Copies within the rank before these have their receive, their send: the first made is the first
   // completed.
@@ -112,7 +112,7 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
         ++place;
       if (place == transfers.size()) {
         transfers.push_back(whole);
-        tasks.push_back(task);
+        tasks.push_back({task});
       }
       if (is_send) {
         transfers[place].from = static_cast<const std::byte*>(call->send);
@@ -127,7 +127,7 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
     add_parts(whole, task.root, ends, messages, [&](PairTransfer& part, std::uint32_t channel) {
       part.after = numbers.follow(task, channel, static_cast<std::uint32_t>(transfers.size()));
       transfers.push_back(part);
-      tasks.push_back(task);
+      tasks.push_back({task, numbers.latest(task)});
     });
   }
 }

@@ -60,6 +60,8 @@ class PairNumbers {
   void begin_launch() { ++launch_; }
   /// Counts one more call. Answers its tag, the same at both ends.
   [[nodiscard]] OperationTag add(const Task& task, std::uint32_t rank);
+  /// The number of that call: of the latest with this partner in this direction.
+  [[nodiscard]] std::uint64_t latest(const Task& task) { return direction_of(task).calls; }
   /// Notes that transfer number `transfer` of the launch is a part of that call, on that channel.
   /// Answers the launch's transfer before it on that connection, or kNoTransfer.
   [[nodiscard]] std::uint32_t follow(const Task& task, std::uint32_t channel,
@@ -79,6 +81,12 @@ class PairNumbers {
   std::uint64_t launch_ = 0;
   std::map<std::uint32_t, Direction> sent_;      // by partner
   std::map<std::uint32_t, Direction> received_;  // by partner
+};
+
+/// The call that a transfer is a part of, and its number: of those between the two ranks in that
+/// direction, or of all collectives.
+struct PairTask : Task {
+  std::uint64_t number = 0;
 };
 
 /// What messages a net must move for one call.
@@ -109,7 +117,7 @@ void add_connection(const RingEnd& end, PairTransfer& transfer, std::vector<Pair
 /// to itself are copies. All partners must be connected, and check_own() must hold.
 void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
                     const PairEnds& ends, std::vector<PairTransfer>& transfers,
-                    std::vector<PairMessage>& messages, std::vector<Task>& tasks);
+                    std::vector<PairMessage>& messages, std::vector<PairTask>& tasks);
 
 /// The one item of a group: all its transfers, which outlive the launch where its end is reported.
 [[nodiscard]] WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks,

@@ -19,7 +19,8 @@ Result<Launch> Communicator::prepare_pairs(std::span<const Call* const> calls, S
   WEFT_TRY(check_capture(calls, stream));
   WEFT_TRY(order_after_latest(stream));
   return pair_launch(
-      calls.front()->task, stream, [&](std::uint64_t /*sequence*/, auto& transfers, auto& tasks) {
+      calls.front()->task, stream,
+      [&](std::uint64_t /*sequence*/, std::uint16_t /*past*/, auto& transfers, auto& tasks) {
         make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
       });
 }
@@ -33,9 +34,11 @@ Result<Launch> Communicator::prepare_exchange(const Call& call, Stream& stream) 
   const Call* const alone = &call;
   WEFT_TRY(check_capture({&alone, 1}, stream));
   WEFT_TRY(order_after_latest(stream));
-  return pair_launch(call.task, stream, [&](std::uint64_t sequence, auto& transfers, auto& tasks) {
-    make_exchange(call, rank_, ranks_, sequence, pair_ends_, transfers, pair_messages_, tasks);
-  });
+  return pair_launch(call.task, stream,
+                     [&](std::uint64_t sequence, std::uint16_t past, auto& transfers, auto& tasks) {
+                       make_exchange(call, rank_, ranks_, sequence, past, pair_ends_, transfers,
+                                     pair_messages_, tasks);
+                     });
 }
 
 bool Communicator::goes_by_inboxes(const Task& task) const {
@@ -63,7 +66,7 @@ Launch Communicator::inbox_launch(const Call& call, Stream& stream) {
   return launch;
 }
 
-// `make(sequence, transfers, tasks)` writes the transfers of the launch.
+// `make(sequence, past, transfers, tasks)` writes the transfers of the launch.
 template <class Make>
 Launch Communicator::pair_launch(const Task& task, Stream& stream, Make make) {
   pair_messages_.clear();
@@ -72,12 +75,13 @@ Launch Communicator::pair_launch(const Task& task, Stream& stream, Make make) {
   if (report_ == nullptr) {
     UnderWay* record = begin_record(task, stream);
     transfers = &record->transfers;
-    make(record->sequence, record->transfers, record->pair_tasks);
+    make(record->sequence, record->past, record->transfers, record->pair_tasks);
+    note_sent(*record);
     launch = launch_of(record);
   } else {
     pair_transfers_.clear();
     pair_tasks_.clear();
-    make(joins_pair(task.operation) ? 0 : history_.add(task), pair_transfers_, pair_tasks_);
+    make(joins_pair(task.operation) ? 0 : history_.add(task), 0, pair_transfers_, pair_tasks_);
     launch = launch_by_report(stream);
   }
   items_.assign(1, pair_item(*transfers, ranks_, pair_parts_));
@@ -87,6 +91,16 @@ Launch Communicator::pair_launch(const Task& task, Stream& stream, Make make) {
   if (report_ != nullptr && connections_->busy()) connections_->leave();
   launch.items = items_;
   return launch;
+}
+
+void Communicator::note_sent(const UnderWay& record) {
+  for (std::size_t i = 0; i < record.transfers.size(); ++i) {
+    const PairTransfer& transfer = record.transfers[i];
+    if (transfer.from == nullptr || transfer.to != nullptr) continue;
+    const PairTask& task = record.pair_tasks[i];
+    sent_.add(transfer.view.peer,
+              {.sequence = task.number, .tag = transfer.tag, .count = task.count});
+  }
 }
 
 // What a net carries needs the CPU in each replay of a device's own graph.

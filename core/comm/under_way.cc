@@ -14,14 +14,16 @@
 namespace weft {
 namespace {
 
-// What a peer's tag says. The tag holds a fingerprint of the count, not the count itself.
-std::string describe_tag(OperationTag tag, const Task& mine) {
-  const OperationTagParts parts = split_operation_tag(tag);
-  const bool same_count = parts.count_fingerprint == count_fingerprint(mine.count);
-  return fmt::format("{} (call {})",
-                     describe_operation(tag, same_count ? std::to_string(mine.count)
-                                                        : std::string("another number of")),
-                     parts.sequence);
+// What a peer's tag says as long as the peer itself has not said more. The tag holds a fingerprint
+// of the count, not the count itself.
+std::string describe_tag(const KernelOutcome& outcome, const CallNote& mine) {
+  const bool same_count = split_operation_tag(outcome.found).count_fingerprint ==
+                          split_operation_tag(outcome.expected).count_fingerprint;
+  return fmt::format(
+      "{} (call {})",
+      describe_operation(outcome.found, same_count ? std::to_string(mine.count)
+                                                   : std::string("another number of")),
+      sequence_near(mine.sequence, outcome.found));
 }
 
 }  // namespace
@@ -55,6 +57,7 @@ Communicator::UnderWay* Communicator::take_record(const Task& task, Stream& stre
   record->task = task;
   record->begun = ++records_begun_;
   record->sequence = joins_pair(task.operation) ? 0 : history_.add(task);
+  record->past = record->sequence == 0 ? std::uint16_t{0} : history_.past();
   record->transfers.clear();
   record->pair_tasks.clear();
   return record;
@@ -131,17 +134,15 @@ weft_result Communicator::finished(UnderWay& record, const KernelOutcome& outcom
 }
 
 void Communicator::explain_outcome(const UnderWay& record, const KernelOutcome& outcome) {
-  const Task& task = record.task_of(outcome);
-  std::string mine = describe_task(task);
-  if (record.sequence != 0) {
-    mine += fmt::format(" (call {})", record.sequence & 0xFFFF);
-  } else if (outcome.end == KernelEnd::kTagMismatch) {
-    // Sends and receives are numbered by pair.
-    mine += fmt::format(" (call {})", split_operation_tag(outcome.expected).sequence);
+  const CallNote mine = record.call_of(outcome);
+  if (outcome.end != KernelEnd::kTagMismatch && outcome.end != KernelEnd::kSizeMismatch) {
+    return explain_kernel_end(*failure_, rank_, ranks_, outcome, describe_call(mine), "");
   }
-  explain_kernel_end(
-      *failure_, rank_, ranks_, outcome, mine,
-      outcome.end == KernelEnd::kTagMismatch ? describe_tag(outcome.found, task) : "");
+  // Until who sent it has named both calls in full; that is the cause then, for all ranks.
+  failure_->suspect(find_kernel_mismatch(
+      rank_, outcome, describe_call(mine),
+      outcome.end == KernelEnd::kTagMismatch ? describe_tag(outcome, mine) : ""));
+  complain(outcome, mine);
 }
 
 std::optional<Communicator::Waiting> Communicator::oldest_under_way() {

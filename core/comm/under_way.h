@@ -21,9 +21,10 @@ struct Communicator::UnderWay {
   Task task;                          // of sends and receives the first one
   std::uint64_t begun = 0;            // which of all records; 0 while this one is free
   std::uint64_t sequence = 0;         // of collective calls, which all ranks number alike
+  std::uint16_t past = 0;             // of those before, see CallHistory::past
   std::shared_ptr<BoundPlan> plan{};  // of them; kernels read it, and it may be forgotten meanwhile
   std::vector<PairTransfer> transfers{};
-  std::vector<Task> pair_tasks{};  // of each transfer
+  std::vector<PairTask> pair_tasks{};  // of each transfer
 
   [[nodiscard]] CallNote note() const {
     return {.sequence = sequence, .tag = make_operation_tag(task, sequence), .count = task.count};
@@ -54,15 +55,19 @@ struct Communicator::UnderWay {
     return nullptr;
   }
 
-  // The call that an outcome is about.
-  [[nodiscard]] const Task& task_of(const KernelOutcome& outcome) const {
+  // The call that an outcome is about; sends and receives are numbered by pair.
+  [[nodiscard]] CallNote call_of(const KernelOutcome& outcome) const {
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       const bool is_it = outcome.end == KernelEnd::kTagMismatch
                              ? transfers[i].tag == outcome.expected
                              : transfers[i].view.peer == outcome.peer;
-      if (is_it) return pair_tasks[i];
+      if (!is_it) continue;
+      const PairTask& pair = pair_tasks[i];
+      return {.sequence = pair.number,
+              .tag = make_operation_tag(pair, pair.number),
+              .count = pair.count};
     }
-    return task;
+    return note();
   }
 };
 

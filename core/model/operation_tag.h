@@ -11,9 +11,11 @@
 
 namespace weft {
 
-/// Layout, from the lowest bit: operation 8, type 8, reduction 4, root 12, hash of count and place
-/// 16, sequence number 16. Root is kept modulo 4096 and the sequence number modulo 65536: enough to
-/// tell two calls that meet on one connection apart, and to print them.
+/// Layout, from the lowest bit: operation 8, type 8, reduction 4, root 12, fingerprint 16, sequence
+/// number 16. Root is kept modulo 4096 and the sequence number modulo 65536: enough to tell two
+/// calls that meet on one connection apart. The fingerprint is of the count and the place in a
+/// window, and on the host device of all calls before this one as well (CallHistory::past): calls
+/// that differed unseen, since no data met, are found at the next call whose data does.
 using OperationTag = std::uint64_t;
 
 [[nodiscard]] constexpr std::uint16_t count_fingerprint(std::uint64_t count) {
@@ -27,12 +29,13 @@ using OperationTag = std::uint64_t;
   return count_fingerprint(task.count ^ task.place * kOdd);
 }
 
-[[nodiscard]] constexpr OperationTag make_operation_tag(const Task& task, std::uint64_t sequence) {
+[[nodiscard]] constexpr OperationTag make_operation_tag(const Task& task, std::uint64_t sequence,
+                                                        std::uint16_t past = 0) {
   return static_cast<std::uint64_t>(task.operation) |
          (static_cast<std::uint64_t>(task.type & 0xFF) << 8) |
          (static_cast<std::uint64_t>(task.reduction & 0xF) << 16) |
          (static_cast<std::uint64_t>(task.root & 0xFFF) << 20) |
-         (static_cast<std::uint64_t>(size_fingerprint(task)) << 32) |
+         (static_cast<std::uint64_t>(size_fingerprint(task) ^ past) << 32) |
          (static_cast<std::uint64_t>(sequence & 0xFFFF) << 48);
 }
 
@@ -53,6 +56,15 @@ struct OperationTagParts {
           .root = static_cast<std::uint16_t>((tag >> 20) & 0xFFF),
           .count_fingerprint = static_cast<std::uint16_t>(tag >> 32),
           .sequence = static_cast<std::uint16_t>(tag >> 48)};
+}
+
+/// The number that a peer's tag has the last bits of, if it is near `mine`: ranks that meet are.
+[[nodiscard]] constexpr std::uint64_t sequence_near(std::uint64_t mine, OperationTag tag) {
+  const auto ahead =
+      static_cast<std::int16_t>(static_cast<std::uint16_t>((tag >> 48) - (mine & 0xFFFF)));
+  return ahead < 0 && mine < static_cast<std::uint64_t>(-std::int64_t{ahead})
+             ? tag >> 48
+             : mine + static_cast<std::uint64_t>(std::int64_t{ahead});
 }
 
 }  // namespace weft

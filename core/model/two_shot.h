@@ -24,6 +24,7 @@ struct alignas(64) DirectHeader {
   std::uint64_t call;     ///< Number of the exchange, from 1 on; posted last.
   std::uint64_t tag;      ///< Of the call that the payload belongs to.
   std::uint32_t waiters;  ///< Of `call`.
+  std::uint64_t count;    ///< Of a one-shot between CPUs: the elements, of which a tag has a hash.
 };
 
 /// The most bytes of a range.

@@ -236,11 +236,11 @@ class PairExecutor {
         calls.push_back(&made.emplace_back(call_of(bound, rank)));
       std::vector<PairTransfer> transfers;
       std::vector<PairMessage> messages;
-      std::vector<Task> tasks;
+      std::vector<PairTask> tasks;
       if (std::holds_alternative<PairGroups>(execution_.rounds[round])) {
         make_transfers(calls, rank, numbers, ends, transfers, messages, tasks);
       } else {
-        make_exchange(*calls.front(), rank, ranks_, round + 1, ends, transfers, messages, tasks);
+        make_exchange(*calls.front(), rank, ranks_, round + 1, 0, ends, transfers, messages, tasks);
       }
       if (!run_kernel_of(rank, round, transfers)) return;
     }

@@ -93,6 +93,7 @@ class HostOneShot {
       memory_.copy(group_, payload, nullptr, share_of(peer), bytes_);
     }
     to->tag = item_.tag;
+    to->count = item_.count;
     memory_.post(&to->call, &to->waiters, call_);
   }
 
@@ -109,7 +110,7 @@ class HostOneShot {
       outcome_ = {.end = KernelEnd::kPeerError, .peer = peer, .expected = 0, .found = waited.value};
       return;
     }
-    if (from->tag == item_.tag) return;
+    if (from->tag == item_.tag && from->count == item_.count) return;
     outcome_ = {
         .end = KernelEnd::kTagMismatch, .peer = peer, .expected = item_.tag, .found = from->tag};
   }

@@ -191,13 +191,16 @@ TEST_P(Pairs, ThatDifferAreNamedByBoth) {
   must(context_.get(), weft_group_end(context_.get()));
   EXPECT_EQ(weft_stream_synchronize(local.stream(1)), WEFT_ERROR_MISMATCH);
   EXPECT_THAT(last_error(context_.get()),
-              HasSubstr("rank 1 called recv of 9 uint32 from rank 0 (call 1), but rank 0 called "
-                        "send of another number of int32 to rank 1 (call 1)"));
+              HasSubstr("rank 0 called send of 8 int32 to rank 1 (call 1), but rank 1 called "
+                        "recv of 9 uint32 from rank 0 (call 1)"));
   weft_result error = WEFT_OK;
   while (error == WEFT_OK) {  // told by rank 1
     must(context_.get(), weft_comm_get_async_error(local.comm(0), &error));
   }
   EXPECT_EQ(error, WEFT_ERROR_MISMATCH);
+  EXPECT_THAT(
+      last_error(context_.get()),
+      HasSubstr("rank 0 called send of 8 int32 to rank 1 (call 1), but rank 1 called recv"));
 }
 
 TEST_P(Pairs, ARankThatLeftIsNamedByItsPartner) {

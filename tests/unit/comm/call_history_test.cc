@@ -3,6 +3,9 @@
 
 #include "core/comm/call_history.h"
 
+#include <algorithm>
+#include <span>
+
 #include <gtest/gtest.h>
 
 namespace weft {
@@ -58,6 +61,73 @@ TEST(CallHistory, FindsACallByItsTag) {
   EXPECT_EQ(history.find_tag(note_of(70'001, 70'001).tag), std::nullopt);  // still to come
 }
 
+// Which tags of later calls carry: they differ once calls have differed.
+TEST(CallHistory, KeepsAChecksumOfWhatCameBefore) {
+  CallHistory one;
+  CallHistory other;
+  one.add(sum_of_ints(5));
+  EXPECT_EQ(one.past(), 0U);
+  other.add(sum_of_ints(5));
+  one.add(sum_of_ints(6));
+  other.add(sum_of_ints(7));
+  EXPECT_EQ(one.past(), other.past());
+  EXPECT_NE(one.past(), 0U);
+  for (int call = 0; call < 3; ++call) {
+    one.add(sum_of_ints(1));
+    other.add(sum_of_ints(1));
+    EXPECT_NE(one.past(), other.past()) << call;
+    EXPECT_NE(make_operation_tag(sum_of_ints(1), 3, one.past()),
+              make_operation_tag(sum_of_ints(1), 3, other.past()));
+  }
+}
+
+TEST(CallHistory, TellsNumbersByTheirLastBits) {
+  const auto tag = [](std::uint64_t sequence) {
+    return make_operation_tag(sum_of_ints(1), sequence);
+  };
+  for (const std::uint64_t mine : {1ULL, 40'000ULL, 65'535ULL, 65'536ULL, 70'000ULL, 1ULL << 40}) {
+    for (const std::int64_t ahead : {0, 1, 30'000, -1, -30'000}) {
+      const std::uint64_t theirs = mine + static_cast<std::uint64_t>(ahead);
+      if (theirs > mine + 30'000) continue;  // before the first call
+      EXPECT_EQ(sequence_near(mine, tag(theirs)), theirs) << mine;
+    }
+  }
+  EXPECT_EQ(sequence_near(1, tag(65'000)), 65'000U) << "no number is below 0";
+}
+
+TEST(SentHistory, FindsTheLatestMessageWithATag) {
+  SentHistory history;
+  EXPECT_EQ(history.find(0, 0), std::nullopt) << "an empty place";
+  for (std::uint64_t i = 1; i <= SentHistory::kLength + 5; ++i)
+    history.add(static_cast<std::uint32_t>(i % 3), {.sequence = i, .tag = i % 100, .count = 2 * i});
+  EXPECT_EQ(history.find(0, 61), (CallNote{.sequence = 261, .tag = 61, .count = 522}));
+  EXPECT_EQ(history.find(1, 61), (CallNote{.sequence = 61, .tag = 61, .count = 122}));
+  EXPECT_EQ(history.find(1, 100), std::nullopt);
+}
+
+TEST(Complaints, TravelAsBytes) {
+  Complaint complaint{.peer = 7, .found = ~1ULL, .waiting = note_of(8, 1ULL << 40)};
+  for (std::uint64_t call = 1; call <= 2 * kMostComplaintCalls; ++call) {
+    const auto bytes = encode_complaint(complaint);
+    const auto back = decode_complaint(bytes);
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->peer, 7U);
+    EXPECT_EQ(back->found, ~1ULL);
+    EXPECT_EQ(back->waiting, complaint.waiting);
+    ASSERT_EQ(back->calls.size(), std::min(complaint.calls.size(), kMostComplaintCalls));
+    EXPECT_TRUE(
+        std::ranges::equal(back->calls, std::span(complaint.calls).first(back->calls.size())));
+    EXPECT_EQ(decode_call_note(bytes), std::nullopt);
+    EXPECT_EQ(decode_complaint(std::span(bytes).first(bytes.size() - 1)), std::nullopt);
+    complaint.calls.push_back(note_of(call, call));
+  }
+  EXPECT_EQ(decode_complaint({}), std::nullopt);
+  EXPECT_EQ(decode_complaint(encode_call_note(note_of(8, 3))), std::nullopt);
+  auto no_rank = encode_complaint(complaint);
+  no_rank[4] = std::byte{1};
+  EXPECT_EQ(decode_complaint(no_rank), std::nullopt);
+}
+
 TEST(CallNotes, TravelAsBytes) {
   const CallNote note{.sequence = 1ULL << 40, .tag = ~0ULL, .count = 77};
   const auto bytes = encode_call_note(note);
@@ -78,6 +148,9 @@ TEST(CallNotes, AreDescribedWhateverTheyHold) {
 TEST(FindMismatch, NamesBothCallsAndOnlyWhereTheyDiffer) {
   EXPECT_EQ(find_mismatch(note_of(8, 3), 0, note_of(8, 3), 1), std::nullopt);
   EXPECT_EQ(find_mismatch(note_of(9, 2), 0, note_of(8, 3), 1), std::nullopt);
+  CallNote same_hash = note_of(8, 3);
+  same_hash.count = 80'000;
+  EXPECT_NE(find_mismatch(same_hash, 0, note_of(8, 3), 1), std::nullopt);
   const auto error = find_mismatch(note_of(9, 3), 0, note_of(8, 3), 1);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), WEFT_ERROR_MISMATCH);

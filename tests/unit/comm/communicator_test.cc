@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/comm/group.h"
@@ -175,10 +176,75 @@ TEST_P(OverTransport, CallWithoutElementsOnOneRankAloneIsNamed) {
   ASSERT_EQ(text_of(start_calls({{call(0, 64), call(1, 64)}})), "");
   const std::string at_0 = text_of(ranks.streams[0]->synchronize());
   const std::string at_1 = text_of(ranks.streams[1]->synchronize());
-  EXPECT_NE((at_0 + at_1).find("(call 1)"), std::string::npos) << at_0 << "\n" << at_1;
-  EXPECT_NE((at_0 + at_1).find("(call 2)"), std::string::npos) << at_0 << "\n" << at_1;
-  EXPECT_NE(at_0, "");
-  EXPECT_NE(at_1, "");
+  // Data of call 2 has met data of call 1; what is wrong is call 1.
+  for (const std::string& text : {at_0, at_1}) {
+    EXPECT_NE(text.find("rank 0 called all_reduce of 0 float32 by sum (call 1)"), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("rank 1 called all_reduce of 64 float32 by sum (call 1)"),
+              std::string::npos)
+        << text;
+  }
+}
+
+// A tag has 16 bits of a call's number, and a hash of its count.
+TEST_P(OverTransport, CallsAreNamedWithAllOfTheirNumberAndCount) {
+  Ranks ranks(2, GetParam());
+  constexpr std::uint64_t kBefore = 70'000;
+  std::vector<std::vector<float>> data(2, std::vector<float>(64, 1));
+  std::vector<Call> calls;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (std::uint64_t call = 0; call < kBefore; ++call)
+      ranks.communicators[rank]->pass_over(sum_of(0));
+    calls.push_back({.communicator = ranks.communicators[rank].get(),
+                     .stream = ranks.streams[rank].get(),
+                     .task = sum_of(63 + rank),
+                     .send = data[rank].data(),
+                     .recv = data[rank].data()});
+  }
+  ASSERT_EQ(text_of(start_calls(calls)), "");
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const std::string text = text_of(ranks.streams[rank]->synchronize());
+    EXPECT_NE(text.find("rank 0 called all_reduce of 63 float32 by sum (call 70001)"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("rank 1 called all_reduce of 64 float32 by sum (call 70001)"),
+              std::string::npos)
+        << text;
+  }
+}
+
+// Two counts with one hash: 1-byte elements whose number differs by what the hash does not see.
+TEST(DirectCalls, CountsOfOneHashAreNoMatch) {
+  const auto find_twin = [](std::uint64_t count) {
+    std::uint64_t twin = count + 1;
+    while (count_fingerprint(twin) != count_fingerprint(count))
+      ++twin;
+    return twin;
+  };
+  std::uint64_t count = 1;
+  while (find_twin(count) > 65'536)
+    ++count;
+  Ranks ranks(2, "shm direct");
+  std::vector<std::vector<float>> data(2, std::vector<float>(65'536 / 4, 0));
+  std::vector<Call> calls;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    Task task = sum_of(rank == 0 ? count : find_twin(count));
+    task.type = WEFT_INT8;
+    calls.push_back({.communicator = ranks.communicators[rank].get(),
+                     .stream = ranks.streams[rank].get(),
+                     .task = task,
+                     .send = data[rank].data(),
+                     .recv = data[rank].data()});
+  }
+  ASSERT_EQ(text_of(start_calls(calls)), "");
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const std::string text = text_of(ranks.streams[rank]->synchronize());
+    for (const std::uint64_t called : {count, find_twin(count)}) {
+      EXPECT_NE(text.find("all_reduce of " + std::to_string(called) + " int8 by sum (call 1)"),
+                std::string::npos)
+          << text;
+    }
+  }
 }
 
 TEST_P(OverTransport, CallsThatDifferAreBothNamed) {
@@ -310,6 +376,32 @@ TEST_P(WithoutData, RanksThatBothTakeThemselvesForTheRootLearnItWhenOneLeaves) {
   }
   EXPECT_LT(ranks.communicators[1]->async_error(), WEFT_OK);
   leaving.join();
+}
+
+// The next call whose data meets shows it, on whichever connections it does.
+TEST_P(WithoutData, RanksThatAllTakeThemselvesForTheRootLearnItByTheNextCall) {
+  Ranks ranks(3, GetParam());
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    const Call root = call_of(ranks, rank, from_root(rank), data_[rank]);
+    ASSERT_EQ(text_of(start_calls({{root}})), "");
+  }
+  std::vector<Call> calls;
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    calls.push_back(call_of(ranks, rank, sum_of(2), data_[rank]));
+  ASSERT_EQ(text_of(start_calls(calls)), "");
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    const auto result = ranks.streams[rank]->synchronize();
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code(), WEFT_ERROR_MISMATCH);
+    const std::string text = text_of(result);
+    std::size_t named = 0;
+    for (const char* root : {"0", "1", "2"}) {
+      const std::string called =
+          fmt::format("rank {} called broadcast of 64 float32 from rank {} (call 1)", root, root);
+      if (text.find(called) != std::string::npos) ++named;
+    }
+    EXPECT_EQ(named, 2U) << text;
+  }
 }
 
 TEST_P(WithoutData, LateRankIsNoMistake) {

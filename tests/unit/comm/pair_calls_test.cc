@@ -76,7 +76,7 @@ class Ends : public ::testing::Test {
   PairNumbers numbers_;
   std::vector<PairTransfer> transfers_;
   std::vector<PairMessage> messages_;
-  std::vector<Task> tasks_;
+  std::vector<PairTask> tasks_;
 };
 
 TEST_F(Ends, EachPartFollowsTheOneBeforeOnItsChannel) {
@@ -99,6 +99,20 @@ TEST_F(Ends, EachPartFollowsTheOneBeforeOnItsChannel) {
   EXPECT_NE(transfers_[0].tag, transfers_[4].tag) << "two calls";
   make({small});
   EXPECT_EQ(transfers_[0].after, kNoTransfer) << "what came before is of another launch";
+}
+
+// Their tags hold 16 bits of it.
+TEST_F(Ends, CallsKeepTheirWholeNumber) {
+  std::byte byte{};
+  Call send{.task = pair_task(true, 1, 1)};
+  send.send = &byte;
+  for (int call = 0; call < 70'000; ++call)
+    static_cast<void>(numbers_.add(send.task, 0));
+  Call recv{.task = pair_task(false, 1, 1)};
+  recv.recv = &byte;
+  make({send, recv});
+  EXPECT_EQ(tasks_[0].number, 70'001U);
+  EXPECT_EQ(tasks_[1].number, 1U);
 }
 
 TEST_F(Ends, DirectionsDoNotFollowEachOther) {
