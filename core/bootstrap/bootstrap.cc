@@ -107,6 +107,12 @@ void Bootstrap::on_question(std::function<void(const Question&)> callback) {
 void Bootstrap::ask(std::span<const std::byte> question) {
   state_->watch->ask(question);
 }
+void Bootstrap::on_round(std::function<void(const RoundText&)> callback) {
+  state_->watch->on_round(std::move(callback));
+}
+bool Bootstrap::hand_on(std::size_t side, int asker, std::span<const std::byte> text) {
+  return state_->watch->hand_on(side, asker, text);
+}
 void Bootstrap::on_letter(std::function<void(int from, std::vector<std::byte> text)> callback) {
   if (state_->letters) state_->letters->on_letter(std::move(callback));
 }

@@ -53,6 +53,8 @@ class Bootstrap {
   /// See FailureWatch.
   void on_question(std::function<void(const Question&)> callback);
   void ask(std::span<const std::byte> question);
+  void on_round(std::function<void(const RoundText&)> callback);
+  bool hand_on(std::size_t side, int asker, std::span<const std::byte> text);
   /// See Letters. Nothing for an only rank.
   void on_letter(std::function<void(int from, std::vector<std::byte> text)> callback);
   void on_undelivered(std::function<void(int to, const Error& why)> callback);

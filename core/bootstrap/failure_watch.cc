@@ -78,7 +78,13 @@ struct FailureWatch::State {
   bool left = false;
   std::function<void(const Error&)> callback;
   std::function<void(const Question&)> question_callback;
+  std::function<void(const RoundText&)> round_callback;
   std::vector<QuestionMessage> questions;  // to be answered once the mutex is free
+  struct Round {
+    std::size_t side;
+    QuestionMessage message;
+  };
+  std::vector<Round> rounds;  // the same
 
   void on_side(std::size_t index);
   void read_side(std::size_t index);
@@ -87,6 +93,8 @@ struct FailureWatch::State {
   bool set_failure(const Error& error, bool others);
   void pass_question(std::size_t index, std::span<const std::byte> payload);
   void question_from(std::size_t index, const Message& message);
+  void round_from(std::size_t index, const Message& message);
+  void answer_rounds();
   void died(std::size_t index, const Error& error);
   void try_deliver();
   void answer_questions();
@@ -142,6 +150,30 @@ void FailureWatch::State::question_from(std::size_t index, const Message& messag
   questions.push_back(std::move(*question));
 }
 
+void FailureWatch::State::round_from(std::size_t index, const Message& message) {
+  auto text = QuestionMessage::decode(message.payload);
+  if (!text || text->asker < 0 || text->asker >= nranks) {
+    died(index, Error(WEFT_ERROR_PEER,
+                      fmt::format("{} sent a malformed question", sides[index]->who.to_string())));
+    return;
+  }
+  rounds.push_back({.side = index, .message = std::move(*text)});
+}
+
+void FailureWatch::State::answer_rounds() {
+  std::function<void(const RoundText&)> call;
+  std::vector<Round> came;
+  {
+    const std::lock_guard lock(mutex);
+    came = std::exchange(rounds, {});
+    if (came.empty() || left || failure) return;
+    call = round_callback;
+  }
+  if (!call) return;
+  for (const Round& round : came)
+    call({.asker = round.message.asker, .side = round.side, .text = round.message.question});
+}
+
 void FailureWatch::State::message_from(std::size_t index, const Message& message) {
   Side& side = *sides[index];
   if (message.type == MessageType::kGoodbye && message.payload.size() <= kMaxQuestionBytes) {
@@ -150,6 +182,7 @@ void FailureWatch::State::message_from(std::size_t index, const Message& message
     return;
   }
   if (message.type == MessageType::kQuestion) return question_from(index, message);
+  if (message.type == MessageType::kRound) return round_from(index, message);
   const auto report =
       message.type == MessageType::kFailure ? ErrorMessage::decode(message.payload) : std::nullopt;
   if (!report) {
@@ -192,6 +225,7 @@ void FailureWatch::State::on_side(std::size_t index) {
     if (sides[index] && sides[index]->watched) read_side(index);
   }
   answer_questions();
+  answer_rounds();
   try_deliver();
 }
 
@@ -323,6 +357,22 @@ void FailureWatch::ask(std::span<const std::byte> question) {
   if (state_->left || state_->failure) return;
   for (std::size_t i = 0; i < state_->sides.size(); ++i)
     state_->pass_question(i, payload);
+}
+
+void FailureWatch::on_round(std::function<void(const RoundText&)> callback) {
+  const std::lock_guard lock(state_->mutex);
+  state_->round_callback = std::move(callback);
+}
+
+bool FailureWatch::hand_on(std::size_t side, int asker, std::span<const std::byte> text) {
+  const QuestionMessage message{.asker = asker, .question = {text.begin(), text.end()}};
+  const auto payload = message.encode();
+  const std::lock_guard lock(state_->mutex);
+  if (state_->left || state_->failure) return true;
+  const auto& to = state_->sides[side];
+  if (!to || !to->watched || to->departure) return false;
+  if (!to->wire.has_output()) state_->send(side, MessageType::kRound, payload);
+  return true;
 }
 
 void FailureWatch::announce(const Error& error) {

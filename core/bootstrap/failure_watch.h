@@ -36,6 +36,14 @@ struct Question {
   std::span<const Departure> departed;
 };
 
+/// What goes round from rank to rank, each of which sees to it that it goes on. Its memory is the
+/// watch's, for the time of the callback.
+struct RoundText {
+  int asker = 0;
+  std::size_t side = 0;  ///< Where it came from: 0 the next rank, 1 the previous one.
+  std::span<const std::byte> text;
+};
+
 /// Any thread may call any member. The reactor and the logger outlive it.
 class FailureWatch {
  public:
@@ -59,6 +67,12 @@ class FailureWatch {
   /// Sends a question, at most kMaxQuestionBytes, both ways round the ring, as far as ranks that
   /// left let it come. A lost question is not repeated: a link that is full takes none.
   void ask(std::span<const std::byte> question);
+  /// `callback` runs on the reactor's thread for each text that goes round. What it refers to must
+  /// live until this is destroyed.
+  void on_round(std::function<void(const RoundText&)> callback);
+  /// Hands a text of `asker`, at most kMaxQuestionBytes, to the next rank (`side` 0) or the
+  /// previous one (1). False if that one has left or is gone. A link that is full takes none.
+  bool hand_on(std::size_t side, int asker, std::span<const std::byte> text);
   /// Tells the others that this rank failed; this rank's failure is `error`, if it is the first.
   void announce(const Error& error);
   /// This rank's failure is `error`, if it is the first; nobody is told.

@@ -22,7 +22,7 @@
 namespace weft {
 
 /// Changes with any change of a message's meaning; compared by the rendezvous.
-inline constexpr std::uint32_t kBootstrapProtocol = 4;
+inline constexpr std::uint32_t kBootstrapProtocol = 5;
 
 /// Header: magic 4, frame version 2, type 2, payload length 4, keyed hash 32; little-endian.
 inline constexpr std::size_t kMessageHeaderBytes = 44;
@@ -57,6 +57,7 @@ enum class MessageType : std::uint16_t {
   kFailure,      ///< along the control ring, both ways.
   kGoodbye,      ///< along the control ring, to both neighbours; with the rank's last words.
   kQuestion,     ///< along the control ring, both ways, until it is back or meets one that left.
+  kRound,        ///< along the control ring, a rank at a time, as each rank decides.
   kLetter,       ///< rank -> rank, after a hello.
   kLetterTaken,  ///< rank -> rank, back: delivered.
 };

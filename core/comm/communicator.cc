@@ -322,6 +322,8 @@ void Communicator::stop_everything(const Error& cause, bool tell_others) {
   const auto culprit = names_rank ? static_cast<std::uint32_t>(cause.native()) : rank_;
   if (tell_others) bootstrap_->announce_failure(cause);
   connections_->abort(culprit + 1);
+  const std::scoped_lock lock(comparison_mutex_);
+  comparison_changed_.notify_all();
   context_.logger().info(Topic::kComm, "rank {} stops: {}", rank_, cause.to_string());
 }
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -125,9 +126,13 @@ class Communicator {
   Result<Launch> prepare_pairs(std::span<const Call* const> calls, Stream& stream);
   /// Whether a call can be prepared at once.
   [[nodiscard]] bool is_connected(const Call& call);
+  /// The same of all sends and receives of a group, or of one other call.
+  [[nodiscard]] bool are_connected(std::span<const Call* const> calls);
+  /// Whether the sends and receives of a group can be carried out.
+  [[nodiscard]] Status check_pairs(std::span<const Call* const> calls) const;
   /// Begins to connect what calls need, all sends and receives of a group or one other call, and
   /// waits for it: apart, since one thread may hold both partners. Fails as well if the calls
-  /// cannot be carried out. `ahead`: collective calls of the group before this one.
+  /// cannot be planned. `ahead`: collective calls of the group before this one.
   Status want_connections(std::span<const Call* const> calls);
   Status wait_for_connections(std::span<const Call* const> calls, std::uint64_t ahead);
   /// A call without elements moves nothing. It counts as a call: whoever leaves it out, or calls it
@@ -140,6 +145,10 @@ class Communicator {
   /// calling thread does queued work itself, if it may: then nobody else may use the stream of the
   /// last call.
   Status finish(bool may_work = true);
+  /// After finish(), where no call follows: waits until all other ranks have made the calls of this
+  /// one, if its last one need not have met them all, and compares those made last. Ranks that have
+  /// left are passed over. Of the host device alone.
+  Status compare_last_calls();
   void abort();
   /// Expires when no call may be made any more: with the communicator, or before.
   [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
@@ -256,9 +265,14 @@ class Communicator {
                       std::chrono::nanoseconds waited, bool late);
   void note_sent(const UnderWay& record);
   void complain(const KernelOutcome& outcome, const CallNote& mine);
-  void answer_complaint(const Complaint& complaint, std::uint32_t asker,
-                        std::span<const Departure> departed);
+  void answer_complaint(const Complaint& complaint, std::uint32_t asker);
   void ask_others(const CallNote& waiting);
+  [[nodiscard]] std::vector<CallNote> calls_up_to(std::uint64_t sequence);
+  [[nodiscard]] std::optional<Error> first_difference(std::span<const CallNote> calls,
+                                                      std::uint32_t asker);
+  void look_at_departed(std::span<const CallNote> calls, std::uint32_t asker);
+  bool send_comparison(std::span<const CallNote> calls);
+  void pass_comparison(const RoundText& round);
   void answer_question(const Question& question);
   void look_for_leavers(std::span<const Departure> departed, std::uint32_t asker,
                         const CallNote& waiting);
@@ -331,6 +345,9 @@ class Communicator {
   std::atomic<std::uint64_t> pair_progress_{0};
   // When the next question is due, after the start of the wait; grows with every question.
   std::atomic<std::int64_t> ask_after_ns_{0};
+  std::mutex comparison_mutex_;
+  std::condition_variable comparison_changed_;
+  bool compared_ = false;                // guarded by comparison_mutex_
   std::int64_t report_after_ns_ = 0;     // 0: never
   std::int64_t operation_limit_ns_ = 0;  // 0: never
 };

@@ -163,6 +163,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   bootstrap_->on_failure(
       [failure = failure_](const Error& error) { failure->establish(error, false); });
   bootstrap_->on_question([this](const Question& question) { answer_question(question); });
+  bootstrap_->on_round([this](const RoundText& round) { pass_comparison(round); });
 
   WEFT_TRY(agree_on_topology());
   WEFT_TRY(choose_transports());

@@ -34,6 +34,10 @@ constexpr std::int64_t kFirstQuestionNs = 500'000'000;
 constexpr std::int64_t kFirstPairQuestionNs = 5'000'000'000;
 constexpr std::int64_t kLongestIntervalNs = 16'000'000'000;
 
+// In the place of a complaint's peer, where calls are compared without one.
+constexpr std::uint32_t kGoesRound = UINT32_MAX;
+constexpr std::uint32_t kTurnsBack = UINT32_MAX - 1;
+
 // In the place of the number of a call that has been reported.
 constexpr std::uint64_t kUnknownCall = UINT64_MAX;
 
@@ -153,7 +157,7 @@ void Communicator::ask_others(const CallNote& waiting) {
 void Communicator::answer_question(const Question& question) {
   const auto asker = static_cast<std::uint32_t>(question.asker);
   if (const auto complaint = decode_complaint(question.text)) {
-    return answer_complaint(*complaint, asker, question.departed);
+    return answer_complaint(*complaint, asker);
   }
   const auto waiting = decode_call_note(question.text);
   if (!waiting) return;
@@ -170,34 +174,52 @@ void Communicator::complain(const KernelOutcome& outcome, const CallNote& mine) 
   const bool has_tag = outcome.end == KernelEnd::kTagMismatch;
   Complaint complaint{.peer = outcome.peer, .found = has_tag ? outcome.found : 0, .waiting = mine};
   const bool in_pair = joins_pair(static_cast<Operation>(split_operation_tag(mine.tag).operation));
-  for (std::uint64_t call = in_pair ? history_.latest() : mine.sequence;
-       call != 0 && complaint.calls.size() < kMostComplaintCalls; --call) {
-    const auto note = find_call(call);
-    if (!note) break;
-    complaint.calls.push_back(*note);
-  }
-  answer_complaint(complaint, rank_, bootstrap_->departed_neighbours());
+  complaint.calls = calls_up_to(in_pair ? history_.latest() : mine.sequence);
+  answer_complaint(complaint, rank_);
   bootstrap_->ask(encode_complaint(complaint));
 }
 
+// The latest first.
+std::vector<CallNote> Communicator::calls_up_to(std::uint64_t sequence) {
+  std::vector<CallNote> calls;
+  for (; sequence != 0 && calls.size() < kMostComplaintCalls; --sequence) {
+    const auto note = find_call(sequence);
+    if (!note) break;
+    calls.push_back(*note);
+  }
+  return calls;
+}
+
 // The first calls that differ are what is wrong; whose data has met need not be those.
-void Communicator::answer_complaint(const Complaint& complaint, std::uint32_t asker,
-                                    std::span<const Departure> departed) {
-  for (const Departure& departure : departed) {
-    if (static_cast<std::uint32_t>(departure.rank) != complaint.peer) continue;
+std::optional<Error> Communicator::first_difference(std::span<const CallNote> calls,
+                                                    std::uint32_t asker) {
+  for (std::size_t i = calls.size(); i-- > 0;) {
+    const auto called = find_call(calls[i].sequence);
+    auto cause = called ? find_mismatch(*called, rank_, calls[i], asker) : std::nullopt;
+    if (cause) return cause;
+  }
+  return std::nullopt;
+}
+
+// Of a rank that has left its neighbours know the last call.
+void Communicator::look_at_departed(std::span<const CallNote> calls, std::uint32_t asker) {
+  for (const Departure& departure : bootstrap_->departed_neighbours()) {
+    const auto leaver = static_cast<std::uint32_t>(departure.rank);
     const auto last = decode_call_note(departure.last_words);
     if (!last) continue;
-    for (const CallNote& call : complaint.calls) {
-      if (auto cause = find_mismatch(*last, complaint.peer, call, asker)) {
+    for (const CallNote& call : calls) {
+      if (auto cause = find_mismatch(*last, leaver, call, asker)) {
         failure_->establish(std::move(*cause), true);
       }
     }
   }
+}
+
+void Communicator::answer_complaint(const Complaint& complaint, std::uint32_t asker) {
+  look_at_departed(complaint.calls, asker);
   if (complaint.peer != rank_ || asker == rank_) return;
-  for (auto call = complaint.calls.rbegin(); call != complaint.calls.rend(); ++call) {
-    const auto called = find_call(call->sequence);
-    auto cause = called ? find_mismatch(*called, rank_, *call, asker) : std::nullopt;
-    if (cause) return failure_->establish(std::move(*cause), true);
+  if (auto cause = first_difference(complaint.calls, asker)) {
+    return failure_->establish(std::move(*cause), true);
   }
   if (complaint.found == 0) return;
   auto mine = sent_.find(asker, complaint.found);
@@ -211,6 +233,66 @@ void Communicator::answer_complaint(const Complaint& complaint, std::uint32_t as
   if (!mine) return;
   failure_->establish(
       name_both(describe_call(*mine), rank_, describe_call(complaint.waiting), asker), true);
+}
+
+// A root that sends waits for nobody, so ranks that all take themselves for the root get no data
+// that would show it, and there is no later call whose data would. So each of them shows its calls
+// to all others before it ends: from rank to rank, so that what comes back has met everybody; where
+// a rank has left it turns back. A rank that is not that far yet drops it, and it comes again.
+Status Communicator::compare_last_calls() {
+  const auto last = history_.find(history_.latest());
+  if (report_ != nullptr || ranks_ < 2 || !last) return {};
+  const auto operation = static_cast<Operation>(split_operation_tag(last->tag).operation);
+  const bool met_all = !has_root(operation) && last->count != 0;
+  if (met_all) return {};
+  const std::vector<CallNote> calls = calls_up_to(last->sequence);
+  constexpr std::chrono::milliseconds kFirst{1};
+  constexpr std::chrono::milliseconds kLongest{1000};
+  restart_clock();
+  for (auto again = kFirst; !failure_->stopped(); again = std::min(2 * again, kLongest)) {
+    if (!send_comparison(calls)) break;
+    std::unique_lock lock(comparison_mutex_);
+    comparison_changed_.wait_for(lock, again, [&] { return compared_ || failure_->stopped(); });
+    if (compared_) break;
+    lock.unlock();
+    const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
+    if (is_long(waited)) consider_wait(*last, last->sequence, describe_call(*last), waited);
+  }
+  look_at_departed(calls, rank_);
+  if (auto cause = failure_->settle()) return fail(std::move(*cause));
+  return {};
+}
+
+// False if there is nobody left to send it to.
+bool Communicator::send_comparison(std::span<const CallNote> calls) {
+  const auto text = encode_complaint(
+      {.peer = kGoesRound, .waiting = calls.front(), .calls = {calls.begin(), calls.end()}});
+  const auto asker = static_cast<int>(rank_);
+  return bootstrap_->hand_on(0, asker, text) || bootstrap_->hand_on(1, asker, text);
+}
+
+// On the reactor's thread.
+void Communicator::pass_comparison(const RoundText& round) {
+  const auto asker = static_cast<std::uint32_t>(round.asker);
+  if (asker == rank_) {
+    const std::scoped_lock lock(comparison_mutex_);
+    compared_ = true;
+    comparison_changed_.notify_all();
+    return;
+  }
+  auto comparison = decode_complaint(round.text);
+  if (!comparison) return;
+  if (comparison->peer == kGoesRound) {
+    if (auto cause = first_difference(comparison->calls, asker)) {
+      return failure_->establish(std::move(*cause), true);
+    }
+    if (history_.latest() < comparison->waiting.sequence) return;
+  }
+  if (bootstrap_->hand_on(1 - round.side, round.asker, round.text)) return;
+  if (comparison->peer != kGoesRound) return;
+  look_at_departed(comparison->calls, asker);
+  comparison->peer = kTurnsBack;
+  bootstrap_->hand_on(round.side, round.asker, encode_complaint(*comparison));
 }
 
 // Only a rank's neighbours know how it left: they answer for it.

@@ -125,16 +125,21 @@ Result<weft_result> Member::finalize() {
   }
   if (cancel_) {
     // The program may be using the stream meanwhile.
-    const auto finish = [this] { return communicator_->finish(false); };
+    const auto finish = [this] { return finish_all(false); };
     WEFT_TRY(start_thread(finish, State::kEnding, State::kEnded, State::kEnded));
     communicator_->end_calls();
     return WEFT_IN_PROGRESS;
   }
-  const Status finished = communicator_->finish();
+  const Status finished = finish_all(true);
   state_.store(State::kEnded, std::memory_order_release);
   communicator_->end_calls();
   WEFT_TRY(finished);
   return WEFT_OK;
+}
+
+Status Member::finish_all(bool may_work) {
+  WEFT_TRY(communicator_->finish(may_work));
+  return communicator_->compare_last_calls();
 }
 
 void Member::abort() {

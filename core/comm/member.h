@@ -64,6 +64,7 @@ class Member {
 
   Member(std::unique_ptr<Communicator> joining, UniqueFd cancel);
   Result<Communicator*> why_unusable() const;
+  Status finish_all(bool may_work);
   Status start_thread(std::function<Status()> work, State now, State after, State failed);
 
   const UniqueFd cancel_;  // none where nothing is done in the background; outlives communicator_

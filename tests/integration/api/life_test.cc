@@ -295,6 +295,24 @@ TEST_F(Life, FinalizeWaitsAndDestroyFollows) {
     EXPECT_EQ(weft_comm_destroy(comm.release()), WEFT_OK);
 }
 
+// Two roots send and nobody waits for data: the end is where it shows.
+TEST_F(Life, FinalizeTellsRanksThatAllTookThemselvesForTheRoot) {
+  std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
+  const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
+  std::array<float, 2> data{};
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    must(context_.get(), weft_broadcast(&data[rank], &data[rank], 1, WEFT_FLOAT32, rank,
+                                        comms[rank].get(), streams[rank].get()));
+    must(context_.get(), weft_stream_synchronize(streams[rank].get()));
+  }
+  for (const CommHandle& comm : comms) {
+    EXPECT_EQ(weft_comm_finalize(comm.get()), WEFT_ERROR_MISMATCH);
+    EXPECT_THAT(last_error(context_.get()),
+                AllOf(HasSubstr("rank 0 called broadcast of 1 float32 from rank 0 (call 1)"),
+                      HasSubstr("rank 1 called broadcast of 1 float32 from rank 1 (call 1)")));
+  }
+}
+
 TEST_F(Life, DestroyWaitsForWhatIsQueued) {
   std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
   const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);

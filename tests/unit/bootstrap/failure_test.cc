@@ -417,6 +417,46 @@ TEST_F(BootstrapTest, AQuestionStopsAtARankThatLeftWhoseNeighboursKnowItsLastWor
   EXPECT_FALSE(ranks[2].bootstrap->failure());
 }
 
+// Each rank hands it on; where one has left nobody takes it.
+TEST_F(BootstrapTest, ATextGoesRoundFromRankToRank) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> way;
+  auto ranks = joined_ranks(3);
+  const auto wait_for = [&](std::size_t stops) {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, seconds(15), [&] { return way.size() >= stops; });
+    return std::exchange(way, {});
+  };
+  for (int self = 0; self < 3; ++self) {
+    Bootstrap& bootstrap = *ranks[static_cast<std::size_t>(self)].bootstrap;
+    bootstrap.on_round([&, self](const RoundText& round) {
+      if (self != round.asker) bootstrap.hand_on(1 - round.side, round.asker, round.text);
+      const std::lock_guard lock(mutex);
+      const auto* text = reinterpret_cast<const char*>(round.text.data());
+      way.push_back(fmt::format("{} of {} at {}, from side {}",
+                                std::string(text, round.text.size()), round.asker, self,
+                                round.side));
+      std::ranges::sort(way);
+      changed.notify_all();
+    });
+  }
+  EXPECT_TRUE(ranks[1].bootstrap->hand_on(0, 1, bytes_of("hello")));
+  EXPECT_EQ(wait_for(3), (std::vector<std::string>{"hello of 1 at 0, from side 1",
+                                                   "hello of 1 at 1, from side 1",
+                                                   "hello of 1 at 2, from side 1"}));
+  EXPECT_TRUE(ranks[1].bootstrap->hand_on(1, 1, bytes_of("back")));
+  EXPECT_EQ(wait_for(3),
+            (std::vector<std::string>{"back of 1 at 0, from side 0", "back of 1 at 1, from side 0",
+                                      "back of 1 at 2, from side 0"}));
+  ranks[2].bootstrap->leave({});
+  while (ranks[1].bootstrap->departed_neighbours().empty())
+    std::this_thread::yield();
+  EXPECT_FALSE(ranks[1].bootstrap->hand_on(0, 1, bytes_of("gone")));
+  EXPECT_TRUE(ranks[1].bootstrap->hand_on(1, 1, bytes_of("near")));
+  EXPECT_EQ(wait_for(1), (std::vector<std::string>{"near of 1 at 0, from side 0"}));
+}
+
 TEST_F(BootstrapTest, AFailureThatBlamesAnotherRankNamesIt) {
   std::vector<Heard> heard(3);
   auto ranks = joined_ranks(3);

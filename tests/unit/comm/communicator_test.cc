@@ -4,6 +4,7 @@
 // Communicators of several ranks in one process: groups, ends in any order, calls that differ.
 #include "core/comm/communicator.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -401,6 +402,93 @@ TEST_P(WithoutData, RanksThatAllTakeThemselvesForTheRootLearnItByTheNextCall) {
       if (text.find(called) != std::string::npos) ++named;
     }
     EXPECT_EQ(named, 2U) << text;
+  }
+}
+
+/// What each of `ranks` gets that shows its last calls to the others, all at once.
+std::vector<std::string> compare_on_all(Ranks& ranks) {
+  std::vector<std::string> texts(ranks.communicators.size());
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    threads.emplace_back(
+        [&, rank] { texts[rank] = text_of(ranks.communicators[rank]->compare_last_calls()); });
+  }
+  for (auto& thread : threads)
+    thread.join();
+  return texts;
+}
+
+TEST_P(WithoutData, RanksThatAllTakeThemselvesForTheRootLearnItAtTheEnd) {
+  Ranks ranks(3, GetParam());
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    const Call root = call_of(ranks, rank, from_root(rank), data_[rank]);
+    ASSERT_EQ(text_of(start_calls({{root}})), "");
+    ASSERT_EQ(text_of(ranks.streams[rank]->synchronize()), "");
+    ASSERT_EQ(text_of(ranks.communicators[rank]->finish()), "");
+  }
+  for (const std::string& text : compare_on_all(ranks)) {
+    std::size_t named = 0;
+    for (const char* root : {"0", "1", "2"}) {
+      const std::string called =
+          fmt::format("rank {} called broadcast of 64 float32 from rank {} (call 1)", root, root);
+      if (text.find(called) != std::string::npos) ++named;
+    }
+    EXPECT_EQ(named, 2U) << text;
+  }
+}
+
+// Rank 3 alone differs, and rank 1 is no neighbour of it.
+TEST_P(WithoutData, EveryRankLearnsItAtTheEndOfOneThatDiffers) {
+  Ranks ranks(4, GetParam());
+  data_.resize(4, data_.front());
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    for (std::uint64_t call = 0; call < (rank == 3 ? 2U : 1U); ++call)
+      ranks.communicators[rank]->pass_over(from_root(0));
+    if (rank != 3) ranks.communicators[rank]->pass_over(from_root(1));
+  }
+  for (const std::string& text : compare_on_all(ranks)) {
+    EXPECT_NE(text.find("rank 3 called broadcast of 64 float32 from rank 0 (call 2)"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("called broadcast of 64 float32 from rank 1 (call 2)"), std::string::npos)
+        << text;
+  }
+}
+
+TEST_P(WithoutData, TheEndOfARootWaitsForTheCallsOfOthers) {
+  Ranks ranks(3, GetParam());
+  const auto call = [&](std::uint32_t rank) {
+    EXPECT_EQ(text_of(start_calls({{call_of(ranks, rank, from_root(0), data_[rank])}})), "");
+    EXPECT_EQ(text_of(ranks.streams[rank]->synchronize()), "");
+  };
+  call(0);
+  std::atomic<bool> ended = false;
+  std::thread root([&] {
+    EXPECT_EQ(text_of(ranks.communicators[0]->compare_last_calls()), "");
+    ended = true;
+  });
+  call(1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));  // after a question, too
+  EXPECT_FALSE(ended);
+  call(2);
+  root.join();
+  // All have met by now, whoever is asked.
+  for (const std::string& text : compare_on_all(ranks))
+    EXPECT_EQ(text, "");
+}
+
+TEST_P(WithoutData, TheEndOfARootPassesOverRanksThatHaveLeft) {
+  Ranks ranks(4, GetParam());
+  data_.resize(4, data_.front());
+  std::vector<Call> calls;
+  for (std::uint32_t rank = 0; rank < 4; ++rank)
+    calls.push_back(call_of(ranks, rank, from_root(0), data_[rank]));
+  ASSERT_EQ(text_of(start_calls(calls)), "");
+  for (const std::size_t rank : {2U, 1U, 3U}) {
+    EXPECT_EQ(text_of(ranks.communicators[rank]->finish()), "");
+    ranks.communicators[rank].reset();
+    EXPECT_EQ(text_of(ranks.communicators[0]->finish()), "");
+    EXPECT_EQ(text_of(ranks.communicators[0]->compare_last_calls()), "");
   }
 }
 
