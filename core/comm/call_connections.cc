@@ -106,8 +106,18 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
   return needs;
 }
 
+bool Communicator::are_connected(std::span<const Call* const> calls) {
+  return std::ranges::all_of(calls, [&](const Call* call) {
+    const bool is_own = joins_pair(call->task.operation) && call->task.root == rank_;
+    return is_own || is_connected(*call);
+  });
+}
+
+Status Communicator::check_pairs(std::span<const Call* const> calls) const {
+  return joins_pair(calls.front()->task.operation) ? check_own(calls, rank_) : Status{};
+}
+
 Status Communicator::want_connections(std::span<const Call* const> calls) {
-  if (joins_pair(calls.front()->task.operation)) WEFT_TRY(check_own(calls, rank_));
   WEFT_TRY_ASSIGN(const auto needs, needs_of(calls, 0));
   if (!needs.empty()) pairs_->want(links_of(needs));
   return {};

@@ -31,7 +31,9 @@ Status Graph::record(std::span<const Call> calls, const Stream& stream) {
       WEFT_TRY(call.communicator->check_call(stream));
     }
   }
-  step.pieces = cut_into_pieces(step.calls);
+  CallCutter cutter;
+  static_cast<void>(cutter.cut(step.calls));
+  step.pieces = cutter.take();
   WEFT_TRY(connect_batches(step.pieces));
   for (Call& call : step.calls) {
     if (!has_plan(call)) continue;

@@ -32,11 +32,14 @@ Status Group::end() {
   }
   if (--depth_ > 0) return {};
   const auto blocking = std::exchange(blocking_, {});
-  const auto calls = std::exchange(calls_, {});
+  std::swap(started_, calls_);
+  calls_.clear();
   const auto error = std::exchange(error_, nullptr);
   if (error != nullptr) return fail(Error(*error).with_context("nothing of the group was started"));
   WEFT_TRY(run_blocking(blocking));
-  return start_calls(calls);
+  Status started = start_calls(started_, cutter_);
+  started_.clear();
+  return started;
 }
 
 Status Group::run_blocking(const std::vector<Blocking>& calls) {
@@ -98,14 +101,21 @@ Status Group::run_blocking(const std::vector<Blocking>& calls) {
 
 Group& Groups::of_this_thread() {
   const std::scoped_lock lock(mutex_);
-  auto& group = groups_[std::this_thread::get_id()];
-  if (group == nullptr) group = std::make_unique<Group>();
-  return *group;
+  const std::thread::id thread = std::this_thread::get_id();
+  const auto known = groups_.find(thread);
+  if (known != groups_.end()) return *known->second;
+  if (spare_.empty()) return *groups_.emplace(thread, std::make_unique<Group>()).first->second;
+  ByThread::node_type group = std::move(spare_.back());
+  spare_.pop_back();
+  group.key() = thread;
+  return *groups_.insert(std::move(group)).position->second;
 }
 
 void Groups::forget_this_thread() {
   const std::scoped_lock lock(mutex_);
-  groups_.erase(std::this_thread::get_id());
+  ByThread::node_type group = groups_.extract(std::this_thread::get_id());
+  constexpr std::size_t kMostSpare = 16;
+  if (!group.empty() && spare_.size() < kMostSpare) spare_.push_back(std::move(group));
 }
 
 }  // namespace weft

@@ -51,6 +51,8 @@ class Group {
   std::uint32_t depth_ = 0;
   std::vector<Blocking> blocking_;
   std::vector<Call> calls_;
+  std::vector<Call> started_;  // with their memory, which the next group takes
+  CallCutter cutter_;
   std::unique_ptr<Error> error_;
 };
 
@@ -68,7 +70,9 @@ class Groups {
  private:
   std::atomic<std::uint32_t> open_{0};
   std::mutex mutex_;
-  std::map<std::thread::id, std::unique_ptr<Group>> groups_;  // guarded by mutex_
+  using ByThread = std::map<std::thread::id, std::unique_ptr<Group>>;
+  ByThread groups_;                         // guarded by mutex_
+  std::vector<ByThread::node_type> spare_;  // the same: closed groups, for their memory
 };
 
 }  // namespace weft

@@ -17,21 +17,29 @@ bool sends(const Call& call) {
 }  // namespace
 
 Status check_own(std::span<const Call* const> calls, std::uint32_t rank) {
-  std::vector<const Call*> sent;
-  std::vector<const Call*> received;
-  for (const Call* call : calls) {
-    if (call->task.root == rank) (sends(*call) ? sent : received).push_back(call);
-  }
-  for (std::size_t i = 0; i < std::max(sent.size(), received.size()); ++i) {
-    if (i >= sent.size() || i >= received.size()) {
+  // The next that is sent to itself, and the next received; the first goes with the first.
+  std::size_t places[2] = {0, 0};
+  const auto next = [&](bool is_send) -> const Call* {
+    std::size_t& place = places[is_send ? 0 : 1];
+    while (place < calls.size()) {
+      const Call* const call = calls[place++];
+      if (call->task.root == rank && sends(*call) == is_send) return call;
+    }
+    return nullptr;
+  };
+  while (true) {
+    const Call* const sent = next(true);
+    const Call* const received = next(false);
+    if (sent == nullptr && received == nullptr) return {};
+    if (sent == nullptr || received == nullptr) {
       return fail(WEFT_ERROR_INVALID_USAGE,
                   fmt::format("rank {} {} itself and does not {} in the same group", rank,
-                              i < sent.size() ? "sends to" : "receives from",
-                              i < sent.size() ? "receive" : "send"),
+                              sent != nullptr ? "sends to" : "receives from",
+                              sent != nullptr ? "receive" : "send"),
                   "put both between weft_group_start and weft_group_end");
     }
-    const Task& one = sent[i]->task;
-    const Task& other = received[i]->task;
+    const Task& one = sent->task;
+    const Task& other = received->task;
     if (one.type != other.type || one.count != other.count) {
       return fail(WEFT_ERROR_MISMATCH,
                   fmt::format("rank {} sends {} {} to itself and receives {} {}", rank, one.count,
@@ -39,7 +47,6 @@ Status check_own(std::span<const Call* const> calls, std::uint32_t rank) {
                   "make both halves alike");
     }
   }
-  return {};
 }
 
 // Parts end where a line of memory does, so that a part is aligned as the whole is.

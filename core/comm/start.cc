@@ -4,9 +4,8 @@
 #include "core/comm/start.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "core/comm/communicator.h"
@@ -20,37 +19,32 @@ bool joins_pair(const Call& call) {
   return weft::joins_pair(call.task.operation);
 }
 
-void add_to_piece(std::vector<Piece>& pieces, std::size_t round, Stream* stream, CallBatch batch) {
-  auto place = std::ranges::find_if(
-      pieces, [&](const Piece& piece) { return piece.round == round && piece.stream == stream; });
-  if (place == pieces.end()) {
-    place = pieces.insert(place, {.round = round, .stream = stream, .batches = {}});
+// Both in order.
+bool have_common(const std::vector<Stream*>& some, const std::vector<Stream*>& others) {
+  auto one = some.begin();
+  auto other = others.begin();
+  while (one != some.end() && other != others.end()) {
+    if (*one == *other) return true;
+    if (std::less<>()(*one, *other)) {
+      ++one;
+    } else {
+      ++other;
+    }
   }
-  place->batches.push_back(std::move(batch));
+  return false;
 }
 
-bool share_stream(const Piece& one, const Piece& other) {
-  std::set<const Stream*> streams;
-  for (const CallBatch& batch : one.batches) {
-    for (const Call* call : batch)
-      streams.insert(call->stream);
-  }
-  return std::ranges::any_of(other.batches, [&](const CallBatch& batch) {
-    return std::ranges::any_of(batch,
-                               [&](const Call* call) { return streams.contains(call->stream); });
-  });
+void put_in_order(std::vector<Stream*>& streams) {
+  std::ranges::sort(streams, std::less<>());
+  const auto twice = std::ranges::unique(streams);
+  streams.erase(twice.begin(), twice.end());
 }
 
-// Of sends and receives on several streams each communicator may name another stream first. Those
-// that share one start together: started one after the other, the second would wait in that stream
-// for the first, which may need it.
-void join_by_streams(std::vector<Piece>& pieces, Piece piece) {
-  std::erase_if(pieces, [&](Piece& other) {
-    if (other.round != piece.round || !share_stream(other, piece)) return false;
-    std::ranges::move(other.batches, std::back_inserter(piece.batches));
-    return true;
-  });
-  pieces.push_back(std::move(piece));
+void merge(Piece& into, Piece& from) {
+  std::ranges::move(from.batches, std::back_inserter(into.batches));
+  from.batches.clear();
+  into.streams.insert(into.streams.end(), from.streams.begin(), from.streams.end());
+  put_in_order(into.streams);
 }
 
 }  // namespace
@@ -61,33 +55,138 @@ void join_by_streams(std::vector<Piece>& pieces, Piece piece) {
 // name communicators and streams can lock them up. Sends and receives, which no two ranks call in
 // the same order, come together after all of those. Devices that only know all of a stream wait for
 // more than that; so communicators of one round come in an order that is the same on all ranks.
-std::vector<Piece> cut_into_pieces(std::span<const Call> calls) {
-  std::vector<Piece> pieces;
-  std::map<const Communicator*, std::size_t> rounds;
-  std::map<const Communicator*, CallBatch> pairs;
+std::span<Piece> CallCutter::cut(std::span<const Call> calls) {
+  recycle();
   for (const Call& call : calls) {
+    Member& member = member_of(call.communicator);
     if (joins_pair(call)) {
-      pairs[call.communicator].push_back(&call);
-    } else {
-      add_to_piece(pieces, rounds[call.communicator]++, call.stream, {&call});
+      if (member.pairs.empty()) member.pairs = take_batch();
+      member.pairs.push_back(&call);
+      continue;
+    }
+    const std::size_t round = member.rounds++;
+    Piece* piece = find_piece(round, call.stream, used_);
+    if (piece == nullptr) {
+      piece = &add_piece(round, call.stream);
+      piece->streams.push_back(call.stream);
+    }
+    piece->batches.push_back(take_batch());
+    piece->batches.back().push_back(&call);
+  }
+  const std::size_t first = used_;
+  for (Member& member : members_) {
+    if (!member.pairs.empty()) add_pairs(member, first);
+  }
+  for (std::size_t i = first; i < used_;) {
+    Piece* const place = find_piece(pieces_[i].round, pieces_[i].stream, first);
+    if (place == nullptr) {
+      ++i;
+      continue;
+    }
+    merge(*place, pieces_[i]);
+    remove(i);
+  }
+  sort();
+  return std::span(pieces_).first(used_);
+}
+
+std::vector<Piece> CallCutter::take() {
+  pieces_.resize(std::exchange(used_, 0));
+  return std::exchange(pieces_, {});
+}
+
+void CallCutter::recycle() {
+  for (std::size_t i = 0; i < used_; ++i) {
+    for (CallBatch& batch : pieces_[i].batches) {
+      batch.clear();
+      spare_.push_back(std::move(batch));
+    }
+    pieces_[i].batches.clear();
+  }
+  used_ = 0;
+  members_.clear();
+  latest_member_ = 0;
+}
+
+CallBatch CallCutter::take_batch() {
+  if (spare_.empty()) return {};
+  CallBatch batch = std::move(spare_.back());
+  spare_.pop_back();
+  return batch;
+}
+
+Piece& CallCutter::add_piece(std::size_t round, Stream* stream) {
+  if (used_ == pieces_.size()) pieces_.emplace_back();
+  Piece& piece = pieces_[used_++];
+  piece.round = round;
+  piece.stream = stream;
+  piece.streams.clear();
+  return piece;
+}
+
+Piece* CallCutter::find_piece(std::size_t round, const Stream* stream, std::size_t end) {
+  const auto pieces = std::span(pieces_).first(end);
+  const auto found = std::ranges::find_if(
+      pieces, [&](const Piece& piece) { return piece.round == round && piece.stream == stream; });
+  return found == pieces.end() ? nullptr : &*found;
+}
+
+// Calls of one communicator mostly follow each other.
+CallCutter::Member& CallCutter::member_of(const Communicator* communicator) {
+  if (latest_member_ >= members_.size() || members_[latest_member_].communicator != communicator) {
+    const auto found = std::ranges::find(members_, communicator, &Member::communicator);
+    latest_member_ = static_cast<std::size_t>(found - members_.begin());
+    if (found == members_.end()) members_.push_back({.communicator = communicator});
+  }
+  return members_[latest_member_];
+}
+
+// `first` is the first piece of sends and receives.
+void CallCutter::add_pairs(Member& member, std::size_t first) {
+  Piece& piece = add_piece(member.rounds, member.pairs.front()->stream);
+  for (const Call* call : member.pairs) {
+    if (piece.streams.empty() || piece.streams.back() != call->stream) {
+      piece.streams.push_back(call->stream);
     }
   }
-  std::vector<Piece> together;
-  for (auto& [communicator, batch] : pairs) {
-    Stream* const stream = batch.front()->stream;
-    join_by_streams(together, {rounds[communicator], stream, {std::move(batch)}});
+  put_in_order(piece.streams);
+  piece.batches.push_back(std::move(member.pairs));
+  join_last(first);
+}
+
+// Of sends and receives on several streams each communicator may name another stream first. Those
+// that share one start together: started one after the other, the second would wait in that stream
+// for the first, which may need it.
+void CallCutter::join_last(std::size_t first) {
+  for (std::size_t i = first; i + 1 < used_;) {
+    Piece& last = pieces_[used_ - 1];
+    Piece& other = pieces_[i];
+    if (other.round != last.round || !have_common(other.streams, last.streams)) {
+      ++i;
+      continue;
+    }
+    merge(last, other);
+    std::swap(other, last);  // the joined one takes its place, and may join more
+    --used_;
+    std::swap(pieces_[i], pieces_[used_ - 1]);
   }
-  for (Piece& piece : together) {
-    for (CallBatch& batch : piece.batches)
-      add_to_piece(pieces, piece.round, piece.stream, std::move(batch));
-  }
-  const auto number = [](const CallBatch& batch) { return batch.front()->communicator->number(); };
+}
+
+void CallCutter::remove(std::size_t place) {
+  --used_;
+  std::swap(pieces_[place], pieces_[used_]);
+}
+
+void CallCutter::sort() {
+  const auto number = [](const CallBatch& batch) {
+    return std::pair(batch.front()->communicator->number(), batch.front());
+  };
+  const auto pieces = std::span(pieces_).first(used_);
   for (Piece& piece : pieces)
-    std::ranges::stable_sort(piece.batches, {}, number);
-  std::ranges::stable_sort(pieces, {}, [&](const Piece& piece) {
+    std::ranges::sort(piece.batches, {}, number);
+  std::ranges::sort(pieces, {}, [&](const Piece& piece) {
     return std::pair(piece.round, number(piece.batches.front()));
   });
-  return pieces;
 }
 
 namespace {
@@ -126,23 +225,17 @@ Status start_one(const Call& call) {
   return fail(std::move(error));
 }
 
-// The calls of a batch may have been made on several streams: its work comes after all of theirs,
+// The calls of a piece may have been made on several streams: its work comes after all of theirs,
 // and what they get next comes after it.
 Status order_streams(const Piece& piece, bool after) {
-  for (const CallBatch& batch : piece.batches) {
-    std::set<Stream*> others;
-    for (const Call* call : batch) {
-      if (call->stream != piece.stream) others.insert(call->stream);
-    }
-    for (Stream* other : others) {
-      DeviceRuntime& runtime = piece.stream->runtime();
-      const weft_result ordered =
-          after ? runtime.order_after(other->device_stream(), piece.stream->device_stream(),
-                                      kWholeStream)
-                : runtime.order_after(piece.stream->device_stream(), other->device_stream(),
-                                      kWholeStream);
-      if (ordered != WEFT_OK) return fail(refusal(runtime, ordered));
-    }
+  DeviceRuntime& runtime = piece.stream->runtime();
+  for (Stream* const other : piece.streams) {
+    if (other == piece.stream) continue;
+    DeviceStream* const its = piece.stream->device_stream();
+    const weft_result ordered =
+        after ? runtime.order_after(other->device_stream(), its, kWholeStream)
+              : runtime.order_after(its, other->device_stream(), kWholeStream);
+    if (ordered != WEFT_OK) return fail(refusal(runtime, ordered));
   }
   return {};
 }
@@ -186,10 +279,17 @@ Status start_piece(Piece& piece, Stream& stream) {
 
 // First all are asked for, then all are waited for: one thread may hold both partners of a pair.
 Status connect_batches(std::span<const Piece> pieces) {
+  bool connected = true;
   for (const Piece& piece : pieces) {
-    for (const CallBatch& batch : piece.batches)
-      WEFT_TRY(batch.front()->communicator->want_connections(batch));
+    for (const CallBatch& batch : piece.batches) {
+      Communicator& communicator = *batch.front()->communicator;
+      WEFT_TRY(communicator.check_pairs(batch));
+      if (communicator.are_connected(batch)) continue;
+      connected = false;
+      WEFT_TRY(communicator.want_connections(batch));
+    }
   }
+  if (connected) return {};
   for (const Piece& piece : pieces) {
     for (const CallBatch& batch : piece.batches)
       WEFT_TRY(batch.front()->communicator->wait_for_connections(batch, piece.round));
@@ -202,6 +302,7 @@ namespace {
 Status connect_one(const Call& call) {
   if (call.communicator->is_connected(call)) return {};
   const Call* const batch = &call;
+  WEFT_TRY(call.communicator->check_pairs({&batch, 1}));
   WEFT_TRY(call.communicator->want_connections({&batch, 1}));
   return call.communicator->wait_for_connections({&batch, 1}, 0);
 }
@@ -222,7 +323,7 @@ Result<Graph*> capture_of(std::span<const Call> calls) {
 
 }  // namespace
 
-Status start_calls(std::span<const Call> calls) {
+Status start_calls(std::span<const Call> calls, CallCutter& cutter) {
   WEFT_TRY_ASSIGN(Graph* const capture, capture_of(calls));
   if (capture != nullptr) return capture->record(calls, *calls.front().stream);
   if (calls.size() == 1) {
@@ -233,7 +334,7 @@ Status start_calls(std::span<const Call> calls) {
     WEFT_TRY(connect_one(calls[0]));
     return start_one(calls[0]);
   }
-  std::vector<Piece> pieces = cut_into_pieces(calls);
+  const std::span<Piece> pieces = cutter.cut(calls);
   WEFT_TRY(connect_batches(pieces));
   for (Piece& piece : pieces) {
     WEFT_TRY(order_streams(piece, false));
@@ -243,6 +344,11 @@ Status start_calls(std::span<const Call> calls) {
   for (const Piece& piece : pieces)
     WEFT_TRY(order_streams(piece, true));
   return {};
+}
+
+Status start_calls(std::span<const Call> calls) {
+  CallCutter cutter;
+  return start_calls(calls, cutter);
 }
 
 }  // namespace weft

@@ -46,17 +46,48 @@ struct Piece {
   std::size_t round = 0;
   Stream* stream = nullptr;
   std::vector<CallBatch> batches;
+  std::vector<Stream*> streams{};  ///< On which the calls were made, each once, in order.
   // Room for start_piece, so that a piece that is started again allocates nothing.
   std::vector<Launch> launches{};
   std::vector<Communicator*> communicators{};
 };
 
+/// Puts calls in order. It keeps its memory, so that a group that is repeated allocates nothing.
+class CallCutter {
+ public:
+  /// What start_calls starts, in this order. Points into `calls`; until the next cut.
+  [[nodiscard]] std::span<Piece> cut(std::span<const Call> calls);
+  /// Gives away what the last cut made.
+  [[nodiscard]] std::vector<Piece> take();
+
+ private:
+  struct Member {
+    const Communicator* communicator = nullptr;
+    std::size_t rounds = 0;
+    CallBatch pairs{};
+  };
+  void recycle();
+  CallBatch take_batch();
+  Piece& add_piece(std::size_t round, Stream* stream);
+  Piece* find_piece(std::size_t round, const Stream* stream, std::size_t end);
+  Member& member_of(const Communicator* communicator);
+  void add_pairs(Member& member, std::size_t first);
+  void join_last(std::size_t first);
+  void remove(std::size_t place);
+  void sort();
+
+  std::vector<Piece> pieces_;
+  std::size_t used_ = 0;  // of pieces_; the others are memory for the next
+  std::vector<CallBatch> spare_;
+  std::vector<Member> members_;
+  std::size_t latest_member_ = 0;
+};
+
 /// Starts calls, all of a stream's launches together; `calls` may concern several communicators.
 /// Those on a stream that is captured are recorded instead.
+Status start_calls(std::span<const Call> calls, CallCutter& cutter);
 Status start_calls(std::span<const Call> calls);
 
-/// What start_calls starts, in this order. Points into `calls`.
-[[nodiscard]] std::vector<Piece> cut_into_pieces(std::span<const Call> calls);
 /// Connects what these pieces need for the first time, partners and edges of trees; waits for it.
 /// Fails as well if their sends and receives cannot be carried out.
 Status connect_batches(std::span<const Piece> pieces);

@@ -14,6 +14,7 @@
 #include <string>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <thread>
 #include <tuple>
 #include <unistd.h>
 #include <vector>
@@ -101,7 +102,7 @@ class Allocation : public testing::TestWithParam<Case> {
       round();
     std::uint64_t counted = 0;
     bool held_up = true;
-    for (int attempt = 0; held_up && attempt < 5; ++attempt) {
+    for (int attempt = 0; held_up && attempt < 20; ++attempt) {
       held_up = false;
       const std::uint64_t before = allocations.load();
       counting = true;
@@ -112,6 +113,7 @@ class Allocation : public testing::TestWithParam<Case> {
       }
       counting = false;
       counted = allocations.load() - before;
+      if (counted == 0) break;
     }
     return counted;
   }
@@ -227,6 +229,87 @@ TEST_P(Allocation, OfRepeatedSends) {
     synchronize();
   };
   EXPECT_EQ(count(round), 0U);
+}
+
+// Two kinds in turn, of several communicators, each time put in order.
+TEST_P(Allocation, OfRepeatedGroups) {
+  const auto others =
+      init_all(context_.get(), CommSettings(only_transport(std::get<0>(GetParam()))), 2);
+  const std::vector<StreamHandle> more = make_streams(context_.get(), 2);
+  const std::size_t half = (buffers_[0].size() + 1) / 2;
+  for (auto& buffer : buffers_)
+    buffer.resize(4 * half);
+  const auto send_and_receive = [&](std::uint32_t rank, std::uint32_t other, std::size_t to,
+                                    weft_stream* stream) {
+    std::int32_t* buffer = buffers_[rank].data();
+    weft_comm* comm = comms_[rank].get();
+    must(context_.get(), weft_send(buffer, half, WEFT_INT32, other, comm, stream));
+    must(context_.get(), weft_recv(buffer + to * half, half, WEFT_INT32, other, comm, stream));
+  };
+  const auto collectives = [&](std::uint32_t rank, weft_stream* stream) {
+    std::int32_t* buffer = buffers_[rank].data();
+    must(context_.get(), weft_all_reduce(buffer + 3 * half, buffer + 3 * half, half, WEFT_INT32,
+                                         WEFT_SUM, others[rank].get(), stream));
+    must(context_.get(), weft_broadcast(buffer + 3 * half, buffer + 3 * half, half, WEFT_INT32, 1,
+                                        comms_[rank].get(), stream));
+    must(context_.get(), weft_all_reduce(buffer + 3 * half, buffer + 3 * half, half, WEFT_INT32,
+                                         WEFT_MAX, comms_[rank].get(), stream));
+  };
+  const auto round = [&] {
+    must(context_.get(), weft_group_start(context_.get()));
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+      send_and_receive(rank, 1 - rank, 1, streams_[rank].get());
+    must(context_.get(), weft_group_end(context_.get()));
+    must(context_.get(), weft_group_start(context_.get()));
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      collectives(rank, streams_[rank].get());
+      send_and_receive(rank, 1 - rank, 1, streams_[rank].get());
+      send_and_receive(rank, rank, 2, more[rank].get());
+    }
+    must(context_.get(), weft_group_end(context_.get()));
+    synchronize();
+    for (const StreamHandle& stream : more)
+      must(context_.get(), weft_stream_synchronize(stream.get()));
+  };
+  EXPECT_EQ(count(round), 0U);
+}
+
+TEST_P(Allocation, OfRepeatedGroupsOfOneRankAThread) {
+  const auto round = [&](std::uint32_t rank) {
+    std::int32_t* buffer = buffers_[rank].data();
+    const std::size_t count = buffers_[rank].size();
+    weft_stream* stream = streams_[rank].get();
+    must(context_.get(), weft_group_start(context_.get()));
+    for (int call = 0; call < 3; ++call) {
+      must(context_.get(), weft_all_reduce(buffer, buffer, count, WEFT_INT32, WEFT_MAX,
+                                           comms_[rank].get(), stream));
+    }
+    must(context_.get(), weft_group_end(context_.get()));
+    must(context_.get(), weft_stream_synchronize(stream));
+  };
+  // The other thread begins and ends a round when this one does.
+  std::atomic<int> asked = 0;
+  std::atomic<int> done = 0;
+  std::thread other([&] {
+    for (int turn = 1;; ++turn) {
+      asked.wait(turn - 1);
+      if (asked.load() < 0) return;
+      round(1);
+      done = turn;
+      done.notify_all();
+    }
+  });
+  const auto both = [&] {
+    const int turn = ++asked;
+    asked.notify_all();
+    round(0);
+    for (int seen = done.load(); seen < turn; seen = done.load())
+      done.wait(seen);
+  };
+  EXPECT_EQ(count(both), 0U);
+  asked = -1;
+  asked.notify_all();
+  other.join();
 }
 
 // Groups as well, whose calls are put in order each time they are made; to oneself and of several
