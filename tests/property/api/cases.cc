@@ -92,11 +92,16 @@ std::size_t draw_count(Random& random, std::size_t width, std::size_t most, cons
   return below(random, most + 1);
 }
 
-// Bytes of a call, all ranks' buffers together.
-std::size_t draw_most_bytes(Random& random) {
+// Bytes of a call for one rank, in the larger of its buffers: 64 MiB where ranks are so few that
+// this is bearable, now and then; else of all ranks together 1 MiB, seldom 8, very seldom 64.
+constexpr std::size_t kLargest = 64 * kMiB;
+constexpr std::uint32_t kFewRanks = 3;
+
+std::size_t draw_most_bytes(Random& random, std::uint32_t ranks) {
   const std::uint64_t luck = below(random, 250);
-  if (luck == 0) return 64 * kMiB;
-  return luck < 8 ? 8 * kMiB : kMiB;
+  if (luck < 3 && ranks <= kFewRanks) return kLargest;
+  if (luck == 0) return kLargest / ranks;
+  return (luck < 8 ? 8 * kMiB : kMiB) / ranks;
 }
 
 Shape draw_shape(Random& random, Kind kind, const World& world, std::size_t most_bytes) {
@@ -113,9 +118,11 @@ Shape draw_shape(Random& random, Kind kind, const World& world, std::size_t most
   shape.values = one_in(random, 4) ? Values::kWhole : Values::kAny;
   shape.omit_unused = one_in(random, 4);
   shape.count = 1;
-  const std::size_t bytes_for_each =
-      width_of(shape.type) * shape.most_elements(world.ranks) * world.ranks;
-  shape.count = draw_count(random, width_of(shape.type), most_bytes / bytes_for_each, world);
+  const std::size_t bytes_for_each = width_of(shape.type) * shape.most_elements(world.ranks);
+  const std::size_t most = most_bytes / bytes_for_each;
+  shape.count = draw_count(random, width_of(shape.type), most, world);
+  // All else that is drawn is much smaller.
+  if (most_bytes == kLargest && one_in(random, 2)) shape.count = most - below(random, 3);
   return shape;
 }
 
@@ -129,8 +136,9 @@ Part draw_part(Random& random, std::optional<Kind> kind, const World& world,
     part.shape = draw_shape(random, *kind, world, most_bytes);
   } else {
     part.most_messages = one_in(random, 8) ? 1 : one_in(random, 3) ? 3 : 3 * world.ranks;
-    // Half of it sent, half received; few messages are as large as they may be.
-    part.most_bytes = most_bytes / 2 / std::min<std::size_t>(part.most_messages, 4);
+    // Half of all ranks' is sent, half received; few messages are as large as they may be.
+    const std::size_t messages = std::min<std::size_t>(part.most_messages, 4);
+    part.most_bytes = std::min(most_bytes, most_bytes * world.ranks / 2 / messages);
   }
   return part;
 }
@@ -301,7 +309,7 @@ Case draw_case(std::uint64_t seed, Subject subject, const World& world) {
   std::seed_seq parts{seed & 0xFFFFFFFFU, seed >> 32};
   Random random(parts);
   Case drawn{.seed = seed, .grouped = world.shares_streams || one_in(random, 2), .parts = {}};
-  const std::size_t most_bytes = draw_most_bytes(random);
+  const std::size_t most_bytes = draw_most_bytes(random, world.ranks);
   if (subject != Subject::kMix) {
     drawn.parts.push_back(draw_part(random, kind_of(subject), world, most_bytes));
   } else {
