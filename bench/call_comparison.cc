@@ -4,15 +4,10 @@
 // What it costs that calls are compared across ranks: what a call notes of itself, what its kernel
 // stores beside the payload and what it checks of that which came. The functions are those of an
 // 8-byte all-reduce between two ranks on the host device; nothing but the comparison is measured.
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <thread>
 
 #include <benchmark/benchmark.h>
 
-#include "core/base/wait.h"
 #include "core/comm/call_history.h"
 #include "core/device/slot_check.h"
 #include "core/model/connection_view.h"
@@ -32,7 +27,8 @@ Task small_sum() {
 }
 
 OperationTag note_call(CallHistory& history, const Task& task) {
-  return make_operation_tag(task, history.add(task));
+  const std::uint64_t sequence = history.add(task);
+  return make_operation_tag(task, sequence, history.past());
 }
 
 // The loop itself, to be taken off the others.
@@ -65,9 +61,10 @@ void one_shot(benchmark::State& state) {
     benchmark::DoNotOptimize(task);
     item.tag = note_call(history, task);
     header.tag = item.tag;
+    header.count = task.count;
     benchmark::ClobberMemory();
     benchmark::DoNotOptimize(header);
-    alike = alike && header.tag == item.tag;
+    alike = alike && header.tag == item.tag && header.count == task.count;
   }
   if (!alike) state.SkipWithError("tags differ");
 }
@@ -95,58 +92,6 @@ void ring_of_two(benchmark::State& state) {
   if (!alike) state.SkipWithError("tags differ");
 }
 BENCHMARK(ring_of_two);
-
-// Two threads that hand each other headers with 8 bytes behind them, as the one-shot does, without
-// and with the whole comparison: what it adds to a round where both have a processor.
-template <bool kCompares>
-void round_of_two_threads(benchmark::State& state) {
-  struct alignas(64) Box {
-    DirectHeader header{};
-    std::uint64_t payload = 0;
-  };
-  struct Side {
-    CallHistory history;
-    Box boxes[2];
-  };
-  static Side sides[2];
-  static constexpr std::uint64_t kLast = UINT64_MAX;
-  for (Side& side : sides)
-    std::memset(static_cast<void*>(side.boxes), 0, sizeof(side.boxes));
-  // Answers whether to go on.
-  const auto exchange = [](std::uint32_t self, std::uint64_t call, Task& task) {
-    Side& mine = sides[self];
-    benchmark::DoNotOptimize(task);
-    OperationTag tag = 0;
-    if constexpr (kCompares) tag = note_call(mine.history, task);
-    Box& to = sides[1 - self].boxes[call % 2];
-    to.payload = call;
-    if constexpr (kCompares) to.header.tag = tag;
-    post(&to.header.call, &to.header.waiters, call);
-    Box& from = mine.boxes[call % 2];
-    std::uint64_t seen = 0;
-    while ((seen = load_counter(&from.header.call)) < call)
-      cpu_relax();
-    benchmark::DoNotOptimize(from.payload);
-    if constexpr (kCompares) {
-      if (from.header.tag != tag && seen != kLast) std::abort();
-    }
-    return seen != kLast;
-  };
-  std::thread other([&] {
-    Task task = small_sum();
-    for (std::uint64_t call = 1; exchange(1, call, task); ++call) {
-    }
-  });
-  Task task = small_sum();
-  std::uint64_t call = 0;
-  for (auto _ : state)
-    exchange(0, ++call, task);
-  for (Box& box : sides[1].boxes)
-    post(&box.header.call, &box.header.waiters, kLast);
-  other.join();
-}
-BENCHMARK(round_of_two_threads<false>)->UseRealTime();
-BENCHMARK(round_of_two_threads<true>)->UseRealTime();
 
 }  // namespace
 }  // namespace weft
