@@ -40,7 +40,7 @@ void put_in_order(std::vector<Stream*>& streams) {
   streams.erase(twice.begin(), twice.end());
 }
 
-void merge(Piece& into, Piece& from) {
+void join_pieces(Piece& into, Piece& from) {
   std::ranges::move(from.batches, std::back_inserter(into.batches));
   from.batches.clear();
   into.streams.insert(into.streams.end(), from.streams.begin(), from.streams.end());
@@ -83,7 +83,7 @@ std::span<Piece> CallCutter::cut(std::span<const Call> calls) {
       ++i;
       continue;
     }
-    merge(*place, pieces_[i]);
+    join_pieces(*place, pieces_[i]);
     remove(i);
   }
   sort();
@@ -165,7 +165,7 @@ void CallCutter::join_last(std::size_t first) {
       ++i;
       continue;
     }
-    merge(last, other);
+    join_pieces(last, other);
     std::swap(other, last);  // the joined one takes its place, and may join more
     --used_;
     std::swap(pieces_[i], pieces_[used_ - 1]);
