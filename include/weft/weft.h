@@ -170,10 +170,10 @@ WEFT_API weft_result weft_comm_init_env(weft_context* context, const weft_comm_c
  * Waits until the work of this rank has ended; it may do queued work itself. No call may follow
  * (INVALID_USAGE), only destroy. Errors: those of the work, as weft_stream_synchronize tells them.
  *
- * Between CPUs, if the last collective had a root or no elements, it also waits until every other
- * rank has made that call or has left, and compares them: ranks that all named themselves as root
- * exchanged nothing that would have told them (MISMATCH). timeouts.report and timeouts.operation
- * count for that wait, and weft_comm_abort ends it.
+ * Between CPUs, if the last collective had a root or no elements, or was weft_all_to_all_v, it also
+ * waits until every other rank has made that call or has left, and compares them: ranks that all
+ * named themselves as root exchanged nothing that would have told them (MISMATCH). timeouts.report
+ * and timeouts.operation count for that wait, and weft_comm_abort ends it.
  *
  * A rank that joined with `nonblocking` waits in the background and answers WEFT_IN_PROGRESS;
  * weft_comm_get_async_error, and this function asked again, tell how it ended. The streams of its
