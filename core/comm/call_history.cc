@@ -92,7 +92,9 @@ std::optional<CallNote> CallHistory::find(std::uint64_t sequence) const {
   // Written over meanwhile: the number in the tag is that of a later call.
   const OperationTagParts parts = split_operation_tag(note.tag);
   if (parts.sequence != (sequence & 0xFFFF)) return std::nullopt;
-  if (parts.count_fingerprint != count_fingerprint(note.count)) return std::nullopt;
+  // That of a call through a window is of its place, too, which nobody keeps.
+  const bool fits = parts.in_window || parts.count_fingerprint == count_fingerprint(note.count);
+  if (!fits) return std::nullopt;
   return note;
 }
 
@@ -161,6 +163,7 @@ std::string describe_operation(OperationTag tag, std::string_view count) {
       operation == Operation::kGather) {
     text += fmt::format(" to rank {}", parts.root);
   }
+  if (parts.in_window) text += " through a window";
   return text;
 }
 

@@ -34,11 +34,15 @@ std::string describe_tag(OperationTag tag, std::string_view count) {
                      split_operation_tag(tag).sequence);
 }
 
-// A tag holds a fingerprint of the count, not the count itself.
+// A tag holds a fingerprint of the count, and of the place in a window, not these themselves.
 std::string describe_found(const KernelOutcome& outcome) {
-  const bool same_count = split_operation_tag(outcome.expected).count_fingerprint ==
-                          split_operation_tag(outcome.found).count_fingerprint;
-  return describe_tag(outcome.found, same_count ? "as many" : "another number of");
+  const OperationTagParts expected = split_operation_tag(outcome.expected);
+  const OperationTagParts found = split_operation_tag(outcome.found);
+  std::string text = describe_tag(
+      outcome.found,
+      expected.count_fingerprint == found.count_fingerprint ? "as many" : "another number of");
+  if (expected.in_window && found.in_window) text += ", or at another place of it";
+  return text;
 }
 
 }  // namespace

@@ -11,11 +11,12 @@
 
 namespace weft {
 
-/// Layout, from the lowest bit: operation 8, type 8, reduction 4, root 12, fingerprint 16, sequence
-/// number 16. Root is kept modulo 4096 and the sequence number modulo 65536: enough to tell two
-/// calls that meet on one connection apart. The fingerprint is of the count and the place in a
-/// window, and on the host device of all calls before this one as well (CallHistory::past): calls
-/// that differed unseen, since no data met, are found at the next call whose data does.
+/// Layout, from the lowest bit: operation 7, whether through a window 1, type 8, reduction 4, root
+/// 12, fingerprint 16, sequence number 16. Root is kept modulo 4096 and the sequence number modulo
+/// 65536: enough to tell two calls that meet on one connection apart. The fingerprint is of the
+/// count and the place in a window, and on the host device of all calls before this one as well
+/// (CallHistory::past): calls that differed unseen, since no data met, are found at the next call
+/// whose data does.
 using OperationTag = std::uint64_t;
 
 [[nodiscard]] constexpr std::uint16_t count_fingerprint(std::uint64_t count) {
@@ -32,6 +33,7 @@ using OperationTag = std::uint64_t;
 [[nodiscard]] constexpr OperationTag make_operation_tag(const Task& task, std::uint64_t sequence,
                                                         std::uint16_t past = 0) {
   return static_cast<std::uint64_t>(task.operation) |
+         (static_cast<std::uint64_t>(task.place != 0 ? 1 : 0) << 7) |
          (static_cast<std::uint64_t>(task.type & 0xFF) << 8) |
          (static_cast<std::uint64_t>(task.reduction & 0xF) << 16) |
          (static_cast<std::uint64_t>(task.root & 0xFFF) << 20) |
@@ -42,6 +44,7 @@ using OperationTag = std::uint64_t;
 /// The parts of a tag that a peer sent. Values may be anything: names are looked up with care.
 struct OperationTagParts {
   std::uint8_t operation;
+  bool in_window;
   std::uint8_t type;
   std::uint8_t reduction;
   std::uint16_t root;
@@ -50,7 +53,8 @@ struct OperationTagParts {
 };
 
 [[nodiscard]] constexpr OperationTagParts split_operation_tag(OperationTag tag) {
-  return {.operation = static_cast<std::uint8_t>(tag),
+  return {.operation = static_cast<std::uint8_t>(tag & 0x7F),
+          .in_window = (tag >> 7 & 1) != 0,
           .type = static_cast<std::uint8_t>(tag >> 8),
           .reduction = static_cast<std::uint8_t>((tag >> 16) & 0xF),
           .root = static_cast<std::uint16_t>((tag >> 20) & 0xFFF),

@@ -42,6 +42,21 @@ TEST(KernelReport, ANumberThatDiffersIsCalledAnother) {
   EXPECT_THAT(text, HasSubstr("rank 2 called all_gather of another number of float32 (call 7)"));
 }
 
+TEST(KernelReport, AWindowIsNamed) {
+  Task task{.operation = Operation::kAllGather, .type = WEFT_FLOAT32, .count = 10};
+  const OperationTag outside = make_operation_tag(task, 7);
+  task.place = 1;
+  const OperationTag here = make_operation_tag(task, 7);
+  task.place = 2;
+  const OperationTag there = make_operation_tag(task, 7);
+  EXPECT_THAT(said_of(outside, here),
+              HasSubstr("rank 1 called all_gather of some float32 (call 7), but rank 2 called "
+                        "all_gather of another number of float32 through a window (call 7);"));
+  EXPECT_THAT(said_of(here, there),
+              HasSubstr("rank 2 called all_gather of another number of float32 through a window "
+                        "(call 7), or at another place of it"));
+}
+
 TEST(KernelReport, AnotherOperationOnAsManyElements) {
   EXPECT_THAT(said_of(tag_of(Operation::kAllGather, 10), tag_of(Operation::kAllToAll, 10)),
               HasSubstr("rank 2 called all_to_all of as many float32"));

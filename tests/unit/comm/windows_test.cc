@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/comm/call_history.h"
 #include "core/model/operation_tag.h"
 
 namespace weft {
@@ -139,6 +140,17 @@ TEST(Windows, APlaceMakesACallAnother) {
   EXPECT_NE(tag_at(0), tag_at(4));
   EXPECT_NE(tag_at(0), tag_at(4096));
   EXPECT_EQ(tag_at(4), tag_at(4));
+}
+
+TEST(Windows, ACallThroughOneSaysSo) {
+  Task task{.operation = Operation::kAllGather, .type = WEFT_INT8, .count = 1000};
+  task.place = 1;
+  CallHistory history;
+  EXPECT_EQ(history.add(task), 1U);
+  const auto note = history.find(1);
+  ASSERT_TRUE(note);
+  EXPECT_EQ(describe_call(*note), "all_gather of 1000 int8 through a window (call 1)");
+  EXPECT_TRUE(history.find_tag(note->tag));
 }
 
 }  // namespace

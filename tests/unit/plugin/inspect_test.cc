@@ -23,7 +23,7 @@ TEST(Inspect, ReadsEverythingAndRunsNothing) {
   EXPECT_EQ(info->struct_size, 352U);
   EXPECT_EQ(info->abi_version, 0U);
   EXPECT_EQ(info->abi_oldest, 0U);
-  EXPECT_EQ(info->draft, 5U);
+  EXPECT_EQ(info->draft, 6U);
   EXPECT_EQ(info->id, "short-table");
   EXPECT_EQ(info->version, "1.2.3");
   EXPECT_EQ(info->vendor, "The Weft tests");
@@ -43,7 +43,7 @@ TEST(Inspect, ReadsEverythingAndRunsNothing) {
 TEST(Inspect, ReadsTheTextsOfAnotherDraftAndNoMore) {
   const auto info = inspect_plugin(WEFT_FIXTURE_DIR "/weft-other-draft.so");
   ASSERT_TRUE(info) << info.error().to_string();
-  EXPECT_EQ(info->draft, 6U);
+  EXPECT_EQ(info->draft, 7U);
   EXPECT_EQ(info->id, "other-draft");
   EXPECT_FALSE(info->tables_read);
   EXPECT_TRUE(info->interfaces.empty());
