@@ -61,7 +61,7 @@ enum class MessageType : std::uint16_t {
   kLetter,       ///< rank -> rank, after a hello.
   kLetterTaken,  ///< rank -> rank, back: delivered.
 };
-inline constexpr std::uint16_t kLastMessageType = 14;
+inline constexpr auto kLastMessageType = static_cast<std::uint16_t>(MessageType::kLetterTaken);
 
 struct Message {
   MessageType type = MessageType::kHello;
