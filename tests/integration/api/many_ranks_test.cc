@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Many more ranks than processors, all in this process: every operation, of 8 bytes and of a
+// Many more ranks than processors, all in this process: every operation, of 8 bytes and then of a
 // megabyte for each rank. 64 ranks are promised to be through within a minute, joining included.
 #include <algorithm>
 #include <chrono>
@@ -10,7 +10,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -56,94 +55,103 @@ class Call {
   std::optional<Exchange> exchange_;
 };
 
-/// Operation, and bytes for each rank: of an operation with a block for each rank, a block has all
-/// of the 8 bytes, and its share of a megabyte.
-class ManyRanks : public testing::TestWithParam<std::tuple<Operation, std::size_t>> {
+constexpr std::size_t kSizes[] = {8, std::size_t{1} << 20};
+
+/// Of an operation with a block for each rank, a block has all of the 8 bytes, and its share of a
+/// megabyte.
+std::size_t bytes_of_a_call(const Operation& operation, std::size_t bytes, std::uint32_t ranks) {
+  const Shape one{.kind = operation.kind.value_or(Kind::kAllGather), .count = 1};
+  return std::max<std::size_t>(8, bytes / one.most_elements(ranks));
+}
+
+std::vector<Operation> operations() {
+  return {{"all_reduce", Kind::kAllReduce},
+          {"all_gather", Kind::kAllGather},
+          {"reduce_scatter", Kind::kReduceScatter},
+          {"broadcast", Kind::kBroadcast},
+          {"reduce", Kind::kReduce},
+          {"all_to_all", Kind::kAllToAll},
+          {"gather", Kind::kGather},
+          {"scatter", Kind::kScatter},
+          {"all_to_all_v", Kind::kAllToAllV},
+          {"all_gather_v", Kind::kAllGatherV},
+          {"reduce_scatter_v", Kind::kReduceScatterV},
+          {"send_recv", std::nullopt}};
+}
+
+class Ranks : public testing::Test {
  protected:
-  static std::size_t bytes_of_a_call(std::uint32_t ranks) {
-    const auto& [operation, bytes] = GetParam();
-    const Shape one{.kind = operation.kind.value_or(Kind::kAllGather), .count = 1};
-    return std::max<std::size_t>(8, bytes / one.most_elements(ranks));
-  }
-  void by_a_thread_each(std::uint32_t ranks);
-  /// Of the promise. What a sanitizer makes of it says nothing.
-  void expect_a_minute() const {
-    if (kSanitized) return;
-    EXPECT_LT(std::chrono::steady_clock::now() - begun_, std::chrono::minutes(1));
-  }
-  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
-  static constexpr std::uint32_t kRanks = 64;
+  /// One operation behind the other, of both sizes, on one communicator.
+  void by_a_thread_each(std::uint32_t ranks, const std::vector<Operation>& operations);
   const ContextHandle context_ = make_context();
   /// No deadline but the test's own: a busy machine is no failure.
   const CommSettings settings_{{"timeouts.bootstrap", "off"}};
 };
 
-/// All with all are 65,280 connections here, and as many letters.
-class MostRanks : public ManyRanks {};
-
-void ManyRanks::by_a_thread_each(std::uint32_t ranks) {
+void Ranks::by_a_thread_each(std::uint32_t ranks, const std::vector<Operation>& operations) {
   const auto problems = test::by_a_thread_each(
       context_.get(), settings_, ranks,
       [&](weft_comm* comm, weft_stream* stream, std::uint32_t rank) {
-        Call call(std::get<0>(GetParam()), bytes_of_a_call(ranks), rank, ranks);
-        must(context_.get(), weft_group_start(context_.get()));
-        must(context_.get(), call.start(comm, stream));
-        must(context_.get(), weft_group_end(context_.get()));
-        must(context_.get(), weft_stream_synchronize(stream));
-        if (const std::string text = call.wrong(); !text.empty()) throw std::runtime_error(text);
+        for (const Operation& operation : operations) {
+          for (const std::size_t bytes : kSizes) {
+            Call call(operation, bytes_of_a_call(operation, bytes, ranks), rank, ranks);
+            must(context_.get(), weft_group_start(context_.get()));
+            must(context_.get(), call.start(comm, stream));
+            must(context_.get(), weft_group_end(context_.get()));
+            must(context_.get(), weft_stream_synchronize(stream));
+            if (const std::string text = call.wrong(); !text.empty())
+              throw std::runtime_error(operation.name + ": " + text);
+          }
+        }
       });
   EXPECT_EQ(problems, std::vector<std::string>());
 }
 
+class ManyRanks : public Ranks, public testing::WithParamInterface<Operation> {
+ protected:
+  static constexpr std::uint32_t kRanks = 64;
+  /// Of the promise, of both sizes together. What a sanitizer makes of it says nothing.
+  void expect_a_minute() const {
+    if (kSanitized) return;
+    EXPECT_LT(std::chrono::steady_clock::now() - begun_, std::chrono::minutes(1));
+  }
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
 TEST_P(ManyRanks, AThreadEach) {
-  by_a_thread_each(kRanks);
+  by_a_thread_each(kRanks, {GetParam()});
   expect_a_minute();
 }
 
 TEST_P(ManyRanks, AllInOneThread) {
   const StreamHandle stream = make_stream(context_.get());
-  std::vector<std::unique_ptr<Call>> calls;
-  for (std::uint32_t rank = 0; rank < kRanks; ++rank)
-    calls.push_back(
-        std::make_unique<Call>(std::get<0>(GetParam()), bytes_of_a_call(kRanks), rank, kRanks));
   const std::vector<CommHandle> comms = init_all(context_.get(), settings_, kRanks);
-  must(context_.get(), weft_group_start(context_.get()));
-  for (std::uint32_t rank = 0; rank < kRanks; ++rank)
-    must(context_.get(), calls[rank]->start(comms[rank].get(), stream.get()));
-  must(context_.get(), weft_group_end(context_.get()));
-  must(context_.get(), weft_stream_synchronize(stream.get()));
-  for (const auto& call : calls)
-    EXPECT_EQ(call->wrong(), "");
+  for (const std::size_t bytes : kSizes) {
+    std::vector<std::unique_ptr<Call>> calls;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      calls.push_back(std::make_unique<Call>(GetParam(), bytes_of_a_call(GetParam(), bytes, kRanks),
+                                             rank, kRanks));
+    must(context_.get(), weft_group_start(context_.get()));
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      must(context_.get(), calls[rank]->start(comms[rank].get(), stream.get()));
+    must(context_.get(), weft_group_end(context_.get()));
+    must(context_.get(), weft_stream_synchronize(stream.get()));
+    for (const auto& call : calls)
+      EXPECT_EQ(call->wrong(), "");
+  }
   expect_a_minute();
 }
 
-TEST_P(MostRanks, AThreadEach) {
-  by_a_thread_each(256);
+INSTANTIATE_TEST_SUITE_P(Operations, ManyRanks, testing::ValuesIn(operations()),
+                         [](const auto& info) { return info.param.name; });
+
+// All with all are 65,280 connections here, and as many letters: to join takes longer than most
+// operations, so all of them follow one another on one communicator.
+class MostRanks : public Ranks {};
+
+TEST_F(MostRanks, AThreadEach) {
+  by_a_thread_each(256, operations());
 }
-
-std::string name_of(const testing::TestParamInfo<std::tuple<Operation, std::size_t>>& info) {
-  const auto& [operation, bytes] = info.param;
-  return operation.name + (bytes == 8 ? "_of_8_bytes" : "_of_1_MiB");
-}
-
-constexpr std::size_t kSizes[] = {8, std::size_t{1} << 20};
-
-auto every_call() {
-  return testing::Combine(
-      testing::Values(
-          Operation{"all_reduce", Kind::kAllReduce}, Operation{"all_gather", Kind::kAllGather},
-          Operation{"reduce_scatter", Kind::kReduceScatter},
-          Operation{"broadcast", Kind::kBroadcast}, Operation{"reduce", Kind::kReduce},
-          Operation{"all_to_all", Kind::kAllToAll}, Operation{"gather", Kind::kGather},
-          Operation{"scatter", Kind::kScatter}, Operation{"all_to_all_v", Kind::kAllToAllV},
-          Operation{"all_gather_v", Kind::kAllGatherV},
-          Operation{"reduce_scatter_v", Kind::kReduceScatterV},
-          Operation{"send_recv", std::nullopt}),
-      testing::ValuesIn(kSizes));
-}
-
-INSTANTIATE_TEST_SUITE_P(Operations, ManyRanks, every_call(), name_of);
-INSTANTIATE_TEST_SUITE_P(Operations, MostRanks, every_call(), name_of);
 
 }  // namespace
 }  // namespace weft::test
