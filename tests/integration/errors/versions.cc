@@ -18,14 +18,6 @@ namespace {
 
 const Environment kOverShm{{"WEFT_TRANSPORTS_ORDER", "shm"}};
 
-// Before a rank of CHANGED_RANK is started.
-#if defined(ONE_UNIT_A_LIBRARY)
-#define SKIP_IF_NOTHING_IS_CHANGED \
-  GTEST_SKIP() << "the linker changes no call within a unit, and here each library is one"
-#else
-#define SKIP_IF_NOTHING_IS_CHANGED
-#endif
-
 Environment changed_by(const std::string& what) {
   Environment environment = kOverShm;
   environment["CHANGED"] = what;
@@ -34,7 +26,6 @@ Environment changed_by(const std::string& what) {
 
 /// Rank 0 is as it should be, and rank 1 is not: what rank 0 says, or both.
 void join_changed(const std::string& what, bool both, std::vector<Said>& said) {
-  SKIP_IF_NOTHING_IS_CHANGED;
   Rank first(kOverShm);
   Rank second(changed_by(what), {CHANGED_RANK});
   const std::string id = first.ask("id").substr(7);
@@ -85,7 +76,6 @@ void add_versions(Scenarios& all) {
            "refuses-connecting");
   // No message: a partner that has done its part and left is no failure, however late this end is.
   all.push_back({.name = "PartnerThatIsDoneFirst", .messages = {}, .play = [](std::vector<Said>&) {
-                   SKIP_IF_NOTHING_IS_CHANGED;
                    Rank late(changed_by("held-pairs"), {CHANGED_RANK});
                    Rank early(kOverShm);
                    const std::string id = late.ask("id").substr(7);
