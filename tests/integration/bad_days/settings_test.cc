@@ -172,7 +172,7 @@ TEST_F(Plugins, MissingOneIsLookedForInAllFolders) {
 
 TEST_F(Plugins, OtherDraftIsNamedWithBothDrafts) {
   expect_refused("other-draft", file_of("other-draft") +
-                                    " was built for draft 6 of the plugin ABI, this weft speaks "
+                                    " was built for draft 7 of the plugin ABI, this weft speaks "
                                     "draft ");
 }
 
