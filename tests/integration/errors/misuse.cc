@@ -75,7 +75,10 @@ void add_misuse(Scenarios& all) {
   add_case(all, "window-sizes",
            "rank <rank> registers a window of <number> bytes, rank <rank> one of <number>");
   add_case(all, "memory-of-nothing", "0 bytes of memory were asked for");
-  add_case(all, "memory-too-large", "cannot allocate <number> bytes on device <device>");
+  // The allocators of sanitizers end a program that asks for so much, unless told otherwise.
+  add_case(all, "memory-too-large", "cannot allocate <number> bytes on device <device>",
+           {{"ASAN_OPTIONS", "allocator_may_return_null=1"},
+            {"TSAN_OPTIONS", "allocator_may_return_null=1"}});
   add_case(all, "memory-twice", "<address> is no memory of weft_memory_allocate, or was freed");
   add_case(all, "root", "root <rank> is not a rank of this communicator of <ranks>");
   add_case(all, "partner", "partner <rank> is not a rank of this communicator of <ranks>");
