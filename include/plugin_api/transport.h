@@ -250,9 +250,9 @@ typedef struct weft_transport_interface {
    * (optional) Reaches a peer's buffer: `address` is where it is seen from here, valid until
    * release_buffer. What the peer said of it is not trusted. Like connect it is called over and
    * over at both ends and may not wait inside: WEFT_IN_PROGRESS until the buffer is reached and the
-   * peer has all that it needs to reach `mine`, which this end exported to it in turn; NULL where it
-   * exported none. `*buffer` is NULL at first, and passed again as it was left. It is to be released
-   * whatever came of it. [one-thread] [non-blocking]
+   * peer has all that it needs to reach `mine`, which this end exported to it in turn; NULL where
+   * it exported none. `*buffer` is NULL at first, and passed again as it was left. It is to be
+   * released whatever came of it. [one-thread] [non-blocking]
    */
   weft_result (*import_buffer)(weft_transport* transport, uint32_t peer,
                                const weft_shared_buffer* mine, const weft_buffer_export* from,
