@@ -34,7 +34,7 @@ OperationTag note_call(CallHistory& history, const Task& task) {
 // The loop itself, to be taken off the others.
 void nothing(benchmark::State& state) {
   Task task = small_sum();
-  for (auto _ : state)
+  while (state.KeepRunning())
     benchmark::DoNotOptimize(task);
 }
 BENCHMARK(nothing);
@@ -42,7 +42,7 @@ BENCHMARK(nothing);
 void note_of_a_call(benchmark::State& state) {
   CallHistory history;
   Task task = small_sum();
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(task);
     benchmark::DoNotOptimize(note_call(history, task));
   }
@@ -57,7 +57,7 @@ void one_shot(benchmark::State& state) {
   WorkItem item;
   DirectHeader header{};
   bool alike = true;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(task);
     item.tag = note_call(history, task);
     header.tag = item.tag;
@@ -79,7 +79,7 @@ void ring_of_two(benchmark::State& state) {
   ConnectionView from;
   from.step_bytes = 64 << 10;
   bool alike = true;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(task);
     item.tag = note_call(history, task);
     for (SlotMeta& slot : slots) {

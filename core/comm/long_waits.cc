@@ -256,7 +256,7 @@ Status Communicator::compare_last_calls() {
     if (compared_) break;
     lock.unlock();
     const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
-    if (is_long(waited)) consider_wait(*last, last->sequence, describe_call(*last), waited);
+    if (is_long(waited)) consider_wait(last, last->sequence, describe_call(*last), waited);
   }
   look_at_departed(calls, rank_);
   if (auto cause = failure_->settle()) return fail(std::move(*cause));
