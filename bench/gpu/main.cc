@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Times the operations of collective communication over the GPUs of this host: NCCL with plain
-// buffers, NCCL with symmetric windows where it has kernels for them, and Weft, in turn (A B C A B
-// C) within one process, once with a thread for each GPU and once with a process for each. Small
-// sizes are calls of a replayed graph, and eager calls besides; large ones are eager. Every size is
-// checked on random input before it is timed: all that calls write, and that they write nothing
-// else. What sizes and bandwidths mean is said in operations.h.
+// buffers, NCCL with symmetric windows where it has kernels for them, and Weft, over
+// windows too where that is asked for, in turn (A B C A B C) within one process, once with a thread
+// for each GPU and once with a process for each. Small sizes are calls of a replayed graph, and
+// eager calls besides; large ones are eager. Every size is checked on random input before it is
+// timed: all that calls write, and that they write nothing else. What sizes and bandwidths mean is
+// said in operations.h.
 //
 // Three roles of one program. The supervisor, which the user starts, runs each operation in each
 // mode as children of its own and ends them if they hang; a child is either all ranks as threads,

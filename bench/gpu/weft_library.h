@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Weft, as an application uses it: plain buffers that nobody registered.
+// Weft, as an application uses it, over plain buffers that nobody registered and over windows.
 #pragma once
 
 #include <array>

@@ -93,7 +93,6 @@ class Communicator {
   Result<Window*> register_window(void* memory, std::uint64_t bytes);
   /// Waits for this rank's work. Others may keep theirs, which no call can use any more.
   Status deregister_window(const Window* window);
-  [[nodiscard]] bool has_window(const Window* window) const { return windows_.contains(window); }
 
   /// Whether `task` is one that this communicator could carry out at all.
   [[nodiscard]] Status check_task(const Task& task) const;
@@ -221,6 +220,7 @@ class Communicator {
   const PairConnections* partner(std::uint32_t rank, std::uint32_t channel);
   [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes);
   [[nodiscard]] bool goes_by_inboxes(const Task& task) const;
+  WorkItem& begin_inbox_item(const Task& task);
   Launch inbox_launch(const Call& call, Stream& stream);
   [[nodiscard]] std::optional<WindowPlace> copied_into(const Call& call) const;
   Launch copy_launch(const Call& call, const WindowPlace& place, Stream& stream);

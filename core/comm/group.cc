@@ -70,7 +70,7 @@ Status Group::run_blocking(const std::vector<Blocking>& calls) {
   threads.reserve(lanes.size());
   std::optional<Error> no_thread;
   const auto refused = [](int error) {
-    return Error::from_errno(error, "cannot start a thread to join a rank",
+    return Error::from_errno(error, "cannot start a thread for a rank of the group",
                              "raise the limits of processes and memory (ulimit -u, ulimit -v)");
   };
   for (std::size_t i = 1; i < lanes.size() && !no_thread; ++i) {

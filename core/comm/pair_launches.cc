@@ -46,21 +46,27 @@ bool Communicator::goes_by_inboxes(const Task& task) const {
          task.bytes() <= most_direct_exchange_;
 }
 
-Launch Communicator::inbox_launch(const Call& call, Stream& stream) {
-  const Task& task = call.task;
+// The one item of a call that has no plan, and goes through inboxes; counts the call.
+WorkItem& Communicator::begin_inbox_item(const Task& task) {
   items_.assign(1, WorkItem{});
   WorkItem& item = items_.front();
   item.operation = task.operation;
   item.algorithm = Algorithm::kDirect;
   item.protocol = Protocol::kLL;
   item.type = task.type;
+  item.ranks = ranks_;
+  item.tag = make_operation_tag(task, history_.add(task));
+  item.direct = connections_->direct();
+  return item;
+}
+
+Launch Communicator::inbox_launch(const Call& call, Stream& stream) {
+  const Task& task = call.task;
+  WorkItem& item = begin_inbox_item(task);
   item.send = static_cast<const std::byte*>(call.send);
   item.recv = static_cast<std::byte*>(call.recv);
   item.count = task.count;
-  item.ranks = ranks_;
   item.ring_position = (rank_ + ranks_ - (has_root(task.operation) ? task.root : 0)) % ranks_;
-  item.tag = make_operation_tag(task, history_.add(task));
-  item.direct = connections_->direct();
   Launch launch = launch_by_report(stream);
   launch.items = items_;
   return launch;

@@ -25,11 +25,18 @@ Result<Window*> Communicator::register_window(void* memory, std::uint64_t bytes)
                 "register few and large ones, and keep them");
   }
   const auto limit = config_.duration("timeouts.bootstrap");
-  WEFT_TRY_ASSIGN(auto shared,
-                  connections_->share(
-                      memory, bytes, [this](std::uint32_t peer) { return choice_with(peer); },
-                      *bootstrap_, limit ? Deadline::after(*limit) : Deadline::never()));
-  Window* const window = windows_.add(memory, bytes, std::move(shared));
+  auto shared = connections_->share(
+      memory, bytes, [this](std::uint32_t peer) { return choice_with(peer); }, *bootstrap_,
+      limit ? Deadline::after(*limit) : Deadline::never());
+  if (!shared) {
+    // Sizes that differ all ranks have found alike. After anything else they no longer agree on
+    // what exists: the communicator is lost, by the failure that came first.
+    if (shared.error().code() == WEFT_ERROR_MISMATCH) return fail(std::move(shared.error()));
+    failure_->establish(shared.error(), true);
+    if (auto cause = failure_->settle()) return fail(std::move(*cause));
+    return fail(std::move(shared.error()));
+  }
+  Window* const window = windows_.add(memory, bytes, std::move(*shared));
   if (!window->shared->refusal().empty()) {
     context_.logger().warn(Topic::kComm, "window {} of {} bytes is not mapped: {}", window->number,
                            bytes, window->shared->refusal());
@@ -59,15 +66,8 @@ Launch Communicator::copy_launch(const Call& call, const WindowPlace& place, Str
   task.place = place.number();
   pair_transfers_.clear();
   make_copies(call, rank_, ranks_, place.window->addresses(), place.offset, pair_transfers_);
-  items_.assign(1, WorkItem{});
-  WorkItem& item = items_.front();
-  item.operation = task.operation;
+  WorkItem& item = begin_inbox_item(task);
   item.algorithm = Algorithm::kCopy;
-  item.protocol = Protocol::kLL;
-  item.type = task.type;
-  item.ranks = ranks_;
-  item.tag = make_operation_tag(task, history_.add(task));
-  item.direct = connections_->direct();
   item.transfers = pair_transfers_.data();
   item.transfer_count = static_cast<std::uint32_t>(pair_transfers_.size());
   Launch launch = launch_by_report(stream);

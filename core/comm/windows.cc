@@ -21,10 +21,6 @@ bool Windows::remove(const Window* window) {
   return std::erase_if(windows_, [&](const auto& one) { return one.get() == window; }) != 0;
 }
 
-bool Windows::contains(const Window* window) const {
-  return std::ranges::any_of(windows_, [&](const auto& one) { return one.get() == window; });
-}
-
 std::optional<WindowPlace> Windows::find(const void* memory, std::uint64_t bytes) const {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory);
   for (const auto& window : std::views::reverse(windows_)) {

@@ -6,8 +6,9 @@
 //
 // Whether a call goes through a window is a matter of where its output lies, which each rank sees
 // for itself. That it is alike on all ranks is the program's promise; the tag of the call carries
-// window and offset, and ranks compare tags before anything moves, so a promise that was broken is
-// an error on every rank and no wrong data.
+// window and offset, so a promise that was broken is an error on every rank. Copies that were
+// queued behind the comparison are made all the same: what windows hold after an error is
+// undefined.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +56,6 @@ class Windows {
   Window* add(void* base, std::uint64_t bytes, std::unique_ptr<SharedBuffer> shared);
   /// Whether it was there.
   bool remove(const Window* window);
-  [[nodiscard]] bool contains(const Window* window) const;
   /// The window registered last that holds all of [memory, memory + bytes) and is mapped.
   [[nodiscard]] std::optional<WindowPlace> find(const void* memory, std::uint64_t bytes) const;
 

@@ -148,6 +148,10 @@ class Connections {
                              const std::function<PairChoice(std::uint32_t peer)>& choice_of,
                              SharedBuffer& shared,
                              std::map<std::string, weft_shared_buffer*>& exported);
+  Result<std::vector<SharedEnd>> ends_of(
+      const std::vector<BufferOffers>& offers,
+      const std::map<std::string, weft_shared_buffer*>& exported,
+      const std::function<PairChoice(std::uint32_t peer)>& choice_of);
   Result<std::string> import_buffers(std::span<SharedEnd> ends, SharedBuffer& shared,
                                      const Bootstrap& bootstrap, Deadline deadline);
   void hand_over();

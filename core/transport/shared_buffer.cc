@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 #include <ranges>
-#include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -20,19 +20,39 @@
 
 namespace weft {
 SharedBuffer::~SharedBuffer() {
+  give_back();
+}
+
+void SharedBuffer::give_back() {
   for (const auto& release : std::views::reverse(releases_))
     release();
+  releases_.clear();
+  addresses_.clear();
+}
+
+bool SharedBuffer::is_refused(std::span<const BufferOffers> offers) {
+  for (const BufferOffers& offer : offers) {
+    if (refusal_.empty()) refusal_ = offer.refusal;
+  }
+  if (refusal_.empty()) return false;
+  give_back();
+  return true;
 }
 
 namespace {
 
-// What a rank found, for the others; empty where all is well.
-std::string text_in(std::span<const std::byte> bytes) {
-  constexpr std::size_t kMostText = 4096;
-  std::string text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kMostText));
-  std::ranges::replace_if(
-      text, [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; }, ' ');
-  return text;
+Result<std::vector<BufferOffers>> exchange(const BufferOffers& mine, std::string_view what,
+                                           Bootstrap& bootstrap) {
+  WEFT_TRY_ASSIGN(const auto gathered, bootstrap.all_gather(encode_buffer_offers(mine), what));
+  std::vector<BufferOffers> offers;
+  for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
+    auto decoded = decode_buffer_offers(gathered[rank]);
+    if (!decoded) {
+      return fail(std::move(decoded.error().with_context(fmt::format("of rank {}", rank))));
+    }
+    offers.push_back(std::move(*decoded));
+  }
+  return offers;
 }
 
 }  // namespace
@@ -116,39 +136,22 @@ Result<std::string> Connections::import_buffers(std::span<SharedEnd> ends, Share
   }
 }
 
-Result<std::unique_ptr<SharedBuffer>> Connections::share(
-    void* memory, std::uint64_t bytes,
-    const std::function<PairChoice(std::uint32_t peer)>& choice_of, Bootstrap& bootstrap,
-    Deadline deadline) {
-  auto shared = std::make_unique<SharedBuffer>();
-  std::map<std::string, weft_shared_buffer*> exported;
-  const BufferOffers mine = export_buffer(memory, bytes, choice_of, *shared, exported);
-  WEFT_TRY_ASSIGN(const auto gathered,
-                  bootstrap.all_gather(encode_buffer_offers(mine), "buffers of a window"));
-  std::vector<BufferOffers> offers;
-  for (const auto& told : gathered) {
-    WEFT_TRY_ASSIGN(auto decoded, decode_buffer_offers(told));
-    offers.push_back(std::move(decoded));
-  }
-  for (std::uint32_t rank = 0; rank < context_.ranks; ++rank) {
-    if (offers[rank].bytes != offers[0].bytes) {
-      return fail(WEFT_ERROR_MISMATCH,
-                  fmt::format("rank 0 registers a window of {} bytes, rank {} one of {}",
-                              offers[0].bytes, rank, offers[rank].bytes),
-                  "register buffers of one size on all ranks");
-    }
-    if (shared->refusal_.empty()) shared->refusal_ = offers[rank].refusal;
-  }
-  if (!shared->refusal_.empty()) return shared;
+// What each peer offered to those with which a transport joins it.
+Result<std::vector<Connections::SharedEnd>> Connections::ends_of(
+    const std::vector<BufferOffers>& offers,
+    const std::map<std::string, weft_shared_buffer*>& exported,
+    const std::function<PairChoice(std::uint32_t peer)>& choice_of) {
   std::vector<SharedEnd> ends(context_.ranks);
   for (std::uint32_t peer = 0; peer < context_.ranks; ++peer) {
     if (peer == context_.rank) continue;
     const PairChoice choice = choice_of(peer);
     const auto offer = std::ranges::find(offers[peer].offers, choice.plugin, &BufferOffer::plugin);
     if (offer == offers[peer].offers.end()) {
-      return fail(WEFT_ERROR_PEER, fmt::format("rank {} said nothing about its buffer to those "
-                                               "that {} joins it with",
-                                               peer, choice.plugin));
+      return fail(
+          WEFT_ERROR_PEER,
+          fmt::format("rank {} said nothing about its buffer to those that {} joins it with", peer,
+                      choice.plugin),
+          "run the same version of weft on every rank");
     }
     SharedEnd& end = ends[peer];
     end.transport = transports_.find(choice.plugin)->second.get();
@@ -160,6 +163,27 @@ Result<std::unique_ptr<SharedBuffer>> Connections::share(
     end.from.size = offers[peer].bytes;
     end.from.blob = {.data = offer->blob.data(), .size = offer->blob.size()};
   }
+  return ends;
+}
+
+Result<std::unique_ptr<SharedBuffer>> Connections::share(
+    void* memory, std::uint64_t bytes,
+    const std::function<PairChoice(std::uint32_t peer)>& choice_of, Bootstrap& bootstrap,
+    Deadline deadline) {
+  auto shared = std::make_unique<SharedBuffer>();
+  std::map<std::string, weft_shared_buffer*> exported;
+  const BufferOffers mine = export_buffer(memory, bytes, choice_of, *shared, exported);
+  WEFT_TRY_ASSIGN(const auto offers, exchange(mine, "buffers of a window", bootstrap));
+  const auto other = std::ranges::find_if(
+      offers, [&](const BufferOffers& offer) { return offer.bytes != offers[0].bytes; });
+  if (other != offers.end()) {
+    return fail(WEFT_ERROR_MISMATCH,
+                fmt::format("rank 0 registers a window of {} bytes, rank {} one of {}",
+                            offers[0].bytes, other - offers.begin(), other->bytes),
+                "register buffers of one size on all ranks");
+  }
+  if (shared->is_refused(offers)) return shared;
+  WEFT_TRY_ASSIGN(auto ends, ends_of(offers, exported, choice_of));
   shared->addresses_.resize(context_.ranks);
   shared->addresses_[context_.rank] = static_cast<std::byte*>(memory);
   auto imported = import_buffers(ends, *shared, bootstrap, deadline);
@@ -171,12 +195,9 @@ Result<std::unique_ptr<SharedBuffer>> Connections::share(
     });
   }
   if (!imported) return fail(std::move(imported.error()));
-  WEFT_TRY_ASSIGN(const auto found,
-                  bootstrap.all_gather(std::as_bytes(std::span(*imported)), "reach of a window"));
-  for (const auto& text : found) {
-    if (shared->refusal_.empty()) shared->refusal_ = text_in(text);
-  }
-  if (!shared->refusal_.empty()) shared->addresses_.clear();
+  const BufferOffers found{.bytes = bytes, .refusal = std::move(*imported), .offers = {}};
+  WEFT_TRY_ASSIGN(const auto reached, exchange(found, "reach of a window", bootstrap));
+  static_cast<void>(shared->is_refused(reached));
   return shared;
 }
 

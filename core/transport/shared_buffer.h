@@ -13,6 +13,8 @@
 
 namespace weft {
 
+struct BufferOffers;
+
 /// Owns what transports made of the buffers, which it gives back to them. The buffers themselves
 /// are their ranks'.
 class SharedBuffer {
@@ -31,6 +33,10 @@ class SharedBuffer {
 
  private:
   friend class Connections;
+  void give_back();
+  /// Whether some rank refuses; then nothing is shared.
+  bool is_refused(std::span<const BufferOffers> offers);
+
   std::vector<std::byte*> addresses_;
   std::string refusal_;
   std::vector<std::function<void()>> releases_;  // in the order in which things were made

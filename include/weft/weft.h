@@ -473,7 +473,7 @@ WEFT_API weft_result weft_scatter(const void* send, void* recv, size_t count, we
  *
  * For that the output must lie in the same window, as many bytes from its begin, on all ranks, or
  * in none on any: else the call ends with MISMATCH on every rank (a rank that waits meanwhile is
- * found as for other calls that differ). A call that failed may have written to the window.
+ * found as for other calls that differ). What windows hold after a call that failed is undefined.
  *
  * Where some rank cannot reach another one's memory, registering still succeeds, a warning says
  * why, and calls go as without the window.
@@ -496,8 +496,8 @@ WEFT_API weft_result weft_memory_free(weft_context* context, void* memory);
  * operations: so one thread can hold several ranks. Ranks register their windows in one order.
  *
  * The memory stays the caller's, and must outlive the window. Errors: MISMATCH (sizes differ, on
- * all ranks), INVALID_ARGUMENT, TIMEOUT, PEER, OUT_OF_RESOURCES (32767 windows in the life of a
- * communicator).
+ * all ranks), INVALID_ARGUMENT, OUT_OF_RESOURCES (32767 windows in the life of a communicator);
+ * TIMEOUT, PEER, NETWORK and ABORTED, after which the communicator is unusable.
  */
 WEFT_API weft_result weft_window_register(weft_comm* comm, void* memory, size_t bytes,
                                           weft_window** out);

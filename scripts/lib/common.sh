@@ -113,8 +113,8 @@ print(json.load(open(sys.argv[1]))["directories"]["source"])' \
 # -g1: what a backtrace shows, for three quarters of the compiler's time.
 line_tables=(-Dc_args=-g1 -Dcpp_args=-g1)
 
-# All sources of a target are read as one unit, so that what they share is compiled once: a third of
-# the time. That each source includes what it needs is proven by the step `includes` of .ci/run.
+# All sources of a target are read as one unit, so that what they share is compiled once.
+# That each source includes what it needs is proven by the step `includes` of .ci/run.
 unity=(-Dunity=on -Dunity_size=1000)
 
 # prepare_plain_build true|false: build/, with the tests or not. Tests once wanted stay.

@@ -5,9 +5,12 @@
 // given up as others, and calls go as without them. What goes through windows needs GPUs
 // (tests/gpu/windows_test.cc).
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -113,6 +116,39 @@ TEST_F(ApiWindows, AreRegisteredByAThreadEach) {
     must(context(), weft_window_deregister(window));
   };
   EXPECT_THAT(by_a_thread_each(context(), CommSettings(), 5, play), IsEmpty());
+}
+
+// A rank that never comes, or gives up, keeps nobody.
+TEST_F(ApiWindows, ARankThatGivesUpEndsTheWaitOfOthers) {
+  weft_window* window = nullptr;
+  std::jthread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    weft_comm_abort(comm(1));
+  });
+  EXPECT_EQ(weft_window_register(comm(0), memory_[0], kBytes, &window), WEFT_ERROR_PEER);
+  EXPECT_THAT(last_error(context()), HasSubstr("rank 1"));
+}
+
+TEST_F(ApiWindows, AnAbortEndsTheRanksOwnWait) {
+  weft_window* window = nullptr;
+  std::jthread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    weft_comm_abort(comm(0));
+  });
+  EXPECT_EQ(weft_window_register(comm(0), memory_[0], kBytes, &window), WEFT_ERROR_ABORTED);
+}
+
+TEST_F(ApiWindows, ARankThatNeverComesIsNamedAtTheDeadline) {
+  const std::vector<CommHandle> hasty =
+      init_all(context(), CommSettings({{"timeouts.bootstrap", "2s"}}), 2);
+  weft_window* window = nullptr;
+  EXPECT_EQ(weft_window_register(hasty[0].get(), memory_[0], kBytes, &window), WEFT_ERROR_TIMEOUT);
+  EXPECT_THAT(last_error(context()), HasSubstr("buffers of a window"));
+  // They no longer agree on what exists.
+  weft_result error = WEFT_OK;
+  must(context(), weft_comm_get_async_error(hasty[0].get(), &error));
+  EXPECT_EQ(error, WEFT_ERROR_TIMEOUT);
+  EXPECT_EQ(weft_window_register(hasty[1].get(), memory_[1], kBytes, &window), WEFT_ERROR_PEER);
 }
 
 TEST_F(ApiWindows, OfNothingAreRefused) {

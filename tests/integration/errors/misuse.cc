@@ -70,6 +70,8 @@ void add_misuse(Scenarios& all) {
            "reduction <number> multiplies <type>, but the call is of <type>");
   add_case(all, "residence", "weft_premul_sum_options.residence <number> is none");
   add_case(all, "window-of-nothing", "a window of <number> bytes at <address>");
+  add_case(all, "windows-without-end",
+           "a communicator registers up to <number> windows in its life");
   add_case(all, "window-not-mapped", "window <number> is not mapped: <why>");
   add_case(all, "window-of-nobody", "rank <rank> is none of this communicator of <ranks>");
   add_case(all, "window-sizes",

@@ -230,6 +230,16 @@ std::map<std::string, Case> window_cases() {
          weft_window* window = nullptr;
          return weft_window_register(p.comm, p.send.data(), 0, &window);
        }},
+      {"windows-without-end",
+       [](Program& p) -> weft_result {
+         weft_result result = WEFT_OK;
+         for (int i = 0; result == WEFT_OK && i <= 32767; ++i) {
+           weft_window* window = nullptr;
+           result = weft_window_register(p.comm, p.send.data(), 1, &window);
+           if (result == WEFT_OK) result = weft_window_deregister(window);
+         }
+         return result;
+       }},
       {"window-not-mapped",
        [](Program& p) -> weft_result {
          weft_window* window = nullptr;

@@ -264,17 +264,17 @@ void add_starting(Scenarios& all) {
                    EXPECT_EQ(rank.ask("limit nofile 0"), "limit: ok");
                    said.push_back(said_in(rank.ask("id")));
                  }});
-  all.push_back({.name = "NoThreadsLeft",
-                 .messages = {"cannot start a thread to join a rank (errno <number>, <text>)"},
-                 .play = [](std::vector<Said>& said) {
-                   if (kSanitized)
-                     GTEST_SKIP() << "a sanitizer's own memory does not fit into such limits";
-                   Rank rank;
-                   static_cast<void>(id_of(rank));  // its context is there
-                   EXPECT_EQ(rank.ask("limit memory 40000000"),
-                             "limit: ok");  // stacks take 8 MiB each
-                   said.push_back(said_in(rank.ask("threads 32 all_reduce 1 0")));
-                 }});
+  all.push_back(
+      {.name = "NoThreadsLeft",
+       .messages = {"cannot start a thread for a rank of the group (errno <number>, <text>)"},
+       .play = [](std::vector<Said>& said) {
+         if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory does not fit into such limits";
+         Rank rank;
+         static_cast<void>(id_of(rank));  // its context is there
+         EXPECT_EQ(rank.ask("limit memory 40000000"),
+                   "limit: ok");  // stacks take 8 MiB each
+         said.push_back(said_in(rank.ask("threads 32 all_reduce 1 0")));
+       }});
 }
 
 }  // namespace weft::test
