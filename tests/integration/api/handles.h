@@ -82,6 +82,7 @@ GraphHandle capture(weft_context* context, weft_stream* stream, Calls calls) {
 class CommSettings {
  public:
   explicit CommSettings(std::vector<std::string> pairs = {}) : pairs_(std::move(pairs)) {
+    if (pairs_.size() % 2 != 0) throw std::logic_error("a setting without a value");
     for (const std::string& text : pairs_)
       pointers_.push_back(text.c_str());
     config_.struct_size = sizeof(config_);

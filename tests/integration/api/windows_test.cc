@@ -140,7 +140,7 @@ TEST_F(ApiWindows, AnAbortEndsTheRanksOwnWait) {
 
 TEST_F(ApiWindows, ARankThatNeverComesIsNamedAtTheDeadline) {
   const std::vector<CommHandle> hasty =
-      init_all(context(), CommSettings({{"timeouts.bootstrap", "2s"}}), 2);
+      init_all(context(), CommSettings({"timeouts.bootstrap", "2s"}), 2);
   weft_window* window = nullptr;
   EXPECT_EQ(weft_window_register(hasty[0].get(), memory_[0], kBytes, &window), WEFT_ERROR_TIMEOUT);
   EXPECT_THAT(last_error(context()), HasSubstr("buffers of a window"));
