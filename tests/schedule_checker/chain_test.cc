@@ -81,7 +81,7 @@ class Chains : public ::testing::Test {
 };
 
 TEST_F(Chains, AllNumbersOfRanks) {
-  for (std::uint32_t ranks = 2; ranks <= kMostRanksOfAll; ++ranks) {
+  for (const std::uint32_t ranks : numbers_of_ranks(2)) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kReducing) {
       for (const Shape& shape : chain_shapes()) {

@@ -63,7 +63,7 @@ std::vector<Shape> shapes(Operation operation, std::uint32_t ranks) {
 }
 
 TEST_F(Collectives, RingsOfAllNumbersOfRanks) {
-  for (std::uint32_t ranks = 1; ranks <= kMostRanksOfAll; ++ranks) {
+  for (const std::uint32_t ranks : numbers_of_ranks(1)) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kCollectives) {
       for (const Shape& shape : shapes(operation, ranks)) {

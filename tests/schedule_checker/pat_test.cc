@@ -62,7 +62,7 @@ class Pat : public ::testing::Test {
 };
 
 TEST_F(Pat, AllNumbersOfRanks) {
-  for (std::uint32_t ranks = 2; ranks <= kMostRanksOfAll; ++ranks) {
+  for (const std::uint32_t ranks : numbers_of_ranks(2)) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kPatOperations) {
       for (const Shape& shape : pat_shapes()) {

@@ -57,7 +57,7 @@ class Trees : public ::testing::Test {
 };
 
 TEST_F(Trees, AllNumbersOfRanks) {
-  for (std::uint32_t ranks = 2; ranks <= kMostRanksOfAll; ++ranks) {
+  for (const std::uint32_t ranks : numbers_of_ranks(2)) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kTreeOperations) {
       for (const Shape& shape : tree_shapes()) {

@@ -63,7 +63,7 @@ class UnevenRings : public ::testing::Test {
 };
 
 TEST_F(UnevenRings, AllNumbersOfRanks) {
-  for (std::uint32_t ranks = 1; ranks <= kMostRanksOfAll; ++ranks) {
+  for (const std::uint32_t ranks : numbers_of_ranks(1)) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kUneven) {
       for (int i = 0; i < (ranks <= 16 ? 16 : 2); ++i) {

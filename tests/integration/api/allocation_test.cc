@@ -389,7 +389,7 @@ TEST(AllocationCount, SeesTheLibrarysAllocations) {
 
 INSTANTIATE_TEST_SUITE_P(Wires, Allocation,
                          testing::Combine(testing::Values("p2p", "shm", "net-socket"),
-                                          testing::Values(std::size_t{1}, std::size_t{300'000})),
+                                          testing::Values(std::size_t{1}, std::size_t{100'000})),
                          [](const auto& info) {
                            std::string name = std::get<0>(info.param) + "Of" +
                                               std::to_string(std::get<1>(info.param)) + "Elements";

@@ -152,7 +152,7 @@ TEST_P(LocalRanks, LargeOnes) {
   const std::vector<CommHandle> comms = init_all(context_.get(), settings_, ranks_);
   const std::vector<StreamHandle> streams = make_streams(context_.get(), ranks_);
   // Without a group: each stream has workers of its own, so the ranks meet all the same.
-  for (const Shape& shape : large_shapes(ranks_, std::size_t{kSanitized ? 2U : 8U} << 20)) {
+  for (const Shape& shape : large_shapes(ranks_, std::size_t{kSanitized ? 1U : 3U} << 20)) {
     const auto trials = trials_of(shape, ranks_, 5);
     for (std::uint32_t rank = 0; rank < ranks_; ++rank)
       must(context_.get(), trials[rank]->start(comms[rank].get(), streams[rank].get()));
