@@ -4,7 +4,6 @@
 #include "core/comm/communicator.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -342,45 +341,6 @@ CommunicatorFacts Communicator::facts() const {
   facts.bytes_held = connections_->bytes_held() + table_memory_.bytes_held();
   if (report_ != nullptr) facts.bytes_held += KernelReport::bytes_held();
   return facts;
-}
-
-std::string Communicator::describe_pair(std::uint32_t a, std::uint32_t b) const {
-  if (a >= ranks_ || b >= ranks_) return {};
-  if (a == b) return "the same rank: memory";
-  const auto choice = chooser_->choose(a, b);
-  if (!choice) return "none: " + choice.error().what();
-  return choice->plugin + ": " + choice->reason;
-}
-
-std::string Communicator::describe_launch(const Plan& plan) const {
-  std::vector<WorkItem> items;
-  for (std::size_t channel = 0; channel < plan.channels.size(); ++channel) {
-    items.push_back(work_item(plan, channel, rank_));
-    if (goes_directly(plan.algorithm)) items.back().direct = connections_->direct();
-  }
-  const LaunchShape shape = runtime_.shape_of(items);
-  if (shape.groups == 0) return {};
-  return fmt::format("{} {} of {} threads, on a device of {} multiprocessors", shape.groups,
-                     shape.groups == 1 ? "CTA" : "CTAs", shape.lanes, shape.processors);
-}
-
-std::vector<std::string> Communicator::describe_net_edges(std::optional<std::uint32_t> rank) const {
-  std::set<std::pair<std::uint32_t, std::uint32_t>> edges;
-  for (const auto& ring : rings_) {
-    for (std::size_t i = 0; i < ring.size(); ++i) {
-      const std::uint32_t from = ring[i];
-      const std::uint32_t to = ring[(i + 1) % ring.size()];
-      if (from != to && (!rank || rank == from || rank == to)) edges.emplace(from, to);
-    }
-  }
-  std::vector<std::string> lines;
-  for (const auto& [from, to] : edges) {
-    const auto choice = chooser_->choose(std::min(from, to), std::max(from, to));
-    if (!choice || choice->kind != PluginKind::kNet) continue;
-    lines.push_back(fmt::format("{} from rank {} to rank {}: {}", choice->plugin, from, to,
-                                describe_devices(*choice_, choice->plugin, rings_, from, to)));
-  }
-  return lines;
 }
 
 }  // namespace weft

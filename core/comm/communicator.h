@@ -23,6 +23,7 @@
 #include "core/bootstrap/bootstrap.h"
 #include "core/comm/bound_plan.h"
 #include "core/comm/call_history.h"
+#include "core/comm/exchange_plan.h"
 #include "core/comm/failure.h"
 #include "core/comm/kernel_report.h"
 #include "core/comm/made_reductions.h"
@@ -102,6 +103,12 @@ class Communicator {
   /// What a launch of the plan takes of this rank's device: "64 CTAs of 544 threads, on a device of
   /// 132 multiprocessors"; empty where devices have no such thing, and where nothing is launched.
   [[nodiscard]] std::string describe_launch(const Plan& plan) const;
+  /// From how many bytes of output on the call's output, where it lies in a window, is written by
+  /// copy engines; 0 where it never is.
+  [[nodiscard]] std::uint64_t copied_from(const Task& task) const;
+  /// How an exchange goes between the ranks of this communicator; `calls` are those of all, in
+  /// order, outputs in no window.
+  [[nodiscard]] ExchangePlan explain_exchange(std::span<const Call> calls) const;
 
   // A call needs connections that are made when they are first needed: partners, edges of trees.
   // Whoever prepares calls, or binds their plans, has waited for them.
@@ -158,8 +165,6 @@ class Communicator {
 
   /// Where this rank is and what it has. Any thread; never blocks.
   [[nodiscard]] CommunicatorFacts facts() const;
-  /// Slots of a connection that is made when two ranks first send to each other; alike on all.
-  [[nodiscard]] SlotGeometry slots_of_pairs() const;
   /// "shm: same host; first that can of ..."; empty for ranks that do not exist.
   [[nodiscard]] std::string describe_pair(std::uint32_t a, std::uint32_t b) const;
   /// "net-socket from rank 0 to rank 2: eth0 to eth0 on channels 0, 1": which devices carry the
@@ -224,7 +229,10 @@ class Communicator {
   Launch inbox_launch(const Call& call, Stream& stream);
   [[nodiscard]] std::optional<WindowPlace> copied_into(const Call& call) const;
   Launch copy_launch(const Call& call, const WindowPlace& place, Stream& stream);
+  /// Slots of a connection that is made when two ranks first send to each other; alike on all.
+  [[nodiscard]] SlotGeometry slots_of_pairs() const;
   void choose_spread();
+  [[nodiscard]] WorkItem exchange_item(const ExchangePlan& plan, std::uint32_t rank) const;
   [[nodiscard]] std::uint64_t bytes_with(const Call& call, std::uint32_t other) const;
   Status order_after_latest(Stream& stream);
   UnderWay* begin_record(const Task& task, Stream& stream);

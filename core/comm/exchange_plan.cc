@@ -83,28 +83,125 @@ void append_rounds(const ExchangePlan& plan, std::string& text) {
   }
 }
 
+void append_host_way(const ExchangePlan& plan, std::string& text) {
+  text += fmt::format("  algorithm   {}\n", algorithm_name(Algorithm::kPair));
+  text += fmt::format("  protocol    {}\n", protocol_name(Protocol::kSimple));
+  text += fmt::format("  connection  {} steps of {}, one each way between two ranks\n",
+                      plan.slots.steps, size_text(plan.slots.step_bytes));
+  text += "  channels    1\n";
+}
+
+void append_device_way(const ExchangePlan& plan, std::string& text) {
+  const bool inboxes = plan.goes_by_inboxes();
+  text += fmt::format("  algorithm   {}\n",
+                      algorithm_name(inboxes ? Algorithm::kDirect : Algorithm::kPair));
+  std::uint64_t longest = 0;
+  for (const ExchangeBlock& block : plan.blocks)
+    longest = std::max(longest, block.bytes);
+  const PairCut cut = longest == 0 ? PairCut{} : cut_message(longest, plan.ways.spread);
+  const bool lines = inboxes || (cut.lines && cut.channels == 0);
+  text +=
+      fmt::format("  protocol    {}\n", protocol_name(lines ? Protocol::kLL : Protocol::kSimple));
+  if (inboxes) {
+    text +=
+        fmt::format("  inboxes     each rank writes its blocks, of up to {}, into the others'\n",
+                    size_text(plan.ways.inbox_bytes));
+    return;
+  }
+  if (lines) {
+    text += fmt::format("  lines       messages of up to {} go whole with their flags\n",
+                        size_text(plan.ways.spread.line_bytes));
+    return;
+  }
+  text += fmt::format("  connection  {} steps of {} on each channel, each way between two ranks\n",
+                      plan.slots.steps, size_text(plan.slots.step_bytes));
+  text += fmt::format("  channels    {} of the longest block, {} each{}\n", cut.channels,
+                      size_text(cut.part_bytes), cut.lines ? ", and one of lines for headers" : "");
+}
+
+void append_launches(const ExchangePlan& plan, std::string& text) {
+  append_by_rank(
+      plan.ranks, "launches", [&](std::uint32_t rank) { return launch_text(plan.launches[rank]); },
+      text);
+  if (plan.ways.window_bytes != 0) {
+    text += fmt::format(
+        "  windows     an output of {} or more that lies in one is written by copy engines\n",
+        size_text(plan.ways.window_bytes));
+  }
+}
+
+void append_reason(const ExchangePlan& plan, std::string& text) {
+  if (!plan.launches.empty() && plan.goes_by_inboxes()) {
+    text +=
+        "  reason      nothing is combined, and blocks so small are there soonest when they are\n"
+        "              written, with flags in each line, where the other rank looks for them\n";
+    return;
+  }
+  text +=
+      "  reason      nothing is combined, so each block goes straight to the rank that it is "
+      "for;\n"
+      "              whichever can move does, in steps, and no rank waits for a round to end\n";
+  if (!plan.launches.empty()) return;
+  text += fmt::format("  considered\n    {}, {}: the only way\n", algorithm_name(Algorithm::kPair),
+                      protocol_name(Protocol::kSimple));
+}
+
+/// Steps of connections that a block of `bytes` takes, on all its channels, headers aside.
+std::uint64_t messages_of(std::uint64_t bytes, const SlotGeometry& slots,
+                          const PairSpread& spread) {
+  const auto steps = [&](std::uint64_t part) {
+    return (part + slots.step_bytes - 1) / slots.step_bytes;
+  };
+  const PairCut cut = cut_message(bytes, spread);
+  if (cut.channels < 2) return std::max<std::uint64_t>(steps(bytes), 1);
+  const std::uint64_t last = bytes - (cut.channels - 1) * cut.part_bytes;
+  return (cut.channels - 1) * steps(cut.part_bytes) + steps(last);
+}
+
 }  // namespace
 
-ExchangePlan plan_exchange(std::span<const Call> calls, const SlotGeometry& slots) {
+bool ExchangePlan::goes_by_inboxes() const {
+  return ways.inbox_bytes != 0 && task.operation != Operation::kAllToAllV &&
+         task.bytes() <= ways.inbox_bytes;
+}
+
+std::uint32_t pair_ends_of(const ExchangePlan& plan, std::uint32_t rank) {
+  const auto channels = [&](std::uint64_t bytes, bool lines) {
+    if (bytes == 0) return 0U;
+    PairSpread spread = plan.ways.spread;
+    if (!lines) spread.line_bytes = 0;
+    const PairCut cut = cut_message(bytes, spread);
+    return cut.channels + (cut.lines ? 1U : 0U);
+  };
+  std::uint32_t ends = channels(plan.copied[rank], false);
+  for (const ExchangeBlock& block : plan.blocks) {
+    if (block.from == rank || block.to == rank) ends += channels(block.bytes, true);
+  }
+  return ends;
+}
+
+ExchangePlan plan_exchange(std::span<const Call> calls, const SlotGeometry& slots,
+                           const ExchangeWays& ways) {
   const auto ranks = static_cast<std::uint32_t>(calls.size());
   ExchangePlan plan{.task = calls.front().task,
                     .ranks = ranks,
                     .slots = slots,
                     .blocks = {},
-                    .copied = std::vector<std::uint64_t>(ranks)};
+                    .copied = std::vector<std::uint64_t>(ranks),
+                    .ways = ways,
+                    .launches = {}};
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     const std::uint64_t element = element_size(plan.task.type);
-    for_each_block(
-        calls[rank], rank, ranks,
-        [&](std::uint32_t round, std::uint32_t to, const Block& block, bool sends) {
-          if (!sends) return;
-          const std::uint64_t bytes = block.count * element;
-          plan.blocks.push_back({.round = round,
-                                 .from = rank,
-                                 .to = to,
-                                 .bytes = bytes,
-                                 .messages = (bytes + slots.step_bytes - 1) / slots.step_bytes});
-        });
+    for_each_block(calls[rank], rank, ranks,
+                   [&](std::uint32_t round, std::uint32_t to, const Block& block, bool sends) {
+                     if (!sends) return;
+                     const std::uint64_t bytes = block.count * element;
+                     plan.blocks.push_back({.round = round,
+                                            .from = rank,
+                                            .to = to,
+                                            .bytes = bytes,
+                                            .messages = messages_of(bytes, slots, ways.spread)});
+                   });
     plan.copied[rank] = block_sent(calls[rank], rank, rank).count * element;
   }
   std::ranges::stable_sort(plan.blocks, {}, &ExchangeBlock::round);
@@ -118,6 +215,12 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> joined_pairs(const Exchange
   return {pairs.begin(), pairs.end()};
 }
 
+std::string launch_text(const LaunchShape& shape) {
+  if (shape.groups == 0) return {};
+  return fmt::format("{} {} of {} threads, on a device of {} multiprocessors", shape.groups,
+                     shape.groups == 1 ? "CTA" : "CTAs", shape.lanes, shape.processors);
+}
+
 std::string to_text(const ExchangePlan& plan) {
   struct Sent {
     std::uint64_t messages = 0;
@@ -129,31 +232,31 @@ std::string to_text(const ExchangePlan& plan) {
     sent[block.from].bytes += block.bytes;
   }
   std::string text = fmt::format("{}, {} ranks\n", call_text(plan), plan.ranks);
-  text += fmt::format("  algorithm   {}\n", algorithm_name(Algorithm::kPair));
-  text += fmt::format("  protocol    {}\n", protocol_name(Protocol::kSimple));
-  text += fmt::format("  connection  {} steps of {}, one each way between two ranks\n",
-                      plan.slots.steps, size_text(plan.slots.step_bytes));
-  text += "  channels    1\n";
+  if (plan.launches.empty()) {
+    append_host_way(plan, text);
+  } else {
+    append_device_way(plan, text);
+  }
   append_rounds(plan, text);
-  append_by_rank(
-      plan.ranks, "sends",
-      [&](std::uint32_t rank) {
-        if (sent[rank].messages == 0) return std::string();
-        return fmt::format("{} messages, {}", sent[rank].messages, size_text(sent[rank].bytes));
-      },
-      text);
+  if (!plan.goes_by_inboxes()) {
+    append_by_rank(
+        plan.ranks, "sends",
+        [&](std::uint32_t rank) {
+          if (sent[rank].messages == 0) return std::string();
+          return fmt::format("{} {}, {}", sent[rank].messages,
+                             sent[rank].messages == 1 ? "message" : "messages",
+                             size_text(sent[rank].bytes));
+        },
+        text);
+  }
   append_by_rank(
       plan.ranks, "copies",
       [&](std::uint32_t rank) {
         return plan.copied[rank] == 0 ? std::string() : size_text(plan.copied[rank]) + " to itself";
       },
       text);
-  text +=
-      "  reason      nothing is combined, so each block goes straight to the rank that it is "
-      "for;\n"
-      "              whichever can move does, in steps, and no rank waits for a round to end\n";
-  text += fmt::format("  considered\n    {}, {}: the only way\n", algorithm_name(Algorithm::kPair),
-                      protocol_name(Protocol::kSimple));
+  if (!plan.launches.empty()) append_launches(plan, text);
+  append_reason(plan, text);
   return text;
 }
 

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/device_runtime.h"
+#include "core/comm/pair_calls.h"
 #include "core/comm/start.h"
 #include "core/model/operation.h"
 #include "core/transport/net_port.h"
@@ -26,20 +28,40 @@ struct ExchangeBlock {
   std::uint64_t messages = 0;  ///< Steps of the connection.
 };
 
+/// What makes exchanges between GPUs differ from those between CPUs.
+struct ExchangeWays {
+  PairSpread spread{};             ///< Of messages over channels.
+  std::uint64_t inbox_bytes = 0;   ///< Blocks of up to so many go by inboxes; 0: none do.
+  std::uint64_t window_bytes = 0;  ///< Outputs of so many go by copy engines into windows; 0: none.
+};
+
 struct ExchangePlan {
   Task task;
   std::uint32_t ranks = 1;
   SlotGeometry slots;                 ///< Of each connection.
   std::vector<ExchangeBlock> blocks;  ///< By round, then by sender.
   std::vector<std::uint64_t> copied;  ///< Bytes of each rank for itself; unless in place.
+  ExchangeWays ways;
+  /// What each rank launches, by rank; empty where a worker of the CPU moves it.
+  std::vector<LaunchShape> launches;
+
+  [[nodiscard]] bool goes_by_inboxes() const;
 };
 
-/// `calls` are those of all ranks, in order: one exchange.
-[[nodiscard]] ExchangePlan plan_exchange(std::span<const Call> calls, const SlotGeometry& slots);
+/// `calls` are those of all ranks, in order: one exchange. No launches yet.
+[[nodiscard]] ExchangePlan plan_exchange(std::span<const Call> calls, const SlotGeometry& slots,
+                                         const ExchangeWays& ways = {});
+
+/// Parts of one rank's launch by pairs that could each have a CTA: ends of connections that it
+/// uses, and its copies to itself.
+[[nodiscard]] std::uint32_t pair_ends_of(const ExchangePlan& plan, std::uint32_t rank);
 
 /// Pairs of ranks between which something goes, the lower rank first.
 [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> joined_pairs(
     const ExchangePlan& plan);
+
+/// "16 CTAs of 544 threads, on a device of 132 multiprocessors"; empty where there are none.
+[[nodiscard]] std::string launch_text(const LaunchShape& shape);
 
 /// In words, as plans are told. Every line ends with a newline.
 [[nodiscard]] std::string to_text(const ExchangePlan& plan);

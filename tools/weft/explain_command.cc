@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <cstdint>
 #include <cstdio>
@@ -29,6 +30,7 @@
 #include "core/comm/exchange_plan.h"
 #include "core/config/environment.h"
 #include "core/config/units.h"
+#include "core/schedule/call_text.h"
 #include "core/schedule/plan.h"
 #include "tools/weft/bench_call.h"
 #include "tools/weft/call_options.h"
@@ -118,7 +120,7 @@ Status explain_exchange(const Task& task, std::uint64_t bytes, const Communicato
   WEFT_TRY(communicator.check_task(task));
   WEFT_TRY_ASSIGN(const auto calls, calls_of(task, bytes, communicator.ranks()));
   if (communicator.rank() != 0) return {};
-  const ExchangePlan plan = plan_exchange(calls, communicator.slots_of_pairs());
+  const ExchangePlan plan = communicator.explain_exchange(calls);
   fmt::print("{}", to_text(plan));
   print_pairs(communicator, joined_pairs(plan));
   return {};
@@ -128,13 +130,12 @@ Status explain_exchange(const Task& task, std::uint64_t bytes, const Communicato
 Result<DeviceRuntime*> device_of(const ExplainOptions& options, const JobEnvironment& job,
                                  Context& context) {
   if (options.device == "host") return &context.runtime();
-  if (is_exchange(options.operation)) {
-    return fail(
-        WEFT_ERROR_UNSUPPORTED,
-        fmt::format("how {} goes between GPUs is not told yet", operation_name(options.operation)),
-        "leave --device out");
+  std::int32_t index = job.local_rank.value_or(static_cast<int>(job.rank));
+  if (const std::size_t colon = options.device.find(':'); colon != std::string::npos) {
+    const char* const end = options.device.data() + options.device.size();
+    std::from_chars(options.device.data() + colon + 1, end, index);
   }
-  return context.cuda_device(job.local_rank.value_or(static_cast<int>(job.rank)));
+  return context.cuda_device(index);
 }
 
 /// In a job: joins it; rank 0 prints.
@@ -161,6 +162,10 @@ Status explain_as_rank(const ExplainOptions& options) {
     fmt::print("{}", to_text(plan));
     const std::string launch = communicator->describe_launch(plan);
     if (!launch.empty()) fmt::print("each rank: {}\n", launch);
+    if (const std::uint64_t least = communicator->copied_from(task); least != 0) {
+      fmt::print("windows: an output of {} or more that lies in one is written by copy engines\n",
+                 size_text(least));
+    }
     for (std::uint32_t rank = 0; rank < communicator->ranks(); ++rank) {
       const std::uint32_t next = (rank + 1) % communicator->ranks();
       if (next == rank || (communicator->ranks() == 2 && rank == 1)) continue;
@@ -202,6 +207,16 @@ Status start_job(const ExplainOptions& options) {
   return fail(Error::from_errno(errno, fmt::format("cannot start {}", self.data())));
 }
 
+// Empty where it is one.
+std::string device_problem(const std::string& text) {
+  if (text == "host" || text == "cuda") return {};
+  if (text.starts_with("cuda:") && text.size() > 5 && text.size() < 9 &&
+      std::all_of(text.begin() + 5, text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+    return {};
+  }
+  return fmt::format("\"{}\" is no device; there are host, cuda and cuda:N", text);
+}
+
 }  // namespace
 
 void add_explain_command(CLI::App& app, int& exit_status) {
@@ -217,8 +232,10 @@ void add_explain_command(CLI::App& app, int& exit_status) {
     sub->add_option("-n,--ranks", options->ranks, "Ranks of the job to start, on this host")
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
-    sub->add_option("--device", options->device, "Where ranks have their buffers")
-        ->check(CLI::IsMember({"host", "cuda"}))
+    sub->add_option("--device", options->device,
+                    "Where ranks have their buffers: host, cuda (each on the GPU of its number on "
+                    "its host) or cuda:N (all on GPU N)")
+        ->check(CLI::Validator(device_problem, "DEVICE"))
         ->capture_default_str();
     add_call_options(*sub, operation, options->call);
     sub->callback([options, operation, &exit_status] {

@@ -207,6 +207,11 @@ LaunchShape CudaDevice::shape_of(std::span<const WorkItem> items) const {
     const DirectShape shape = direct_shape_of(item);
     return {.groups = shape.parts, .lanes = shape.threads, .processors = processors_};
   }
+  if (item.algorithm == Algorithm::kPair) {
+    return {.groups = std::clamp(item.most_parts, 1U, kMostItems),
+            .lanes = kPostingThreads,
+            .processors = processors_};
+  }
   const auto groups = static_cast<std::uint32_t>(items.size());
   return {.groups = groups, .lanes = kernel_for(item, groups).threads, .processors = processors_};
 }

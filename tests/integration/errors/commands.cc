@@ -44,9 +44,6 @@ void add_commands(Scenarios& all) {
   add_command(all, "NoRange", "weft bench: --min <size> is more than --max <size>",
               {"run", "-n", "1", "--", WEFT_COMMAND, "bench", "all_reduce", "--min", "8KiB",
                "--max", "4KiB"});
-  add_command(all, "ExchangeBetweenGpus",
-              "weft explain: how <operation> goes between GPUs is not told yet",
-              {"explain", "all_to_all", "1MiB", "--device", "cuda"});
   add_command(all, "NoFileOfResults", "weft bench: cannot write <file> (errno <number>, <text>)",
               {"run", "-n", "1", "--", WEFT_COMMAND, "bench", "all_reduce", "--max", "8", "--iters",
                "1", "--json", "/nonexistent/results"});

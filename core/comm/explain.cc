@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What people are told of how a communicator's calls go.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/comm/communicator.h"
+#include "core/comm/exchange_plan.h"
+#include "core/schedule/work_items.h"
+
+namespace weft {
+
+std::string Communicator::describe_pair(std::uint32_t a, std::uint32_t b) const {
+  if (a >= ranks_ || b >= ranks_) return {};
+  if (a == b) return "the same rank: memory";
+  const auto choice = chooser_->choose(a, b);
+  if (!choice) return "none: " + choice.error().what();
+  return choice->plugin + ": " + choice->reason;
+}
+
+std::string Communicator::describe_launch(const Plan& plan) const {
+  std::vector<WorkItem> items;
+  for (std::size_t channel = 0; channel < plan.channels.size(); ++channel) {
+    items.push_back(work_item(plan, channel, rank_));
+    if (goes_directly(plan.algorithm)) items.back().direct = connections_->direct();
+  }
+  return launch_text(runtime_.shape_of(items));
+}
+
+std::uint64_t Communicator::copied_from(const Task& task) const {
+  const bool can = report_ != nullptr && connections_->direct() != nullptr && ranks_ > 1;
+  return can && copied_output(task, ranks_) != 0 ? least_copied_ : 0;
+}
+
+// Rank `rank`'s, as this rank's device would launch it; its transfers are not made.
+WorkItem Communicator::exchange_item(const ExchangePlan& plan, std::uint32_t rank) const {
+  WorkItem item;
+  item.operation = plan.task.operation;
+  item.type = plan.task.type;
+  item.ranks = ranks_;
+  item.count = plan.task.count;
+  if (plan.goes_by_inboxes()) {
+    item.algorithm = Algorithm::kDirect;
+    item.protocol = Protocol::kLL;
+    item.direct = connections_->direct();
+  } else {
+    item.algorithm = Algorithm::kPair;
+    item.most_parts = std::min(pair_ends_of(plan, rank), pair_parts_);
+  }
+  return item;
+}
+
+ExchangePlan Communicator::explain_exchange(std::span<const Call> calls) const {
+  if (!runtime_.reports_ends()) {
+    const ExchangeWays ways{.spread = pair_ends_.spread,
+                            .inbox_bytes = most_direct_exchange_,
+                            .window_bytes = copied_from(calls.front().task)};
+    ExchangePlan plan = plan_exchange(calls, slots_of_pairs(), ways);
+    for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+      const WorkItem item = exchange_item(plan, rank);
+      plan.launches.push_back(item.algorithm == Algorithm::kPair && item.most_parts == 0
+                                  ? LaunchShape{}
+                                  : runtime_.shape_of({&item, 1}));
+    }
+    return plan;
+  }
+  return plan_exchange(calls, slots_of_pairs());
+}
+
+std::vector<std::string> Communicator::describe_net_edges(std::optional<std::uint32_t> rank) const {
+  std::set<std::pair<std::uint32_t, std::uint32_t>> edges;
+  for (const auto& ring : rings_) {
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      const std::uint32_t from = ring[i];
+      const std::uint32_t to = ring[(i + 1) % ring.size()];
+      if (from != to && (!rank || rank == from || rank == to)) edges.emplace(from, to);
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [from, to] : edges) {
+    const auto choice = chooser_->choose(std::min(from, to), std::max(from, to));
+    if (!choice || choice->kind != PluginKind::kNet) continue;
+    lines.push_back(fmt::format("{} from rank {} to rank {}: {}", choice->plugin, from, to,
+                                describe_devices(*choice_, choice->plugin, rings_, from, to)));
+  }
+  return lines;
+}
+
+}  // namespace weft

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/exchange_plan.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr SlotGeometry kSlots{.steps = 8, .step_bytes = 65536};
+constexpr ExchangeWays kDeviceWays{
+    .spread = {.channels = 4, .least_bytes = 16384, .line_bytes = 1024},
+    .inbox_bytes = 4096,
+    .window_bytes = std::uint64_t{32} << 20};
+
+ExchangePlan plan_between_devices(Operation operation, std::uint64_t block, std::uint32_t ranks) {
+  const Task task{.operation = operation, .type = WEFT_INT8, .root = 1, .count = block};
+  const std::vector<Call> calls(ranks, Call{.task = task});
+  ExchangePlan plan = plan_exchange(calls, kSlots, kDeviceWays);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    plan.launches.push_back({.groups = rank + 1, .lanes = 544, .processors = 132});
+  return plan;
+}
+
+TEST(ExchangePlans, OfSmallBlocksBetweenDevicesGoByInboxes) {
+  const std::string text = to_text(plan_between_devices(Operation::kAllToAll, 4096, 2));
+  EXPECT_THAT(text, HasSubstr("  algorithm   direct\n  protocol    ll\n"));
+  EXPECT_THAT(text, HasSubstr("  inboxes     each rank writes its blocks, of up to 4 KiB, into"));
+  EXPECT_THAT(text, Not(HasSubstr("messages")));
+  EXPECT_THAT(text, HasSubstr("  launches    rank 0: 1 CTA of 544 threads, on a device of 132 "
+                              "multiprocessors\n  launches    rank 1: 2 CTAs of 544 threads"));
+  EXPECT_THAT(text, HasSubstr("  windows     an output of 32 MiB or more that lies in one"));
+  EXPECT_THAT(text, HasSubstr("soonest"));
+}
+
+TEST(ExchangePlans, OfLargerBlocksBetweenDevicesGoOverChannels) {
+  const ExchangePlan plan = plan_between_devices(Operation::kAllToAll, 40000, 2);
+  const std::string text = to_text(plan);
+  EXPECT_THAT(text, HasSubstr("  algorithm   pair\n  protocol    simple\n"));
+  EXPECT_THAT(text, HasSubstr("  connection  8 steps of 64 KiB on each channel"));
+  EXPECT_THAT(text,
+              HasSubstr("  channels    2 of the longest block, 20096 B each, and one of lines "
+                        "for headers\n"));
+  EXPECT_THAT(text, HasSubstr("  sends       ranks 0-1, each: 2 messages, 40000 B\n"));
+  // Two channels and the lines, each way; the copy goes in two parts.
+  EXPECT_EQ(pair_ends_of(plan, 0), 8U);
+}
+
+TEST(ExchangePlans, OfBlocksThatFitLinesUseNoChannels) {
+  ExchangePlan plan = plan_between_devices(Operation::kGather, 1000, 3);
+  plan.ways.inbox_bytes = 0;
+  const std::string text = to_text(plan);
+  EXPECT_THAT(text, HasSubstr("  algorithm   pair\n  protocol    ll\n"));
+  EXPECT_THAT(text, HasSubstr("  lines       messages of up to 1 KiB go whole with their flags\n"));
+  EXPECT_EQ(pair_ends_of(plan, 0), 1U);
+  // The root receives from both others, and copies its own.
+  EXPECT_EQ(pair_ends_of(plan, 1), 3U);
+}
+
+TEST(ExchangePlans, BetweenCpusGoInSteps) {
+  const Task task{.operation = Operation::kAllToAll, .type = WEFT_INT8, .count = 100000};
+  const std::string text = to_text(plan_exchange(std::vector<Call>(2, Call{.task = task}), kSlots));
+  EXPECT_THAT(text, HasSubstr("  algorithm   pair\n  protocol    simple\n"));
+  EXPECT_THAT(text, HasSubstr("  sends       ranks 0-1, each: 2 messages"));
+  EXPECT_THAT(text, HasSubstr("the only way"));
+  EXPECT_THAT(text, Not(HasSubstr("launches")));
+}
+
+TEST(ExchangePlans, LaunchesOfNothingAreNotTold) {
+  EXPECT_EQ(launch_text({}), "");
+  ExchangePlan plan = plan_between_devices(Operation::kGather, 40000, 3);
+  plan.launches[2] = {};
+  EXPECT_THAT(to_text(plan), Not(HasSubstr("launches    rank 2")));
+}
+
+}  // namespace
+}  // namespace weft
