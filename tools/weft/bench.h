@@ -30,9 +30,11 @@ struct BenchOptions {
   std::uint32_t factor = 2;
   std::uint32_t iterations = 20;
   std::uint32_t warmup = 5;
+  std::uint32_t rounds = 5;  ///< Of --ways.
   CallOptions call;
   bool in_place_only = false;
   bool check = false;
+  bool ways = false;
   std::string json_file;
   std::string plot_file;
   std::string table_file;
@@ -60,6 +62,7 @@ class Bench {
  public:
   explicit Bench(const BenchOptions& options)
       : options_(options),
+        repeats_{.warmup = options.warmup, .iterations = options.iterations},
         context_(make_context()),
         stream_(make_stream(context_.get())),
         comm_(join_job(context_.get(), options.table_file.empty() ? Settings() : untuned())) {
@@ -74,8 +77,15 @@ class Bench {
   std::uint64_t run();
   /// Times every way that is possible, and writes a table of costs.
   void calibrate();
+  /// Times the planner's choice and every way that is possible, in turn.
+  void compare_ways();
 
  private:
+  struct Contender;
+  struct Repeats {
+    std::uint32_t warmup;
+    std::uint32_t iterations;
+  };
   /// A table that is being made must not be asked, and need not be there.
   static Settings untuned() { return {{"tuner.plugin", "none"}}; }
   template <typename T>
@@ -99,8 +109,13 @@ class Bench {
   void call(const void* send, void* recv, std::uint64_t count);
   std::vector<tuner::Sample> samples_of(const WayNames& way);
   [[nodiscard]] std::uint64_t hosts();
+  void prepare(Contender& contender, std::uint64_t count);
+  void warm_up(std::uint64_t count);
+  void time_in_turn(std::vector<Contender>& contenders, std::uint64_t count);
+  void write_contender(std::uint64_t bytes, const Contender& contender);
   double max_over_ranks(double value);
   std::uint64_t sum_over_ranks(std::uint64_t value);
+  void open_json();
   void print_header() const;
   void print_row(std::uint64_t bytes, std::uint64_t count, const Measurement* out_of_place,
                  const Measurement* in_place) const;
@@ -111,6 +126,7 @@ class Bench {
                   const std::vector<PlotPoint>& in_place) const;
 
   const BenchOptions& options_;
+  Repeats repeats_;  // of the next measurement
   ContextHandle context_;
   StreamHandle stream_;
   CommHandle comm_;

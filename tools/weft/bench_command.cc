@@ -228,15 +228,15 @@ Measurement Bench::measure(std::uint64_t count, bool in_place) {
   const Places places = places_of(count, sizeof(T), in_place);
   std::memset(places.send, 0, places.send_count * sizeof(T));
   std::memset(places.recv, 0, places.recv_count * sizeof(T));
-  for (std::uint32_t i = 0; i < options_.warmup; ++i)
+  for (std::uint32_t i = 0; i < repeats_.warmup; ++i)
     call(places.send, places.recv, count);
   static_cast<void>(sum_over_ranks(0));  // all ranks begin together
   using BenchClock = std::chrono::steady_clock;
   const auto begin = BenchClock::now();
-  for (std::uint32_t i = 0; i < options_.iterations; ++i)
+  for (std::uint32_t i = 0; i < repeats_.iterations; ++i)
     call(places.send, places.recv, count);
   const std::chrono::duration<double, std::micro> span = BenchClock::now() - begin;
-  measurement.us = max_over_ranks(span.count() / options_.iterations);
+  measurement.us = max_over_ranks(span.count() / repeats_.iterations);
   const double bytes =
       static_cast<double>(std::max(places.send_count, places.recv_count)) * sizeof(T);
   measurement.algbw = measurement.us > 0 ? bytes / measurement.us / 1e3 : 0;
@@ -278,10 +278,7 @@ std::uint64_t Bench::run() {
   input_.resize(std::max<std::uint64_t>(options_.max, element));
   output_.resize(input_.size());
   const bool speaks = rank_ == 0;
-  if (speaks && !options_.json_file.empty()) {
-    json_.open(options_.json_file, std::ios::app);
-    if (!json_) cannot_write(options_.json_file);
-  }
+  open_json();
   // Now, so that nobody waits for a picture that cannot be kept. What is there stays until then.
   if (speaks && !options_.plot_file.empty() &&
       !std::ofstream(options_.plot_file, std::ios::app).is_open()) {
@@ -386,12 +383,24 @@ void add_bench_command(CLI::App& app, int& exit_status) {
                       "Time every algorithm and protocol that is possible, and write what a tuner "
                       "needs to know into this file (tuner.table)");
     }
+    if (is_planned(timed.operation) && !has_uneven_blocks(timed.operation)) {
+      CLI::Option* ways = sub->add_flag(
+          "--ways", options->ways,
+          "Time what the planner chooses and every algorithm and protocol that is possible, in "
+          "turn, each with as many calls as take 30 ms, --iters at most");
+      sub->add_option("--rounds", options->rounds, "Times that --ways measures each")
+          ->check(CLI::Range(1, 1000))
+          ->needs(ways)
+          ->capture_default_str();
+    }
     sub->callback([options, timed, &exit_status] {
       options->timed = timed;
       try {
         settle_options(*options);
         if (!options->table_file.empty()) {
           Bench(*options).calibrate();
+        } else if (options->ways) {
+          Bench(*options).compare_ways();
         } else if (Bench(*options).run() != 0) {
           exit_status = 1;
         }

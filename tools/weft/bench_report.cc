@@ -28,6 +28,12 @@ void cannot_write(const std::string& file) {
   throw CallFailed(Error::from_errno(errno, "cannot write " + file).to_string());
 }
 
+void Bench::open_json() {
+  if (rank_ != 0 || options_.json_file.empty()) return;
+  json_.open(options_.json_file, std::ios::app);
+  if (!json_) cannot_write(options_.json_file);
+}
+
 void Bench::print_header() const {
   fmt::print("# weft {} {}, {} ranks, {} iterations after {} of warm-up, slowest rank's time\n",
              weft_version(), options_.timed.name(), ranks_, options_.iterations, options_.warmup);

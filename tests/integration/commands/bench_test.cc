@@ -93,6 +93,41 @@ TEST(Bench, ChecksAllReduceAndWritesJson) {
   }
 }
 
+TEST(Bench, TimesEveryWayInTurnWithTheChoice) {
+  const ScratchFolder folder;
+  const std::string file = folder.path() + "/rows.json";
+  const Outcome outcome =
+      weft_in_job(3, {"bench", "reduce_scatter", "--ways", "--rounds", "2", "--min", "768", "--max",
+                      "768KiB", "--factor", "1024", "--iters", "3", "--json", file});
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_THAT(lines_of(outcome.out), Contains(testing::EndsWith("  chosen")).Times(2));
+  std::map<std::uint64_t, std::vector<std::string>> ways;
+  std::map<std::uint64_t, std::string> choices;
+  for (const nlohmann::json& row : json_lines(file)) {
+    EXPECT_EQ(row.at("operation"), "reduce_scatter");
+    EXPECT_EQ(row.at("ranks"), 3);
+    EXPECT_THAT(row.at("times_us").get<std::vector<double>>(), Each(testing::Gt(0)));
+    EXPECT_THAT(row.at("times_us"), testing::AnyOf(SizeIs(1), SizeIs(2)))
+        << "what is far behind is not asked again";
+    EXPECT_GT(row.at("predicted_us").get<double>(), 0);
+    const std::string way =
+        row.at("algorithm").get<std::string>() + " " + row.at("protocol").get<std::string>();
+    if (row.at("kind") == "choice") {
+      EXPECT_TRUE(choices.emplace(row.at("bytes"), way).second);
+    } else {
+      ways[row.at("bytes")].push_back(way);
+    }
+  }
+  const std::vector<std::string> large = {"ring simple", "ring ll", "ring ll128", "pat simple"};
+  auto small = large;
+  small.emplace_back("direct ll");
+  EXPECT_THAT(ways[768], UnorderedElementsAreArray(small));
+  EXPECT_THAT(ways[768 << 10], UnorderedElementsAreArray(large));
+  EXPECT_THAT(choices, SizeIs(2));
+  for (const auto& [bytes, choice] : choices)
+    EXPECT_THAT(ways[bytes], Contains(choice)) << bytes;
+}
+
 TEST(Bench, ChecksEveryTypeAndReduction) {
   // Three reducing operations, twelve types and five reductions, not all triples of them.
   const std::array operations = {"all_reduce", "reduce_scatter", "reduce"};
