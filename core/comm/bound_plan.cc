@@ -30,6 +30,12 @@ std::uint32_t line_channel(const Plan& plan, std::size_t channel) {
   return first + static_cast<std::uint32_t>(channel);
 }
 
+// By lines trees have the edges that rings have.
+std::uint32_t tree_channel(const Plan& plan, std::size_t channel) {
+  return has_lines(plan.protocol) ? line_channel(plan, channel)
+                                  : kFirstTreeChannel + static_cast<std::uint32_t>(channel);
+}
+
 }  // namespace
 
 std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank) {
@@ -49,7 +55,7 @@ std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank) {
       }
       continue;
     }
-    const std::uint32_t channel = kFirstTreeChannel + i;
+    const std::uint32_t channel = tree_channel(plan, i);
     if (pat) {
       const PatPlace place = pat_place(plan, i, rank);
       for (const std::uint32_t peer : place.to)
@@ -126,8 +132,7 @@ void BoundPlan::add_tree(std::size_t channel, std::uint32_t rank, const Ends& en
   const bool up = goes_up(plan_->task.operation);
   const bool down = comes_down(plan_->task.operation);
   const auto pair = [&](std::uint32_t peer) -> const PairConnections& {
-    return ends.pair(
-        {.peer = peer, .channel = kFirstTreeChannel + static_cast<std::uint32_t>(channel)});
+    return ends.pair({.peer = peer, .channel = tree_channel(*plan_, channel)});
   };
   trees_.push_back(tree_links(
       place, [&](std::uint32_t peer) { return pair(peer).to.view; },

@@ -58,15 +58,27 @@ class AloneLoops {
     if constexpr (kFinishes) {
       if (reduction_.finishes()) {
         combine(first, nullptr, arrived, input, count);
-        if constexpr (works_alone<Memory>) {
-          memory_.finish(reduction_, alone_, first, second, count);
-        } else {
-          lane_finish(reduction_, alone_, first, second, count);
-        }
+        finish(first, second, bytes);
         return;
       }
     }
     combine(first, second, arrived, input, count);
+  }
+
+  /// What arrived with `before`, which holds the caller's input already.
+  WEFT_HD void add(std::byte* to, const std::byte* arrived, const std::byte* before,
+                   std::uint32_t bytes) {
+    add_up(to, nullptr, arrived, before, bytes / element_bytes_);
+  }
+
+  /// What is complete, where it lies, and to `second` if that is not null.
+  WEFT_HD void finish(std::byte* complete, std::byte* second, std::uint32_t bytes) {
+    const std::uint32_t count = bytes / element_bytes_;
+    if constexpr (works_alone<Memory>) {
+      memory_.finish(reduction_, alone_, complete, second, count);
+    } else {
+      lane_finish(reduction_, alone_, complete, second, count);
+    }
   }
 
  private:
@@ -78,6 +90,11 @@ class AloneLoops {
         return;
       }
     }
+    add_up(first, second, arrived, input, count);
+  }
+
+  WEFT_HD void add_up(std::byte* first, std::byte* second, const std::byte* arrived,
+                      const std::byte* input, std::uint32_t count) {
     if constexpr (works_alone<Memory>) {
       memory_.reduce(reduction_, alone_, first, second, arrived, input, count);
     } else {

@@ -118,6 +118,19 @@ class EdgeWalk {
 
   [[nodiscard]] WEFT_HD const KernelOutcome& outcome() const { return outcome_; }
 
+  /// Why this lane must end; of the leader the verdict for all.
+  WEFT_HD std::uint64_t note(const KernelOutcome& outcome) {
+    outcome_ = outcome;
+    return static_cast<std::uint64_t>(outcome.end) << 32;
+  }
+
+  /// Whether the leader's verdict is to go on.
+  WEFT_HD bool go_on(std::uint64_t verdict) {
+    if ((verdict >> 32) == 0) return true;
+    outcome_.end = static_cast<KernelEnd>(verdict >> 32);
+    return false;
+  }
+
   // NOLINTBEGIN(misc-non-private-member-variables-in-classes): of one kernel, in two files
   Group& group_;
   Memory& memory_;
@@ -127,18 +140,6 @@ class EdgeWalk {
   // NOLINTEND(misc-non-private-member-variables-in-classes)
 
  private:
-  /// Leader only: the verdict for all lanes.
-  WEFT_HD std::uint64_t note(const KernelOutcome& outcome) {
-    outcome_ = outcome;
-    return static_cast<std::uint64_t>(outcome.end) << 32;
-  }
-
-  WEFT_HD bool go_on(std::uint64_t verdict) {
-    if ((verdict >> 32) == 0) return true;
-    outcome_.end = static_cast<KernelEnd>(verdict >> 32);
-    return false;
-  }
-
   KernelOutcome outcome_;
 };
 

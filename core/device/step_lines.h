@@ -31,8 +31,9 @@ concept line_memory =
       { memory.look_again(turn) } -> std::same_as<bool>;
     };
 
-/// A memory policy whose kernels run rings by lines. A lane alone takes lines of so many bytes of
-/// content at once: some, where loops over elements are called that pay from some on; 0: one line.
+/// A memory policy whose kernels run rings and trees by lines. A lane alone takes lines of so many
+/// bytes of content at once: some, where loops over elements are called that pay from some on; 0:
+/// one line.
 template <class Memory>
 concept runs_lines = line_memory<Memory> && requires { Memory::kLineBytesAtOnce; };
 

@@ -24,18 +24,21 @@
 
 namespace weft::device {
 
-/// One rank's part in one channel's tree. All lanes make the same one. The links are *item.tree;
-/// item.chunk fits into a slot.
-template <class Group, class Memory, class Reduction>
+/// One rank's part in one channel's tree, whichever the protocol. All lanes make the same one. The
+/// links are *item.tree; item.chunk fits into a slot. `Walk`, which derives from this, moves
+/// chunks: rise(number) takes one up, fall(number) takes one down, and both answer false where the
+/// kernel must end.
+template <class Walk, class Group, class Memory, class Reduction>
   requires lane_group<Group> && device_memory<Memory, Group>
-class TreeWalk : EdgeWalk<Group, Memory, Reduction> {
+class TreeTurns : protected EdgeWalk<Group, Memory, Reduction> {
   using Base = EdgeWalk<Group, Memory, Reduction>;
+  friend Walk;
 
  public:
   /// `lag` is how many chunks of an all-reduce this rank, if not the root, sends up before it takes
   /// the first that comes down: tree_lag(), or less.
-  WEFT_HD TreeWalk(Group& group, Memory& memory, const WorkItem& item, const Reduction& reduction,
-                   std::uint32_t element_bytes, std::uint64_t lag)
+  WEFT_HD TreeTurns(Group& group, Memory& memory, const WorkItem& item, const Reduction& reduction,
+                    std::uint32_t element_bytes, std::uint64_t lag)
       : Base(group, memory, item, reduction, element_bytes),
         links_(*item.tree),
         lag_(item.operation == Operation::kAllReduce && !item.tree->root ? lag : 0),
@@ -46,25 +49,19 @@ class TreeWalk : EdgeWalk<Group, Memory, Reduction> {
     const bool rises = item_.operation != Operation::kBroadcast;
     const bool falls = item_.operation != Operation::kReduce;
     for (std::uint64_t turn = 0; turn < chunks_ + lag_; ++turn) {
-      if (rises && turn < chunks_ && !rise(turn)) return leave();
-      if (falls && turn >= lag_ && !fall(turn - lag_)) return leave();
+      if (rises && turn < chunks_ && !walk().rise(turn)) return leave();
+      if (falls && turn >= lag_ && !walk().fall(turn - lag_)) return leave();
     }
     finish();
     return outcome();
   }
 
  private:
-  using Base::add_input;
-  using Base::await_free;
   using Base::element_bytes_;
-  using Base::give_back;
   using Base::group_;
   using Base::item_;
   using Base::memory_;
   using Base::outcome;
-  using Base::reduction_;
-  using Base::slot;
-  using Base::take_input;
 
   struct Chunk {
     std::uint64_t number;
@@ -80,6 +77,71 @@ class TreeWalk : EdgeWalk<Group, Memory, Reduction> {
             .at = first * element_bytes_,
             .bytes = static_cast<std::uint32_t>(count * element_bytes_)};
   }
+
+  [[nodiscard]] WEFT_HD Walk& walk() { return static_cast<Walk&>(*this); }
+
+  /// The connections that a call uses have moved by as many steps as it has chunks.
+  WEFT_HD void finish() {
+    group_.sync();  // all lanes have read the cursors
+    if (!group_.leader()) return;
+    const bool rises = item_.operation != Operation::kBroadcast;
+    const bool falls = item_.operation != Operation::kReduce;
+    if (!links_.root) {
+      if (rises) links_.to_parent.cursor->step += chunks_;
+      if (falls) links_.from_parent.cursor->step += chunks_;
+    }
+    for (std::uint32_t i = 0; i < links_.children; ++i) {
+      if (rises) links_.from_child[i].cursor->step += chunks_;
+      if (falls) links_.to_child[i].cursor->step += chunks_;
+    }
+  }
+
+  /// Lets the neighbours' kernels end too, where they can be told from here.
+  WEFT_HD KernelOutcome leave() {
+    if (!group_.leader()) return outcome();
+    const std::uint32_t reason = reason_of(outcome());
+    if (!links_.root) {
+      memory_.give_up(links_.to_parent.peer_error, reason);
+      memory_.give_up(links_.from_parent.peer_error, reason);
+    }
+    for (std::uint32_t i = 0; i < links_.children; ++i) {
+      memory_.give_up(links_.from_child[i].peer_error, reason);
+      memory_.give_up(links_.to_child[i].peer_error, reason);
+    }
+    return outcome();
+  }
+
+  const TreeLinks& links_;
+  const std::uint64_t lag_;
+  const std::uint64_t chunks_;
+};
+
+/// By Simple.
+template <class Group, class Memory, class Reduction>
+class TreeWalk : public TreeTurns<TreeWalk<Group, Memory, Reduction>, Group, Memory, Reduction> {
+  using Turns = TreeTurns<TreeWalk, Group, Memory, Reduction>;
+  using Base = EdgeWalk<Group, Memory, Reduction>;
+  friend Turns;
+
+ public:
+  WEFT_HD TreeWalk(Group& group, Memory& memory, const WorkItem& item, const Reduction& reduction,
+                   std::uint32_t element_bytes, std::uint64_t lag)
+      : Turns(group, memory, item, reduction, element_bytes, lag) {}
+
+ private:
+  using Chunk = typename Turns::Chunk;
+  using Base::add_input;
+  using Base::await_free;
+  using Base::element_bytes_;
+  using Base::give_back;
+  using Base::group_;
+  using Base::item_;
+  using Base::memory_;
+  using Base::reduction_;
+  using Base::slot;
+  using Base::take_input;
+  using Turns::chunk;
+  using Turns::links_;
 
   /// The chunk of all below and of this rank: to the parent, or at the root to the output,
   /// complete.
@@ -164,41 +226,6 @@ class TreeWalk : EdgeWalk<Group, Memory, Reduction> {
   WEFT_HD void pass_on(const ConnectionView& to, const Chunk& now) {
     Base::pass_on(to, now.number, now.bytes);
   }
-
-  /// The connections that a call uses have moved by as many steps as it has chunks.
-  WEFT_HD void finish() {
-    group_.sync();  // all lanes have read the cursors
-    if (!group_.leader()) return;
-    const bool rises = item_.operation != Operation::kBroadcast;
-    const bool falls = item_.operation != Operation::kReduce;
-    if (!links_.root) {
-      if (rises) links_.to_parent.cursor->step += chunks_;
-      if (falls) links_.from_parent.cursor->step += chunks_;
-    }
-    for (std::uint32_t i = 0; i < links_.children; ++i) {
-      if (rises) links_.from_child[i].cursor->step += chunks_;
-      if (falls) links_.to_child[i].cursor->step += chunks_;
-    }
-  }
-
-  /// Lets the neighbours' kernels end too, where they can be told from here.
-  WEFT_HD KernelOutcome leave() {
-    if (!group_.leader()) return outcome();
-    const std::uint32_t reason = reason_of(outcome());
-    if (!links_.root) {
-      memory_.give_up(links_.to_parent.peer_error, reason);
-      memory_.give_up(links_.from_parent.peer_error, reason);
-    }
-    for (std::uint32_t i = 0; i < links_.children; ++i) {
-      memory_.give_up(links_.from_child[i].peer_error, reason);
-      memory_.give_up(links_.to_child[i].peer_error, reason);
-    }
-    return outcome();
-  }
-
-  const TreeLinks& links_;
-  const std::uint64_t lag_;
-  const std::uint64_t chunks_;
 };
 
 }  // namespace weft::device

@@ -23,6 +23,7 @@
 #include "core/device/ring_reduce.h"
 #include "core/device/ring_reduce_scatter.h"
 #include "core/device/tree.h"
+#include "core/device/tree_lines.h"
 #include "core/device/two_shot_all_reduce.h"
 #include "core/model/operation.h"
 #include "core/model/work_item.h"
@@ -182,7 +183,9 @@ WEFT_HD inline bool can_walk_tree(const WorkItem& item, std::uint32_t element_by
     return false;
   }
   const auto carries = [&](const ConnectionView& view) {
-    return usable(view, element_bytes) && item.chunk <= view.step_bytes / element_bytes;
+    const bool can = has_lines(item.protocol) ? usable_for_lines(view, item.protocol, element_bytes)
+                                              : usable(view, element_bytes);
+    return can && item.chunk <= step_payload(item.protocol, view.step_bytes) / element_bytes;
   };
   const TreeLinks& links = *item.tree;
   for (std::uint32_t i = 0; i < links.children; ++i) {
@@ -198,9 +201,19 @@ WEFT_HD KernelOutcome run_tree_item(G& group, M& memory, const WorkItem& item, c
   const auto bytes = static_cast<std::uint32_t>(element_size(item.type));
   if (!is_planned(item.operation) || has_blocks(item.operation) || bytes == 0) return unsupported();
   if (item.count == 0) return {};
-  if (item.protocol != Protocol::kSimple || !can_walk_tree(item, bytes)) return unsupported();
+  if (!can_walk_tree(item, bytes)) return unsupported();
   // The root does not wait for itself.
   const std::uint64_t lag = item.tree->root ? 0 : tree_lag(item.tree->to_parent.steps);
+  if constexpr (runs_lines<M>) {
+    if (item.protocol == Protocol::kLL) {
+      return LineTreeWalk<Protocol::kLL, G, M, R>(group, memory, item, reduction, bytes, lag).run();
+    }
+    if (item.protocol == Protocol::kLL128) {
+      return LineTreeWalk<Protocol::kLL128, G, M, R>(group, memory, item, reduction, bytes, lag)
+          .run();
+    }
+  }
+  if (item.protocol != Protocol::kSimple) return unsupported();
   return TreeWalk<G, M, R>(group, memory, item, reduction, bytes, lag).run();
 }
 

@@ -176,6 +176,8 @@ std::vector<const Way*> ways_of(Operation operation) {
       Way{Algorithm::kChain, Protocol::kSimple, fits_chain, chain_refusal, make_chain_plan},
       Way{Algorithm::kRing, Protocol::kLL, fits_lines, lines_refusal, make_ring_ll_plan},
       Way{Algorithm::kRing, Protocol::kLL128, fits_lines, lines_refusal, make_ring_ll128_plan},
+      Way{Algorithm::kTree, Protocol::kLL, fits_tree, tree_lines_refusal, make_tree_ll_plan},
+      Way{Algorithm::kTree, Protocol::kLL128, fits_tree, tree_lines_refusal, make_tree_ll128_plan},
   };
   std::vector<const Way*> ways;
   for (const Way& way : kWays) {

@@ -56,8 +56,9 @@ struct CostTable {
   /// copies or reduces.
   double exchange_us = 1.0;
   HopCost two_shot{.latency_us = 0.7, .bytes_per_us = 10000.0};
-  /// Of rings by LL and by LL128, beside those of Simple: what a hop costs more, and how much
-  /// longer bytes take, since a CPU looks at each line. As seen between two processes of one host.
+  /// Of rings and trees by LL and by LL128, beside those of Simple: what a hop costs more, and how
+  /// much longer bytes take, since a CPU looks at each line. As seen between two processes of one
+  /// host.
   double ll_hop_us = 0.25;
   double ll_bytes = 7.0;
   double ll128_hop_us = 0.0;
@@ -90,7 +91,7 @@ struct PlanLimits {
   [[nodiscard]] std::uint32_t tree_step() const {
     return tree_step_bytes == 0 ? step_bytes : tree_step_bytes;
   }
-  /// Bytes of the slots that rings by lines have, a multiple of 128; 0: there are none,
+  /// Bytes of the slots that rings and trees by lines have, a multiple of 128; 0: there are none,
   std::uint32_t line_step_bytes = 0;
   std::string no_lines{};  ///< and why, for people.
   friend bool operator==(const PlanLimits&, const PlanLimits&) = default;

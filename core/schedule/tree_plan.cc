@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/model/step_lines.h"
 #include "core/model/tree_links.h"
 #include "core/schedule/trees.h"
 #include "core/schedule/ways.h"
@@ -24,6 +25,15 @@ struct TreeCost {
   double bytes_per_us = std::numeric_limits<double>::infinity();
   std::uint32_t children = 0;
 };
+
+/// What lines change of it.
+TreeCost tree_with_lines(TreeCost cost, Protocol protocol, const CostTable& costs) {
+  if (!has_lines(protocol)) return cost;
+  const bool ll = protocol == Protocol::kLL;
+  cost.latency_us += (ll ? costs.ll_hop_us : costs.ll128_hop_us) * cost.edges;
+  cost.bytes_per_us /= ll ? costs.ll_bytes : costs.ll128_bytes;
+  return cost;
+}
 
 TreeCost tree_cost(const Topology& topology, const CostTable& costs,
                    std::span<const std::uint32_t> parents) {
@@ -54,7 +64,8 @@ double tree_time_us(const Plan& plan, const Topology& topology, const CostTable&
   const auto element_bytes = static_cast<double>(element_size(plan.task.type));
   double slowest_us = 0;
   for (const ChannelPlan& channel : plan.channels) {
-    const TreeCost cost = tree_cost(topology, costs, channel.parents);
+    const TreeCost cost =
+        tree_with_lines(tree_cost(topology, costs, channel.parents), plan.protocol, costs);
     const auto steps = static_cast<double>(tree_steps(channel));
     const double chunk =
         static_cast<double>(std::min(channel.count, channel.chunk)) * element_bytes;
@@ -89,15 +100,14 @@ std::uint64_t tree_chunk(const Plan& plan, const Topology& topology) {
   return bytes / element_bytes;
 }
 
-}  // namespace
-
-Plan make_tree_plan(const Task& task, const PlanInput& input) {
+Plan tree_plan(const Task& task, const PlanInput& input, Protocol protocol,
+               std::uint32_t step_bytes) {
   Plan plan{.task = task,
             .algorithm = Algorithm::kTree,
-            .protocol = Protocol::kSimple,
+            .protocol = protocol,
             .ranks = input.topology.rank_count(),
             .steps = input.limits.steps,
-            .step_bytes = input.limits.tree_step(),
+            .step_bytes = step_bytes,
             .chunk_steps = 1};
   plan.channels = cut_into_channels(task, tree_channel_count(task, input));
   if (!plan.channels.empty()) {
@@ -115,12 +125,33 @@ Plan make_tree_plan(const Task& task, const PlanInput& input) {
   return plan;
 }
 
+}  // namespace
+
+Plan make_tree_plan(const Task& task, const PlanInput& input) {
+  return tree_plan(task, input, Protocol::kSimple, input.limits.tree_step());
+}
+
+Plan make_tree_ll_plan(const Task& task, const PlanInput& input) {
+  return tree_plan(task, input, Protocol::kLL,
+                   step_payload(Protocol::kLL, input.limits.line_step_bytes));
+}
+
+Plan make_tree_ll128_plan(const Task& task, const PlanInput& input) {
+  return tree_plan(task, input, Protocol::kLL128,
+                   step_payload(Protocol::kLL128, input.limits.line_step_bytes));
+}
+
 /// Why trees are out of the question; empty where they are not.
 std::string tree_refusal(const Task& task, const PlanInput& input) {
   if (!input.limits.trees) return "these ranks' devices have no kernels for it";
   if (input.topology.rank_count() == 1) return "there is no other rank";
   if (task.count == 0) return "there are no elements to move";
   return {};
+}
+
+std::string tree_lines_refusal(const Task& task, const PlanInput& input) {
+  std::string refused = tree_refusal(task, input);
+  return refused.empty() ? lines_refusal(task, input) : refused;
 }
 
 }  // namespace weft

@@ -35,6 +35,8 @@ namespace weft {
 /// Below this many bytes all goes by one tree: a second only doubles the messages.
 inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 [[nodiscard]] Plan make_tree_plan(const Task& task, const PlanInput& input);
+[[nodiscard]] Plan make_tree_ll_plan(const Task& task, const PlanInput& input);
+[[nodiscard]] Plan make_tree_ll128_plan(const Task& task, const PlanInput& input);
 
 [[nodiscard]] Plan make_chain_plan(const Task& task, const PlanInput& input);
 
@@ -49,6 +51,8 @@ inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 [[nodiscard]] std::string lines_refusal(const Task& task, const PlanInput& input);
 /// Of PAT as well.
 [[nodiscard]] std::string tree_refusal(const Task& task, const PlanInput& input);
+/// Of trees by lines.
+[[nodiscard]] std::string tree_lines_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string chain_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string direct_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string wide_refusal(const Task& task, const PlanInput& input);

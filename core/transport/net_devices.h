@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kPairLineChannel = kPairChannel + kMostPairChanne
 /// The channel of trees' edges on channel 0 of a plan; those of its other channels follow.
 inline constexpr std::uint32_t kFirstTreeChannel = 0x8000;
 
-/// The same of rings' edges whose slots are filled with lines: of LL, and of LL128.
+/// The same of rings' and trees' edges whose slots are filled with lines: of LL, and of LL128.
 inline constexpr std::uint32_t kMostLineChannels = 64;
 inline constexpr std::uint32_t kFirstLLChannel = 0x9000;
 inline constexpr std::uint32_t kFirstLL128Channel = kFirstLLChannel + kMostLineChannels;

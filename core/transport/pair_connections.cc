@@ -65,7 +65,8 @@ std::string text_of(const PairLink& link) {
   if (!has_line_channel(link)) {
     return fmt::format(" in tree {}", link.channel - kFirstTreeChannel);
   }
-  return fmt::format(" on ring {} by lines", (link.channel - kFirstLLChannel) % kMostLineChannels);
+  return fmt::format(" on channel {} by lines",
+                     (link.channel - kFirstLLChannel) % kMostLineChannels);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ struct Shape {
   std::uint32_t step_grains = 1;
   std::uint32_t channels = 1;
   std::uint64_t count = 1;
-  Protocol protocol = Protocol::kSimple;  ///< Of rings.
+  Protocol protocol = Protocol::kSimple;  ///< Of rings and trees.
 };
 
 /// 8-byte elements, so that each holds a symbol.
@@ -77,7 +77,7 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
                                   ? shape.channels
                                   : 0};
   input.algorithms = {std::string(algorithm_name(algorithm))};
-  if (algorithm == Algorithm::kRing) {
+  if (algorithm == Algorithm::kRing || algorithm == Algorithm::kTree) {
     input.protocols = {std::string(protocol_name(shape.protocol))};
     // Slots for as many grains of payload; those of LL128 have room for more.
     input.limits.line_step_bytes =

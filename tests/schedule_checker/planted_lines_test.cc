@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Wrong kernels of rings by lines, which must be rejected. A wrong kernel is the product's with one
-// thing changed: its memory.
+// Wrong kernels of rings and trees by lines, which must be rejected. A wrong kernel is the
+// product's with one thing changed: its memory.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -41,26 +41,30 @@ KernelOutcome run_lines_with(const KernelCall& call) {
 
 class PlantedLines : public ::testing::TestWithParam<Protocol> {
  protected:
-  [[nodiscard]] Plan plan(Operation operation) const {
+  [[nodiscard]] static Plan plan(Operation operation, Algorithm algorithm = Algorithm::kRing) {
     const std::uint64_t spread = operation == Operation::kAllReduce ? kLineRanks : 1;
     const Shape shape{
         .steps = 3, .step_grains = 2, .count = 9 * kGrain * spread + 3, .protocol = GetParam()};
-    return plan_of(task_of(operation, shape.count), test::one_host(kLineRanks), Algorithm::kRing,
-                   shape);
+    return plan_of(task_of(operation, shape.count), test::one_host(kLineRanks), algorithm, shape);
   }
   /// With the product's kernel nothing is wrong, with this one it is, whatever the turns.
   void expect_of_kernel(Rule rule, const Kernel& kernel) {
-    for (const Operation operation : kCollectives) {
-      for (const Turns turns : kAllTurns) {
-        const Plan wanted = plan(operation);
-        const Verdict sound = execute_one(stacks_, wanted, {.calls = 2, .turns = turns});
-        EXPECT_TRUE(sound.report.empty()) << sound.report.text();
-        const Verdict wrong =
-            execute_one(stacks_, wanted, {.calls = 2, .turns = turns, .kernel = kernel});
-        ASSERT_FALSE(wrong.report.empty()) << operation_name(operation);
-        EXPECT_EQ(rule_name(wrong.report.violations().front().rule), rule_name(rule))
-            << wrong.report.text();
-      }
+    for (const Operation operation : kCollectives)
+      expect_of_plan(rule, kernel, plan(operation));
+  }
+  void expect_of_tree(Rule rule, const Kernel& kernel) {
+    for (const Operation operation : {Operation::kAllReduce, Operation::kReduce})
+      expect_of_plan(rule, kernel, plan(operation, Algorithm::kTree));
+  }
+  void expect_of_plan(Rule rule, const Kernel& kernel, const Plan& wanted) {
+    for (const Turns turns : kAllTurns) {
+      const Verdict sound = execute_one(stacks_, wanted, {.calls = 2, .turns = turns});
+      EXPECT_TRUE(sound.report.empty()) << sound.report.text();
+      const Verdict wrong =
+          execute_one(stacks_, wanted, {.calls = 2, .turns = turns, .kernel = kernel});
+      ASSERT_FALSE(wrong.report.empty()) << operation_name(wanted.task.operation);
+      EXPECT_EQ(rule_name(wrong.report.violations().front().rule), rule_name(rule))
+          << wrong.report.text();
     }
   }
   /// In some order of turns it does.
@@ -129,6 +133,43 @@ struct BelievesLines : LineMemory {
 
 TEST_P(PlantedLines, ALineReadBeforeItHasCome) {
   expect_in_some_order(Rule::kReadTooEarly, run_lines_with<BelievesLines>);
+}
+
+template <class Memory>
+KernelOutcome run_tree_with(const KernelCall& call) {
+  if (call.rank != kWrongLineRank) return run_kernel(call);
+  Memory memory(call);
+  return device::run_tree_item(call.group, memory, call.item, call.reduction);
+}
+
+struct TakesAnySlotAbove : LineMemory {
+  using LineMemory::LineMemory;
+  device::WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t* waiters,
+                                   std::uint64_t threshold, std::uint32_t* error) {
+    if (counter == item_.tree->to_parent.head) {
+      return {.status = device::WaitStatus::kReady, .value = threshold};
+    }
+    return SymbolicMemory::wait_at_least(counter, waiters, threshold, error);
+  }
+};
+
+TEST_P(PlantedLines, ASlotOfATreeFilledBeforeItIsFree) {
+  expect_of_tree(Rule::kOverwritten, run_tree_with<TakesAnySlotAbove>);
+}
+
+struct KeepsSlotsOfTrees : LineMemory {
+  using LineMemory::LineMemory;
+  void post(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t value) {
+    if (counter != item_.tree->from_child[0].head) SymbolicMemory::post(counter, waiters, value);
+  }
+};
+
+TEST_P(PlantedLines, SlotsOfATreeThatAreNotGivenBack) {
+  for (const Operation operation : {Operation::kAllReduce, Operation::kReduce}) {
+    const Plan wanted = plan(operation, Algorithm::kTree);
+    ASSERT_FALSE(tree_place(wanted, 0, kWrongLineRank).children.empty());
+  }
+  expect_of_tree(Rule::kDeadlock, run_tree_with<KeepsSlotsOfTrees>);
 }
 
 INSTANTIATE_TEST_SUITE_P(Protocols, PlantedLines,

@@ -3,6 +3,8 @@
 
 // Trees: all numbers of ranks up to 64 and samples up to 4096, on one host and on several.
 #include <cstdint>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -31,10 +33,15 @@ std::vector<Shape> tree_shapes() {
   };
 }
 
-class Trees : public ::testing::Test {
+class Trees : public ::testing::TestWithParam<Protocol> {
  protected:
+  [[nodiscard]] static Plan tree_of(const Task& task, const Topology& topology, Shape shape) {
+    shape.protocol = GetParam();
+    return plan_of(task, topology, Algorithm::kTree, shape);
+  }
   void check(const Task& task, const Topology& topology, const Shape& shape, Execution execution) {
-    const Plan plan = plan_of(task, topology, Algorithm::kTree, shape);
+    const Plan plan = tree_of(task, topology, shape);
+    ASSERT_EQ(plan.protocol, GetParam());
     ASSERT_TRUE(validate(plan, topology)) << describe(plan, execution);
     execution.spread = spread_of(topology);
     execution.turns = kAllTurns[++seed_ % std::size(kAllTurns)];
@@ -56,12 +63,13 @@ class Trees : public ::testing::Test {
   std::uint64_t executions_ = 0;
 };
 
-TEST_F(Trees, AllNumbersOfRanks) {
+TEST_P(Trees, AllNumbersOfRanks) {
+  const int most = GetParam() == Protocol::kSimple ? 8 : 4;  // Lines take long to execute.
   for (const std::uint32_t ranks : numbers_of_ranks(2)) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kTreeOperations) {
       for (const Shape& shape : tree_shapes()) {
-        for (int i = 0; i < (ranks <= 16 ? 8 : 2); ++i) {
+        for (int i = 0; i < (ranks <= 16 ? most : most / 4); ++i) {
           ASSERT_NO_FATAL_FAILURE(check(task_of(operation, shape.count, ranks / 2), topology, shape,
                                         {.calls = shape.count == 1 ? 3U : 2U}));
         }
@@ -70,7 +78,7 @@ TEST_F(Trees, AllNumbersOfRanks) {
   }
 }
 
-TEST_F(Trees, EveryRoot) {
+TEST_P(Trees, EveryRoot) {
   for (const std::uint32_t ranks : {2U, 5U, 16U}) {
     for (const Topology& topology : {test::one_host(ranks), scattered(ranks, 2)}) {
       for (const Operation operation : {Operation::kBroadcast, Operation::kReduce}) {
@@ -86,7 +94,7 @@ TEST_F(Trees, EveryRoot) {
   }
 }
 
-TEST_F(Trees, OverSeveralHosts) {
+TEST_P(Trees, OverSeveralHosts) {
   for (const std::uint32_t ranks : {4U, 7U, 12U, 33U, 64U}) {
     if (ranks > kMostRanksOfAll) break;
     for (const std::uint32_t hosts : {2U, 3U, 4U, ranks}) {
@@ -100,7 +108,7 @@ TEST_F(Trees, OverSeveralHosts) {
   }
 }
 
-TEST_F(Trees, AveragesAreDividedOnceAndFactorsMultiplyOnce) {
+TEST_P(Trees, AveragesAreDividedOnceAndFactorsMultiplyOnce) {
   for (const std::uint32_t ranks : {2U, 3U, 8U, 31U}) {
     for (const Operation operation : {Operation::kAllReduce, Operation::kReduce}) {
       for (const Shape& shape : tree_shapes()) {
@@ -117,7 +125,7 @@ TEST_F(Trees, AveragesAreDividedOnceAndFactorsMultiplyOnce) {
 }
 
 // Many orders in which kernels get on, over few slots and several calls.
-TEST_F(Trees, AnyOrderOfTurns) {
+TEST_P(Trees, AnyOrderOfTurns) {
   constexpr int kSeeds = test::kSanitized ? 10 : 100;
   for (const std::uint32_t ranks : {2U, 3U, 6U, 11U}) {
     for (const Operation operation : kTreeOperations) {
@@ -130,7 +138,7 @@ TEST_F(Trees, AnyOrderOfTurns) {
   }
 }
 
-TEST_F(Trees, ManyRanks) {
+TEST_P(Trees, ManyRanks) {
   if (test::kSanitized) GTEST_SKIP() << "takes minutes under sanitizers; few ranks do not";
   for (const std::uint32_t ranks : {65U, 127U, 128U, 129U, 1000U, 4095U, 4096U}) {
     const Topology topology = test::one_host(ranks);
@@ -142,28 +150,47 @@ TEST_F(Trees, ManyRanks) {
   }
 }
 
+template <Protocol kProtocol>
+using LineWalk =
+    device::LineTreeWalk<kProtocol, device::SingleLane, SymbolicMemory, SymbolicReduction>;
+
 /// As the product's, but for how far down is behind up.
 template <std::uint64_t kMore>
 KernelOutcome run_behind(const KernelCall& call) {
   const WorkItem& item = call.item;
   const std::uint64_t lag = item.tree->root ? 0 : tree_lag(item.tree->to_parent.steps) + kMore;
-  return device::TreeWalk(call.group, call.memory, item, call.reduction, sizeof(Value), lag).run();
+  const auto run = [&]<class Walk>(std::type_identity<Walk>) {
+    return Walk(call.group, call.memory, item, call.reduction, sizeof(Value), lag).run();
+  };
+  switch (item.protocol) {
+    case Protocol::kLL:
+      return run(std::type_identity<LineWalk<Protocol::kLL>>());
+    case Protocol::kLL128:
+      return run(std::type_identity<LineWalk<Protocol::kLL128>>());
+    default:
+      return device::TreeWalk(call.group, call.memory, item, call.reduction, sizeof(Value), lag)
+          .run();
+  }
 }
 
 // The lag is as long as it can be.
-TEST_F(Trees, AChunkMoreBehindLocksUp) {
+TEST_P(Trees, AChunkMoreBehindLocksUp) {
   for (const std::uint32_t ranks : {2U, 3U, 7U, 20U}) {
     for (const std::uint32_t steps : {2U, 3U, 8U}) {
       const Shape shape{.steps = steps, .step_grains = 1, .channels = 1, .count = 60 * kGrain};
       const Task task = task_of(Operation::kAllReduce, shape.count);
       ASSERT_NO_FATAL_FAILURE(check(task, test::one_host(ranks), shape, {.kernel = run_behind<0>}));
-      const Plan plan = plan_of(task, test::one_host(ranks), Algorithm::kTree, shape);
+      const Plan plan = tree_of(task, test::one_host(ranks), shape);
       const Verdict verdict = execute_one(stacks_, plan, {.kernel = run_behind<1>});
       ASSERT_FALSE(verdict.report.empty()) << ranks << " ranks, " << steps << " slots";
       EXPECT_EQ(verdict.report.violations().front().rule, Rule::kDeadlock) << verdict.report.text();
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Protocols, Trees,
+                         ::testing::Values(Protocol::kSimple, Protocol::kLL, Protocol::kLL128),
+                         [](const auto& info) { return std::string(protocol_name(info.param)); });
 
 }  // namespace
 }  // namespace weft::checker

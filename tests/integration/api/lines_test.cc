@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The collectives round rings by lines, of LL and of LL128, whatever would be chosen: over memory,
-// and refused over nets.
+// The collectives round rings and over trees by lines, of LL and of LL128, whatever would be
+// chosen: over memory, and refused over nets.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -27,11 +27,14 @@ constexpr const char* kOperations[] = {"all_reduce", "all_gather", "reduce_scatt
                                        "reduce"};
 
 std::vector<std::string> lines_alone(const std::string& transport, const std::string& protocol,
-                                     const std::vector<std::string>& more) {
+                                     const std::vector<std::string>& more,
+                                     const std::string& algorithm = "ring") {
   std::vector<std::string> words = only_transport(transport);
   for (const std::string operation : kOperations) {
-    words.insert(words.end(), {"collectives." + operation + ".algorithm", "ring",
-                               "collectives." + operation + ".protocol", protocol});
+    const bool has_trees = operation != "all_gather" && operation != "reduce_scatter";
+    words.insert(words.end(),
+                 {"collectives." + operation + ".algorithm", has_trees ? algorithm : "ring",
+                  "collectives." + operation + ".protocol", protocol});
   }
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -56,16 +59,17 @@ std::vector<Shape> line_shapes(std::uint32_t ranks, std::size_t step_bytes, std:
   return shapes;
 }
 
-class ByLines : public testing::TestWithParam<std::tuple<std::string, std::string>> {
+class ByLines : public testing::TestWithParam<std::tuple<std::string, std::string, std::string>> {
  protected:
   void run(std::uint32_t ranks, const std::string& channels, std::size_t step_bytes,
            std::uint32_t share) {
     const ContextHandle context = make_context();
-    const auto& [transport, protocol] = GetParam();
+    const auto& [transport, protocol, algorithm] = GetParam();
     const CommSettings settings(
         lines_alone(transport, protocol,
                     {"channels.max", channels, "buffers.step", std::to_string(step_bytes) + "B",
-                     "timeouts.operation", kSanitized ? "150s" : "60s"}));
+                     "timeouts.operation", kSanitized ? "150s" : "60s"},
+                    algorithm));
     const std::vector<Shape> shapes = line_shapes(ranks, step_bytes, share);
     ASSERT_FALSE(shapes.empty());
     ASSERT_EQ(shapes_by_a_thread_each(context.get(), settings, ranks, shapes),
@@ -85,9 +89,14 @@ TEST_P(ByLines, SeveralChannelsAndLargeSteps) {
   ASSERT_NO_FATAL_FAILURE(run(5, "3", std::size_t{64} << 10, 5));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Wires, ByLines, testing::Combine(testing::Values("p2p", "shm"), testing::Values("ll", "ll128")),
-    [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
+INSTANTIATE_TEST_SUITE_P(Wires, ByLines,
+                         testing::Combine(testing::Values("p2p", "shm"),
+                                          testing::Values("ll", "ll128"),
+                                          testing::Values("ring", "tree")),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" + std::get<1>(info.param) + "_" +
+                                  std::get<2>(info.param);
+                         });
 
 class LineErrors : public testing::TestWithParam<std::string> {
  protected:
@@ -138,8 +147,8 @@ TEST_P(LineErrors, ARankThatNeverCallsIsWaitedForNoLongerThanSet) {
   const auto results = run(shape_, 1, texts);
   EXPECT_EQ(std::ranges::count(results, WEFT_OK), 0);
   EXPECT_GE(std::ranges::count(results, WEFT_ERROR_TIMEOUT), 1) << texts;
-  EXPECT_THAT(texts,
-              testing::ContainsRegex("on ring 0 by lines: [01] of 1 steps sent to it are taken"));
+  EXPECT_THAT(
+      texts, testing::ContainsRegex("on channel 0 by lines: [01] of 1 steps sent to it are taken"));
 }
 
 TEST_P(LineErrors, NetsMoveWholeSteps) {

@@ -184,6 +184,10 @@ const char* name_of(Tuning tuning) {
       return "ll";
     case Tuning::kLL128:
       return "ll128";
+    case Tuning::kTreeLL:
+      return "tree-ll";
+    case Tuning::kTreeLL128:
+      return "tree-ll128";
     case Tuning::kDefault:
       break;
   }
@@ -201,6 +205,12 @@ std::string table_text(Tuning tuning) {
          {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce"}) {
       text += std::string("  - {operation: ") + operation +
               ", algorithm: ring, protocol: " + name_of(tuning) + ", use: prefer, channels: 64}\n";
+    }
+  } else if (tuning == Tuning::kTreeLL || tuning == Tuning::kTreeLL128) {
+    const std::string protocol = tuning == Tuning::kTreeLL ? "ll" : "ll128";
+    for (const char* operation : {"all_reduce", "broadcast", "reduce"}) {
+      text += std::string("  - {operation: ") + operation +
+              ", algorithm: tree, protocol: " + protocol + ", use: prefer, channels: 64}\n";
     }
   } else if (tuning == Tuning::kWide) {
     for (const char* operation :
@@ -295,6 +305,7 @@ World draw_world(std::uint64_t seed, Subject subject, bool processes) {
   if (one_in(random, 3)) world.tuning = Tuning::kTree;
   if (world.direct_bytes > 0 && one_in(random, 3)) world.tuning = Tuning::kTwoShot;
   if (one_in(random, 4)) world.tuning = one_in(random, 2) ? Tuning::kLL : Tuning::kLL128;
+  if (one_in(random, 6)) world.tuning = one_in(random, 2) ? Tuning::kTreeLL : Tuning::kTreeLL128;
   world.communicators = one_in(random, subject == Subject::kMix ? 2 : 8) ? 2 : 1;
   if (!processes) world.rotation = static_cast<std::uint32_t>(below(random, world.ranks));
   world.streams = one_in(random, 4) ? 2 : 1;

@@ -56,11 +56,13 @@ enum class Tuning : std::uint8_t {
   kTree,     ///< Trees or PAT, where an operation has them, on as many channels as there are.
   kTwoShot,  ///< All-reduces by two-shot, where ranks write to others directly.
   kLL,       ///< Round rings by lines of LL, where memory joins all ranks.
-  kLL128     ///< The same by those of LL128.
+  kLL128,    ///< The same by those of LL128.
+  kTreeLL,   ///< Trees by lines of LL, likewise, where an operation has trees.
+  kTreeLL128
 };
 inline constexpr Tuning kTunings[] = {Tuning::kDefault, Tuning::kWide,    Tuning::kDirect,
                                       Tuning::kTree,    Tuning::kTwoShot, Tuning::kLL,
-                                      Tuning::kLL128};
+                                      Tuning::kLL128,   Tuning::kTreeLL,  Tuning::kTreeLL128};
 [[nodiscard]] const char* name_of(Tuning tuning);
 /// What the file of that table holds.
 [[nodiscard]] std::string table_text(Tuning tuning);

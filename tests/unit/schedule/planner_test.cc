@@ -185,7 +185,7 @@ TEST_F(Planner, ListsWhatWasConsidered) {
   algorithms_ = {"ring", "star"};
   protocols_ = {"simple", "ll64"};
   const Plan made = all_reduce(kMiB);
-  ASSERT_EQ(made.alternatives.size(), 10U);
+  ASSERT_EQ(made.alternatives.size(), 12U);
   EXPECT_EQ(made.alternatives[0].algorithm, "ring");
   EXPECT_EQ(made.alternatives[0].predicted_us, made.predicted_us);
   EXPECT_EQ(made.alternatives[1].algorithm, "direct");
@@ -200,9 +200,13 @@ TEST_F(Planner, ListsWhatWasConsidered) {
   EXPECT_EQ(made.alternatives[6].refused, "collectives.all_reduce.protocol leaves it out");
   EXPECT_EQ(made.alternatives[7].algorithm, "ring");
   EXPECT_EQ(made.alternatives[7].protocol, "ll128");
-  EXPECT_EQ(made.alternatives[8].algorithm, "star");
-  EXPECT_THAT(made.alternatives[8].refused, HasSubstr("all_reduce has no such algorithm"));
-  EXPECT_EQ(made.alternatives[9].protocol, "ll64");
+  EXPECT_EQ(made.alternatives[8].algorithm, "tree");
+  EXPECT_EQ(made.alternatives[8].protocol, "ll");
+  EXPECT_EQ(made.alternatives[9].algorithm, "tree");
+  EXPECT_EQ(made.alternatives[9].protocol, "ll128");
+  EXPECT_EQ(made.alternatives[10].algorithm, "star");
+  EXPECT_THAT(made.alternatives[10].refused, HasSubstr("all_reduce has no such algorithm"));
+  EXPECT_EQ(made.alternatives[11].protocol, "ll64");
 }
 
 TEST_F(Planner, GoesRoundRingsByLinesWhereThatIsFasterAndPossible) {
@@ -258,6 +262,51 @@ TEST_F(Planner, CostsOfLinesAreThoseOfHopsAndBytes) {
   algorithms_ = {"ring"};
   EXPECT_DOUBLE_EQ(all_reduce(4000).predicted_us, 10 + 6 * 2 + 1.5 * 4000 / 50);
   EXPECT_DOUBLE_EQ(broadcast(4000).predicted_us, 10 + 3 * 2 + 3 * 4000.0 / 50);
+  protocols_.clear();
+  EXPECT_EQ(all_reduce(8).protocol, Protocol::kLL);
+  EXPECT_EQ(all_reduce(kMiB).protocol, Protocol::kSimple);
+}
+
+TEST_F(Planner, WalksTreesByLinesWhereThatIsFasterAndPossible) {
+  algorithms_ = {"tree"};
+  limits_.line_step_bytes = 16 * kKiB;
+  const auto refused_ll = [&] {
+    const Result<Plan> made = plan({.count = 10});
+    return made ? std::string() : made.error().to_string();
+  };
+  protocols_ = {"ll"};
+  EXPECT_THAT(refused_ll(), HasSubstr("tree with ll: these ranks' devices have no kernels for it"));
+  limits_.trees = true;
+  limits_.line_step_bytes = 0;
+  limits_.no_lines = "a net moves whole steps";
+  EXPECT_THAT(refused_ll(), HasSubstr("tree with ll: a net moves whole steps"));
+  limits_.line_step_bytes = 16 * kKiB;
+  for (const Operation operation :
+       {Operation::kAllReduce, Operation::kBroadcast, Operation::kReduce}) {
+    const auto made = [&](std::string_view protocol) {
+      protocols_ = {std::string(protocol)};
+      return plan({.operation = operation, .count = 50'000}).value();
+    };
+    const Plan ll = made("ll");
+    EXPECT_EQ(ll.algorithm, Algorithm::kTree);
+    EXPECT_EQ(ll.protocol, Protocol::kLL);
+    EXPECT_EQ(ll.step_bytes, 8128U);
+    EXPECT_LE(ll.channels[0].chunk * sizeof(float), 8128U);
+    EXPECT_TRUE(validate(ll, topology_));
+    const Plan ll128 = made("ll128");
+    EXPECT_EQ(ll128.protocol, Protocol::kLL128);
+    EXPECT_EQ(ll128.step_bytes, 15296U);
+    EXPECT_TRUE(validate(ll128, topology_));
+    EXPECT_GT(ll.predicted_us, made("simple").predicted_us);
+  }
+  // One tree of ranks 0 to 3: two edges from the last to the root, up and down again.
+  limits_.max_channels = 1;
+  costs_ = {.call_us = 10, .tree_us = 1};
+  costs_.hops.fill({.latency_us = 3, .bytes_per_us = 100});
+  costs_.ll_hop_us = -1;
+  costs_.ll_bytes = 2;
+  protocols_ = {"ll"};
+  EXPECT_DOUBLE_EQ(all_reduce(100).predicted_us, 10 + 1 + 2 * 2 * (2 + 100.0 / 50));
   protocols_.clear();
   EXPECT_EQ(all_reduce(8).protocol, Protocol::kLL);
   EXPECT_EQ(all_reduce(kMiB).protocol, Protocol::kSimple);

@@ -1,0 +1,332 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The tree of tree.h over the protocols LL and LL128, whose slots hold lines that tell by
+// themselves that they have come (primitives_ll.h): a chunk goes on line by line, each as soon as
+// all below, or the rank above, have sent theirs. A chunk is a step on every edge.
+//
+// Slots are given back, posted, filled to their end and compared as those of rings are; nothing
+// that a peer wrote bounds a loop or forms an address.
+//
+// Model: tests/models/step_lines.pml
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/alone_loops.h"
+#include "core/device/policies.h"
+#include "core/device/portability.h"
+#include "core/device/slot_check.h"
+#include "core/device/step_lines.h"
+#include "core/device/tree.h"
+#include "core/model/connection_view.h"
+#include "core/model/step_lines.h"
+#include "core/model/tree_links.h"
+#include "core/model/work_item.h"
+
+namespace weft::device {
+
+/// As TreeWalk. The connections' slots are for `kProtocol` alone; item.chunk fits into their
+/// payload.
+template <Protocol kProtocol, class Group, class Memory, class Reduction>
+  requires line_memory<Memory>
+class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Reduction>, Group,
+                                      Memory, Reduction> {
+  using Turns = TreeTurns<LineTreeWalk, Group, Memory, Reduction>;
+  using Base = EdgeWalk<Group, Memory, Reduction>;
+  friend Turns;
+
+ public:
+  WEFT_HD LineTreeWalk(Group& group, Memory& memory, const WorkItem& item,
+                       const Reduction& reduction, std::uint32_t element_bytes, std::uint64_t lag)
+      : Turns(group, memory, item, reduction, element_bytes, lag),
+        loops_(memory, reduction, element_bytes),
+        lines_(memory, loops_),
+        by_fragments_(Lines::kWide && group.size() % kLineFragments == 0) {}
+
+ private:
+  using Chunk = typename Turns::Chunk;
+  using Base::await_free;
+  using Base::give_back;
+  using Base::go_on;
+  using Base::group_;
+  using Base::item_;
+  using Base::memory_;
+  using Base::note;
+  using Base::outcome;
+  using Base::reduction_;
+  using Base::slot;
+  using Turns::chunk;
+  using Turns::links_;
+  using Loops = AloneLoops<Memory, Reduction>;
+  using Lines = StepLines<kProtocol, Memory, Loops>;
+  static constexpr std::uint32_t kContent = Lines::kLine.content;
+  /// Lines that a lane alone takes at once.
+  static constexpr std::uint32_t kMostLines =
+      kLineBytesAtOnce<Memory> < kContent ? 1 : kLineBytesAtOnce<Memory> / kContent;
+
+  /// Connections that a chunk comes by, or leaves by.
+  struct Edges {
+    const ConnectionView* views;
+    std::uint32_t count;
+  };
+  /// The content of a part, its header's place included.
+  struct alignas(64) Content {
+    std::byte bytes[kMostLines * kContent];
+  };
+
+  [[nodiscard]] WEFT_HD Edges above(const ConnectionView& view) const {
+    return {.views = &view, .count = links_.root ? 0U : 1U};
+  }
+
+  WEFT_HD bool rise(std::uint64_t number) {
+    const Chunk now = chunk(number);
+    return step(now, {.views = links_.from_child, .count = links_.children},
+                above(links_.to_parent),
+                [&](const LinePart& part) { return rise_part(now, part); });
+  }
+
+  WEFT_HD bool fall(std::uint64_t number) {
+    const Chunk now = chunk(number);
+    return step(now, above(links_.from_parent),
+                {.views = links_.to_child, .count = links_.children},
+                [&](const LinePart& part) { return fall_part(now, part); });
+  }
+
+  /// One chunk: `move` does a lane's part of it.
+  template <class Move>
+  WEFT_HD bool step(const Chunk& now, const Edges& from, const Edges& to, const Move& move) {
+    if (!go_on(group_.broadcast(group_.leader() ? await_headers(now, from) : 0))) return false;
+    for (std::uint32_t i = 0; i < to.count; ++i) {
+      if (!await_free(to.views[i], now.number)) return false;
+    }
+    const bool moved = by_fragments_ ? move_fragments(now, from, move) : move_lines(now, move);
+    if (moved) fill_rests(now, to);
+    if (group_.any(!moved)) {
+      return go_on(group_.broadcast(group_.leader() ? why_left(now, from) : 0));
+    }
+    if (by_fragments_) raise_flags(now, to);
+    if (group_.leader()) {
+      for (std::uint32_t i = 0; i < to.count; ++i)
+        memory_.post(to.views[i].tail, to.views[i].tail_waiters, step_of(to.views[i], now) + 1);
+    }
+    for (std::uint32_t i = 0; i < from.count; ++i)
+      give_back(from.views[i], now.number);
+    return true;
+  }
+
+  [[nodiscard]] WEFT_HD static std::uint64_t step_of(const ConnectionView& view, const Chunk& now) {
+    return view.cursor->step + now.number;
+  }
+
+  // One lane alone has lines that follow each other, several have one each in turn.
+  template <class Move>
+  WEFT_HD bool move_lines(const Chunk& now, const Move& move) {
+    const std::uint32_t lines = Lines::lines_of(now.bytes);
+    const std::uint32_t content = kStepHeaderBytes + now.bytes;
+    const std::uint32_t at_once = group_.size() == 1 ? kMostLines : 1;
+    for (std::uint32_t line = group_.rank() * at_once; line < lines;
+         line += group_.size() * at_once) {
+      const std::uint32_t begin = line * kContent;
+      const std::uint32_t end = begin + at_once * kContent;
+      if (!move({.line = line,
+                 .begin = begin,
+                 .end = end < content ? end : content,
+                 .fragment = false})) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  template <class Move>
+  WEFT_HD bool move_fragments(const Chunk& now, const Edges& from, const Move& move) {
+    if constexpr (Lines::kWide) {
+      const std::uint32_t lines = Lines::lines_of(now.bytes);
+      // Some lanes see the flags; behind the barrier all lanes may read the lines.
+      bool come = true;
+      for (std::uint32_t i = 0; come && i < from.count; ++i) {
+        const ConnectionView& view = from.views[i];
+        for (std::uint32_t line = group_.rank(); come && line < lines; line += group_.size()) {
+          come = lines_.await_line(slot(view, now.number), step_of(view, now), line,
+                                   waiting(view, now));
+        }
+      }
+      if (group_.any(!come)) return false;
+      const std::uint32_t content = kStepHeaderBytes + now.bytes;
+      const std::uint32_t place = group_.rank() % kLineFragments * kFragmentBytes;
+      const std::uint32_t most =
+          place + kFragmentBytes < kContent ? place + kFragmentBytes : kContent;
+      for (std::uint32_t line = group_.rank() / kLineFragments; line < lines;
+           line += group_.size() / kLineFragments) {
+        const std::uint32_t begin = line * kContent + place;
+        const std::uint32_t end = line * kContent + most;
+        if (begin >= content) break;
+        if (!move({.line = line,
+                   .begin = begin,
+                   .end = end < content ? end : content,
+                   .fragment = true})) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  WEFT_HD bool rise_part(const Chunk& now, const LinePart& part) {
+    const std::uint32_t header = part.header();
+    Content sum;
+    if (part.bytes() > header) {
+      const std::uint32_t bytes = part.bytes() - header;
+      const std::uint64_t place = now.at + part.begin + header - kStepHeaderBytes;
+      std::byte* const partial = sum.bytes + header;
+      std::byte* const last = links_.root ? item_.recv + place : partial;
+      if (links_.children == 0) loops_.read(last, nullptr, item_.send + place, bytes);
+      for (std::uint32_t i = 0; i < links_.children; ++i) {
+        Content arrived;
+        if (!take(links_.from_child[i], now, part, arrived)) return false;
+        std::byte* const to = i + 1 == links_.children ? last : partial;
+        if (i == 0) {
+          loops_.template reduce<false>(to, nullptr, arrived.bytes + header, item_.send + place,
+                                        bytes);
+        } else {
+          loops_.add(to, arrived.bytes + header, partial, bytes);
+        }
+      }
+      if (links_.root && reduction_.finishes()) loops_.finish(last, nullptr, bytes);
+    }
+    if (!links_.root) put(links_.to_parent, now, part, sum);
+    return true;
+  }
+
+  WEFT_HD bool fall_part(const Chunk& now, const LinePart& part) {
+    const std::uint32_t header = part.header();
+    Content arrived;
+    if (part.bytes() > header) {
+      const std::uint32_t bytes = part.bytes() - header;
+      const std::uint64_t place = now.at + part.begin + header - kStepHeaderBytes;
+      std::byte* const output = item_.recv == nullptr ? nullptr : item_.recv + place;
+      if (links_.root) {
+        const bool copies = item_.operation == Operation::kBroadcast;
+        const std::byte* const source = copies ? item_.send + place : output;
+        loops_.copy(arrived.bytes + header, source == output ? nullptr : output, source, bytes);
+      } else {
+        if (!take(links_.from_parent, now, part, arrived)) return false;
+        loops_.copy(output, nullptr, arrived.bytes + header, bytes);
+      }
+    }
+    for (std::uint32_t i = 0; i < links_.children; ++i)
+      put(links_.to_child[i], now, part, arrived);
+    return true;
+  }
+
+  WEFT_HD bool take(const ConnectionView& from, const Chunk& now, const LinePart& part,
+                    Content& content) {
+    return lines_.take(slot(from, now.number), step_of(from, now), part, content.bytes,
+                       waiting(from, now));
+  }
+
+  WEFT_HD void put(const ConnectionView& to, const Chunk& now, const LinePart& part,
+                   const Content& content) {
+    lines_.put(slot(to, now.number), step_of(to, now), part, content.bytes,
+               {.tag = item_.tag, .bytes = now.bytes});
+  }
+
+  WEFT_HD void fill_rests(const Chunk& now, const Edges& to) {
+    if constexpr (!Lines::kWide) {
+      for (std::uint32_t i = 0; i < to.count; ++i) {
+        const ConnectionView& view = to.views[i];
+        const std::uint64_t step = step_of(view, now);
+        if (!fills_whole_slot(step, view.steps)) continue;
+        lines_.fill_rest(group_, slot(view, now.number), step, Lines::lines_of(now.bytes),
+                         view.step_bytes);
+      }
+    }
+  }
+
+  // Of lines that lanes share: behind the barrier before this all of them are filled, and behind
+  // the one after it all have their flags, which tail promises.
+  WEFT_HD void raise_flags(const Chunk& now, const Edges& to) {
+    if constexpr (Lines::kWide) {
+      const std::uint32_t lines = Lines::lines_of(now.bytes);
+      for (std::uint32_t i = 0; i < to.count; ++i) {
+        std::byte* const at = slot(to.views[i], now.number);
+        for (std::uint32_t line = group_.rank(); line < lines; line += group_.size())
+          lines_.raise(at, step_of(to.views[i], now), line);
+      }
+      group_.sync();
+    }
+  }
+
+  WEFT_HD WaitResult wait_for_tail(const ConnectionView& from, const Chunk& now) {
+    return memory_.wait_at_least(from.tail, from.tail_waiters, step_of(from, now) + 1, from.error);
+  }
+
+  /// Any lane: waits until `come()`; false where the kernel must end, and outcome() may say why.
+  WEFT_HD auto waiting(const ConnectionView& from, const Chunk& now) {
+    return [this, &from, &now](const auto& come) {
+      for (std::uint32_t turn = 0; memory_.look_again(turn); ++turn) {
+        if (come()) return true;
+      }
+      const WaitResult result = wait_for_tail(from, now);
+      if (result.status != WaitStatus::kReady) {
+        note(end_of_wait(result, from.peer));
+        return false;
+      }
+      return static_cast<bool>(come());
+    };
+  }
+
+  /// Leader only: waits for the beginning of what is to come and compares it. Answers the verdict.
+  WEFT_HD std::uint64_t await_headers(const Chunk& now, const Edges& edges) {
+    for (std::uint32_t i = 0; i < edges.count; ++i) {
+      const ConnectionView& from = edges.views[i];
+      const std::uint64_t step = step_of(from, now);
+      StepHeader header;
+      if (!lines_.read_header(slot(from, now.number), step, header, waiting(from, now))) {
+        return why_left(now, edges);
+      }
+      if (header.tag != item_.tag) {
+        return note({.end = KernelEnd::kTagMismatch,
+                     .peer = from.peer,
+                     .expected = item_.tag,
+                     .found = header.tag});
+      }
+      if (header.bytes != now.bytes) {
+        return note({.end = KernelEnd::kSizeMismatch,
+                     .peer = from.peer,
+                     .expected = now.bytes,
+                     .found = header.bytes});
+      }
+      // What fills the rest of the slot is in no order with the step's own lines; tail is behind
+      // it.
+      if (!Lines::kWide && fills_whole_slot(step, from.steps)) {
+        const WaitResult result = wait_for_tail(from, now);
+        if (result.status != WaitStatus::kReady) return note(end_of_wait(result, from.peer));
+      }
+    }
+    return 0;
+  }
+
+  /// Leader only, where a lane has not found its lines: asks again why.
+  WEFT_HD std::uint64_t why_left(const Chunk& now, const Edges& edges) {
+    if (outcome().end != KernelEnd::kDone) return note(outcome());
+    for (std::uint32_t i = 0; i < edges.count; ++i) {
+      const ConnectionView& from = edges.views[i];
+      const WaitResult result = wait_for_tail(from, now);
+      if (result.status != WaitStatus::kReady) return note(end_of_wait(result, from.peer));
+    }
+    // Tail promises lines that there are not.
+    return note({.end = KernelEnd::kSizeMismatch,
+                 .peer = edges.views[0].peer,
+                 .expected = now.bytes,
+                 .found = 0});
+  }
+
+  Loops loops_;
+  Lines lines_;
+  const bool by_fragments_;
+};
+
+}  // namespace weft::device
