@@ -15,23 +15,32 @@ namespace weft::checker {
 namespace {
 
 std::string name_of(const Connection& connection) {
-  return fmt::format("{} -> {} on channel {}", connection.from, connection.to, connection.channel);
+  return fmt::format("{} -> {} on channel {}{}", connection.from, connection.to, connection.channel,
+                     connection.arrival == Arrival::kLinesAlone ? " by lines" : "");
 }
 
 }  // namespace
 
-std::size_t Connections::add(std::uint32_t from, std::uint32_t to, std::uint32_t channel) {
-  connections_.push_back(
-      {.from = from, .to = to, .channel = channel, .sender = {}, .receiver = {}});
+std::size_t Connections::add(std::uint32_t from, std::uint32_t to, std::uint32_t channel,
+                             Arrival arrival) {
+  connections_.push_back({.from = from,
+                          .to = to,
+                          .channel = channel,
+                          .arrival = arrival,
+                          .sender = {},
+                          .receiver = {}});
   return connections_.size() - 1;
 }
 
 void Connections::allocate() {
   const std::size_t slots = connections_.size() * steps_;
   metas_.assign(slots, {});
+  memory_.assign(slots * step_bytes_ / sizeof(Value), make_nothing(Nothing::kNeverFilled));
   // Lines begin as transports give them.
-  memory_.assign(slots * step_bytes_ / sizeof(Value),
-                 lines_ ? Value{0} : make_nothing(Nothing::kNeverFilled));
+  for (const Connection& connection : connections_) {
+    if (!connection.has_lines()) continue;
+    std::fill_n(slot(connection, 0), std::size_t{steps_} * step_bytes_ / sizeof(Value), Value{0});
+  }
 }
 
 ConnectionView Connections::view(std::size_t connection) {
@@ -102,7 +111,7 @@ bool Connections::may_read(const Actor& actor, const std::byte* at, std::uint64_
     return false;
   }
   // Whoever looks at lines finds out; what it then takes is judged by what it says.
-  if (lines_ || has_come(*connection, index)) return true;
+  if (connection->has_lines() || has_come(*connection, index)) return true;
   const std::uint64_t step = step_in(index, connection->head);
   const Value first = *reinterpret_cast<const Value*>(at);
   if (first == make_nothing(Nothing::kGivenBack)) {
@@ -128,7 +137,7 @@ bool Connections::may_write(const Actor& actor, const std::byte* at, std::uint64
                             connection == nullptr ? "more than one slot" : name_of(*connection)));
     return false;
   }
-  const std::uint64_t step = step_in(index, connection->tail);
+  const std::uint64_t step = step_in(index, connection->filled());
   if (step >= connection->head + steps_ || step >= connection->head_known + steps_) {
     report_.add(Rule::kOverwritten,
                 fmt::format("{}: fills slot {} of {} for step {} of {} slots; {} steps were taken, "
@@ -137,12 +146,13 @@ bool Connections::may_write(const Actor& actor, const std::byte* at, std::uint64
                             connection->head, connection->head_known));
     return false;
   }
-  if (!lines_) connection->bytes += bytes;
+  if (!connection->has_lines()) connection->bytes += bytes;
   return true;
 }
 
 void Connections::sent(const std::byte* at, std::uint64_t bytes) {
-  if (lines_) slot_of(at, bytes).connection->bytes += bytes;
+  Connection& connection = *slot_of(at, bytes).connection;
+  if (connection.has_lines()) connection.bytes += bytes;
 }
 
 const Connection* Connections::owner(const std::uint64_t* counter) const {
@@ -187,7 +197,8 @@ bool Connections::post(const Actor& actor, std::uint64_t* counter, std::uint64_t
     return false;
   }
   // All lines of a step may be taken before tail counts it.
-  const std::uint64_t most = fills ? connection.head + steps_ : connection.tail + (lines_ ? 1 : 0);
+  const std::uint64_t most =
+      fills ? connection.head + steps_ : connection.filled() + (connection.has_lines() ? 1 : 0);
   if (value <= *counter || value > most) {
     report_.add(
         fills ? Rule::kOverwritten : Rule::kReadTooEarly,
@@ -196,7 +207,7 @@ bool Connections::post(const Actor& actor, std::uint64_t* counter, std::uint64_t
     return false;
   }
   // Lines stay: what is old must be told from what is new.
-  if (!fills && !lines_) {
+  if (!fills && !connection.has_lines()) {
     for (std::uint64_t step = *counter; step < value; ++step) {
       std::fill_n(slot(connection, step % steps_), step_bytes_ / sizeof(Value),
                   make_nothing(Nothing::kGivenBack));

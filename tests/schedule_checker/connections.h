@@ -17,11 +17,19 @@
 
 namespace weft::checker {
 
+/// What tells a receiver that a step has come.
+enum class Arrival : std::uint8_t {
+  kTail,       ///< The counter alone.
+  kLines,      ///< The lines that its slot is filled with; tail counts it afterwards.
+  kLinesAlone  ///< Those lines; nobody posts tail, for which the sender's cursor stands.
+};
+
 /// One direction between two ranks on one channel.
 struct Connection {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
   std::uint32_t channel = 0;
+  Arrival arrival = Arrival::kTail;
 
   // What views point to.
   std::uint64_t head = 0;
@@ -34,16 +42,28 @@ struct Connection {
   std::uint64_t head_known = 0;
   std::uint64_t tail_known = 0;
   std::uint64_t bytes = 0;  ///< Filled into slots.
+
+  [[nodiscard]] bool has_lines() const { return arrival != Arrival::kTail; }
+  /// Steps that were filled.
+  [[nodiscard]] std::uint64_t filled() const {
+    return arrival == Arrival::kLinesAlone ? sender.step : tail;
+  }
 };
 
 class Connections {
  public:
-  /// `lines`: slots are filled with lines, which tell by themselves that they have come.
+  /// `lines`: slots are filled with lines, unless add() says otherwise.
   Connections(Report& report, std::uint32_t steps, std::uint32_t step_bytes, bool lines = false)
-      : report_(report), steps_(steps), step_bytes_(step_bytes), lines_(lines) {}
+      : report_(report),
+        steps_(steps),
+        step_bytes_(step_bytes),
+        arrival_(lines ? Arrival::kLines : Arrival::kTail) {}
 
   /// Answers its number. Before allocate().
-  std::size_t add(std::uint32_t from, std::uint32_t to, std::uint32_t channel);
+  std::size_t add(std::uint32_t from, std::uint32_t to, std::uint32_t channel) {
+    return add(from, to, channel, arrival_);
+  }
+  std::size_t add(std::uint32_t from, std::uint32_t to, std::uint32_t channel, Arrival arrival);
   void allocate();
 
   [[nodiscard]] ConnectionView sender(std::size_t connection);
@@ -96,7 +116,7 @@ class Connections {
   Report& report_;
   const std::uint32_t steps_;
   const std::uint32_t step_bytes_;
-  const bool lines_;
+  const Arrival arrival_;
   std::vector<Connection> connections_;
   std::vector<SlotMeta> metas_;
   std::vector<Value> memory_;

@@ -178,10 +178,17 @@ class PairExecutor {
 
   /// Between any two that have something for each other, or expect it.
   void add_connections() {
-    std::map<Pair, std::size_t> numbers;
+    struct Numbers {
+      std::size_t steps;
+      std::size_t lines;
+    };
+    std::map<Pair, Numbers> numbers;
+    const bool lines = execution_.line_bytes != 0;
     const auto add = [&](const Pair& pair) {
       if (pair.first == pair.second || numbers.contains(pair)) return;
-      numbers[pair] = connections_.add(pair.first, pair.second, 0);
+      Numbers& made = numbers[pair];
+      made.steps = connections_.add(pair.first, pair.second, 0);
+      if (lines) made.lines = connections_.add(pair.first, pair.second, 0, Arrival::kLinesAlone);
     };
     for (const auto* parts : {&sent_, &received_}) {
       for (const auto& [pair, unused] : *parts) {
@@ -191,8 +198,12 @@ class PairExecutor {
     }
     connections_.allocate();
     for (const auto& [pair, number] : numbers) {
-      ends_[pair].to.view = connections_.sender(number);
-      ends_[{pair.second, pair.first}].from.view = connections_.receiver(number);
+      const Pair back(pair.second, pair.first);
+      ends_[pair].to.view = connections_.sender(number.steps);
+      ends_[back].from.view = connections_.receiver(number.steps);
+      if (!lines) continue;
+      line_ends_[pair].to.view = connections_.sender(number.lines);
+      line_ends_[back].from.view = connections_.receiver(number.lines);
     }
   }
 
@@ -226,9 +237,11 @@ class PairExecutor {
   void run_rounds(std::uint32_t rank) {
     PairNumbers numbers;
     const PairEnds ends{
-        .towards = [&](std::uint32_t partner, std::uint32_t) -> const PairConnections& {
-          return ends_.at({rank, partner});
-        }};
+        .towards = [&](std::uint32_t partner, std::uint32_t channel) -> const PairConnections& {
+          return (channel == kPairLineChannel - kPairChannel ? line_ends_ : ends_)
+              .at({rank, partner});
+        },
+        .spread = {.line_bytes = execution_.line_bytes}};
     for (std::uint32_t round = 0; round < execution_.rounds.size(); ++round) {
       std::deque<Call> made;
       std::vector<const Call*> calls;
@@ -333,28 +346,47 @@ class PairExecutor {
     }
   }
 
+  struct Traffic {
+    std::uint64_t steps = 0;
+    std::uint64_t bytes = 0;
+    void add(std::uint64_t more_steps, std::uint64_t more_bytes) {
+      steps += more_steps;
+      bytes += more_bytes;
+    }
+  };
+
   void check_traffic() {
-    std::map<Pair, std::pair<std::uint64_t, std::uint64_t>> due;  // steps and bytes
+    std::map<Pair, Traffic> by_steps;
+    std::map<Pair, Traffic> by_lines;
     for (const auto& [pair, parts] : sent_) {
       if (pair.first == pair.second) continue;
       for (const Part& part : parts) {
         const std::uint64_t bytes = part.count * sizeof(Value);
-        due[pair].first += (bytes + execution_.step_bytes - 1) / execution_.step_bytes;
-        due[pair].second += bytes;
+        if (bytes == 0) continue;
+        const bool small = bytes <= execution_.line_bytes;
+        if (execution_.line_bytes != 0) by_lines[pair].add(1, small ? bytes : 0);
+        if (small) continue;
+        by_steps[pair].add((bytes + execution_.step_bytes - 1) / execution_.step_bytes, bytes);
       }
     }
     for (const Connection& connection : connections_.all()) {
-      const auto [steps, bytes] = due[{connection.from, connection.to}];
+      const bool lines = connection.has_lines();
+      const Traffic due = (lines ? by_lines : by_steps)[{connection.from, connection.to}];
+      // Slots of lines are given back by halves of a connection.
+      const std::uint64_t half = execution_.steps / 2;
+      const std::uint64_t returned = lines && half > 1 ? due.steps / half * half : due.steps;
       verdict_.measures.bytes += connection.bytes;
-      if (connection.tail == steps && connection.head == steps && connection.bytes == bytes) {
+      if (connection.filled() == due.steps && connection.receiver.step == due.steps &&
+          connection.head == returned && connection.bytes == due.bytes) {
         continue;
       }
       verdict_.report.add(
           Rule::kTraffic,
-          fmt::format("{} -> {}: {} steps, {} of them taken, {} bytes instead of {} "
-                      "steps and {} bytes",
-                      connection.from, connection.to, connection.tail, connection.head,
-                      connection.bytes, steps, bytes));
+          fmt::format("{} -> {}{}: {} steps, {} of them taken, {} given back, {} bytes instead of "
+                      "{} steps and {} bytes",
+                      connection.from, connection.to, lines ? " by lines" : "", connection.filled(),
+                      connection.receiver.step, connection.head, connection.bytes, due.steps,
+                      due.bytes));
       return;
     }
   }
@@ -368,6 +400,7 @@ class PairExecutor {
   Connections connections_;
   World world_;
   std::map<Pair, PairConnections> ends_;             // of a rank, towards a partner
+  std::map<Pair, PairConnections> line_ends_;        // the same for lines
   std::vector<std::vector<BoundCall>> calls_;        // by round, then by rank
   std::map<std::size_t, std::uint64_t> own_offset_;  // of buffers that are used in place
   std::map<Pair, std::vector<Part>> sent_;           // from, to; in the order of calls

@@ -38,6 +38,9 @@ struct PairExecution {
   std::uint32_t ranks = 2;
   std::uint32_t steps = 2;  ///< Slots of each connection.
   std::uint32_t step_bytes = 64;
+  /// Messages of up to so many bytes go by lines, with a connection of their own for those and for
+  /// the headers of longer ones; 0: none do. Its slots are as the others.
+  std::uint64_t line_bytes = 0;
   /// One after the other, over the same connections. Of groups: the n-th send of a rank to another
   /// and the n-th receive there have the same count; what a rank sends to itself it receives in the
   /// same group.

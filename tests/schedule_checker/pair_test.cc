@@ -83,6 +83,50 @@ TEST_F(Pairs, AnyMixOfAllNumbersOfRanks) {
   }
 }
 
+// Messages by lines, longer ones with a header there, and many of each on one connection.
+TEST_F(Pairs, AnyMixByLines) {
+  constexpr Turns kAllTurns[] = {Turns::kInOrder, Turns::kShuffled, Turns::kLateReceivers,
+                                 Turns::kEarlyReceivers};
+  constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 9 : 40;
+  constexpr std::uint64_t kMostElements = 12;  // of which 8 fit into a step of lines
+  std::mt19937_64 random(20261123);
+  for (std::uint32_t ranks = 1; ranks <= kMostRanksOfAll; ++ranks) {
+    for (const Turns turns : kAllTurns) {
+      for (const std::uint64_t line_bytes : {8U, 40U, 64U}) {
+        PairExecution execution{.ranks = ranks,
+                                .steps = 1 + static_cast<std::uint32_t>(random() % 4),
+                                .step_bytes = 256,
+                                .line_bytes = line_bytes,
+                                .turns = turns,
+                                .seed = random()};
+        for (int round = 0; round < 3; ++round)
+          execution.rounds.push_back(any_groups(ranks, 5 * ranks, kMostElements, random));
+        ASSERT_NO_FATAL_FAILURE(check(execution));
+      }
+    }
+  }
+}
+
+TEST_F(Pairs, ExchangesByLines) {
+  std::mt19937_64 random(20261123);
+  for (const std::uint32_t ranks : {2U, 3U, 8U, 21U}) {
+    for (const std::uint64_t count : {1U, 8U, 9U, 70U}) {
+      PairExecution execution{.ranks = ranks, .step_bytes = 256, .line_bytes = 64};
+      ExchangeCall differ{.operation = Operation::kAllToAllV};
+      for (std::uint32_t i = 0; i < ranks * ranks; ++i)
+        differ.counts.push_back(random() % (count + 1));
+      execution.rounds = {ExchangeCall{.operation = Operation::kAllToAll, .count = count}, differ,
+                          ExchangeCall{.operation = Operation::kGather, .root = 1, .count = count},
+                          ExchangeCall{.operation = Operation::kScatter, .count = count}};
+      for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        execution.turns = Turns::kShuffled;
+        execution.seed = seed;
+        ASSERT_NO_FATAL_FAILURE(check(execution));
+      }
+    }
+  }
+}
+
 TEST_F(Pairs, AllToAll) {
   for (const std::uint32_t ranks : {2U, 7U, 16U, 48U}) {
     PairExecution execution{.ranks = ranks, .steps = 2};
@@ -119,6 +163,12 @@ TEST_F(Pairs, EveryOrderOfTwoRanks) {
       for (const std::uint32_t steps : {1U, 2U, 3U}) {
         const std::vector<PairGroup> groups = {first, second};
         ASSERT_NO_FATAL_FAILURE(check({.steps = steps, .rounds = {groups, groups}}));
+        for (const std::uint64_t line_bytes : {64U, 320U}) {
+          ASSERT_NO_FATAL_FAILURE(check({.steps = steps,
+                                         .step_bytes = 1024,
+                                         .line_bytes = line_bytes,
+                                         .rounds = {groups, groups}}));
+        }
       }
     }
   }
