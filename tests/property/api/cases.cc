@@ -197,7 +197,8 @@ const char* name_of(Tuning tuning) {
 std::string table_text(Tuning tuning) {
   std::string text = "version: 1\nrules:\n";
   if (tuning == Tuning::kDirect) {
-    text += "  - {operation: all_reduce, algorithm: direct, use: prefer}\n";
+    for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter"})
+      text += std::string("  - {operation: ") + operation + ", algorithm: direct, use: prefer}\n";
   } else if (tuning == Tuning::kTwoShot) {
     text += "  - {operation: all_reduce, algorithm: two-shot, use: prefer}\n";
   } else if (tuning == Tuning::kLL || tuning == Tuning::kLL128) {
@@ -282,7 +283,10 @@ std::uint64_t world_seed(std::uint64_t run_seed, Subject subject, std::uint64_t 
   std::seed_seq parts{run_seed & 0xFFFFFFFFU, run_seed >> 32, static_cast<std::uint64_t>(subject),
                       n};
   Random random(parts);
-  return random() >> (kNumberBits + 8);
+  const std::uint64_t drawn = random() >> (kNumberBits + 8);
+  // Worlds of a run have all tables in turn, from any one on: the seed says which.
+  const std::uint64_t turn = run_seed + n;
+  return drawn - drawn % std::size(kTunings) + turn % std::size(kTunings);
 }
 
 World draw_world(std::uint64_t seed, Subject subject, bool processes) {
@@ -300,12 +304,9 @@ World draw_world(std::uint64_t seed, Subject subject, bool processes) {
   world.step_bytes = any_of(random, kSteps);
   world.channels = any_of(random, kChannels);
   world.direct_bytes = any_of(random, kDirectBytes);
-  if (one_in(random, 2)) world.tuning = Tuning::kWide;
-  if (world.direct_bytes > 0 && one_in(random, 2)) world.tuning = Tuning::kDirect;
-  if (one_in(random, 3)) world.tuning = Tuning::kTree;
-  if (world.direct_bytes > 0 && one_in(random, 3)) world.tuning = Tuning::kTwoShot;
-  if (one_in(random, 4)) world.tuning = one_in(random, 2) ? Tuning::kLL : Tuning::kLL128;
-  if (one_in(random, 6)) world.tuning = one_in(random, 2) ? Tuning::kTreeLL : Tuning::kTreeLL128;
+  world.tuning = kTunings[seed % std::size(kTunings)];
+  const bool goes_directly = world.tuning == Tuning::kDirect || world.tuning == Tuning::kTwoShot;
+  if (goes_directly && world.direct_bytes == 0) world.direct_bytes = 4 * kKiB;
   world.communicators = one_in(random, subject == Subject::kMix ? 2 : 8) ? 2 : 1;
   if (!processes) world.rotation = static_cast<std::uint32_t>(below(random, world.ranks));
   world.streams = one_in(random, 4) ? 2 : 1;

@@ -52,7 +52,7 @@ enum class Place : std::uint8_t {
 enum class Tuning : std::uint8_t {
   kDefault,
   kWide,     ///< As many channels as there are, whatever the size.
-  kDirect,   ///< All-reduces straight into the memory of others, where that is possible.
+  kDirect,   ///< Straight into the memory of others, where that is possible.
   kTree,     ///< Trees or PAT, where an operation has them, on as many channels as there are.
   kTwoShot,  ///< All-reduces by two-shot, where ranks write to others directly.
   kLL,       ///< Round rings by lines of LL, where memory joins all ranks.
@@ -120,7 +120,8 @@ inline constexpr unsigned kNumberBits = 12;
 [[nodiscard]] constexpr std::uint64_t case_seed(std::uint64_t world_seed, std::uint64_t number) {
   return (world_seed << kNumberBits) | number;
 }
-/// The seed of the n-th world of a run; fits case_seed.
+/// The seed of the n-th world of a run; fits case_seed. Its remainder by the number of tunings is
+/// the world's.
 [[nodiscard]] std::uint64_t world_seed(std::uint64_t run_seed, Subject subject, std::uint64_t n);
 
 [[nodiscard]] World draw_world(std::uint64_t seed, Subject subject, bool processes);
