@@ -41,14 +41,19 @@ template <weft::Protocol kProtocol>
 __device__ weft::KernelOutcome run_lines(CtaGroup& group, CudaMemory& memory,
                                          const weft::WorkItem& item) {
   using Reduction = weft::device::Average<float>;
+  if (item.tree != nullptr) {
+    return weft::device::LineTreeWalk<kProtocol, CtaGroup, CudaMemory, Reduction>(
+               group, memory, item, Reduction{.divisor = item.ranks}, sizeof(float), 1)
+        .run();
+  }
   weft::device::LinePrimitives<kProtocol, CtaGroup, CudaMemory, Reduction> primitives(
       group, memory, item, Reduction{.divisor = item.ranks}, sizeof(float), true, true);
   weft::device::ring_all_reduce(primitives, item, sizeof(float));
   return primitives.finish();
 }
 
-__global__ void run_all_reduces_by_lines(const weft::WorkItem* items, weft::KernelOutcome* outcomes,
-                                         const std::uint32_t* abort) {
+__global__ void run_by_lines(const weft::WorkItem* items, weft::KernelOutcome* outcomes,
+                             const std::uint32_t* abort) {
   __shared__ std::uint64_t slots[2];
   CtaGroup group(slots);
   CudaMemory memory(abort, nullptr, 0);
