@@ -62,6 +62,7 @@ constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per
                                            HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
                                            HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
                                   .call_us = 1.5,
+                                  .rooted_bytes = 1.0,
                                   .direct = {.latency_us = 0.5, .bytes_per_us = 240000.0},
                                   .wide = {.latency_us = 1.25, .bytes_per_us = 225000.0},
                                   .exchange_us = 3.0,
@@ -69,7 +70,8 @@ constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per
 constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
-                                    .call_us = 3.0};
+                                    .call_us = 3.0,
+                                    .rooted_bytes = 1.0};
 
 NamedList named_list(const Config& config, const char* name) {
   const ConfigEntry* entry = config.find(name);

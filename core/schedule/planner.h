@@ -44,6 +44,9 @@ struct CostTable {
   double tree_us = 4.0;  ///< Spent once more by tree: the busiest ranks have several neighbours.
   /// Spent for each channel of a tree after the first: another worker has to be woken.
   double tree_channel_us = 10.0;
+  /// How long bytes take in a ring from or to a root, within a host and by Simple, beside other
+  /// rings: a rank only passes on what comes, and waits for nobody's turn.
+  double rooted_bytes = 0.45;
   /// Spent once more by PAT, and how much longer its bytes take than a ring's: blocks are copied
   /// out and in again, and each rank waits for several others.
   double pat_us = 2.0;

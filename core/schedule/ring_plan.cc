@@ -33,17 +33,21 @@ RingCost with_lines(RingCost cost, Protocol protocol, std::size_t hops, const Co
   return cost;
 }
 
-/// `first`: the rank to which nothing comes, where data does not go all the way round.
+/// `first`: the rank to which nothing comes, where data does not go all the way round. `near`: how
+/// long bytes take within a host, beside what a hop there takes.
 RingCost ring_cost(const Topology& topology, const CostTable& costs,
-                   std::span<const std::uint32_t> ring, std::optional<std::uint32_t> first) {
+                   std::span<const std::uint32_t> ring, std::optional<std::uint32_t> first,
+                   double near) {
   RingCost cost;
   if (ring.size() < 2) return cost;
   for (std::size_t i = 0; i < ring.size(); ++i) {
     const std::uint32_t to = ring[(i + 1) % ring.size()];
     if (first && to == *first) continue;
-    const HopCost& hop = costs.hops[static_cast<std::size_t>(hop_kind(topology, ring[i], to))];
+    const HopKind kind = hop_kind(topology, ring[i], to);
+    const HopCost& hop = costs.hops[static_cast<std::size_t>(kind)];
+    const double bytes = kind == HopKind::kNetwork ? 1 : near;
     cost.latency_us += hop.latency_us;
-    cost.bytes_per_us = std::min(cost.bytes_per_us, hop.bytes_per_us);
+    cost.bytes_per_us = std::min(cost.bytes_per_us, hop.bytes_per_us / bytes);
   }
   return cost;
 }
@@ -61,7 +65,7 @@ double ring_time_us(const Plan& plan, const Topology& topology, const CostTable&
   const auto bytes = static_cast<double>(channel.count * element_size(plan.task.type));
   const Operation operation = plan.task.operation;
   if (!has_root(operation)) {
-    const RingCost cost = with_lines(ring_cost(topology, costs, channel.ring, std::nullopt),
+    const RingCost cost = with_lines(ring_cost(topology, costs, channel.ring, std::nullopt, 1),
                                      plan.protocol, channel.ring.size(), costs);
     // Each chunk passes n - 1 of the n edges of a round; an all-reduce is two rounds.
     const double rounds = operation == Operation::kAllReduce ? 2 : 1;
@@ -71,8 +75,10 @@ double ring_time_us(const Plan& plan, const Topology& topology, const CostTable&
   }
   const bool to_root = operation == Operation::kReduce;
   const std::uint32_t first = to_root ? next_of(channel.ring, plan.task.root) : plan.task.root;
-  const RingCost cost = with_lines(ring_cost(topology, costs, channel.ring, first), plan.protocol,
-                                   channel.ring.size() - 1, costs);
+  // Of lines each is looked at, whichever way they go.
+  const double near = has_lines(plan.protocol) ? 1 : costs.rooted_bytes;
+  const RingCost cost = with_lines(ring_cost(topology, costs, channel.ring, first, near),
+                                   plan.protocol, channel.ring.size() - 1, costs);
   const double chunk =
       std::min(bytes, static_cast<double>(plan.chunk_steps) * static_cast<double>(plan.step_bytes));
   // All bytes pass each edge; the last rank gets its first chunk n - 2 chunks late.

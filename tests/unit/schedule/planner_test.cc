@@ -177,8 +177,30 @@ TEST_F(Planner, ModelsHopsAndBytes) {
   costs_.hops.fill({.latency_us = 3, .bytes_per_us = 100});
   // 2 (n - 1) hops, and 2 (n - 1) / n of the bytes.
   EXPECT_DOUBLE_EQ(all_reduce(4000).predicted_us, 10 + 6 * 3 + 1.5 * 4000 / 100);
-  // n - 1 hops; the last rank begins n - 2 chunks late.
+  // n - 1 hops; the last rank begins n - 2 chunks late. Within a host bytes take less of a time.
+  costs_.rooted_bytes = 0.5;
+  EXPECT_DOUBLE_EQ(broadcast(4000).predicted_us, 10 + 3 * 3 + 3 * 4000.0 / 200);
+  EXPECT_DOUBLE_EQ(all_reduce(4000).predicted_us, 10 + 6 * 3 + 1.5 * 4000 / 100);
+  const std::vector<test::Placement> apart = {{.host = 0}, {.host = 1}, {.host = 2}, {.host = 3}};
+  topology_ = test::sample_topology(apart);
   EXPECT_DOUBLE_EQ(broadcast(4000).predicted_us, 10 + 3 * 3 + 3 * 4000.0 / 100);
+}
+
+// Each rank passes on what comes; a tree has more to wait for.
+TEST_F(Planner, BroadcastsWithinAHostGoRoundARingUnlessTheyAreSmallOrRanksMany) {
+  limits_.trees = true;
+  limits_.line_step_bytes = 16 * kKiB;
+  limits_.max_channels = 1;
+  const auto algorithm = [&](std::uint32_t ranks, std::uint64_t bytes) {
+    topology_ = test::one_host(ranks);
+    return broadcast(bytes).algorithm;
+  };
+  EXPECT_EQ(algorithm(4, 8), Algorithm::kRing);
+  EXPECT_EQ(algorithm(8, 8), Algorithm::kTree);
+  EXPECT_EQ(algorithm(8, 32 * kKiB), Algorithm::kRing);
+  EXPECT_EQ(algorithm(8, 256 * kKiB), Algorithm::kRing);
+  EXPECT_EQ(algorithm(32, 32 * kKiB), Algorithm::kTree);
+  EXPECT_EQ(broadcast(256 * kKiB).protocol, Protocol::kSimple) << "lines gain nothing";
 }
 
 TEST_F(Planner, ListsWhatWasConsidered) {
@@ -261,6 +283,7 @@ TEST_F(Planner, CostsOfLinesAreThoseOfHopsAndBytes) {
   protocols_ = {"ll"};
   algorithms_ = {"ring"};
   EXPECT_DOUBLE_EQ(all_reduce(4000).predicted_us, 10 + 6 * 2 + 1.5 * 4000 / 50);
+  costs_.rooted_bytes = 0.5;  // of Simple alone
   EXPECT_DOUBLE_EQ(broadcast(4000).predicted_us, 10 + 3 * 2 + 3 * 4000.0 / 50);
   protocols_.clear();
   EXPECT_EQ(all_reduce(8).protocol, Protocol::kLL);
