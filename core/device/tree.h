@@ -35,15 +35,6 @@ class TreeTurns : protected EdgeWalk<Group, Memory, Reduction> {
   friend Walk;
 
  public:
-  /// `lag` is how many chunks of an all-reduce this rank, if not the root, sends up before it takes
-  /// the first that comes down: tree_lag(), or less.
-  WEFT_HD TreeTurns(Group& group, Memory& memory, const WorkItem& item, const Reduction& reduction,
-                    std::uint32_t element_bytes, std::uint64_t lag)
-      : Base(group, memory, item, reduction, element_bytes),
-        links_(*item.tree),
-        lag_(item.operation == Operation::kAllReduce && !item.tree->root ? lag : 0),
-        chunks_((item.count + item.chunk - 1) / item.chunk) {}
-
   /// The leader's answer is the complete one.
   WEFT_HD KernelOutcome run() {
     const bool rises = item_.operation != Operation::kBroadcast;
@@ -62,6 +53,14 @@ class TreeTurns : protected EdgeWalk<Group, Memory, Reduction> {
   using Base::item_;
   using Base::memory_;
   using Base::outcome;
+
+  /// `lag`: as of TreeWalk.
+  WEFT_HD TreeTurns(Group& group, Memory& memory, const WorkItem& item, const Reduction& reduction,
+                    std::uint32_t element_bytes, std::uint64_t lag)
+      : Base(group, memory, item, reduction, element_bytes),
+        links_(*item.tree),
+        lag_(item.operation == Operation::kAllReduce && !item.tree->root ? lag : 0),
+        chunks_((item.count + item.chunk - 1) / item.chunk) {}
 
   struct Chunk {
     std::uint64_t number;
@@ -124,6 +123,8 @@ class TreeWalk : public TreeTurns<TreeWalk<Group, Memory, Reduction>, Group, Mem
   friend Turns;
 
  public:
+  /// `lag` is how many chunks of an all-reduce this rank, if not the root, sends up before it takes
+  /// the first that comes down: tree_lag(), or less.
   WEFT_HD TreeWalk(Group& group, Memory& memory, const WorkItem& item, const Reduction& reduction,
                    std::uint32_t element_bytes, std::uint64_t lag)
       : Turns(group, memory, item, reduction, element_bytes, lag) {}

@@ -141,7 +141,9 @@ Plan ring_plan(const Task& task, const PlanInput& input, Protocol protocol,
 
 Plan line_plan(const Task& task, const PlanInput& input, Protocol protocol) {
   PlanLimits limits = input.limits;
-  limits.step_bytes = step_payload(protocol, limits.line_step_bytes);
+  // A grain at least: slots that take none are no slots of lines.
+  limits.step_bytes = std::max(step_payload(protocol, limits.line_step_bytes),
+                               static_cast<std::uint32_t>(kChunkGrainBytes));
   return ring_plan(task, input, protocol, limits);
 }
 

@@ -228,8 +228,8 @@ TEST_P(TreeLanes, SlotsAreFilledBeforeFlagsBeginAgain) {
     for (const ConnectionView& edge :
          {world.links(child).to_parent, world.links(child).from_parent}) {
       for (std::uint32_t at = 0; at < kTreeSteps * kTreeStepBytes; at += sizeof(Line)) {
-        const std::uint64_t step =
-            at < kTreeStepBytes == (first % kTreeSteps == 0) ? first : first + 1;
+        const std::uint64_t slot = at / kTreeStepBytes;
+        const std::uint64_t step = first % kTreeSteps == slot ? first : first + 1;
         ASSERT_TRUE(has_flag(LaneMemory::load_words(edge.buffer + at), step_flag(step)))
             << "rank " << child << ", byte " << at;
       }
