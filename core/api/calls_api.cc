@@ -100,6 +100,7 @@ weft_result call(weft::Task task, const void* send, void* recv, Needs needs, wef
                           "the stream belongs to another context than the communicator",
                           "make streams with the context of the communicator"));
     }
+    if (const Status free = stream->stream->check_not_held(); !free) return refuse(free.error());
     const auto communicator = comm->member->for_calls();
     if (!communicator) return refuse(communicator.error());
     weft::Factor factor;
@@ -138,12 +139,13 @@ weft_result call(weft::Task task, const void* send, void* recv, Needs needs, wef
                            .recv = recv,
                            .factor = factor,
                            .plan = nullptr,
-                           .blocks = std::move(blocks)};
+                           .blocks = std::move(blocks),
+                           .background = comm->member->background()};
     if (grouped) {
       context.group().add_call(noted);
       return WEFT_OK;
     }
-    return answer(owner, weft::start_calls({&noted, 1}));
+    return answer(owner, weft::begin_calls(noted));
   });
 }
 

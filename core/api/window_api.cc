@@ -89,6 +89,9 @@ weft_result weft_window_deregister(weft_window* window) {
   weft_comm* const comm = window->comm;
   return guarded(comm->owner, [&]() -> weft_result {
     const auto communicator = comm->member->for_calls();
+    if (!communicator && comm->member->is_starting()) {
+      return comm->owner->context->remember(communicator.error());
+    }
     Status ended;
     if (communicator) ended = (*communicator)->deregister_window(window->window);
     std::erase_if(comm->windows, [&](const auto& one) { return one.get() == window; });

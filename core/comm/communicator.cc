@@ -314,6 +314,10 @@ void Communicator::abort() {
       true);
 }
 
+void Communicator::give_up(const Error& why) {
+  if (!failure_->stopped()) failure_->establish(why, true);
+}
+
 // Model: tests/models/abort.pml
 void Communicator::stop_everything(const Error& cause, bool tell_others) {
   const bool names_rank = cause.source() == ErrorSource::kPeer && cause.native() >= 0 &&

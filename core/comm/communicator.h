@@ -156,6 +156,8 @@ class Communicator {
   /// left are passed over. Of the host device alone.
   Status compare_last_calls();
   void abort();
+  /// A call could not be started, and there is nobody whom that could be answered.
+  void give_up(const Error& why);
   /// Expires when no call may be made any more: with the communicator, or before.
   [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
   void end_calls() { life_.reset(); }

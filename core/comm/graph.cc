@@ -11,6 +11,7 @@
 
 #include "core/comm/bound_plan.h"
 #include "core/comm/communicator.h"
+#include "core/comm/member.h"
 #include "core/comm/stream.h"
 
 namespace weft {
@@ -34,7 +35,8 @@ Status Graph::record(std::span<const Call> calls, const Stream& stream) {
   CallCutter cutter;
   static_cast<void>(cutter.cut(step.calls));
   step.pieces = cutter.take();
-  WEFT_TRY(connect_batches(step.pieces));
+  WEFT_TRY_ASSIGN(const bool connected, want_batches(step.pieces));
+  if (!connected) WEFT_TRY(await_batches(step.pieces));
   for (Call& call : step.calls) {
     if (!has_plan(call)) continue;
     WEFT_TRY_ASSIGN(call.plan, call.communicator->bind(call));
@@ -50,7 +52,7 @@ void Graph::count(const Piece& piece) {
   for (const CallBatch& batch : piece.batches) {
     const Call& first = *batch.front();
     const BoundPlan* const plan = first.plan.get();
-    Member& member = member_of(*first.communicator);
+    Known& member = known_of(*first.communicator, first.background);
     ++member.launches;
     const std::size_t pairs =
         is_exchange(first.task.operation) ? std::size_t{2} * member.ranks : batch.size();
@@ -62,19 +64,24 @@ void Graph::count(const Piece& piece) {
   room_.items = std::max(room_.items, static_cast<std::uint32_t>(items));
 }
 
-Graph::Member& Graph::member_of(Communicator& communicator) {
-  const auto known = std::ranges::find(members_, &communicator, &Member::communicator);
+Graph::Known& Graph::known_of(Communicator& communicator, Member* background) {
+  const auto known = std::ranges::find(members_, &communicator, &Known::communicator);
   // Another one may have had the same place in memory.
   if (known != members_.end() && !known->life.expired()) return *known;
-  return members_.emplace_back(Member{.communicator = &communicator,
-                                      .life = communicator.life(),
-                                      .rank = communicator.rank(),
-                                      .ranks = communicator.ranks()});
+  return members_.emplace_back(Known{.communicator = &communicator,
+                                     .life = communicator.life(),
+                                     .background = background,
+                                     .rank = communicator.rank(),
+                                     .ranks = communicator.ranks()});
 }
 
 Status Graph::launch(Stream& stream) {
-  for (const Member& member : members_) {
-    if (!member.life.expired()) continue;
+  for (const Known& member : members_) {
+    if (!member.life.expired()) {
+      // What it started may still be connecting there.
+      if (member.background != nullptr) WEFT_TRY(member.background->for_calls());
+      continue;
+    }
     return fail(
         WEFT_ERROR_INVALID_USAGE,
         fmt::format("rank {} of {}, whose calls the graph holds, has finalized or destroyed "
@@ -82,7 +89,7 @@ Status Graph::launch(Stream& stream) {
                     member.rank, member.ranks),
         "capture the calls of a communicator that lives");
   }
-  for (const Member& member : members_)
+  for (const Known& member : members_)
     member.communicator->reserve(member.launches, member.pairs);
   if (const weft_result reserved = stream.runtime().reserve(stream.device_stream(), room_);
       reserved != WEFT_OK) {

@@ -39,19 +39,20 @@ class Graph {
     std::vector<Call> calls;
     std::vector<Piece> pieces;  // points into calls
   };
-  struct Member {
+  struct Known {
     Communicator* communicator;
-    std::weak_ptr<const void> life;
+    std::weak_ptr<const void> life;  // of background as well
+    Member* background;
     std::uint32_t rank;
     std::uint32_t ranks;
     std::size_t launches = 0;  // in all
     std::size_t pairs = 0;     // of a launch, at most
   };
-  Member& member_of(Communicator& communicator);
+  Known& known_of(Communicator& communicator, Member* background);
   void count(const Piece& piece);
 
   std::vector<Step> steps_;
-  std::vector<Member> members_;
+  std::vector<Known> members_;
   LaunchRoom room_;  // that a launch needs
 };
 

@@ -25,19 +25,20 @@ void Group::note_error(const Error& error) {
   if (error_ == nullptr) error_ = std::make_unique<Error>(error);
 }
 
-Status Group::end() {
+Result<weft_result> Group::end() {
   if (depth_ == 0) {
     return fail(WEFT_ERROR_INVALID_USAGE, "weft_group_end without weft_group_start on this thread",
                 "call both on one thread, as often as each other");
   }
-  if (--depth_ > 0) return {};
+  if (--depth_ > 0) return WEFT_OK;
   const auto blocking = std::exchange(blocking_, {});
   std::swap(started_, calls_);
   calls_.clear();
   const auto error = std::exchange(error_, nullptr);
   if (error != nullptr) return fail(Error(*error).with_context("nothing of the group was started"));
   WEFT_TRY(run_blocking(blocking));
-  Status started = start_calls(started_, cutter_);
+  if (started_.empty()) return WEFT_OK;
+  auto started = begin_calls(started_, cutter_);
   started_.clear();
   return started;
 }

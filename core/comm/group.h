@@ -28,7 +28,8 @@ class Group {
   void start() { ++depth_; }
   /// Closes one level; the outermost one runs everything: what blocks first (side by side, a thread
   /// for each communicator), then operations, all of a stream's launches together.
-  Status end();
+  /// WEFT_IN_PROGRESS where the operations go on in the background: see begin_calls.
+  Result<weft_result> end();
 
   /// What blocks, until the end: `run` does it, `deliver` hands over what it made if all of the
   /// group succeeded. What is of one communicator runs in the order of the calls; `of` is null for

@@ -37,6 +37,7 @@ Result<std::unique_ptr<Member>> Member::start(std::unique_ptr<Communicator> join
 Member::~Member() {
   if (state_.load(std::memory_order_acquire) == State::kJoining) abort();
   if (worker_.joinable()) worker_.join();
+  if (held_.valid()) held_.wait();
 }
 
 Status Member::start_thread(std::function<Status()> work, State now, State after, State failed) {
@@ -73,6 +74,19 @@ Status Member::start_thread(std::function<Status()> work, State now, State after
   return fail(std::move(error));
 }
 
+Status Member::start_calls(std::function<void()> work) {
+  const auto start = [work = std::move(work)]() -> Status {
+    work();
+    return {};
+  };
+  return start_thread(start, State::kStarting, State::kReady, State::kReady);
+}
+
+void Member::hold(std::shared_future<void> done) {
+  held_ = std::move(done);
+  state_.store(State::kStarting, std::memory_order_release);
+}
+
 Result<Communicator*> Member::why_unusable() const {
   switch (state_.load(std::memory_order_acquire)) {
     case State::kReady:
@@ -83,6 +97,11 @@ Result<Communicator*> Member::why_unusable() const {
       return fail(WEFT_ERROR_INVALID_USAGE,
                   fmt::format("rank {} of {} is still joining its communicator", rank(), ranks()),
                   "ask weft_comm_get_async_error until it no longer tells WEFT_IN_PROGRESS");
+    case State::kStarting:
+      return fail(
+          WEFT_ERROR_INVALID_USAGE,
+          fmt::format("rank {} of {} is still connecting for an earlier call", rank(), ranks()),
+          "ask weft_comm_get_async_error until it no longer tells WEFT_IN_PROGRESS");
     case State::kEnding:
     case State::kEnded:
       break;
@@ -100,6 +119,7 @@ Communicator* Member::joined() const {
 Result<weft_result> Member::query() {
   switch (state_.load(std::memory_order_acquire)) {
     case State::kJoining:
+    case State::kStarting:
     case State::kEnding:
       return WEFT_IN_PROGRESS;
     case State::kNotJoined:

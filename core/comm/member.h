@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -20,10 +21,11 @@
 namespace weft {
 
 /// Ownership: owns the communicator from its first moment on, so that it can be aborted while it
-/// joins, and at most one thread, which works for it in the background: it joins, and later it
-/// waits for the end of the work. While that thread runs it alone uses the communicator, but for
-/// what any thread may call: abort, rank and ranks. `state_` is what passes it on: whoever reads
-/// kReady sees a communicator that has joined, whoever reads kNotJoined or kEnded sees `error_`.
+/// joins, and at most one thread, which works for it in the background: it joins, later it starts
+/// calls that need connections first, and waits for the end of the work. While that thread runs it
+/// alone uses the communicator, but for what any thread may call: abort, rank and ranks. `state_`
+/// is what passes it on: whoever reads kReady sees a communicator that has joined, whoever reads
+/// kNotJoined or kEnded sees `error_`.
 ///
 /// Threads: abort, query, rank and ranks by any thread at any time; all else by one at a time.
 class Member {
@@ -42,17 +44,29 @@ class Member {
   [[nodiscard]] std::uint32_t rank() const { return communicator_->rank(); }
   [[nodiscard]] std::uint32_t ranks() const { return communicator_->ranks(); }
 
-  /// For calls: INVALID_USAGE while it joins and once it was finalized, why not if it could not
-  /// join.
+  /// For calls: INVALID_USAGE while it joins, while an earlier call goes on in the background, and
+  /// once it was finalized; why not if it could not join.
   Result<Communicator*> for_calls() {
     if (state_.load(std::memory_order_acquire) == State::kReady) [[likely]] {
       return communicator_.get();
     }
     return why_unusable();
   }
+  /// Where calls of this rank go on that would block; null where they block.
+  [[nodiscard]] Member* background() { return cancel_ ? this : nullptr; }
+  /// Of a rank with a background that is ready: lets a thread do `work`, which starts calls of it;
+  /// until that has ended it is not for calls.
+  Status start_calls(std::function<void()> work);
+  /// The same of a rank whose calls another one's thread starts, until it calls release(); after
+  /// that and before `done` the thread lets go of it.
+  void hold(std::shared_future<void> done);
+  void release() { state_.store(State::kReady, std::memory_order_release); }
+  [[nodiscard]] bool is_starting() const {
+    return state_.load(std::memory_order_acquire) == State::kStarting;
+  }
   /// Once it has joined, for what is not a call; else null.
   [[nodiscard]] Communicator* joined() const;
-  /// IN_PROGRESS while it joins or ends, then OK or the failure. Never blocks.
+  /// IN_PROGRESS while it joins, starts calls or ends, then OK or the failure. Never blocks.
   Result<weft_result> query();
   /// Waits for the work. One that joined in the background does so there, and answers IN_PROGRESS;
   /// asked again it says how far that is.
@@ -60,7 +74,7 @@ class Member {
   void abort();
 
  private:
-  enum class State : std::uint8_t { kJoining, kNotJoined, kReady, kEnding, kEnded };
+  enum class State : std::uint8_t { kJoining, kNotJoined, kReady, kStarting, kEnding, kEnded };
 
   Member(std::unique_ptr<Communicator> joining, UniqueFd cancel);
   Result<Communicator*> why_unusable() const;
@@ -72,6 +86,7 @@ class Member {
   std::atomic<State> state_;
   std::optional<Error> error_;  // written before state_
   std::thread worker_;
+  std::shared_future<void> held_;  // by a call that another one's worker_ starts
 };
 
 }  // namespace weft

@@ -10,6 +10,7 @@
 
 #include "core/comm/communicator.h"
 #include "core/comm/graph.h"
+#include "core/comm/later_start.h"
 #include "core/comm/stream.h"
 
 namespace weft {
@@ -278,7 +279,7 @@ Status start_piece(Piece& piece, Stream& stream) {
 }
 
 // First all are asked for, then all are waited for: one thread may hold both partners of a pair.
-Status connect_batches(std::span<const Piece> pieces) {
+Result<bool> want_batches(std::span<const Piece> pieces) {
   bool connected = true;
   for (const Piece& piece : pieces) {
     for (const CallBatch& batch : piece.batches) {
@@ -289,7 +290,10 @@ Status connect_batches(std::span<const Piece> pieces) {
       WEFT_TRY(communicator.want_connections(batch));
     }
   }
-  if (connected) return {};
+  return connected;
+}
+
+Status await_batches(std::span<const Piece> pieces) {
   for (const Piece& piece : pieces) {
     for (const CallBatch& batch : piece.batches)
       WEFT_TRY(batch.front()->communicator->wait_for_connections(batch, piece.round));
@@ -299,12 +303,23 @@ Status connect_batches(std::span<const Piece> pieces) {
 
 namespace {
 
-Status connect_one(const Call& call) {
-  if (call.communicator->is_connected(call)) return {};
+// Whether a call has nothing to connect.
+Result<bool> want_one(const Call& call) {
+  if (call.communicator->is_connected(call)) return true;
   const Call* const batch = &call;
   WEFT_TRY(call.communicator->check_pairs({&batch, 1}));
   WEFT_TRY(call.communicator->want_connections({&batch, 1}));
+  return false;
+}
+
+Status await_one(const Call& call) {
+  const Call* const batch = &call;
   return call.communicator->wait_for_connections({&batch, 1}, 0);
+}
+
+// Whether they go on in the background where they would block.
+bool have_background(std::span<const Call> calls) {
+  return std::ranges::all_of(calls, [](const Call& call) { return call.background != nullptr; });
 }
 
 // The graph that these calls are to be recorded in; null where they are to be made.
@@ -321,21 +336,35 @@ Result<Graph*> capture_of(std::span<const Call> calls) {
   return stream->capture();
 }
 
-}  // namespace
+Result<weft_result> record(Graph& graph, std::span<const Call> calls, CallCutter& cutter,
+                           bool may_go_on) {
+  if (may_go_on && have_background(calls)) {
+    WEFT_TRY_ASSIGN(const bool connected, want_batches(cutter.cut(calls)));
+    if (!connected) return start_later(calls);
+  }
+  WEFT_TRY(graph.record(calls, *calls.front().stream));
+  return WEFT_OK;
+}
 
-Status start_calls(std::span<const Call> calls, CallCutter& cutter) {
+// `may_go_on`: in the background.
+Result<weft_result> start(std::span<const Call> calls, CallCutter& cutter, bool may_go_on) {
   WEFT_TRY_ASSIGN(Graph* const capture, capture_of(calls));
-  if (capture != nullptr) return capture->record(calls, *calls.front().stream);
+  if (capture != nullptr) return record(*capture, calls, cutter, may_go_on);
   if (calls.size() == 1) {
     if (is_empty(calls[0])) {
       if (!joins_pair(calls[0])) calls[0].communicator->pass_over(calls[0].task);
-      return {};
+      return WEFT_OK;
     }
-    WEFT_TRY(connect_one(calls[0]));
-    return start_one(calls[0]);
+    WEFT_TRY_ASSIGN(const bool connected, want_one(calls[0]));
+    if (!connected && may_go_on && have_background(calls)) return start_later(calls);
+    if (!connected) WEFT_TRY(await_one(calls[0]));
+    WEFT_TRY(start_one(calls[0]));
+    return WEFT_OK;
   }
   const std::span<Piece> pieces = cutter.cut(calls);
-  WEFT_TRY(connect_batches(pieces));
+  WEFT_TRY_ASSIGN(const bool connected, want_batches(pieces));
+  if (!connected && may_go_on && have_background(calls)) return start_later(calls);
+  if (!connected) WEFT_TRY(await_batches(pieces));
   for (Piece& piece : pieces) {
     WEFT_TRY(order_streams(piece, false));
     WEFT_TRY(start_piece(piece, *piece.stream));
@@ -343,12 +372,28 @@ Status start_calls(std::span<const Call> calls, CallCutter& cutter) {
   // Only now: a device may wait here for work whose partners this very group has started.
   for (const Piece& piece : pieces)
     WEFT_TRY(order_streams(piece, true));
+  return WEFT_OK;
+}
+
+}  // namespace
+
+Status start_calls(std::span<const Call> calls, CallCutter& cutter) {
+  WEFT_TRY(start(calls, cutter, false));
   return {};
 }
 
 Status start_calls(std::span<const Call> calls) {
   CallCutter cutter;
   return start_calls(calls, cutter);
+}
+
+Result<weft_result> begin_calls(std::span<const Call> calls, CallCutter& cutter) {
+  return start(calls, cutter, true);
+}
+
+Result<weft_result> begin_calls(const Call& call) {
+  CallCutter cutter;
+  return start({&call, 1}, cutter, true);
 }
 
 }  // namespace weft

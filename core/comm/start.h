@@ -19,6 +19,7 @@ namespace weft {
 class BoundPlan;
 struct BlockTable;
 class Communicator;
+class Member;
 class Stream;
 
 /// One operation as it was called.
@@ -31,6 +32,7 @@ struct Call {
   Factor factor{};                            ///< Of kPremulSum.
   std::shared_ptr<BoundPlan> plan = nullptr;  ///< Of a recorded collective; else it is looked up.
   std::shared_ptr<const BlockTable> blocks = nullptr;  ///< Where blocks differ.
+  Member* background = nullptr;  ///< Of a rank that joined without blocking: its handle.
 };
 
 /// Whether a call has no elements on any rank.
@@ -85,12 +87,20 @@ class CallCutter {
 
 /// Starts calls, all of a stream's launches together; `calls` may concern several communicators.
 /// Those on a stream that is captured are recorded instead.
+/// Blocks where ranks must be connected first.
 Status start_calls(std::span<const Call> calls, CallCutter& cutter);
 Status start_calls(std::span<const Call> calls);
+/// The same, and where ranks must be connected first and all of the calls have a background, it
+/// answers WEFT_IN_PROGRESS and goes on there (core/comm/later_start.h).
+Result<weft_result> begin_calls(std::span<const Call> calls, CallCutter& cutter);
+Result<weft_result> begin_calls(const Call& call);
 
-/// Connects what these pieces need for the first time, partners and edges of trees; waits for it.
-/// Fails as well if their sends and receives cannot be carried out.
-Status connect_batches(std::span<const Piece> pieces);
+/// Begins to connect what these pieces need for the first time, partners and edges of trees;
+/// answers whether there was nothing to connect. Fails as well if their sends and receives cannot
+/// be carried out.
+Result<bool> want_batches(std::span<const Piece> pieces);
+/// Waits for that.
+Status await_batches(std::span<const Piece> pieces);
 /// Starts a piece on `stream`. What it needs must be connected.
 Status start_piece(Piece& piece, Stream& stream);
 

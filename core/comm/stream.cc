@@ -38,10 +38,12 @@ Result<std::unique_ptr<Stream>> Stream::wrap(Context& context, std::int32_t devi
 }
 
 Stream::~Stream() {
+  wait_while_held();
   runtime_.destroy_stream(device_stream_);
 }
 
 Status Stream::begin_capture() {
+  WEFT_TRY(check_not_held());
   WEFT_TRY(check_not_captured("weft_stream_end_capture ends that"));
   if (!runtime_.reports_ends()) {
     return fail(WEFT_ERROR_UNSUPPORTED,
@@ -54,6 +56,7 @@ Status Stream::begin_capture() {
 }
 
 Result<std::unique_ptr<Graph>> Stream::end_capture() {
+  WEFT_TRY(check_not_held());
   if (capture_ == nullptr) {
     return fail(WEFT_ERROR_INVALID_USAGE, "the stream is not captured",
                 "weft_stream_begin_capture begins that");
@@ -62,6 +65,7 @@ Result<std::unique_ptr<Graph>> Stream::end_capture() {
 }
 
 Status Stream::launch(Graph& graph) {
+  WEFT_TRY(check_not_held());
   WEFT_TRY(check_not_captured("launch graphs on other streams; one cannot be part of another"));
   if (!runtime_.reports_ends()) {
     return fail(
@@ -79,13 +83,31 @@ Status Stream::check_not_captured(const char* what_then) const {
               what_then);
 }
 
+void Stream::hold(std::shared_future<void> done) {
+  holder_ = std::move(done);
+  held_.store(true, std::memory_order_release);
+}
+
+Status Stream::why_held() {
+  return fail(WEFT_ERROR_INVALID_USAGE,
+              "an earlier call on the stream is still connecting its ranks",
+              "ask weft_comm_get_async_error of that call's communicator until it no longer tells "
+              "WEFT_IN_PROGRESS");
+}
+
+void Stream::wait_while_held() const {
+  if (holder_.valid()) holder_.wait();
+}
+
 Status Stream::synchronize() {
+  wait_while_held();
   WEFT_TRY(check_not_captured("end the capture, launch the graph, and wait then"));
   return explain(runtime_.synchronize(device_stream_));
 }
 
 Result<weft_result> Stream::query() {
   WEFT_TRY(check_not_captured("end the capture, launch the graph, and ask then"));
+  if (held_.load(std::memory_order_acquire)) return WEFT_IN_PROGRESS;
   const weft_result result = runtime_.query(device_stream_);
   if (result == WEFT_IN_PROGRESS) return result;
   WEFT_TRY(explain(result));

@@ -5,7 +5,9 @@
 // ended badly.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,7 +23,7 @@ namespace weft {
 class Context;
 class Graph;
 
-/// Threads: note_failure from workers; the rest by the thread that uses the stream.
+/// Threads: note_failure from workers; release by any; the rest by the thread that uses the stream.
 class Stream {
  public:
   static Result<std::unique_ptr<Stream>> create(Context& context);
@@ -47,6 +49,17 @@ class Stream {
   /// Makes the calls of a graph here.
   Status launch(Graph& graph);
 
+  /// Calls made on it are started by a thread in the background, which alone uses it until it calls
+  /// release(), but for synchronize and query; after that and before `done` it lets go of it.
+  void hold(std::shared_future<void> done);
+  void release() { held_.store(false, std::memory_order_release); }
+  /// INVALID_USAGE while it is held.
+  [[nodiscard]] Status check_not_held() const {
+    if (!held_.load(std::memory_order_acquire)) [[likely]]
+      return {};
+    return why_held();
+  }
+
   /// Waits until the stream is empty, then tells why its work failed, if it did. INVALID_USAGE
   /// while it is captured.
   Status synchronize();
@@ -63,6 +76,8 @@ class Stream {
   void look_at_reports();
   Status explain(weft_result result);
   [[nodiscard]] Status check_not_captured(const char* what_then) const;
+  [[nodiscard]] static Status why_held();
+  void wait_while_held() const;
 
   Context& context_;
   DeviceRuntime& runtime_;
@@ -70,6 +85,8 @@ class Stream {
   const std::shared_ptr<const void> life_ = std::make_shared<int>();
   std::unique_ptr<Graph> capture_;                    // used by the stream's thread alone
   std::vector<std::weak_ptr<KernelReport>> reports_;  // used by the stream's thread alone
+  std::atomic<bool> held_{false};
+  std::shared_future<void> holder_;  // ends some time after held_
   std::mutex mutex_;
   std::shared_ptr<Failure> failure_;  // guarded by mutex_: of the first bad end since the last ask
 };

@@ -119,7 +119,8 @@ typedef struct weft_comm_config {
   /** Number of the CUDA device, as cudaSetDevice takes it. With weft_comm_init_all that of rank 0;
    * rank i takes the i-th after it. */
   int32_t device;
-  /** Not 0: this rank joins, and later finalizes, in the background; see weft_comm_init_rank. */
+  /** Not 0: this rank joins, connects for calls, and later finalizes in the background; see
+   * weft_comm_init_rank and "collectives". */
   uint32_t nonblocking;
   uint32_t reserved; /**< 0. */
 } weft_comm_config;
@@ -193,8 +194,8 @@ WEFT_API weft_result weft_comm_destroy(weft_comm* comm);
  */
 WEFT_API weft_result weft_comm_abort(weft_comm* comm);
 
-/** Writes WEFT_OK while all is well; WEFT_IN_PROGRESS while the rank joins or finalizes in the
- * background; else why the communicator is unusable, and weft_last_error gives the calling thread
+/** Writes WEFT_OK while all is well; WEFT_IN_PROGRESS while the rank joins, starts calls or
+ * finalizes in the background; else why the communicator is unusable, and weft_last_error gives the calling thread
  * the text. From any thread, never blocks. */
 WEFT_API weft_result weft_comm_get_async_error(weft_comm* comm, weft_result* out);
 
@@ -242,8 +243,9 @@ WEFT_API weft_result weft_comm_get_properties(weft_comm* comm, weft_comm_propert
 WEFT_API weft_result weft_group_start(weft_context* context);
 /** Starts everything that was noted, together. Blocks for ranks that join in it, and until ranks
  * that meet for the first time, by send and receive or on a collective's way, are connected
- * (deadline: timeouts.bootstrap), also with `nonblocking`: that needs no call of theirs. Errors:
- * the first one that noting or starting met; nothing of the group was started then, or the
+ * (deadline: timeouts.bootstrap): that needs no call of theirs. Where all calls of the group are of
+ * ranks that joined with `nonblocking` it answers WEFT_IN_PROGRESS instead; see "collectives".
+ * Errors: the first one that noting or starting met; nothing of the group was started then, or the
  * communicators it concerns are in error. INVALID_USAGE if no group is open. */
 WEFT_API weft_result weft_group_end(weft_context* context);
 
@@ -286,7 +288,7 @@ WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
 
 /**
  * From now on calls on this stream are recorded and not made, until weft_stream_end_capture; they
- * block and fail as they would else, and what fails is not recorded. Work that the stream got
+ * block, or go on in the background, and fail as they would else, and what fails is not recorded. Work that the stream got
  * before goes on. Meanwhile weft_stream_synchronize, weft_stream_query and weft_graph_launch on it
  * are INVALID_USAGE, as are groups with calls on it and on another stream. Several streams may be
  * captured at a time. Errors: INVALID_USAGE if it is captured already, or inside a group;
@@ -316,10 +318,17 @@ WEFT_API weft_result weft_graph_destroy(weft_graph* graph);
  *
  * A call blocks, or the end of its group, where it is the first to go a way whose connections are
  * made only then: a tree, PAT, a chain, or a ring by LL or LL128. It waits until this rank is
- * connected with its neighbours on that way, also on a communicator joined with `nonblocking`; that
- * needs no call of theirs. After timeouts.bootstrap it answers TIMEOUT and the communicator has
- * failed; a failure in the meantime ends it before (PEER, NETWORK), as does weft_comm_abort by
- * another thread (ABORTED). Other calls return at once.
+ * connected with its neighbours on that way; that needs no call of theirs. After timeouts.bootstrap
+ * it answers TIMEOUT and the communicator has failed; a failure in the meantime ends it before
+ * (PEER, NETWORK), as does weft_comm_abort by another thread (ABORTED). Other calls return at once.
+ *
+ * With `nonblocking` it answers WEFT_IN_PROGRESS instead, and a thread of Weft's connects and then
+ * starts the call, or all of the group. Until weft_comm_get_async_error no longer tells
+ * WEFT_IN_PROGRESS, calls of these communicators and on these streams are INVALID_USAGE, as are
+ * captures and launches there and weft_comm_finalize; weft_stream_query tells WEFT_IN_PROGRESS,
+ * weft_stream_synchronize and the functions that destroy wait. No stream of an earlier call of
+ * these communicators may be destroyed meanwhile, nor one of CUDA be given other work. If it fails
+ * the communicators have failed, all of a group's, and weft_comm_get_async_error tells why.
  *
  * Buffers hold `count` elements, aligned to the element. count 0 is allowed. Ranks whose calls
  * differ get WEFT_ERROR_MISMATCH with a text that names both calls.

@@ -8,6 +8,8 @@
 //   rank-program background SETTING VALUE ...       the same, and waits for it by asking
 //   rank-program make-id RANKS SETTING VALUE ...    is rank 0, and prints "id HEX" for the others
 //   rank-program join HEX RANK RANKS SETTING VALUE ...
+//   rank-program stop-and-receive HEX RANK RANKS SETTING VALUE ...
+//       joins, says "joined", stops itself until it gets SIGCONT, and receives one number of rank 0
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -16,6 +18,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <signal.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -92,6 +95,19 @@ CommHandle join(weft_context* context, const std::vector<std::string>& words) {
   return CommHandle(comm);
 }
 
+void stop_and_receive(const std::vector<std::string>& words) {
+  const ContextHandle context = make_context();
+  const StreamHandle stream = make_stream(context.get());
+  const CommHandle comm = join(context.get(), words);
+  std::printf("joined\n");
+  std::fflush(stdout);
+  raise(SIGSTOP);
+  std::int32_t value = 0;
+  must(context.get(), weft_recv(&value, 1, WEFT_INT32, 0, comm.get(), stream.get()));
+  must(context.get(), weft_stream_synchronize(stream.get()));
+  std::printf("received %d\n", value);
+}
+
 void run(const std::vector<std::string>& words) {
   const ContextHandle context = make_context();
   const StreamHandle stream = make_stream(context.get());
@@ -139,7 +155,12 @@ void run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   try {
-    run({argv + 1, argv + argc});
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    if (words.at(0) == "stop-and-receive") {
+      stop_and_receive(words);
+    } else {
+      run(words);
+    }
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank-program: %s\n", error.what());

@@ -97,6 +97,14 @@ void add_misuse(Scenarios& all) {
   add_case(all, "unequal-halves",
            "rank <rank> sends <number> <type> to itself and receives <number> <type>");
   add_case(all, "still-joining", "rank <rank> of <ranks> is still joining its communicator");
+  add_program(all, "still-connecting",
+              "rank <rank> of <ranks> is still connecting for an earlier call",
+              {CONNECTING_PROGRAM, "rank"});
+  add_program(all, "held-stream", "an earlier call on the stream is still connecting its ranks",
+              {CONNECTING_PROGRAM, "stream"});
+  add_program(all, "never-connected",
+              "rank <rank> is not connected with rank <rank> at the deadline",
+              {CONNECTING_PROGRAM, "deadline"});
   add_case(all, "finalized", "rank <rank> of <ranks> has finalized its communicator");
   add_case(all, "forked", "this process was forked from the one that made the context");
   all.push_back({.name = "cuda",

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/comm/later_start.h"
+
+#include <algorithm>
+#include <exception>
+#include <future>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "core/comm/communicator.h"
+#include "core/comm/member.h"
+#include "core/comm/stream.h"
+
+namespace weft {
+namespace {
+
+template <class T>
+void add_once(std::vector<T*>& known, T* one) {
+  if (std::ranges::find(known, one) == known.end()) known.push_back(one);
+}
+
+/// Owned by the thread that starts the calls, and by start_later() until that runs.
+class LaterStart {
+ public:
+  explicit LaterStart(std::span<const Call> calls) : calls_(calls.begin(), calls.end()) {
+    for (const Call& call : calls_) {
+      add_once(members_, call.background);
+      add_once(communicators_, call.communicator);
+      add_once(streams_, call.stream);
+    }
+  }
+
+  [[nodiscard]] Member& first() const { return *members_.front(); }
+
+  void hold_all() {
+    const std::shared_future<void> done = done_.get_future().share();
+    for (Member* member : others())
+      member->hold(done);
+    for (Stream* stream : streams_)
+      stream->hold(done);
+  }
+
+  void run() {
+    Status started;
+    try {
+      started = start_calls(calls_);
+    } catch (const std::bad_alloc&) {
+      started = fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory to go on in the background");
+    } catch (const std::exception& error) {
+      started = fail(WEFT_ERROR_INTERNAL, error.what());
+    }
+    if (!started) {
+      for (Communicator* communicator : communicators_)
+        communicator->give_up(started.error());
+    }
+    release_all();
+  }
+
+  // Whoever sees one of them free may destroy it: that waits for done_.
+  void release_all() {
+    for (Stream* stream : streams_)
+      stream->release();
+    for (Member* member : others())
+      member->release();
+    done_.set_value();
+  }
+
+ private:
+  // The first one holds itself, for as long as its thread runs.
+  [[nodiscard]] std::span<Member* const> others() const { return std::span(members_).subspan(1); }
+
+  std::vector<Call> calls_;
+  std::vector<Member*> members_;
+  std::vector<Communicator*> communicators_;
+  std::vector<Stream*> streams_;
+  std::promise<void> done_;
+};
+
+}  // namespace
+
+Result<weft_result> start_later(std::span<const Call> calls) {
+  for (const Call& call : calls)
+    WEFT_TRY(call.communicator->check_call(*call.stream));
+  const auto later = std::make_shared<LaterStart>(calls);
+  later->hold_all();
+  if (Status started = later->first().start_calls([later] { later->run(); }); !started) {
+    later->release_all();
+    return fail(std::move(started.error()));
+  }
+  return WEFT_IN_PROGRESS;
+}
+
+}  // namespace weft
