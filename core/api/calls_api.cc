@@ -123,9 +123,7 @@ weft_result call(weft::Task task, const void* send, void* recv, Needs needs, wef
     if (arrays != nullptr) {
       const std::uint32_t rank = (*communicator)->rank();
       const std::uint32_t ranks = (*communicator)->ranks();
-      auto read = weft::has_uneven_blocks(task.operation)
-                      ? weft::read_common_blocks(*arrays, ranks, task)
-                      : weft::read_blocks(*arrays, task.type, rank, ranks);
+      auto read = (*communicator)->known_blocks().read(*arrays, rank, ranks, task);
       if (!read) return refuse(read.error());
       blocks = std::move(*read);
       if (Status status = check_blocks(task, send, recv, *blocks, rank); !status) {

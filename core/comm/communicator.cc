@@ -15,16 +15,6 @@
 #include "core/schedule/work_items.h"
 
 namespace weft {
-namespace {
-
-// Plans are small; a program calls few shapes over and over. Beyond that the table starts anew.
-constexpr std::size_t kMostPlans = 1024;
-
-}  // namespace
-
-std::size_t Communicator::TaskHash::operator()(const Task& task) const {
-  return std::hash<std::uint64_t>{}(make_operation_tag(task, 0) ^ (task.count << 1));
-}
 
 Communicator::Communicator(Context& context, Config config, std::uint32_t rank, std::uint32_t ranks,
                            DeviceRuntime& runtime)
@@ -105,82 +95,6 @@ Status Communicator::check_kernel(const Task& task) const {
       fmt::format("this version has no kernel for {} of {}{} on devices of kind {}",
                   operation_name(task.operation), data_type_name(task.type), by, runtime_.name()),
       "a type that it has: weft bench all_reduce --help lists them");
-}
-
-PlanInput Communicator::plan_input(Operation operation) const {
-  PlanInput input{.topology = topology_, .costs = costs_, .limits = limits_, .tuner = tuner_.get()};
-  input.deterministic = config_.flag("collectives.deterministic");
-  // There are no parameters for their ways.
-  if (has_uneven_blocks(operation)) return input;
-  const std::string section = fmt::format("collectives.{}.", operation_name(operation));
-  input.algorithms = config_.list(section + "algorithm");
-  input.protocols = config_.list(section + "protocol");
-  return input;
-}
-
-Result<std::shared_ptr<const Plan>> Communicator::plan(const Task& task) {
-  WEFT_TRY(check_task(task));
-  WEFT_TRY_ASSIGN(auto plan, make_plan(task, plan_input(task.operation)));
-  return std::make_shared<const Plan>(std::move(plan));
-}
-
-Result<Communicator::Planned*> Communicator::find_plan(const Task& task) {
-  if (latest_plan_ != nullptr && latest_plan_->plan->task == task) return latest_plan_;
-  const auto found = plans_.find(task);
-  if (found != plans_.end()) return latest_plan_ = found->second.get();
-  WEFT_TRY_ASSIGN(auto fresh, plan(task));
-  // Work under way shares its plan, and so do graphs of the host.
-  if (plans_.size() >= kMostPlans) {
-    for (const auto& [known, old] : plans_)
-      retire(*old);
-    plans_.clear();
-  }
-  auto planned = std::make_unique<Planned>();
-  planned->edges = late_edges(*fresh, rank_);
-  planned->plan = std::move(fresh);
-  return latest_plan_ = plans_.emplace(task, std::move(planned)).first->second.get();
-}
-
-// Kernels of the host read tables where their plan has them, and share it while they are under way.
-Result<std::shared_ptr<PlanTables>> Communicator::tables_of(const Plan& plan) {
-  if (runtime_.reports_ends() || !PlanTables::needed(plan)) return nullptr;
-  // Work on a communicator's latest stream comes after all that it had on others.
-  if (retired_.many() && latest_stream_ != nullptr && !latest_stream_life_.expired() &&
-      !runtime_.is_capturing(latest_stream_->device_stream()) &&
-      runtime_.query(latest_stream_->device_stream()) == WEFT_OK) {
-    retired_.sweep();
-  }
-  return PlanTables::create(table_memory_, plan);
-}
-
-void Communicator::retire(Planned& planned) {
-  if (planned.bound != nullptr) retired_.add(planned.bound->tables());
-}
-
-Result<std::shared_ptr<BoundPlan>> Communicator::bind(const Call& call) {
-  WEFT_TRY_ASSIGN(Planned* const planned, find_plan(planned_task(call)));
-  const bool differ = has_uneven_blocks(call.task.operation);
-  // Of blocks that differ those of the last call are kept.
-  if (planned->bound == nullptr ||
-      (differ && planned->bound->plan().blocks != call.blocks->common)) {
-    std::shared_ptr<const Plan> plan = planned->plan;
-    if (differ) {
-      auto with_blocks = std::make_shared<Plan>(*plan);
-      with_blocks->blocks = call.blocks->common;
-      plan = std::move(with_blocks);
-    }
-    const auto pair = [this](const PairLink& link) -> const PairConnections& {
-      return *pairs_->find(link);
-    };
-    WEFT_TRY_ASSIGN(auto tables, tables_of(*plan));
-    retire(*planned);
-    planned->bound = std::make_shared<BoundPlan>(std::move(plan), rank_,
-                                                 BoundPlan::Ends{.rings = connections_->rings(),
-                                                                 .direct = connections_->direct(),
-                                                                 .pair = pair,
-                                                                 .tables = std::move(tables)});
-  }
-  return planned->bound;
 }
 
 Status Communicator::check_call(const Stream& stream) {

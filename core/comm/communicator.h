@@ -26,6 +26,7 @@
 #include "core/comm/exchange_plan.h"
 #include "core/comm/failure.h"
 #include "core/comm/kernel_report.h"
+#include "core/comm/known_blocks.h"
 #include "core/comm/made_reductions.h"
 #include "core/comm/pair_calls.h"
 #include "core/comm/plan_tables.h"
@@ -87,6 +88,8 @@ class Communicator {
 
   /// Those that a user made: used by the thread that makes the calls.
   [[nodiscard]] MadeReductions& made_reductions() { return made_reductions_; }
+  /// The blocks of its calls: used by the same thread.
+  [[nodiscard]] KnownBlocks& known_blocks() { return known_blocks_; }
 
   /// Registers a buffer of this rank, as all others do theirs at the same time; blocks until all
   /// have. That not all ranks reach all others is no error: calls then go as without it. The window
@@ -210,10 +213,16 @@ class Communicator {
     std::shared_ptr<const Plan> plan;
     std::vector<PairLink> edges;       // that must be connected first
     std::shared_ptr<BoundPlan> bound;  // null before its first call
+    // With other blocks, where those differ: of the calls before the latest.
+    std::vector<std::shared_ptr<BoundPlan>> others;
+    std::size_t oldest = 0;  // of others
   };
   Result<Planned*> find_plan(const Task& task);
   Result<std::shared_ptr<PlanTables>> tables_of(const Plan& plan);
-  void retire(Planned& planned);
+  Result<std::shared_ptr<BoundPlan>> bind_to(std::shared_ptr<const Plan> plan);
+  static bool recall(Planned& planned, const std::vector<Extent>& blocks);
+  void keep(Planned& planned);
+  void retire(const std::shared_ptr<BoundPlan>& bound);
   struct Need {
     PairLink link;
     CallNote call;
@@ -324,6 +333,7 @@ class Communicator {
   std::unordered_map<Task, std::unique_ptr<Planned>, TaskHash> plans_;
   Planned* latest_plan_ = nullptr;
   MadeReductions made_reductions_;
+  KnownBlocks known_blocks_;
   CallHistory history_;
   SentHistory sent_;
   Stream* latest_stream_ = nullptr;
@@ -334,6 +344,7 @@ class Communicator {
   std::vector<PairMessage> pair_messages_;
   std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
   PairEnds pair_ends_;
+  std::size_t most_pairs_ = 0;              // transfers of a launch so far
   std::uint64_t most_direct_exchange_ = 0;  // bytes of a block
   Windows windows_;
   std::uint64_t least_copied_ = 0;         // bytes of output; 0: copy engines are not used

@@ -82,6 +82,11 @@ Launch Communicator::pair_launch(const Task& task, Stream& stream, Make make) {
     UnderWay* record = begin_record(task, stream);
     transfers = &record->transfers;
     make(record->sequence, record->past, record->transfers, record->pair_tasks);
+    // The next such call gets another record, depending on what has ended by then.
+    if (record->transfers.size() > most_pairs_) {
+      most_pairs_ = record->transfers.size();
+      reserve(0, most_pairs_);
+    }
     note_sent(*record);
     launch = launch_of(record);
   } else {

@@ -60,6 +60,7 @@ Communicator::UnderWay* Communicator::take_record(const Task& task, Stream& stre
   record->past = record->sequence == 0 ? std::uint16_t{0} : history_.past();
   record->transfers.clear();
   record->pair_tasks.clear();
+  record->make_room(room_for_pairs_);
   return record;
 }
 

@@ -163,6 +163,40 @@ TEST_P(Allocation, OfRepeatedCollectivesOfBlocks) {
   EXPECT_EQ(count(round), 0U);
 }
 
+// Two tables in turn, with the same longest block, so that both are called by one plan.
+TEST_P(Allocation, OfRepeatedCallsWhoseBlocksDiffer) {
+  const std::size_t block = buffers_[0].size();
+  using Counts = std::array<std::size_t, 2>;
+  const std::array<Counts, 2> counts{{{block, 0}, {block, (block + 1) / 2}}};
+  const Counts offsets{0, block};
+  std::array<std::vector<std::int32_t>, 2> results;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    buffers_[rank].resize(2 * block);
+    results[rank].resize(2 * block);
+  }
+  const auto round = [&] {
+    for (const Counts& common : counts) {
+      for (std::size_t rank = 0; rank < 2; ++rank) {
+        const std::int32_t* from = buffers_[rank].data();
+        std::int32_t* to = results[rank].data();
+        weft_comm* comm = comms_[rank].get();
+        weft_stream* stream = streams_[rank].get();
+        must(context_.get(),
+             weft_all_gather_v(from, to, common.data(), offsets.data(), WEFT_INT32, comm, stream));
+        must(context_.get(), weft_reduce_scatter_v(from, common.data(), offsets.data(), to,
+                                                   WEFT_INT32, WEFT_MAX, comm, stream));
+        // Each sends the first count to rank 0 and the second to rank 1.
+        const Counts received{common[rank], common[rank]};
+        must(context_.get(),
+             weft_all_to_all_v(from, common.data(), offsets.data(), to, received.data(),
+                               offsets.data(), WEFT_INT32, comm, stream));
+      }
+    }
+    synchronize();
+  };
+  EXPECT_EQ(count(round), 0U);
+}
+
 TEST_P(Allocation, OfRepeatedPremultipliedSums) {
   const std::int32_t factor = -1;
   std::array<weft_reduction, 2> sums{};

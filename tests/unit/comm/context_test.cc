@@ -80,7 +80,7 @@ TEST(Context, KeepsAGroupForEachThread) {
   EXPECT_TRUE(context->group_is_open());
   context->group().note_error(Error(WEFT_ERROR_INVALID_ARGUMENT, "the first"));
   context->group().note_error(Error(WEFT_ERROR_TIMEOUT, "the second"));
-  const Status ended = context->group().end();
+  const auto ended = context->group().end();
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().to_string(), "nothing of the group was started: the first");
   EXPECT_FALSE(context->group_is_open());
