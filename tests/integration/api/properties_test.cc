@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a communicator says of itself, and of the memory that it holds.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,7 +14,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/integration/api/handles.h"
+#include "tests/integration/api/standard_error.h"
 #include "tests/integration/api/trial.h"
+#include "tests/support/process.h"
 
 namespace weft::test {
 namespace {
@@ -24,6 +28,31 @@ weft_comm_properties properties_of(weft_comm* comm) {
   properties.struct_size = sizeof(properties);
   EXPECT_EQ(weft_comm_get_properties(comm, &properties), WEFT_OK);
   return properties;
+}
+
+TEST(PropertiesWithoutATuner, CountTheBuiltInCostsAndSaySoOnce) {
+  const ScratchFolder folder;
+  // Copied: others may be allowed to write to a build folder, and then plugins are not loaded.
+  const std::string plugin = folder.path() + "/weft-p2p.so";
+  std::filesystem::copy_file(P2P_PLUGIN, plugin);
+  std::filesystem::permissions(plugin, std::filesystem::perms(0644));
+  const std::string file =
+      folder.write("weft.yaml", "version: 1\nplugins: {path: [" + folder.path() + "]}\n");
+  const ContextHandle context = make_context(file.c_str());
+  const std::vector<StreamHandle> streams = make_streams(context.get(), 2);
+  const StandardError said;
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<CommHandle> comms = init_all(context.get(), CommSettings(), 2);
+    std::array<std::int32_t, 2> values = {3, 4};
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      must(context.get(), weft_all_reduce(&values[rank], &values[rank], 1, WEFT_INT32, WEFT_SUM,
+                                          comms[rank].get(), streams[rank].get()));
+    }
+    for (const StreamHandle& stream : streams)
+      must(context.get(), weft_stream_synchronize(stream.get()));
+    EXPECT_THAT(values, testing::Each(7));
+    EXPECT_EQ(said.count("there is no tuner, so the built-in costs count"), 1U);
+  }
 }
 
 class Properties : public testing::TestWithParam<std::string> {
