@@ -182,9 +182,11 @@ WEFT_API weft_result weft_comm_init_env(weft_context* context, const weft_comm_c
  */
 WEFT_API weft_result weft_comm_finalize(weft_comm* comm);
 
-/** Ends a communicator: waits for its work (as finalize), says goodbye to the others, frees all.
- * After a failure or abort it does not wait for peers; a join that has not ended is given up, as by
- * abort. No other thread may use the handle any more. NULL is allowed. */
+/** Ends a communicator: waits for its work, says goodbye to the others, frees all. It tells no
+ * errors of the work, and does not compare the last calls with those of other ranks, which would
+ * wait for these: weft_comm_finalize does both. After a failure or abort it does not wait for
+ * peers; a join that has not ended is given up, as by abort. No other thread may use the handle any
+ * more. Always OK. NULL is allowed. */
 WEFT_API weft_result weft_comm_destroy(weft_comm* comm);
 
 /**
