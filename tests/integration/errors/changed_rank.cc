@@ -21,6 +21,7 @@
 #include "core/comm/hello.h"
 #include "core/comm/tuner.h"
 #include "core/plugin/transport_plugin.h"
+#include "core/topology/codec.h"
 #include "core/transport/document.h"
 #include "core/transport/offer_codec.h"
 
@@ -139,6 +140,14 @@ Bytes changed_greeting(const Hello& hello) {
     return encode_document(json::array({hello.version, "", json::binary({}), -1, 8}));
   }
   Hello other = hello;
+  if (changed("machine")) {
+    auto report = decode_report(hello.report);
+    if (report) {
+      report->host.cores += 1;
+      auto bytes = encode_report(*report);
+      if (bytes) other.report = std::move(*bytes);
+    }
+  }
   if (changed("greeting-long")) other.version = std::string((64 << 10) + 1, '0');
   return real_greeting(other);
 }

@@ -55,6 +55,9 @@ void add_commands(Scenarios& all) {
               {{"WEFT_PLUGINS_PATH", "/nonexistent"}});
   add_command(all, "NoMachine", "weft topo: reading the machine of <file>: <why>",
               {"topo", "--import", "/nonexistent/machine.xml"});
+  add_command(all, "NoFileOfAMachine",
+              "weft topo: writing this machine to <file> failed (errno <number>, <text>)",
+              {"topo", "--export", "/nonexistent/machine.xml"});
   add_command(all, "NoKey", "unknown key \"<key>\"; weft config show lists all",
               {"config", "explain", "flux.capacitor"});
 }

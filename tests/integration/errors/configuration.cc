@@ -106,6 +106,8 @@ void add_rules(Scenarios& all) {
 }
 
 void add_shapes(Scenarios& all) {
+  add_file(all, "TooLarge", "<where>: larger than 1 MiB",
+           "version: 1\n" + std::string(1 << 20, '#'));
   add_file(all, "NoVersion", "<where>: the file has no version; begin it with \"version: 1\"",
            "log: {level: info}\n");
   add_file(all, "UnknownVersion",

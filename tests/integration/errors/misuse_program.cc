@@ -69,6 +69,11 @@ std::map<std::string, Case> settings_cases() {
          config.struct_size = 4;
          return p.init_all(config);
        }},
+      {"properties-size",
+       [](Program& p) -> weft_result {
+         weft_comm_properties properties{};
+         return weft_comm_get_properties(p.comm, &properties);
+       }},
       {"device-kind",
        [](Program& p) -> weft_result {
          weft_comm_config config = settings();

@@ -56,6 +56,10 @@ void add_versions(Scenarios& all) {
   add_changed(all, "WithAnotherIdentity", "rank <rank> sent a malformed identity", "identity");
   add_changed(all, "OfAnotherVersion",
               "rank 0 runs weft <version>, rank <rank> runs weft <version>", "version");
+  add_changed(all, "OfAnotherMachine",
+              "ranks <rank> (<host>) and <rank> (<host>) both have the host id \"<id>\", but their "
+              "<what> differ: <value> and <value>",
+              "machine");
   add_changed(all, "WithAnotherGreeting", "a peer sent a malformed greeting: <why>", "greeting");
   add_changed(all, "WithAGreetingOfNoGroups",
               "a peer sent a greeting with a wrong number of groups or bytes", "greeting-groups");
