@@ -268,6 +268,25 @@ TEST_F(NonblockingWithAStopped, NothingElseIsDoneWithRankAndStream) {
   expect_received();
 }
 
+TEST_F(NonblockingWithAStopped, GraphsOfItsCallsAreNotLaunched) {
+  ASSERT_NO_FATAL_FAILURE(join({}));
+  std::int32_t value = 1;
+  // Written straight to the other rank, by what joining has connected.
+  const GraphHandle graph = capture(context_.get(), streams_[1].get(), [&] {
+    must(context_.get(),
+         weft_all_reduce(&value, &value, 1, WEFT_INT32, WEFT_SUM, comm_.get(), streams_[1].get()));
+  });
+  ASSERT_EQ(send(comm_.get(), 1, streams_[0].get()), WEFT_IN_PROGRESS);
+  EXPECT_EQ(weft_graph_launch(graph.get(), streams_[1].get()), WEFT_ERROR_INVALID_USAGE);
+  EXPECT_EQ(last_error(context_.get()), kStillConnecting);
+  EXPECT_EQ(weft_graph_launch(graph.get(), streams_[0].get()), WEFT_ERROR_INVALID_USAGE);
+  EXPECT_EQ(last_error(context_.get()), kStreamIsHeld);
+  go_on();
+  EXPECT_EQ(end_of(comm_.get()), WEFT_OK) << last_error(context_.get());
+  must(context_.get(), weft_stream_synchronize(streams_[0].get()));
+  expect_received();
+}
+
 TEST_F(NonblockingWithAStopped, AnAbortEndsIt) {
   ASSERT_NO_FATAL_FAILURE(start({"timeouts.bootstrap", "off"}));
   EXPECT_EQ(weft_comm_abort(comm_.get()), WEFT_OK);
