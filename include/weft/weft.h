@@ -197,8 +197,8 @@ WEFT_API weft_result weft_comm_destroy(weft_comm* comm);
 WEFT_API weft_result weft_comm_abort(weft_comm* comm);
 
 /** Writes WEFT_OK while all is well; WEFT_IN_PROGRESS while the rank joins, starts calls or
- * finalizes in the background; else why the communicator is unusable, and weft_last_error gives the calling thread
- * the text. From any thread, never blocks. */
+ * finalizes in the background; else why the communicator is unusable, and weft_last_error gives the
+ * calling thread the text. From any thread, never blocks. */
 WEFT_API weft_result weft_comm_get_async_error(weft_comm* comm, weft_result* out);
 
 /** Number of ranks. From any thread, never blocks. */
@@ -290,11 +290,11 @@ WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
 
 /**
  * From now on calls on this stream are recorded and not made, until weft_stream_end_capture; they
- * block, or go on in the background, and fail as they would else, and what fails is not recorded. Work that the stream got
- * before goes on. Meanwhile weft_stream_synchronize, weft_stream_query and weft_graph_launch on it
- * are INVALID_USAGE, as are groups with calls on it and on another stream. Several streams may be
- * captured at a time. Errors: INVALID_USAGE if it is captured already, or inside a group;
- * UNSUPPORTED for a stream of weft_stream_from_cuda.
+ * block, or go on in the background, and fail as they would else, and what fails is not recorded.
+ * Work that the stream got before goes on. Meanwhile weft_stream_synchronize, weft_stream_query and
+ * weft_graph_launch on it are INVALID_USAGE, as are groups with calls on it and on another stream.
+ * Several streams may be captured at a time. Errors: INVALID_USAGE if it is captured already, or
+ * inside a group; UNSUPPORTED for a stream of weft_stream_from_cuda.
  */
 WEFT_API weft_result weft_stream_begin_capture(weft_stream* stream);
 /** Ends the capture; `*out` holds the calls, perhaps none, and is independent of the stream.

@@ -168,7 +168,9 @@ TEST_F(NonblockingCalls, EdgesOfTreesAreConnectedInTheBackground) {
       trials.push_back(std::make_unique<Trial>(kTreeSum, rank, 4, round));
       const weft_result answer = trials[rank]->start(comms[rank].get(), streams_[rank].get());
       EXPECT_TRUE(round == 0 ? is_begun(answer) : answer == WEFT_OK) << last_error(context_.get());
-      if (round == 0 && rank == 0) EXPECT_EQ(answer, WEFT_IN_PROGRESS);
+      if (round == 0 && rank == 0) {
+        EXPECT_EQ(answer, WEFT_IN_PROGRESS);
+      }
     }
     expect_ok(comms);
     synchronize();
