@@ -174,9 +174,13 @@ TEST_P(Allocation, OfRepeatedCallsWhoseBlocksDiffer) {
     buffers_[rank].resize(2 * block);
     results[rank].resize(2 * block);
   }
+  // Calls of the rank that goes first wait for the other's, so that each rank has had all of its
+  // calls under way at once before they are counted.
+  std::size_t first = 0;
   const auto round = [&] {
-    for (const Counts& common : counts) {
-      for (std::size_t rank = 0; rank < 2; ++rank) {
+    first = 1 - first;
+    for (const std::size_t rank : {first, 1 - first}) {
+      for (const Counts& common : counts) {
         const std::int32_t* from = buffers_[rank].data();
         std::int32_t* to = results[rank].data();
         weft_comm* comm = comms_[rank].get();
@@ -309,11 +313,17 @@ TEST_P(Allocation, OfRepeatedGroups) {
 }
 
 TEST_P(Allocation, OfRepeatedGroupsOfOneRankAThread) {
-  const auto round = [&](std::uint32_t rank) {
+  // Both are open at once in every round, else a busy machine makes the second one while counting.
+  std::atomic<int> opened = 0;
+  const auto round = [&](std::uint32_t rank, int turn) {
     std::int32_t* buffer = buffers_[rank].data();
     const std::size_t count = buffers_[rank].size();
     weft_stream* stream = streams_[rank].get();
     must(context_.get(), weft_group_start(context_.get()));
+    ++opened;
+    opened.notify_all();
+    for (int seen = opened.load(); seen < 2 * turn; seen = opened.load())
+      opened.wait(seen);
     for (int call = 0; call < 3; ++call) {
       must(context_.get(), weft_all_reduce(buffer, buffer, count, WEFT_INT32, WEFT_MAX,
                                            comms_[rank].get(), stream));
@@ -328,7 +338,7 @@ TEST_P(Allocation, OfRepeatedGroupsOfOneRankAThread) {
     for (int turn = 1;; ++turn) {
       asked.wait(turn - 1);
       if (asked.load() < 0) return;
-      round(1);
+      round(1, turn);
       done = turn;
       done.notify_all();
     }
@@ -336,7 +346,7 @@ TEST_P(Allocation, OfRepeatedGroupsOfOneRankAThread) {
   const auto both = [&] {
     const int turn = ++asked;
     asked.notify_all();
-    round(0);
+    round(0, turn);
     for (int seen = done.load(); seen < turn; seen = done.load())
       done.wait(seen);
   };
