@@ -116,8 +116,8 @@ TEST(Exhausted, AGroupWithoutThreadsForItsRanksFailsAtOnce) {
   EXPECT_EQ(job[0].ask("limit memory 40000000"), "limit: ok");  // stacks take 8 MiB each
   const std::string text = job[0].ask("threads 32 all_reduce 1 0", kPromise);
   EXPECT_TRUE(
-      text.starts_with("threads: error WEFT_ERROR_OUT_OF_RESOURCES cannot start a thread to "
-                       "join a rank (errno "))
+      text.starts_with("threads: error WEFT_ERROR_OUT_OF_RESOURCES cannot start a thread for "
+                       "a rank of the group (errno "))
       << text;
   EXPECT_EQ(job.end(), "");
 }
