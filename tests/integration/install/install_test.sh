@@ -164,10 +164,10 @@ compile() { # OUTPUT SOURCE...
   for source in "$@"; do echo "#include \"$source\""; done >"$output.cc"
   # A part of the shapes: all of them have run with the same sources in the build.
   g++ -std=c++23 -D_GNU_SOURCE -DWEFT_FEW_SHAPES -DWEFT_VERSION_TEXT="\"$version\"" -DRANK_PROGRAM="\"$scratch/rank-program\"" \
-    -DWEFT_COMMAND="\"$weft\"" -I"$scratch/visible" -o "$output" "$output.cc" "${flags[@]}" "${gtest[@]}" -pthread
+    -DWEFT_COMMAND="\"$weft\"" -DP2P_PLUGIN="\"$plugins/weft-p2p.so\"" -I"$scratch/visible" -o "$output" "$output.cc" "${flags[@]}" "${gtest[@]}" -pthread
 }
 compile "$scratch/rank-program" "$api"/{exchange,numbers,rank_program,shapes,trial}.cc
-compile "$scratch/api-test" "$api"/{arguments,exchanges,graphs,life,nonblocking,pairs,premul,processes,properties,streams,threads}_test.cc \
+compile "$scratch/api-test" "$api"/{arguments,exchanges,graphs,life,nonblocking,nonblocking_calls,pairs,premul,processes,properties,streams,threads,windows}_test.cc \
   "$api"/{exchange,numbers,shapes,trial}.cc \
   "$scratch/visible/tests/support/process.cc"
 loaded=$(ldd "$scratch/api-test")
