@@ -23,7 +23,6 @@
 #include "core/bootstrap/bootstrap.h"
 #include "core/comm/bound_plan.h"
 #include "core/comm/call_history.h"
-#include "core/comm/exchange_plan.h"
 #include "core/comm/failure.h"
 #include "core/comm/kernel_report.h"
 #include "core/comm/known_blocks.h"
@@ -41,6 +40,7 @@
 namespace weft {
 
 class Context;
+struct ExchangePlan;
 class Stream;
 
 /// What a communicator says of itself.

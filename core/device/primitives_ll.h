@@ -87,10 +87,7 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
   using Family::at;
   using Loops = AloneLoops<Memory, Reduction>;
   using Lines = StepLines<kProtocol, Memory, Loops>;
-  static constexpr std::uint32_t kContent = Lines::kLine.content;
-  /// Lines that a lane alone takes at once.
-  static constexpr std::uint32_t kMostLines =
-      kLineBytesAtOnce<Memory> < kContent ? 1 : kLineBytesAtOnce<Memory> / kContent;
+  using Content = typename Lines::Content;
 
   /// Pointers of one step.
   struct Step {
@@ -154,52 +151,34 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
   // All lanes: each does its parts of the step.
   template <unsigned kBits>
   WEFT_HD bool move_step(const Step& step) {
-    const std::uint32_t lines = Lines::lines_of(step.bytes);
-    if (by_fragments_) return move_fragments<kBits>(step, lines);
-    // One lane alone has lines that follow each other, several have one each in turn.
-    const std::uint32_t content = kStepHeaderBytes + step.bytes;
-    const std::uint32_t at_once = group_.size() == 1 ? kMostLines : 1;
-    for (std::uint32_t line = group_.rank() * at_once; line < lines;
-         line += group_.size() * at_once) {
-      const std::uint32_t begin = line * kContent;
-      const std::uint32_t end = begin + at_once * kContent;
-      const LinePart part{
-          .line = line, .begin = begin, .end = end < content ? end : content, .fragment = false};
-      if (!move_part<kBits>(step, part)) return false;
+    if (by_fragments_) return move_fragments<kBits>(step);
+    if (!Lines::each_part(group_, step.bytes,
+                          [&](const LinePart& part) { return move_part<kBits>(step, part); })) {
+      return false;
     }
     if constexpr ((kBits & kSendBit) != 0 && !Lines::kWide) {
       const ConnectionView& to = item_.to_next;
       if (fills_whole_slot(send_step_, to.steps)) {
-        lines_.fill_rest(group_, step.slot, send_step_, lines, to.step_bytes);
+        lines_.fill_rest(group_, step.slot, send_step_, Lines::lines_of(step.bytes), to.step_bytes);
       }
     }
     return true;
   }
 
   template <unsigned kBits>
-  WEFT_HD bool move_fragments(const Step& step, std::uint32_t lines) {
+  WEFT_HD bool move_fragments(const Step& step) {
     if constexpr (Lines::kWide) {
       if constexpr ((kBits & kRecvBit) != 0) {
         // Some lanes see the flags; behind the barrier all lanes may read the lines.
+        const std::uint32_t lines = Lines::lines_of(step.bytes);
         bool come = true;
         for (std::uint32_t line = group_.rank(); come && line < lines; line += group_.size()) {
           come = lines_.await_line(step.arrived, recv_step_, line, waiting());
         }
         if (group_.any(!come)) return false;
       }
-      const std::uint32_t content = kStepHeaderBytes + step.bytes;
-      const std::uint32_t place = group_.rank() % kLineFragments * kFragmentBytes;
-      const std::uint32_t most =
-          place + kFragmentBytes < kContent ? place + kFragmentBytes : kContent;
-      for (std::uint32_t line = group_.rank() / kLineFragments; line < lines;
-           line += group_.size() / kLineFragments) {
-        const std::uint32_t begin = line * kContent + place;
-        const std::uint32_t end = line * kContent + most;
-        if (begin >= content) break;
-        const LinePart part{
-            .line = line, .begin = begin, .end = end < content ? end : content, .fragment = true};
-        if (!move_part<kBits>(step, part)) return false;
-      }
+      return Lines::each_fragment(
+          group_, step.bytes, [&](const LinePart& part) { return move_part<kBits>(step, part); });
     }
     return true;
   }
@@ -210,25 +189,25 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
     constexpr bool kSend = (kBits & kSendBit) != 0;
     constexpr bool kInput = (kBits & kInputBit) != 0;
     constexpr bool kOutput = (kBits & kOutputBit) != 0;
-    alignas(64) std::byte arrived[kMostLines * kContent];
-    alignas(64) std::byte sent[kMostLines * kContent];
+    Content arrived;
+    Content sent;
     if constexpr (kRecv) {
-      if (!lines_.take(step.arrived, recv_step_, part, arrived, waiting())) return false;
+      if (!lines_.take(step.arrived, recv_step_, part, arrived.bytes, waiting())) return false;
     }
-    const std::byte* leaves = sent;
+    const std::byte* leaves = sent.bytes;
     const std::uint32_t header = part.header();
     if (part.bytes() > header) {
       const std::uint32_t bytes = part.bytes() - header;
       const std::uint64_t place = part.begin + header - kStepHeaderBytes;
       const std::byte* const input = at(step.input, place);
-      std::byte* const first = kOutput ? at(step.output, place) : sent + header;
-      std::byte* const second = kOutput && kSend ? sent + header : nullptr;
+      std::byte* const first = kOutput ? at(step.output, place) : sent.bytes + header;
+      std::byte* const second = kOutput && kSend ? sent.bytes + header : nullptr;
       if constexpr (kRecv && kInput) {
         constexpr bool kFinishes = (kBits & kFinishBit) != 0;
-        loops_.template reduce<kFinishes>(first, second, arrived + header, input, bytes);
+        loops_.template reduce<kFinishes>(first, second, arrived.bytes + header, input, bytes);
       } else if constexpr (kRecv) {
-        loops_.copy(first, nullptr, arrived + header, bytes);
-        leaves = arrived;
+        loops_.copy(first, nullptr, arrived.bytes + header, bytes);
+        leaves = arrived.bytes;
       } else {
         loops_.read(first, second, input, bytes);
       }
@@ -276,14 +255,19 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
     if (outcome_.end == KernelEnd::kDone) {
       const WaitResult result = wait_for_tail();
       // Tail promises lines that there are not.
-      if (result.status == WaitStatus::kReady) return fail(KernelEnd::kSizeMismatch, bytes, 0);
-      return leave(result, item_.from_previous.peer);
+      if (result.status == WaitStatus::kReady) {
+        return leave({.end = KernelEnd::kSizeMismatch,
+                      .peer = item_.from_previous.peer,
+                      .expected = bytes,
+                      .found = 0});
+      }
+      return leave(end_of_wait(result, item_.from_previous.peer));
     }
     return static_cast<std::uint64_t>(outcome_.end) << 32;
   }
 
-  WEFT_HD std::uint64_t leave(const WaitResult& result, std::uint32_t peer) {
-    outcome_ = end_of_wait(result, peer);
+  WEFT_HD std::uint64_t leave(const KernelOutcome& outcome) {
+    outcome_ = outcome;
     return static_cast<std::uint64_t>(outcome_.end) << 32;
   }
 
@@ -296,15 +280,16 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
       if (!lines_.read_header(step.arrived, recv_step_, header, waiting())) {
         return why_left(step.bytes);
       }
-      if (header.tag != item_.tag) return fail(KernelEnd::kTagMismatch, item_.tag, header.tag);
-      if (header.bytes != step.bytes) {
-        return fail(KernelEnd::kSizeMismatch, step.bytes, header.bytes);
-      }
+      const KernelOutcome found =
+          check_header(header, item_.from_previous.peer, item_.tag, step.bytes);
+      if (found.end != KernelEnd::kDone) return leave(found);
       // What fills the rest of the slot is in no order with the step's own lines; tail is behind
       // it.
       if (!Lines::kWide && fills_whole_slot(recv_step_, item_.from_previous.steps)) {
         const WaitResult result = wait_for_tail();
-        if (result.status != WaitStatus::kReady) return leave(result, item_.from_previous.peer);
+        if (result.status != WaitStatus::kReady) {
+          return leave(end_of_wait(result, item_.from_previous.peer));
+        }
       }
     }
     if constexpr ((kBits & kSendBit) != 0) {
@@ -313,17 +298,11 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
         const std::uint64_t threshold = send_step_ < to.steps ? 0 : send_step_ + 1 - to.steps;
         const WaitResult result =
             memory_.wait_at_least(to.head, to.head_waiters, threshold, to.error);
-        if (result.status != WaitStatus::kReady) return leave(result, to.peer);
+        if (result.status != WaitStatus::kReady) return leave(end_of_wait(result, to.peer));
         seen_head_ = result.value;
       }
     }
     return 0;
-  }
-
-  WEFT_HD std::uint64_t fail(KernelEnd end, std::uint64_t expected, std::uint64_t found) {
-    outcome_ = KernelOutcome{
-        .end = end, .peer = item_.from_previous.peer, .expected = expected, .found = found};
-    return static_cast<std::uint64_t>(end) << 32;
   }
 
   Group& group_;

@@ -9,6 +9,7 @@
 
 #include "core/device/policies.h"
 #include "core/device/portability.h"
+#include "core/device/step_lines.h"
 #include "core/model/connection_view.h"
 #include "core/model/operation_tag.h"
 #include "core/model/work_item.h"
@@ -33,6 +34,19 @@ WEFT_HD inline KernelOutcome check_slot(const SlotMeta& meta, const ConnectionVi
             .peer = from.peer,
             .expected = bytes,
             .found = static_cast<std::uint64_t>(meta.offset) + meta.size};
+  }
+  return {};
+}
+
+/// The same of the header of a step of lines.
+WEFT_HD inline KernelOutcome check_header(const StepHeader& header, std::uint32_t peer,
+                                          OperationTag tag, std::uint32_t bytes) {
+  if (header.tag != tag) {
+    return {.end = KernelEnd::kTagMismatch, .peer = peer, .expected = tag, .found = header.tag};
+  }
+  if (header.bytes != bytes) {
+    return {
+        .end = KernelEnd::kSizeMismatch, .peer = peer, .expected = bytes, .found = header.bytes};
   }
   return {};
 }

@@ -72,12 +72,64 @@ class StepLines {
  public:
   static constexpr StepLine kLine = step_line(kProtocol);
   static constexpr bool kWide = kProtocol == Protocol::kLL128;
+  /// Lines that a lane alone takes at once.
+  static constexpr std::uint32_t kMostAtOnce =
+      kLineBytesAtOnce<Memory> < kLine.content ? 1 : kLineBytesAtOnce<Memory> / kLine.content;
+
+  /// The content of a part, its header's place included.
+  struct alignas(64) Content {
+    std::byte bytes[kMostAtOnce * kLine.content];
+  };
 
   WEFT_HD StepLines(Memory& memory, Loops& loops) : memory_(memory), loops_(loops) {}
 
   /// Lines that hold a step of so many bytes of payload.
   [[nodiscard]] WEFT_HD static std::uint32_t lines_of(std::uint32_t bytes) {
     return (kStepHeaderBytes + bytes + kLine.content - 1) / kLine.content;
+  }
+
+  /// Calls `move(part)` for this lane's parts of a step of `bytes` of payload, until it answers
+  /// false: one lane alone has lines that follow each other, several have one each in turn.
+  template <class Group, class Move>
+  WEFT_HD static bool each_part(const Group& group, std::uint32_t bytes, const Move& move) {
+    const std::uint32_t lines = lines_of(bytes);
+    const std::uint32_t content = kStepHeaderBytes + bytes;
+    const std::uint32_t at_once = group.size() == 1 ? kMostAtOnce : 1;
+    for (std::uint32_t line = group.rank() * at_once; line < lines;
+         line += group.size() * at_once) {
+      const std::uint32_t begin = line * kLine.content;
+      const std::uint32_t end = begin + at_once * kLine.content;
+      if (!move(LinePart{.line = line,
+                         .begin = begin,
+                         .end = end < content ? end : content,
+                         .fragment = false})) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /// The same of fragments, where kLineFragments lanes share a line: of LL128.
+  template <class Group, class Move>
+  WEFT_HD static bool each_fragment(const Group& group, std::uint32_t bytes, const Move& move) {
+    const std::uint32_t lines = lines_of(bytes);
+    const std::uint32_t content = kStepHeaderBytes + bytes;
+    const std::uint32_t place = group.rank() % kLineFragments * kFragmentBytes;
+    const std::uint32_t most =
+        place + kFragmentBytes < kLine.content ? place + kFragmentBytes : kLine.content;
+    for (std::uint32_t line = group.rank() / kLineFragments; line < lines;
+         line += group.size() / kLineFragments) {
+      const std::uint32_t begin = line * kLine.content + place;
+      const std::uint32_t end = line * kLine.content + most;
+      if (begin >= content) break;
+      if (!move(LinePart{.line = line,
+                         .begin = begin,
+                         .end = end < content ? end : content,
+                         .fragment = true})) {
+        return false;
+      }
+    }
+    return true;
   }
 
   /// Writes a part, whose content from its beginning lies at `content` but for the header's. Whole

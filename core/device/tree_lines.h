@@ -61,19 +61,12 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
   using Turns::links_;
   using Loops = AloneLoops<Memory, Reduction>;
   using Lines = StepLines<kProtocol, Memory, Loops>;
-  static constexpr std::uint32_t kContent = Lines::kLine.content;
-  /// Lines that a lane alone takes at once.
-  static constexpr std::uint32_t kMostLines =
-      kLineBytesAtOnce<Memory> < kContent ? 1 : kLineBytesAtOnce<Memory> / kContent;
+  using Content = typename Lines::Content;
 
   /// Connections that a chunk comes by, or leaves by.
   struct Edges {
     const ConnectionView* views;
     std::uint32_t count;
-  };
-  /// The content of a part, its header's place included.
-  struct alignas(64) Content {
-    std::byte bytes[kMostLines * kContent];
   };
 
   [[nodiscard]] WEFT_HD Edges above(const ConnectionView& view) const {
@@ -101,7 +94,8 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
     for (std::uint32_t i = 0; i < to.count; ++i) {
       if (!await_free(to.views[i], now.number)) return false;
     }
-    const bool moved = by_fragments_ ? move_fragments(now, from, move) : move_lines(now, move);
+    const bool moved =
+        by_fragments_ ? move_fragments(now, from, move) : Lines::each_part(group_, now.bytes, move);
     if (moved) fill_rests(now, to);
     if (group_.any(!moved)) {
       return go_on(group_.broadcast(group_.leader() ? why_left(now, from) : 0));
@@ -120,26 +114,6 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
     return view.cursor->step + now.number;
   }
 
-  // One lane alone has lines that follow each other, several have one each in turn.
-  template <class Move>
-  WEFT_HD bool move_lines(const Chunk& now, const Move& move) {
-    const std::uint32_t lines = Lines::lines_of(now.bytes);
-    const std::uint32_t content = kStepHeaderBytes + now.bytes;
-    const std::uint32_t at_once = group_.size() == 1 ? kMostLines : 1;
-    for (std::uint32_t line = group_.rank() * at_once; line < lines;
-         line += group_.size() * at_once) {
-      const std::uint32_t begin = line * kContent;
-      const std::uint32_t end = begin + at_once * kContent;
-      if (!move({.line = line,
-                 .begin = begin,
-                 .end = end < content ? end : content,
-                 .fragment = false})) {
-        return false;
-      }
-    }
-    return true;
-  }
-
   template <class Move>
   WEFT_HD bool move_fragments(const Chunk& now, const Edges& from, const Move& move) {
     if constexpr (Lines::kWide) {
@@ -154,22 +128,7 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
         }
       }
       if (group_.any(!come)) return false;
-      const std::uint32_t content = kStepHeaderBytes + now.bytes;
-      const std::uint32_t place = group_.rank() % kLineFragments * kFragmentBytes;
-      const std::uint32_t most =
-          place + kFragmentBytes < kContent ? place + kFragmentBytes : kContent;
-      for (std::uint32_t line = group_.rank() / kLineFragments; line < lines;
-           line += group_.size() / kLineFragments) {
-        const std::uint32_t begin = line * kContent + place;
-        const std::uint32_t end = line * kContent + most;
-        if (begin >= content) break;
-        if (!move({.line = line,
-                   .begin = begin,
-                   .end = end < content ? end : content,
-                   .fragment = true})) {
-          return false;
-        }
-      }
+      return Lines::each_fragment(group_, now.bytes, move);
     }
     return true;
   }
@@ -287,18 +246,8 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
       if (!lines_.read_header(slot(from, now.number), step, header, waiting(from, now))) {
         return why_left(now, edges);
       }
-      if (header.tag != item_.tag) {
-        return note({.end = KernelEnd::kTagMismatch,
-                     .peer = from.peer,
-                     .expected = item_.tag,
-                     .found = header.tag});
-      }
-      if (header.bytes != now.bytes) {
-        return note({.end = KernelEnd::kSizeMismatch,
-                     .peer = from.peer,
-                     .expected = now.bytes,
-                     .found = header.bytes});
-      }
+      const KernelOutcome found = check_header(header, from.peer, item_.tag, now.bytes);
+      if (found.end != KernelEnd::kDone) return note(found);
       // What fills the rest of the slot is in no order with the step's own lines; tail is behind
       // it.
       if (!Lines::kWide && fills_whole_slot(step, from.steps)) {

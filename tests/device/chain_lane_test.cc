@@ -8,16 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "core/device/work_item_kernel.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/lane_ranks.h"
 #include "tests/device/ring_world.h"
-#include "tests/device/typed_dispatch.h"
 
 namespace weft::device::testing {
 namespace {
@@ -100,40 +98,12 @@ class ChainWorld {
   std::vector<ChainLinks> links_;
 };
 
-/// Each lane's outcome, by rank, of calls one after the other. `wrong_rank` has another tag; all
-/// are ended when one has found it.
-std::vector<std::vector<KernelOutcome>> run_chain(ChainWorld& world, std::uint32_t ranks,
-                                                  std::uint32_t lanes, std::uint32_t wrong_rank) {
-  std::vector<std::vector<KernelOutcome>> outcomes(ranks, std::vector<KernelOutcome>(lanes));
-  std::vector<std::unique_ptr<LaneTeam>> teams;
-  std::vector<std::thread> threads;
-  std::atomic<std::uint32_t> abort = 0;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    teams.push_back(std::make_unique<LaneTeam>(lanes));
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      threads.emplace_back([&, rank, lane, team = teams.back().get()] {
-        LaneGroup group(*team, lane);
-        LaneMemory memory(abort);
-        for (OperationTag tag = 1; tag <= 3; ++tag) {
-          const WorkItem item = world.item(rank, rank == wrong_rank ? tag + 76 : tag);
-          outcomes[rank][lane] = with_reduction(item, [&](const auto& reduction) {
-            return run_chain_item(group, memory, item, reduction);
-          });
-          if (outcomes[rank][lane].end != KernelEnd::kDone) {
-            abort.store(1);
-            return;
-          }
-          group.sync();
-        }
-      });
-    }
-  }
-  for (std::thread& thread : threads)
-    thread.join();
-  return outcomes;
+LaneOutcomes run_chain(ChainWorld& world, const LaneCalls& of) {
+  return run_lanes(world, of,
+                   [](auto& group, auto& memory, const WorkItem& item, const auto& reduction) {
+                     return run_chain_item(group, memory, item, reduction);
+                   });
 }
-
-constexpr std::uint32_t kNoWrongRank = UINT32_MAX;
 
 class ChainLanes : public ::testing::TestWithParam<std::uint32_t> {};
 
@@ -149,10 +119,8 @@ TEST_P(ChainLanes, ReduceByRankNumbers) {
                            .reduction = count == 32 ? WEFT_AVG : WEFT_SUM,
                            .root = operation == Operation::kReduce ? ranks / 2 : 0};
         ChainWorld world(of);
-        for (const auto& rank : run_chain(world, ranks, GetParam(), kNoWrongRank)) {
-          for (const KernelOutcome& outcome : rank)
-            ASSERT_EQ(outcome.end, KernelEnd::kDone);
-        }
+        ASSERT_NO_FATAL_FAILURE(
+            expect_all_done(run_chain(world, {.ranks = ranks, .lanes = GetParam()})));
         ASSERT_NO_FATAL_FAILURE(world.check())
             << operation_name(operation) << ", " << ranks << " ranks, " << count << " elements";
       }
@@ -163,16 +131,7 @@ TEST_P(ChainLanes, ReduceByRankNumbers) {
 TEST_P(ChainLanes, AnotherTagEndsAllLanes) {
   constexpr std::uint32_t kRanks = 2;
   ChainWorld world({.ranks = kRanks, .operation = Operation::kAllReduce, .count = 20});
-  const auto outcomes = run_chain(world, kRanks, GetParam(), 1);
-  std::uint32_t found = 0;
-  for (const auto& rank : outcomes) {
-    if (rank[0].end == KernelEnd::kTagMismatch) ++found;
-    for (const KernelOutcome& outcome : rank) {
-      EXPECT_EQ(outcome.end, rank[0].end) << "lanes differ";
-      EXPECT_NE(outcome.end, KernelEnd::kDone);
-    }
-  }
-  EXPECT_GE(found, 1U);
+  expect_tag_found(run_chain(world, {.ranks = kRanks, .lanes = GetParam(), .wrong_rank = 1}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, ChainLanes, ::testing::Values(1U, 8U, 32U));

@@ -9,8 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,8 +16,8 @@
 
 #include "core/device/work_item_kernel.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/lane_ranks.h"
 #include "tests/device/ring_world.h"
-#include "tests/device/typed_dispatch.h"
 
 namespace weft::device::testing {
 namespace {
@@ -108,40 +106,12 @@ class PatWorld {
   std::vector<PatLinks> links_;
 };
 
-/// Each lane's outcome, by rank, of calls one after the other. `wrong_rank` has another tag; all
-/// are ended when one has found it.
-std::vector<std::vector<KernelOutcome>> run_pat(PatWorld& world, std::uint32_t ranks,
-                                                std::uint32_t lanes, std::uint32_t wrong_rank) {
-  std::vector<std::vector<KernelOutcome>> outcomes(ranks, std::vector<KernelOutcome>(lanes));
-  std::vector<std::unique_ptr<LaneTeam>> teams;
-  std::vector<std::thread> threads;
-  std::atomic<std::uint32_t> abort = 0;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    teams.push_back(std::make_unique<LaneTeam>(lanes));
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      threads.emplace_back([&, rank, lane, team = teams.back().get()] {
-        LaneGroup group(*team, lane);
-        LaneMemory memory(abort);
-        for (OperationTag tag = 1; tag <= 3; ++tag) {
-          const WorkItem item = world.item(rank, rank == wrong_rank ? tag + 76 : tag);
-          outcomes[rank][lane] = with_reduction(item, [&](const auto& reduction) {
-            return run_pat_item(group, memory, item, reduction);
-          });
-          if (outcomes[rank][lane].end != KernelEnd::kDone) {
-            abort.store(1);
-            return;
-          }
-          group.sync();
-        }
-      });
-    }
-  }
-  for (std::thread& thread : threads)
-    thread.join();
-  return outcomes;
+LaneOutcomes run_pat(PatWorld& world, const LaneCalls& of) {
+  return run_lanes(world, of,
+                   [](auto& group, auto& memory, const WorkItem& item, const auto& reduction) {
+                     return run_pat_item(group, memory, item, reduction);
+                   });
 }
-
-constexpr std::uint32_t kNoRank = UINT32_MAX;
 
 class PatLanes : public ::testing::TestWithParam<std::uint32_t> {};
 
@@ -153,10 +123,8 @@ TEST_P(PatLanes, GatherAndReduce) {
       for (const Operation operation : {Operation::kAllGather, Operation::kReduceScatter}) {
         const weft_reduction reduction = count == 20 ? WEFT_AVG : WEFT_SUM;
         PatWorld world(ranks, operation, count, reduction);
-        for (const auto& rank : run_pat(world, ranks, GetParam(), kNoRank)) {
-          for (const KernelOutcome& outcome : rank)
-            ASSERT_EQ(outcome.end, KernelEnd::kDone);
-        }
+        ASSERT_NO_FATAL_FAILURE(
+            expect_all_done(run_pat(world, {.ranks = ranks, .lanes = GetParam()})));
         ASSERT_NO_FATAL_FAILURE(world.check()) << ranks << " ranks, " << count << " elements";
       }
     }
@@ -166,16 +134,7 @@ TEST_P(PatLanes, GatherAndReduce) {
 TEST_P(PatLanes, AnotherTagEndsAllLanes) {
   constexpr std::uint32_t kRanks = 2;
   PatWorld world(kRanks, Operation::kReduceScatter, 20, WEFT_SUM);
-  const auto outcomes = run_pat(world, kRanks, GetParam(), 1);
-  std::uint32_t found = 0;
-  for (const auto& rank : outcomes) {
-    if (rank[0].end == KernelEnd::kTagMismatch) ++found;
-    for (const KernelOutcome& outcome : rank) {
-      EXPECT_EQ(outcome.end, rank[0].end) << "lanes differ";
-      EXPECT_NE(outcome.end, KernelEnd::kDone);
-    }
-  }
-  EXPECT_GE(found, 1U);
+  expect_tag_found(run_pat(world, {.ranks = kRanks, .lanes = GetParam(), .wrong_rank = 1}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, PatLanes, ::testing::Values(1U, 8U, 32U));

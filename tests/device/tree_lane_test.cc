@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -19,8 +18,8 @@
 #include "core/device/work_item_kernel.h"
 #include "core/model/step_lines.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/lane_ranks.h"
 #include "tests/device/ring_world.h"
-#include "tests/device/typed_dispatch.h"
 
 namespace weft::device::testing {
 namespace {
@@ -128,48 +127,19 @@ class TreeWorld {
   std::vector<TreeLinks> links_;
 };
 
-/// Each lane's outcome, by rank, of calls one after the other. `wrong_rank` has another tag; all
-/// are ended when one has found it.
-std::vector<std::vector<KernelOutcome>> run_tree(TreeWorld& world, std::uint32_t ranks,
-                                                 std::uint32_t lanes, std::uint32_t calls,
-                                                 std::uint32_t wrong_rank = UINT32_MAX) {
-  std::vector<std::vector<KernelOutcome>> outcomes(ranks, std::vector<KernelOutcome>(lanes));
-  std::vector<std::unique_ptr<LaneTeam>> teams;
-  std::vector<std::thread> threads;
-  std::atomic<std::uint32_t> abort = 0;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    teams.push_back(std::make_unique<LaneTeam>(lanes));
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      threads.emplace_back([&, rank, lane, team = teams.back().get()] {
-        LaneGroup group(*team, lane);
-        LaneMemory memory(abort);
-        for (OperationTag tag = 1; tag <= calls; ++tag) {
-          const WorkItem item = world.item(rank, rank == wrong_rank ? tag + 76 : tag);
-          outcomes[rank][lane] = with_reduction(item, [&](const auto& reduction) {
-            return run_tree_item(group, memory, item, reduction);
-          });
-          if (outcomes[rank][lane].end != KernelEnd::kDone) {
-            abort.store(1);
-            return;
-          }
-          group.sync();
-        }
-      });
-    }
-  }
-  for (std::thread& thread : threads)
-    thread.join();
-  return outcomes;
+LaneOutcomes run_tree(TreeWorld& world, const LaneCalls& of) {
+  return run_lanes(world, of,
+                   [](auto& group, auto& memory, const WorkItem& item, const auto& reduction) {
+                     return run_tree_item(group, memory, item, reduction);
+                   });
 }
 
 class TreeLanes : public ::testing::TestWithParam<std::tuple<std::uint32_t, Protocol>> {
  protected:
   void expect_done(const TreeCase& of, std::uint32_t calls) {
     TreeWorld world(of);
-    for (const auto& rank : run_tree(world, of.ranks, lanes_, calls)) {
-      for (const KernelOutcome& outcome : rank)
-        ASSERT_EQ(outcome.end, KernelEnd::kDone);
-    }
+    ASSERT_NO_FATAL_FAILURE(
+        expect_all_done(run_tree(world, {.ranks = of.ranks, .lanes = lanes_, .calls = calls})));
     ASSERT_NO_FATAL_FAILURE(world.check())
         << operation_name(of.operation) << ", " << of.ranks << " ranks, " << of.count << " elements"
         << (of.in_place ? ", in place" : "");
@@ -222,8 +192,8 @@ TEST_P(TreeLanes, SlotsAreFilledBeforeFlagsBeginAgain) {
   const std::uint64_t first = (std::uint64_t{1} << 32U) - 3;
   ASSERT_TRUE(fills_whole_slot(first, kTreeSteps) && fills_whole_slot(first + 1, kTreeSteps));
   TreeWorld world({.ranks = 3, .protocol = protocol_, .count = 5, .first_step = first});
-  for (const auto& rank : run_tree(world, 3, lanes_, kTreeSteps))
-    ASSERT_EQ(rank[0].end, KernelEnd::kDone);
+  ASSERT_NO_FATAL_FAILURE(
+      expect_all_done(run_tree(world, {.ranks = 3, .lanes = lanes_, .calls = kTreeSteps})));
   for (const std::uint32_t child : {1U, 2U}) {
     for (const ConnectionView& edge :
          {world.links(child).to_parent, world.links(child).from_parent}) {
@@ -241,13 +211,7 @@ TEST_P(TreeLanes, AnotherTagEndsAllLanes) {
   constexpr std::uint32_t kRanks = 3;
   for (const Operation operation : {Operation::kAllReduce, Operation::kBroadcast}) {
     TreeWorld world({.ranks = kRanks, .operation = operation, .protocol = protocol_, .count = 20});
-    std::uint32_t found = 0;
-    for (const auto& rank : run_tree(world, kRanks, lanes_, 3, 1)) {
-      if (rank[0].end == KernelEnd::kTagMismatch) ++found;
-      for (const KernelOutcome& outcome : rank)
-        EXPECT_EQ(outcome.end, rank[0].end) << "lanes differ";
-    }
-    EXPECT_GE(found, 1U);
+    expect_tag_found(run_tree(world, {.ranks = kRanks, .lanes = lanes_, .wrong_rank = 1}));
   }
 }
 

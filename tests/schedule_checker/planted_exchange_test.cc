@@ -13,6 +13,7 @@
 
 #include "core/device/work_item_kernel.h"
 #include "tests/schedule_checker/pair_checker.h"
+#include "tests/schedule_checker/planted_pairs.h"
 
 namespace weft::checker {
 namespace {
@@ -21,29 +22,6 @@ constexpr std::uint32_t kRanks = 4;
 constexpr std::uint32_t kWrongRank = 2;
 /// Five steps of 64 bytes, over two slots.
 constexpr std::uint64_t kPlantedCount = 40;
-
-/// The transfers of a call, changed on one rank.
-using Transfers = std::vector<PairTransfer>;
-template <class Change>
-Kernel with_transfers(Change change) {
-  return [change](const KernelCall& call) {
-    if (call.rank != kWrongRank) return run_kernel(call);
-    Transfers transfers(call.item.transfers, call.item.transfers + call.item.transfer_count);
-    change(transfers);
-    WorkItem item = call.item;
-    item.transfers = transfers.data();
-    item.transfer_count = static_cast<std::uint32_t>(transfers.size());
-    return device::run_work_item(call.group, call.memory, item, call.reduction);
-  };
-}
-
-/// The kernel of one rank has another memory.
-template <class Memory>
-KernelOutcome with_memory(const KernelCall& call) {
-  if (call.rank != kWrongRank) return run_kernel(call);
-  Memory memory(call);
-  return device::run_work_item(call.group, memory, call.item, call.reduction);
-}
 
 class WrongMemory : public SymbolicMemory {
  public:
@@ -91,31 +69,31 @@ bool is_copy(const PairTransfer& transfer) {
 }
 
 TEST_F(PlantedExchange, BlocksForOneRankGoToAnother) {
-  expect(Rule::kWrongElement, with_transfers([](Transfers& transfers) {
+  expect(Rule::kWrongElement, with_transfers<kWrongRank>([](Transfers& transfers) {
            // A send, its receive, the next send.
            std::swap(transfers[0].from, transfers[2].from);
          }));
 }
 
 TEST_F(PlantedExchange, ABlockIsLeftOut) {
-  expect(Rule::kNotWritten,
-         with_transfers([](Transfers& transfers) { std::erase_if(transfers, is_copy); }));
+  expect(Rule::kNotWritten, with_transfers<kWrongRank>(
+                                [](Transfers& transfers) { std::erase_if(transfers, is_copy); }));
 }
 
 TEST_F(PlantedExchange, ABlockLandsTwice) {
-  expect(Rule::kTwice, with_transfers([](Transfers& transfers) {
+  expect(Rule::kTwice, with_transfers<kWrongRank>([](Transfers& transfers) {
            for (const PairTransfer& transfer : Transfers(transfers))
              if (is_copy(transfer)) transfers.push_back(transfer);
          }));
 }
 
 TEST_F(PlantedExchange, ABlockLandsInAnothersPlace) {
-  expect(Rule::kTwice,
-         with_transfers([](Transfers& transfers) { transfers[1].to = transfers[3].to; }));
+  expect(Rule::kTwice, with_transfers<kWrongRank>(
+                           [](Transfers& transfers) { transfers[1].to = transfers[3].to; }));
 }
 
 TEST_F(PlantedExchange, ABlockLandsBesideTheOutput) {
-  expect(Rule::kOutside, with_transfers([](Transfers& transfers) {
+  expect(Rule::kOutside, with_transfers<kWrongRank>([](Transfers& transfers) {
            for (PairTransfer& transfer : transfers)
              if (transfer.from == nullptr) transfer.to += kRanks * kPlantedCount * sizeof(Value);
          }));
@@ -124,7 +102,7 @@ TEST_F(PlantedExchange, ABlockLandsBesideTheOutput) {
 TEST_F(PlantedExchange, WhatLiesBetweenBlocksIsWritten) {
   ExchangeCall call{.operation = Operation::kAllToAllV};
   call.counts.assign(std::size_t{kRanks} * kRanks, 2);
-  expect(Rule::kOutside, with_transfers([](Transfers& transfers) {
+  expect(Rule::kOutside, with_transfers<kWrongRank>([](Transfers& transfers) {
            PairTransfer beside = transfers.back();
            beside.to += beside.bytes;
            beside.bytes = sizeof(Value);
@@ -134,8 +112,8 @@ TEST_F(PlantedExchange, WhatLiesBetweenBlocksIsWritten) {
 }
 
 TEST_F(PlantedExchange, ARankThatLeavesAPartnerOut) {
-  expect(Rule::kDeadlock,
-         with_transfers([](Transfers& transfers) { transfers.erase(transfers.begin()); }));
+  expect(Rule::kDeadlock, with_transfers<kWrongRank>(
+                              [](Transfers& transfers) { transfers.erase(transfers.begin()); }));
 }
 
 TEST_F(PlantedExchange, ARankThatMovesOneBlockAfterTheOther) {
@@ -163,7 +141,7 @@ struct TakesSlotsForFree : WrongMemory {
 };
 
 TEST_F(PlantedExchange, ASlotFilledBeforeItIsFree) {
-  expect(Rule::kOverwritten, with_memory<TakesSlotsForFree>);
+  expect(Rule::kOverwritten, with_memory<kWrongRank, TakesSlotsForFree>);
 }
 
 struct TakesSlotsForFilled : WrongMemory {
@@ -180,7 +158,7 @@ struct TakesSlotsForFilled : WrongMemory {
 };
 
 TEST_F(PlantedExchange, ASlotReadBeforeItIsFilled) {
-  expect(Rule::kReadTooEarly, with_memory<TakesSlotsForFilled>);
+  expect(Rule::kReadTooEarly, with_memory<kWrongRank, TakesSlotsForFilled>);
 }
 
 struct GivesBackFirst : WrongMemory {
@@ -196,7 +174,7 @@ struct GivesBackFirst : WrongMemory {
 };
 
 TEST_F(PlantedExchange, ASlotReadAfterItWasGivenBack) {
-  expect(Rule::kReadTooLate, with_memory<GivesBackFirst>);
+  expect(Rule::kReadTooLate, with_memory<kWrongRank, GivesBackFirst>);
 }
 
 TEST_F(PlantedExchange, ABlockCutOtherwise) {
@@ -242,11 +220,11 @@ struct PassesOneMore : WrongMemory {
 };
 
 TEST_F(PlantedExchange, ABlockThatGoesADetour) {
-  expect(Rule::kBound, with_memory<PassesOneMore>);
+  expect(Rule::kBound, with_memory<kWrongRank, PassesOneMore>);
 }
 
 TEST_F(PlantedExchange, ARankThatCallsAnother) {
-  expect(Rule::kKernel, with_transfers([](Transfers& transfers) {
+  expect(Rule::kKernel, with_transfers<kWrongRank>([](Transfers& transfers) {
            for (PairTransfer& transfer : transfers)
              ++transfer.tag;
          }));

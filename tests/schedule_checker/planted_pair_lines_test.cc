@@ -15,6 +15,7 @@
 #include "core/device/work_item_kernel.h"
 #include "core/model/step_lines.h"
 #include "tests/schedule_checker/pair_checker.h"
+#include "tests/schedule_checker/planted_pairs.h"
 
 namespace weft::checker {
 namespace {
@@ -24,28 +25,6 @@ constexpr std::uint32_t kWrongLinePair = 1;
 /// A step of lines, and one more than fits there.
 constexpr std::uint64_t kSmallCount = 8;
 constexpr std::uint64_t kLargeCount = 9;
-
-using LineTransfers = std::vector<PairTransfer>;
-
-template <class Change>
-Kernel with_line_transfers(Change change) {
-  return [change](const KernelCall& call) {
-    if (call.rank != kWrongLinePair) return run_kernel(call);
-    LineTransfers transfers(call.item.transfers, call.item.transfers + call.item.transfer_count);
-    change(transfers);
-    WorkItem item = call.item;
-    item.transfers = transfers.data();
-    item.transfer_count = static_cast<std::uint32_t>(transfers.size());
-    return device::run_work_item(call.group, call.memory, item, call.reduction);
-  };
-}
-
-template <class Memory>
-KernelOutcome with_pair_memory(const KernelCall& call) {
-  if (call.rank != kWrongLinePair) return run_kernel(call);
-  Memory memory(call);
-  return device::run_work_item(call.group, memory, call.item, call.reduction);
-}
 
 class PairMemory : public SymbolicMemory {
  public:
@@ -113,7 +92,7 @@ class PlantedPairLines : public ::testing::Test {
 };
 
 TEST_F(PlantedPairLines, AMessageByStepsWhereLinesAreAwaited) {
-  expect(Rule::kDeadlock, with_line_transfers([](LineTransfers& transfers) {
+  expect(Rule::kDeadlock, with_transfers<kWrongLinePair>([](Transfers& transfers) {
            for (PairTransfer& transfer : transfers)
              if (transfer.from != nullptr && transfer.to == nullptr)
                transfer.payload = PairPayload::kSteps;
@@ -121,7 +100,7 @@ TEST_F(PlantedPairLines, AMessageByStepsWhereLinesAreAwaited) {
 }
 
 TEST_F(PlantedPairLines, AHeaderThatIsNotSent) {
-  expect(Rule::kDeadlock, with_line_transfers([](LineTransfers& transfers) {
+  expect(Rule::kDeadlock, with_transfers<kWrongLinePair>([](Transfers& transfers) {
            std::erase_if(transfers, [](const PairTransfer& transfer) {
              return transfer.payload == PairPayload::kHeader && transfer.to == nullptr;
            });
@@ -132,7 +111,7 @@ TEST_F(PlantedPairLines, AHeaderThatIsNotSent) {
 }
 
 TEST_F(PlantedPairLines, AHeaderThatIsNotTaken) {
-  expect(Rule::kDeadlock, with_line_transfers([](LineTransfers& transfers) {
+  expect(Rule::kDeadlock, with_transfers<kWrongLinePair>([](Transfers& transfers) {
            std::erase_if(transfers, [](const PairTransfer& transfer) {
              return transfer.payload == PairPayload::kHeader && transfer.from == nullptr;
            });
@@ -143,7 +122,7 @@ TEST_F(PlantedPairLines, AHeaderThatIsNotTaken) {
 }
 
 TEST_F(PlantedPairLines, BlocksForOneRankGoToAnother) {
-  expect(Rule::kWrongElement, with_line_transfers([](LineTransfers& transfers) {
+  expect(Rule::kWrongElement, with_transfers<kWrongLinePair>([](Transfers& transfers) {
            std::vector<PairTransfer*> sends;
            for (PairTransfer& transfer : transfers)
              if (transfer.to == nullptr) sends.push_back(&transfer);
@@ -152,7 +131,7 @@ TEST_F(PlantedPairLines, BlocksForOneRankGoToAnother) {
 }
 
 TEST_F(PlantedPairLines, ARankThatCallsAnother) {
-  expect(Rule::kKernel, with_line_transfers([](LineTransfers& transfers) {
+  expect(Rule::kKernel, with_transfers<kWrongLinePair>([](Transfers& transfers) {
            for (PairTransfer& transfer : transfers)
              ++transfer.tag;
          }));
@@ -171,7 +150,7 @@ struct TakesAnySlotOfLines : PairMemory {
 };
 
 TEST_F(PlantedPairLines, ASlotFilledBeforeItIsFree) {
-  expect(Rule::kOverwritten, with_pair_memory<TakesAnySlotOfLines>);
+  expect(Rule::kOverwritten, with_memory<kWrongLinePair, TakesAnySlotOfLines>);
 }
 
 struct KeepsSlotsOfLines : PairMemory {
@@ -182,7 +161,7 @@ struct KeepsSlotsOfLines : PairMemory {
 };
 
 TEST_F(PlantedPairLines, SlotsThatAreNotGivenBack) {
-  expect(Rule::kDeadlock, with_pair_memory<KeepsSlotsOfLines>);
+  expect(Rule::kDeadlock, with_memory<kWrongLinePair, KeepsSlotsOfLines>);
 }
 
 struct GivesBackTwoAtOnce : PairMemory {
@@ -193,7 +172,7 @@ struct GivesBackTwoAtOnce : PairMemory {
 };
 
 TEST_F(PlantedPairLines, ASlotGivenBackBeforeItsStepHasCome) {
-  expect(Rule::kReadTooEarly, with_pair_memory<GivesBackTwoAtOnce>);
+  expect(Rule::kReadTooEarly, with_memory<kWrongLinePair, GivesBackTwoAtOnce>);
 }
 
 /// Takes every line for one of the step, but for those that begin it.
@@ -211,7 +190,7 @@ struct BelievesAnyLine : PairMemory {
 };
 
 TEST_F(PlantedPairLines, ALineReadBeforeItHasCome) {
-  expect(Rule::kWrongElement, with_pair_memory<BelievesAnyLine>);
+  expect(Rule::kWrongElement, with_memory<kWrongLinePair, BelievesAnyLine>);
 }
 
 }  // namespace

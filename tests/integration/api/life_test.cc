@@ -25,14 +25,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Shape kSmall{.kind = Kind::kAllReduce,
-                       .count = 1000,
-                       .type = WEFT_INT32,
-                       .reduction = WEFT_SUM,
-                       .root = 0,
-                       .in_place = false,
-                       .shift = 0};
-
 class Life : public testing::Test {
  protected:
   ContextHandle context_ = make_context();
@@ -45,7 +37,7 @@ void expect_it_works(weft_context* context, const std::vector<CommHandle>& comms
   std::vector<std::unique_ptr<Trial>> trials;
   const auto ranks = static_cast<std::uint32_t>(comms.size());
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    trials.push_back(std::make_unique<Trial>(kSmall, rank, ranks, 1));
+    trials.push_back(std::make_unique<Trial>(kSmallSum, rank, ranks, 1));
     must(context, trials[rank]->start(comms[rank].get(), streams[rank].get()));
   }
   for (const StreamHandle& stream : streams)
@@ -108,7 +100,7 @@ TEST_F(Life, ManyOperationsAreQueuedAndQueried) {
   constexpr std::uint32_t kCalls = 2000;
   std::vector<std::unique_ptr<Trial>> trials;
   for (std::uint32_t i = 0; i < kCalls; ++i) {
-    Shape shape = kSmall;
+    Shape shape = kSmallSum;
     shape.count = 1 + (i % 50);
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       trials.push_back(std::make_unique<Trial>(shape, rank, 2, i));
@@ -125,8 +117,8 @@ TEST_F(Life, AQueryTellsThatWorkWaits) {
   std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
   const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
   EXPECT_EQ(weft_stream_query(streams[0].get()), WEFT_OK);
-  Trial first(kSmall, 0, 2, 0);
-  Trial second(kSmall, 1, 2, 0);
+  Trial first(kSmallSum, 0, 2, 0);
+  Trial second(kSmallSum, 1, 2, 0);
   must(context_.get(), first.start(comms[0].get(), streams[0].get()));
   // Its peer has not called yet, so it cannot have ended.
   EXPECT_EQ(weft_stream_query(streams[0].get()), WEFT_IN_PROGRESS);
@@ -144,7 +136,7 @@ TEST_F(Life, OneCommunicatorOnSeveralStreams) {
   for (std::uint32_t i = 0; i < 60; ++i) {
     must(context_.get(), weft_group_start(context_.get()));
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      trials.push_back(std::make_unique<Trial>(kSmall, rank, 2, i));
+      trials.push_back(std::make_unique<Trial>(kSmallSum, rank, 2, i));
       must(context_.get(),
            trials.back()->start(comms[rank].get(), streams[(2 * (i % 3)) + rank].get()));
     }
@@ -167,7 +159,7 @@ TEST_F(Life, SeveralCommunicatorsAtOnce) {
     must(context_.get(), weft_group_start(context_.get()));
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       for (const auto& comms : all) {
-        trials.push_back(std::make_unique<Trial>(kSmall, rank, 2, i));
+        trials.push_back(std::make_unique<Trial>(kSmallSum, rank, 2, i));
         must(context_.get(), trials.back()->start(comms[rank].get(), streams[rank].get()));
       }
     }
@@ -237,8 +229,8 @@ TEST_F(Life, RanksOfOneCommunicatorMayBelongToSeveralContexts) {
   const CommHandle other_comm(second);
   const StreamHandle stream = make_stream(context_.get());
   const StreamHandle other_stream = make_stream(other.get());
-  Trial mine(kSmall, 0, 2, 0);
-  Trial theirs(kSmall, 1, 2, 0);
+  Trial mine(kSmallSum, 0, 2, 0);
+  Trial theirs(kSmallSum, 1, 2, 0);
   must(context_.get(), mine.start(comm.get(), stream.get()));
   must(other.get(), theirs.start(other_comm.get(), other_stream.get()));
   must(context_.get(), weft_stream_synchronize(stream.get()));
@@ -250,8 +242,8 @@ TEST_F(Life, RanksOfOneCommunicatorMayBelongToSeveralContexts) {
 TEST_F(Life, GroupsNest) {
   const std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
   const StreamHandle stream = make_stream(context_.get());
-  Trial first(kSmall, 0, 2, 0);
-  Trial second(kSmall, 1, 2, 0);
+  Trial first(kSmallSum, 0, 2, 0);
+  Trial second(kSmallSum, 1, 2, 0);
   must(context_.get(), weft_group_start(context_.get()));
   must(context_.get(), weft_group_start(context_.get()));
   must(context_.get(), first.start(comms[0].get(), stream.get()));
@@ -269,7 +261,7 @@ TEST_F(Life, AGroupBelongsToItsThread) {
   const StreamHandle stream = make_stream(context_.get());
   must(context_.get(), weft_group_start(context_.get()));
   std::thread([&] {
-    Trial trial(kSmall, 0, 1, 0);
+    Trial trial(kSmallSum, 0, 1, 0);
     must(context_.get(), trial.start(comms[0].get(), stream.get()));
     must(context_.get(), weft_stream_synchronize(stream.get()));
     EXPECT_EQ(trial.wrong(), "") << "it waits for the other thread's group";
@@ -283,7 +275,7 @@ TEST_F(Life, FinalizeWaitsAndDestroyFollows) {
   std::vector<std::unique_ptr<Trial>> trials;
   for (std::uint32_t i = 0; i < 100; ++i) {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      trials.push_back(std::make_unique<Trial>(kSmall, rank, 2, i));
+      trials.push_back(std::make_unique<Trial>(kSmallSum, rank, 2, i));
       must(context_.get(), trials.back()->start(comms[rank].get(), streams[rank].get()));
     }
   }
@@ -319,7 +311,7 @@ TEST_F(Life, DestroyWaitsForWhatIsQueued) {
   std::vector<std::unique_ptr<Trial>> trials;
   for (std::uint32_t i = 0; i < 100; ++i) {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      trials.push_back(std::make_unique<Trial>(kSmall, rank, 2, i));
+      trials.push_back(std::make_unique<Trial>(kSmallSum, rank, 2, i));
       must(context_.get(), trials.back()->start(comms[rank].get(), streams[rank].get()));
     }
   }
@@ -339,7 +331,7 @@ TEST_P(Abort, EndsABlockedCallFromAnotherThread) {
   const std::vector<StreamHandle> streams = make_streams(context.get(), 2);
   // Of a small call all that the other rank needs may have left before the abort. Here each rank
   // reduces a share that the other has to wait for.
-  Shape shape = kSmall;
+  Shape shape = kSmallSum;
   shape.count = 100'000;
   Trial waiting(shape, 0, 2, 0);
   std::atomic<bool> started{false};
@@ -389,9 +381,9 @@ INSTANTIATE_TEST_SUITE_P(Wires, Abort, testing::Values("p2p", "shm", "net-socket
 TEST_F(Life, RanksThatCallDifferentThingsAreTold) {
   std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
   const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
-  Shape other = kSmall;
+  Shape other = kSmallSum;
   other.reduction = WEFT_MAX;
-  Trial first(kSmall, 0, 2, 0);
+  Trial first(kSmallSum, 0, 2, 0);
   Trial second(other, 1, 2, 0);
   must(context_.get(), first.start(comms[0].get(), streams[0].get()));
   must(context_.get(), second.start(comms[1].get(), streams[1].get()));

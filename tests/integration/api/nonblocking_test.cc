@@ -23,14 +23,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Shape kSum{.kind = Kind::kAllReduce,
-                     .count = 1000,
-                     .type = WEFT_INT32,
-                     .reduction = WEFT_SUM,
-                     .root = 0,
-                     .in_place = false,
-                     .shift = 0};
-
 std::vector<std::string> without_deadline(std::vector<std::string> pairs = {}) {
   pairs.insert(pairs.end(), {"timeouts.bootstrap", "off"});
   return pairs;
@@ -79,7 +71,7 @@ class Nonblocking : public testing::Test {
     const auto ranks = static_cast<std::uint32_t>(comms.size());
     const std::vector<StreamHandle> streams = make_streams(context_.get(), ranks);
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      trials.push_back(std::make_unique<Trial>(kSum, rank, ranks, 1));
+      trials.push_back(std::make_unique<Trial>(kSmallSum, rank, ranks, 1));
       must(context_.get(), trials[rank]->start(comms[rank].get(), streams[rank].get()));
     }
     for (const StreamHandle& stream : streams)
@@ -267,7 +259,7 @@ class NonblockingEnd : public Nonblocking {
 TEST_F(NonblockingEnd, FinalizeWaitsInTheBackground) {
   std::vector<std::unique_ptr<Trial>> trials;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
-    trials.push_back(std::make_unique<Trial>(kSum, rank, 2, 0));
+    trials.push_back(std::make_unique<Trial>(kSmallSum, rank, 2, 0));
     must(context_.get(), trials[rank]->start(comms_[rank].get(), streams_[rank].get()));
     EXPECT_EQ(weft_comm_finalize(comms_[rank].get()), WEFT_IN_PROGRESS);
     if (rank > 0) continue;
@@ -286,8 +278,8 @@ TEST_F(NonblockingEnd, FinalizeWaitsInTheBackground) {
 }
 
 TEST_F(NonblockingEnd, TheStreamMayBeUsedWhileItEnds) {
-  Trial first(kSum, 0, 2, 0);
-  Trial second(kSum, 1, 2, 0);
+  Trial first(kSmallSum, 0, 2, 0);
+  Trial second(kSmallSum, 1, 2, 0);
   must(context_.get(), first.start(comms_[0].get(), streams_[0].get()));
   EXPECT_EQ(weft_comm_finalize(comms_[0].get()), WEFT_IN_PROGRESS);
   std::thread waits([&] { must(context_.get(), weft_stream_synchronize(streams_[0].get())); });
@@ -299,7 +291,7 @@ TEST_F(NonblockingEnd, TheStreamMayBeUsedWhileItEnds) {
 }
 
 TEST_F(NonblockingEnd, AnAbortEndsIt) {
-  Trial waiting(kSum, 0, 2, 0);
+  Trial waiting(kSmallSum, 0, 2, 0);
   must(context_.get(), waiting.start(comms_[0].get(), streams_[0].get()));
   EXPECT_EQ(weft_comm_finalize(comms_[0].get()), WEFT_IN_PROGRESS);
   std::thread([&] { EXPECT_EQ(weft_comm_abort(comms_[0].get()), WEFT_OK); }).join();
@@ -311,7 +303,7 @@ TEST_F(NonblockingEnd, AnAbortEndsIt) {
 TEST_F(NonblockingEnd, DestroyWaitsForIt) {
   std::vector<std::unique_ptr<Trial>> trials;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
-    trials.push_back(std::make_unique<Trial>(kSum, rank, 2, 0));
+    trials.push_back(std::make_unique<Trial>(kSmallSum, rank, 2, 0));
     must(context_.get(), trials[rank]->start(comms_[rank].get(), streams_[rank].get()));
     EXPECT_EQ(weft_comm_finalize(comms_[rank].get()), WEFT_IN_PROGRESS);
   }

@@ -70,6 +70,15 @@ struct Shape {
   [[nodiscard]] std::string describe() const;
 };
 
+/// A call for tests in which any would do.
+inline constexpr Shape kSmallSum{.kind = Kind::kAllReduce,
+                                 .count = 1000,
+                                 .type = WEFT_INT32,
+                                 .reduction = WEFT_SUM,
+                                 .root = 0,
+                                 .in_place = false,
+                                 .shift = 0};
+
 /// The shapes that every way of making ranks has to carry: all operations, types and reductions, no
 /// element, one, few, around the borders of ranks' shares and of buffer steps, every root, in and
 /// out of place, aligned to no more than the element.

@@ -116,6 +116,15 @@ TEST(Topo, NamesAFileThatIsNoMachine) {
   EXPECT_THAT(missing.err, AllOf(HasSubstr("/none.xml: "), HasSubstr("No such file")));
 }
 
+TEST(Explain, TakesNoDeviceThatItDoesNotKnow) {
+  for (const char* device : {"gpu", "cuda:", "cuda:x", "cuda:1x", "cuda:1234"}) {
+    const Outcome outcome = weft({"explain", "all_to_all", "1MiB", "--device", device});
+    EXPECT_NE(outcome.exit_status, 0) << device;
+    EXPECT_THAT(outcome.err, HasSubstr("\"" + std::string(device) +
+                                       "\" is no device; there are host, cuda and cuda:N"));
+  }
+}
+
 TEST(Plugin, ListsThoseOfTheBuildTree) {
   const Outcome outcome = weft({"plugin", "list"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Ranks of several lanes, each lane a thread, that make calls one after the other.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/model/operation_tag.h"
+#include "core/model/work_item.h"
+#include "tests/device/lane_model.h"
+#include "tests/device/typed_dispatch.h"
+
+namespace weft::device::testing {
+
+/// Each lane's outcome, by rank.
+using LaneOutcomes = std::vector<std::vector<KernelOutcome>>;
+
+struct LaneCalls {
+  std::uint32_t ranks;
+  std::uint32_t lanes;
+  std::uint32_t calls = 3;
+  std::uint32_t wrong_rank = UINT32_MAX;  ///< Has other tags.
+};
+
+/// The items of the calls are `world.item(rank, tag)`; `run(group, memory, item, reduction)` is the
+/// kernel. All lanes are ended when one has found that something is wrong.
+template <class World, class Run>
+LaneOutcomes run_lanes(World& world, const LaneCalls& of, const Run& run) {
+  LaneOutcomes outcomes(of.ranks, std::vector<KernelOutcome>(of.lanes));
+  std::vector<std::unique_ptr<LaneTeam>> teams;
+  std::vector<std::thread> threads;
+  std::atomic<std::uint32_t> abort = 0;
+  for (std::uint32_t rank = 0; rank < of.ranks; ++rank) {
+    teams.push_back(std::make_unique<LaneTeam>(of.lanes));
+    for (std::uint32_t lane = 0; lane < of.lanes; ++lane) {
+      threads.emplace_back([&, rank, lane, team = teams.back().get()] {
+        LaneGroup group(*team, lane);
+        LaneMemory memory(abort);
+        for (OperationTag tag = 1; tag <= of.calls; ++tag) {
+          const WorkItem item = world.item(rank, rank == of.wrong_rank ? tag + 76 : tag);
+          outcomes[rank][lane] = with_reduction(
+              item, [&](const auto& reduction) { return run(group, memory, item, reduction); });
+          if (outcomes[rank][lane].end != KernelEnd::kDone) {
+            abort.store(1);
+            return;
+          }
+          group.sync();
+        }
+      });
+    }
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  return outcomes;
+}
+
+inline void expect_all_done(const LaneOutcomes& outcomes) {
+  for (const auto& rank : outcomes) {
+    for (const KernelOutcome& outcome : rank)
+      ASSERT_EQ(outcome.end, KernelEnd::kDone);
+  }
+}
+
+/// Of calls with a wrong tag: the lanes of a rank agree, and some rank has found it.
+inline void expect_tag_found(const LaneOutcomes& outcomes) {
+  std::uint32_t found = 0;
+  for (const auto& rank : outcomes) {
+    if (rank[0].end == KernelEnd::kTagMismatch) ++found;
+    for (const KernelOutcome& outcome : rank)
+      EXPECT_EQ(outcome.end, rank[0].end) << "lanes differ";
+  }
+  EXPECT_GE(found, 1U);
+}
+
+}  // namespace weft::device::testing
