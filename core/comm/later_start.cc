@@ -38,7 +38,7 @@ class LaterStart {
 
   void hold_all() {
     const std::shared_future<void> done = done_.get_future().share();
-    for (Member* member : others())
+    for (Member* member : members_)
       member->hold(done);
     for (Stream* stream : streams_)
       stream->hold(done);
@@ -60,19 +60,17 @@ class LaterStart {
     release_all();
   }
 
-  // Whoever sees one of them free may destroy it: that waits for done_.
+  // Whoever sees a rank ready may use its streams; whoever sees a stream done, which done_ tells,
+  // may use its ranks. Whoever sees one of them free may destroy it: that waits for done_.
   void release_all() {
     for (Stream* stream : streams_)
       stream->release();
-    for (Member* member : others())
+    for (Member* member : members_)
       member->release();
     done_.set_value();
   }
 
  private:
-  // The first one holds itself, for as long as its thread runs.
-  [[nodiscard]] std::span<Member* const> others() const { return std::span(members_).subspan(1); }
-
   std::vector<Call> calls_;
   std::vector<Member*> members_;
   std::vector<Communicator*> communicators_;

@@ -30,7 +30,7 @@ Result<std::unique_ptr<Member>> Member::start(std::unique_ptr<Communicator> join
     if (before) WEFT_TRY(before(cancel_fd));
     return self->communicator_->join(id, cancel_fd);
   };
-  WEFT_TRY(member->start_thread(join, State::kJoining, State::kReady, State::kNotJoined));
+  WEFT_TRY(member->start_phase(join, State::kJoining, State::kReady, State::kNotJoined));
   return member;
 }
 
@@ -40,10 +40,24 @@ Member::~Member() {
   if (held_.valid()) held_.wait();
 }
 
-Status Member::start_thread(std::function<Status()> work, State now, State after, State failed) {
+Status Member::start_thread(std::function<void()> work) {
   if (worker_.joinable()) worker_.join();  // the earlier one has ended
+  int refused = 0;
+  try {
+    worker_ = std::thread(std::move(work));
+    return {};
+  } catch (const std::system_error& error) {
+    refused = error.code().value();
+  } catch (const std::bad_alloc&) {
+    refused = ENOMEM;
+  }
+  return fail(Error::from_errno(refused, "cannot start a thread to work in the background",
+                                "raise the limits of processes and memory (ulimit -u, ulimit -v)"));
+}
+
+Status Member::start_phase(std::function<Status()> work, State now, State after, State failed) {
   state_.store(now, std::memory_order_release);
-  const auto run = [this, work = std::move(work), after, failed] {
+  Status started = start_thread([this, work = std::move(work), after, failed] {
     Status done;
     try {
       done = work();
@@ -54,32 +68,14 @@ Status Member::start_thread(std::function<Status()> work, State now, State after
     }
     if (!done) error_ = std::move(done.error());
     state_.store(error_ ? failed : after, std::memory_order_release);
-  };
-  int refused = 0;
-  try {
-    worker_ = std::thread(run);
-    return {};
-  } catch (const std::system_error& error) {
-    refused = error.code().value();
-  } catch (const std::bad_alloc&) {
-    refused = ENOMEM;
+  });
+  if (!started) {
+    // Finalize may be asked for once more; a join that never began is no more to be given up.
+    if (now == State::kJoining) error_ = started.error();
+    state_.store(now == State::kJoining ? State::kNotJoined : State::kReady,
+                 std::memory_order_release);
   }
-  Error error =
-      Error::from_errno(refused, "cannot start a thread to work in the background",
-                        "raise the limits of processes and memory (ulimit -u, ulimit -v)");
-  // Finalize may be asked for once more; a join that never began is no more to be given up.
-  if (now == State::kJoining) error_ = error;
-  state_.store(now == State::kJoining ? State::kNotJoined : State::kReady,
-               std::memory_order_release);
-  return fail(std::move(error));
-}
-
-Status Member::start_calls(std::function<void()> work) {
-  const auto start = [work = std::move(work)]() -> Status {
-    work();
-    return {};
-  };
-  return start_thread(start, State::kStarting, State::kReady, State::kReady);
+  return started;
 }
 
 void Member::hold(std::shared_future<void> done) {
@@ -146,7 +142,7 @@ Result<weft_result> Member::finalize() {
   if (cancel_) {
     // The program may be using the stream meanwhile.
     const auto finish = [this] { return finish_all(false); };
-    WEFT_TRY(start_thread(finish, State::kEnding, State::kEnded, State::kEnded));
+    WEFT_TRY(start_phase(finish, State::kEnding, State::kEnded, State::kEnded));
     communicator_->end_calls();
     return WEFT_IN_PROGRESS;
   }

@@ -54,13 +54,13 @@ class Member {
   }
   /// Where calls of this rank go on that would block; null where they block.
   [[nodiscard]] Member* background() { return cancel_ ? this : nullptr; }
-  /// Of a rank with a background that is ready: lets a thread do `work`, which starts calls of it;
-  /// until that has ended it is not for calls.
-  Status start_calls(std::function<void()> work);
-  /// The same of a rank whose calls another one's thread starts, until it calls release(); after
-  /// that and before `done` the thread lets go of it.
+  /// Keeps a rank that is ready from calls until release(); after that and before `done` who holds
+  /// it lets go of it.
   void hold(std::shared_future<void> done);
   void release() { state_.store(State::kReady, std::memory_order_release); }
+  /// Of a rank with a background that is held: lets a thread do `work`, which starts calls and
+  /// releases whoever is held for them; it must not throw.
+  Status start_calls(std::function<void()> work) { return start_thread(std::move(work)); }
   [[nodiscard]] bool is_starting() const {
     return state_.load(std::memory_order_acquire) == State::kStarting;
   }
@@ -79,14 +79,16 @@ class Member {
   Member(std::unique_ptr<Communicator> joining, UniqueFd cancel);
   Result<Communicator*> why_unusable() const;
   Status finish_all(bool may_work);
-  Status start_thread(std::function<Status()> work, State now, State after, State failed);
+  /// The state is `now` until `work` has ended.
+  Status start_phase(std::function<Status()> work, State now, State after, State failed);
+  Status start_thread(std::function<void()> work);
 
   const UniqueFd cancel_;  // none where nothing is done in the background; outlives communicator_
   const std::unique_ptr<Communicator> communicator_;
   std::atomic<State> state_;
   std::optional<Error> error_;  // written before state_
   std::thread worker_;
-  std::shared_future<void> held_;  // by a call that another one's worker_ starts
+  std::shared_future<void> held_;  // by calls that go on in the background
 };
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 #include "core/comm/stream.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -107,7 +108,9 @@ Status Stream::synchronize() {
 
 Result<weft_result> Stream::query() {
   WEFT_TRY(check_not_captured("end the capture, launch the graph, and ask then"));
-  if (held_.load(std::memory_order_acquire)) return WEFT_IN_PROGRESS;
+  if (holder_.valid() && holder_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    return WEFT_IN_PROGRESS;
+  }
   const weft_result result = runtime_.query(device_stream_);
   if (result == WEFT_IN_PROGRESS) return result;
   WEFT_TRY(explain(result));

@@ -299,7 +299,8 @@ class TwoShotAllReduce {
     if (waited.status == WaitStatus::kPeerError && memory_.load_acquire(&from->call) < exchange_) {
       return end_of_wait(waited, peer);
     }
-    // The first part speaks for all: whatever another one does, it has posted before it gives up.
+    // The first part speaks for its rank, and has posted before it gives up. Another one may give
+    // up before that, but only for an abort or for what some first part has found.
     if (part_ != 0 || from->tag == item_.tag) return {};
     return {
         .end = KernelEnd::kTagMismatch, .peer = peer, .expected = item_.tag, .found = from->tag};

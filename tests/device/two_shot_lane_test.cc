@@ -226,13 +226,18 @@ TEST_P(TwoShotLanes, AllLeaveWhenCallsDiffer) {
     items.push_back(world.two_shot_item(rank, task, 0, data[rank].data(), data[rank].data()));
   }
   const auto outcomes = run(items);
+  std::uint32_t found = 0;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     const KernelOutcome& first = outcomes[rank][0];
+    // A rank's second part may give up, for another rank, before its first one has posted a tag.
+    if (GetParam().parts > 1 && first.end == KernelEnd::kPeerError) continue;
+    ++found;
     EXPECT_EQ(first.end, KernelEnd::kTagMismatch) << "rank " << rank;
     EXPECT_EQ(first.expected, items[rank].tag);
     EXPECT_EQ(first.found, items[first.peer].tag);
     EXPECT_NE(first.found, first.expected);
   }
+  EXPECT_GE(found, 1U);
 }
 
 TEST_P(TwoShotLanes, AllLeaveWhenAborted) {

@@ -112,6 +112,8 @@ TEST_F(NonblockingCalls, AStreamWaitsForWhatIsStillToCome) {
   EXPECT_TRUE(is_begun(receive(comms[1].get(), 0, streams_[1].get())));
   must(context_.get(), weft_stream_synchronize(streams_[1].get()));
   EXPECT_EQ(received_, sent_);
+  // Nor is the rank held when the stream has ended.
+  EXPECT_EQ(state_of_rank(comms[1].get()), WEFT_OK);
 }
 
 // With sends to and from, on streams of their own, of two communicators.
