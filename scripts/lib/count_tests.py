@@ -5,7 +5,7 @@
 """Counts what `meson test` ran: count_tests.py BUILD_FOLDER STATUS_OF_MESON_TEST.
 
 A GoogleTest program counts as its cases, any other test as one. Prints each skip with its reason,
-each failure, and last `N passed, N failed, N skipped`. Ends non-zero when something failed, when
+each failure with how it begins, and last `N passed, N failed, N skipped`. Ends non-zero when something failed, when
 meson test did, or when nothing ran.
 """
 
@@ -29,8 +29,9 @@ def gtest_cases(report):
     for case in root.iter("testcase"):
         name = f"{case.get('classname')}.{case.get('name')}"
         skipped = case.find("skipped")
-        if case.find("failure") is not None:
-            cases.append((name, "failed", ""))
+        failure = case.find("failure")
+        if failure is not None:
+            cases.append((name, "failed", " ".join((failure.get("message") or "").split())[:400]))
         elif skipped is not None:
             # GoogleTest puts the place in front of the reason.
             reason = re.sub(r"^\S+:\d+\s+", "", (skipped.get("message") or "").strip())
