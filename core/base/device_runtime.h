@@ -110,6 +110,9 @@ class DeviceRuntime {
   [[nodiscard]] virtual std::int32_t index() const { return -1; }
   /// "0000:18:00.0", in small letters; empty for the host, and where it is unknown.
   [[nodiscard]] virtual std::string_view pci_address() const { return {}; }
+  /// Which memory fabric joins it to devices of other hosts: equal exactly for devices of one.
+  /// Empty where there is none.
+  [[nodiscard]] virtual std::string_view memory_fabric() const { return {}; }
   /// Whether launches call back when they end; see Launch.
   [[nodiscard]] virtual bool reports_ends() const { return true; }
   /// What the driver said of the calling thread's last failure, and its code; empty if nothing.

@@ -66,6 +66,10 @@ Result<std::unique_ptr<Context>> Context::create(const std::string& config_file,
   }
 
   WEFT_TRY_ASSIGN(context->host_, discover_host(context->environment_.get("WEFT_HOST_ID")));
+  // Now, before other ranks wait for those of this process.
+  if (const auto fabric_id = context->environment_.get("WEFT_FABRIC_ID"); !fabric_id.empty()) {
+    WEFT_TRY(check_fabric_id(fabric_id));
+  }
   WEFT_TRY_ASSIGN(context->reactor_, Reactor::create());
   context->runtime_ = std::make_unique<device::HostDevice>();
   WEFT_TRY_ASSIGN(context->engine_, ProgressEngine::create(context->logger_));
@@ -149,9 +153,10 @@ Result<DeviceRuntime*> Context::cuda_device(std::int32_t index) {
 }
 
 Result<RankInfo> Context::next_rank_info(std::uint32_t rank, const DeviceRuntime& runtime) {
-  WEFT_TRY_ASSIGN(RankInfo info, discover_process(host_));
+  WEFT_TRY_ASSIGN(RankInfo info, discover_process(host_, environment_.get("WEFT_FABRIC_ID")));
   info.device = runtime.name();
   info.device_pci = runtime.pci_address();
+  if (info.memory_fabric.empty()) info.memory_fabric = runtime.memory_fabric();
   info.rank = rank;
   info.local_index = local_index_.fetch_add(1);
   return info;

@@ -10,9 +10,9 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, 7> kReserved = {
-    "WEFT_CONFIG",     "WEFT_HOST_ID", "WEFT_RANK",  "WEFT_WORLD_SIZE",
-    "WEFT_LOCAL_RANK", "WEFT_ROOT",    "WEFT_SECRET"};
+constexpr std::array<std::string_view, 8> kReserved = {
+    "WEFT_CONFIG",     "WEFT_HOST_ID",    "WEFT_FABRIC_ID", "WEFT_RANK",
+    "WEFT_WORLD_SIZE", "WEFT_LOCAL_RANK", "WEFT_ROOT",      "WEFT_SECRET"};
 
 }  // namespace
 

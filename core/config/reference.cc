@@ -36,8 +36,9 @@ log: {level: info, topics: {net: debug}}
 An environment variable overrides the file, and a communicator's own configuration overrides that.
 A variable takes one line of text, lists by comma; an empty one counts as unset. In a process that
 runs with raised privileges, neither the user's own file nor a variable that names paths counts.
-`WEFT_CONFIG`, `WEFT_HOST_ID`, `WEFT_RANK`, `WEFT_WORLD_SIZE`, `WEFT_LOCAL_RANK`, `WEFT_ROOT` and
-`WEFT_SECRET` are reserved for other purposes; any other unknown `WEFT_` variable is an error.
+`WEFT_CONFIG`, `WEFT_HOST_ID`, `WEFT_FABRIC_ID`, `WEFT_RANK`, `WEFT_WORLD_SIZE`, `WEFT_LOCAL_RANK`,
+`WEFT_ROOT` and `WEFT_SECRET` are reserved for other purposes; any other unknown `WEFT_` variable is
+an error.
 
 Sizes are whole numbers with B, KiB, MiB or GiB; durations with ns, us, ms, s, min or h. *Agreed*
 parameters must be alike on all ranks of a job.

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uint32_t kFormatVersion = 2;
+constexpr std::uint32_t kFormatVersion = 3;
 
 Json to_json(const std::vector<CpuRange>& cpus) {
   Json json = Json::array();
@@ -89,6 +89,7 @@ Json to_json(const RankInfo& rank) {
           {"local_index", rank.local_index},
           {"device", rank.device},
           {"device_pci", rank.device_pci},
+          {"memory_fabric", rank.memory_fabric},
           {"cores", rank.cores},
           {"cpus", to_json(rank.cpus)}};
 }
@@ -336,6 +337,10 @@ RankInfo read_rank(Reader reader) {
   rank.local_index = reader.number<std::uint32_t>("local_index", kMaxRanks - 1);
   rank.device = reader.text("device");
   rank.device_pci = reader.text("device_pci");
+  rank.memory_fabric = reader.text("memory_fabric");
+  if (!rank.memory_fabric.empty() && !check_fabric_id(rank.memory_fabric)) {
+    reader.refuse("memory_fabric", "is no fabric id");
+  }
   rank.cores = reader.number<std::uint32_t>("cores", kMaxCpus);
   rank.cpus = read_cpus(reader, "cpus", reader.list("cpus", kMaxCpuRanges));
   return rank;

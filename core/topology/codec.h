@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kMaxBridges = 256;  ///< Left out between two nod
 inline constexpr std::size_t kMaxAddresses = 256;
 inline constexpr std::size_t kMaxCpuRanges = 4096;
 inline constexpr std::uint32_t kMaxCpus = 1U << 16;
-inline constexpr std::size_t kMaxHostIdLength = 64;
+inline constexpr std::size_t kMaxIdLength = 64;
 inline constexpr std::size_t kMaxTextLength = 256;
 
 /// Answers INVALID_ARGUMENT for a value outside the limits above.

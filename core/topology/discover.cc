@@ -70,20 +70,27 @@ std::string start_time(const DiscoverySources& sources) {
   return stat.substr(at + 1, stat.find(' ', at + 1) - at - 1);
 }
 
-}  // namespace
-
-Status check_host_id(std::string_view host_id) {
-  const bool allowed = std::ranges::all_of(host_id, [](char c) {
+Status check_id(std::string_view variable, std::string_view id, std::string_view where) {
+  const bool allowed = std::ranges::all_of(id, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '-';
   });
-  if (allowed && !host_id.empty() && host_id.size() <= kMaxHostIdLength) return {};
-  std::string shown(host_id.substr(0, kMaxHostIdLength));
+  if (allowed && !id.empty() && id.size() <= kMaxIdLength) return {};
+  std::string shown(id.substr(0, kMaxIdLength));
   std::ranges::replace_if(shown, [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
-  return fail(WEFT_ERROR_CONFIG, fmt::format("WEFT_HOST_ID is \"{}\"", shown),
-              fmt::format("1 to {} letters, digits, '.', '_' or '-', alike on all processes of a "
-                          "host and on no other",
-                          kMaxHostIdLength));
+  return fail(WEFT_ERROR_CONFIG, fmt::format("{} is \"{}\"", variable, shown),
+              fmt::format("1 to {} letters, digits, '.', '_' or '-', {}", kMaxIdLength, where));
+}
+
+}  // namespace
+
+Status check_host_id(std::string_view host_id) {
+  return check_id("WEFT_HOST_ID", host_id, "alike on all processes of a host and on no other");
+}
+
+Status check_fabric_id(std::string_view fabric_id) {
+  return check_id("WEFT_FABRIC_ID", fabric_id,
+                  "alike on all processes whose memory one fabric joins and on no other");
 }
 
 std::string derive_host_id(std::string_view boot_id, std::string_view host_name,
@@ -126,8 +133,11 @@ Result<HostInfo> discover_host(std::string_view host_id, const DiscoverySources&
   return host;
 }
 
-Result<RankInfo> discover_process(const HostInfo& host, const DiscoverySources& sources) {
+Result<RankInfo> discover_process(const HostInfo& host, std::string_view fabric_id,
+                                  const DiscoverySources& sources) {
+  if (!fabric_id.empty()) WEFT_TRY(check_fabric_id(fabric_id));
   RankInfo rank;
+  rank.memory_fabric = fabric_id;
   rank.pid = static_cast<std::uint64_t>(getpid());
   rank.process = fmt::format("{}/{}/{}/{}", host.host_id, namespace_of(sources, "pid"), rank.pid,
                              start_time(sources));

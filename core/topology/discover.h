@@ -51,6 +51,9 @@ void ask_sysfs(const std::string& sys_root, std::vector<PciNode>& pci);
 /// WEFT_HOST_ID.
 [[nodiscard]] Status check_host_id(std::string_view host_id);
 
+/// The same of the id of a memory fabric, given by WEFT_FABRIC_ID or told by a device.
+[[nodiscard]] Status check_fabric_id(std::string_view fabric_id);
+
 /// The identity of this host where none is given: 16 hex digits made from the boot id, the host
 /// name and the network namespace. Ranks share a host id when they can hand memory to each other
 /// over an abstract Unix socket, which ends at the network namespace: two containers on one machine
@@ -68,8 +71,9 @@ void ask_sysfs(const std::string& sys_root, std::vector<PciNode>& pci);
 /// It holds host name, hardware and IP addresses.
 [[nodiscard]] Status export_host(const std::string& path);
 
-/// Describes this process as a rank of `host`; the caller sets rank and local_index.
-[[nodiscard]] Result<RankInfo> discover_process(const HostInfo& host,
+/// Describes this process as a rank of `host`; the caller sets rank and local_index. `fabric_id` is
+/// the value of WEFT_FABRIC_ID, empty where it is not set.
+[[nodiscard]] Result<RankInfo> discover_process(const HostInfo& host, std::string_view fabric_id,
                                                 const DiscoverySources& sources = {});
 
 }  // namespace weft

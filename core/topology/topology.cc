@@ -69,6 +69,12 @@ bool Topology::same_host(std::uint32_t a, std::uint32_t b) const {
   return a < ranks.size() && b < ranks.size() && ranks[a].host == ranks[b].host;
 }
 
+bool Topology::same_fabric(std::uint32_t a, std::uint32_t b) const {
+  if (a >= ranks.size() || b >= ranks.size()) return false;
+  return same_host(a, b) ||
+         (!ranks[a].memory_fabric.empty() && ranks[a].memory_fabric == ranks[b].memory_fabric);
+}
+
 bool Topology::same_process(std::uint32_t a, std::uint32_t b) const {
   return same_host(a, b) && ranks[a].process == ranks[b].process;
 }

@@ -95,8 +95,11 @@ struct RankInfo {
   std::uint32_t local_index = 0;  ///< Which of its process's ranks this is, from 0.
   std::string device = "host";    ///< Kind of device that runs its kernels.
   std::string device_pci{};       ///< PCI address of that device; empty: the host, or unknown.
-  std::uint32_t cores = 0;        ///< Physical cores that its process may run on.
-  std::vector<CpuRange> cpus;     ///< Logical CPUs that its process may run on, ascending.
+  /// Equal exactly for ranks whose devices one memory fabric joins, across hosts: WEFT_FABRIC_ID,
+  /// or what the device tells. Empty: none.
+  std::string memory_fabric{};
+  std::uint32_t cores = 0;     ///< Physical cores that its process may run on.
+  std::vector<CpuRange> cpus;  ///< Logical CPUs that its process may run on, ascending.
   friend bool operator==(const RankInfo&, const RankInfo&) = default;
 };
 
@@ -110,6 +113,8 @@ struct Topology {
   }
   /// False as well for a rank that does not exist.
   [[nodiscard]] bool same_host(std::uint32_t a, std::uint32_t b) const;
+  /// Of one host, or joined by one memory fabric. False as well for a rank that does not exist.
+  [[nodiscard]] bool same_fabric(std::uint32_t a, std::uint32_t b) const;
   /// False as well for a rank that does not exist.
   [[nodiscard]] bool same_process(std::uint32_t a, std::uint32_t b) const;
   /// Ascending; empty for a host that does not exist.

@@ -136,6 +136,7 @@ void add_rank(const Topology& topology, const RankInfo& rank, std::string& text)
   text += fmt::format("  rank {}: {}, pid {}, device {}", rank.rank, host.host_name, rank.pid,
                       rank.device);
   if (!rank.device_pci.empty()) text += " " + rank.device_pci;
+  if (!rank.memory_fabric.empty()) text += ", memory fabric " + rank.memory_fabric;
   text += fmt::format(", CPUs {}", rank.cpus.empty() ? "unknown" : cpus_text(rank.cpus));
   const std::vector<std::uint32_t> nics = nearest_nics(topology, rank.rank);
   if (!nics.empty()) {

@@ -123,6 +123,10 @@ std::string to_yaml(const Topology& topology) {
     if (!rank.device_pci.empty()) {
       out << YAML::Key << "device_pci" << YAML::Value << YAML::DoubleQuoted << rank.device_pci;
     }
+    if (!rank.memory_fabric.empty()) {
+      out << YAML::Key << "memory_fabric" << YAML::Value << YAML::DoubleQuoted
+          << rank.memory_fabric;
+    }
     out << YAML::Key << "cores" << YAML::Value << rank.cores;
     out << YAML::Key << "cpus" << YAML::Value << YAML::DoubleQuoted << cpus_text(rank.cpus);
     out << YAML::Key << "nics" << YAML::Value << YAML::BeginSeq;

@@ -74,8 +74,7 @@ PairFacts facts_of(const Topology& topology, std::uint32_t a, RankFacts of_a, st
                    RankFacts of_b) {
   return {.same_process = topology.same_process(a, b),
           .same_host = topology.same_host(a, b),
-          // Until a memory fabric joins hosts, a fabric is one host.
-          .same_fabric = topology.same_host(a, b),
+          .same_fabric = topology.same_fabric(a, b),
           .a = std::move(of_a),
           .b = std::move(of_b)};
 }

@@ -76,6 +76,9 @@ void print_host(const HostInfo& host, const RankInfo& process, bool id_given) {
   fmt::print("host         {}\n", host.host_name);
   fmt::print("host id      {} ({})\n", host.host_id,
              id_given ? "from WEFT_HOST_ID" : "from boot id, host name and network namespace");
+  if (!process.memory_fabric.empty()) {
+    fmt::print("fabric id    {} (from WEFT_FABRIC_ID)\n", process.memory_fabric);
+  }
   fmt::print("processors   {} packages, {} NUMA nodes, {} cores, {} hardware threads\n",
              host.packages, host.numa_nodes.size(), host.cores, host.hardware_threads);
   fmt::print("usable       {} cores by this process\n", process.cores);
@@ -104,7 +107,8 @@ Status run() {
   const Environment environment = capture_environment();
   const std::string_view host_id = environment.get("WEFT_HOST_ID");
   WEFT_TRY_ASSIGN(const HostInfo host, discover_host(host_id));
-  WEFT_TRY_ASSIGN(const RankInfo process, discover_process(host));
+  WEFT_TRY_ASSIGN(const RankInfo process,
+                  discover_process(host, environment.get("WEFT_FABRIC_ID")));
   print_host(host, process, !host_id.empty());
   return configured;
 }

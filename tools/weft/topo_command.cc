@@ -45,7 +45,8 @@ struct Options {
 Result<Topology> topology_here(std::uint32_t ranks) {
   const Environment environment = capture_environment();
   WEFT_TRY_ASSIGN(const HostInfo host, discover_host(environment.get("WEFT_HOST_ID")));
-  WEFT_TRY_ASSIGN(const RankInfo process, discover_process(host));
+  WEFT_TRY_ASSIGN(const RankInfo process,
+                  discover_process(host, environment.get("WEFT_FABRIC_ID")));
   std::vector<RankReport> reports;
   for (std::uint32_t number = 0; number < ranks; ++number) {
     RankReport report{.rank = process, .host = host};

@@ -12,6 +12,7 @@
 #include "core/device/cuda/failure.h"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/launch.h"
+#include "core/device/cuda/memory_fabric.h"
 #include "core/model/two_shot.h"
 #include "core/model/work_item.h"
 
@@ -159,13 +160,14 @@ weft_result CudaDevice::prepare() {
   launches_overlap_ = major >= 9;
   if (const weft_result found = find_line_bytes(major); found != WEFT_OK) return found;
   std::array<char, 32> address{};
-  // Only nearness to NICs depends on it: a driver that does not tell leaves it unknown.
+  // Only nearness to NICs and rules depend on it: a driver that does not tell leaves it unknown.
   if (cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), index_) ==
       cudaSuccess) {
     pci_address_ = address.data();
     std::ranges::transform(pci_address_, pci_address_.begin(), [](char c) {
       return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
     });
+    memory_fabric_ = memory_fabric_of(index_, pci_address_);
   }
   return WEFT_OK;
 }

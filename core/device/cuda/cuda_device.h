@@ -31,6 +31,7 @@ class CudaDevice final : public DeviceRuntime {
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] std::int32_t index() const override { return index_; }
   [[nodiscard]] std::string_view pci_address() const override { return pci_address_; }
+  [[nodiscard]] std::string_view memory_fabric() const override { return memory_fabric_; }
   [[nodiscard]] bool reports_ends() const override { return false; }
   [[nodiscard]] std::string_view last_failure(std::int64_t* native) override;
 
@@ -86,6 +87,7 @@ class CudaDevice final : public DeviceRuntime {
 
   const std::int32_t index_;
   std::string pci_address_;
+  std::string memory_fabric_;
   std::uint32_t groups_at_once_ = 0;
   std::uint32_t processors_ = 0;
   std::uint32_t line_bytes_ = 8;

@@ -123,6 +123,13 @@ weft_result program_memory(std::int32_t device, void* address, DeviceAllocation*
   return WEFT_OK;
 }
 
+bool has_fabric_handles(std::int32_t device) {
+  int possible = 0;
+  return WEFT_DRIVER(cuDeviceGetAttribute, &possible,
+                     CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, device) == WEFT_OK &&
+         possible != 0;
+}
+
 weft_result create_mapped(std::int32_t device, std::size_t bytes, MappedMemory* out) {
   int possible = 0;
   weft_result result =

@@ -21,6 +21,10 @@ weft_result address_range(void* memory, void** base, std::size_t* bytes);
 /// what is no memory of it. It can travel, by a ticket, where cudaMalloc made it.
 weft_result program_memory(std::int32_t device, void* address, DeviceAllocation* out);
 
+/// Whether `device` can export memory to the fabric that joins it to other hosts. False where the
+/// driver does not know.
+bool has_fabric_handles(std::int32_t device);
+
 /// Physical memory with an address of its own, which kernels of one device reach.
 struct MappedMemory {
   void* address = nullptr;

@@ -62,6 +62,12 @@ TEST(Topo, ShowsThisHost) {
   const Outcome yaml = weft({"topo", "--yaml"}, {{"WEFT_HOST_ID", "mine"}});
   EXPECT_EQ(yaml.exit_status, 0);
   EXPECT_THAT(yaml.out, AllOf(StartsWith("hosts:\n"), HasSubstr("host_id: \"mine\"")));
+  const Variables in_fabric = {{"WEFT_FABRIC_ID", "rack-7"}};
+  EXPECT_THAT(lines_with(weft({"topo"}, in_fabric).out, "  rank "),
+              ElementsAre(HasSubstr(", memory fabric rack-7, ")));
+  EXPECT_THAT(weft({"topo", "--yaml"}, in_fabric).out, HasSubstr("memory_fabric: \"rack-7\""));
+  EXPECT_THAT(weft({"info"}, in_fabric).out,
+              HasSubstr("fabric id    rack-7 (from WEFT_FABRIC_ID)"));
   const Outcome dot = weft({"topo", "--dot"});
   EXPECT_EQ(dot.exit_status, 0);
   EXPECT_THAT(dot.out, StartsWith("digraph "));
@@ -75,6 +81,28 @@ TEST(Topo, ShowsTheHostsOfAJobOnce) {
   EXPECT_THAT(lines_with(outcome.out, "host "), ElementsAre(HasSubstr(" (mine): ")));
   EXPECT_THAT(lines_with(outcome.out, "  rank "), SizeIs(3));
   EXPECT_EQ(outcome.err, "");
+}
+
+TEST(Topo, ShowsWhatOneFabricJoinsAndRulesKnowIt) {
+  const ScratchFolder folder;
+  const std::string config = folder.write("weft.yaml",
+                                          "version: 1\ntransports:\n  rules:\n"
+                                          "    - {between: same-fabric, use: [net-socket]}\n"
+                                          "    - {between: any, use: [shm]}\n");
+  const auto on_two_hosts = [&](const std::string& fabrics, const std::string& command) {
+    return run(job_of(2,
+                      "export WEFT_HOST_ID=host-$WEFT_RANK WEFT_FABRIC_ID=" + fabrics + "; exec " +
+                          WEFT_COMMAND + " " + command,
+                      {{"WEFT_CONFIG", config}}));
+  };
+  EXPECT_THAT(lines_with(on_two_hosts("rack-$WEFT_RANK", "topo").out, "[0]   rank "),
+              ElementsAre(HasSubstr(", memory fabric rack-0, "), HasSubstr("fabric rack-1, ")));
+  const Outcome joined = on_two_hosts("rack-7", "bench all_reduce --max 8 --iters 1");
+  EXPECT_EQ(joined.exit_status, 0) << joined.describe();
+  EXPECT_THAT(joined.out, HasSubstr("of rule {between: same-fabric, use: [net-socket]}"));
+  const Outcome apart = on_two_hosts("rack-$WEFT_RANK", "bench all_reduce --max 8 --iters 1");
+  EXPECT_NE(apart.exit_status, 0);
+  EXPECT_THAT(apart.err, HasSubstr("rule {between: any, use: [shm]}"));
 }
 
 TEST(Topo, ShowsAMachineOfAFile) {

@@ -140,6 +140,8 @@ void add_files(Scenarios& all) {
                "unknown environment variable \"<name>\"; weft config show lists what can be set",
                {{"WEFT_FLUX_CAPACITOR", "on"}});
   add_variable(all, "NoHostId", "WEFT_HOST_ID is \"<text>\"", {{"WEFT_HOST_ID", "two words"}});
+  add_variable(all, "NoFabricId", "WEFT_FABRIC_ID is \"<text>\"",
+               {{"WEFT_FABRIC_ID", "two words"}});
 }
 
 }  // namespace

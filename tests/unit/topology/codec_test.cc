@@ -46,6 +46,7 @@ TEST(Codec, ReportsSurviveTheTrip) {
   RankReport report = test::sample_report(3, {.host = 2, .process = 4});
   report.rank.pid = std::numeric_limits<std::uint64_t>::max();
   report.rank.device_pci = "0000:81:00.0";
+  report.rank.memory_fabric = "fabric-7";
   report.rank.cpus = {{.first = 0, .last = 0}, {.first = 5, .last = kMaxCpus - 1}};
   const auto bytes = encode_report(report);
   ASSERT_TRUE(bytes) << bytes.error().to_string();
@@ -67,12 +68,14 @@ TEST(Codec, TopologiesSurviveTheTrip) {
 
 TEST(Codec, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(complaint([](Json&) {}), "accepted");
-  EXPECT_THAT(complaint([](Json& j) { j["version"] = 1; }), HasSubstr("\"version\" is not 2"));
+  EXPECT_THAT(complaint([](Json& j) { j["version"] = 1; }), HasSubstr("\"version\" is not 3"));
   EXPECT_THAT(complaint([](Json& j) { j.erase("host"); }), HasSubstr("\"host\" is missing"));
   EXPECT_THAT(complaint([](Json& j) { j["rank"] = 7; }), HasSubstr("\"rank.\" is not an object"));
   EXPECT_THAT(complaint([](Json& j) { j["rank"]["rank"] = -1; }), HasSubstr("\"rank.rank\""));
   EXPECT_THAT(complaint([](Json& j) { j["rank"]["rank"] = kMaxRanks; }), HasSubstr("rank.rank"));
   EXPECT_THAT(complaint([](Json& j) { j["rank"]["process"] = ""; }), HasSubstr("is empty"));
+  EXPECT_THAT(complaint([](Json& j) { j["rank"]["memory_fabric"] = "a b"; }),
+              HasSubstr("is no fabric id"));
   EXPECT_THAT(complaint([](Json& j) { j["rank"]["cpus"] = {{3, 2}}; }), HasSubstr("rank.cpus"));
   EXPECT_THAT(complaint([](Json& j) { j["rank"]["cpus"] = {{0, kMaxCpus}}; }),
               HasSubstr("rank.cpus"));

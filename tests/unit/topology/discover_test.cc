@@ -174,7 +174,7 @@ TEST_F(FakeFiles, AProcessIsKnownByItsStartTime) {
   fs::create_directories(root_ / "self/ns");
   fs::create_symlink("pid:[9]", root_ / "self/ns/pid");
   const Result<RankInfo> rank =
-      discover_process(HostInfo{.host_id = "h"}, {.proc_root = root_.string()});
+      discover_process(HostInfo{.host_id = "h"}, "", {.proc_root = root_.string()});
   ASSERT_TRUE(rank) << rank.error().to_string();
   EXPECT_EQ(rank->process, "h/pid:[9]/" + std::to_string(getpid()) + "/777");
 }
@@ -249,12 +249,12 @@ TEST(Discover, DescribesThisMachineSoThatPeersCanReadIt) {
   EXPECT_GE(host->cores, 1U);
   EXPECT_GE(host->hardware_threads, host->cores);
   EXPECT_EQ(host->host_id, discover_host("").value().host_id);
-  const Result<RankInfo> rank = discover_process(*host);
+  const Result<RankInfo> rank = discover_process(*host, "");
   ASSERT_TRUE(rank) << rank.error().to_string();
   EXPECT_EQ(rank->pid, static_cast<std::uint64_t>(getpid()));
   EXPECT_GE(rank->cores, 1U);
   EXPECT_FALSE(rank->cpus.empty());
-  EXPECT_EQ(*rank, discover_process(*host).value());
+  EXPECT_EQ(*rank, discover_process(*host, "").value());
   const RankReport report{.rank = *rank, .host = *host};
   const auto bytes = encode_report(report);
   ASSERT_TRUE(bytes) << bytes.error().to_string();

@@ -48,6 +48,19 @@ TEST(Merge, KnowsWhoSharesHostAndProcess) {
   EXPECT_FALSE(topology.same_process(9, 9));
 }
 
+TEST(Merge, KnowsWhoSharesAMemoryFabric) {
+  Topology topology = sample_topology(std::vector<Placement>{{0, 0}, {0, 1}, {1, 0}, {2, 0}});
+  EXPECT_TRUE(topology.same_fabric(0, 1)) << "one host";
+  EXPECT_FALSE(topology.same_fabric(2, 3)) << "neither is in one";
+  topology.ranks[0].memory_fabric = "rack-7";
+  topology.ranks[2].memory_fabric = "rack-7";
+  topology.ranks[3].memory_fabric = "rack-8";
+  EXPECT_TRUE(topology.same_fabric(0, 2));
+  EXPECT_FALSE(topology.same_fabric(1, 2));
+  EXPECT_FALSE(topology.same_fabric(2, 3));
+  EXPECT_FALSE(topology.same_fabric(2, 9));
+}
+
 TEST(Merge, ReadsWhatEachRankEncoded) {
   std::vector<std::vector<std::byte>> blobs;
   for (std::uint32_t rank = 0; rank < 3; ++rank) {

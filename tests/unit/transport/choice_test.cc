@@ -263,6 +263,11 @@ TEST_F(Choice, KnowsWhatAPairShares) {
   EXPECT_TRUE(near.same_process && near.same_host && near.same_fabric);
   const PairFacts far = pair_facts(topology_, 0, 2);
   EXPECT_FALSE(far.same_process || far.same_host || far.same_fabric);
+  topology_.ranks[0].memory_fabric = "rack";
+  EXPECT_FALSE(pair_facts(topology_, 0, 2).same_fabric);
+  topology_.ranks[2].memory_fabric = "rack";
+  EXPECT_TRUE(pair_facts(topology_, 0, 2).same_fabric);
+  EXPECT_FALSE(pair_facts(topology_, 0, 2).same_host);
   EXPECT_EQ(far.a.host, "node0");
   EXPECT_EQ(far.b.host, "node1");
   ASSERT_EQ(far.b.addresses.size(), 3U);
