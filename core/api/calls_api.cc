@@ -103,6 +103,7 @@ weft_result call(weft::Task task, const void* send, void* recv, Needs needs, wef
     if (const Status free = stream->stream->check_not_held(); !free) return refuse(free.error());
     const auto communicator = comm->member->for_calls();
     if (!communicator) return refuse(communicator.error());
+    if (weft::is_planned(task.operation)) task.options = (*communicator)->way_options();
     weft::Factor factor;
     if (weft::reduces(task.operation) && task.reduction > WEFT_AVG) {
       auto made = (*communicator)->made_reductions().find(task.reduction, task.type);

@@ -85,13 +85,10 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
     if (is_empty(*call)) continue;
     if (joins_pair(task.operation)) {
       if (task.root == rank_) continue;
-      add_message(task.root, task.bytes(),
-                  {.sequence = 0, .tag = make_operation_tag(task, 0), .count = task.count});
+      add_message(task.root, task.bytes(), make_call_note(task, 0));
       continue;
     }
-    const std::uint64_t sequence = history_.latest() + 1 + ahead;
-    const CallNote note{
-        .sequence = sequence, .tag = make_operation_tag(task, sequence), .count = task.count};
+    const CallNote note = make_call_note(task, history_.latest() + 1 + ahead);
     if (goes_by_inboxes(task) || copied_into(*call)) continue;
     if (is_exchange(task.operation)) {
       for (std::uint32_t other = 0; other < ranks_; ++other) {

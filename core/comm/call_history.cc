@@ -7,11 +7,15 @@
 
 #include <fmt/format.h>
 
+#include "core/bootstrap/message.h"
+#include "core/schedule/call_text.h"
+
 namespace weft {
 namespace {
 
-constexpr std::size_t kNoteBytes = 24;
+constexpr std::size_t kNoteBytes = 32;
 constexpr std::size_t kComplaintBytes = 16 + kNoteBytes;
+static_assert(kComplaintBytes + kMostComplaintCalls * kNoteBytes <= kMaxQuestionBytes);
 
 void append_u64(std::vector<std::byte>& out, std::uint64_t value) {
   for (unsigned i = 0; i < 8; ++i)
@@ -29,21 +33,44 @@ void append_note(std::vector<std::byte>& out, const CallNote& note) {
   append_u64(out, note.sequence);
   append_u64(out, note.tag);
   append_u64(out, note.count);
+  append_u64(out, note.max_channels);
 }
 
 CallNote read_note(std::span<const std::byte> bytes) {
   return {.sequence = read_u64(bytes),
           .tag = read_u64(bytes.subspan(8)),
-          .count = read_u64(bytes.subspan(16))};
+          .count = read_u64(bytes.subspan(16)),
+          .max_channels = static_cast<std::uint32_t>(read_u64(bytes.subspan(24)))};
+}
+
+// What was asked for beside the operation; the values may be anything.
+std::string describe_options(const OperationTagParts& parts, std::uint32_t max_channels) {
+  WayOptions way;
+  if (parts.algorithm != 0 && parts.algorithm <= kAlgorithmCount) {
+    way.algorithm = static_cast<Algorithm>(parts.algorithm - 1);
+  }
+  if (parts.protocol != 0) way.protocol = static_cast<Protocol>(parts.protocol - 1);
+  const std::string text = way_text(way);
+  if (!parts.limits_channels) return text;
+  if (max_channels == 0) return text + " on a limited number of channels";
+  return text + fmt::format(" on at most {} channel{}", max_channels, max_channels == 1 ? "" : "s");
 }
 
 }  // namespace
+
+CallNote make_call_note(const Task& task, std::uint64_t sequence) {
+  return {.sequence = sequence,
+          .tag = make_operation_tag(task, sequence),
+          .count = task.count,
+          .max_channels = task.options.max_channels};
+}
 
 std::uint64_t CallHistory::add(const Task& task) {
   const std::uint64_t sequence = latest_.load(std::memory_order_relaxed) + 1;
   const OperationTag tag = make_operation_tag(task, sequence);
   Entry& entry = entries_[sequence % kLength];
   entry.count.store(task.count, std::memory_order_relaxed);
+  entry.max_channels.store(task.options.max_channels, std::memory_order_relaxed);
   entry.tag.store(tag, std::memory_order_relaxed);
   latest_.store(sequence, std::memory_order_release);
   // Both factors are odd, so nothing of what was there before is lost but by the cut at the end.
@@ -88,12 +115,14 @@ std::optional<CallNote> CallHistory::find(std::uint64_t sequence) const {
   const Entry& entry = entries_[sequence % kLength];
   CallNote note{.sequence = sequence,
                 .tag = entry.tag.load(std::memory_order_relaxed),
-                .count = entry.count.load(std::memory_order_relaxed)};
+                .count = entry.count.load(std::memory_order_relaxed),
+                .max_channels = entry.max_channels.load(std::memory_order_relaxed)};
   // Written over meanwhile: the number in the tag is that of a later call.
   const OperationTagParts parts = split_operation_tag(note.tag);
   if (parts.sequence != (sequence & 0xFFFF)) return std::nullopt;
   // That of a call through a window is of its place, too, which nobody keeps.
-  const bool fits = parts.in_window || parts.count_fingerprint == count_fingerprint(note.count);
+  const bool fits =
+      parts.in_window || parts.fingerprint == size_fingerprint(note.count, 0, note.max_channels);
   if (!fits) return std::nullopt;
   return note;
 }
@@ -144,7 +173,8 @@ std::optional<Complaint> decode_complaint(std::span<const std::byte> bytes) {
   return complaint;
 }
 
-std::string describe_operation(OperationTag tag, std::string_view count) {
+std::string describe_operation(OperationTag tag, std::string_view count,
+                               std::uint32_t max_channels) {
   const OperationTagParts parts = split_operation_tag(tag);
   if (parts.operation >= kOperationCount) return "an operation that this version does not know";
   const auto operation = static_cast<Operation>(parts.operation);
@@ -164,15 +194,26 @@ std::string describe_operation(OperationTag tag, std::string_view count) {
     text += fmt::format(" to rank {}", parts.root);
   }
   if (parts.in_window) text += " through a window";
-  return text;
+  return text + describe_options(parts, max_channels);
+}
+
+std::string_view count_beside(OperationTag found, OperationTag expected, std::string_view same) {
+  const OperationTagParts one = split_operation_tag(found);
+  const OperationTagParts other = split_operation_tag(expected);
+  if (one.fingerprint == other.fingerprint) return same;
+  // It is of the limit of channels, too.
+  const bool tells = !one.limits_channels && !other.limits_channels;
+  return tells ? "another number of" : "perhaps another number of";
 }
 
 std::string describe_task(const Task& task) {
-  return describe_operation(make_operation_tag(task, 0), std::to_string(task.count));
+  return describe_operation(make_operation_tag(task, 0), std::to_string(task.count),
+                            task.options.max_channels);
 }
 
 std::string describe_call(const CallNote& note) {
-  return fmt::format("{} (call {})", describe_operation(note.tag, std::to_string(note.count)),
+  return fmt::format("{} (call {})",
+                     describe_operation(note.tag, std::to_string(note.count), note.max_channels),
                      note.sequence);
 }
 
@@ -188,8 +229,8 @@ std::optional<Error> find_mismatch(const CallNote& called, std::uint32_t rank,
   // Sends and receives have no number; nor has what a rank says that leaves before any call.
   if (waiting.sequence == 0) return std::nullopt;
   if (called.sequence != waiting.sequence) return std::nullopt;
-  // Counts that differ may have one fingerprint.
-  if (called.tag == waiting.tag && called.count == waiting.count) return std::nullopt;
+  // Counts that differ may have one fingerprint, and so may limits of channels.
+  if (called == waiting) return std::nullopt;
   return name_both(describe_call(called), rank, describe_call(waiting), asker);
 }
 

@@ -29,14 +29,17 @@ struct CallNote {
   std::uint64_t sequence = 0;
   OperationTag tag = 0;
   std::uint64_t count = 0;
+  std::uint32_t max_channels = 0;  ///< See WayOptions.
 
   bool operator==(const CallNote&) const = default;
 };
 
+[[nodiscard]] CallNote make_call_note(const Task& task, std::uint64_t sequence);
+
 /// The calls made last. Written by the thread that calls, read by any.
 class CallHistory {
  public:
-  /// How far back it goes: 16 bytes a call. A rank is ahead of another by what connections buffer,
+  /// How far back it goes: 24 bytes a call. A rank is ahead of another by what connections buffer,
   /// which is less, but for calls without elements and calls that only wait in a stream.
   static constexpr std::size_t kLength = 1024;
 
@@ -56,6 +59,7 @@ class CallHistory {
   struct Entry {
     std::atomic<OperationTag> tag{0};
     std::atomic<std::uint64_t> count{0};
+    std::atomic<std::uint32_t> max_channels{0};
   };
   std::array<Entry, kLength> entries_;
   std::atomic<std::uint64_t> latest_{0};
@@ -97,7 +101,7 @@ struct Complaint {
   std::vector<CallNote> calls{};
 };
 /// How many calls fit into a question.
-inline constexpr std::size_t kMostComplaintCalls = 40;
+inline constexpr std::size_t kMostComplaintCalls = 30;
 [[nodiscard]] std::vector<std::byte> encode_complaint(const Complaint& complaint);
 [[nodiscard]] std::optional<Complaint> decode_complaint(std::span<const std::byte> bytes);
 
@@ -106,9 +110,15 @@ inline constexpr std::size_t kMostComplaintCalls = 40;
 [[nodiscard]] std::vector<std::byte> encode_call_note(const CallNote& note);
 [[nodiscard]] std::optional<CallNote> decode_call_note(std::span<const std::byte> bytes);
 
-/// "all_reduce of 8 float32 by sum"; the tag may be anything, `count` is text since a tag alone
-/// does not tell it.
-[[nodiscard]] std::string describe_operation(OperationTag tag, std::string_view count);
+/// "all_reduce of 8 float32 by sum as ring with ll"; the tag may be anything, `count` is text since
+/// a tag alone does not tell it, nor to how many channels a call is limited: 0 where that is not
+/// known.
+[[nodiscard]] std::string describe_operation(OperationTag tag, std::string_view count,
+                                             std::uint32_t max_channels = 0);
+/// The count of the call that the tag `found` belongs to, beside one of the tag `expected` with
+/// `same` elements.
+[[nodiscard]] std::string_view count_beside(OperationTag found, OperationTag expected,
+                                            std::string_view same);
 [[nodiscard]] std::string describe_task(const Task& task);
 /// The same with the call's number: "all_reduce of 8 float32 by sum (call 3)".
 [[nodiscard]] std::string describe_call(const CallNote& note);

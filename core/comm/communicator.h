@@ -90,6 +90,8 @@ class Communicator {
   [[nodiscard]] MadeReductions& made_reductions() { return made_reductions_; }
   /// The blocks of its calls: used by the same thread.
   [[nodiscard]] KnownBlocks& known_blocks() { return known_blocks_; }
+  /// Of the calls that the same thread makes from now on.
+  [[nodiscard]] WayOptions& way_options() { return way_options_; }
 
   /// Registers a buffer of this rank, as all others do theirs at the same time; blocks until all
   /// have. That not all ranks reach all others is no error: calls then go as without it. The window
@@ -334,6 +336,7 @@ class Communicator {
   Planned* latest_plan_ = nullptr;
   MadeReductions made_reductions_;
   KnownBlocks known_blocks_;
+  WayOptions way_options_;
   CallHistory history_;
   SentHistory sent_;
   Stream* latest_stream_ = nullptr;

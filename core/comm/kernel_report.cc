@@ -15,8 +15,7 @@
 namespace weft {
 namespace {
 
-// The bits of a tag that hold the operation, and those that hold the root.
-constexpr OperationTag kOperationBits = 0xFF;
+// The bits of a tag that hold the root.
 constexpr std::uint32_t kRootShift = 20;
 constexpr OperationTag kRootBits = OperationTag{0xFFF} << kRootShift;
 
@@ -25,7 +24,7 @@ OperationTag as_called_by(std::uint32_t rank, std::uint32_t peer, OperationTag t
   const OperationTagParts parts = split_operation_tag(tag);
   if (parts.operation != static_cast<std::uint8_t>(Operation::kSend)) return tag;
   if (parts.root != (rank & 0xFFFU)) return tag;
-  return (tag & ~kOperationBits & ~kRootBits) | static_cast<OperationTag>(Operation::kRecv) |
+  return (tag & ~kTagOperationBits & ~kRootBits) | static_cast<OperationTag>(Operation::kRecv) |
          (static_cast<OperationTag>(peer & 0xFFFU) << kRootShift);
 }
 
@@ -34,13 +33,13 @@ std::string describe_tag(OperationTag tag, std::string_view count) {
                      split_operation_tag(tag).sequence);
 }
 
-// A tag holds a fingerprint of the count, and of the place in a window, not these themselves.
+// A tag holds a fingerprint of the count, of the place in a window and of the limit of channels,
+// not these themselves.
 std::string describe_found(const KernelOutcome& outcome) {
   const OperationTagParts expected = split_operation_tag(outcome.expected);
   const OperationTagParts found = split_operation_tag(outcome.found);
-  std::string text = describe_tag(
-      outcome.found,
-      expected.count_fingerprint == found.count_fingerprint ? "as many" : "another number of");
+  std::string text =
+      describe_tag(outcome.found, count_beside(outcome.found, outcome.expected, "as many"));
   if (expected.in_window && found.in_window) text += ", or at another place of it";
   return text;
 }

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "core/comm/communicator.h"
+#include "core/comm/context.h"
 #include "core/comm/exchange.h"
 #include "core/comm/stream.h"
 
@@ -60,6 +61,9 @@ Result<Communicator::Planned*> Communicator::find_plan(const Task& task) {
     }
     plans_.clear();
   }
+  context_.logger().debug(Topic::kSchedule, "rank {} plans {}: {} with {}, {}", rank_,
+                          describe_task(task), algorithm_name(fresh->algorithm),
+                          protocol_name(fresh->protocol), fresh->reason);
   auto planned = std::make_unique<Planned>();
   planned->edges = late_edges(*fresh, rank_);
   planned->plan = std::move(fresh);

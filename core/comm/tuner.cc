@@ -79,7 +79,8 @@ weft_tuner_question question_of(const Task& task, std::uint32_t ranks, std::uint
   question.bytes = task.bytes();
   question.total_bytes = task.bytes() * ranks;  // The planner keeps both far from overflow.
   question.root = task.root;
-  question.cta_budget = max_channels;
+  const std::uint32_t allowed = task.options.max_channels;
+  question.cta_budget = allowed == 0 ? max_channels : std::min(max_channels, allowed);
   question.group_size = 1;
   return question;
 }

@@ -17,12 +17,10 @@ namespace {
 // What a peer's tag says as long as the peer itself has not said more. The tag holds a fingerprint
 // of the count, not the count itself.
 std::string describe_tag(const KernelOutcome& outcome, const CallNote& mine) {
-  const bool same_count = split_operation_tag(outcome.found).count_fingerprint ==
-                          split_operation_tag(outcome.expected).count_fingerprint;
+  const std::string same = std::to_string(mine.count);
   return fmt::format(
       "{} (call {})",
-      describe_operation(outcome.found, same_count ? std::to_string(mine.count)
-                                                   : std::string("another number of")),
+      describe_operation(outcome.found, count_beside(outcome.found, outcome.expected, same)),
       sequence_near(mine.sequence, outcome.found));
 }
 
@@ -162,7 +160,7 @@ std::optional<Communicator::Waiting> Communicator::oldest_under_way() {
   if (pair == nullptr) pair = &oldest->task;
   return Waiting{.begun = oldest->begun,
                  .pair_progress = oldest->progress_of_pairs(),
-                 .note = {.sequence = 0, .tag = make_operation_tag(*pair, 0), .count = pair->count},
+                 .note = make_call_note(*pair, 0),
                  .text = describe_task(*pair)};
 }
 

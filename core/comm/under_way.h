@@ -26,9 +26,7 @@ struct Communicator::UnderWay {
   std::vector<PairTransfer> transfers{};
   std::vector<PairTask> pair_tasks{};  // of each transfer
 
-  [[nodiscard]] CallNote note() const {
-    return {.sequence = sequence, .tag = make_operation_tag(task, sequence), .count = task.count};
-  }
+  [[nodiscard]] CallNote note() const { return make_call_note(task, sequence); }
 
   void make_room(std::size_t pairs) {
     transfers.reserve(pairs);
@@ -63,9 +61,7 @@ struct Communicator::UnderWay {
                              : transfers[i].view.peer == outcome.peer;
       if (!is_it) continue;
       const PairTask& pair = pair_tasks[i];
-      return {.sequence = pair.number,
-              .tag = make_operation_tag(pair, pair.number),
-              .count = pair.count};
+      return make_call_note(pair, pair.number);
     }
     return note();
   }

@@ -56,6 +56,7 @@ Status Communicator::deregister_window(const Window* window) {
 std::optional<WindowPlace> Communicator::copied_into(const Call& call) const {
   if (windows_.empty() || least_copied_ == 0 || report_ == nullptr) return std::nullopt;
   if (ranks_ == 1 || connections_->direct() == nullptr) return std::nullopt;
+  if (call.task.options.names_way()) return std::nullopt;
   const std::uint64_t bytes = copied_output(call.task, ranks_);
   if (bytes == 0 || bytes < least_copied_) return std::nullopt;
   return windows_.find(call.recv, bytes);

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include <weft/types.h>
@@ -169,6 +170,17 @@ inline constexpr weft_reduction kPremulSum = WEFT_AVG + 1;
   return reduction >= 0 && reduction <= kPremulSum ? kNames[reduction] : "?";
 }
 
+/// Which ways its user leaves to one call, out of those that the configuration allows. Of planned
+/// operations alone: the others have no choice of ways.
+struct WayOptions {
+  std::optional<Algorithm> algorithm{};  ///< None: any.
+  std::optional<Protocol> protocol{};    ///< Likewise.
+  std::uint32_t max_channels = 0;        ///< 0: as many as there are.
+
+  [[nodiscard]] constexpr bool names_way() const { return algorithm || protocol; }
+  friend bool operator==(const WayOptions&, const WayOptions&) = default;
+};
+
 /// One call on one communicator, without its buffers: the same on every rank but for sends and
 /// receives, or a mistake of the caller that the operation tag brings to light.
 struct Task {
@@ -182,6 +194,7 @@ struct Task {
   /// Which window the output lies in, and where, alike on all ranks; 0 of calls that do not go
   /// through windows. See WindowPlace.
   std::uint64_t place = 0;
+  WayOptions options{};
 
   /// Of `count` elements.
   [[nodiscard]] std::uint64_t bytes() const { return count * element_size(type); }

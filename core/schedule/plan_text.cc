@@ -30,6 +30,13 @@ std::string size_text(std::uint64_t bytes) {
                      kUnits[unit]);
 }
 
+std::string way_text(const WayOptions& options) {
+  std::string text;
+  if (options.algorithm) text += fmt::format(" as {}", algorithm_name(*options.algorithm));
+  if (options.protocol) text += fmt::format(" with {}", protocol_name(*options.protocol));
+  return text;
+}
+
 std::string task_text(const Task& task) {
   std::string text = fmt::format("{} of {}: {} x {}", operation_name(task.operation),
                                  size_text(task.bytes()), task.count, data_type_name(task.type));

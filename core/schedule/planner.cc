@@ -22,6 +22,7 @@
 #include "core/model/pat_geometry.h"
 #include "core/model/ring_geometry.h"
 #include "core/model/two_shot.h"
+#include "core/schedule/call_text.h"
 #include "core/schedule/ways.h"
 
 namespace weft {
@@ -130,7 +131,10 @@ std::string reason_text(const Candidate& chosen, const PlanInput& input,
     return why + fmt::format("; {} of {} channels: {} wants {}", used, most, input.tuner->name(),
                              chosen.judgement.channels);
   }
-  if (most == 1) return why + "; 1 channel is all there is";
+  if (most == 1) {
+    return why + (plan.task.options.max_channels == 1 ? "; the call's options allow 1 channel"
+                                                      : "; 1 channel is all there is");
+  }
   if (plan.algorithm == Algorithm::kTree && used == 1) {
     return why + fmt::format("; 1 of {} channels: a second tree pays from {} bytes", most,
                              kLeastBytesOfTwoTrees);
@@ -190,15 +194,20 @@ std::string key_of(Operation operation, std::string_view list) {
   return fmt::format("collectives.{}.{}", operation_name(operation), list);
 }
 
-/// Why the configuration keeps the planner from a way; empty where it does not.
-std::string forbidden(const Way& way, Operation operation, const PlanInput& input) {
+bool wants(const WayOptions& options, const Way& way) {
+  return options.algorithm.value_or(way.algorithm) == way.algorithm &&
+         options.protocol.value_or(way.protocol) == way.protocol;
+}
+
+/// Why configuration or call keep the planner from a way; empty where they do not.
+std::string forbidden(const Way& way, const Task& task, const PlanInput& input) {
   if (!allowed(input.algorithms, algorithm_name(way.algorithm))) {
-    return key_of(operation, "algorithm") + " leaves it out";
+    return key_of(task.operation, "algorithm") + " leaves it out";
   }
   if (!allowed(input.protocols, protocol_name(way.protocol))) {
-    return key_of(operation, "protocol") + " leaves it out";
+    return key_of(task.operation, "protocol") + " leaves it out";
   }
-  return {};
+  return wants(task.options, way) ? "" : "the call's options leave it out";
 }
 
 /// Whether only ways will do that combine by rank numbers.
@@ -209,7 +218,7 @@ bool goes_by_rank(const Task& task, const PlanInput& input) {
 
 /// Why a way is out of the question; empty where it is not.
 std::string refusal_of(const Way& way, const Task& task, const PlanInput& input) {
-  std::string refused = forbidden(way, task.operation, input);
+  std::string refused = forbidden(way, task, input);
   if (refused.empty() && goes_by_rank(task, input) && !combines_by_rank(way.algorithm)) {
     refused = "deterministic: it does not add up by rank numbers";
   }
@@ -237,8 +246,30 @@ void add_unknown(std::vector<Alternative>& considered, Operation operation,
   }
 }
 
+/// The refusal of a call whose options name a way.
+Error cannot_go(const Task& task, const PlanInput& input) {
+  std::string known;
+  std::string refused;
+  for (const Way* way : ways_of(task.operation)) {
+    const std::string name =
+        fmt::format("{} with {}", algorithm_name(way->algorithm), protocol_name(way->protocol));
+    known += (known.empty() ? "" : ", ") + name;
+    if (!wants(task.options, *way)) continue;
+    refused +=
+        fmt::format("{} {}: {}", refused.empty() ? "" : ";", name, refusal_of(*way, task, input));
+  }
+  if (refused.empty()) {
+    refused = fmt::format(" it can only go as {}", known);
+  }
+  return {WEFT_ERROR_UNSUPPORTED,
+          fmt::format("the call's options want {}{}, which leaves no way:{}",
+                      operation_name(task.operation), way_text(task.options), refused),
+          "name another way with weft_comm_set_call_options, or none"};
+}
+
 Error nothing_left(const Task& task, const PlanInput& input,
                    std::span<const Alternative> considered) {
+  if (task.options.names_way()) return cannot_go(task, input);
   std::string text;
   const auto add = [&](std::string_view key, const std::vector<std::string>& names) {
     if (names.empty()) return;
@@ -312,12 +343,16 @@ HopKind hop_kind(const Topology& topology, std::uint32_t from, std::uint32_t to)
   return HopKind::kNetwork;
 }
 
-Result<Plan> make_plan(const Task& task, const PlanInput& input) {
-  if (input.topology.rank_count() == 0) {
+Result<Plan> make_plan(const Task& task, const PlanInput& given) {
+  if (given.topology.rank_count() == 0) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT, "a plan needs a topology with ranks, this has none");
   }
-  WEFT_TRY(check_task(task, input.topology.rank_count()));
-  WEFT_TRY(check_limits(input.limits));
+  WEFT_TRY(check_task(task, given.topology.rank_count()));
+  WEFT_TRY(check_limits(given.limits));
+  PlanInput input = given;
+  if (task.options.max_channels != 0) {
+    input.limits.max_channels = std::min(input.limits.max_channels, task.options.max_channels);
+  }
   std::vector<Alternative> considered;
   std::vector<Candidate> candidates;
   for (const Way* way : ways_of(task.operation)) {

@@ -117,9 +117,10 @@ struct PlanInput {
   CostSource* tuner = nullptr;
 };
 
-/// The fastest allowed way by the model. Pure and deterministic, as far as the tuner is.
-/// INVALID_ARGUMENT for a task or limits that make no sense, CONFIG where the allowed names leave
-/// nothing, or nothing that is deterministic (the error names the keys); errors of the tuner.
-[[nodiscard]] Result<Plan> make_plan(const Task& task, const PlanInput& input);
+/// The fastest way by the model of those that the input and the task's options allow. Pure and
+/// deterministic, as far as the tuner is. INVALID_ARGUMENT for a task or limits that make no sense,
+/// CONFIG where the allowed names leave nothing, or nothing that is deterministic (the error names
+/// the keys), UNSUPPORTED where the task's options do; errors of the tuner.
+[[nodiscard]] Result<Plan> make_plan(const Task& task, const PlanInput& given);
 
 }  // namespace weft

@@ -336,9 +336,10 @@ WEFT_API weft_result weft_graph_destroy(weft_graph* graph);
  * differ get WEFT_ERROR_MISMATCH with a text that names both calls.
  *
  * Errors at the call: UNSUPPORTED (a type or reduction that the device has no kernel for, a capture
- * of what needs the CPU), OUT_OF_RESOURCES (threads), DEVICE, what connecting fails with, and the
- * failure of a communicator that has failed before. Errors of the work come from
- * weft_stream_synchronize and weft_stream_query.
+ * of what needs the CPU, a way that the options of the handle want and that cannot be had),
+ * OUT_OF_RESOURCES (threads), DEVICE, what connecting fails with, and the failure of a communicator
+ * that has failed before. Errors of the work come from weft_stream_synchronize and
+ * weft_stream_query.
  */
 
 /*
@@ -389,6 +390,63 @@ WEFT_API weft_result weft_reduction_create_premul_sum(weft_comm* comm,
 /** Ends a reduction that was made for `comm`. Calls made before are carried out all the same, also
  * those that a group has noted. */
 WEFT_API weft_result weft_reduction_destroy(weft_comm* comm, weft_reduction reduction);
+
+/*
+ * By which way a call goes is chosen by cost, out of what the configuration allows
+ * (collectives.<operation>.algorithm and .protocol). The options of a handle narrow that for single
+ * calls.
+ */
+
+/** How data goes between the ranks; the names of the configuration in small letters. */
+typedef int32_t weft_call_algorithm;
+enum {
+  WEFT_CALL_ALGORITHM_ANY = 0, /**< Whichever is the fastest. */
+  WEFT_CALL_ALGORITHM_RING = 1,
+  WEFT_CALL_ALGORITHM_TREE = 2,
+  WEFT_CALL_ALGORITHM_PAT = 3,
+  WEFT_CALL_ALGORITHM_DIRECT = 4,   /**< One shot: each rank writes to all others. */
+  WEFT_CALL_ALGORITHM_TWO_SHOT = 5, /**< Each rank reduces a range and writes it to all others. */
+  WEFT_CALL_ALGORITHM_CHAIN = 6     /**< By rank numbers; with collectives.deterministic alone. */
+};
+
+/** How a receiver sees that data has come. */
+typedef int32_t weft_call_protocol;
+enum {
+  WEFT_CALL_PROTOCOL_ANY = 0, /**< Whichever is the fastest. */
+  WEFT_CALL_PROTOCOL_SIMPLE = 1,
+  WEFT_CALL_PROTOCOL_LL = 2,
+  WEFT_CALL_PROTOCOL_LL128 = 3
+};
+
+/** How calls go. Set struct_size to sizeof(weft_call_options), the rest to zero for what is chosen
+ * without them. */
+typedef struct weft_call_options {
+  uint32_t struct_size;
+  weft_call_algorithm algorithm;
+  weft_call_protocol protocol;
+  /** At most so many channels carry a ring or the trees of a call; 0: no limit of its own. The
+   * other algorithms have no channels to choose. */
+  uint32_t max_channels;
+} weft_call_options;
+
+/**
+ * Sets the options of the calls that follow on this handle: of weft_all_reduce, weft_broadcast,
+ * weft_reduce, weft_all_gather, weft_reduce_scatter and the last two with blocks that differ. The
+ * other operations go one way alone, which options do not touch. NULL goes back to none. A call
+ * takes what is set when it is made, also where a group only notes it or a capture records it: each
+ * launch of a graph goes by what its calls were captured with.
+ *
+ * The options are part of the call: all ranks set the same, else the call ends with MISMATCH and a
+ * text that names both calls with theirs. A call that cannot go as its options want, since the
+ * operation has no such way, the ranks are not joined for it, collectives.deterministic rules it
+ * out or the configuration leaves it out, answers UNSUPPORTED with the reasons and is not made; the
+ * handle stays as good as it was. Calls without elements move nothing, and are not looked at. A
+ * call that names an algorithm or a protocol does not go through a window by copy engines.
+ *
+ * A use of `comm`; never waits for other ranks. Errors: INVALID_ARGUMENT (a constant that is none),
+ * and then the options stay as they were.
+ */
+WEFT_API weft_result weft_comm_set_call_options(weft_comm* comm, const weft_call_options* options);
 
 /** recv = reduction over the ranks of send. In place if send == recv. */
 WEFT_API weft_result weft_all_reduce(const void* send, void* recv, size_t count,

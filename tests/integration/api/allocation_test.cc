@@ -242,6 +242,28 @@ TEST_P(Allocation, OfRepeatedTwoShots) {
   EXPECT_EQ(count(round), 0U);
 }
 
+// Set anew for each call.
+TEST_P(Allocation, OfRepeatedCallsWithOptions) {
+  const auto round = [&] {
+    for (const weft_call_algorithm algorithm :
+         {WEFT_CALL_ALGORITHM_RING, WEFT_CALL_ALGORITHM_TREE}) {
+      for (std::size_t rank = 0; rank < 2; ++rank) {
+        const weft_call_options options{.struct_size = sizeof(options),
+                                        .algorithm = algorithm,
+                                        .protocol = WEFT_CALL_PROTOCOL_SIMPLE,
+                                        .max_channels = 1};
+        must(context_.get(), weft_comm_set_call_options(comms_[rank].get(), &options));
+        std::int32_t* buffer = buffers_[rank].data();
+        must(context_.get(), weft_all_reduce(buffer, buffer, buffers_[rank].size(), WEFT_INT32,
+                                             WEFT_MAX, comms_[rank].get(), streams_[rank].get()));
+        must(context_.get(), weft_comm_set_call_options(comms_[rank].get(), nullptr));
+      }
+    }
+    synchronize();
+  };
+  EXPECT_EQ(count(round), 0U);
+}
+
 // Each rank goes from one stream to the other, which then waits for the first.
 TEST_P(Allocation, OfRepeatedCallsOnTwoStreams) {
   const std::vector<StreamHandle> others = make_streams(context_.get(), 2);

@@ -66,6 +66,8 @@ void add_misuse(Scenarios& all) {
   add_case(all, "alignment", "buffer <address> is not aligned to its elements of <number> bytes");
   add_case(all, "type", "<number> is no element type");
   add_case(all, "reduction", "<number> is no reduction");
+  add_case(all, "call-algorithm", "weft_call_options.<field> <number> is none");
+  add_case(all, "call-way", "the call's options want <call>, which leaves no way: <ways>");
   add_case(all, "destroyed-reduction", "reduction <number> is none of this communicator");
   add_case(all, "reduction-of-another", "reduction <number> is none of this communicator");
   add_case(all, "reduction-of-another-type",

@@ -132,6 +132,21 @@ std::map<std::string, Case> call_cases() {
       {"type", [](Program& p) { return p.all_reduce(p.send.data(), 8, 99); }},
       {"reduction", [](Program& p) { return p.all_reduce(p.send.data(), 8, WEFT_FLOAT32, 99); }},
       {"count", [](Program& p) { return p.all_reduce(p.send.data(), SIZE_MAX / 2, WEFT_FLOAT32); }},
+      {"call-algorithm",
+       [](Program& p) -> weft_result {
+         weft_call_options options{};
+         options.struct_size = sizeof(options);
+         options.algorithm = 99;
+         return weft_comm_set_call_options(p.comm, &options);
+       }},
+      {"call-way",
+       [](Program& p) -> weft_result {
+         weft_call_options options{};
+         options.struct_size = sizeof(options);
+         options.algorithm = WEFT_CALL_ALGORITHM_TREE;
+         if (weft_comm_set_call_options(p.comm, &options) != WEFT_OK) return WEFT_OK;
+         return weft_all_gather(p.send.data(), p.recv.data(), 8, WEFT_FLOAT32, p.comm, p.stream);
+       }},
       {"blocks",
        [](Program& p) -> weft_result {
          std::array<weft_comm*, 2> comms{};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -129,7 +130,7 @@ TEST(Complaints, TravelAsBytes) {
 }
 
 TEST(CallNotes, TravelAsBytes) {
-  const CallNote note{.sequence = 1ULL << 40, .tag = ~0ULL, .count = 77};
+  const CallNote note{.sequence = 1ULL << 40, .tag = ~0ULL, .count = 77, .max_channels = 5};
   const auto bytes = encode_call_note(note);
   EXPECT_EQ(decode_call_note(bytes), note);
   EXPECT_EQ(decode_call_note(std::span(bytes).first(bytes.size() - 1)), std::nullopt);
@@ -157,6 +158,46 @@ TEST(FindMismatch, NamesBothCallsAndOnlyWhereTheyDiffer) {
   EXPECT_EQ(error->what(),
             "rank 0 called all_reduce of 9 int32 by sum (call 3), but rank 1 called "
             "all_reduce of 8 int32 by sum (call 3)");
+}
+
+TEST(FindMismatch, NamesOptionsThatDiffer) {
+  const auto with = [](WayOptions options) {
+    Task task = sum_of_ints(8);
+    task.options = options;
+    return make_call_note(task, 3);
+  };
+  const std::vector<CallNote> notes = {
+      with({}),
+      with({.algorithm = Algorithm::kRing}),
+      with({.algorithm = Algorithm::kTree}),
+      with({.algorithm = Algorithm::kTree, .protocol = Protocol::kLL}),
+      with({.protocol = Protocol::kLL}),
+      with({.protocol = Protocol::kLL128}),
+      with({.max_channels = 1}),
+      with({.max_channels = 2}),
+      with({.algorithm = Algorithm::kChain, .protocol = Protocol::kSimple, .max_channels = 3})};
+  for (const CallNote& one : notes) {
+    for (const CallNote& other : notes)
+      EXPECT_EQ(find_mismatch(one, 0, other, 1).has_value(), &one != &other);
+  }
+  EXPECT_EQ(find_mismatch(notes[3], 0, notes[8], 1)->what(),
+            "rank 0 called all_reduce of 8 int32 by sum as tree with ll (call 3), but rank 1 "
+            "called all_reduce of 8 int32 by sum as chain with simple on at most 3 channels (call "
+            "3)");
+  EXPECT_EQ(describe_call(notes[5]), "all_reduce of 8 int32 by sum with ll128 (call 3)");
+  EXPECT_EQ(describe_call(notes[6]), "all_reduce of 8 int32 by sum on at most 1 channel (call 3)");
+  EXPECT_EQ(describe_operation(notes[6].tag, "8"),
+            "all_reduce of 8 int32 by sum on a limited number of channels");
+}
+
+// The fingerprint of a tag is of both.
+TEST(CallHistory, KeepsTheOptionsOfCalls) {
+  CallHistory history;
+  Task task = sum_of_ints(5);
+  task.options = {.algorithm = Algorithm::kRing, .max_channels = 7};
+  history.add(task);
+  EXPECT_EQ(history.find(1), make_call_note(task, 1));
+  EXPECT_EQ(history.find(1)->max_channels, 7U);
 }
 
 TEST(FindMismatch, HasNothingToCompareWithASendOrReceive) {

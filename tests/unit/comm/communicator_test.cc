@@ -218,7 +218,7 @@ TEST_P(OverTransport, CallsAreNamedWithAllOfTheirNumberAndCount) {
 TEST(DirectCalls, CountsOfOneHashAreNoMatch) {
   const auto find_twin = [](std::uint64_t count) {
     std::uint64_t twin = count + 1;
-    while (count_fingerprint(twin) != count_fingerprint(count))
+    while (size_fingerprint(twin, 0, 0) != size_fingerprint(count, 0, 0))
       ++twin;
     return twin;
   };

@@ -57,6 +57,22 @@ TEST(KernelReport, AWindowIsNamed) {
                         "(call 7), or at another place of it"));
 }
 
+// Whose limit of channels may be all that differs.
+TEST(KernelReport, OptionsAreNamed) {
+  Task task{.operation = Operation::kAllReduce, .type = WEFT_FLOAT32, .count = 10};
+  const OperationTag free = make_operation_tag(task, 7);
+  task.options = {.algorithm = Algorithm::kDirect, .protocol = Protocol::kLL128};
+  const OperationTag named = make_operation_tag(task, 7);
+  task.options.max_channels = 2;
+  const OperationTag limited = make_operation_tag(task, 7);
+  EXPECT_THAT(said_of(free, named),
+              HasSubstr("rank 1 called all_reduce of some float32 by sum (call 7), but rank 2 "
+                        "called all_reduce of as many float32 by sum as direct with ll128 (call"));
+  EXPECT_THAT(said_of(named, limited),
+              HasSubstr("rank 2 called all_reduce of perhaps another number of float32 by sum as "
+                        "direct with ll128 on a limited number of channels (call 7)"));
+}
+
 TEST(KernelReport, AnotherOperationOnAsManyElements) {
   EXPECT_THAT(said_of(tag_of(Operation::kAllGather, 10), tag_of(Operation::kAllToAll, 10)),
               HasSubstr("rank 2 called all_to_all of as many float32"));
