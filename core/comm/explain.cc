@@ -37,6 +37,7 @@ std::string Communicator::describe_launch(const Plan& plan) const {
 }
 
 std::uint64_t Communicator::copied_from(const Task& task) const {
+  if (task.options.names_way()) return 0;
   const bool can = report_ != nullptr && connections_->direct() != nullptr && ranks_ > 1;
   return can && copied_output(task, ranks_) != 0 ? least_copied_ : 0;
 }

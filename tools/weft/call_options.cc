@@ -3,6 +3,8 @@
 
 #include "tools/weft/call_options.h"
 
+#include <optional>
+
 #include <CLI/CLI.hpp>
 
 namespace weft::tool {
@@ -12,6 +14,20 @@ constexpr std::array kTypes = {WEFT_FLOAT32, WEFT_FLOAT64, WEFT_FLOAT16,     WEF
                                WEFT_INT8,    WEFT_UINT8,   WEFT_INT32,       WEFT_UINT32,
                                WEFT_INT64,   WEFT_UINT64,  WEFT_FLOAT8_E4M3, WEFT_FLOAT8_E5M2};
 constexpr std::array kReductions = {WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG};
+
+// Those that calls can name.
+constexpr std::array kAlgorithms = {Algorithm::kRing,   Algorithm::kTree,    Algorithm::kPat,
+                                    Algorithm::kDirect, Algorithm::kTwoShot, Algorithm::kChain};
+constexpr std::array kProtocols = {Protocol::kSimple, Protocol::kLL, Protocol::kLL128};
+
+template <typename Values, typename Name>
+auto find_named(const Values& values, Name&& name, const std::string& text)
+    -> std::optional<typename Values::value_type> {
+  for (const auto value : values) {
+    if (text == name(value)) return value;
+  }
+  return std::nullopt;
+}
 
 template <typename Values, typename Name>
 std::vector<std::string> names_of(const Values& values, Name&& name) {
@@ -36,6 +52,31 @@ weft_reduction CallOptions::reduction() const {
     if (reduction_text == reduction_name(reduction)) return reduction;
   }
   return WEFT_SUM;
+}
+
+WayOptions WayWords::options() const {
+  return {.algorithm = find_named(kAlgorithms, algorithm_name, algorithm),
+          .protocol = find_named(kProtocols, protocol_name, protocol),
+          .max_channels = max_channels};
+}
+
+void add_way_options(CLI::App& command, WayWords& words) {
+  command.add_option("--algorithm", words.algorithm, "As a program that names it for the call")
+      ->check(CLI::IsMember(names_of(kAlgorithms, algorithm_name)));
+  command.add_option("--protocol", words.protocol, "Likewise")
+      ->check(CLI::IsMember(names_of(kProtocols, protocol_name)));
+  command.add_option("--max-channels", words.max_channels,
+                     "Most channels that the program gives the call; 0: as many as there are");
+}
+
+std::vector<std::string> words_of(const WayWords& words) {
+  std::vector<std::string> all;
+  if (!words.algorithm.empty()) all.insert(all.end(), {"--algorithm", words.algorithm});
+  if (!words.protocol.empty()) all.insert(all.end(), {"--protocol", words.protocol});
+  if (words.max_channels != 0) {
+    all.insert(all.end(), {"--max-channels", std::to_string(words.max_channels)});
+  }
+  return all;
 }
 
 void add_call_options(CLI::App& command, Operation operation, CallOptions& options) {

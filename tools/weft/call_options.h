@@ -35,6 +35,21 @@ struct CallOptions {
   [[nodiscard]] weft_reduction reduction() const;
 };
 
+/// The options by which a program narrows the ways of a call; empty or 0: as without them.
+struct WayWords {
+  std::string algorithm;
+  std::string protocol;
+  std::uint32_t max_channels = 0;
+
+  [[nodiscard]] WayOptions options() const;
+};
+
+/// Adds them; `words` outlives the parsing.
+void add_way_options(CLI::App& command, WayWords& words);
+
+/// The same as words of a command line.
+[[nodiscard]] std::vector<std::string> words_of(const WayWords& words);
+
 /// Adds those that `operation` has; `options` outlives the parsing.
 void add_call_options(CLI::App& command, Operation operation, CallOptions& options);
 

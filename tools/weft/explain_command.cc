@@ -45,6 +45,7 @@ struct ExplainOptions {
   std::uint32_t ranks = 2;
   std::string device = "host";
   CallOptions call;
+  WayWords way;
   Operation operation = Operation::kAllReduce;
 };
 
@@ -54,7 +55,8 @@ Result<Task> task_of(const ExplainOptions& options, std::uint32_t ranks) {
             .type = options.call.type(),
             .reduction = options.call.reduction(),
             .root = options.call.root,
-            .count = 0};
+            .count = 0,
+            .options = options.way.options()};
   if (task.operation == Operation::kAllToAllV) return task;  // its blocks say
   task.count =
       count_for(task.operation, static_cast<std::uint64_t>(bytes), task.type, std::max(1U, ranks));
@@ -198,6 +200,8 @@ Status start_job(const ExplainOptions& options) {
                                     options.device};
   const auto call = words_of(options.operation, options.call);
   words.insert(words.end(), call.begin(), call.end());
+  const auto way = words_of(options.way);
+  words.insert(words.end(), way.begin(), way.end());
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (auto& word : words)
@@ -238,6 +242,7 @@ void add_explain_command(CLI::App& app, int& exit_status) {
         ->check(CLI::Validator(device_problem, "DEVICE"))
         ->capture_default_str();
     add_call_options(*sub, operation, options->call);
+    if (is_planned(operation)) add_way_options(*sub, options->way);
     sub->callback([options, operation, &exit_status] {
       options->operation = operation;
       const Status done = in_weft_run() ? explain_as_rank(*options) : start_job(*options);
