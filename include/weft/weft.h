@@ -443,8 +443,9 @@ typedef struct weft_call_options {
  * handle stays as good as it was. Calls without elements move nothing, and are not looked at. A
  * call that names an algorithm or a protocol does not go through a window by copy engines.
  *
- * A use of `comm`; never waits for other ranks. Errors: INVALID_ARGUMENT (a constant that is none),
- * and then the options stay as they were.
+ * A use of `comm`; never waits for other ranks. Errors, which leave the options as they were:
+ * INVALID_ARGUMENT (a constant that is none), INVALID_USAGE (while the rank joins, or connects for
+ * an earlier call, in the background; after weft_comm_finalize).
  */
 WEFT_API weft_result weft_comm_set_call_options(weft_comm* comm, const weft_call_options* options);
 

@@ -5,12 +5,12 @@
 // thread drives all ranks. By which way a call goes its plan tells in the log.
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -25,7 +25,6 @@ namespace weft::test {
 namespace {
 
 using testing::AllOf;
-using testing::AnyOf;
 using testing::HasSubstr;
 
 /// A constant, and its name in the configuration; empty for any.
@@ -299,7 +298,7 @@ TEST_F(CallOptions, AGraphKeepsThoseOfItsCapture) {
       must(context_.get(), round.trials[rank]->start(comms_[rank].get(), streams_[rank].get()));
     }));
   }
-  // Rank 3 calls instead, first with the same options.
+  // From the second time on rank 3 calls instead.
   for (int launch = 0; launch < 3; ++launch) {
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if (rank < 3) clear_all();
@@ -486,6 +485,21 @@ TEST_F(CallOptions, AHandleThatNeverBlocksTakesThem) {
   synchronize();
   EXPECT_EQ(round.wrong(), "");
   EXPECT_EQ(written.count(" as tree with ll: tree with ll, "), kRanks);
+}
+
+TEST_F(CallOptions, AHandleThatStillJoinsTakesNone) {
+  weft_unique_id id{};
+  must(context_.get(), weft_get_unique_id(context_.get(), &id));
+  weft_comm_config config{};
+  config.struct_size = sizeof(config);
+  config.nonblocking = 1;
+  weft_comm* raw = nullptr;
+  // The other rank never comes.
+  ASSERT_EQ(weft_comm_init_rank(context_.get(), &config, 2, &id, 0, &raw), WEFT_IN_PROGRESS);
+  const CommHandle comm(raw);
+  const weft_call_options options = options_of(WEFT_CALL_ALGORITHM_RING);
+  EXPECT_EQ(weft_comm_set_call_options(raw, &options), WEFT_ERROR_INVALID_USAGE);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("is still joining its communicator"));
 }
 
 }  // namespace
