@@ -16,6 +16,7 @@
 #include "core/device/work_item_kernel.h"
 #include "core/model/chain_links.h"
 #include "tests/schedule_checker/plans.h"
+#include "tests/schedule_checker/rank_counts.h"
 #include "tests/support/sanitized.h"
 
 namespace weft::checker {
@@ -81,7 +82,7 @@ class Chains : public ::testing::Test {
 };
 
 TEST_F(Chains, AllNumbersOfRanks) {
-  for (const std::uint32_t ranks : numbers_of_ranks(2)) {
+  for (const std::uint32_t ranks : numbers_of_ranks(2, kMostRanksOfAll)) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kReducing) {
       for (const Shape& shape : chain_shapes()) {

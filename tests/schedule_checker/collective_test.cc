@@ -11,6 +11,7 @@
 
 #include "core/model/direct_peers.h"
 #include "tests/schedule_checker/plans.h"
+#include "tests/schedule_checker/rank_counts.h"
 #include "tests/support/sanitized.h"
 
 namespace weft::checker {
@@ -63,7 +64,7 @@ std::vector<Shape> shapes(Operation operation, std::uint32_t ranks) {
 }
 
 TEST_F(Collectives, RingsOfAllNumbersOfRanks) {
-  for (const std::uint32_t ranks : numbers_of_ranks(1)) {
+  for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kCollectives) {
       for (const Shape& shape : shapes(operation, ranks)) {

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/schedule_checker/pair_checker.h"
+#include "tests/schedule_checker/rank_counts.h"
 #include "tests/support/sanitized.h"
 
 namespace weft::checker {
@@ -79,7 +80,8 @@ PairExecution any_two(Operation operation, std::uint32_t ranks, Turns turns, Ran
 TEST_F(Exchanges, OfAllNumbersOfRanks) {
   Random random(20261122);
   std::size_t number = 0;
-  for (std::uint32_t ranks = 1; ranks <= kMostRanksOfAll; ++ranks, ++number) {
+  for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
+    ++number;
     for (const Operation operation : kOperations) {
       const Turns turns = kTurns[number++ % std::size(kTurns)];
       ASSERT_NO_FATAL_FAILURE(

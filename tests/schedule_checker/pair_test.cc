@@ -14,6 +14,7 @@
 
 #include "core/device/work_item_kernel.h"
 #include "tests/schedule_checker/pair_checker.h"
+#include "tests/schedule_checker/rank_counts.h"
 #include "tests/support/sanitized.h"
 
 namespace weft::checker {
@@ -69,7 +70,7 @@ TEST_F(Pairs, AnyMixOfAllNumbersOfRanks) {
                                  Turns::kEarlyReceivers};
   constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 16 : 64;
   std::mt19937_64 random(20261122);
-  for (std::uint32_t ranks = 1; ranks <= kMostRanksOfAll; ++ranks) {
+  for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
     for (const Turns turns : kAllTurns) {
       PairExecution execution{.ranks = ranks,
                               .steps = 1 + static_cast<std::uint32_t>(random() % 4),
@@ -84,13 +85,13 @@ TEST_F(Pairs, AnyMixOfAllNumbersOfRanks) {
 }
 
 // Messages by lines, longer ones with a header there, and many of each on one connection.
-TEST_F(Pairs, AnyMixByLines) {
+TEST_F(Pairs, AnyMixByLinesOfAllNumbersOfRanks) {
   constexpr Turns kAllTurns[] = {Turns::kInOrder, Turns::kShuffled, Turns::kLateReceivers,
                                  Turns::kEarlyReceivers};
   constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 9 : 40;
   constexpr std::uint64_t kMostElements = 12;  // of which 8 fit into a step of lines
   std::mt19937_64 random(20261123);
-  for (std::uint32_t ranks = 1; ranks <= kMostRanksOfAll; ++ranks) {
+  for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
     for (const Turns turns : kAllTurns) {
       for (const std::uint64_t line_bytes : {8U, 40U, 64U}) {
         PairExecution execution{.ranks = ranks,

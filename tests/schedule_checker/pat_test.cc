@@ -12,6 +12,7 @@
 
 #include "core/device/work_item_kernel.h"
 #include "tests/schedule_checker/plans.h"
+#include "tests/schedule_checker/rank_counts.h"
 #include "tests/support/sanitized.h"
 
 namespace weft::checker {
@@ -62,7 +63,7 @@ class Pat : public ::testing::Test {
 };
 
 TEST_F(Pat, AllNumbersOfRanks) {
-  for (const std::uint32_t ranks : numbers_of_ranks(2)) {
+  for (const std::uint32_t ranks : numbers_of_ranks(2, kMostRanksOfAll)) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kPatOperations) {
       for (const Shape& shape : pat_shapes()) {

@@ -6,9 +6,7 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
-#include <cstdlib>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,18 +29,6 @@ inline constexpr std::uint64_t kGrain = 8;
 /// itself.
 inline constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 9 : 64;
 
-/// The numbers of ranks that a test of all of them takes: all in the suite `long`, which sets
-/// WEFT_CHECK_ALL_RANKS; else those where rings and trees change their shape.
-inline std::vector<std::uint32_t> numbers_of_ranks(std::uint32_t least) {
-  const bool all = std::getenv("WEFT_CHECK_ALL_RANKS") != nullptr;
-  std::vector<std::uint32_t> numbers;
-  for (std::uint32_t ranks = least; ranks <= kMostRanksOfAll; ++ranks) {
-    const bool beside_a_power = std::has_single_bit(ranks) || std::has_single_bit(ranks + 1) ||
-                                std::has_single_bit(ranks - 1);
-    if (all || beside_a_power || ranks % 11 == 0) numbers.push_back(ranks);
-  }
-  return numbers;
-}
 inline constexpr Turns kAllTurns[] = {Turns::kInOrder, Turns::kShuffled, Turns::kLateReceivers,
                                       Turns::kEarlyReceivers};
 

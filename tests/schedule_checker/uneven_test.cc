@@ -12,6 +12,7 @@
 
 #include "core/device/work_item_kernel.h"
 #include "tests/schedule_checker/plans.h"
+#include "tests/schedule_checker/rank_counts.h"
 
 namespace weft::checker {
 namespace {
@@ -63,7 +64,7 @@ class UnevenRings : public ::testing::Test {
 };
 
 TEST_F(UnevenRings, AllNumbersOfRanks) {
-  for (const std::uint32_t ranks : numbers_of_ranks(1)) {
+  for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kUneven) {
       for (int i = 0; i < (ranks <= 16 ? 16 : 2); ++i) {
