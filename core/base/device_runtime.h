@@ -72,7 +72,13 @@ struct Launch {
   /// from several workers at once; must not block; answers true when it achieved something.
   /// `about_to_sleep`: the worker will not call again before it is woken or 50 ms have passed.
   bool (*progress)(void* context, bool about_to_sleep) = nullptr;
-  void* progress_context = nullptr;
+  /// Where a device reports ends: copies `bytes` from `address` in the process of rank `peer` to
+  /// `to`, for sends between processes that go without slots; may be null, and then none do. Called
+  /// from several workers at once; blocks as long as the copy takes. False: it could not, has noted
+  /// why, and raised `abort`.
+  bool (*read_peer)(void* context, std::uint32_t peer, std::byte* to, std::uint64_t address,
+                    std::uint64_t bytes) = nullptr;
+  void* progress_context = nullptr;  ///< Of both.
   /// Whether each worker of this host that waits for others should have a processor for itself: a
   /// hint for how workers wait.
   bool own_processors = false;

@@ -270,6 +270,8 @@ class Communicator {
   [[nodiscard]] std::optional<CallNote> find_call(std::uint64_t sequence);
 
   static bool drive_hook(void* self, bool about_to_sleep);
+  static bool read_hook(void* self, std::uint32_t peer, std::byte* to, std::uint64_t address,
+                        std::uint64_t bytes);
   static weft_result finished_hook(void* record, const KernelOutcome& outcome);
   bool drive(bool about_to_sleep);
   weft_result finished(UnderWay& record, const KernelOutcome& outcome);

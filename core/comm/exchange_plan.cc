@@ -89,6 +89,10 @@ void append_host_way(const ExchangePlan& plan, std::string& text) {
   text += fmt::format("  connection  {} steps of {}, one each way between two ranks\n",
                       plan.slots.steps, size_text(plan.slots.step_bytes));
   text += "  channels    1\n";
+  const auto lent = std::ranges::count_if(plan.blocks, &ExchangeBlock::lent);
+  if (lent == 0) return;
+  text += fmt::format("  single copy {} of {} blocks, read from the sender's memory, {} a step\n",
+                      lent, plan.blocks.size(), size_text(kLentStepBytes));
 }
 
 void append_device_way(const ExchangePlan& plan, std::string& text) {
@@ -181,7 +185,7 @@ std::uint32_t pair_ends_of(const ExchangePlan& plan, std::uint32_t rank) {
 }
 
 ExchangePlan plan_exchange(std::span<const Call> calls, const SlotGeometry& slots,
-                           const ExchangeWays& ways) {
+                           const ExchangeWays& ways, const ReadsPeer& reads) {
   const auto ranks = static_cast<std::uint32_t>(calls.size());
   ExchangePlan plan{.task = calls.front().task,
                     .ranks = ranks,
@@ -196,11 +200,16 @@ ExchangePlan plan_exchange(std::span<const Call> calls, const SlotGeometry& slot
                    [&](std::uint32_t round, std::uint32_t to, const Block& block, bool sends) {
                      if (!sends) return;
                      const std::uint64_t bytes = block.count * element;
+                     const bool lent =
+                         bytes >= ways.spread.least_lent_bytes && reads && reads(rank, to);
+                     SlotGeometry steps = slots;
+                     if (lent) steps.step_bytes = kLentStepBytes;
                      plan.blocks.push_back({.round = round,
                                             .from = rank,
                                             .to = to,
                                             .bytes = bytes,
-                                            .messages = messages_of(bytes, slots, ways.spread)});
+                                            .messages = messages_of(bytes, steps, ways.spread),
+                                            .lent = lent});
                    });
     plan.copied[rank] = block_sent(calls[rank], rank, rank).count * element;
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,11 +27,12 @@ struct ExchangeBlock {
   std::uint32_t to = 0;
   std::uint64_t bytes = 0;
   std::uint64_t messages = 0;  ///< Steps of the connection.
+  bool lent = false;           ///< Read straight from the sender's memory.
 };
 
-/// What makes exchanges between GPUs differ from those between CPUs.
+/// How the blocks of exchanges go, where that is not by slots of one connection.
 struct ExchangeWays {
-  PairSpread spread{};             ///< Of messages over channels.
+  PairSpread spread{};             ///< Of messages over channels, and from which size on lent.
   std::uint64_t inbox_bytes = 0;   ///< Blocks of up to so many go by inboxes; 0: none do.
   std::uint64_t window_bytes = 0;  ///< Outputs of so many go by copy engines into windows; 0: none.
 };
@@ -48,9 +50,14 @@ struct ExchangePlan {
   [[nodiscard]] bool goes_by_inboxes() const;
 };
 
-/// `calls` are those of all ranks, in order: one exchange. No launches yet.
+/// Whether two ranks read each other's memory.
+using ReadsPeer = std::function<bool(std::uint32_t from, std::uint32_t to)>;
+
+/// `calls` are those of all ranks, in order: one exchange. No launches yet. Blocks are lent only
+/// between ranks of which `reads`, unless it is empty, says so.
 [[nodiscard]] ExchangePlan plan_exchange(std::span<const Call> calls, const SlotGeometry& slots,
-                                         const ExchangeWays& ways = {});
+                                         const ExchangeWays& ways = {},
+                                         const ReadsPeer& reads = {});
 
 /// Parts of one rank's launch by pairs that could each have a CTA: ends of connections that it
 /// uses, and its copies to itself.

@@ -74,7 +74,10 @@ ExchangePlan Communicator::explain_exchange(std::span<const Call> calls) const {
     }
     return plan;
   }
-  return plan_exchange(calls, slots_of_pairs());
+  const auto reads = [this](std::uint32_t from, std::uint32_t to) {
+    return chooser_->wire(std::min(from, to), std::max(from, to)).value_or(PairWire{}).single_copy;
+  };
+  return plan_exchange(calls, slots_of_pairs(), {.spread = pair_ends_.spread}, reads);
 }
 
 std::vector<std::string> Communicator::describe_net_edges(std::optional<std::uint32_t> rank) const {

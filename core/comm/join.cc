@@ -239,7 +239,11 @@ void Communicator::choose_spread() {
   pair_ends_.towards = [this](std::uint32_t rank, std::uint32_t channel) -> const PairConnections& {
     return *partner(rank, channel);
   };
-  if (runtime_.reports_ends()) return;
+  if (runtime_.reports_ends()) {
+    const std::uint64_t least = config_.bytes("transports.single_copy");
+    if (least != 0) pair_ends_.spread.least_lent_bytes = least;
+    return;
+  }
   pair_parts_ = std::min(limits_.max_channels, pair_parts_);
   if (reach_ == Reach::kMessages) return;
   const std::uint32_t share = std::bit_floor(std::max(kPairChannelsOfARank / (ranks_ - 1), 1U));

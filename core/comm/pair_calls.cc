@@ -85,9 +85,12 @@ OperationTag PairNumbers::add(const Task& task, std::uint32_t rank) {
                             ++direction_of(task).calls);
 }
 
-void add_connection(const RingEnd& end, PairTransfer& transfer,
+void add_connection(const RingEnd& end, std::uint64_t least_lent_bytes, PairTransfer& transfer,
                     std::vector<PairMessage>& messages) {
   transfer.view = end.view;
+  if (end.peer_memory.plugin != nullptr && transfer.bytes >= least_lent_bytes) {
+    transfer.payload = PairPayload::kLent;
+  }
   if (end.port == nullptr) return;
   const std::uint64_t step = end.view.step_bytes;
   messages.push_back({.port = end.port,

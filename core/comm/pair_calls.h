@@ -35,6 +35,8 @@ struct PairSpread {
   /// there: so both ends always meet on one connection, also where they have different lengths in
   /// mind.
   std::uint64_t line_bytes = 0;
+  /// Messages of so many bytes and more are lent where both ends read each other's memory.
+  std::uint64_t least_lent_bytes = UINT64_MAX;
 };
 
 /// How both ends cut a message of `bytes`, which is more than 0: in parts of `part_bytes`, but for
@@ -109,9 +111,11 @@ template <class AddPart>
 void add_parts(const PairTransfer& whole, std::uint32_t partner, const PairEnds& ends,
                std::vector<PairMessage>& messages, AddPart add_part);
 
-/// Gives a transfer, complete but for that, the end of its connection; where a net carries it,
+/// Gives a transfer, complete but for that, the end of its connection, and lends it where that is
+/// possible and it has `least_lent_bytes`: so both ends find the same. Where a net carries it,
 /// `messages` gets what the net must move.
-void add_connection(const RingEnd& end, PairTransfer& transfer, std::vector<PairMessage>& messages);
+void add_connection(const RingEnd& end, std::uint64_t least_lent_bytes, PairTransfer& transfer,
+                    std::vector<PairMessage>& messages);
 
 /// Writes the transfers of each call with elements, and the task of each of them; those of a rank
 /// to itself are copies. All partners must be connected, and check_own() must hold.
@@ -144,7 +148,8 @@ void add_parts(const PairTransfer& whole, std::uint32_t partner, const PairEnds&
     }
     if (!copies) {
       const PairConnections& pair = ends.towards(partner, channel);
-      add_connection(whole.from != nullptr ? pair.to : pair.from, part, messages);
+      add_connection(whole.from != nullptr ? pair.to : pair.from, spread.least_lent_bytes, part,
+                     messages);
     }
     add_part(part, channel);
   });

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "core/comm/communicator.h"
 #include "core/comm/exchange.h"
 #include "core/comm/pair_calls.h"
@@ -102,6 +104,18 @@ Launch Communicator::pair_launch(const Task& task, Stream& stream, Make make) {
   if (report_ != nullptr && connections_->busy()) connections_->leave();
   launch.items = items_;
   return launch;
+}
+
+// Only a suspicion: who reads may see first that the sender has ended, or that it has given up and
+// taken its memory back, and others know why.
+bool Communicator::read_hook(void* self, std::uint32_t peer, std::byte* to, std::uint64_t address,
+                             std::uint64_t bytes) {
+  auto& communicator = *static_cast<Communicator*>(self);
+  auto read = communicator.pairs_->read_memory(peer, {to, bytes}, address);
+  if (read) return true;
+  communicator.failure_->suspect(std::move(read.error().with_context(
+      fmt::format("rank {} receives from rank {} by single copy", communicator.rank_, peer))));
+  return false;
 }
 
 void Communicator::note_sent(const UnderWay& record) {

@@ -84,6 +84,7 @@ Launch Communicator::launch_of(UnderWay* record) {
   return {.items = {},
           .abort = &failure_->abort_flag(),
           .progress = drive_hook,
+          .read_peer = read_hook,
           .progress_context = this,
           .own_processors = own_processors_,
           .finished = finished_hook,

@@ -56,6 +56,17 @@ void add_transports(std::vector<Parameter>& table) {
                    .agreed = true,
                    .default_text = "net-ib,net-ofi,net-socket",
                    .help = "Net plugins to try, in order, for pairs that only a net can join."});
+  table.push_back({.section = "transports",
+                   .key = "single_copy",
+                   .type = ParameterType::kBytes,
+                   .minimum = 0,
+                   .maximum = std::int64_t{1} << 50,
+                   .agreed = true,
+                   .default_text = "64KiB",
+                   .help =
+                       "Sends, and blocks of all-to-all, gather and scatter, of so many bytes and "
+                       "more between processes of a host are read straight from the sender's "
+                       "memory, where the transport can; 0 copies all through its slots."});
   table.push_back(
       {.section = "transports",
        .key = "rules",

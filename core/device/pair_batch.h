@@ -36,7 +36,7 @@ class PairBatch {
         if (!step(transfers_[i], left == 1, advanced)) return leave();
         if (!advanced) continue;
         moved = true;
-        if (transfers_[i].moved != transfers_[i].bytes) continue;
+        if (!is_over(transfers_[i])) continue;
         --left;
         complete(transfers_[i]);
       }
@@ -51,18 +51,30 @@ class PairBatch {
     return transfer.after == kNoTransfer || transfers_[transfer.after].complete != 0;
   }
 
+  /// What was lent is the caller's again once the receiver has it all.
+  WEFT_HD static bool is_over(const PairTransfer& transfer) {
+    if (transfer.moved != transfer.bytes) return false;
+    return transfer.payload != PairPayload::kLent || transfer.from == nullptr ||
+           transfer.taken != 0;
+  }
+
   /// Moves what can be moved of one step; waits for it where it is `alone`. False: the end.
   WEFT_HD bool step(PairTransfer& transfer, bool alone, bool& moved) {
     if (transfer.from != nullptr && transfer.to != nullptr) {
       memory_.copy(group_, transfer.to, nullptr, transfer.from, transfer.bytes);
       return advance(transfer, transfer.bytes, moved);
     }
-    if (transfer.payload != PairPayload::kSteps) return step_of_lines(transfer, alone, moved);
+    const bool lent = transfer.payload == PairPayload::kLent;
+    if (transfer.payload != PairPayload::kSteps && !lent) {
+      return step_of_lines(transfer, alone, moved);
+    }
     const ConnectionView& view = transfer.view;
     const bool sends = transfer.from != nullptr;
     const std::uint64_t at = transfer.moved == 0 ? view.cursor->step : transfer.step;
     const std::uint64_t rest = transfer.bytes - transfer.moved;
-    const auto bytes = static_cast<std::uint32_t>(rest < view.step_bytes ? rest : view.step_bytes);
+    if (lent && rest == 0) return wait_until_taken(transfer, alone, moved);
+    const std::uint64_t most = lent ? kLentStepBytes : view.step_bytes;
+    const auto bytes = static_cast<std::uint32_t>(rest < most ? rest : most);
     const std::uint64_t verdict =
         group_.broadcast(group_.leader() ? look(transfer, at, bytes, alone) : 0);
     if (verdict == kNotYet) return true;
@@ -72,13 +84,16 @@ class PairBatch {
     }
     const std::uint64_t slot = at % view.steps;
     std::byte* const in_slot = view.buffer + slot * view.step_bytes;
-    if (sends) {
+    if (lent) {
+      if (!lend_or_read(transfer, in_slot, bytes)) return false;
+    } else if (sends) {
       memory_.copy(group_, in_slot, nullptr, transfer.from + transfer.moved, bytes);
     } else {
       memory_.copy(group_, transfer.to + transfer.moved, nullptr,
                    in_slot + static_cast<std::uint32_t>(verdict), bytes);
     }
-    publish(view, sends, SlotMeta{.size = bytes, .offset = 0, .tag = transfer.tag}, at);
+    publish(view, sends, SlotMeta{.size = bytes, .offset = lent ? kLent : 0, .tag = transfer.tag},
+            at);
     if (group_.leader()) transfer.step = at + 1;
     return advance(transfer, bytes, moved);
   }
@@ -107,6 +122,60 @@ class PairBatch {
       view.slots[at % view.steps] = meta;
       memory_.post(view.tail, view.tail_waiters, at + 1);
     }
+  }
+
+  /// A step whose payload stays where it is, until the receiver reads it from there. What a peer
+  /// says bounds nothing: the address is one of its own process, and how much is read the
+  /// receiver's own call says.
+  ///
+  /// A sender whose call fails takes its memory back, and may write there. It has stored its error
+  /// word before: so what was read counts only if that word is still zero afterwards.
+  WEFT_HD bool lend_or_read(const PairTransfer& transfer, std::byte* in_slot, std::uint32_t bytes) {
+    if constexpr (reads_peers<Memory>) {
+      auto* const word = reinterpret_cast<std::uint64_t*>(in_slot);
+      std::uint64_t verdict = 0;
+      if (!group_.leader()) {
+        verdict = 0;
+      } else if (transfer.from != nullptr) {
+        const std::byte* const payload = transfer.from + transfer.moved;
+        memory_.store_release(word, reinterpret_cast<std::uint64_t>(payload));
+      } else {
+        const ConnectionView& view = transfer.view;
+        const KernelOutcome read = memory_.read_peer(view, transfer.to + transfer.moved,
+                                                     memory_.load_acquire(word), bytes);
+        const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);
+        if (read.end != KernelEnd::kDone) {
+          verdict = note(read);
+        } else if (told != 0) {
+          verdict = note({.end = KernelEnd::kPeerError, .peer = view.peer, .found = told});
+        }
+      }
+      verdict = group_.broadcast(verdict);
+      if (verdict == 0) return true;
+      outcome_.end = static_cast<KernelEnd>(verdict >> 32);
+      return false;
+    } else {
+      outcome_.end = KernelEnd::kUnsupported;
+      return false;
+    }
+  }
+
+  /// Of a send that was lent: until head has passed its last step.
+  WEFT_HD bool wait_until_taken(PairTransfer& transfer, bool alone, bool& moved) {
+    const std::uint64_t verdict = group_.broadcast(
+        group_.leader() ? look_at_counter(transfer.view, transfer.view.head,
+                                          transfer.view.head_waiters, transfer.step, alone)
+                        : 0);
+    if (verdict == kNotYet) return true;
+    if (verdict != 0) {
+      outcome_.end = static_cast<KernelEnd>(verdict >> 32);
+      return false;
+    }
+    group_.sync();  // all lanes have read what the leader changes now
+    if (group_.leader()) transfer.taken = 1;
+    group_.sync();
+    moved = true;
+    return true;
   }
 
   WEFT_HD bool step_of_lines(PairTransfer& transfer, bool alone, bool& moved) {
@@ -208,23 +277,34 @@ class PairBatch {
                              bool alone) {
     const ConnectionView& view = transfer.view;
     const bool sends = transfer.from != nullptr;
-    std::uint64_t* const counter = sends ? view.head : view.tail;
     const std::uint64_t threshold = !sends ? at + 1 : at < view.steps ? 0 : at + 1 - view.steps;
-    if (alone) {
-      const WaitResult result = memory_.wait_at_least(
-          counter, sends ? view.head_waiters : view.tail_waiters, threshold, view.error);
-      if (result.status != WaitStatus::kReady) return note(end_of_wait(result, view.peer));
-    } else if (memory_.load_acquire(counter) < threshold) {
-      const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);
-      return told == 0 ? kNotYet
-                       : note({.end = KernelEnd::kPeerError, .peer = view.peer, .found = told});
-    }
-    if (sends) return 0;
+    const std::uint64_t verdict =
+        look_at_counter(view, sends ? view.head : view.tail,
+                        sends ? view.head_waiters : view.tail_waiters, threshold, alone);
+    if (sends || verdict != 0) return verdict;
     // Copied once: what is checked is what is used, even if the peer goes on writing.
     const SlotMeta meta = view.slots[at % view.steps];
+    if (transfer.payload == PairPayload::kLent) {
+      const KernelOutcome wrong = check_lent_slot(meta, view, transfer.tag, bytes);
+      return wrong.end == KernelEnd::kDone ? 0 : note(wrong);
+    }
     const KernelOutcome wrong = check_slot(meta, view, transfer.tag, bytes);
     if (wrong.end != KernelEnd::kDone) return note(wrong);
     return meta.offset;
+  }
+
+  /// Leader only: 0 where the counter has reached the threshold, or else as look().
+  WEFT_HD std::uint64_t look_at_counter(const ConnectionView& view, std::uint64_t* counter,
+                                        std::uint32_t* waiters, std::uint64_t threshold,
+                                        bool alone) {
+    if (alone) {
+      const WaitResult result = memory_.wait_at_least(counter, waiters, threshold, view.error);
+      return result.status == WaitStatus::kReady ? 0 : note(end_of_wait(result, view.peer));
+    }
+    if (memory_.load_acquire(counter) >= threshold) return 0;
+    const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);
+    return told == 0 ? kNotYet
+                     : note({.end = KernelEnd::kPeerError, .peer = view.peer, .found = told});
   }
 
   WEFT_HD bool may_go_on(std::uint32_t turn) {

@@ -132,6 +132,16 @@ template <class T, class G>
 concept posts_apart =
     requires(T& memory, G& group, const StepPosts& posts) { memory.publish(group, posts); };
 
+/// Memory that reads what lies in the process at the other end of a connection.
+///  - read_peer(view, to, address, bytes): leader only; copies `bytes` from `address` there. What
+///    is loaded afterwards is loaded after all of it. An end other than kDone: the kernel must
+///    leave; why is known to the host.
+template <class T>
+concept reads_peers = requires(T& memory, const ConnectionView& view, std::byte* to,
+                               std::uint64_t address, std::uint64_t bytes) {
+  { memory.read_peer(view, to, address, bytes) } -> std::same_as<KernelOutcome>;
+};
+
 /// Memory whose words tell by themselves that they have come. Any lane calls any of it.
 ///  - load_words, store_words: 16 aligned bytes as two words of 8, each whole, in no order.
 ///  - fence(): what this lane stored before is seen by other ranks before what it stores after.

@@ -38,6 +38,19 @@ WEFT_HD inline KernelOutcome check_slot(const SlotMeta& meta, const ConnectionVi
   return {};
 }
 
+/// The same of a slot that holds the address of `bytes` bytes, which lie at the sender.
+WEFT_HD inline KernelOutcome check_lent_slot(const SlotMeta& meta, const ConnectionView& from,
+                                             OperationTag tag, std::uint32_t bytes) {
+  if (meta.tag != tag) {
+    return {.end = KernelEnd::kTagMismatch, .peer = from.peer, .expected = tag, .found = meta.tag};
+  }
+  if (meta.size != bytes || meta.offset != kLent) {
+    return {
+        .end = KernelEnd::kSizeMismatch, .peer = from.peer, .expected = bytes, .found = meta.size};
+  }
+  return {};
+}
+
 /// The same of the header of a step of lines.
 WEFT_HD inline KernelOutcome check_header(const StepHeader& header, std::uint32_t peer,
                                           OperationTag tag, std::uint32_t bytes) {

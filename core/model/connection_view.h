@@ -21,7 +21,8 @@ struct SlotMeta {
 
 /// The payload is not in the slot. Of a sender whose ConnectionView::borrows the slot begins with
 /// its address, until head has passed the step. At a receiver whose view `lands` it has come to
-/// where the caller wants it. No receiver takes it for an offset.
+/// where the caller wants it. Of a transfer that is lent (PairPayload::kLent) the slot holds the
+/// address at the sender. No receiver takes it for an offset.
 inline constexpr std::uint32_t kLent = UINT32_MAX;
 
 /// Where an end of a connection stands between operations. Written only by the worker that runs

@@ -18,7 +18,13 @@ enum class PairPayload : std::uint32_t {
   kSteps = 0,   ///< Steps of Simple.
   kLines = 1,   ///< All in one step of lines of LL.
   kHeader = 2,  ///< Nothing but such a step's header, which others' tags are compared with.
+  /// Steps of up to kLentStepBytes whose slots hold but the address of the payload, at the sender,
+  /// where the receiver reads it. A send is complete when all of them have been given back.
+  kLent = 3,
 };
+
+/// A receiver looks for an abort between two steps: of a few hundred microseconds each.
+inline constexpr std::uint32_t kLentStepBytes = 1U << 20U;
 
 /// Of a send `to`, and of a receive `from`, is null; a copy within the rank has both, and no view.
 struct PairTransfer {
@@ -33,7 +39,7 @@ struct PairTransfer {
   /// Written by the kernel, read by who reports: 1 when it is complete.
   std::uint32_t complete = 0;
   PairPayload payload = PairPayload::kSteps;
-  std::uint32_t reserved = 0;
+  std::uint32_t taken = 0;  ///< The kernel's own: 1 when the receiver has given all steps back.
   std::uint64_t moved = 0;  ///< The kernel's own: bytes done.
   std::uint64_t step = 0;   ///< The kernel's own: next step of the connection; once it has begun.
 };

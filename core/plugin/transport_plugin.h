@@ -33,6 +33,9 @@ struct PairAnswer {
   [[nodiscard]] bool device_memory() const {
     return (capabilities & WEFT_TRANSPORT_DEVICE_MEMORY) != 0;
   }
+  [[nodiscard]] bool single_copy() const {
+    return (capabilities & WEFT_TRANSPORT_SINGLE_COPY) != 0;
+  }
 };
 
 /// Does not own the plugin, which outlives it. Threads as transport.h says of each function; spans

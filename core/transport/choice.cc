@@ -236,7 +236,8 @@ std::optional<PairWire> PairChooser::judge(std::size_t id, std::uint32_t a, std:
   const ReachAnswer& second = (*seats[b].answers)[a];
   say([&] { return first.reason; });
   return PairWire{.kind = PluginKind::kTransport,
-                  .device_memory = first.device_memory && second.device_memory};
+                  .device_memory = first.device_memory && second.device_memory,
+                  .single_copy = first.single_copy && second.single_copy};
 }
 
 std::optional<PairWire> PairChooser::wire(std::uint32_t a, std::uint32_t b) const {
@@ -262,6 +263,7 @@ Result<PairChoice> PairChooser::choose(std::uint32_t a, std::uint32_t b) const {
       return PairChoice{.plugin = id,
                         .kind = wire->kind,
                         .device_memory = wire->device_memory,
+                        .single_copy = wire->single_copy,
                         .reason = fmt::format("{}; first that can of {}{}", reason, named_by,
                                               passed_over.empty() ? "" : ", after " + passed_over)};
     }

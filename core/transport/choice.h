@@ -46,6 +46,7 @@ struct PluginOffer {
 struct ReachAnswer {
   bool reachable = false;
   bool device_memory = false;        ///< Kernels of both devices reach it by themselves.
+  bool single_copy = false;          ///< That rank's host memory can be read from this one's.
   std::uint64_t bandwidth_mbps = 0;  ///< 0: unknown.
   std::uint64_t latency_ns = 0;      ///< 0: unknown.
   std::string reason;
@@ -98,6 +99,7 @@ struct PairChoice {
   std::string plugin;
   PluginKind kind = PluginKind::kTransport;
   bool device_memory = false;  ///< Kernels of both ranks reach it by themselves.
+  bool single_copy = false;    ///< Each of both reads the other's host memory.
   std::string reason;          ///< One line: what the plugin said and which list or rule named it.
   friend bool operator==(const PairChoice&, const PairChoice&) = default;
 };
@@ -118,6 +120,7 @@ inline constexpr std::size_t kMaxPlugins = 64;
 struct PairWire {
   PluginKind kind = PluginKind::kTransport;
   bool device_memory = false;
+  bool single_copy = false;
 };
 
 /// Chooses for many pairs of one input, and works out once what they have in common. The input must

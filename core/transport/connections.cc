@@ -119,6 +119,7 @@ ReachAnswers Connections::ask(const std::string& id, const Topology& topology,
     if (!said) return {.reason = said.error().to_string()};
     return {.reachable = said->can_connect(),
             .device_memory = said->device_memory(),
+            .single_copy = said->single_copy() && opened.plugin.has("read_peer"),
             .bandwidth_mbps = said->bandwidth_mbps,
             .latency_ns = said->latency_ns,
             .reason = said->reason};

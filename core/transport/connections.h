@@ -36,11 +36,19 @@
 
 namespace weft {
 
+/// The memory of the process at the other end of a connection, where its transport reads that.
+struct PeerMemory {
+  const TransportPlugin* plugin = nullptr;  ///< Null: it does not.
+  weft_connection* connection = nullptr;
+};
+
 /// One end of a ring's edge. Where a net carries it, `port` moves its messages.
 struct RingEnd {
   ConnectionView view;
   NetPort* port = nullptr;
   std::uint32_t port_connection = 0;
+  /// Of two ranks that send to each other. Set at both ends or at neither.
+  PeerMemory peer_memory;
 };
 
 /// A rank's two ends on one channel.

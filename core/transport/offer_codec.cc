@@ -73,12 +73,13 @@ ReachAnswers answers_of(const json& list, const json& runs, std::uint32_t ranks)
   require(list.is_array() && list.size() <= ranks, "more answers than ranks");
   std::vector<ReachAnswer> distinct;
   for (const json& item : list) {
-    require(item.is_array() && item.size() == 5, "not an answer");
+    require(item.is_array() && item.size() == 6, "not an answer");
     distinct.push_back({.reachable = item[0].get<bool>(),
                         .device_memory = item[1].get<bool>(),
-                        .bandwidth_mbps = number_of(item[2]),
-                        .latency_ns = number_of(item[3]),
-                        .reason = text_of(item[4])});
+                        .single_copy = item[2].get<bool>(),
+                        .bandwidth_mbps = number_of(item[3]),
+                        .latency_ns = number_of(item[4]),
+                        .reason = text_of(item[5])});
   }
   require(runs.is_array(), "not a list of runs");
   std::vector<std::uint32_t> of_rank;
@@ -149,8 +150,9 @@ std::vector<std::byte> encode_answers(const Answers& answers) {
   for (const auto& [id, list] : answers) {
     json distinct = json::array();
     for (const ReachAnswer& answer : list.distinct()) {
-      distinct.push_back(json::array({answer.reachable, answer.device_memory, answer.bandwidth_mbps,
-                                      answer.latency_ns, answer.reason.substr(0, kMaxText)}));
+      distinct.push_back(json::array({answer.reachable, answer.device_memory, answer.single_copy,
+                                      answer.bandwidth_mbps, answer.latency_ns,
+                                      answer.reason.substr(0, kMaxText)}));
     }
     json runs = json::array();
     const auto of_rank = list.of_rank();

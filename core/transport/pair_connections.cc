@@ -176,6 +176,17 @@ const PairConnections* PairConnector::find(const PairLink& link) {
   return found == ready_.end() ? nullptr : found->second;
 }
 
+Status PairConnector::read_memory(std::uint32_t peer, std::span<std::byte> destination,
+                                  std::uint64_t address) {
+  const PairConnections* const pair = find({.peer = peer});
+  if (pair == nullptr || pair->from.peer_memory.plugin == nullptr) {
+    return fail(WEFT_ERROR_INTERNAL,
+                fmt::format("nothing reads the memory of rank {} from here", peer));
+  }
+  const PeerMemory& memory = pair->from.peer_memory;
+  return memory.plugin->read_peer(memory.connection, destination, address);
+}
+
 // Each group asks for its partners; the reactor has work only where one is not connected yet.
 void PairConnector::want(std::span<const PairLink> links) {
   bool any = false;
@@ -490,6 +501,9 @@ Status PairConnector::finish(Pair& pair) {
     WEFT_TRY_ASSIGN(end.view, edge.net != nullptr ? connections_.view_of_net(edge, end)
                                                   : connections_.view_of(edge));
     end.view.cursor = cursor++;
+    if (edge.choice.single_copy && connections_.context_.runtime->reports_ends()) {
+      end.peer_memory = {.plugin = &edge.transport->plugin, .connection = edge.connection};
+    }
     if (edge.net == nullptr) continue;
     const auto lock = edge.net->port->lock();
     if (edge.listener != nullptr) {

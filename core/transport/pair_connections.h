@@ -73,6 +73,11 @@ class PairConnector {
   Status wait(std::span<const PairLink> links, const Deadline& deadline,
               const std::function<bool()>& stopped);
 
+  /// Copies `destination.size()` bytes from `address` in the process of rank `peer`, whose end
+  /// kPairChannel is connected and has its peer_memory. Any thread; blocks as long as that takes.
+  /// PEER where that process has ended, SYSTEM where the kernel refuses.
+  Status read_memory(std::uint32_t peer, std::span<std::byte> destination, std::uint64_t address);
+
   /// Whether a partner that has left may have done so because its part was done: its answer came,
   /// and this end has not yet had the time to come up. No longer after looks at it for some ten
   /// seconds, nor once it has failed.

@@ -62,8 +62,10 @@ weft_result PeerReader::read(const plugins::Host& host, const plugins::ProcessId
   // Asked afterwards: while the peer lives, nobody else can have had its pid.
   if (error == ESRCH || plugins::has_ended(*watch)) return ended();
   if (error == EPERM) {
-    return host.fail_errno(error, "shm: may not read the memory of rank " + std::to_string(peer),
-                           "allow ptrace between the ranks (kernel.yama.ptrace_scope, sandbox)");
+    return host.fail_errno(
+        error, "shm: may not read the memory of rank " + std::to_string(peer),
+        "allow ptrace between the ranks (kernel.yama.ptrace_scope, sandbox), or set "
+        "transports.single_copy to 0");
   }
   if (error != 0) {
     return host.fail_errno(error, "shm: cannot read " + std::to_string(size) +

@@ -30,6 +30,7 @@ struct Message {
   std::uint32_t to;
   std::vector<std::byte> sent;
   std::vector<std::byte> received;
+  std::vector<std::byte> kept{};  ///< What was sent, once that is the sender's again.
 };
 
 /// The transfers of all ranks, over a connection for each ordered pair.
@@ -52,7 +53,7 @@ class PairWorld {
       transfers_[from].push_back(copy);
       return;
     }
-    const bool lines = payload != PairPayload::kSteps;
+    const bool lines = payload == PairPayload::kLines || payload == PairPayload::kHeader;
     Link& link = (lines ? line_links_ : links_)
                      .try_emplace({from, to}, 3, lines ? kLineSlotBytes : 128, false)
                      .first->second;
@@ -80,6 +81,15 @@ class PairWorld {
     own = std::move(shuffled);
   }
 
+  /// The rank's call is over: what it sent is its own again, and what it received is kept.
+  void take_back(std::uint32_t rank) {
+    for (Message& message : messages_) {
+      if (message.from != rank) continue;
+      message.kept = message.sent;
+      std::ranges::fill(message.sent, std::byte{0xEE});
+    }
+  }
+
   WorkItem item(std::uint32_t rank) {
     WorkItem item;
     item.operation = Operation::kSend;
@@ -96,8 +106,9 @@ class PairWorld {
 
   void check() const {
     for (const Message& message : messages_) {
-      for (std::size_t i = 0; i < message.sent.size(); ++i)
-        ASSERT_EQ(message.received[i], message.sent[i]) << message.from << " to " << message.to;
+      const auto& sent = message.kept.empty() ? message.sent : message.kept;
+      for (std::size_t i = 0; i < sent.size(); ++i)
+        ASSERT_EQ(message.received[i], sent[i]) << message.from << " to " << message.to;
       ASSERT_EQ(message.received.back(), std::byte{0x5A});
     }
   }
@@ -129,7 +140,8 @@ class PairWorld {
 /// What ends each rank's kernels.
 using AbortFlags = std::array<std::atomic<std::uint32_t>, 3>;
 
-/// Each lane's outcome, by rank.
+/// Each lane's outcome, by rank. What a rank sent is written over as soon as its leader is done.
+template <class Memory = LaneMemory>
 std::vector<std::vector<KernelOutcome>> run(PairWorld& world, std::uint32_t ranks,
                                             std::uint32_t lanes, const AbortFlags& abort) {
   std::vector<std::vector<KernelOutcome>> outcomes(ranks, std::vector<KernelOutcome>(lanes));
@@ -141,8 +153,10 @@ std::vector<std::vector<KernelOutcome>> run(PairWorld& world, std::uint32_t rank
       threads.emplace_back([&, rank, lane, team = teams.back().get()] {
         const WorkItem item = world.item(rank);
         LaneGroup group(*team, lane);
-        LaneMemory memory(abort[rank]);
+        Memory memory(abort[rank]);
         outcomes[rank][lane] = run_work_item(group, memory, item, Sum<float>{});
+        group.sync();
+        if (lane == 0 && outcomes[rank][0].end == KernelEnd::kDone) world.take_back(rank);
       });
     }
   }
@@ -229,6 +243,102 @@ TEST_P(PairLanes, AnErrorWordEndsThoseThatWaitForLines) {
   world.transfers(0).clear();
   world.line_link(0, 1).receiver_error() = 9;
   EXPECT_EQ(run(world, 2, GetParam(), abort_)[1][0].end, KernelEnd::kPeerError);
+}
+
+// A send that is lent must not end before its receiver has read all of it: what it sent is written
+// over then. Several steps, more than there are slots, and others among them.
+TEST_P(PairLanes, AnyExchangeThatIsLent) {
+  constexpr std::uint32_t kRanks = 3;
+  std::mt19937_64 random(20261124);
+  for (int round = 0; round < 6; ++round) {
+    PairWorld world(kRanks);
+    for (int i = 0; i < 8; ++i) {
+      const auto from = static_cast<std::uint32_t>(random() % kRanks);
+      const auto to = static_cast<std::uint32_t>(random() % kRanks);
+      const bool lent = from != to && random() % 3 != 0;
+      const std::uint64_t most = lent && random() % 4 == 0 ? 5 * kLentStepBytes : 1500;
+      world.add(from, to, 1 + random() % most, lent ? PairPayload::kLent : PairPayload::kSteps);
+    }
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      world.shuffle(rank, random);
+    for (const auto& rank : run(world, kRanks, GetParam(), abort_)) {
+      for (const KernelOutcome& outcome : rank)
+        ASSERT_EQ(outcome.end, KernelEnd::kDone);
+    }
+    world.check();
+  }
+}
+
+TEST_P(PairLanes, StepsInThePlaceOfWhatIsLentEndAllLanes) {
+  PairWorld world(2);
+  world.add(0, 1, 100, PairPayload::kLent);
+  world.transfers(0)[0].payload = PairPayload::kSteps;
+  const auto outcomes = run(world, 2, GetParam(), abort_);
+  for (const KernelOutcome& outcome : outcomes[1])
+    EXPECT_EQ(outcome.end, KernelEnd::kSizeMismatch);
+}
+
+TEST_P(PairLanes, WhatIsLentInThePlaceOfStepsEndsAllLanes) {
+  PairWorld world(2);
+  world.add(0, 1, 100, PairPayload::kLent);
+  world.transfers(1)[0].payload = PairPayload::kSteps;
+  std::thread aborter([&] {  // rank 0 waits for rank 1 to take it
+    while (std::atomic_ref(world.link(0, 1).tail()).load() == 0)
+      std::this_thread::yield();
+    abort_[0].store(1);
+  });
+  const auto outcomes = run(world, 2, GetParam(), abort_);
+  aborter.join();
+  for (const KernelOutcome& outcome : outcomes[1])
+    EXPECT_EQ(outcome.end, KernelEnd::kSizeMismatch);
+  for (const KernelOutcome& outcome : outcomes[0])
+    EXPECT_EQ(outcome.end, KernelEnd::kAborted);
+}
+
+/// As a process that may not be read from any more.
+struct Unreadable : LaneMemory {
+  using LaneMemory::LaneMemory;
+  [[nodiscard]] static KernelOutcome read_peer(const ConnectionView& view, std::byte* /*to*/,
+                                               std::uint64_t /*address*/, std::uint64_t /*bytes*/) {
+    return {.end = KernelEnd::kAborted, .peer = view.peer, .expected = 0, .found = 0};
+  }
+};
+
+TEST_P(PairLanes, AReadThatFailsEndsAllLanesAndTellsTheSender) {
+  PairWorld world(2);
+  world.add(0, 1, 100, PairPayload::kLent);
+  world.transfers(1)[0].view.peer_error = world.transfers(0)[0].view.error;
+  const auto outcomes = run<Unreadable>(world, 2, GetParam(), abort_);
+  for (const KernelOutcome& outcome : outcomes[1])
+    EXPECT_EQ(outcome.end, KernelEnd::kAborted);
+  for (const KernelOutcome& outcome : outcomes[0])
+    EXPECT_EQ(outcome.end, KernelEnd::kPeerError);
+}
+
+/// As if the sender's call failed while it is read from, and its memory were used again.
+struct TakenBack : LaneMemory {
+  using LaneMemory::LaneMemory;
+  [[nodiscard]] static KernelOutcome read_peer(const ConnectionView& view, std::byte* to,
+                                               std::uint64_t address, std::uint64_t bytes) {
+    store_word(view.error, 9);
+    return LaneMemory::read_peer(view, to, address, bytes);
+  }
+};
+
+TEST_P(PairLanes, WhatWasReadFromASenderThatGaveUpIsNotTaken) {
+  PairWorld world(2);
+  world.add(0, 1, 100, PairPayload::kLent);
+  std::thread aborter([&] {
+    while (std::atomic_ref(world.link(0, 1).receiver_error()).load() == 0)
+      std::this_thread::yield();
+    abort_[0].store(1);
+  });
+  const auto outcomes = run<TakenBack>(world, 2, GetParam(), abort_);
+  aborter.join();
+  EXPECT_EQ(outcomes[1][0].found, 9U);
+  for (const KernelOutcome& outcome : outcomes[1])
+    EXPECT_EQ(outcome.end, KernelEnd::kPeerError);
+  EXPECT_EQ(world.link(0, 1).head(), 0U);
 }
 
 // Each would wait for the other, did it not do both at once: more than the slots hold.

@@ -49,6 +49,17 @@ KernelOutcome HostMemory::pause(std::uint32_t turn) {
   return {};
 }
 
+// Takes as long as a copy does, and nobody looks for an abort meanwhile.
+KernelOutcome HostMemory::read_peer(const ConnectionView& view, std::byte* to,
+                                    std::uint64_t address, std::uint64_t bytes) {
+  if (launch_.read_peer == nullptr) return {.end = KernelEnd::kUnsupported, .peer = view.peer};
+  if (!aborted() && launch_.read_peer(launch_.progress_context, view.peer, to, address, bytes)) {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return {};
+  }
+  return {.end = KernelEnd::kAborted, .peer = view.peer, .expected = 0, .found = 0};
+}
+
 KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {
   SingleLane group;
   std::optional<Premultiplier> premultiplier;

@@ -105,6 +105,8 @@ class HostMemory {
                                  std::uint64_t count, bool input_first) {
     reduction.premultiply_reduce(first, second, other, input, count, input_first);
   }
+  [[nodiscard]] KernelOutcome read_peer(const ConnectionView& view, std::byte* to,
+                                        std::uint64_t address, std::uint64_t bytes);
   [[nodiscard]] const ElementLoops& loops() const { return loops_; }
 
  private:

@@ -55,6 +55,22 @@ TEST(ExchangePlans, OfLargerBlocksBetweenDevicesGoOverChannels) {
   EXPECT_EQ(pair_ends_of(plan, 0), 8U);
 }
 
+// Two of three ranks read each other's memory; steps of what is lent are longer.
+TEST(ExchangePlans, TellWhichBlocksAreLent) {
+  const auto text_of = [](std::uint64_t block) {
+    const Task task{.operation = Operation::kAllToAll, .type = WEFT_INT8, .count = block};
+    const std::vector<Call> calls(3, Call{.task = task});
+    return to_text(plan_exchange(calls, kSlots, {.spread = {.least_lent_bytes = 2U << 20U}},
+                                 [](std::uint32_t a, std::uint32_t b) { return a + b == 1; }));
+  };
+  const std::string text = text_of(2U << 20U);
+  EXPECT_THAT(text, HasSubstr("  single copy 2 of 6 blocks, read from the sender's memory, 1 MiB "
+                              "a step\n"));
+  EXPECT_THAT(text, HasSubstr("  sends       ranks 0-1, each: 34 messages, 4 MiB\n"));
+  EXPECT_THAT(text, HasSubstr("  sends       rank 2: 64 messages, 4 MiB\n"));
+  EXPECT_THAT(text_of((2U << 20U) - 1), Not(HasSubstr("single copy")));
+}
+
 TEST(ExchangePlans, OfBlocksThatFitLinesUseNoChannels) {
   ExchangePlan plan = plan_between_devices(Operation::kGather, 1000, 3);
   plan.ways.inbox_bytes = 0;

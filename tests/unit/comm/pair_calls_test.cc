@@ -101,6 +101,31 @@ TEST_F(Ends, EachPartFollowsTheOneBeforeOnItsChannel) {
   EXPECT_EQ(transfers_[0].after, kNoTransfer) << "what came before is of another launch";
 }
 
+// From what is alike at both ends: whether they read each other's memory, bytes, the agreed limit.
+TEST_F(Ends, LongMessagesAreLentWhereBothEndsCan) {
+  const auto* const plugin = reinterpret_cast<const TransportPlugin*>(this);  // never called
+  ends_.spread = {.least_lent_bytes = 1000};
+  std::vector<std::byte> bytes(1000);
+  std::vector<Call> calls;
+  for (const bool sends : {true, false}) {
+    for (const std::uint64_t count : {999U, 1000U}) {
+      calls.push_back({.task = pair_task(sends, 1, count)});
+      if (sends) calls.back().send = bytes.data();
+      if (!sends) calls.back().recv = bytes.data();
+    }
+  }
+  make(calls);
+  for (const PairTransfer& transfer : transfers_)
+    EXPECT_EQ(transfer.payload, PairPayload::kSteps);
+  for (auto& [link, pair] : connections_)
+    pair.to.peer_memory.plugin = pair.from.peer_memory.plugin = plugin;
+  make(calls);
+  ASSERT_EQ(transfers_.size(), 4U);
+  for (const PairTransfer& transfer : transfers_) {
+    EXPECT_EQ(transfer.payload, transfer.bytes < 1000 ? PairPayload::kSteps : PairPayload::kLent);
+  }
+}
+
 // Their tags hold 16 bits of it.
 TEST_F(Ends, CallsKeepTheirWholeNumber) {
   std::byte byte{};

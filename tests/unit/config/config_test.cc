@@ -87,6 +87,7 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
       "transports.net=net-ib,net-ofi,net-socket\n"
       "transports.order=p2p,shm,net\n"
       "transports.rules=[{between: same-host, use: [shm]}]\n"
+      "transports.single_copy=64KiB\n"
       "tuner.plugin=tuner\n"
       "windows.copy_from=32MiB\n");
 }

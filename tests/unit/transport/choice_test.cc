@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -185,6 +186,28 @@ TEST_F(Choice, NamesEveryCandidateAndWhyNot) {
             "  net-ib: unusable on rank 2: no HCA\n"
             "  net-socket: version 2.0 on rank 0 and 1.0 on rank 2; try: add a transport that can "
             "to transports.order");
+}
+
+TEST_F(Choice, LetsThemReadEachOtherWhereBothEndsCan) {
+  const auto answer_of = [&](bool first, bool second) {
+    for (const auto& [rank, peer, reads] :
+         {std::tuple(0U, 1U, first), std::tuple(1U, 0U, second)}) {
+      ReachAnswers answers;
+      for (std::uint32_t other = 0; other < 4; ++other) {
+        ReachAnswer answer = input_.answers[rank]["shm"][other];
+        if (other == peer) answer.single_copy = reads;
+        answers.push_back(answer);
+      }
+      input_.answers[rank]["shm"] = answers;
+    }
+    const PairChooser chooser(input_);
+    EXPECT_EQ(chooser.choose(0, 1)->single_copy, chooser.wire(0, 1)->single_copy);
+    return chooser.choose(0, 1)->single_copy;
+  };
+  EXPECT_TRUE(answer_of(true, true));
+  EXPECT_FALSE(answer_of(true, false));
+  EXPECT_FALSE(answer_of(false, true));
+  EXPECT_FALSE(answer_of(false, false));
 }
 
 TEST_F(Choice, AsksBothEnds) {

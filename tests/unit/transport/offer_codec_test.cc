@@ -80,6 +80,7 @@ TEST(OfferCodec, KeepsAnswers) {
                             {{},
                              {.reachable = true,
                               .device_memory = true,
+                              .single_copy = true,
                               .bandwidth_mbps = std::numeric_limits<std::uint64_t>::max(),
                               .latency_ns = 400,
                               .reason = "same host"}}}};
@@ -91,6 +92,8 @@ TEST(OfferCodec, KeepsAnswers) {
   const ReachAnswer& answer = back->at("shm")[1];
   EXPECT_TRUE(answer.reachable);
   EXPECT_TRUE(answer.device_memory);
+  EXPECT_TRUE(answer.single_copy);
+  EXPECT_FALSE(back->at("p2p")[1].single_copy);
   EXPECT_FALSE(back->at("p2p")[1].device_memory);
   EXPECT_EQ(answer.bandwidth_mbps, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(answer.latency_ns, 400U);
@@ -196,11 +199,15 @@ TEST(OfferCodec, CutsDevicesThatPeersWouldRefuse) {
 TEST(OfferCodec, RefusesWhatIsNoAnswer) {
   // For one rank; by default it gets the first answer.
   const auto answer = [](const json& reachable, const json& mbps, const json& runs = {{0, 1}}) {
-    return json{{"shm", json::array({json::array({json::array({reachable, false, mbps, 1, "why"})}),
-                                     runs})}};
+    return json{
+        {"shm", json::array({json::array({json::array({reachable, false, false, mbps, 1, "why"})}),
+                             runs})}};
   };
   EXPECT_EQ(answers_error(answer(true, 5)), "");
   EXPECT_NE(answers_error(answer(1, 5)), "");
+  json no_flag = answer(true, 5);
+  no_flag["shm"][0][0][2] = 1;  // single copy
+  EXPECT_NE(answers_error(no_flag), "");
   for (const json& number : {json(-5), json(5.0), json(1e300), json("5"), json()}) {
     EXPECT_EQ(answers_error(answer(true, number)),
               "a peer sent malformed answers: not a whole number")
