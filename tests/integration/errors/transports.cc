@@ -62,6 +62,17 @@ void add_shm(Scenarios& all) {
                               "<rank> refused: <why> (EPERM)",
                               "rank <rank> (pid <pid> on <host>) failed (<code>): <what>"},
                  .play = [](std::vector<Said>& said) { join_limited("deny-memfd", said); }});
+  all.push_back({.name = "ReadsRefused",
+                 .messages = {"shm: may not read the memory of rank <rank>: <why> (EPERM)"},
+                 .play = [](std::vector<Said>& said) {
+                   Job job(2, {{"WEFT_TRANSPORTS_ORDER", "shm"}});
+                   EXPECT_EQ(job.join(), "");
+                   EXPECT_EQ(job[1].ask("deny-reads"), "deny-reads: ok");
+                   job[0].tell("call send 1000000 root1");
+                   job[1].tell("call recv 1000000 root0");
+                   for (const int rank : {1, 0})
+                     said.push_back(said_in(job[rank].answer()));
+                 }});
   all.push_back({.name = "NoDescriptorForMemory",
                  .messages = {"shm: <what>: Too many open files (EMFILE)"},
                  .play = [](std::vector<Said>& said) {
