@@ -134,21 +134,11 @@ class PairBatch {
     if constexpr (reads_peers<Memory>) {
       auto* const word = reinterpret_cast<std::uint64_t*>(in_slot);
       std::uint64_t verdict = 0;
-      if (!group_.leader()) {
-        verdict = 0;
-      } else if (transfer.from != nullptr) {
+      if (group_.leader() && transfer.from != nullptr) {
         const std::byte* const payload = transfer.from + transfer.moved;
         memory_.store_release(word, reinterpret_cast<std::uint64_t>(payload));
-      } else {
-        const ConnectionView& view = transfer.view;
-        const KernelOutcome read = memory_.read_peer(view, transfer.to + transfer.moved,
-                                                     memory_.load_acquire(word), bytes);
-        const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);
-        if (read.end != KernelEnd::kDone) {
-          verdict = note(read);
-        } else if (told != 0) {
-          verdict = note({.end = KernelEnd::kPeerError, .peer = view.peer, .found = told});
-        }
+      } else if (group_.leader()) {
+        verdict = read_lent(transfer, memory_.load_acquire(word), bytes);
       }
       verdict = group_.broadcast(verdict);
       if (verdict == 0) return true;
@@ -158,6 +148,17 @@ class PairBatch {
       outcome_.end = KernelEnd::kUnsupported;
       return false;
     }
+  }
+
+  /// Leader only: 0, or the end of the kernel in the upper half.
+  WEFT_HD std::uint64_t read_lent(const PairTransfer& transfer, std::uint64_t address,
+                                  std::uint32_t bytes) {
+    const ConnectionView& view = transfer.view;
+    const KernelOutcome read =
+        memory_.read_peer(view, transfer.to + transfer.moved, address, bytes);
+    if (read.end != KernelEnd::kDone) return note(read);
+    const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);
+    return told == 0 ? 0 : note({.end = KernelEnd::kPeerError, .peer = view.peer, .found = told});
   }
 
   /// Of a send that was lent: until head has passed its last step.
