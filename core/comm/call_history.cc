@@ -50,7 +50,7 @@ std::string describe_options(const OperationTagParts& parts, std::uint32_t max_c
     way.algorithm = static_cast<Algorithm>(parts.algorithm - 1);
   }
   if (parts.protocol != 0) way.protocol = static_cast<Protocol>(parts.protocol - 1);
-  const std::string text = way_text(way);
+  std::string text = way_text(way);
   if (!parts.limits_channels) return text;
   if (max_channels == 0) return text + " on a limited number of channels";
   return text + fmt::format(" on at most {} channel{}", max_channels, max_channels == 1 ? "" : "s");
