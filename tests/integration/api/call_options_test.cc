@@ -1,30 +1,24 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The options of single calls: which way they go, what is refused, and that ranks must agree. One
-// thread drives all ranks. By which way a call goes its plan tells in the log.
+// The options of single calls: which way they go, and what is refused.
+#include "tests/integration/api/call_options.h"
+
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <fstream>
-#include <memory>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/integration/api/handles.h"
 #include "tests/integration/api/standard_error.h"
-#include "tests/integration/api/trial.h"
 
 namespace weft::test {
 namespace {
 
-using testing::AllOf;
 using testing::HasSubstr;
 
 /// A constant, and its name in the configuration; empty for any.
@@ -53,102 +47,6 @@ const std::vector<std::pair<Kind, std::string>> kKinds = {
     {Kind::kReduce, "reduce"},
     {Kind::kAllGather, "all_gather"},
     {Kind::kReduceScatter, "reduce_scatter"},
-};
-
-weft_call_options options_of(std::int32_t algorithm, std::int32_t protocol = 0,
-                             std::uint32_t max_channels = 0) {
-  return {.struct_size = sizeof(weft_call_options),
-          .algorithm = algorithm,
-          .protocol = protocol,
-          .max_channels = max_channels};
-}
-
-/// A context that writes the plans it makes.
-ContextHandle make_telling_context() {
-  const std::string file = testing::TempDir() + "weft-plans-" + std::to_string(getpid()) + ".yaml";
-  std::ofstream(file) << "version: 1\nlog: {topics: {schedule: debug}}\n";
-  ContextHandle context = make_context(file.c_str());
-  std::remove(file.c_str());  // NOLINT(cert-err33-c): a scratch file
-  return context;
-}
-
-class CallOptions : public testing::Test {
- protected:
-  static constexpr std::uint32_t kRanks = 4;
-  static constexpr std::size_t kCount = 1000;
-
-  void join(std::vector<std::string> settings) {
-    settings.insert(settings.end(), {"timeouts.operation", "60s"});
-    comms_ = init_all(context_.get(), CommSettings(settings), kRanks);
-    streams_ = make_streams(context_.get(), kRanks);
-  }
-  void set(std::uint32_t rank, const weft_call_options& options) {
-    must(context_.get(), weft_comm_set_call_options(comms_[rank].get(), &options));
-  }
-  void set_all(const weft_call_options& options) {
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
-      set(rank, options);
-  }
-  void clear_all() {
-    for (const CommHandle& comm : comms_)
-      must(context_.get(), weft_comm_set_call_options(comm.get(), nullptr));
-  }
-  /// A call of all ranks, in a group; of each what is wrong with its result.
-  struct Round {
-    std::vector<std::unique_ptr<Trial>> trials{};
-    [[nodiscard]] std::string wrong() const {
-      std::string text;
-      for (const auto& trial : trials)
-        text += trial->wrong();
-      return text;
-    }
-  };
-  void note(const Shape& shape, Round& round) {
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-      round.trials.push_back(std::make_unique<Trial>(shape, rank, kRanks, 0));
-      must(context_.get(), round.trials.back()->start(comms_[rank].get(), streams_[rank].get()));
-    }
-  }
-  void synchronize() {
-    for (const StreamHandle& stream : streams_)
-      must(context_.get(), weft_stream_synchronize(stream.get()));
-  }
-  std::string run(const Shape& shape) {
-    Round round;
-    must(context_.get(), weft_group_start(context_.get()));
-    note(shape, round);
-    must(context_.get(), weft_group_end(context_.get()));
-    synchronize();
-    return round.wrong();
-  }
-  /// A call of rank 0 alone, which is refused.
-  weft_result refused(const Shape& shape) {
-    Trial trial(shape, 0, kRanks, 0);
-    return trial.start(comms_[0].get(), streams_[0].get());
-  }
-  /// What ranks hear whose calls differ.
-  std::string mismatch() {
-    Round round;
-    // Together: who starts late is told at once that others have failed.
-    must(context_.get(), weft_group_start(context_.get()));
-    note(kSum, round);
-    const bool all_started = weft_group_end(context_.get()) == WEFT_OK;
-    std::string texts = all_started ? "" : last_error(context_.get()) + "\n";
-    std::vector<weft_result> results;
-    for (const StreamHandle& stream : streams_) {
-      results.push_back(weft_stream_synchronize(stream.get()));
-      texts += last_error(context_.get()) + "\n";
-    }
-    if (all_started) {
-      EXPECT_EQ(std::ranges::count(results, WEFT_ERROR_MISMATCH), kRanks) << texts;
-    }
-    return texts;
-  }
-
-  static constexpr Shape kSum{.kind = Kind::kAllReduce, .count = kCount};
-  ContextHandle context_ = make_telling_context();
-  std::vector<StreamHandle> streams_;
-  std::vector<CommHandle> comms_;
 };
 
 /// By transport.
@@ -287,77 +185,6 @@ TEST_F(CallOptions, ARefusedCallTakesItsGroupWithIt) {
   EXPECT_EQ(run(kSum), "");
 }
 
-TEST_F(CallOptions, AGraphKeepsThoseOfItsCapture) {
-  join(only_transport("shm"));
-  set_all(options_of(WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_LL));
-  Round round;
-  std::vector<GraphHandle> graphs;
-  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-    round.trials.push_back(std::make_unique<Trial>(kSum, rank, kRanks, 0));
-    graphs.push_back(capture(context_.get(), streams_[rank].get(), [&] {
-      must(context_.get(), round.trials[rank]->start(comms_[rank].get(), streams_[rank].get()));
-    }));
-  }
-  // From the second time on rank 3 calls instead.
-  for (int launch = 0; launch < 3; ++launch) {
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-      if (rank < 3) clear_all();
-      round.trials[rank]->renew(static_cast<std::uint32_t>(launch));
-      if (rank < 3 || launch == 0) {
-        must(context_.get(), weft_graph_launch(graphs[rank].get(), streams_[rank].get()));
-        continue;
-      }
-      set(rank, options_of(WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_LL));
-      must(context_.get(), round.trials[rank]->start(comms_[rank].get(), streams_[rank].get()));
-    }
-    synchronize();
-    EXPECT_EQ(round.wrong(), "") << launch;
-  }
-  clear_all();
-  for (std::uint32_t rank = 0; rank < 3; ++rank)
-    must(context_.get(), weft_graph_launch(graphs[rank].get(), streams_[rank].get()));
-  must(context_.get(), round.trials[3]->start(comms_[3].get(), streams_[3].get()));
-  EXPECT_EQ(weft_stream_synchronize(streams_[0].get()), WEFT_ERROR_MISMATCH);
-  EXPECT_THAT(
-      last_error(context_.get()),
-      AllOf(HasSubstr("rank 3 called all_reduce of 1000 float32 by sum (call 4)"),
-            HasSubstr("called all_reduce of 1000 float32 by sum as tree with ll (call 4)")));
-}
-
-// Their data does not meet: they wait for each other on different connections.
-TEST_F(CallOptions, RanksThatNameOtherWaysAreBothNamed) {
-  join(only_transport("shm"));
-  set_all(options_of(WEFT_CALL_ALGORITHM_RING, WEFT_CALL_PROTOCOL_SIMPLE));
-  set(2, options_of(WEFT_CALL_ALGORITHM_DIRECT));
-  EXPECT_THAT(mismatch(),
-              AllOf(HasSubstr("called all_reduce of 1000 float32 by sum as ring with simple (call "
-                              "1)"),
-                    HasSubstr("rank 2 called all_reduce of 1000 float32 by sum as direct (call "
-                              "1)")));
-}
-
-TEST_F(CallOptions, RanksOfWhichOneNamesNoneAreBothNamed) {
-  join(only_transport("shm"));
-  set(1, options_of(WEFT_CALL_ALGORITHM_ANY, WEFT_CALL_PROTOCOL_LL128));
-  EXPECT_THAT(mismatch(),
-              AllOf(HasSubstr("called all_reduce of 1000 float32 by sum (call 1)"),
-                    HasSubstr("rank 1 called all_reduce of 1000 float32 by sum with ll128 (call "
-                              "1)")));
-}
-
-// One channel is enough for so few elements, so both plans are the same.
-TEST_F(CallOptions, LimitsOfChannelsThatDifferAreBothNamed) {
-  join({"transports.order", "shm", "channels.max", "4"});
-  set_all(options_of(WEFT_CALL_ALGORITHM_RING, 0, 2));
-  set(3, options_of(WEFT_CALL_ALGORITHM_RING, 0, 3));
-  EXPECT_THAT(
-      mismatch(),
-      AllOf(HasSubstr("called all_reduce of 1000 float32 by sum as ring on at most 2 channels "
-                      "(call 1)"),
-            HasSubstr("rank 3 called all_reduce of 1000 float32 by sum as ring on at most 3 "
-                      "channels (call 1)")));
-}
-
 TEST_F(CallOptions, WhatIsNoneIsRefusedAndChangesNothing) {
   join(only_transport("shm"));
   set_all(options_of(WEFT_CALL_ALGORITHM_TREE));
@@ -436,20 +263,6 @@ TEST_F(CallOptions, BlocksThatDifferGoTheirWays) {
     EXPECT_EQ(refused(shape), WEFT_ERROR_UNSUPPORTED);
     EXPECT_THAT(last_error(context_.get()), HasSubstr("_v as ring with ll, which leaves no way"));
   }
-}
-
-TEST_F(CallOptions, CallsWithoutElementsAreCalls) {
-  join(only_transport("shm"));
-  const Shape nothing{.kind = Kind::kAllReduce, .count = 0};
-  set_all(options_of(WEFT_CALL_ALGORITHM_PAT));
-  EXPECT_EQ(run(nothing), "");
-  clear_all();
-  EXPECT_EQ(run(kSum), "");
-  set(1, options_of(WEFT_CALL_ALGORITHM_RING));
-  EXPECT_EQ(run(nothing), "");
-  clear_all();
-  EXPECT_THAT(mismatch(), AllOf(HasSubstr("all_reduce of 0 float32 by sum (call 3)"),
-                                HasSubstr("all_reduce of 0 float32 by sum as ring (call 3)")));
 }
 
 // Ways that connect when they are first gone, on handles that never block.
