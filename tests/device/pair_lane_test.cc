@@ -167,6 +167,17 @@ std::vector<std::vector<KernelOutcome>> run(PairWorld& world, std::uint32_t rank
 
 class PairLanes : public ::testing::TestWithParam<std::uint32_t> {
  protected:
+  /// Each rank has its transfers in an order of its own.
+  void expect_all_moved(PairWorld& world, std::uint32_t ranks, std::mt19937_64& random) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+      world.shuffle(rank, random);
+    for (const auto& rank : run(world, ranks, GetParam(), abort_)) {
+      for (const KernelOutcome& outcome : rank)
+        ASSERT_EQ(outcome.end, KernelEnd::kDone);
+    }
+    world.check();
+  }
+
   AbortFlags abort_{};
 };
 
@@ -179,13 +190,7 @@ TEST_P(PairLanes, AnyExchange) {
       world.add(static_cast<std::uint32_t>(random() % kRanks),
                 static_cast<std::uint32_t>(random() % kRanks), 1 + random() % 1500);
     }
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
-      world.shuffle(rank, random);
-    for (const auto& rank : run(world, kRanks, GetParam(), abort_)) {
-      for (const KernelOutcome& outcome : rank)
-        ASSERT_EQ(outcome.end, KernelEnd::kDone);
-    }
-    world.check();
+    ASSERT_NO_FATAL_FAILURE(expect_all_moved(world, kRanks, random));
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       for (const PairTransfer& transfer : world.transfers(rank)) {
         EXPECT_EQ(transfer.complete, 1U);
@@ -208,13 +213,7 @@ TEST_P(PairLanes, AnyExchangeByLines) {
       const std::uint64_t bytes = 1 + random() % 1500;
       world.add(from, to, kind == PairPayload::kHeader ? 0 : bytes, kind);
     }
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
-      world.shuffle(rank, random);
-    for (const auto& rank : run(world, kRanks, GetParam(), abort_)) {
-      for (const KernelOutcome& outcome : rank)
-        ASSERT_EQ(outcome.end, KernelEnd::kDone);
-    }
-    world.check();
+    ASSERT_NO_FATAL_FAILURE(expect_all_moved(world, kRanks, random));
   }
 }
 
@@ -259,13 +258,7 @@ TEST_P(PairLanes, AnyExchangeThatIsLent) {
       const std::uint64_t most = lent && random() % 4 == 0 ? 5 * kLentStepBytes : 1500;
       world.add(from, to, 1 + random() % most, lent ? PairPayload::kLent : PairPayload::kSteps);
     }
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
-      world.shuffle(rank, random);
-    for (const auto& rank : run(world, kRanks, GetParam(), abort_)) {
-      for (const KernelOutcome& outcome : rank)
-        ASSERT_EQ(outcome.end, KernelEnd::kDone);
-    }
-    world.check();
+    ASSERT_NO_FATAL_FAILURE(expect_all_moved(world, kRanks, random));
   }
 }
 

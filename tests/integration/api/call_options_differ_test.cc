@@ -53,6 +53,9 @@ TEST_F(CallOptions, AGraphKeepsThoseOfItsCapture) {
       last_error(context_.get()),
       AllOf(HasSubstr("rank 3 called all_reduce of 1000 float32 by sum (call 4)"),
             HasSubstr("called all_reduce of 1000 float32 by sum as tree with ll (call 4)")));
+  // Until then they read the buffers.
+  for (std::uint32_t rank = 1; rank < kRanks; ++rank)
+    EXPECT_EQ(weft_stream_synchronize(streams_[rank].get()), WEFT_ERROR_MISMATCH);
 }
 
 // Their data does not meet: they wait for each other on different connections.

@@ -167,7 +167,7 @@ compile() { # OUTPUT SOURCE...
     -DWEFT_COMMAND="\"$weft\"" -DP2P_PLUGIN="\"$plugins/weft-p2p.so\"" -I"$scratch/visible" -o "$output" "$output.cc" "${flags[@]}" "${gtest[@]}" -pthread
 }
 compile "$scratch/rank-program" "$api"/{exchange,numbers,rank_program,shapes,trial}.cc
-compile "$scratch/api-test" "$api"/{arguments,exchanges,graphs,life,nonblocking,nonblocking_calls,pairs,premul,processes,properties,streams,threads,windows}_test.cc \
+compile "$scratch/api-test" "$api"/{arguments,call_options,call_options_differ,exchanges,graphs,life,nonblocking,nonblocking_calls,pairs,premul,processes,properties,streams,threads,windows}_test.cc \
   "$api"/{exchange,numbers,shapes,trial}.cc \
   "$scratch/visible/tests/support/process.cc"
 loaded=$(ldd "$scratch/api-test")
