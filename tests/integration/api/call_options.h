@@ -7,17 +7,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "tests/integration/api/handles.h"
 #include "tests/integration/api/trial.h"
+#include "tests/support/process.h"
 
 namespace weft::test {
 
@@ -31,11 +29,9 @@ inline weft_call_options options_of(std::int32_t algorithm, std::int32_t protoco
 
 /// A context that writes the plans it makes.
 inline ContextHandle make_telling_context() {
-  const std::string file = testing::TempDir() + "weft-plans-" + std::to_string(getpid()) + ".yaml";
-  std::ofstream(file) << "version: 1\nlog: {topics: {schedule: debug}}\n";
-  ContextHandle context = make_context(file.c_str());
-  std::remove(file.c_str());  // NOLINT(cert-err33-c): a scratch file
-  return context;
+  const ScratchFolder folder;
+  return make_context(
+      folder.write("weft.yaml", "version: 1\nlog: {topics: {schedule: debug}}\n").c_str());
 }
 
 /// A communicator of ranks that all belong to one thread.
