@@ -46,7 +46,7 @@ struct PluginOffer {
 struct ReachAnswer {
   bool reachable = false;
   bool device_memory = false;        ///< Kernels of both devices reach it by themselves.
-  bool single_copy = false;          ///< That rank's host memory can be read from this one's.
+  bool single_copy = false;          ///< This rank's kernels can have that one's memory read.
   std::uint64_t bandwidth_mbps = 0;  ///< 0: unknown.
   std::uint64_t latency_ns = 0;      ///< 0: unknown.
   std::string reason;

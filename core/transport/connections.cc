@@ -117,9 +117,11 @@ ReachAnswers Connections::ask(const std::string& id, const Topology& topology,
     end.info = {.data = infos[peer].data(), .size = infos[peer].size()};
     const auto said = opened.plugin.can_connect(opened.transport, end);
     if (!said) return {.reason = said.error().to_string()};
+    // Kernels that run apart from the host cannot have it read for them.
+    const bool reads = context_.runtime->reports_ends() && opened.plugin.has("read_peer");
     return {.reachable = said->can_connect(),
             .device_memory = said->device_memory(),
-            .single_copy = said->single_copy() && opened.plugin.has("read_peer"),
+            .single_copy = said->single_copy() && reads,
             .bandwidth_mbps = said->bandwidth_mbps,
             .latency_ns = said->latency_ns,
             .reason = said->reason};

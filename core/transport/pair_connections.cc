@@ -501,7 +501,7 @@ Status PairConnector::finish(Pair& pair) {
     WEFT_TRY_ASSIGN(end.view, edge.net != nullptr ? connections_.view_of_net(edge, end)
                                                   : connections_.view_of(edge));
     end.view.cursor = cursor++;
-    if (edge.choice.single_copy && connections_.context_.runtime->reports_ends()) {
+    if (edge.choice.single_copy) {
       end.peer_memory = {.plugin = &edge.transport->plugin, .connection = edge.connection};
     }
     if (edge.net == nullptr) continue;
