@@ -49,6 +49,13 @@ def skip_reason(record):
     return lines[-1].strip() if lines else ""
 
 
+def failure_reason(record):
+    """How a test without cases failed: the outcome, and the line that says so or else the last one."""
+    lines = (record.get("stdout", "") + "\n" + record.get("stderr", "")).strip().splitlines()
+    said = next((line for line in lines if re.match(r"\W*FAILED\b", line)), lines[-1] if lines else "")
+    return " ".join(f"{record['result'].lower()} {said}".split())[:400]
+
+
 def count(build):
     """The totals by outcome, and a line for each case that did not pass."""
     totals = {"passed": 0, "failed": 0, "skipped": 0}
@@ -74,7 +81,7 @@ def count(build):
         if not cases or (whole == "failed" and all(o != "failed" for _, o, _ in cases)):
             totals[whole] += 1
             if whole != "passed":
-                reason = skip_reason(record) if whole == "skipped" else result.lower()
+                reason = skip_reason(record) if whole == "skipped" else failure_reason(record)
                 notes.append(f"{whole}: {name}" + (f": {reason}" if reason else ""))
     return totals, notes
 

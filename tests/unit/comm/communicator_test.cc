@@ -389,9 +389,10 @@ TEST_P(WithoutData, RanksThatAllTakeThemselvesForTheRootLearnItByTheNextCall) {
   std::vector<Call> calls;
   for (std::uint32_t rank = 0; rank < 3; ++rank)
     calls.push_back(call_of(ranks, rank, sum_of(2), data_[rank]));
-  ASSERT_EQ(text_of(start_calls(calls)), "");
+  // The first two ranks may learn it before the third is started, which then refuses the call.
+  static_cast<void>(start_calls(calls));
   for (std::size_t rank = 0; rank < 3; ++rank) {
-    const auto result = ranks.streams[rank]->synchronize();
+    const auto result = ranks.communicators[rank]->finish();
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code(), WEFT_ERROR_MISMATCH);
     const std::string text = text_of(result);
