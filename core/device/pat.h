@@ -203,9 +203,8 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
 
   /// Bytes to this round's chunk of the block whose owner is so many places behind.
   WEFT_HD std::uint64_t place_of(std::uint32_t away) const {
-    const std::uint32_t position = item_.ring_position;
-    const std::uint32_t owner =
-        item_.ring[position < away ? position + item_.ranks - away : position - away];
+    const PatTorus torus{.ranks = item_.ranks, .row = links_.row};
+    const std::uint32_t owner = item_.ring[torus.behind(item_.ring_position, away)];
     return (owner * item_.stride + base_) * element_bytes_;
   }
 

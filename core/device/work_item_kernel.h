@@ -254,7 +254,10 @@ WEFT_HD inline bool can_walk_pat(const WorkItem& item, std::uint32_t element_byt
     return false;
   }
   const PatLinks& links = *item.pat;
-  if (links.levels != PatRound{.ranks = item.ranks}.levels()) return false;
+  if (links.levels != PatRound{.ranks = item.ranks}.levels() ||
+      !PatTorus{.ranks = item.ranks, .row = links.row}.valid()) {
+    return false;
+  }
   const auto carries = [&](const ConnectionView& view) {
     return usable(view, element_bytes) && view.steps > 1 &&
            view.step_bytes == links.to[0].step_bytes &&

@@ -11,12 +11,20 @@
 // trees over one distance, as many as fit into a step; with all of them in one a rank is through
 // after as many messages as there are distances.
 //
+// Ranks of several hosts stand in rows, each of which is on one host: a distance below a row's
+// length turns within the row, and those from it on lead from row to row at the same place.
+// Gathering then goes across hosts first, each rank with its own blocks alone, and inside them
+// after that; reducing inside first. Without rows the last rank of each host would send half of all
+// blocks to the next host. What makes the trees fit is that all ranks see the same ones around
+// them, and a torus, rows by places, turns as a ring does.
+//
 // Where they do not fit, messages come in an order in which few blocks are under way: the ring is
 // cut into windows, those of a level twice as long as those of the level below, and what an
 // all-gather does in a window it does before those within it, a reduce-scatter after them.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "core/model/operation.h"
@@ -46,6 +54,30 @@ struct PatMessage {
   }
   [[nodiscard]] constexpr std::uint32_t far(std::uint32_t index) const {
     return near(index) + (1U << level);
+  }
+};
+
+/// Places of the ring in rows of `row` ranks, one row after the other: a power of two that divides
+/// `ranks`. 1: a ring without rows.
+struct PatTorus {
+  std::uint32_t ranks = 1;
+  std::uint32_t row = 1;
+
+  [[nodiscard]] constexpr bool valid() const {
+    return std::has_single_bit(row) && ranks % row == 0;
+  }
+  /// The place `away` < ranks places behind `place`: away % row in its row, away / row in rows.
+  [[nodiscard]] constexpr std::uint32_t behind(std::uint32_t place, std::uint32_t away) const {
+    const std::uint32_t column = (place - away) % row;  // a power of two divides what wraps around
+    const std::uint32_t rows = ranks / row;
+    const std::uint32_t from = place / row;
+    const std::uint32_t down = away / row;
+    return (from < down ? from + rows - down : from - down) * row + column;
+  }
+  [[nodiscard]] constexpr std::uint32_t ahead(std::uint32_t place, std::uint32_t away) const {
+    const std::uint32_t column = (place + away) % row;
+    const std::uint32_t rows = ranks / row;
+    return (place / row + away / row) % rows * row + column;
   }
 };
 

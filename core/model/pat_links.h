@@ -12,12 +12,13 @@
 namespace weft {
 
 /// Of one rank on one channel, by level: those to and from the ranks 2^level places away on the
-/// ring, ahead and behind where blocks are gathered, behind and ahead where they are reduced.
+/// torus, ahead and behind where blocks are gathered, behind and ahead where they are reduced.
 /// Memory that the device reads.
 struct PatLinks {
   ConnectionView to[kMostPatLevels];
   ConnectionView from[kMostPatLevels];
   std::uint32_t levels = 0;
+  std::uint32_t row = 1;  ///< PatTorus::row.
 };
 
 }  // namespace weft

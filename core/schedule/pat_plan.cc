@@ -3,6 +3,7 @@
 
 // Plans by parallel aggregated trees.
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -17,12 +18,27 @@
 namespace weft {
 namespace {
 
+/// The longest rows in which each rank's row is on its own host, whose ranks follow each other in
+/// every ring. On one host all rings are as good.
+std::uint32_t row_of(const Topology& topology) {
+  std::vector<std::uint32_t> on_host(topology.hosts.size(), 0);
+  for (const RankInfo& rank : topology.ranks)
+    ++on_host.at(rank.host);
+  std::erase(on_host, 0U);
+  if (on_host.size() < 2) return 1;
+  std::uint32_t row = kMaxRanks;
+  for (const std::uint32_t ranks : on_host)
+    row = std::min(row, 1U << std::countr_zero(ranks));
+  return row;
+}
+
 /// Of all hops over one distance the slowest, since all ranks wait for each other's messages.
 HopCost slowest_hop(const Topology& topology, const CostTable& costs,
-                    std::span<const std::uint32_t> ring, std::uint32_t distance) {
+                    std::span<const std::uint32_t> ring, const PatTorus& torus,
+                    std::uint32_t distance) {
   HopCost slowest{.latency_us = 0, .bytes_per_us = std::numeric_limits<double>::infinity()};
-  for (std::size_t i = 0; i < ring.size(); ++i) {
-    const HopKind kind = hop_kind(topology, ring[i], ring[(i + distance) % ring.size()]);
+  for (std::uint32_t i = 0; i < torus.ranks; ++i) {
+    const HopKind kind = hop_kind(topology, ring[i], ring[torus.ahead(i, distance)]);
     const HopCost& hop = costs.hops[static_cast<std::size_t>(kind)];
     slowest.latency_us = std::max(slowest.latency_us, hop.latency_us);
     slowest.bytes_per_us = std::min(slowest.bytes_per_us, hop.bytes_per_us);
@@ -37,9 +53,10 @@ double pat_time_us(const Plan& plan, const Topology& topology, const CostTable& 
   const PatRound round = pat_round_of(plan, channel);
   const auto rounds = static_cast<double>(pat_rounds(channel));
   const auto bytes = static_cast<double>(channel.count * element_size(plan.task.type));
+  const PatTorus torus{.ranks = plan.ranks, .row = plan.pat_row};
   double all_us = 0;
   for (std::uint32_t level = 0; level < round.levels(); ++level) {
-    const HopCost hop = slowest_hop(topology, costs, channel.ring, 1U << level);
+    const HopCost hop = slowest_hop(topology, costs, channel.ring, torus, 1U << level);
     all_us += rounds * round.messages_over(level) * hop.latency_us +
               costs.pat_bytes * bytes * round.blocks_over(level) / hop.bytes_per_us;
   }
@@ -72,7 +89,8 @@ Plan make_pat_plan(const Task& task, const PlanInput& input) {
             .ranks = input.topology.rank_count(),
             .steps = input.limits.steps,
             .step_bytes = input.limits.tree_step(),
-            .chunk_steps = 1};
+            .chunk_steps = 1,
+            .pat_row = row_of(input.topology)};
   plan.channels = cut_into_channels(task, pat_channel_count(task, input));
   if (!plan.channels.empty()) {
     auto orders = rings(input.topology, static_cast<std::uint32_t>(plan.channels.size()));

@@ -294,6 +294,9 @@ Status validate_pat(const Plan& plan, const ChannelPlan& channel) {
   if (plan.ranks < 2 || plan.ranks > kMaxRanks) {
     return invalid(fmt::format("{} ranks have no partners", plan.ranks));
   }
+  if (!PatTorus{.ranks = plan.ranks, .row = plan.pat_row}.valid()) {
+    return invalid(fmt::format("{} ranks do not stand in rows of {}", plan.ranks, plan.pat_row));
+  }
   return validate_ring(channel, plan.ranks);
 }
 
@@ -397,12 +400,12 @@ TreePlace tree_place(const Plan& plan, std::size_t channel, std::uint32_t rank) 
 
 PatPlace pat_place(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   const std::vector<std::uint32_t>& ring = plan.channels[channel].ring;
-  const auto size = static_cast<std::uint32_t>(ring.size());
+  const PatTorus torus{.ranks = static_cast<std::uint32_t>(ring.size()), .row = plan.pat_row};
   const std::uint32_t index = index_in(ring, rank);
-  PatPlace place;
-  for (std::uint32_t distance = 1; distance < size; distance *= 2) {
-    place.to.push_back(ring[(index + distance) % size]);
-    place.from.push_back(ring[(index + size - distance) % size]);
+  PatPlace place{.row = plan.pat_row};
+  for (std::uint32_t distance = 1; distance < torus.ranks; distance *= 2) {
+    place.to.push_back(ring[torus.ahead(index, distance)]);
+    place.from.push_back(ring[torus.behind(index, distance)]);
   }
   if (plan.task.operation == Operation::kReduceScatter) std::swap(place.to, place.from);
   return place;

@@ -28,8 +28,8 @@ struct ChannelPlan {
   /// or less; of a rank's range of a two-shot.
   std::uint64_t chunk = 0;
   /// Each rank once; ring[i] sends to ring[i + 1], or to all others in a call that goes directly,
-  /// or in PAT to those 1, 2, 4 ... places ahead or behind; in a chain, which has the ranks by
-  /// their numbers, to both neighbours.
+  /// or in PAT to those 1, 2, 4 ... places ahead or behind (Plan::pat_row); in a chain, which has
+  /// the ranks by their numbers, to both neighbours.
   std::vector<std::uint32_t> ring{};
   /// Of a tree: each rank's parent, the root's being itself; else empty.
   std::vector<std::uint32_t> parents{};
@@ -61,6 +61,9 @@ struct Plan {
   bool by_rank = false;
   /// Ordered by offset and without gaps; none where there is nothing to do (no elements).
   std::vector<ChannelPlan> channels{};
+  /// Of PAT: the length of the rows that its torus has, each of ranks of one host; 1 where it is a
+  /// ring. On every channel.
+  std::uint32_t pat_row = 1;
   /// Where the blocks differ: each rank's, none longer than Task::count. The planner, which does
   /// not know them, leaves them out; else empty.
   std::vector<Extent> blocks{};
@@ -124,6 +127,7 @@ struct TreePlace {
 struct PatPlace {
   std::vector<std::uint32_t> to{};
   std::vector<std::uint32_t> from{};
+  std::uint32_t row = 1;  ///< Plan::pat_row.
   friend bool operator==(const PatPlace&, const PatPlace&) = default;
 };
 

@@ -74,6 +74,16 @@ std::string tree_text(const Plan& plan, std::size_t channel) {
   return text;
 }
 
+/// What distances mean where the order stands in rows; empty where it does not.
+std::string rows_text(const Plan& plan) {
+  if (plan.pat_row == 1) return {};
+  return fmt::format(
+      "        in rows of {0}, each on one host: places are of the row below {0}, and from {0} on "
+      "lead\n"
+      "        to the same place of other rows\n",
+      plan.pat_row);
+}
+
 /// Partners, and how the blocks are dealt out to messages.
 std::string pat_text(const Plan& plan, const ChannelPlan& channel) {
   const PatRound round = pat_round_of(plan, channel);
@@ -89,9 +99,9 @@ std::string pat_text(const Plan& plan, const ChannelPlan& channel) {
   const std::uint64_t rounds = pat_rounds(channel);
   return fmt::format(
       "        order {}; each sends to the ranks that are so many places {}\n"
-      "        {}{}\n",
+      "        {}{}\n{}",
       fmt::join(channel.ring, ", "), ahead ? "ahead" : "behind", fmt::join(levels, ", "),
-      rounds == 1 ? std::string() : fmt::format(", in each of {} rounds", rounds));
+      rounds == 1 ? std::string() : fmt::format(", in each of {} rounds", rounds), rows_text(plan));
 }
 
 struct RankTraffic {

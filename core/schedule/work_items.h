@@ -56,6 +56,7 @@ template <class ToRank, class FromRank>
 template <class ToRank, class FromRank>
 [[nodiscard]] PatLinks pat_links(const PatPlace& place, const ToRank& to, const FromRank& from) {
   PatLinks links;
+  links.row = place.row;
   for (; links.levels < place.to.size(); ++links.levels) {
     links.to[links.levels] = to(place.to[links.levels]);
     links.from[links.levels] = from(place.from[links.levels]);

@@ -28,7 +28,8 @@ constexpr std::uint32_t kStepBytes = 192;
 /// Ranks in the order of a ring that goes by no numbers, and their buffers.
 class PatWorld {
  public:
-  PatWorld(std::uint32_t ranks, Operation operation, std::uint64_t count, weft_reduction reduction)
+  PatWorld(std::uint32_t ranks, Operation operation, std::uint64_t count, weft_reduction reduction,
+           std::uint32_t row = 1)
       : ranks_(ranks), operation_(operation), count_(count), reduction_(reduction), links_(ranks) {
     for (std::uint32_t i = 0; i < ranks; ++i)
       ring_.push_back((i * 3 + 1) % ranks);  // of 5, 7, 8: each once
@@ -40,9 +41,13 @@ class PatWorld {
         inputs_[rank][i] = value(rank, i);
     }
     for (std::uint32_t position = 0; position < ranks; ++position) {
+      links_[ring_[position]].row = row;
       for (std::uint32_t distance = 1; distance < ranks; distance *= 2) {
+        const bool inside = distance < row;
+        const std::uint32_t begin = position - position % row;
         std::uint32_t from = ring_[position];
-        std::uint32_t to = ring_[(position + distance) % ranks];
+        std::uint32_t to =
+            ring_[inside ? begin + (position + distance) % row : (position + distance) % ranks];
         if (!gathers) std::swap(from, to);
         Link& link = connections_.try_emplace({from, to}, kSteps, kStepBytes, false).first->second;
         const auto level = static_cast<std::uint32_t>(std::bit_width(distance) - 1);
@@ -116,16 +121,22 @@ LaneOutcomes run_pat(PatWorld& world, const LaneCalls& of) {
 class PatLanes : public ::testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(PatLanes, GatherAndReduce) {
-  for (const std::uint32_t ranks : {2U, 5U, 7U, 8U}) {
+  struct Ranks {
+    std::uint32_t ranks;
+    std::uint32_t row;
+  };
+  for (const auto [ranks, row] :
+       {Ranks{2, 1}, Ranks{5, 1}, Ranks{7, 1}, Ranks{4, 2}, Ranks{8, 1}, Ranks{8, 4}}) {
     if (ranks == 8 && GetParam() > 8) break;
     // All blocks of a distance in one message, two, one, parts of one.
     for (const std::uint64_t count : {3U, 20U, 48U, 101U}) {
       for (const Operation operation : {Operation::kAllGather, Operation::kReduceScatter}) {
         const weft_reduction reduction = count == 20 ? WEFT_AVG : WEFT_SUM;
-        PatWorld world(ranks, operation, count, reduction);
+        PatWorld world(ranks, operation, count, reduction, row);
         ASSERT_NO_FATAL_FAILURE(
             expect_all_done(run_pat(world, {.ranks = ranks, .lanes = GetParam()})));
-        ASSERT_NO_FATAL_FAILURE(world.check()) << ranks << " ranks, " << count << " elements";
+        ASSERT_NO_FATAL_FAILURE(world.check())
+            << ranks << " ranks in rows of " << row << ", " << count << " elements";
       }
     }
   }
@@ -161,6 +172,8 @@ TEST(PatItem, ThatCannotRunIsRefused) {
   EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.operation = Operation::kAllReduce; }),
             kRefused);
   EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.levels = 2; }), kRefused);
+  EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.row = 2; }), kRefused);
+  EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.row = 0; }), kRefused);
   EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.to[1].steps = 1; }), kRefused);
   EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.from[2].step_bytes = 64; }), kRefused);
   EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.count = 0; }), KernelEnd::kDone);

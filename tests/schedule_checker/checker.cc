@@ -447,12 +447,17 @@ class Executor {
     };
     std::map<std::pair<std::uint32_t, std::uint32_t>, Moved> moved;  // by channel and rank
     std::map<std::uint32_t, std::uint64_t> sent;                     // steps, by rank
+    std::map<std::uint32_t, std::uint64_t> far;                      // bytes, by rank
+    const auto& host_of = execution_.host_of;
     for (const Connection& connection : connections_.all()) {
       Moved& from = moved[{connection.channel, connection.from}];
       from.sent += connection.tail;
       from.bytes += connection.bytes;
       moved[{connection.channel, connection.to}].received += connection.head;
       bytes += connection.bytes;
+      if (!host_of.empty() && host_of.at(connection.from) != host_of.at(connection.to)) {
+        far[connection.from] += connection.bytes;
+      }
     }
     for (const auto& [place, of_rank] : moved) {
       const auto [channel, rank] = place;
@@ -464,6 +469,10 @@ class Executor {
     }
     for (const auto& [rank, steps] : sent)
       verdict_.measures.steps = std::max(verdict_.measures.steps, steps / execution_.calls);
+    for (const auto& [rank, sent_far] : far) {
+      verdict_.measures.most_far_bytes =
+          std::max(verdict_.measures.most_far_bytes, sent_far / execution_.calls);
+    }
     verdict_.measures.bytes = bytes / execution_.calls;
   }
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "core/schedule/plan.h"
 #include "tests/schedule_checker/bounds.h"
@@ -57,13 +58,16 @@ struct Execution {
   std::uint32_t flag_period = kFlagPeriod;  ///< Of direct calls.
   std::optional<Spread> spread{};           ///< Of the ranks over hosts; else all on one.
   std::optional<Bound> declared{};          ///< Instead of what the algorithm's row says.
+  /// Each rank's host, for Measures::most_far_bytes; none of direct calls, or where nobody asks.
+  std::vector<std::uint32_t> host_of{};
 };
 
 /// What moved.
 struct Measures {
-  std::uint64_t hops = 0;   ///< Connections that an element passed, at most.
-  std::uint64_t bytes = 0;  ///< Of all ranks, of one call.
-  std::uint64_t steps = 0;  ///< That a rank filled in one call, at most.
+  std::uint64_t hops = 0;            ///< Connections that an element passed, at most.
+  std::uint64_t bytes = 0;           ///< Of all ranks, of one call.
+  std::uint64_t steps = 0;           ///< That a rank filled in one call, at most.
+  std::uint64_t most_far_bytes = 0;  ///< That a rank sent to other hosts in one call, at most.
 };
 
 struct Verdict {

@@ -91,13 +91,40 @@ TEST_F(Pat, OneStepForEachDoubling) {
 }
 
 TEST_F(Pat, OverSeveralHosts) {
-  for (const std::uint32_t ranks : {4U, 7U, 12U, 33U}) {
+  for (const std::uint32_t ranks : {4U, 7U, 8U, 12U, 24U, 33U}) {
     if (ranks > kMostRanksOfAll) break;
     for (const std::uint32_t hosts : {2U, 3U, ranks}) {
       for (const Operation operation : kPatOperations) {
         for (const Shape& shape : pat_shapes()) {
           ASSERT_NO_FATAL_FAILURE(
               check(task_of(operation, shape.count), scattered(ranks, hosts), shape, {.calls = 2}));
+        }
+      }
+    }
+  }
+}
+
+// Where each host has as many ranks, a power of two, a rank sends to other hosts no more than it
+// must if all send alike: its share of what a host lacks, however the blocks are dealt out to
+// messages.
+TEST_F(Pat, FewBlocksLeaveAHost) {
+  for (const std::uint32_t hosts : {2U, 3U, 5U, 8U}) {
+    for (const std::uint32_t on_each : {1U, 2U, 4U, 8U}) {
+      const std::uint32_t ranks = hosts * on_each;
+      if (ranks > kMostRanksOfAll) continue;
+      const Topology topology = scattered(ranks, hosts);
+      std::vector<std::uint32_t> host_of;
+      for (const RankInfo& rank : topology.ranks)
+        host_of.push_back(rank.host);
+      for (const Operation operation : kPatOperations) {
+        for (const Shape& shape : pat_shapes()) {
+          const Task task = task_of(operation, shape.count);
+          const Execution execution{.calls = 2, .host_of = host_of};
+          const Verdict verdict = run(task, topology, shape, execution);
+          ASSERT_TRUE(verdict.report.empty()) << describe(plan_, execution) << "\n"
+                                              << verdict.report.text();
+          EXPECT_EQ(verdict.measures.most_far_bytes, (hosts - 1) * task.bytes())
+              << describe(plan_, execution) << ", " << hosts << " hosts";
         }
       }
     }

@@ -152,6 +152,78 @@ TEST_F(PatPlans, PartnersAreAheadOrBehind) {
   EXPECT_EQ(reversed.from, place.to);
 }
 
+/// So many ranks on each host, dealt out one by one as long as there is room.
+Topology dealt_out(std::vector<std::uint32_t> room) {
+  std::vector<test::Placement> places;
+  while (std::ranges::any_of(room, [](std::uint32_t left) { return left != 0; })) {
+    for (std::uint32_t host = 0; host < room.size(); ++host) {
+      if (room[host] == 0) continue;
+      --room[host];
+      places.push_back({.host = host, .process = static_cast<std::uint32_t>(places.size())});
+    }
+  }
+  return test::sample_topology(places);
+}
+
+TEST_F(PatPlans, RowsAreInsideHosts) {
+  const auto row = [&](const std::vector<std::uint32_t>& on_hosts) {
+    topology_ = dealt_out(on_hosts);
+    const Plan made = plan(Operation::kAllGather, 8);
+    for (std::uint32_t place = 0; place < made.ranks; ++place) {
+      const std::vector<std::uint32_t>& ring = made.channels[0].ring;
+      EXPECT_TRUE(topology_.same_host(ring[place], ring[place - place % made.pat_row]));
+    }
+    return made.pat_row;
+  };
+  EXPECT_EQ(row({8}), 1U) << "on one host there is nothing to tell apart";
+  EXPECT_EQ(row({4, 4}), 4U);
+  EXPECT_EQ(row({8, 4, 4}), 4U);
+  EXPECT_EQ(row({6, 2}), 2U);
+  EXPECT_EQ(row({6, 6, 6}), 2U);
+  EXPECT_EQ(row({3, 5}), 1U);
+  EXPECT_EQ(row({1, 1, 1}), 1U);
+}
+
+TEST_F(PatPlans, OneDistanceIsOfARowOrOfRowsNeverOfBoth) {
+  topology_ = dealt_out({4, 4, 4});
+  const Plan gathers = plan(Operation::kAllGather, 8);
+  for (std::uint32_t rank = 0; rank < 12; ++rank) {
+    const PatPlace place = pat_place(gathers, 0, rank);
+    ASSERT_EQ(place.to.size(), 4U);
+    for (std::size_t level = 0; level < 4; ++level) {
+      EXPECT_EQ(topology_.same_host(rank, place.to[level]), level < 2);
+      EXPECT_EQ(topology_.same_host(rank, place.from[level]), level < 2);
+    }
+  }
+  const std::vector<std::uint32_t>& ring = gathers.channels[0].ring;
+  const PatPlace last = pat_place(gathers, 0, ring[11]);
+  EXPECT_THAT(last.to, ElementsAre(ring[8], ring[9], ring[3], ring[7]));
+  EXPECT_THAT(last.from, ElementsAre(ring[10], ring[9], ring[7], ring[3]));
+  EXPECT_THAT(to_text(gathers),
+              HasSubstr("in rows of 4, each on one host: places are of the row below 4, and from 4 "
+                        "on lead\n        to the same place of other rows\n"));
+}
+
+TEST_F(PatPlans, RowsThatDoNotFitAreRefused) {
+  topology_ = dealt_out({4, 4, 4});
+  Plan made = plan(Operation::kAllGather, 8);
+  for (const std::uint32_t row : {0U, 3U, 8U}) {
+    made.pat_row = row;
+    const Status valid = validate(made, topology_);
+    ASSERT_FALSE(valid) << row;
+    EXPECT_THAT(valid.error().to_string(), HasSubstr("do not stand in rows of"));
+  }
+}
+
+// The slowest hop of a distance counts: without rows, each of them leaves the host somewhere.
+TEST_F(PatPlans, RowsMakeItFaster) {
+  topology_ = dealt_out({4, 4});
+  const double by_rows = plan(Operation::kAllGather, 1024).predicted_us;
+  topology_ = dealt_out({5, 3});
+  const double without = plan(Operation::kAllGather, 1024).predicted_us;
+  EXPECT_LT(by_rows, without);
+}
+
 TEST_F(PatPlans, SayWhatGoesWhere) {
   const std::string text = to_text(plan(Operation::kAllGather, 16 * 1024));
   EXPECT_THAT(text, HasSubstr("algorithm   pat"));
