@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Jobs over several hosts, which are network namespaces: what joins which ranks, IPv4 and IPv6,
-# rules by network, hosts with two NICs, lost packets, a cut cable and a rank that does nothing for a while.
+# what leaves a host, rules by network, hosts with two NICs, lost packets, a cut cable and a rank that does nothing for a while.
 #
 #   hosts_test.sh WEFT [CASE...]
 #
@@ -134,6 +134,29 @@ four_hosts() {
   pair 0 3 net-socket
   start "4 3 2 1" "$(netns_ipv4 4)" -- bench broadcast --root 2 --max 1MiB --factor 8 --iters 3 --check
   all_well 120
+}
+
+# bytes_out_of_host_1 ALGORITHM OPERATION: what two hosts of four ranks each take, into `bytes`.
+bytes_out_of_host_1() {
+  local counter before
+  counter=(ip netns exec "$(netns_host 1)" cat /sys/class/net/eth0/statistics/tx_bytes)
+  before=$("${counter[@]}")
+  start "1 2 1 2 1 2 1 2" "$(netns_ipv4 1)" "WEFT_COLLECTIVES_${2^^}_ALGORITHM=$1" -- \
+    bench "$2" --min 4MiB --max 4MiB --iters 20 --check
+  all_well 120
+  bytes=$(($("${counter[@]}") - before))
+}
+# A ring takes 7 of 8 blocks from host to host, PAT by rows the 4 that are the first host's own.
+blocks_across_hosts() {
+  make_hosts 2
+  local operation by_ring
+  for operation in all_gather reduce_scatter; do
+    bytes_out_of_host_1 ring "$operation"
+    by_ring=$bytes
+    bytes_out_of_host_1 pat "$operation"
+    say "$operation: $bytes bytes left the host by PAT, $by_ring by rings"
+    ((bytes * 10 > by_ring * 5 && bytes * 10 < by_ring * 7)) || fail "4 of 7 were expected"
+  done
 }
 
 # Neither WEFT_ROOT nor WEFT_RANK: Slurm's step says where rank 0 is, the secret which port it takes.
@@ -285,8 +308,8 @@ netns_available || exit 77
 # Ranks are given what a case says, and no more.
 for name in $(compgen -v WEFT_ || true); do unset "$name"; done
 cases=("$@")
-((${#cases[@]})) || cases=(two_hosts two_hosts_ipv6 four_hosts step_of_slurm rules_by_network two_networks
-  one_network_in_common lost_packets cut_cable stopped_for_a_while)
+((${#cases[@]})) || cases=(two_hosts two_hosts_ipv6 four_hosts blocks_across_hosts step_of_slurm rules_by_network
+  two_networks one_network_in_common lost_packets cut_cable stopped_for_a_while)
 for name in "${cases[@]}"; do
   say "$name"
   "$name"
