@@ -46,6 +46,7 @@ constexpr std::size_t kSteps[] = {4 * kKiB,  4 * kKiB,  4 * kKiB,  8 * kKiB,
                                   16 * kKiB, 32 * kKiB, 128 * kKiB};
 constexpr std::uint32_t kChannels[] = {0, 1, 2, 3, 5, 8};
 constexpr std::size_t kDirectBytes[] = {0, 1 * kKiB, 4 * kKiB, 64 * kKiB};
+constexpr std::uint32_t kMostOfDirect = 8;  // ranks that write to each other directly
 constexpr std::size_t kPrimes[] = {2, 3, 5, 7, 11, 13, 31, 61, 127, 251, 509, 1021, 2039};
 constexpr std::size_t kPageBytes = 4 * kKiB;
 constexpr std::size_t kChannelBytes = 64 * kKiB;  // from where one more channel pays
@@ -126,6 +127,61 @@ Shape draw_shape(Random& random, Kind kind, const World& world, std::size_t most
   return shape;
 }
 
+/// Ways that these ranks have for a call of that shape; none where nothing is chosen from.
+std::vector<weft_call_options> ways_of(const Shape& shape, const World& world) {
+  constexpr auto kWay = [](std::int32_t algorithm, std::int32_t protocol) {
+    return weft_call_options{.struct_size = sizeof(weft_call_options),
+                             .algorithm = algorithm,
+                             .protocol = protocol,
+                             .max_channels = 0};
+  };
+  const bool of_blocks = shape.kind == Kind::kAllGather || shape.kind == Kind::kReduceScatter;
+  const bool has_tree = shape.kind == Kind::kAllReduce || shape.kind == Kind::kBroadcast ||
+                        shape.kind == Kind::kReduce;
+  // Sums by rank numbers have few, which depend on more than is known here.
+  const bool by_rank = world.deterministic && reduces(shape.kind);
+  if (world.ranks == 1 || shape.count == 0 || by_rank || !(of_blocks || has_tree)) return {};
+  const std::int32_t own = has_tree ? WEFT_CALL_ALGORITHM_TREE : WEFT_CALL_ALGORITHM_PAT;
+  std::vector<weft_call_options> ways = {kWay(WEFT_CALL_ALGORITHM_RING, WEFT_CALL_PROTOCOL_SIMPLE),
+                                         kWay(own, WEFT_CALL_PROTOCOL_SIMPLE),
+                                         kWay(own, WEFT_CALL_PROTOCOL_ANY)};
+  if (world.transport == "net-socket") return ways;
+  for (const std::int32_t lines : {WEFT_CALL_PROTOCOL_LL, WEFT_CALL_PROTOCOL_LL128}) {
+    ways.push_back(kWay(WEFT_CALL_ALGORITHM_RING, lines));
+    if (has_tree) ways.push_back(kWay(own, lines));
+  }
+  if (shape.kind == Kind::kAllReduce && world.direct_bytes != 0 && world.ranks <= kMostOfDirect) {
+    ways.push_back(kWay(WEFT_CALL_ALGORITHM_TWO_SHOT, WEFT_CALL_PROTOCOL_SIMPLE));
+  }
+  return ways;
+}
+
+/// Half of the calls go as the ranks' settings have it; others by any way, on few channels, both.
+std::optional<weft_call_options> draw_options(Random& random, const Shape& shape,
+                                              const World& world) {
+  if (one_in(random, 2)) return std::nullopt;
+  weft_call_options options{.struct_size = sizeof(weft_call_options),
+                            .algorithm = WEFT_CALL_ALGORITHM_ANY,
+                            .protocol = WEFT_CALL_PROTOCOL_ANY,
+                            .max_channels = 0};
+  const std::vector<weft_call_options> ways = ways_of(shape, world);
+  if (!ways.empty() && !one_in(random, 4)) options = any_of(random, ways);
+  if (one_in(random, 2)) options.max_channels = 1 + static_cast<std::uint32_t>(below(random, 3));
+  return options;
+}
+
+std::string options_text(const weft_call_options& options) {
+  constexpr std::array kAlgorithms = {"any algorithm", "ring", "tree", "pat", "direct", "two-shot"};
+  constexpr std::array kProtocols = {"any protocol", "simple", "ll", "ll128"};
+  std::string text = std::string(", as ") +
+                     kAlgorithms.at(static_cast<std::size_t>(options.algorithm)) + " with " +
+                     kProtocols.at(static_cast<std::size_t>(options.protocol));
+  if (options.max_channels != 0) {
+    text += " over " + std::to_string(options.max_channels) + " channels at most";
+  }
+  return text;
+}
+
 Part draw_part(Random& random, std::optional<Kind> kind, const World& world,
                std::size_t most_bytes) {
   Part part;
@@ -134,6 +190,7 @@ Part draw_part(Random& random, std::optional<Kind> kind, const World& world,
   part.seed = random();
   if (kind) {
     part.shape = draw_shape(random, *kind, world, most_bytes);
+    part.options = draw_options(random, *part.shape, world);
   } else {
     part.most_messages = one_in(random, 8) ? 1 : one_in(random, 3) ? 3 : 3 * world.ranks;
     // Half of all ranks' is sent, half received; few messages are as large as they may be.
@@ -248,6 +305,7 @@ std::string World::describe() const {
        << (place == Place::kThreads     ? ", a thread each"
            : place == Place::kOneThread ? ", in one thread"
                                         : ", a process each");
+  if (hosts > 1) text << ", as if on " << hosts << " hosts";
   text << ", buffers.step " << bytes_text(step_bytes) << ", channels.max " << channels
        << ", buffers.direct " << bytes_text(direct_bytes) << ", plans by the table "
        << name_of(tuning) << ", " << communicators << " communicators";
@@ -265,7 +323,7 @@ std::string Case::describe(const World& world) const {
   for (const Part& part : parts) {
     text << "\n  communicator " << part.communicator << ", stream " << part.stream << ": ";
     if (part.shape) {
-      text << part.shape->describe();
+      text << part.shape->describe() << (part.options ? options_text(*part.options) : "");
     } else {
       text << "messages" << exchange_of(part, 0, world).describe();
     }
@@ -297,6 +355,9 @@ World draw_world(std::uint64_t seed, Subject subject, bool processes) {
     world.place = Place::kProcesses;
     world.ranks = std::min<std::uint32_t>(world.ranks, 8);
     world.transport = one_in(random, 2) ? "shm" : "net-socket";
+    if (world.transport == "net-socket" && !one_in(random, 3)) {
+      world.hosts = 1 + static_cast<std::uint32_t>(below(random, std::min(4U, world.ranks)));
+    }
   } else {
     world.place = one_in(random, 2) ? Place::kThreads : Place::kOneThread;
     world.transport = any_of(random, std::to_array({"p2p", "p2p", "shm", "shm", "net-socket"}));

@@ -71,6 +71,8 @@ inline constexpr Tuning kTunings[] = {Tuning::kDefault, Tuning::kWide,    Tuning
 struct World {
   Place place = Place::kThreads;
   std::uint32_t ranks = 1;
+  /// That processes say they are on: rank r is on host r % hosts.
+  std::uint32_t hosts = 1;
   std::string transport;
   std::size_t step_bytes = 0;
   std::uint32_t channels = 0;  ///< channels.max
@@ -100,6 +102,8 @@ struct Part {
   std::uint32_t communicator = 0;
   std::uint32_t stream = 0;
   std::optional<Shape> shape = std::nullopt;
+  /// For weft_comm_set_call_options: a way that the ranks have, or none.
+  std::optional<weft_call_options> options = std::nullopt;
   std::uint64_t seed = 0;  ///< Of the data of a collective, of all of an exchange.
   std::size_t most_messages = 0;
   std::size_t most_bytes = 0;  ///< Of a message.

@@ -200,6 +200,12 @@ bool try_run(const Options& options, const Contexts& contexts, const std::string
 
 int be_rank(const Options& options) {
   const Run run(options.subject.value(), options.world_seed, options.first, options.cases, true);
+  if (run.world.hosts > 1) {
+    const char* const rank = std::getenv("WEFT_RANK");
+    if (rank == nullptr) throw std::invalid_argument("a rank of several hosts wants WEFT_RANK");
+    const std::string host = "host-" + std::to_string(number(rank) % run.world.hosts);
+    ::setenv("WEFT_HOST_ID", host.c_str(), 1);
+  }
   const ContextHandle context = make_context(config_file(options.tables, run.world.tuning).c_str());
   try {
     const std::uint64_t digest = try_cases_as_process(context.get(), run.world, run.cases);

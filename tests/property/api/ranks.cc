@@ -57,6 +57,8 @@ class OneRanksCase {
       weft_comm* const comm = with.comms[case_->parts[i].communicator];
       weft_stream* const stream = with.streams[case_->parts[i].stream];
       auto* trial = std::get_if<Trial>(&calls_[i]);
+      const auto& options = case_->parts[i].options;
+      must(context, weft_comm_set_call_options(comm, options ? &*options : nullptr));
       must(context, trial != nullptr ? trial->start(comm, stream)
                                      : std::get<Exchange>(calls_[i]).start(nullptr, comm, stream));
     }
@@ -341,6 +343,7 @@ std::uint64_t try_cases_as_process(weft_context* context, const World& world,
   }
   // Ranks that left carry no letters of those that meet for the first time: none leaves yet.
   for (const CommHandle& comm : comms) {
+    must(context, weft_comm_set_call_options(comm.get(), nullptr));
     Trial last(Shape{.kind = Kind::kAllReduce, .count = 1}, rank, world.ranks, 0);
     must(context, last.start(comm.get(), streams[0].get()));
     must(context, weft_stream_synchronize(streams[0].get()));
