@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -42,6 +43,24 @@ bool Buffers::may_read(const Actor& actor, const std::byte* at, std::uint64_t by
   }
   report_.add(Rule::kOutside, fmt::format("{}: reads {} bytes that lie in none of its buffers",
                                           actor.name(), bytes));
+  return false;
+}
+
+bool Buffers::may_borrow(const Actor& actor, std::uint32_t owner, std::optional<std::uint32_t> call,
+                         const std::byte* at, std::uint64_t bytes) {
+  const auto offset =
+      static_cast<std::uint64_t>(at - reinterpret_cast<const std::byte*>(memory_.data()));
+  const Buffer* const buffer = offset % sizeof(Value) == 0 && bytes % sizeof(Value) == 0
+                                   ? find(owner, offset / sizeof(Value), bytes / sizeof(Value))
+                                   : nullptr;
+  if (buffer == nullptr) {
+    report_.add(Rule::kOutside, fmt::format("{}: reads {} bytes that lie in no buffer of rank {}",
+                                            actor.name(), bytes, owner));
+    return false;
+  }
+  if (call == buffer->call) return true;
+  report_.add(Rule::kReadTooLate, fmt::format("{}: reads {} bytes of rank {}, whose call has ended",
+                                              actor.name(), bytes, owner));
   return false;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct Buffer {
   std::uint64_t block = 0;
   /// Nothing of it is written twice, nor what it held before.
   bool once = false;
+  /// Call of its rank that it belongs to: see Buffers::may_borrow.
+  std::uint32_t call = 0;
 };
 
 /// Part of a block that belongs to a channel.
@@ -54,6 +57,11 @@ class Buffers {
   /// Of memory that it holds: whether the actor may touch all of it; reports where not.
   [[nodiscard]] bool may_read(const Actor& actor, const std::byte* at, std::uint64_t bytes);
   [[nodiscard]] bool may_write(const Actor& actor, const std::byte* at, std::uint64_t bytes);
+  /// What the actor takes straight from a buffer of rank `owner`: one of the call that this rank is
+  /// in; nullopt: it is in none.
+  [[nodiscard]] bool may_borrow(const Actor& actor, std::uint32_t owner,
+                                std::optional<std::uint32_t> call, const std::byte* at,
+                                std::uint64_t bytes);
 
  private:
   /// The rank's own buffer with all of these elements; null: there is none.

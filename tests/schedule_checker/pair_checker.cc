@@ -46,7 +46,8 @@ class PairExecutor {
                .expressions = expressions_,
                .buffers = buffers_,
                .connections = &connections_,
-               .ranks = execution.ranks} {}
+               .ranks = execution.ranks,
+               .under_way = std::vector<std::optional<std::uint32_t>>(execution.ranks)} {}
 
   Verdict run() {
     for (const auto& round : execution_.rounds)
@@ -81,14 +82,21 @@ class PairExecutor {
   };
   using Pair = std::pair<std::uint32_t, std::uint32_t>;
 
+  /// Of what is added next.
+  [[nodiscard]] std::uint32_t round() const {
+    return static_cast<std::uint32_t>(calls_.size() / ranks_);
+  }
+
   void add(const PairGroups& groups) {
+    const std::uint32_t number = round();
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
       std::vector<BoundCall>& calls = calls_.emplace_back();
       for (const PairCall& call : groups.at(rank)) {
         const std::size_t buffer = buffers_.add({.rank = rank,
                                                  .elements = call.count,
                                                  .output_end = call.sends ? 0 : call.count,
-                                                 .once = true});
+                                                 .once = true,
+                                                 .call = number});
         BoundCall& bound = calls.emplace_back();
         bound.task = {.operation = call.sends ? Operation::kSend : Operation::kRecv,
                       .type = WEFT_UINT64,
@@ -106,6 +114,7 @@ class PairExecutor {
   }
 
   void add(const ExchangeCall& call) {
+    const std::uint32_t number = round();
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
       Call seen{.task = {.operation = call.operation,
                          .type = WEFT_UINT64,
@@ -129,12 +138,16 @@ class PairExecutor {
             buffers_.add({.rank = rank,
                           .elements = std::max(sent, received),
                           .output_end = call.operation == Operation::kGather ? received : 0,
-                          .once = true});
+                          .once = true,
+                          .call = number});
         own_offset_[*bound.send] = rank * call.count;
       } else {
-        bound.send = buffers_.add({.rank = rank, .elements = sent});
-        bound.recv = buffers_.add(
-            {.rank = rank, .elements = received, .output_end = received, .once = true});
+        bound.send = buffers_.add({.rank = rank, .elements = sent, .call = number});
+        bound.recv = buffers_.add({.rank = rank,
+                                   .elements = received,
+                                   .output_end = received,
+                                   .once = true,
+                                   .call = number});
       }
       for (std::uint32_t other = 0; other < ranks_; ++other) {
         const Block out = block_sent(seen, rank, other);
@@ -201,10 +214,17 @@ class PairExecutor {
       const Pair back(pair.second, pair.first);
       ends_[pair].to.view = connections_.sender(number.steps);
       ends_[back].from.view = connections_.receiver(number.steps);
+      if (lends()) ends_[pair].to.peer_memory = ends_[back].from.peer_memory = read_by_others();
       if (!lines) continue;
       line_ends_[pair].to.view = connections_.sender(number.lines);
       line_ends_[back].from.view = connections_.receiver(number.lines);
     }
+  }
+
+  [[nodiscard]] bool lends() const { return execution_.least_lent_bytes != UINT64_MAX; }
+  /// That there is a plugin which does it; nothing here calls it.
+  [[nodiscard]] PeerMemory read_by_others() const {
+    return {.plugin = reinterpret_cast<const TransportPlugin*>(this)};
   }
 
   void fill_what_is_sent() {
@@ -241,7 +261,8 @@ class PairExecutor {
           return (channel == kPairLineChannel - kPairChannel ? line_ends_ : ends_)
               .at({rank, partner});
         },
-        .spread = {.line_bytes = execution_.line_bytes}};
+        .spread = {.line_bytes = execution_.line_bytes,
+                   .least_lent_bytes = execution_.least_lent_bytes}};
     for (std::uint32_t round = 0; round < execution_.rounds.size(); ++round) {
       std::deque<Call> made;
       std::vector<const Call*> calls;
@@ -267,6 +288,7 @@ class PairExecutor {
     SymbolicMemory memory(world_, actor);
     const SymbolicReduction reduction(memory, false, false);
     const WorkItem item = pair_item(transfers, ranks_, 1);
+    world_.under_way[rank] = round;
     const KernelOutcome outcome = execution_.kernel({.group = group,
                                                      .memory = memory,
                                                      .item = item,
@@ -274,6 +296,7 @@ class PairExecutor {
                                                      .rank = rank,
                                                      .part = 0,
                                                      .parts = 1});
+    world_.under_way[rank] = std::nullopt;
     if (fibers_.stopped()) return false;
     if (outcome.end == KernelEnd::kDone) return true;
     verdict_.report.add(
@@ -366,6 +389,11 @@ class PairExecutor {
         const bool small = bytes <= execution_.line_bytes;
         if (execution_.line_bytes != 0) by_lines[pair].add(1, small ? bytes : 0);
         if (small) continue;
+        if (bytes >= execution_.least_lent_bytes) {  // a step holds an address
+          const std::uint64_t steps = (bytes + kLentStepBytes - 1) / kLentStepBytes;
+          by_steps[pair].add(steps, steps * sizeof(std::uint64_t));
+          continue;
+        }
         by_steps[pair].add((bytes + execution_.step_bytes - 1) / execution_.step_bytes, bytes);
       }
     }

@@ -41,6 +41,8 @@ struct PairExecution {
   /// Messages of up to so many bytes go by lines, with a connection of their own for those and for
   /// the headers of longer ones; 0: none do. Its slots are as the others.
   std::uint64_t line_bytes = 0;
+  /// Messages of so many bytes and more are lent: the receiver reads them where they lie.
+  std::uint64_t least_lent_bytes = UINT64_MAX;
   /// One after the other, over the same connections. Of groups: the n-th send of a rank to another
   /// and the n-th receive there have the same count; what a rank sends to itself it receives in the
   /// same group.

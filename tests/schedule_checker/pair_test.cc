@@ -128,6 +128,63 @@ TEST_F(Pairs, ExchangesByLines) {
   }
 }
 
+// Messages that their receivers read where they lie, mixed with ones that go by steps.
+TEST_F(Pairs, AnyMixOfLentMessages) {
+  constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 9 : 40;
+  std::mt19937_64 random(20261123);
+  for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
+    for (const Turns turns :
+         {Turns::kInOrder, Turns::kShuffled, Turns::kLateReceivers, Turns::kEarlyReceivers}) {
+      for (const std::uint64_t least_lent_bytes : {8U, 160U}) {
+        PairExecution execution{.ranks = ranks,
+                                .steps = 1 + static_cast<std::uint32_t>(random() % 4),
+                                .least_lent_bytes = least_lent_bytes,
+                                .turns = turns,
+                                .seed = random()};
+        for (int round = 0; round < 3; ++round)
+          execution.rounds.push_back(any_groups(ranks, 4 * ranks, 40, random));
+        ASSERT_NO_FATAL_FAILURE(check(execution));
+      }
+    }
+  }
+}
+
+// More than one address a message, over as few slots as there may be.
+TEST_F(Pairs, LentMessagesOfSeveralSteps) {
+  constexpr std::uint64_t kElements = kLentStepBytes / sizeof(Value);
+  const auto groups = [](std::uint64_t count) {
+    return PairGroups{
+        {{.sends = true, .partner = 1, .count = count}, {.partner = 1, .count = 2 * count}},
+        {{.sends = true, .partner = 0, .count = 2 * count}, {.partner = 0, .count = count}}};
+  };
+  for (const std::uint32_t steps : {1U, 2U, 8U}) {
+    for (const std::uint64_t count : {kElements - 1, kElements, kElements + 1}) {
+      ASSERT_NO_FATAL_FAILURE(
+          check({.steps = steps, .least_lent_bytes = 8, .rounds = {groups(count)}}));
+    }
+  }
+}
+
+TEST_F(Pairs, LentExchanges) {
+  std::mt19937_64 random(20261124);
+  for (const std::uint32_t ranks : {2U, 3U, 8U, 21U}) {
+    for (const std::uint64_t count : {1U, 9U, 70U}) {
+      PairExecution execution{.ranks = ranks, .least_lent_bytes = 64};
+      ExchangeCall differ{.operation = Operation::kAllToAllV};
+      for (std::uint32_t i = 0; i < ranks * ranks; ++i)
+        differ.counts.push_back(random() % (count + 1));
+      execution.rounds = {ExchangeCall{.operation = Operation::kAllToAll, .count = count}, differ,
+                          ExchangeCall{.operation = Operation::kGather, .root = 1, .count = count},
+                          ExchangeCall{.operation = Operation::kScatter, .count = count}};
+      for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        execution.turns = Turns::kShuffled;
+        execution.seed = seed;
+        ASSERT_NO_FATAL_FAILURE(check(execution));
+      }
+    }
+  }
+}
+
 TEST_F(Pairs, AllToAll) {
   for (const std::uint32_t ranks : {2U, 7U, 16U, 48U}) {
     PairExecution execution{.ranks = ranks, .steps = 2};
@@ -220,6 +277,50 @@ TEST_F(Pairs, MessagesInTheWrongOrder) {
   };
   check({.rounds = {groups}});
   expect(Rule::kWrongElement, {.rounds = {groups}, .kernel = swapped});
+}
+
+// Whether the receiver is late depends on who gets on when: some order shows it, none shows else.
+TEST_F(Pairs, ASenderThatDoesNotWaitUntilItsMemoryWasRead) {
+  const std::vector<PairGroup> groups = {{{.sends = true, .partner = 1, .count = 16}},
+                                         {{.sends = false, .partner = 0, .count = 16}}};
+  const Kernel hasty = [](const KernelCall& call) {
+    if (call.rank == 0) call.item.transfers[0].taken = 1;
+    return run_kernel(call);
+  };
+  std::uint32_t found = 0;
+  for (std::uint64_t seed = 1; seed <= 32; ++seed) {
+    PairExecution execution{
+        .least_lent_bytes = 64, .rounds = {groups}, .turns = Turns::kShuffled, .seed = seed};
+    ASSERT_NO_FATAL_FAILURE(check(execution));
+    execution.kernel = hasty;
+    const Verdict verdict = execute_pairs(stacks_, execution);
+    if (verdict.report.empty()) continue;
+    ++found;
+    EXPECT_EQ(rule_name(verdict.report.violations().front().rule), rule_name(Rule::kReadTooLate))
+        << verdict.report.text();
+  }
+  EXPECT_GT(found, 0U);
+}
+
+TEST_F(Pairs, LentMemoryOfAnotherRank) {
+  const std::vector<PairGroup> groups = {
+      {{.sends = true, .partner = 1, .count = 16}, {.sends = false, .partner = 2, .count = 16}},
+      {{.sends = false, .partner = 0, .count = 16}},
+      {{.sends = true, .partner = 0, .count = 16}}};
+  const Kernel lends_what_is_not_its_own = [](const KernelCall& call) {
+    if (call.rank == 0) call.item.transfers[0].from += 8 * 1024;
+    return run_kernel(call);
+  };
+  const PairExecution sound{.ranks = 3, .least_lent_bytes = 64, .rounds = {groups}};
+  check(sound);
+  PairExecution wrong = sound;
+  wrong.kernel = lends_what_is_not_its_own;
+  expect(Rule::kOutside, wrong);
+  wrong.kernel = [](const KernelCall& call) {
+    if (call.rank == 0) call.item.transfers[0].from += sizeof(Value);
+    return run_kernel(call);
+  };
+  expect(Rule::kOutside, wrong);
 }
 
 TEST_F(Pairs, AMessageCutIntoMoreSteps) {

@@ -109,6 +109,10 @@ bool SymbolicMemory::is_something(Value value) {
 }
 
 std::uint64_t SymbolicMemory::load_acquire(std::uint64_t* counter) {
+  const auto* const at = reinterpret_cast<const std::byte*>(counter);
+  if (world_.connections != nullptr && world_.connections->holds(at)) {
+    return may_read(at, sizeof(*counter)) ? *counter : 0;
+  }
   if (world_.connections != nullptr) world_.connections->seen(actor_, counter, *counter);
   if (world_.inboxes != nullptr) world_.inboxes->seen(actor_, counter, *counter);
   return *counter;
@@ -140,6 +144,28 @@ void SymbolicMemory::post(std::uint64_t* counter, std::uint32_t* /*waiters*/, st
   }
   world_.fibers.raised(counter, filled);
   world_.fibers.perhaps_yield();
+}
+
+KernelOutcome SymbolicMemory::read_peer(const ConnectionView& view, std::byte* to,
+                                        std::uint64_t address, std::uint64_t bytes) {
+  world_.fibers.perhaps_yield();  // a sender that does not wait goes on
+  if (world_.fibers.stopped()) return kAborted;
+  const auto* const from = reinterpret_cast<const std::byte*>(address);
+  if (!world_.buffers.holds(from)) {
+    wrong(Rule::kOutside, "reads at an address that is of no buffer");
+    return kAborted;
+  }
+  if (!world_.buffers.may_borrow(actor_, view.peer, world_.under_way.at(view.peer), from, bytes) ||
+      !may_write(to, bytes)) {
+    stop_if_wrong();
+    return kAborted;
+  }
+  for (std::uint64_t i = 0; i < bytes / sizeof(Value); ++i) {
+    const Value value = reinterpret_cast<const Value*>(from)[i];
+    if (!is_something(value)) return kAborted;
+    reinterpret_cast<Value*>(to)[i] = value + 1;
+  }
+  return {};
 }
 
 KernelOutcome SymbolicMemory::pause(std::uint32_t /*turn*/) {

@@ -8,7 +8,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -33,6 +35,8 @@ struct World {
   Connections* connections = nullptr;
   Inboxes* inboxes = nullptr;
   std::uint32_t ranks = 0;
+  /// The call that each rank is in, where others read its buffers.
+  std::vector<std::optional<std::uint32_t>> under_way{};
 };
 
 /// A kernel's memory. Whatever it finds wrong it reports, and ends the execution.
@@ -79,6 +83,10 @@ class SymbolicMemory {
   void premultiply_reduce(const R& reduction, device::SingleLane& group, std::byte* first,
                           std::byte* second, const std::byte* other, const std::byte* input,
                           std::uint64_t count, bool input_first);
+
+  // reads_peers
+  [[nodiscard]] KernelOutcome read_peer(const ConnectionView& view, std::byte* to,
+                                        std::uint64_t address, std::uint64_t bytes);
 
   // flagged_memory
   [[nodiscard]] device::Line load_words(const std::byte* from);
