@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 #include <sys/uio.h>
+#include <system_error>
 #include <vector>
 
 namespace weft::shm {
@@ -33,11 +34,22 @@ int copy_from(std::uint64_t pid, void* destination, std::uint64_t address, std::
 
 }  // namespace
 
-bool can_read(const plugins::ProcessIdentity& process, std::uint64_t address, const void* expected,
-              std::uint64_t size) {
+std::string obstacle_to_reading(const plugins::ProcessIdentity& process, std::uint64_t address,
+                                const void* expected, std::uint64_t size) {
   std::vector<std::byte> bytes(size);
-  return copy_from(process.pid, bytes.data(), address, size) == 0 &&
-         std::memcmp(bytes.data(), expected, size) == 0;
+  const int error = copy_from(process.pid, bytes.data(), address, size);
+  if (error == EPERM) {
+    return "the kernel forbids to read the other's memory (EPERM: kernel.yama.ptrace_scope, "
+           "sandbox)";
+  }
+  if (error != 0) {
+    return "cannot read the other's memory (errno " + std::to_string(error) + ", " +
+           std::generic_category().message(error) + ")";
+  }
+  if (std::memcmp(bytes.data(), expected, size) != 0) {
+    return "what was read is not the other's memory";
+  }
+  return {};
 }
 
 weft_result PeerReader::read(const plugins::Host& host, const plugins::ProcessIdentity& process,

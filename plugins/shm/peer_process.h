@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <string>
 
 #include "plugins/common/host.h"
 #include "plugins/common/owned.h"
@@ -13,10 +14,10 @@
 
 namespace weft::shm {
 
-/// Whether this process may read the memory of another: tries it on bytes whose value the other
-/// told. False also for reasons of policy (a process that is not dumpable, a sandbox).
-bool can_read(const plugins::ProcessIdentity& process, std::uint64_t address, const void* expected,
-              std::uint64_t size);
+/// Why this process cannot read the memory of another, empty if it can: tries it on bytes whose
+/// value the other told. Names nobody, so that a rank says the same of all its peers.
+std::string obstacle_to_reading(const plugins::ProcessIdentity& process, std::uint64_t address,
+                                const void* expected, std::uint64_t size);
 
 /// Reads from one process again and again. [any-thread]
 class PeerReader {

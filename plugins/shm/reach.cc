@@ -49,6 +49,16 @@ std::string obstacle(const weft_transport& transport, const weft_peer& peer, Pee
   return {};
 }
 
+/// Why this rank cannot read the other's memory, with which it shares a host; empty if it can.
+std::string obstacle_to_single_copy(const weft_transport& transport, const PeerInfo& theirs) {
+  // A pid means another process there, or none.
+  if (theirs.process.pid_namespace != transport.info.process.pid_namespace) {
+    return "other pid namespace";
+  }
+  return obstacle_to_reading(theirs.process, theirs.probe_address, theirs.probe.data(),
+                             theirs.probe.size());
+}
+
 }  // namespace
 
 PeerInfo describe_self(const weft_transport& transport, const char* host_id) {
@@ -76,12 +86,10 @@ weft_result judge_peer(const weft_transport& transport, const weft_peer& peer,
   answer.locality = WEFT_LOCALITY_HOST;
   if (reason.empty()) {
     answer.capabilities = WEFT_TRANSPORT_CAN_CONNECT;
-    reason = "same host";
-    if (theirs.process.pid_namespace == transport.info.process.pid_namespace &&
-        can_read(theirs.process, theirs.probe_address, theirs.probe.data(), theirs.probe.size())) {
-      answer.capabilities |= WEFT_TRANSPORT_SINGLE_COPY;
-      reason += ", single copy possible";
-    }
+    const std::string unread = obstacle_to_single_copy(transport, theirs);
+    if (unread.empty()) answer.capabilities |= WEFT_TRANSPORT_SINGLE_COPY;
+    reason =
+        unread.empty() ? "same host, single copy possible" : "same host, no single copy: " + unread;
   }
   reason.copy(answer.reason, sizeof(answer.reason) - 1);
   plugins::write_out(answer, out);

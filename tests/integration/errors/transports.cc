@@ -73,6 +73,17 @@ void add_shm(Scenarios& all) {
                    for (const int rank : {1, 0})
                      said.push_back(said_in(job[rank].answer()));
                  }});
+  // No error: the ranks work, and the line says what they do without.
+  all.push_back({.name = "ReadsRefusedFromTheBeginning",
+                 .messages = {"shm: same host, no single copy: the kernel forbids to read the "
+                              "other's memory (EPERM: kernel.yama.ptrace_scope, sandbox)"},
+                 .play = [](std::vector<Said>& said) {
+                   Job job(2, {{"WEFT_TRANSPORTS_ORDER", "shm"}, {"WEFT_LOG_LEVEL", "info"}});
+                   for (const std::string& answer : job.ask_all("deny-reads"))
+                     EXPECT_EQ(answer, "deny-reads: ok");
+                   EXPECT_EQ(job.join(), "");
+                   said.push_back({.code = {}, .text = job[0].process().err()});
+                 }});
   all.push_back({.name = "NoDescriptorForMemory",
                  .messages = {"shm: <what>: Too many open files (EMFILE)"},
                  .play = [](std::vector<Said>& said) {
