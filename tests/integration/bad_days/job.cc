@@ -227,6 +227,20 @@ std::string Job::end() {
   return left + traces_.left();
 }
 
+std::string rule_against_reading_ranks() {
+  Rank read;
+  Rank reader;
+  const std::string shown = read.ask("show-byte");
+  constexpr std::string_view kShown = "show-byte: ok ";
+  if (!shown.starts_with(kShown)) throw std::runtime_error("a rank answered " + shown);
+  const std::string answer =
+      reader.ask("read-byte " + std::to_string(read.pid()) + " " + shown.substr(kShown.size()));
+  constexpr std::string_view kForbidden = "read-byte: forbidden ";
+  if (answer.starts_with(kForbidden)) return answer.substr(kForbidden.size());
+  if (answer != "read-byte: ok") throw std::runtime_error("a rank answered " + answer);
+  return {};
+}
+
 Command weft(const std::vector<std::string>& arguments, const Environment& environment) {
   Command command{.arguments = {WEFT_COMMAND}, .environment = environment, .input = {}};
   command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());

@@ -104,6 +104,10 @@ class Job {
   Traces traces_;
 };
 
+/// Why the kernel's rules keep two ranks from reading each other's memory, asked by ranks in which
+/// Weft has not done anything yet; empty where they may.
+[[nodiscard]] std::string rule_against_reading_ranks();
+
 /// The `weft` of this build with arguments.
 [[nodiscard]] Command weft(const std::vector<std::string>& arguments,
                            const Environment& environment = {});

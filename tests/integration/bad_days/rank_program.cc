@@ -37,6 +37,8 @@
 
 #include <weft/weft.h>
 
+#include "tests/support/process_memory.h"
+
 namespace {
 
 using Words = std::vector<std::string>;
@@ -185,6 +187,8 @@ class RankProgram {
 
   void limit(const Words& words);
   void deny(const Words& words);
+  void show_byte(const Words& words);
+  void read_byte(const Words& words);
   void fork_child(const Words& words);
   void make_id(const Words& words);
   void join(const Words& words);
@@ -211,6 +215,8 @@ RankProgram::RankProgram() : before_(holdings()) {
   add("limit", &RankProgram::limit);
   add("deny-memfd", &RankProgram::deny);
   add("deny-reads", &RankProgram::deny);
+  add("show-byte", &RankProgram::show_byte);
+  add("read-byte", &RankProgram::read_byte);
   add("fork", &RankProgram::fork_child);
   add("id", &RankProgram::make_id);
   add("join", &RankProgram::join);
@@ -305,6 +311,19 @@ void RankProgram::deny(const Words& words) {
       prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) == 0;
   say(words[0] + (done ? ": ok" : ": refused"));
+}
+
+// Where a byte lies that another process may try to read.
+void RankProgram::show_byte(const Words& /*words*/) {
+  static const char byte = 0;
+  say("show-byte: ok " + std::to_string(reinterpret_cast<std::uintptr_t>(&byte)));
+}
+
+// read-byte PID ADDRESS, without Weft: whether the kernel's rules allow it.
+void RankProgram::read_byte(const Words& words) {
+  const std::string rule = weft::test::rule_against_reading(
+      static_cast<pid_t>(std::stol(words.at(1))), std::stoull(words.at(2)));
+  say(rule.empty() ? "read-byte: ok" : "read-byte: forbidden " + rule);
 }
 
 // A child as multiprocessing libraries fork them: it holds what this process holds, and goes on.

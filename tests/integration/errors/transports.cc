@@ -65,6 +65,8 @@ void add_shm(Scenarios& all) {
   all.push_back({.name = "ReadsRefused",
                  .messages = {"shm: may not read the memory of rank <rank>: <why> (EPERM)"},
                  .play = [](std::vector<Said>& said) {
+                   const std::string rule = rule_against_reading_ranks();
+                   if (!rule.empty()) GTEST_SKIP() << rule;
                    Job job(2, {{"WEFT_TRANSPORTS_ORDER", "shm"}});
                    EXPECT_EQ(job.join(), "");
                    EXPECT_EQ(job[1].ask("deny-reads"), "deny-reads: ok");
