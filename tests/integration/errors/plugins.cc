@@ -166,7 +166,34 @@ void add_plugin_files(Scenarios& all) {
           "bad-default", "bad-default");
 }
 
+// A process loads a library once: after an update of the file it would be another one that runs.
+void join_after_an_update(std::vector<Said>& said) {
+  const PluginFolder folder;
+  folder.add_bad("sample", "sample");
+  // Both are loaded, and shm joins the ranks.
+  Job job(2, {{"WEFT_PLUGINS_PATH", folder.path()},
+              {"WEFT_TRANSPORTS_ORDER", "shm,sample"},
+              {"WEFT_TUNER_PLUGIN", "none"}});
+  ASSERT_EQ(job.join(), "");
+  for (const std::string& answer : job.ask_all("leave"))
+    EXPECT_TRUE(answer.starts_with("leave: ok")) << answer;
+  // Its entry says to be longer, as one of a later version does.
+  std::string content = read_text(folder.file_of("sample"));
+  const std::size_t magic = content.find("WEFTPLUG");
+  ASSERT_NE(magic, std::string::npos);
+  const std::size_t size = magic + 8;
+  content[size] = static_cast<char>(content[size] + 8);
+  const ScratchFolder other;
+  folder.copy(other.write("updated", content), "updated");
+  fs::rename(folder.path() + "/updated", folder.file_of("sample"));
+  join_all(job, said);
+}
+
 void add_plugin_code(Scenarios& all) {
+  all.push_back({.name = "ReplacedAfterItWasLoaded",
+                 .messages = {"<file> changed while it was loaded, or was replaced after an "
+                              "earlier version had been loaded"},
+                 .play = join_after_an_update});
   add_running(all, "WithAnUndefinedSymbol", "<file> cannot be loaded: <why>", "undefined-symbol");
   add_running(all, "ThatFailsToStart", "plugin <plugin>: <what> (errno <number>, <text>)",
               "init-fails");
