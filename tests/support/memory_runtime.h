@@ -15,7 +15,7 @@
 namespace weft::test {
 
 /// Host memory and nothing else; counts what is out.
-class MemoryRuntime final : public DeviceRuntime {
+class MemoryRuntime : public DeviceRuntime {
  public:
   [[nodiscard]] std::string_view name() const override { return "test"; }
   [[nodiscard]] bool has_kernel(const Task& /*task*/) const override { return false; }

@@ -97,6 +97,9 @@ void add_misuse(Scenarios& all) {
   add_case(all, "overlap", "the buffers of <operation> overlap, which cannot work in place");
   add_program(all, "kernel", "this version has no kernel for <call> on devices of kind <device>",
               {NO_KERNEL_PROGRAM});
+  add_program(all, "crowded-device",
+              "<ranks> ranks share device <device> of <host>, which runs <number> groups at once",
+              {SHARED_DEVICE_PROGRAM});
   add_case(all, "send-alone", "rank <rank> sends to itself and does not receive in the same group");
   add_case(all, "unequal-halves",
            "rank <rank> sends <number> <type> to itself and receives <number> <type>");
