@@ -200,6 +200,10 @@ class NonblockingWithAStopped : public NonblockingCalls {
     ASSERT_EQ(send(comm_.get(), 1, streams_[0].get()), WEFT_IN_PROGRESS);
   }
   void join(const Settings& settings) {
+    ASSERT_NO_FATAL_FAILURE(join_one_that_is_to("stop-and-receive", settings));
+    ASSERT_NO_FATAL_FAILURE(wait_until_it_stops());
+  }
+  void join_one_that_is_to(const std::string& task, const Settings& settings) {
     weft_unique_id id;
     must(context_.get(), weft_get_unique_id(context_.get(), &id));
     std::string hex;
@@ -207,7 +211,7 @@ class NonblockingWithAStopped : public NonblockingCalls {
       hex += "0123456789abcdef"[byte >> 4];
       hex += "0123456789abcdef"[byte & 15];
     }
-    std::vector<std::string> words = {RANK_PROGRAM, "stop-and-receive", hex, "1", "2"};
+    std::vector<std::string> words = {RANK_PROGRAM, task, hex, "1", "2"};
     words.insert(words.end(), settings.begin(), settings.end());
     partner_ = std::make_unique<Process>(
         Command{.arguments = std::move(words), .environment = {}, .input = {}});
@@ -218,6 +222,8 @@ class NonblockingWithAStopped : public NonblockingCalls {
     ASSERT_EQ(weft_comm_init_rank(context_.get(), &config, 2, &id, 0, &comm), WEFT_IN_PROGRESS);
     comm_.reset(comm);
     ASSERT_EQ(end_of(comm), WEFT_OK) << last_error(context_.get());
+  }
+  void wait_until_it_stops() {
     ASSERT_TRUE(partner_->wait_for_output("joined\n")) << partner_->err();
     // It has stopped once the system says so.
     siginfo_t stopped{};
@@ -280,6 +286,25 @@ TEST_F(NonblockingWithAStopped, GraphsOfItsCallsAreNotLaunched) {
   EXPECT_EQ(last_error(context_.get()), kStreamIsHeld);
   go_on();
   EXPECT_EQ(end_of(comm_.get()), WEFT_OK) << last_error(context_.get());
+  must(context_.get(), weft_stream_synchronize(streams_[0].get()));
+  expect_received();
+}
+
+// The end of a window waits for the rank's work, which is only about to begin.
+TEST_F(NonblockingWithAStopped, WindowsAreKept) {
+  ASSERT_NO_FATAL_FAILURE(join_one_that_is_to("stop-with-window", {}));
+  weft_window* window = nullptr;
+  must(context_.get(), weft_window_register(comm_.get(), &received_, sizeof(received_), &window));
+  ASSERT_NO_FATAL_FAILURE(wait_until_it_stops());
+  ASSERT_EQ(send(comm_.get(), 1, streams_[0].get()), WEFT_IN_PROGRESS);
+  ASSERT_EQ(weft_window_deregister(window), WEFT_ERROR_INVALID_USAGE);
+  EXPECT_EQ(last_error(context_.get()), kStillConnecting);
+  void* seen = nullptr;
+  EXPECT_EQ(weft_window_pointer(window, 0, &seen), WEFT_OK) << last_error(context_.get());
+  EXPECT_EQ(seen, &received_);
+  go_on();
+  EXPECT_EQ(end_of(comm_.get()), WEFT_OK) << last_error(context_.get());
+  EXPECT_EQ(weft_window_deregister(window), WEFT_OK) << last_error(context_.get());
   must(context_.get(), weft_stream_synchronize(streams_[0].get()));
   expect_received();
 }

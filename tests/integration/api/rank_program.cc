@@ -10,6 +10,8 @@
 //   rank-program join HEX RANK RANKS SETTING VALUE ...
 //   rank-program stop-and-receive HEX RANK RANKS SETTING VALUE ...
 //       joins, says "joined", stops itself until it gets SIGCONT, and receives one number of rank 0
+//   rank-program stop-with-window HEX RANK RANKS SETTING VALUE ...
+//       the same, and registers a window before it says "joined"
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -107,11 +109,15 @@ CommHandle join(weft_context* context, const std::vector<std::string>& words) {
 void stop_and_receive(const std::vector<std::string>& words) {
   const ContextHandle context = make_context();
   const StreamHandle stream = make_stream(context.get());
+  std::int32_t value = 0;
   const CommHandle comm = join(context.get(), words);
+  if (words.at(0) == "stop-with-window") {
+    weft_window* window = nullptr;  // The communicator's end is its end.
+    must(context.get(), weft_window_register(comm.get(), &value, sizeof(value), &window));
+  }
   std::printf("joined\n");
   std::fflush(stdout);
   raise(SIGSTOP);
-  std::int32_t value = 0;
   must(context.get(), weft_recv(&value, 1, WEFT_INT32, 0, comm.get(), stream.get()));
   must(context.get(), weft_stream_synchronize(stream.get()));
   std::printf("received %d\n", value);
@@ -165,7 +171,7 @@ void run(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   try {
     const std::vector<std::string> words(argv + 1, argv + argc);
-    if (words.at(0) == "stop-and-receive") {
+    if (words.at(0) == "stop-and-receive" || words[0] == "stop-with-window") {
       stop_and_receive(words);
     } else {
       run(words);
