@@ -18,12 +18,16 @@ A comment before a block changes that:
   <!-- snippet: file=weft.yaml --> a YAML block also becomes this file, for console blocks
   <!-- snippet: status=1 -->      what the block's last command ends with
   <!-- snippet: run -->           every command of the block is executed
+  <!-- snippet: reads -->         not run where the kernel forbids processes to read each other's
+                                  memory, which ends the whole as skipped if nothing else is wrong
   <!-- snippet: refused -->       YAML that `weft config check` must refuse
   <!-- snippet: skip -->          shown, not run
 
 usage: snippets.py SOURCE BUILD C_COMPILER CXX_COMPILER
 """
 
+import ctypes
+import errno
 import itertools
 import os
 import pathlib
@@ -96,11 +100,41 @@ def shape(line):
     return re.sub(r"\s+", " ", re.sub(r"\d+(\.\d+)?", "#", line)).strip()
 
 
+class Piece(ctypes.Structure):
+    """struct iovec"""
+    _fields_ = [("base", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+
+def rule_against_reading():
+    """Why the kernel's rules keep a process from reading a byte of a sibling; "" where they do not."""
+    byte = ctypes.create_string_buffer(1)  # in both children, at one address
+    piece = Piece(ctypes.addressof(byte), 1)
+    read = ctypes.CDLL(None, use_errno=True).process_vm_readv
+    waits, ends = os.pipe()
+    sibling = os.fork()
+    if sibling == 0:
+        os.close(ends)
+        os.read(waits, 1)
+        os._exit(0)
+    reader = os.fork()
+    if reader == 0:
+        done = read(sibling, ctypes.byref(piece), 1, ctypes.byref(piece), 1, 0)
+        os._exit(0 if done == 1 else ctypes.get_errno())
+    status = os.waitstatus_to_exitcode(os.waitpid(reader, 0)[1])
+    os.close(ends)
+    os.close(waits)
+    os.waitpid(sibling, 0)
+    # By other errors the block is to fail.
+    if status not in (errno.EPERM, errno.ENOSYS):
+        return ""
+    return f"the kernel forbids process_vm_readv of a sibling ({errno.errorcode[status]})"
+
+
 class Checker:
     def __init__(self, source, build, c_compiler, cxx_compiler, scratch):
         self.source, self.build, self.scratch = source, build, scratch
         self.c, self.cxx = shlex.split(c_compiler), shlex.split(cxx_compiler)
-        self.failures, self.checked = [], {}
+        self.failures, self.checked, self.skipped = [], {}, []
         self.programs = set()
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("WEFT_")}
         self.environment.update(
@@ -204,6 +238,9 @@ class Checker:
         return bool(words) and (words[0] == "weft" or words[0].removeprefix("./") in self.programs)
 
     def check_console(self, block, place):
+        if "reads" in block.options and (rule := rule_against_reading()):
+            self.skipped.append(f"{place} was not run: {rule}")
+            return
         commands = []
         for line in block.lines:
             if line.startswith("$ "):
@@ -258,9 +295,11 @@ def main():
         for document in documents(source):
             checker.check_file(document)
     print(", ".join(f"{count} x {kind}" for kind, count in sorted(checker.checked.items())))
-    for failure in checker.failures:
-        print(failure)
-    return 1 if checker.failures or not checker.checked else 0
+    for line in checker.failures or checker.skipped:
+        print(line)
+    if checker.failures or not checker.checked:
+        return 1
+    return 77 if checker.skipped else 0
 
 
 if __name__ == "__main__":
