@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -45,6 +46,18 @@ std::vector<PairGroup> any_groups(std::uint32_t ranks, std::uint32_t messages,
     }
   }
   return groups;
+}
+
+/// One of each kind, one after the other, with blocks of up to `count` elements.
+std::vector<std::variant<PairGroups, ExchangeCall>> each_exchange(std::uint32_t ranks,
+                                                                  std::uint64_t count,
+                                                                  std::mt19937_64& random) {
+  ExchangeCall differ{.operation = Operation::kAllToAllV};
+  for (std::uint32_t i = 0; i < ranks * ranks; ++i)
+    differ.counts.push_back(random() % (count + 1));
+  return {ExchangeCall{.operation = Operation::kAllToAll, .count = count}, differ,
+          ExchangeCall{.operation = Operation::kGather, .root = 1, .count = count},
+          ExchangeCall{.operation = Operation::kScatter, .count = count}};
 }
 
 class Pairs : public ::testing::Test {
@@ -113,12 +126,7 @@ TEST_F(Pairs, ExchangesByLines) {
   for (const std::uint32_t ranks : {2U, 3U, 8U, 21U}) {
     for (const std::uint64_t count : {1U, 8U, 9U, 70U}) {
       PairExecution execution{.ranks = ranks, .step_bytes = 256, .line_bytes = 64};
-      ExchangeCall differ{.operation = Operation::kAllToAllV};
-      for (std::uint32_t i = 0; i < ranks * ranks; ++i)
-        differ.counts.push_back(random() % (count + 1));
-      execution.rounds = {ExchangeCall{.operation = Operation::kAllToAll, .count = count}, differ,
-                          ExchangeCall{.operation = Operation::kGather, .root = 1, .count = count},
-                          ExchangeCall{.operation = Operation::kScatter, .count = count}};
+      execution.rounds = each_exchange(ranks, count, random);
       for (std::uint64_t seed = 1; seed <= 8; ++seed) {
         execution.turns = Turns::kShuffled;
         execution.seed = seed;
@@ -170,12 +178,7 @@ TEST_F(Pairs, LentExchanges) {
   for (const std::uint32_t ranks : {2U, 3U, 8U, 21U}) {
     for (const std::uint64_t count : {1U, 9U, 70U}) {
       PairExecution execution{.ranks = ranks, .least_lent_bytes = 64};
-      ExchangeCall differ{.operation = Operation::kAllToAllV};
-      for (std::uint32_t i = 0; i < ranks * ranks; ++i)
-        differ.counts.push_back(random() % (count + 1));
-      execution.rounds = {ExchangeCall{.operation = Operation::kAllToAll, .count = count}, differ,
-                          ExchangeCall{.operation = Operation::kGather, .root = 1, .count = count},
-                          ExchangeCall{.operation = Operation::kScatter, .count = count}};
+      execution.rounds = each_exchange(ranks, count, random);
       for (std::uint64_t seed = 1; seed <= 8; ++seed) {
         execution.turns = Turns::kShuffled;
         execution.seed = seed;
