@@ -109,17 +109,15 @@ weft_result HostStream::prepare(std::uint32_t items) {
   return WEFT_OK;
 }
 
-/// Under mutex_, of a piece that is not queued. Room for what was reserved as well, so that it does
-/// not matter which piece a launch gets.
-bool HostStream::make_room(Piece& piece, std::uint32_t launches, std::uint32_t items) const {
-  launches = std::max(launches, room_.launches);
-  items = std::max(items, room_.items);
+/// Under mutex_, of a piece that is not queued. Room for all that was reserved or launched, so that
+/// it does not matter which piece a launch gets.
+bool HostStream::make_room(Piece& piece) const {
   try {
-    piece.items.reserve(items);
-    piece.launch_of.reserve(items);
-    if (piece.launch_capacity < launches) {
-      piece.launches = std::make_unique<LaunchState[]>(launches);
-      piece.launch_capacity = launches;
+    piece.items.reserve(room_.items);
+    piece.launch_of.reserve(room_.items);
+    if (piece.launch_capacity < room_.launches) {
+      piece.launches = std::make_unique<LaunchState[]>(room_.launches);
+      piece.launch_capacity = room_.launches;
     }
   } catch (const std::bad_alloc&) {
     return false;
@@ -133,19 +131,25 @@ weft_result HostStream::reserve(const LaunchRoom& room) {
     room_.launches = std::max(room.launches, room_.launches);
     room_.items = std::max(room.items, room_.items);
     for (Piece* piece = free_.get(); piece != nullptr; piece = piece->next.get()) {
-      if (!make_room(*piece, 0, 0)) return WEFT_ERROR_OUT_OF_MEMORY;
+      if (!make_room(*piece)) return WEFT_ERROR_OUT_OF_MEMORY;
     }
   }
   while (free_count_ < room.pieces) {
     std::unique_ptr<Piece> piece(new (std::nothrow) Piece);
-    if (!piece || !make_room(*piece, 0, 0)) return WEFT_ERROR_OUT_OF_MEMORY;
+    if (!piece || !make_room(*piece)) return WEFT_ERROR_OUT_OF_MEMORY;
     give_back(std::move(piece));
   }
   return WEFT_OK;
 }
 
 bool HostStream::fill(Piece& piece, std::span<const Launch> launches, std::uint32_t items) {
-  if (!make_room(piece, static_cast<std::uint32_t>(launches.size()), items)) return false;
+  const LaunchRoom before = room_;
+  room_.launches = std::max(room_.launches, static_cast<std::uint32_t>(launches.size()));
+  room_.items = std::max(room_.items, items);
+  if (!make_room(piece)) {
+    room_ = before;  // later launches may need less
+    return false;
+  }
   piece.items.clear();
   piece.launch_of.clear();
   piece.launch_count = 0;

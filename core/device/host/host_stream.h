@@ -113,7 +113,7 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   bool announce();
   void leave();
   weft_result prepare(std::uint32_t items);
-  bool make_room(Piece& piece, std::uint32_t launches, std::uint32_t items) const;
+  bool make_room(Piece& piece) const;
   bool fill(Piece& piece, std::span<const Launch> launches, std::uint32_t items);
   Piece& claim();
   void undefer();
@@ -135,7 +135,7 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   std::mutex mutex_;
   std::unique_ptr<Piece> free_;
   std::uint32_t free_count_ = 0;          ///< Of that list.
-  LaunchRoom room_;                       ///< That each of that list has.
+  LaunchRoom room_;                       ///< That each gets: the most reserved, or launched.
   std::unique_ptr<Piece> free_barriers_;  ///< Apart: they never got room for work.
   std::unique_ptr<Piece> head_;           ///< The next to run or to pass, or the one that runs.
   Piece* last_ = nullptr;

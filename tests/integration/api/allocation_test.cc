@@ -93,21 +93,17 @@ class Allocation : public testing::TestWithParam<Case> {
 
   // A rank that waits for half a second asks the others what they do, which allocates.
   static constexpr std::chrono::milliseconds kHeldUp{400};
-  static constexpr int kMostGrowths = 3;
 
   /// How many allocations all threads make while `round` is done kCounted times, after `warm`
-  /// times. All of them are counted again where a busy machine holds a round up; and a few times
-  /// where it has more under way at once than in any warm round, for which buffers grow once more.
-  /// What a call allocates by itself it allocates in each round.
+  /// times. Where a busy machine holds a round up, all of them are counted again.
   template <typename Round>
   std::uint64_t count(Round round, int warm = kWarm) {
     for (int i = 0; i < warm; ++i)
       round();
     std::uint64_t counted = 0;
-    bool again = true;
-    int growths = 0;
-    for (int attempt = 0; again && attempt < 20; ++attempt) {
-      bool held_up = false;
+    bool held_up = true;
+    for (int attempt = 0; held_up && attempt < 20; ++attempt) {
+      held_up = false;
       const std::uint64_t before = allocations.load();
       counting = true;
       for (int i = 0; i < kCounted; ++i) {
@@ -117,8 +113,7 @@ class Allocation : public testing::TestWithParam<Case> {
       }
       counting = false;
       counted = allocations.load() - before;
-      const bool grew = warm == kWarm && counted < kCounted;
-      again = counted != 0 && (held_up || (grew && ++growths <= kMostGrowths));
+      if (counted == 0) break;
     }
     return counted;
   }
