@@ -12,11 +12,11 @@
 // after as many messages as there are distances.
 //
 // Ranks of several hosts stand in rows, each of which is on one host: a distance below a row's
-// length turns within the row, and those from it on lead from row to row at the same place.
-// Gathering then goes across hosts first, each rank with its own blocks alone, and inside them
-// after that; reducing inside first. Without rows the last rank of each host would send half of all
-// blocks to the next host. What makes the trees fit is that all ranks see the same ones around
-// them, and a torus, rows by places, turns as a ring does.
+// length turns within the row, and those from it on lead from row to row at the same place. Where a
+// row is a host, gathering then goes across hosts first, each rank with its own block alone, and
+// inside them after that; reducing inside first. Without rows the last rank of each host would send
+// half of all blocks to the next host. What makes the trees fit is that all ranks see the same ones
+// around them, and a torus, rows by places, turns as a ring does.
 //
 // Where they do not fit, messages come in an order in which few blocks are under way: the ring is
 // cut into windows, those of a level twice as long as those of the level below, and what an

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <random>
 #include <utility>
@@ -15,6 +16,7 @@
 
 #include "core/device/work_item_kernel.h"
 #include "tests/schedule_checker/pair_checker.h"
+#include "tests/schedule_checker/plans.h"
 #include "tests/schedule_checker/rank_counts.h"
 #include "tests/support/sanitized.h"
 
@@ -69,6 +71,22 @@ class Pairs : public ::testing::Test {
         << " rounds, seed " << execution.seed << "\n"
         << verdict.report.text();
   }
+  /// One of each kind in turn, for blocks of `counts` elements and fewer, in several orders of
+  /// turns.
+  void check_exchanges(PairExecution execution, std::initializer_list<std::uint64_t> counts) {
+    std::mt19937_64 random(20261123);
+    for (const std::uint32_t ranks : {2U, 3U, 8U, 21U}) {
+      for (const std::uint64_t count : counts) {
+        execution.ranks = ranks;
+        execution.rounds = each_exchange(ranks, count, random);
+        for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+          execution.turns = Turns::kShuffled;
+          execution.seed = seed;
+          ASSERT_NO_FATAL_FAILURE(check(execution));
+        }
+      }
+    }
+  }
   void expect(Rule rule, const PairExecution& execution) {
     const Verdict verdict = execute_pairs(stacks_, execution);
     ASSERT_FALSE(verdict.report.empty());
@@ -79,8 +97,6 @@ class Pairs : public ::testing::Test {
 };
 
 TEST_F(Pairs, AnyMixOfAllNumbersOfRanks) {
-  constexpr Turns kAllTurns[] = {Turns::kInOrder, Turns::kShuffled, Turns::kLateReceivers,
-                                 Turns::kEarlyReceivers};
   constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 16 : 64;
   std::mt19937_64 random(20261122);
   for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
@@ -99,8 +115,6 @@ TEST_F(Pairs, AnyMixOfAllNumbersOfRanks) {
 
 // Messages by lines, longer ones with a header there, and many of each on one connection.
 TEST_F(Pairs, AnyMixByLinesOfAllNumbersOfRanks) {
-  constexpr Turns kAllTurns[] = {Turns::kInOrder, Turns::kShuffled, Turns::kLateReceivers,
-                                 Turns::kEarlyReceivers};
   constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 9 : 40;
   constexpr std::uint64_t kMostElements = 12;  // of which 8 fit into a step of lines
   std::mt19937_64 random(20261123);
@@ -122,18 +136,7 @@ TEST_F(Pairs, AnyMixByLinesOfAllNumbersOfRanks) {
 }
 
 TEST_F(Pairs, ExchangesByLines) {
-  std::mt19937_64 random(20261123);
-  for (const std::uint32_t ranks : {2U, 3U, 8U, 21U}) {
-    for (const std::uint64_t count : {1U, 8U, 9U, 70U}) {
-      PairExecution execution{.ranks = ranks, .step_bytes = 256, .line_bytes = 64};
-      execution.rounds = each_exchange(ranks, count, random);
-      for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-        execution.turns = Turns::kShuffled;
-        execution.seed = seed;
-        ASSERT_NO_FATAL_FAILURE(check(execution));
-      }
-    }
-  }
+  check_exchanges({.step_bytes = 256, .line_bytes = 64}, {1, 8, 9, 70});
 }
 
 // Messages that their receivers read where they lie, mixed with ones that go by steps.
@@ -141,8 +144,7 @@ TEST_F(Pairs, AnyMixOfLentMessages) {
   constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 9 : 40;
   std::mt19937_64 random(20261123);
   for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
-    for (const Turns turns :
-         {Turns::kInOrder, Turns::kShuffled, Turns::kLateReceivers, Turns::kEarlyReceivers}) {
+    for (const Turns turns : kAllTurns) {
       for (const std::uint64_t least_lent_bytes : {8U, 160U}) {
         PairExecution execution{.ranks = ranks,
                                 .steps = 1 + static_cast<std::uint32_t>(random() % 4),
@@ -174,18 +176,7 @@ TEST_F(Pairs, LentMessagesOfSeveralSteps) {
 }
 
 TEST_F(Pairs, LentExchanges) {
-  std::mt19937_64 random(20261124);
-  for (const std::uint32_t ranks : {2U, 3U, 8U, 21U}) {
-    for (const std::uint64_t count : {1U, 9U, 70U}) {
-      PairExecution execution{.ranks = ranks, .least_lent_bytes = 64};
-      execution.rounds = each_exchange(ranks, count, random);
-      for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-        execution.turns = Turns::kShuffled;
-        execution.seed = seed;
-        ASSERT_NO_FATAL_FAILURE(check(execution));
-      }
-    }
-  }
+  check_exchanges({.least_lent_bytes = 64}, {1, 9, 70});
 }
 
 TEST_F(Pairs, AllToAll) {

@@ -9,6 +9,7 @@
 #   netns_create 2                 # host1 = 10.97.0.1, fd00:97::1; host2 = 10.97.0.2, fd00:97::2
 #   netns_second_network           # A second cable each: eth1, 10.98.0.1 and so on, on a bridge of its own.
 #   netns_exec 1 command...        # On host1, with WEFT_HOST_ID of its own; a process of ours.
+#   (netns_rank 1 0 0 2 10.97.0.1 command...) &   # Rank 0 of 2 on host1, the first there.
 #   netns_loss 1 5                 # host1 loses 5 % of what it is sent; 0 ends that.
 #   netns_cut 1; netns_restore 1   # The cable of host1.
 #
@@ -92,6 +93,17 @@ netns_exec() {
   local host
   host=$(netns_host "$1")
   ip netns exec "$host" env "WEFT_HOST_ID=$host" "${@:2}"
+}
+
+# netns_rank HOST RANK LOCAL_RANK RANKS ROOT [NAME=VALUE...] COMMAND...: the shell becomes that rank of a
+# job that meets at the address ROOT. For a subshell in the background, whose process is then the rank's.
+readonly netns_port=29500  # Nobody else is on these hosts.
+netns_rank() {
+  local host
+  host=$(netns_host "$1")
+  exec ip netns exec "$host" env "WEFT_HOST_ID=$host" "WEFT_RANK=$2" "WEFT_LOCAL_RANK=$3" \
+    "WEFT_WORLD_SIZE=$4" "WEFT_ROOT=$5:$netns_port" \
+    WEFT_SECRET=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff "${@:6}"
 }
 
 # netns_loss HOST PERCENT

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Jobs over several hosts, which are network namespaces: what joins which ranks, IPv4 and IPv6,
-# what leaves a host, rules by network, hosts with two NICs, lost packets, a cut cable and a rank that does nothing for a while.
+# what leaves a host, rules by network, hosts with two NICs, lost packets, a cut cable and a rank that does
+# nothing for a while.
 #
 #   hosts_test.sh WEFT [CASE...]
 #
@@ -15,7 +16,6 @@ source "$here/../../support/netns.sh"
 weft=$1
 shift
 
-readonly port=29500  # Nobody else is on these hosts.
 scratch=$(mktemp -d)
 ranks=()  # Process ids.
 
@@ -43,7 +43,6 @@ make_hosts() {
 # they meet at ADDRESS.
 start() {
   local hosts=$1 root=$2 settings=() host rank=0
-  local secret=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff
   shift 2
   while [[ "$1" != -- ]]; do
     settings+=("$1")
@@ -54,11 +53,8 @@ start() {
   ranks=()
   local -A started=()  # Ranks started on a host so far.
   for host in $hosts; do
-    # Exec, so that the process id is the rank's own.
-    (exec ip netns exec "$(netns_host "$host")" env "WEFT_HOST_ID=$(netns_host "$host")" \
-      "WEFT_RANK=$rank" "WEFT_LOCAL_RANK=${started[$host]:-0}" "WEFT_WORLD_SIZE=$(wc -w <<<"$hosts")" \
-      "WEFT_ROOT=$root:$port" "WEFT_SECRET=$secret" "${settings[@]}" "$weft" "$@" \
-      >"$scratch/rank$rank.out" 2>"$scratch/rank$rank.err") &
+    (netns_rank "$host" "$rank" "${started[$host]:-0}" "$(wc -w <<<"$hosts")" "$root" "${settings[@]}" \
+      "$weft" "$@" >"$scratch/rank$rank.out" 2>"$scratch/rank$rank.err") &
     ranks+=($!)
     started[$host]=$((${started[$host]:-0} + 1))
     rank=$((rank + 1))
@@ -96,9 +92,10 @@ pair() { # A B PLUGIN: which plugin joins two ranks.
 # Waits until the first size is done. What follows it may last for a fraction of a second, which on a
 # busy machine is over while a process is made only to look: the shell looks by itself.
 first_row() {
-  local until=$((SECONDS + 120)) lines=()
+  local until=$((SECONDS + 120)) lines=() status=()
   until [[ "${lines[*]}" == *' float32 '* ]]; do
-    ((SECONDS < until)) && kill -0 "${ranks[0]}" 2>/dev/null || fail "the job does not begin"
+    mapfile -t status <"/proc/${ranks[0]}/status"
+    if [[ "${status[*]}" == *$'State:\tZ'* ]] || ((SECONDS >= until)); then fail "the job does not begin"; fi
     sleep 0.01
     [[ ! -e "$scratch/rank0.out" ]] || mapfile -t lines <"$scratch/rank0.out"
   done
