@@ -38,13 +38,15 @@ constexpr std::uint32_t kMostTreeStepBytes = 32 * 1024;
 constexpr std::uint32_t kMostLineStepBytes = 16 * 1024;
 
 // Of ranks on GPUs. A channel is a CTA, which moves nothing while a step changes hands: so many
-// together fill a link. Where data goes through host memory, which carries far less, fewer do. The
-// costs order alternatives; those of links are what two and four H200 took (docs/performance.md).
+// together fill a link. Where data goes through host memory, which carries far less, fewer do, and
+// fewer still where a net takes it on from there. The costs order alternatives; those of links and
+// of host memory are what two and four H200 took (docs/performance.md).
 constexpr std::uint32_t kDeviceSteps = 4;
 constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
 constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
-constexpr std::uint32_t kStagedChannels = 4;
+constexpr std::uint32_t kStagedChannels = 16;
+constexpr std::uint32_t kMessageChannels = 4;
 // Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
 constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{512} << 10;
 // Two ranks send to each other over so many channels that these are those of a rank together.
@@ -57,6 +59,7 @@ constexpr std::uint32_t kPairLineSteps = 8;
 // Payload that the lines of so many headers would hold.
 constexpr std::uint64_t kDirectHeaderBytes = std::uint64_t{8} * kMostDirectParts;
 constexpr std::uint64_t kDeviceDirectBytes = (std::uint64_t{1} << 20) + kDirectHeaderBytes;
+constexpr std::uint64_t kStagedDirectBytes = (std::uint64_t{256} << 10) + kDirectHeaderBytes;
 constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{4} << 20;  // of two ranks
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
                                            HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
@@ -71,7 +74,8 @@ constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_p
                                              HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
                                              HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
                                     .call_us = 3.0,
-                                    .rooted_bytes = 1.0};
+                                    .rooted_bytes = 1.0,
+                                    .direct = {.latency_us = 2.5, .bytes_per_us = 30000.0}};
 
 NamedList named_list(const Config& config, const char* name) {
   const ConfigEntry* entry = config.find(name);
@@ -250,7 +254,7 @@ void Communicator::choose_spread() {
   const std::uint32_t most = reach_ == Reach::kDeviceMemory ? kMostPairChannels : kStagedChannels;
   most_direct_exchange_ = std::min(limits_.direct_block_bytes, kMostDirectExchangeBytes);
   pair_ends_.spread = {.channels = std::min(share, most), .least_bytes = kLeastPairPartBytes};
-  if (reach_ == Reach::kDeviceMemory) pair_ends_.spread.line_bytes = kPairLineBytes;
+  pair_ends_.spread.line_bytes = kPairLineBytes;
 }
 
 Status Communicator::start_pairs() {
@@ -406,12 +410,14 @@ Communicator::Reach Communicator::find_reach() const {
 }
 
 // On GPUs a two-shot needs memory of its own, which it gets unless the configuration leaves it out.
+// Where it would be the host's, a ring moves less through there.
 std::uint64_t Communicator::two_shot_range() const {
   if (limits_.direct_bytes == 0) return 0;
   const std::uint64_t twice = whole_grains(2 * limits_.direct_block_bytes);
   // What a line takes beside its payload is free, but for the header.
   if (runtime_.reports_ends())
     return std::min(plain_range_bytes(direct_half_bytes(limits_.direct_bytes), 1), twice);
+  if (reach_ != Reach::kDeviceMemory) return 0;
   const auto& allowed = config_.list("collectives.all_reduce.algorithm");
   if (std::ranges::find(allowed, algorithm_name(Algorithm::kTwoShot)) == allowed.end()) return 0;
   // A piece of them all together is 8 direct calls at most, however many ranks there are.
@@ -461,11 +467,10 @@ Status Communicator::choose_limits() {
   reach_ = find_reach();
   const bool links = reach_ == Reach::kDeviceMemory;
   const ConfigEntry* direct = config_.find("buffers.direct");
-  const bool can_write = on_host ? reach_ != Reach::kMessages : links;
-  if (ranks_ > 1 && ranks_ <= kMostDirectRanks && can_write) {
+  if (ranks_ > 1 && ranks_ <= kMostDirectRanks && reach_ != Reach::kMessages) {
     const bool wanted_by_user = direct != nullptr && direct->is_set();
-    limits_.direct_bytes =
-        on_host || wanted_by_user ? config_.bytes("buffers.direct") : kDeviceDirectBytes;
+    const std::uint64_t usual = links ? kDeviceDirectBytes : kStagedDirectBytes;
+    limits_.direct_bytes = on_host || wanted_by_user ? config_.bytes("buffers.direct") : usual;
     // On GPUs each part of such a call has a header of its own.
     limits_.direct_block_bytes =
         on_host ? limits_.direct_bytes
@@ -473,7 +478,7 @@ Status Communicator::choose_limits() {
     // A CPU's rates of such calls are those of a ring, in which a root does not wait for others.
     limits_.direct_roots = !on_host;
     limits_.two_shot_range = two_shot_range();
-    if (!on_host && line_bytes_ >= kWideLineBytes) limits_.wide_bytes = wide_bytes();
+    if (!on_host && links && line_bytes_ >= kWideLineBytes) limits_.wide_bytes = wide_bytes();
   }
   limits_.trees = on_host;
   choose_lines();
@@ -491,7 +496,9 @@ Status Communicator::choose_limits() {
   limits_.steps = kDeviceSteps;
   if (links) limits_.min_channel_bytes = kLeastDeviceChannelBytes;
   limits_.max_channels = wanted != 0 ? std::min(wanted, kDeviceChannels) : kDeviceChannels;
-  if (!links && wanted == 0) limits_.max_channels = kStagedChannels;
+  if (!links && wanted == 0) {
+    limits_.max_channels = reach_ == Reach::kMemory ? kStagedChannels : kMessageChannels;
+  }
   costs_ = links ? kLinkCosts : kStagedCosts;
   WEFT_TRY_ASSIGN(const std::uint32_t groups, groups_of_each_rank(topology_, device_groups_));
   if (groups == 0) return {};

@@ -70,15 +70,19 @@ class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
     this->begin();
     if (this->group_.leader()) push(this->part_, this->others(), item_.tag);
     const Ranks to = receivers();
-    for (std::uint64_t line = this->first_line(); to != 0 && line < lines_;
-         line += this->line_stride()) {
+    for (std::uint64_t line = first_payload(); to != 0 && line < lines_;
+         line += this->line_stride())
       push_payload(line, to);
-    }
-    if (this->group_.leader()) take_header();
     const Ranks from = senders();
-    for (std::uint64_t line = this->first_line(); line < lines_ && outcome_.end == KernelEnd::kDone;
-         line += this->line_stride()) {
-      take_payload(line, from);
+    if (has_header_lane()) {
+      const std::uint64_t line = first_payload();
+      if (this->group_.leader() || line < lines_) take(line, from, this->group_.leader());
+    } else {
+      if (this->group_.leader()) take(0, 0, true);
+      for (std::uint64_t line = first_payload(); line < lines_ && outcome_.end == KernelEnd::kDone;
+           line += this->line_stride()) {
+        take(line, from, false);
+      }
     }
     this->finish();
     return outcome_;
@@ -167,19 +171,30 @@ class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
     }
   }
 
-  // Who finds another call tells the others at once: their other lanes, and this rank's, may wait
-  // for payload that nobody sends.
-  WEFT_HD void take_header() {
-    std::uint64_t tags[kRanks];
-    if (!this->wait_for(this->at_line(this->part_), this->others(), tags)) return;
-    this->compare_tags(tags);
+  /// Whether the leader has the header alone to look after: where the other lanes suffice for the
+  /// payload, nobody waits for two lines, one after the other.
+  [[nodiscard]] WEFT_HD bool has_header_lane() const {
+    return lines_ <= std::uint64_t{this->parts_} * (this->group_.size() - 1);
+  }
+  [[nodiscard]] WEFT_HD std::uint64_t first_payload() const {
+    if (!has_header_lane()) return this->first_line();
+    // Behind the leaders of this part and those before.
+    return this->group_.leader() ? lines_ : this->first_line() - this->part_ - 1;
+  }
+
+  // The lanes of a gang wait together, whatever for. Who finds another call tells the others at
+  // once: their other lanes, and this rank's, may wait for payload that nobody sends.
+  WEFT_HD void take(std::uint64_t line, Ranks from, bool header) {
+    const Ranks awaited = header ? this->others() : from;
+    const std::uint64_t place = header ? this->part_ : this->parts_ + line;
+    std::uint64_t arrived[kRanks];
+    if (awaited != 0 && !this->wait_for(this->at_line(place), awaited, arrived)) return;
+    if (!header) return settle(line * kLinePayload, from, arrived);
+    this->compare_tags(arrived);
     if (outcome_.end != KernelEnd::kDone) this->give_up();
   }
 
-  WEFT_HD void take_payload(std::uint64_t line, Ranks from) {
-    const std::uint64_t at = line * kLinePayload;
-    std::uint64_t arrived[kRanks];
-    if (from != 0 && !this->wait_for(this->at_line(this->parts_ + line), from, arrived)) return;
+  WEFT_HD void settle(std::uint64_t at, Ranks from, const std::uint64_t (&arrived)[kRanks]) {
     if (reduces(item_.operation)) {
       if (item_.operation == Operation::kReduceScatter || is_root()) reduce(at, arrived);
       return;

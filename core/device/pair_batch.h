@@ -204,9 +204,12 @@ class PairBatch {
         outcome_ = lines.take(transfer, at);
         if (group_.any(outcome_.end != KernelEnd::kDone)) {
           // What made another lane leave is there to be seen still.
-          const std::uint64_t verdict = group_.broadcast(
-              group_.leader() && outcome_.end == KernelEnd::kDone ? note(why_left(view)) : 0);
-          if (verdict != 0) outcome_.end = static_cast<KernelEnd>(verdict >> 32);
+          if (group_.leader() && outcome_.end == KernelEnd::kDone) {
+            outcome_ = lines.compare_header(transfer, at);
+            if (outcome_.end == KernelEnd::kDone) outcome_ = why_left(view);
+          }
+          outcome_.end =
+              static_cast<KernelEnd>(group_.broadcast(static_cast<std::uint64_t>(outcome_.end)));
           return false;
         }
         release_lines(view, at + 1);

@@ -60,47 +60,41 @@ class PairLines {
 
   /// Any lane: whether the step's header has come.
   [[nodiscard]] WEFT_HD bool has_come(const ConnectionView& view, std::uint64_t at) {
-    const std::byte* const slot = slot_of(view, at);
-    const std::uint32_t flag = step_flag(at);
-    return has_flag(memory_.load_words(slot), flag) &&
-           has_flag(memory_.load_words(slot + sizeof(Line)), flag);
+    return load_header(view, at).has_come;
   }
 
-  /// Waits for the step, and empties it. Each lane's answer is its own.
+  /// Waits for the step, and empties it. Each lane's answer is its own: where another's is not
+  /// kDone, the leader's may be the header's, by compare_header().
+  ///
+  /// Each lane looks at the line alone that it waits for: where slots are far from who polls them,
+  /// looks hold each other up.
   [[nodiscard]] WEFT_HD KernelOutcome take(const PairTransfer& transfer, std::uint64_t at) {
     const std::byte* const slot = slot_of(transfer.view, at);
-    const std::uint32_t flag = step_flag(at);
     const std::uint32_t lines = kHeaderLines + payload_lines(transfer.bytes);
-    std::uint32_t line = kHeaderLines + group_.rank();
-    Line tag;
-    Line bytes;
-    Line first{};
-    const auto begun = [&] {
-      tag = memory_.load_words(slot);
-      bytes = memory_.load_words(slot + sizeof(Line));
-      if (line < lines) first = memory_.load_words(slot + line * sizeof(Line));
-      return has_flag(tag, flag) && has_flag(bytes, flag);
-    };
-    KernelOutcome end = wait_for(transfer.view, begun);
-    if (end.end != KernelEnd::kDone) return end;
-    const SlotMeta meta{
-        .size = static_cast<std::uint32_t>(payload_of(bytes)), .offset = 0, .tag = payload_of(tag)};
-    end = check_slot(meta, transfer.view, transfer.tag, static_cast<std::uint32_t>(transfer.bytes));
-    for (bool is_first = true; line < lines && end.end == KernelEnd::kDone;
-         line += group_.size(), is_first = false) {
-      const std::byte* const place = slot + line * sizeof(Line);
-      Line words = is_first ? first : memory_.load_words(place);
-      if (!has_flag(words, flag)) {
-        end = wait_for(transfer.view, [&] {
-          words = memory_.load_words(place);
-          return has_flag(words, flag);
-        });
-        if (end.end != KernelEnd::kDone) break;
+    for (std::uint32_t line = group_.rank(); line < lines; line += group_.size()) {
+      Line words;
+      KernelOutcome end = wait_for(transfer, at, [&] {
+        words = memory_.load_words(slot + line * sizeof(Line));
+        return has_flag(words, step_flag(at));
+      });
+      if (line < kHeaderLines && end.end == KernelEnd::kDone) {
+        const std::uint64_t said = payload_of(words);
+        end = line == 0 ? compare(transfer, said, transfer.bytes)
+                        : compare(transfer, transfer.tag, said);
       }
+      if (end.end != KernelEnd::kDone) return end;
+      if (line < kHeaderLines) continue;
       const std::uint64_t done = (line - kHeaderLines) * std::uint64_t{kLinePayload};
       Words::store_payload(transfer.to + done, payload_of(words), transfer.bytes - done);
     }
-    return end;
+    return {};
+  }
+
+  /// Any lane: what a header that has come says against the transfer.
+  [[nodiscard]] WEFT_HD KernelOutcome compare_header(const PairTransfer& transfer,
+                                                     std::uint64_t at) {
+    const Header header = load_header(transfer.view, at);
+    return header.has_come ? compare(transfer, header.tag, header.bytes) : KernelOutcome{};
   }
 
  private:
@@ -115,13 +109,37 @@ class PairLines {
     return view.buffer + at % view.steps * view.step_bytes;
   }
 
+  struct Header {
+    bool has_come = false;
+    std::uint64_t tag = 0;
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] WEFT_HD Header load_header(const ConnectionView& view, std::uint64_t at) {
+    const std::byte* const slot = slot_of(view, at);
+    const Line tag = memory_.load_words(slot);
+    const Line bytes = memory_.load_words(slot + sizeof(Line));
+    return {.has_come = has_flag(tag, step_flag(at)) && has_flag(bytes, step_flag(at)),
+            .tag = payload_of(tag),
+            .bytes = payload_of(bytes)};
+  }
+
+  WEFT_HD static KernelOutcome compare(const PairTransfer& transfer, std::uint64_t tag,
+                                       std::uint64_t bytes) {
+    return check_slot({.size = static_cast<std::uint32_t>(bytes), .offset = 0, .tag = tag},
+                      transfer.view, transfer.tag, static_cast<std::uint32_t>(transfer.bytes));
+  }
+
+  /// Lanes leave, too, where the header says that what they wait for will not come.
   template <class Come>
-  WEFT_HD KernelOutcome wait_for(const ConnectionView& view, const Come& come) {
+  WEFT_HD KernelOutcome wait_for(const PairTransfer& transfer, std::uint64_t at, const Come& come) {
+    const ConnectionView& view = transfer.view;
     for (std::uint32_t turn = 0; !come(); ++turn) {
-      const KernelOutcome end = memory_.pause(turn);
+      KernelOutcome end = memory_.pause(turn);
       if (end.end != KernelEnd::kDone) return end;
-      if (turn % kTurnsBetweenWords != kTurnsBetweenWords - 1 || view.error == nullptr) continue;
-      const std::uint32_t told = memory_.load_word(view.error);
+      if (turn % kTurnsBetweenWords != kTurnsBetweenWords - 1) continue;
+      end = compare_header(transfer, at);
+      if (end.end != KernelEnd::kDone) return end;
+      const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);
       // What it wrote before it gave up may just have come.
       if (told != 0 && !come()) {
         return {.end = KernelEnd::kPeerError, .peer = view.peer, .expected = 0, .found = told};
