@@ -4,7 +4,8 @@
 // Litmus runs of the ways in which kernels of two GPUs tell each other "the data is there": each
 // pattern is tried a milliard times over NVLink (or PCIe), from many CTAs at once, both ways, with
 // random pauses, and every try that shows a flag without its data is counted. With one GPU the two
-// ends are CTAs of it, and the table says so.
+// ends are CTAs of it, and the table says so. The memory lies at its reader, or in the host, as
+// where GPUs do not reach each other.
 //
 // A run that finds nothing proves something only if it could have found it: beside each pattern
 // stand weakened copies of it, which have to fail here or there. No spin is without an end.
@@ -620,6 +621,7 @@ struct Options {
   double limit = 60;
   int devices[2] = {0, 1};
   std::string_view only;
+  bool in_host = false;
 };
 
 constexpr const char* kUsage =
@@ -627,6 +629,7 @@ constexpr const char* kUsage =
     "  --tries N          of each pattern, at least (1000000000)\n"
     "  --planted-tries N  of each weakened copy (a tenth of --tries)\n"
     "  --devices A,B      CUDA devices (0,1)\n"
+    "  --memory WHERE     device or host: where what is exchanged lies (device)\n"
     "  --only TEXT        patterns whose names begin so: mp-push, mp-pull, ll, ll16, ll128\n"
     "  --limit SECONDS    for all together (60); what was not run by then is a failure\n";
 
@@ -666,6 +669,9 @@ Options parse(int argc, char** argv) {
       options.limit = number_of<double>(option, value);
     } else if (option == "--only") {
       options.only = value;
+    } else if (option == "--memory") {
+      if (value != "device" && value != "host") usage_error(option, "is device or host");
+      options.in_host = value == "host";
     } else if (option == "--devices") {
       const size_t comma = value.find(',');
       if (comma == std::string_view::npos) usage_error(option, "needs two numbers: 0,1");
@@ -686,12 +692,12 @@ Options parse(int argc, char** argv) {
 class Bench {
  public:
   /// `devices` are one or two.
-  explicit Bench(const std::vector<int>& devices) {
+  Bench(const std::vector<int>& devices, bool in_host) : in_host_(in_host) {
     for (size_t i = 0; i < devices.size(); ++i) {
       End end{};
       end.device = devices[i];
       CHECK(cudaSetDevice(end.device));
-      if (devices.size() == 2) CHECK(cudaDeviceEnablePeerAccess(devices[1 - i], 0));
+      if (devices.size() == 2 && !in_host) CHECK(cudaDeviceEnablePeerAccess(devices[1 - i], 0));
       cudaDeviceProp properties;
       CHECK(cudaGetDeviceProperties(&properties, end.device));
       multiprocessors_ = i == 0 ? properties.multiProcessorCount
@@ -707,9 +713,9 @@ class Bench {
     ack_bytes_ = threads_ / 2 / kLeastThreads * kLineBytes;
     for (End& end : ends_) {
       CHECK(cudaSetDevice(end.device));
-      CHECK(cudaMalloc(&end.cells, area_bytes_));
-      CHECK(cudaMalloc(&end.far, area_bytes_));
-      CHECK(cudaMalloc(&end.acks, ack_bytes_));
+      end.cells = allocate<std::byte>(area_bytes_);
+      end.far = allocate<std::byte>(area_bytes_);
+      end.acks = allocate<uint64_t>(ack_bytes_);
       CHECK(cudaMalloc(&end.tally, sizeof(Tally)));
     }
   }
@@ -720,9 +726,9 @@ class Bench {
   void clear() {
     for (const End& end : ends_) {
       CHECK(cudaSetDevice(end.device));
-      CHECK(cudaMemset(end.cells, 0, area_bytes_));
-      CHECK(cudaMemset(end.far, 0, area_bytes_));
-      CHECK(cudaMemset(end.acks, 0, ack_bytes_));
+      clear(end.cells, area_bytes_);
+      clear(end.far, area_bytes_);
+      clear(end.acks, ack_bytes_);
       CHECK(cudaMemset(end.tally, 0, sizeof(Tally)));
       CHECK(cudaDeviceSynchronize());
     }
@@ -794,6 +800,27 @@ class Bench {
     Tally* tally;
   };
 
+  /// Host memory has one address for all devices.
+  template <class T>
+  T* allocate(size_t bytes) const {
+    void* memory = nullptr;
+    if (in_host_) {
+      CHECK(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+    } else {
+      CHECK(cudaMalloc(&memory, bytes));
+    }
+    return static_cast<T*>(memory);
+  }
+
+  void clear(void* memory, size_t bytes) const {
+    if (in_host_) {
+      std::memset(memory, 0, bytes);
+    } else {
+      CHECK(cudaMemset(memory, 0, bytes));
+    }
+  }
+
+  const bool in_host_;
   std::vector<End> ends_;
   int multiprocessors_ = 0;
   size_t threads_ = 0;
@@ -886,7 +913,7 @@ std::vector<int> choose_devices(const Options& options) {
       std::exit(2);
     }
   }
-  for (size_t i = 0; devices.size() == 2 && i < 2; ++i) {
+  for (size_t i = 0; devices.size() == 2 && !options.in_host && i < 2; ++i) {
     int can = 0;
     CHECK(cudaDeviceCanAccessPeer(&can, devices[i], devices[1 - i]));
     if (can == 0) {
@@ -900,14 +927,16 @@ std::vector<int> choose_devices(const Options& options) {
   return devices;
 }
 
-void print_heading(const std::vector<int>& devices) {
+void print_heading(const std::vector<int>& devices, bool in_host) {
   for (const int device : devices) {
     cudaDeviceProp properties;
     CHECK(cudaGetDeviceProperties(&properties, device));
     std::printf("device %d: %s, %d multiprocessors\n", device, properties.name,
                 properties.multiProcessorCount);
   }
-  std::printf(devices.size() == 2
+  std::printf(devices.size() == 2 && in_host
+                  ? "between the two GPUs, both ways at once, through host memory\n"
+              : devices.size() == 2
                   ? "between the two GPUs, both ways at once, by peer access\n"
                   : "BETWEEN CTAs OF ONE GPU: this says nothing about the link between two\n");
   std::printf("%-32s %-9s %14s %14s %14s %7s  %s\n", "pattern", "kind", "tries", "broken",
@@ -925,8 +954,8 @@ int run(const Options& options) {
   const std::vector<int> devices = choose_devices(options);
   signal(SIGALRM, on_alarm);
   alarm(static_cast<unsigned>(options.limit) + 30);
-  print_heading(devices);
-  Bench bench(devices);
+  print_heading(devices, options.in_host);
+  Bench bench(devices, options.in_host);
 
   const Clock::time_point begin = Clock::now();
   int failures = 0;
