@@ -162,9 +162,10 @@ void add_resources(std::vector<Parameter>& table) {
                    .help =
                        "Largest call, or block of a call, that up to 8 ranks which memory joins "
                        "write straight into each other's, which takes four times as much at "
-                       "each rank for each other one; where unset, 1MiB between GPUs. Two-shots "
-                       "cut calls of any size into pieces that fit there; between GPUs they have "
-                       "as much again of their own, less with more than 4 ranks, unless "
+                       "each rank for each other one; where unset, 1MiB between GPUs, 256KiB "
+                       "between those that share host memory alone. Two-shots cut calls of any "
+                       "size into pieces that fit there; between GPUs that reach each other they "
+                       "have as much again of their own, less with more than 4 ranks, unless "
                        "collectives.all_reduce.algorithm leaves two-shot out."});
   table.push_back({.section = "windows",
                    .key = "copy_from",
