@@ -236,14 +236,18 @@ class PairBatch {
   WEFT_HD std::uint64_t look_at_lines(Lines& lines, const PairTransfer& transfer, std::uint64_t at,
                                       bool alone) {
     const ConnectionView& view = transfer.view;
-    const bool sends = transfer.from != nullptr;
-    if (sends && at < view.steps) return 0;
-    if (sends && alone) {
-      const WaitResult result =
-          memory_.wait_at_least(view.head, view.head_waiters, at + 1 - view.steps, view.error);
-      return result.status == WaitStatus::kReady ? 0 : note(end_of_wait(result, view.peer));
-    }
-    if (sends ? memory_.load_acquire(view.head) + view.steps > at : lines.has_come(view, at)) {
+    if (transfer.from != nullptr) {
+      if (view.cursor->seen_head + view.steps > at) return 0;
+      if (alone) {
+        const WaitResult result =
+            memory_.wait_at_least(view.head, view.head_waiters, at + 1 - view.steps, view.error);
+        if (result.status != WaitStatus::kReady) return note(end_of_wait(result, view.peer));
+        view.cursor->seen_head = result.value;
+        return 0;
+      }
+      view.cursor->seen_head = memory_.load_acquire(view.head);
+      if (view.cursor->seen_head + view.steps > at) return 0;
+    } else if (lines.has_come(view, at)) {
       return 0;
     }
     const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);

@@ -29,6 +29,7 @@ inline constexpr std::uint32_t kLent = UINT32_MAX;
 /// the channel; kept in memory of the device so that a replayed graph goes on from it.
 struct ConnectionCursor {
   std::uint64_t step = 0;
+  std::uint64_t seen_head = 0;  ///< The last that a sender of lines saw, so that it seldom looks.
 };
 
 /// One direction. The sender fills slot (step % steps), then publishes tail = step + 1; the
