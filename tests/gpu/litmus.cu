@@ -27,7 +27,11 @@
 
 #include <cuda_runtime.h>
 
+#include "core/device/cuda/bulk_copy.cuh"
+
 namespace {
+
+using namespace weft::device::cuda;
 
 // ---- accesses, as the PTX ISA names them ----
 
@@ -254,6 +258,77 @@ struct MessagePassing {
     if (!__syncthreads_and(seen)) return false;
     const uint32_t got = load_weak(from.cells + from.cell * kCellBytes);
     const bool broken = __syncthreads_or(count.differs(from, from.cell, got));
+    if (threadIdx.x == 0) {
+      ++count.tries;
+      count.broken += broken;
+    }
+    return true;
+  }
+};
+
+// ---- bulk copies: the data of a whole CTA by one, one flag by another thread ----
+
+enum class BulkFlag {
+  kFenced,    // As kernels post: the copy has ended, a fence, the flag; the reader orders its copy.
+  kEnded,     // The same without the fence.
+  kNotEnded,  // Planted: nobody waits for the copy, nor for anything else.
+};
+
+template <BulkFlag kFlag>
+struct BulkPassing {
+  static constexpr uint32_t kCellBytes = 4;
+  static constexpr uint32_t kMostThreads = 1024;
+  static constexpr uint32_t kPoster = 32;
+
+  static __device__ void write(const Written& to) {
+    __shared__ alignas(kLineBytes) uint32_t words[kMostThreads];
+    __shared__ uint32_t stored;
+    if (threadIdx.x == 0) stored = 0;
+    words[to.cell] = to.word(to.cell);
+    // The copy comes after what all threads stored to shared memory.
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      bulk_store(to.cells, reinterpret_cast<const std::byte*>(words), blockDim.x * kCellBytes);
+      close_group();
+      if constexpr (kFlag != BulkFlag::kNotEnded) await_stores<0>();
+      __threadfence_block();
+      *static_cast<volatile uint32_t*>(&stored) = 1;
+    }
+    if (threadIdx.x == kPoster) {
+      while (*static_cast<volatile uint32_t*>(&stored) == 0) {
+      }
+      __threadfence_block();
+      if constexpr (kFlag == BulkFlag::kFenced) __threadfence_system();
+      store_relaxed(to.far, uint64_t{to.number});
+    }
+    if constexpr (kFlag == BulkFlag::kNotEnded) {
+      if (threadIdx.x == 0) await_reads<0>();
+    }
+    __syncthreads();
+  }
+
+  static __device__ bool read(const Read& from, Count& count) {
+    __shared__ alignas(kLineBytes) uint32_t words[kMostThreads];
+    __shared__ uint64_t arrived;
+    bool seen = true;
+    if (threadIdx.x == 0) {
+      seen = spin_until([&] { return load_acquire(from.far) == from.number; });
+      if (seen) {
+        make_barrier(&arrived, 1);
+        show_barriers();
+        order_bulk_after_loads();
+        arrive_and_expect(&arrived, blockDim.x * kCellBytes);
+        bulk_load(reinterpret_cast<std::byte*>(words), from.cells, blockDim.x * kCellBytes,
+                  &arrived);
+        while (!has_completed(&arrived, 0)) {
+        }
+        asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(&arrived))
+                     : "memory");
+      }
+    }
+    if (!__syncthreads_and(seen)) return false;
+    const bool broken = __syncthreads_or(count.differs(from, from.cell, words[from.cell]));
     if (threadIdx.x == 0) {
       ++count.tries;
       count.broken += broken;
@@ -586,6 +661,9 @@ const std::array kPatterns = {
     row<MessagePassing<Flag::kRelaxedLoad>>("mp-push: relaxed load", Kind::kPlanted, 0),
     row<MessagePassing<Flag::kRelaxedLoad>>("mp-pull: relaxed load", Kind::kPlanted, 0, true),
     row<MessagePassing<Flag::kStoredFirst>>("mp-push: flag first", Kind::kPlanted, 0),
+    row<BulkPassing<BulkFlag::kFenced>>("bulk: ended, fence, relaxed", Kind::kReal, 0),
+    row<BulkPassing<BulkFlag::kEnded>>("bulk: ended, relaxed", Kind::kObserved, 0),
+    row<BulkPassing<BulkFlag::kNotEnded>>("bulk: not ended", Kind::kPlanted, 0),
     row<Ll<LlU64>>("ll: u64 relaxed", Kind::kReal, 1),
     row<Ll<LlV2>>("ll: v2.u32 volatile", Kind::kReal, 1),
     row<Ll<LlTwoStores<false>>>("ll: two stores, flag last", Kind::kPlanted, 1),
@@ -630,7 +708,8 @@ constexpr const char* kUsage =
     "  --planted-tries N  of each weakened copy (a tenth of --tries)\n"
     "  --devices A,B      CUDA devices (0,1)\n"
     "  --memory WHERE     device or host: where what is exchanged lies (device)\n"
-    "  --only TEXT        patterns whose names begin so: mp-push, mp-pull, ll, ll16, ll128\n"
+    "  --only TEXT        patterns whose names begin so: mp-push, mp-pull, bulk, ll, ll16,\n"
+    "                     ll128\n"
     "  --limit SECONDS    for all together (60); what was not run by then is a failure\n";
 
 [[noreturn]] void usage_error(std::string_view option, const char* what) {

@@ -57,6 +57,13 @@ void run_large(Team& team, Operation operation, Seeds& seeds) {
   call.table = 4;  // one has all
   call.recv_offset = 1;
   Trial(team, call).run(seeds.next());
+  // Copies of 16 bytes begin well, and leave a rest.
+  call.recv_offset = 0;
+  Trial(team, call).run(seeds.next());
+  if (reduces(operation)) return;
+  call.type = kUint8;
+  call.count = most * kFloat32.bytes - 5;
+  Trial(team, call).run(seeds.next());
 }
 
 /// Each reduction of a type, made ones too.

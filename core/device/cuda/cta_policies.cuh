@@ -74,6 +74,10 @@ __device__ inline void store_release_system(std::uint64_t* counter, std::uint64_
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(counter), "l"(value) : "memory");
 }
 
+__device__ inline void store_relaxed_system(std::uint64_t* counter, std::uint64_t value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(counter), "l"(value) : "memory");
+}
+
 __device__ inline std::uint32_t load_relaxed_system(const std::uint32_t* word) {
   std::uint32_t value = 0;
   asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");

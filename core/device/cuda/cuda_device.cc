@@ -44,9 +44,10 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
   for (std::size_t i = 0; i < launch.items.size(); ++i)
     carry(launch.items[i], argument.tables[i]);
   void* arguments[] = {&argument};
-  return check(cudaLaunchKernel(kernel.address, dim3(static_cast<unsigned>(launch.items.size())),
-                                dim3(kernel.threads), arguments, 0, stream.native),
-               "cudaLaunchKernel");
+  return check(
+      cudaLaunchKernel(kernel.address, dim3(static_cast<unsigned>(launch.items.size())),
+                       dim3(kernel.threads), arguments, kernel.shared_bytes, stream.native),
+      "cudaLaunchKernel");
 }
 
 DirectShape direct_shape_of(const WorkItem& item) {
@@ -97,6 +98,13 @@ weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectS
 
 namespace {
 
+RingKernel ring_kernel_for(std::span<const WorkItem> items, bool copies_in_bulk) {
+  if (copies_in_bulk) {
+    if (const RingKernel bulk = bulk_kernel_for(items); bulk.address != nullptr) return bulk;
+  }
+  return kernel_for(items.front(), static_cast<std::uint32_t>(items.size()));
+}
+
 weft_result launch_one(CudaStream& stream, const Launch& launch) {
   if (launch.items.empty()) return WEFT_OK;
   if (launch.items.front().algorithm == Algorithm::kPair) return launch_pairs(stream, launch);
@@ -106,7 +114,7 @@ weft_result launch_one(CudaStream& stream, const Launch& launch) {
   }
   const auto items = static_cast<std::uint32_t>(launch.items.size());
   if (items > kMostItems) return WEFT_ERROR_OUT_OF_RESOURCES;
-  const RingKernel kernel = kernel_for(launch.items.front(), items);
+  const RingKernel kernel = ring_kernel_for(launch.items, stream.copies_in_bulk);
   if (kernel.address == nullptr) return WEFT_ERROR_UNSUPPORTED;
   if (argument_items(items) == 8) return launch_items<8>(stream, launch, kernel);
   return launch_items<kMostItems>(stream, launch, kernel);
@@ -139,25 +147,41 @@ weft_result CudaDevice::prepare() {
   if (const weft_result ready = memory_.prepare(); ready != WEFT_OK) return ready;
   int processors = 0;
   WEFT_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index_));
+  int major = 0;
+  WEFT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_));
+  constexpr int kFirstWithBulkCopies = 9;
+  launches_overlap_ = major >= kFirstWithBulkCopies;
+  copies_in_bulk_ = major >= kFirstWithBulkCopies;
   int fewest = INT_MAX;
   // A kernel that is loaded when first launched is loaded while others may spin, and waits for
   // them.
+  const auto load = [&](const void* kernel, std::uint32_t shared_bytes) -> weft_result {
+    cudaFuncAttributes attributes{};
+    WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+    if (shared_bytes != 0) {
+      WEFT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     static_cast<int>(shared_bytes)));
+    }
+    const int most = std::min(attributes.maxThreadsPerBlock, static_cast<int>(kPostingThreads));
+    int on_one = 0;
+    WEFT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, most, shared_bytes));
+    fewest = std::min(fewest, on_one);
+    return WEFT_OK;
+  };
   for (const auto kernels : {ring_kernels(), all_reduce_kernels(), pair_kernels(), direct_kernels(),
                              blocks_kernels(), wide_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {
-      cudaFuncAttributes attributes{};
-      WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
-      const int most = std::min(attributes.maxThreadsPerBlock, static_cast<int>(kPostingThreads));
-      int on_one = 0;
-      WEFT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, most, 0));
-      fewest = std::min(fewest, on_one);
+      if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
+    }
+  }
+  if (copies_in_bulk_) {
+    for (const void* kernel : bulk_ring_kernels()) {
+      const weft_result loaded = load(kernel, bulk_shared_bytes());
+      if (loaded != WEFT_OK) return loaded;
     }
   }
   processors_ = static_cast<std::uint32_t>(processors);
   groups_at_once_ = static_cast<std::uint32_t>(fewest) * processors_;
-  int major = 0;
-  WEFT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_));
-  launches_overlap_ = major >= 9;
   if (const weft_result found = find_line_bytes(major); found != WEFT_OK) return found;
   std::array<char, 32> address{};
   // Only nearness to NICs and rules depend on it: a driver that does not tell leaves it unknown.
@@ -214,14 +238,16 @@ LaunchShape CudaDevice::shape_of(std::span<const WorkItem> items) const {
             .lanes = kPostingThreads,
             .processors = processors_};
   }
-  const auto groups = static_cast<std::uint32_t>(items.size());
-  return {.groups = groups, .lanes = kernel_for(item, groups).threads, .processors = processors_};
+  return {.groups = static_cast<std::uint32_t>(items.size()),
+          .lanes = ring_kernel_for(items, copies_in_bulk_).threads,
+          .processors = processors_};
 }
 
 weft_result CudaDevice::create_stream(DeviceStream** out) {
   const Scope scope(index_);
   auto stream = std::make_unique<CudaStream>();
   stream->may_overlap = launches_overlap_;
+  stream->copies_in_bulk = copies_in_bulk_;
   stream->owned = true;
   WEFT_CUDA(cudaStreamCreateWithFlags(&stream->native, cudaStreamNonBlocking));
   *out = reinterpret_cast<DeviceStream*>(stream.release());
@@ -231,6 +257,7 @@ weft_result CudaDevice::create_stream(DeviceStream** out) {
 weft_result CudaDevice::wrap_stream(void* native, DeviceStream** out) {
   auto stream = std::make_unique<CudaStream>();
   stream->may_overlap = launches_overlap_;
+  stream->copies_in_bulk = copies_in_bulk_;
   stream->native = static_cast<cudaStream_t>(native);
   *out = reinterpret_cast<DeviceStream*>(stream.release());
   return WEFT_OK;

@@ -17,6 +17,10 @@ inline constexpr std::uint32_t kThreads = 512;  ///< Of a CTA.
 /// The warp that posts for them, of kernels that have one (posting.cuh), and both together.
 inline constexpr std::uint32_t kPosterThreads = 32;
 inline constexpr std::uint32_t kPostingThreads = kThreads + kPosterThreads;
+/// Of kernels that copy by bulk copies: a warp for each of three threads.
+inline constexpr std::uint32_t kBulkThreads = 96;
+/// From so many bytes of an item on they are taken.
+inline constexpr std::uint64_t kLeastBulkBytes = 128 << 10;
 inline constexpr std::uint32_t kMostItems = 64;  ///< Of a launch: one CTA each.
 
 /// What a kernel is given besides its items. All pointers are device-visible.
@@ -128,11 +132,18 @@ inline constexpr std::size_t kSizes = 2;
 struct RingKernel {
   const void* address = nullptr;
   std::uint32_t threads = kThreads;
+  std::uint32_t shared_bytes = 0;  ///< Of dynamic shared memory.
 };
 [[nodiscard]] RingKernel kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same among those that know their reduction at compile time, which have room for kMostItems
 /// and have a warp that posts.
 [[nodiscard]] const void* all_reduce_kernel_for(const WorkItem& item, std::uint32_t items);
+
+/// The kernel that copies by bulk copies for such items, all of one launch; null where they reduce,
+/// are small, or lie where bulk copies cannot begin. From compute capability 9.0 on.
+[[nodiscard]] RingKernel bulk_kernel_for(std::span<const WorkItem> items);
+/// What its CTAs take of a multiprocessor's shared memory.
+[[nodiscard]] std::uint32_t bulk_shared_bytes();
 
 /// The kernel that runs direct items like `item` by lines, of all-reduces or of calls with blocks,
 /// by wide lines, or two-shots of so many parts; null where there is none.
@@ -151,6 +162,7 @@ struct RingKernel {
 
 /// All kernels, to be loaded before anything spins.
 [[nodiscard]] std::span<const void* const> ring_kernels();
+[[nodiscard]] std::span<const void* const> bulk_ring_kernels();
 [[nodiscard]] std::span<const void* const> all_reduce_kernels();
 [[nodiscard]] std::span<const void* const> pair_kernels();
 [[nodiscard]] std::span<const void* const> direct_kernels();

@@ -10,6 +10,7 @@
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/report.cuh"
+#include "core/device/cuda/staged_item.cuh"
 #include "core/device/work_item_kernel.h"
 
 namespace weft::device::cuda {
@@ -17,41 +18,6 @@ namespace {
 
 /// Whether all-reduces take the kernel that knows their type and reduction, where there is one.
 constexpr bool kPrefersKnownReductions = true;
-
-/// Tables of up to this many ranks are copied at once; longer ones stay in host memory.
-constexpr std::uint32_t kMostStagedRanks = 64;
-
-/// A CTA's item and the tables it points to, in shared memory: host memory answers after a
-/// microsecond and more, so it is asked once, for all of it, and only where nothing was carried.
-struct Staged {
-  alignas(WorkItem) std::byte item[sizeof(WorkItem)];
-  alignas(Extent) std::byte blocks[kMostStagedRanks * sizeof(Extent)];
-  std::uint32_t ring[kMostStagedRanks];
-};
-
-__device__ const WorkItem& stage(Staged& staged, const WorkItem& given,
-                                 const CarriedTables& carried) {
-  auto* const item = reinterpret_cast<WorkItem*>(staged.item);
-  auto* const blocks = reinterpret_cast<Extent*>(staged.blocks);
-  constexpr auto kWords = static_cast<std::uint32_t>(sizeof(WorkItem) / sizeof(std::uint32_t));
-  for (std::uint32_t i = threadIdx.x; i < kWords; i += blockDim.x)
-    reinterpret_cast<std::uint32_t*>(item)[i] = reinterpret_cast<const std::uint32_t*>(&given)[i];
-  const std::uint32_t ranks = given.ranks;
-  const bool has_ring = given.ring != nullptr && ranks <= kMostStagedRanks;
-  const bool has_table = given.blocks != nullptr && ranks <= kMostStagedRanks;
-  for (std::uint32_t i = threadIdx.x; i < ranks && i < kMostStagedRanks; i += blockDim.x) {
-    const bool is_carried = ranks <= kMostCarriedRanks;
-    if (has_ring) staged.ring[i] = is_carried ? carried.ring[i] : given.ring[i];
-    if (!has_table) continue;
-    blocks[i] = is_carried ? Extent{.offset = carried.blocks[i][0], .count = carried.blocks[i][1]}
-                           : given.blocks[i];
-  }
-  __syncthreads();
-  if (threadIdx.x == 0 && has_ring) item->ring = staged.ring;
-  if (threadIdx.x == 0 && has_table) item->blocks = blocks;
-  __syncthreads();
-  return *item;
-}
 
 // Outlined: the sizes of the argument share it.
 __device__ __noinline__ void run_staged(KernelControl control, const WorkItem& item,
