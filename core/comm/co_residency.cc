@@ -38,24 +38,42 @@ Result<std::uint32_t> groups_of_each_rank(const Topology& topology,
   return least;
 }
 
-bool have_own_processors(const Topology& topology, std::uint32_t rank, std::uint32_t workers) {
+namespace {
+
+struct HostShare {
+  std::uint64_t ranks = 0;
+  std::uint64_t processors = 0;  // that any of them may run on
+};
+
+HostShare host_share(const Topology& topology, std::uint32_t rank) {
   std::vector<CpuRange> ranges;
-  std::uint64_t needed = 0;
+  HostShare share;
   for (const RankInfo& other : topology.ranks) {
     if (!topology.same_host(rank, other.rank)) continue;
-    needed += workers;
+    ++share.ranks;
     ranges.insert(ranges.end(), other.cpus.begin(), other.cpus.end());
   }
   std::ranges::sort(ranges, {}, &CpuRange::first);
-  std::uint64_t processors = 0;
   std::uint64_t counted_to = 0;  // all below are counted, or nobody's
   for (const CpuRange& range : ranges) {
     const std::uint64_t end = std::uint64_t{range.last} + 1;
     if (end <= counted_to) continue;
-    processors += end - std::max<std::uint64_t>(range.first, counted_to);
+    share.processors += end - std::max<std::uint64_t>(range.first, counted_to);
     counted_to = end;
   }
-  return needed <= processors;
+  return share;
+}
+
+}  // namespace
+
+std::uint32_t processors_of_each(const Topology& topology, std::uint32_t rank) {
+  const HostShare share = host_share(topology, rank);
+  return static_cast<std::uint32_t>(share.processors / std::max<std::uint64_t>(share.ranks, 1));
+}
+
+bool have_own_processors(const Topology& topology, std::uint32_t rank, std::uint32_t workers) {
+  const HostShare share = host_share(topology, rank);
+  return share.ranks * workers <= share.processors;
 }
 
 }  // namespace weft

@@ -21,6 +21,10 @@ namespace weft {
 [[nodiscard]] Result<std::uint32_t> groups_of_each_rank(
     const Topology& topology, std::span<const std::uint32_t> groups_at_once);
 
+/// How many of the processors that the ranks on the host of `rank` may run on each of them has,
+/// were they divided evenly; 0 where there are more ranks, or nothing is known of processors.
+[[nodiscard]] std::uint32_t processors_of_each(const Topology& topology, std::uint32_t rank);
+
 /// Whether each of the ranks on the host of `rank` can have `workers` of the processors that they
 /// may run on for itself.
 [[nodiscard]] bool have_own_processors(const Topology& topology, std::uint32_t rank,

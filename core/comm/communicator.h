@@ -245,6 +245,7 @@ class Communicator {
   /// Slots of a connection that is made when two ranks first send to each other; alike on all.
   [[nodiscard]] SlotGeometry slots_of_pairs() const;
   void choose_spread();
+  [[nodiscard]] std::uint32_t net_ports() const;
   [[nodiscard]] WorkItem exchange_item(const ExchangePlan& plan, std::uint32_t rank) const;
   [[nodiscard]] std::uint64_t bytes_with(const Call& call, std::uint32_t other) const;
   Status order_after_latest(Stream& stream);

@@ -72,7 +72,6 @@ Result<std::unique_ptr<Context>> Context::create(const std::string& config_file,
   }
   WEFT_TRY_ASSIGN(context->reactor_, Reactor::create());
   context->runtime_ = std::make_unique<device::HostDevice>();
-  WEFT_TRY_ASSIGN(context->engine_, ProgressEngine::create(context->logger_));
   PluginHostOptions options;
   options.directories = directories;
   options.parameters = [config = context->config_.get()](const Parameter& parameter) {
@@ -150,6 +149,15 @@ Result<DeviceRuntime*> Context::cuda_device(std::int32_t index) {
     logger_.info(Topic::kComm, "CUDA device {} is open", index);
   }
   return device.get();
+}
+
+Result<ProgressEngine*> Context::engine(const DeviceRuntime& device, std::uint32_t port) {
+  const std::scoped_lock lock(engines_mutex_);
+  auto& engine = engines_[{&device, port}];
+  if (engine == nullptr) {
+    WEFT_TRY_ASSIGN(engine, ProgressEngine::create(logger_));
+  }
+  return engine.get();
 }
 
 Result<RankInfo> Context::next_rank_info(std::uint32_t rank, const DeviceRuntime& runtime) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The composition root: reads the configuration, loads plugins, makes the device and its engine.
+// The composition root: reads the configuration, loads plugins, makes devices and their engines.
 // Everything else is given what it needs from here; there are no globals.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -58,7 +59,9 @@ class Context {
   /// context.
   Result<void*> allocate_for_program(DeviceRuntime& device, std::size_t bytes);
   Status release_for_program(void* memory);
-  [[nodiscard]] ProgressEngine& engine() { return *engine_; }
+  /// What moves messages of ports of this number, of all ranks on `device`; lives as long as the
+  /// context. Its thread starts when it is first asked for.
+  Result<ProgressEngine*> engine(const DeviceRuntime& device, std::uint32_t port);
   [[nodiscard]] PluginHost& plugins() { return *plugins_; }
   [[nodiscard]] const HostInfo& host() const { return host_; }
 
@@ -104,7 +107,9 @@ class Context {
   std::map<std::int32_t, std::unique_ptr<DeviceRuntime>>
       cuda_devices_;                                // guarded by devices_mutex_
   std::map<void*, DeviceRuntime*> program_memory_;  // guarded by devices_mutex_
-  std::unique_ptr<ProgressEngine> engine_;
+  std::mutex engines_mutex_;
+  std::map<std::pair<const DeviceRuntime*, std::uint32_t>, std::unique_ptr<ProgressEngine>>
+      engines_;  // guarded by engines_mutex_
   std::unique_ptr<PluginHost> plugins_;
   HostInfo host_;
 

@@ -46,7 +46,9 @@ constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
 constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 16;
-constexpr std::uint32_t kMessageChannels = 4;
+constexpr std::uint32_t kMessageChannels = 8;
+// A thread that moves messages both ways carries half of what a stream of TCP could.
+constexpr std::uint32_t kMostDeviceNetPorts = 8;
 // Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
 constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{512} << 10;
 // Two ranks send to each other over so many channels that these are those of a rank together.
@@ -155,7 +157,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
       .secret = secret,
       .host_id = context_.host().host_id,
       .runtime = &runtime_,
-      .engine = &context_.engine(),
+      .engine_of = [this](std::uint32_t port) { return context_.engine(runtime_, port); },
       .logger = &context_.logger(),
       .devices_of = [this](const std::string& plugin,
                            const NetEdge& edge) { return choose_devices(*choice_, plugin, edge); },
@@ -510,18 +512,34 @@ Status Communicator::choose_limits() {
   return {};
 }
 
+// Workers of CPUs move their messages themselves; a GPU has the engines do it, whose threads share
+// the host's processors with the program's.
+std::uint32_t Communicator::net_ports() const {
+  const auto wanted = static_cast<std::uint32_t>(config_.integer("transports.net_ports"));
+  if (wanted != 0) return wanted;
+  if (runtime_.reports_ends()) return 1;
+  return std::clamp(processors_of_each(topology_, rank_) / 2, 1U, kMostDeviceNetPorts);
+}
+
 Status Communicator::connect() {
   WEFT_TRY(by_all(choose_limits()));
   const std::uint32_t channels = limits_.max_channels;
   rings_ = weft::rings(topology_, channels);
   if (ranks_ == 1) return {};
-  for (const std::string& edge : describe_net_edges(rank_)) {
+  const std::vector<std::string> net_edges = describe_net_edges(rank_);
+  for (const std::string& edge : net_edges) {
     context_.logger().info(Topic::kTransport, "{}", edge);
+  }
+  const std::uint32_t ports = net_ports();
+  if (!net_edges.empty()) {
+    context_.logger().info(Topic::kTransport, "rank {} has {} port{} to each net", rank_, ports,
+                           ports == 1 ? "" : "s");
   }
   const auto limit = config_.duration("timeouts.bootstrap");
   return connections_->connect(
       {.rings = rings_,
        .slots = {.steps = limits_.steps, .step_bytes = limits_.step_bytes},
+       .net_ports = ports,
        .direct_bytes = limits_.direct_bytes,
        .direct_parts = direct_parts_,
        .wide_bytes = limits_.wide_bytes,

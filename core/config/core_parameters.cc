@@ -20,6 +20,7 @@ using std::chrono::nanoseconds;
 constexpr std::int64_t kShortestTimeout = nanoseconds(std::chrono::milliseconds(1)).count();
 constexpr std::int64_t kLongestTimeout = nanoseconds(std::chrono::hours(24 * 7)).count();
 constexpr std::int64_t kMaximumChannels = 64;
+constexpr std::int64_t kMostNetPorts = 64;
 
 std::vector<std::string> log_levels() {
   std::vector<std::string> names;
@@ -56,6 +57,19 @@ void add_transports(std::vector<Parameter>& table) {
                    .agreed = true,
                    .default_text = "net-ib,net-ofi,net-socket",
                    .help = "Net plugins to try, in order, for pairs that only a net can join."});
+  table.push_back({.section = "transports",
+                   .key = "net_ports",
+                   .type = ParameterType::kInteger,
+                   .unit = "ports",
+                   .minimum = 0,
+                   .maximum = kMostNetPorts,
+                   .default_text = "0",
+                   .help =
+                       "Ports of a rank to each net, over which channels are dealt out; each has "
+                       "connections of its own, and a thread that moves messages where no worker "
+                       "waits. 0: one for a rank on a CPU, whose workers move messages themselves; "
+                       "for one on a GPU half of the processors that each rank of the host has, "
+                       "at most 8. Ranks need not agree."});
   table.push_back({.section = "transports",
                    .key = "single_copy",
                    .type = ParameterType::kBytes,

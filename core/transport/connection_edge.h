@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -44,24 +45,35 @@ struct Connections::OpenedTransport {
   }
 };
 
-struct Connections::OpenedNet {
-  NetPlugin plugin;
-  ProgressEngine& engine;
+// One weft_net of a plugin, and what moves its messages. Ports share nothing, so that as many
+// threads may move messages side by side.
+struct Connections::OpenedPort {
+  const NetPlugin& plugin;
   weft_net* net = nullptr;
-  bool unregistered = false;  ///< Sends memory that was not registered.
+  std::vector<std::uint32_t> devices{};  ///< By the index in the offer: that of this weft_net.
+  ProgressEngine* engine = nullptr;
   std::unique_ptr<NetPort> port;
 
-  OpenedNet(NetPlugin wrapped, ProgressEngine& progress_engine)
-      : plugin(std::move(wrapped)), engine(progress_engine) {}
-  OpenedNet(const OpenedNet&) = delete;
-  OpenedNet& operator=(const OpenedNet&) = delete;
-  ~OpenedNet() {
-    if (port != nullptr) {
-      engine.remove(*port);
-      port.reset();
-    }
+  explicit OpenedPort(const NetPlugin& of) : plugin(of) {}
+  OpenedPort(const OpenedPort&) = delete;
+  OpenedPort& operator=(const OpenedPort&) = delete;
+  ~OpenedPort() {
+    if (port != nullptr && engine != nullptr) engine->remove(*port);
+    port.reset();
     if (net != nullptr) plugin.close(net);
   }
+};
+
+struct Connections::OpenedNet {
+  NetPlugin plugin;
+  std::vector<std::string> devices;  ///< As they were offered.
+  bool unregistered = false;         ///< Sends memory that was not registered.
+  /// The first is made with this; the others once the net was chosen. Never fewer.
+  std::vector<std::unique_ptr<OpenedPort>> ports;
+
+  explicit OpenedNet(NetPlugin wrapped) : plugin(std::move(wrapped)) {}
+  OpenedNet(const OpenedNet&) = delete;
+  OpenedNet& operator=(const OpenedNet&) = delete;
 };
 
 // One end of one direction on one channel, on its way to becoming a RingEnd.
@@ -78,7 +90,8 @@ struct Connections::Edge {
   weft_connection* connection = nullptr;
 
   OpenedNet* net = nullptr;
-  std::uint32_t device = 0;  // of the net, at this end
+  OpenedPort* via = nullptr;  // of the net's
+  std::uint32_t device = 0;   // of the port, at this end
   weft_net_listener* listener = nullptr;
   weft_net_connection* net_connection = nullptr;
   bool joined = false;
@@ -96,6 +109,7 @@ struct Connections::Edge {
     transport = other.transport;
     connection = other.connection;
     net = other.net;
+    via = other.via;
     device = other.device;
     listener = std::exchange(other.listener, nullptr);
     net_connection = std::exchange(other.net_connection, nullptr);

@@ -14,6 +14,7 @@
 #include "core/base/wait.h"
 #include "core/model/two_shot.h"
 #include "core/transport/connection_edge.h"
+#include "core/transport/net_devices.h"
 #include "core/transport/offer_codec.h"
 
 namespace weft {
@@ -60,23 +61,18 @@ PluginOffer Connections::open(const Plugin& plugin, std::vector<std::byte>& peer
   const auto try_open = [&]() -> Status {
     if (is_net) {
       WEFT_TRY_ASSIGN(auto wrapped, NetPlugin::wrap(plugin));
-      auto opened = std::make_unique<OpenedNet>(std::move(wrapped), *context_.engine);
-      weft_net_open_info info{};
-      info.struct_size = sizeof(info);
-      info.rank = context_.rank;
-      info.ranks = context_.ranks;
-      info.traffic_class = -1;
-      info.job = context_.communicator;
-      info.communicator = context_.communicator;
-      info.key = reinterpret_cast<const std::uint8_t*>(key->data());
-      info.key_size = key->size();
-      WEFT_TRY_ASSIGN(opened->net, opened->plugin.open(info));
-      WEFT_TRY_ASSIGN(const auto devices, opened->plugin.devices(opened->net));
+      auto opened = std::make_unique<OpenedNet>(std::move(wrapped));
+      WEFT_TRY_ASSIGN(auto port, open_port(opened->plugin));
+      WEFT_TRY_ASSIGN(const auto devices, opened->plugin.devices(port->net));
       opened->unregistered = std::ranges::all_of(devices, [](const NetDevice& device) {
         return (device.capabilities & WEFT_NET_UNREGISTERED) != 0;
       });
-      for (const NetDevice& device : devices)
+      for (const NetDevice& device : devices) {
         offer.devices.push_back({.name = device.name, .fabric_id = device.fabric_id});
+        port->devices.push_back(static_cast<std::uint32_t>(opened->devices.size()));
+        opened->devices.push_back(device.name);
+      }
+      opened->ports.push_back(std::move(port));
       const std::scoped_lock lock(mutex_);
       nets_.emplace(plugin.id(), std::move(opened));
       return {};
@@ -148,7 +144,9 @@ Connections::Edge Connections::edge_to(
     const std::uint32_t to = edge.sends() ? peer : context_.rank;
     const DevicePair devices =
         context_.devices_of(edge.choice.plugin, {.channel = channel, .from = from, .to = to});
-    edge.device = edge.sends() ? devices.from : devices.to;
+    edge.via = edge.net->ports[port_of_channel(channel, peer, edge.net->ports.size())].get();
+    const std::uint32_t offered = edge.sends() ? devices.from : devices.to;
+    edge.device = offered < edge.via->devices.size() ? edge.via->devices[offered] : offered;
   } else {
     edge.transport = transports_.find(edge.choice.plugin)->second.get();
   }
@@ -222,7 +220,7 @@ Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
   }
   for (Edge& edge : edges) {
     if (edge.net == nullptr || edge.direction != WEFT_DIRECTION_RECV) continue;
-    WEFT_TRY_ASSIGN(auto listening, edge.net->plugin.listen(edge.net->net, edge.device));
+    WEFT_TRY_ASSIGN(auto listening, edge.net->plugin.listen(edge.via->net, edge.device));
     edge.listener = listening.listener;
     blobs[edge.number] = std::move(listening.handle);
   }
@@ -232,7 +230,7 @@ Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
 Status Connections::begin_net(Edge& edge, std::span<const std::byte> peer_blob) {
   if (edge.direction != WEFT_DIRECTION_SEND) return {};
   WEFT_TRY_ASSIGN(edge.net_connection,
-                  edge.net->plugin.connect(edge.net->net, edge.device, peer_blob));
+                  edge.net->plugin.connect(edge.via->net, edge.device, peer_blob));
   return {};
 }
 
@@ -298,18 +296,8 @@ Status Connections::join(std::span<Edge> edges, Bootstrap& bootstrap, Deadline d
   }
 }
 
-Status Connections::open_ports() {
-  const std::scoped_lock lock(mutex_);  // an abort may look for the port
-  for (auto& [id, opened] : nets_) {
-    opened->port = std::make_unique<NetPort>(opened->plugin, opened->net, *context_.runtime,
-                                             memory_, context_.path_failed, opened->unregistered);
-    WEFT_TRY(context_.engine->add(*opened->port));
-  }
-  return {};
-}
-
 Result<ConnectionView> Connections::view_of_net(Edge& edge, RingEnd& end) {
-  NetPort& port = *edge.net->port;
+  NetPort& port = *edge.via->port;
   const SlotGeometry geometry{.steps = edge.protocols[0].steps,
                               .step_bytes = edge.protocols[0].step_bytes};
   WEFT_TRY_ASSIGN(end.port_connection, port.add(std::exchange(edge.net_connection, nullptr),
@@ -463,7 +451,7 @@ Status Connections::connect(const ConnectionNeeds& needs,
                             Bootstrap& bootstrap, Deadline deadline) {
   std::vector<Edge> edges = edges_of(needs, choice_of);
   close_unused(choice_of);
-  WEFT_TRY(open_ports());
+  WEFT_TRY(open_ports(needs.net_ports));
   WEFT_TRY_ASSIGN(const ConnectionBlobs mine, prepare(edges));
   WEFT_TRY_ASSIGN(const auto gathered,
                   bootstrap.all_gather(encode_blobs(mine), "connection blobs"));
@@ -490,52 +478,6 @@ Status Connections::connect(const ConnectionNeeds& needs,
   }
   WEFT_TRY(join(edges, bootstrap, deadline));
   return describe(edges, needs);
-}
-
-// Model: tests/models/engine_duty.pml
-bool Connections::drive(bool about_to_sleep) {
-  bool moved = false;
-  for (auto& [id, opened] : nets_) {
-    if (opened->port == nullptr || !opened->port->busy()) continue;
-    // Before a sleep the last look must not be skipped because another thread is at it.
-    moved |= about_to_sleep ? opened->port->progress() : opened->port->try_progress();
-  }
-  if (!moved && about_to_sleep) hand_over();
-  return moved;
-}
-
-void Connections::leave() {
-  // The engine may be asleep on the net's descriptors, which a slot filled just now does not
-  // touch: what is ready is given to the net here, under the lock.
-  for (auto& [id, opened] : nets_) {
-    if (opened->port != nullptr && opened->port->busy()) opened->port->progress();
-  }
-  hand_over();
-}
-
-void Connections::hand_over() {
-  for (auto& [id, opened] : nets_) {
-    if (opened->port != nullptr && opened->port->busy()) context_.engine->take_over(*opened->port);
-  }
-}
-
-bool Connections::busy() const {
-  return std::ranges::any_of(nets_, [](const auto& entry) {
-    return entry.second->port != nullptr && entry.second->port->busy();
-  });
-}
-
-void Connections::abort(std::uint32_t reason) {
-  const std::scoped_lock lock(mutex_);
-  for (auto& [id, opened] : transports_)
-    opened->plugin.abort(opened->transport, reason);
-  for (auto& [id, opened] : nets_) {
-    if (opened->port != nullptr) {
-      opened->port->abort();
-    } else {
-      opened->plugin.abort(opened->net);
-    }
-  }
 }
 
 std::uint64_t Connections::bytes_held() const {
@@ -584,9 +526,8 @@ std::string Connections::describe_waiting() {
         channel, from.peer, load_counter(from.tail), load_counter(from.head), load_counter(to.tail),
         to.peer, load_counter(to.head));
   }
-  for (auto& [id, opened] : nets_) {
-    if (opened->port != nullptr) text += opened->port->describe_waiting();
-  }
+  for (const OpenedPort* opened : ports_)
+    text += opened->port->describe_waiting();
   return text;
 }
 

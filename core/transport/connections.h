@@ -61,6 +61,7 @@ struct RingConnections {
 struct ConnectionNeeds {
   std::span<const std::vector<std::uint32_t>> rings;  ///< rings[channel] is an order of ranks.
   SlotGeometry slots;                                 ///< Of the rings' connections.
+  std::uint32_t net_ports = 1;     ///< Of this rank to each net; that of others may be another.
   std::uint64_t direct_bytes = 0;  ///< The largest call written straight to all others; 0: none.
   std::uint32_t direct_parts = kMostDirectParts;  ///< That such a call is cut into, at most.
   std::uint64_t wide_bytes = 0;  ///< The same by lines of 128 bytes; needs direct_bytes.
@@ -77,7 +78,8 @@ struct TransportContext {
   Secret secret{};                 ///< Of the communicator, alike on all ranks.
   std::string host_id;
   DeviceRuntime* runtime = nullptr;
-  ProgressEngine* engine = nullptr;
+  /// The engine of this rank's device for its ports of this number; asked by connect().
+  std::function<Result<ProgressEngine*>(std::uint32_t port)> engine_of;
   Logger* logger = nullptr;
   /// The devices of a net that carry an edge, as choose_devices() answers; asked from connect() on,
   /// also by the reactor.
@@ -148,6 +150,7 @@ class Connections {
  private:
   friend class PairConnector;
   struct OpenedTransport;
+  struct OpenedPort;
   struct OpenedNet;
   struct Edge;
   struct SharedEnd;
@@ -181,16 +184,18 @@ class Connections {
   Status allocate_positions(std::size_t bytes, void** memory);
   Status let_device_reach(ConnectionView& view);
   void close_unused(const std::function<PairChoice(std::uint32_t peer)>& choice_of);
-  Status open_ports();
+  Result<std::unique_ptr<OpenedPort>> open_port(const NetPlugin& plugin);
+  Status open_ports(std::uint32_t count);
 
   TransportContext context_;
   MemoryAccount memory_{*context_.runtime};
   mutable std::mutex mutex_;
   std::map<std::string, std::unique_ptr<OpenedTransport>, std::less<>> transports_;
   std::map<std::string, std::unique_ptr<OpenedNet>, std::less<>> nets_;
-  void* cursors_ = nullptr;     // ConnectionCursor of each ring's end, in the device's memory
-  void* positions_ = nullptr;   // of direct_, in the device's memory
-  std::set<void*> registered_;  // host memory that the device was allowed to reach
+  std::vector<OpenedPort*> ports_;  // of all nets_; stays as it is once it is connected
+  void* cursors_ = nullptr;         // ConnectionCursor of each ring's end, in the device's memory
+  void* positions_ = nullptr;       // of direct_, in the device's memory
+  std::set<void*> registered_;      // host memory that the device was allowed to reach
   std::atomic<bool> in_host_memory_{true};  // all that is described so far; reactor and builder
   std::vector<RingConnections> rings_;
   DirectPeers direct_;

@@ -234,6 +234,14 @@ std::string name_of(const ChoiceInput& input, std::string_view plugin, std::uint
 
 }  // namespace
 
+std::size_t port_of_channel(std::uint32_t channel, std::uint32_t peer, std::size_t ports) {
+  if (is_of_pairs(channel)) return (std::size_t{peer} + channel - kPairChannel) % ports;
+  if (channel >= kFirstLL128Channel) return (channel - kFirstLL128Channel) % ports;
+  if (channel >= kFirstLLChannel) return (channel - kFirstLLChannel) % ports;
+  if (channel >= kFirstTreeChannel) return (channel - kFirstTreeChannel) % ports;
+  return channel % ports;
+}
+
 DevicePair choose_devices(const ChoiceInput& input, std::string_view plugin, const NetEdge& edge) {
   const PluginOffer* from = find_offer(input, plugin, edge.from);
   const PluginOffer* to = find_offer(input, plugin, edge.to);

@@ -5,6 +5,7 @@
 // ends choose alike and anyone can print it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -33,6 +34,13 @@ inline constexpr std::uint32_t kMostLineChannels = 64;
 inline constexpr std::uint32_t kFirstLLChannel = 0x9000;
 inline constexpr std::uint32_t kFirstLL128Channel = kFirstLLChannel + kMostLineChannels;
 inline constexpr std::uint32_t kEndOfLineChannels = kFirstLL128Channel + kMostLineChannels;
+
+/// Which of this rank's `ports` (at least 1) to a net carries what it sends to rank `peer`, and
+/// receives from it, on `channel`. Of this rank alone: the other end may have another number of
+/// ports. Rings' channels take turns, whoever the peers are; partners of sends begin with another
+/// port each.
+[[nodiscard]] std::size_t port_of_channel(std::uint32_t channel, std::uint32_t peer,
+                                          std::size_t ports);
 
 /// One direction between two ranks on one channel.
 struct NetEdge {

@@ -163,7 +163,7 @@ PairConnector::~PairConnector() {
   for (auto& [link, pair] : pairs_) {
     for (Connections::Edge& edge : pair->edges) {
       if (edge.net == nullptr) continue;
-      const auto lock = edge.net->port->lock();
+      const auto lock = edge.via->port->lock();
       edge.release();
     }
     connections_.memory_.release(pair->cursors);
@@ -398,8 +398,9 @@ Status PairConnector::prepare(Pair& pair) {
     pair.edges[i].protocols[1].protocol = WEFT_PROTOCOL_LL;
     protocol.step_bytes = kLeastStepBytes;
   }
-  Connections::OpenedNet* net = pair.edges[0].net;
-  const auto lock = net != nullptr ? net->port->lock() : std::unique_lock<std::mutex>();
+  // Both edges are the same port's.
+  Connections::OpenedPort* const via = pair.edges[0].via;
+  const auto lock = via != nullptr ? via->port->lock() : std::unique_lock<std::mutex>();
   WEFT_TRY_ASSIGN(const ConnectionBlobs mine, connections_.prepare(pair.edges));
   pair.blobs = encode_blobs(mine);
   if (pair.blobs.size() + kLetterHead > kMaxLetterBytes) {
@@ -431,7 +432,7 @@ Status PairConnector::begin(Pair& pair) {
     if (edge.transport != nullptr) {
       pair.peer_blobs.push_back(blob->second);
     } else {
-      const auto lock = edge.net->port->lock();
+      const auto lock = edge.via->port->lock();
       WEFT_TRY(connections_.begin_net(edge, blob->second));
     }
   }
@@ -484,7 +485,7 @@ Result<bool> PairConnector::join(Pair& pair) {
   bool all = true;
   for (Connections::Edge& edge : pair.edges) {
     if (edge.joined) continue;
-    const auto lock = edge.net->port->lock();
+    const auto lock = edge.via->port->lock();
     WEFT_TRY_ASSIGN(edge.joined, connections_.join_net(edge));
     all = all && edge.joined;
   }
@@ -505,7 +506,7 @@ Status PairConnector::finish(Pair& pair) {
       end.peer_memory = {.plugin = &edge.transport->plugin, .connection = edge.connection};
     }
     if (edge.net == nullptr) continue;
-    const auto lock = edge.net->port->lock();
+    const auto lock = edge.via->port->lock();
     if (edge.listener != nullptr) {
       edge.net->plugin.close_listener(std::exchange(edge.listener, nullptr));
     }

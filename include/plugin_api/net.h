@@ -14,7 +14,10 @@
  * the receives of that tag in the order these were posted.
  *
  * All calls on one weft_net and its objects are [one-thread] [non-blocking] unless a line says
- * otherwise: the host calls from one thread at a time.
+ * otherwise: the host calls from one thread at a time. A host may open several weft_nets for one
+ * communicator, with the same info, and use them from as many threads at once: no call on one waits
+ * for a call on another. A connection may join any weft_net of one rank to any of the other's, who
+ * may have opened another number of them.
  *
  * This is a DRAFT of revision 1; see plugin.h for the words and rules used here.
  */

@@ -5,7 +5,7 @@
 //
 // Models: round, prepare_sleep, loop and take_over in core/transport/progress_engine.cc; enqueue,
 // progress, try_progress and busy of core/transport/net_port.h; drive and leave in
-// core/transport/connections.cc, and how a call's end (Communicator::finished) leaves.
+// core/transport/net_ports.cc, and how a call's end (Communicator::finished) leaves.
 //
 // Holds, for two calls of two steps each, which their worker waits for or leaves under way:
 //  - every step is moved, though its worker may sleep or be gone. No sleep has a time limit here

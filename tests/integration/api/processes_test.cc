@@ -34,7 +34,8 @@ void expect_all_right(Processes& ranks, const std::string& transport) {
   }
 }
 
-/// Transport, ranks, channels.max, buffers.step.
+/// Transport, ranks, channels.max, buffers.step; by an id, ranks also differ in their ports to
+/// nets.
 using ProcessWire = std::tuple<std::string, std::uint32_t, std::string, std::string>;
 
 class ProcessRanks : public testing::TestWithParam<ProcessWire> {
@@ -58,13 +59,18 @@ class ProcessRanks : public testing::TestWithParam<ProcessWire> {
 TEST_P(ProcessRanks, JoinByTheIdThatRankZeroMade) {
   const std::uint32_t count = std::get<1>(GetParam());
   Processes ranks;
-  ranks.emplace_back(start({"make-id", std::to_string(count)}, {}));
+  const auto ports = [](std::uint32_t rank) {
+    return std::map<std::string, std::optional<std::string>>{
+        {"WEFT_TRANSPORTS_NET_PORTS", std::to_string(3 - rank % 3)}};
+  };
+  ranks.emplace_back(start({"make-id", std::to_string(count)}, ports(0)));
   ASSERT_TRUE(ranks[0]->wait_for_output("\n")) << ranks[0]->err();
   const std::string out = ranks[0]->out();
   ASSERT_EQ(out.substr(0, 3), "id ");
   const std::string id = out.substr(3, out.find('\n') - 3);
   for (std::uint32_t rank = 1; rank < count; ++rank) {
-    ranks.emplace_back(start({"join", id, std::to_string(rank), std::to_string(count)}, {}));
+    ranks.emplace_back(
+        start({"join", id, std::to_string(rank), std::to_string(count)}, ports(rank)));
   }
   expect_all_right(ranks, std::get<0>(GetParam()));
 }

@@ -18,12 +18,13 @@
 namespace weft::test {
 namespace {
 
-/// Transport, ranks, channels.max, buffers.step.
+/// Transport, ranks, channels.max, buffers.step, transports.net_ports.
 struct Wire {
   std::string transport;
   std::uint32_t ranks;
   std::string channels;
   std::string step;
+  std::string ports = "0";
 };
 
 std::size_t step_bytes(const Wire& wire) {
@@ -32,13 +33,14 @@ std::size_t step_bytes(const Wire& wire) {
 
 std::vector<std::string> settings_of(const Wire& wire) {
   std::vector<std::string> words = only_transport(wire.transport);
-  words.insert(words.end(), {"channels.max", wire.channels, "buffers.step", wire.step});
+  words.insert(words.end(), {"channels.max", wire.channels, "buffers.step", wire.step,
+                             "transports.net_ports", wire.ports});
   return words;
 }
 
 void PrintTo(const Wire& wire, std::ostream* out) {
   *out << wire.transport << ", " << wire.ranks << " ranks, " << wire.channels << " channels, "
-       << wire.step;
+       << wire.step << ", " << wire.ports << " ports";
 }
 
 class LocalRanks : public testing::TestWithParam<Wire> {
@@ -168,11 +170,13 @@ INSTANTIATE_TEST_SUITE_P(Wires, LocalRanks,
                                          Wire{"p2p", 2, "0", "128KiB"}, Wire{"p2p", 4, "3", "4KiB"},
                                          Wire{"shm", 3, "0", "4KiB"},
                                          Wire{"net-socket", 2, "0", "16KiB"},
-                                         Wire{"net-socket", 4, "3", "4KiB"}),
+                                         Wire{"net-socket", 4, "3", "4KiB"},
+                                         Wire{"net-socket", 3, "4", "16KiB", "3"}),
                          [](const auto& info) {
                            std::string name = info.param.transport +
                                               std::to_string(info.param.ranks) + "Ranks" +
-                                              info.param.channels + "Channels" + info.param.step;
+                                              info.param.channels + "Channels" + info.param.step +
+                                              (info.param.ports == "0" ? "" : "SeveralPorts");
                            std::erase(name, '-');
                            return name;
                          });

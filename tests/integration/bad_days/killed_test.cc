@@ -97,10 +97,12 @@ void kill_one(Job& job, int victim, Doing doing, milliseconds after) {
 struct Case {
   const char* transport;
   int ranks;
+  const char* ports = "0";  // of each to a net, and channels as many
 };
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
   std::string name = std::string(info.param.transport) + std::to_string(info.param.ranks);
+  if (info.param.ports[0] != '0') name += "By" + std::string(info.param.ports) + "Ports";
   std::erase(name, '-');
   return name;
 }
@@ -126,7 +128,10 @@ TEST_P(Killed, IsNamedByAllOthersWhoGoOnWithoutIt) {
     const auto below = [&random](int n) {
       return static_cast<int>(random() % static_cast<unsigned>(n));
     };
-    Job job(GetParam().ranks, transport_of(GetParam().transport));
+    Environment environment = transport_of(GetParam().transport);
+    environment["WEFT_TRANSPORTS_NET_PORTS"] = GetParam().ports;
+    environment["WEFT_CHANNELS_MAX"] = GetParam().ports;
+    Job job(GetParam().ranks, environment);
     // Not one after another for a large job: each round takes its time.
     for (int killed = 0; job.size() > 1 && killed < 4; ++killed) {
       ASSERT_EQ(job.join(), "");
@@ -146,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(Jobs, Killed,
                          testing::Values(Case{"shm", 2}, Case{"shm", 3}, Case{"shm", 4},
                                          Case{"shm", 8}, Case{"net-socket", 2},
                                          Case{"net-socket", 3}, Case{"net-socket", 4},
-                                         Case{"net-socket", 8}),
+                                         Case{"net-socket", 8}, Case{"net-socket", 3, "3"}),
                          case_name);
 
 // A forked child that lives on has copies of its parent's connections.

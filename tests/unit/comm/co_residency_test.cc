@@ -67,10 +67,13 @@ TEST(OwnProcessors, EachProcessorCountsOnceForTheRanksOfItsHost) {
   EXPECT_FALSE(have_own_processors(topology, 1, 3));
   EXPECT_TRUE(have_own_processors(topology, 2, 1));
   EXPECT_FALSE(have_own_processors(topology, 2, 2));
+  EXPECT_EQ(processors_of_each(topology, 0), 2U);
+  EXPECT_EQ(processors_of_each(topology, 2), 1U);
 }
 
 TEST(OwnProcessors, NoneAreKnownOfRanksThatTellNone) {
   EXPECT_FALSE(have_own_processors(ranks_on({{0, ""}}), 0, 1));
+  EXPECT_EQ(processors_of_each(ranks_on({{0, ""}}), 0), 0U);
 }
 
 TEST(OwnProcessors, ARangeOfAllNumbersIsCounted) {
