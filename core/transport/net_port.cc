@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kLine = 128;
 constexpr std::size_t kCompletionBatch = 32;
+constexpr std::size_t kMostOftenIncoming = 256;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t to) {
   return (value + to - 1) / to * to;
@@ -88,7 +89,10 @@ NetPort::NetPort(const NetPlugin& plugin, weft_net* net, DeviceRuntime& runtime,
       runtime_(runtime),
       memory_(memory),
       failed_(std::move(failed)),
-      borrows_(unregistered && runtime.reports_ends()) {}
+      borrows_(unregistered && runtime.reports_ends()) {
+  // Repeated calls allocate nothing, however late they are taken in.
+  incoming_.reserve(kMostOftenIncoming);
+}
 
 NetPort::~NetPort() {
   for (const auto& connection : connections_) {
@@ -106,6 +110,7 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   added->peer = peer;
   added->slot_done.resize(geometry.steps);
   added->slot_lands.resize(geometry.steps);
+  added->landings.reserve(kMostOftenIncoming);
   const std::scoped_lock lock(mutex_);
 
   const std::size_t counters = 2 * kLine;
@@ -159,28 +164,45 @@ ConnectionView NetPort::view(std::uint32_t connection) {
 }
 
 void NetPort::enqueue(std::span<const ProgressOp> operations) {
+  if (broken_.load(std::memory_order_relaxed)) return;
   {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(incoming_mutex_);
+    // Counted first: who takes them in may be done with them before this returns.
     std::uint64_t steps = 0;
-    for (const ProgressOp& operation : operations) {
-      Connection& connection = *connections_[operation.connection];
-      if (operation.steps == 0) continue;
-      connection.target += operation.steps;
-      if (connection.view.lands) {
-        connection.forget_posted_landings();
-        connection.landings.push_back({.end = connection.target, .walk = operation.landing});
-      }
+    for (const ProgressOp& operation : operations)
       steps += operation.steps;
-    }
-    if (broken_.load(std::memory_order_relaxed)) return;
     outstanding_.fetch_add(steps, std::memory_order_seq_cst);
-    // Receives are posted now, so that a fast sender finds room.
-    bool moved = false;
-    for (const auto& connection : connections_) {
-      if (connection->direction == WEFT_DIRECTION_RECV) advance_receiver(*connection, moved);
+    incoming_.insert(incoming_.end(), operations.begin(), operations.end());
+    has_incoming_.store(true, std::memory_order_release);
+  }
+  {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock() && !broken_.load(std::memory_order_relaxed)) {
+      take_in_locked();
+      // Receives are posted now, so that a fast sender finds room.
+      bool moved = false;
+      for (const auto& connection : connections_) {
+        if (connection->direction == WEFT_DIRECTION_RECV) advance_receiver(*connection, moved);
+      }
     }
   }
   report_failure();
+}
+
+void NetPort::take_in_locked() {
+  if (!has_incoming_.load(std::memory_order_acquire)) return;
+  const std::scoped_lock lock(incoming_mutex_);
+  has_incoming_.store(false, std::memory_order_relaxed);
+  for (const ProgressOp& operation : incoming_) {
+    Connection& connection = *connections_[operation.connection];
+    if (operation.steps == 0) continue;
+    connection.target += operation.steps;
+    if (connection.view.lands) {
+      connection.forget_posted_landings();
+      connection.landings.push_back({.end = connection.target, .walk = operation.landing});
+    }
+  }
+  incoming_.clear();
 }
 
 bool NetPort::progress() {
@@ -206,6 +228,7 @@ bool NetPort::try_progress() {
 
 bool NetPort::progress_locked() {
   if (broken_.load(std::memory_order_relaxed) || !busy()) return false;
+  take_in_locked();
   bool moved = false;
   for (const auto& connection : connections_) {
     if (connection->posted >= connection->target) continue;
@@ -343,8 +366,7 @@ void NetPort::report_failure() {
 }
 
 weft_result NetPort::arm(int* descriptor) {
-  // A GPU that fills or frees a slot wakes nobody.
-  if (!runtime_.reports_ends()) return WEFT_AGAIN;
+  if (must_be_polled()) return WEFT_AGAIN;
   const std::scoped_lock lock(mutex_);
   std::int32_t fd = -1;
   const weft_result result = plugin_.table().arm(net_, &fd);
@@ -363,6 +385,7 @@ void NetPort::abort() {
 
 std::string NetPort::describe_waiting() {
   const std::scoped_lock lock(mutex_);
+  take_in_locked();
   std::string text;
   for (const auto& connection : connections_) {
     if (connection->done >= connection->target) continue;

@@ -41,6 +41,8 @@ struct SlotGeometry {
 /// Threads: `mutex_` guards the net and all connection state, so the plugin sees one thread at a
 /// time. Whoever holds it may be a kernel's worker (try_progress) or the engine (progress). The
 /// slots, heads and tails are shared with kernels in the order that connection_view.h states.
+/// An engine that polls for a GPU leaves `mutex_` for moments only, and who waits for it sleeps: so
+/// calls leave their operations in `incoming_`, and whoever moves messages next takes them in.
 class NetPort {
  public:
   /// What it refers to outlives the port; staging memory is on the account `memory`. `failed` is
@@ -62,7 +64,8 @@ class NetPort {
   /// What the kernel at this end sees; lives as long as the port.
   [[nodiscard]] ConnectionView view(std::uint32_t connection);
 
-  /// Takes note of what an operation moves and starts what can start. Never blocks on a peer.
+  /// Takes note of what operations move, and starts what can start unless another thread is at it:
+  /// that one does. Never blocks on a peer.
   void enqueue(std::span<const ProgressOp> operations);
 
   /// Moves what can be moved; true if anything did.
@@ -75,6 +78,9 @@ class NetPort {
     return outstanding_.load(std::memory_order_seq_cst) != 0 &&
            !broken_.load(std::memory_order_relaxed);
   }
+
+  /// Nothing wakes a sleeper when a slot is filled or freed: a GPU does that.
+  [[nodiscard]] bool must_be_polled() const { return !runtime_.reports_ends(); }
 
   /// For the engine: prepares to sleep. WEFT_AGAIN: there is something to do right now;
   /// UNSUPPORTED: this net cannot wake a sleeper.
@@ -91,6 +97,7 @@ class NetPort {
   friend class ProgressEngine;
   struct Connection;
 
+  void take_in_locked();
   bool progress_locked();
   void advance_sender(Connection& connection, bool& moved);
   void advance_receiver(Connection& connection, bool& moved);
@@ -109,7 +116,10 @@ class NetPort {
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  std::unique_ptr<Error> failure_;  // guarded by mutex_
+  std::unique_ptr<Error> failure_;    // guarded by mutex_
+  std::mutex incoming_mutex_;         // taken last, and for moments
+  std::vector<ProgressOp> incoming_;  // guarded by incoming_mutex_, in the order of calls
+  std::atomic<bool> has_incoming_{false};
   std::atomic<bool> failure_pending_{false};
   std::atomic<bool> broken_{false};
   std::atomic<std::uint64_t> outstanding_{0};  // steps of operations not yet moved

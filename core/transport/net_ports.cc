@@ -86,9 +86,10 @@ bool Connections::drive(bool about_to_sleep) {
 
 void Connections::leave() {
   // The engine may be asleep on the net's descriptors, which a slot filled just now does not
-  // touch: what is ready is given to the net here, under the lock.
+  // touch: what is ready is given to the net here, under the lock. Where it polls it would only be
+  // held up.
   for (const OpenedPort* opened : ports_) {
-    if (opened->port->busy()) opened->port->progress();
+    if (opened->port->busy() && !opened->port->must_be_polled()) opened->port->progress();
   }
   hand_over();
 }

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <sys/epoll.h>
@@ -39,8 +40,15 @@ struct ProgressEngine::State {
   std::atomic<bool> stop{false};
   std::thread thread;
 
+  // What a round over the ports on duty found.
+  struct Found {
+    bool moved = false;
+    bool on_duty = false;  // one is still
+    bool polled = false;   // one was that must be polled
+  };
+
   void loop();
-  bool round(bool& on_duty);
+  Found round();
   int prepare_sleep();
   void watch(NetPort& port, int descriptor);
   void unwatch(NetPort& port);
@@ -51,18 +59,20 @@ namespace {
 constexpr int kIdleRounds = 50;       // rounds without movement before the thread sleeps
 constexpr int kCannotSleepNapMs = 1;  // between looks at nets that cannot wake a sleeper
 constexpr int kForever = -1;
+// A program that waits for a GPU's call and then makes the next one finds the thread awake.
+constexpr std::chrono::microseconds kLinger(100);
 
 }  // namespace
 
-bool ProgressEngine::State::round(bool& on_duty) {
+ProgressEngine::State::Found ProgressEngine::State::round() {
   const std::scoped_lock lock(mutex);
-  bool moved = false;
-  on_duty = false;
+  Found found;
   for (NetPort* port : ports) {
     if (!port->on_duty_.load(std::memory_order_acquire)) continue;
-    moved |= port->progress();
+    found.polled |= port->must_be_polled();
+    found.moved |= port->progress();
     if (port->busy()) {
-      on_duty = true;
+      found.on_duty = true;
       continue;
     }
     // Off duty, unless an operation came meanwhile: its worker may have called take_over just
@@ -70,12 +80,12 @@ bool ProgressEngine::State::round(bool& on_duty) {
     port->on_duty_.store(false, std::memory_order_seq_cst);
     if (port->busy()) {
       port->on_duty_.store(true, std::memory_order_seq_cst);
-      on_duty = true;
+      found.on_duty = true;
       continue;
     }
     unwatch(*port);
   }
-  return moved;
+  return found;
 }
 
 void ProgressEngine::State::watch(NetPort& port, int descriptor) {
@@ -120,19 +130,29 @@ int ProgressEngine::State::prepare_sleep() {
 }
 
 void ProgressEngine::State::loop() {
+  using Clock = std::chrono::steady_clock;
   int idle_rounds = 0;
-  bool on_duty = false;
+  Clock::time_point last_polled{};
   while (!stop.load(std::memory_order_acquire)) {
-    if (round(on_duty)) {
+    const Found found = round();
+    if (found.polled) last_polled = Clock::now();
+    if (found.moved) {
       idle_rounds = 0;
       continue;
     }
-    if (on_duty && ++idle_rounds < kIdleRounds) {
+    if (found.on_duty && ++idle_rounds < kIdleRounds) {
       std::this_thread::yield();
       continue;
     }
     idle_rounds = 0;
-    const int sleep_ms = on_duty ? prepare_sleep() : kForever;
+    if (!found.on_duty && last_polled != Clock::time_point{}) {
+      if (Clock::now() - last_polled < kLinger) {
+        std::this_thread::yield();
+        continue;
+      }
+      last_polled = {};
+    }
+    const int sleep_ms = found.on_duty ? prepare_sleep() : kForever;
     if (sleep_ms == 0) continue;
     std::array<epoll_event, 8> events{};
     const int ready =

@@ -127,7 +127,9 @@ active proctype worker() {
   byte call;
   bool any, was_on_duty;
   for (call : 1 .. kCalls) {
-    target = target + kStepsOfCall;  // NetPort::enqueue
+    // NetPort::enqueue: counted and left there at once. Who has the lock takes it in before it looks
+    // for what is filled.
+    target = target + kStepsOfCall;
     do
     :: filled == target -> break
     :: filled < target ->

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,6 +20,7 @@
 #include "core/base/wait.h"
 #include "core/transport/progress_engine.h"
 #include "tests/support/loopback_net.h"
+#include "tests/support/memory_runtime.h"
 #include "tests/support/net_workers.h"
 
 namespace weft {
@@ -216,6 +218,67 @@ TEST_F(NetPortTest, SendsNothingBeforeItIsFilledAndNothingBeyondTheOperation) {
   drive();
   EXPECT_EQ(arrived(), 2U);
   EXPECT_FALSE(receiver_->busy());
+}
+
+// A call is not held up by the thread that moves messages, which may be at it all the time.
+TEST_F(NetPortTest, TakesOperationsWhileAnotherThreadIsAtTheNet) {
+  start({});
+  fill(0, 8, 70);
+  {
+    auto held = receiver_->lock();
+    auto calling = std::async(std::launch::async, [&] {
+      enqueue(*receiver_, 1);
+      enqueue(*receiver_, 2);
+    });
+    EXPECT_EQ(calling.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+    EXPECT_TRUE(receiver_->busy());
+    held.unlock();
+  }
+  EXPECT_EQ(receiver_->describe_waiting(),
+            "\n  loopback from rank 0: 0 of 3 messages done, 0 under way");
+  enqueue(*sender_, 3);
+  fill(1, 8, 71);
+  fill(2, 8, 72);
+  drive();
+  EXPECT_EQ(arrived(), 3U);
+  for (std::uint64_t step = 0; step < 3; ++step)
+    EXPECT_EQ(test::check_slot(receiver_->view(0), step, 8, 70 + step), "");
+  EXPECT_FALSE(receiver_->busy());
+}
+
+// Nobody says that a slot was filled: so it is with GPUs.
+TEST_F(NetPortTest, IsPolledForADeviceThatWakesNobody) {
+  class SilentDevice : public test::MemoryRuntime {
+    [[nodiscard]] bool reports_ends() const override { return false; }
+  };
+  SilentDevice device;
+  start({});
+  NetPort polled(net_->plugin(), sending_, device, *memory_, [](const Error&) {});
+  const auto pair = net_->connect(sending_, receiving_);
+  sender_.reset();  // one port a net
+  receiver_.reset();
+  NetPort there(net_->plugin(), receiving_, net_->runtime(), *memory_, [](const Error&) {});
+  ASSERT_TRUE(polled.add(pair.sender, WEFT_DIRECTION_SEND, 1, kGeometry));
+  ASSERT_TRUE(there.add(pair.receiver, WEFT_DIRECTION_RECV, 0, kGeometry));
+  auto engine = ProgressEngine::create(net_->logger()).value();
+  ASSERT_TRUE(engine->add(polled));
+  const ConnectionView view = polled.view(0);
+  enqueue(there, 3);
+  for (std::uint64_t call = 0; call < 3; ++call) {
+    enqueue(polled, 1);
+    engine->take_over(polled);
+    std::this_thread::sleep_for(std::chrono::milliseconds(call));  // asleep before, or not yet
+    EXPECT_EQ(engine->ports_on_duty(), 1U);
+    test::fill_slot(view, call, 8, 1);
+    post(view.tail, view.tail_waiters, call + 1);
+    for (int i = 0; i < 10'000 && load_counter(there.view(0).tail) <= call; ++i) {
+      there.progress();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    EXPECT_TRUE(comes_to_rest(*engine));
+    EXPECT_EQ(load_counter(view.head), call + 1);
+  }
+  engine->remove(polled);
 }
 
 TEST_F(NetPortTest, KeepsWhatTheReceiverHasNotFreed) {
