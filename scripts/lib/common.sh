@@ -5,8 +5,8 @@
 # Shared by the scripts: saying what is done, installing what is missing, building. To be sourced
 # under `set -euo pipefail` by a script that has set `root` to the top of the tree.
 
-# What is needed to build, to run the tests, and to run them under the address sanitizer; CI adds
-# the tools that read the sources.
+# What is needed to build, to run the tests, and to run them under a sanitizer; CI adds the tools
+# that read the sources.
 build_packages=(
   meson ninja-build g++ pkg-config ccache python3
   libboost-dev libyaml-cpp-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
@@ -17,7 +17,7 @@ test_packages=(
   openmpi-bin libopenmpi-dev spin
 )
 # shellcheck disable=SC2034 # These two are read by scripts/test and .ci/run.
-asan_packages=(clang-19 libclang-rt-19-dev llvm-19)
+sanitizer_packages=(clang-19 libclang-rt-19-dev llvm-19)
 # shellcheck disable=SC2034
 ci_packages=(clang-tidy-19 clang-format-19 git)
 
@@ -135,21 +135,26 @@ for option in json.load(open(sys.argv[1])):
         print(str(option["value"]).lower())' "$1/meson-info/intro-buildoptions.json" "$2"
 }
 
-# Clang takes two thirds of the time that g++ takes with these sanitizers, and has libFuzzer: the
-# tests and the fuzzers share one build. Three checks of every access take a third of the compiler's
-# time; a null pointer ends the program anyway, and beyond objects the address sanitizer looks.
-prepare_asan_build() {
-  local ccache='' arguments='-gline-tables-only -fsanitize=fuzzer-no-link -fno-sanitize=null,object-size,vptr'
+# prepare_sanitizer_build FOLDER SANITIZER ARGUMENTS [MESON OPTION...]: by clang, which takes half to
+# two thirds of the time that g++ takes with sanitizers, and has libFuzzer.
+prepare_sanitizer_build() {
+  local folder=$1 sanitizer=$2 arguments="-gline-tables-only $3" ccache=
+  shift 3
   ! command -v ccache >/dev/null || ccache="ccache "
-  CC="${ccache}clang-19" CXX="${ccache}clang++-19" prepare_build "$root/build-asan" \
-    "${unity[@]}" -Doptimization=1 -Ddebug=true -Db_lundef=false -Db_sanitize=address,undefined -Dfuzz=true \
-    "-Dc_args=$arguments" "-Dcpp_args=$arguments"
+  CC="${ccache}clang-19" CXX="${ccache}clang++-19" prepare_build "$folder" \
+    "${unity[@]}" -Doptimization=1 -Ddebug=true -Db_lundef=false "-Db_sanitize=$sanitizer" \
+    "-Dc_args=$arguments" "-Dcpp_args=$arguments" "$@"
 }
 
-prepare_tsan_build() {
-  prepare_build "$root/build-tsan" "${unity[@]}" -Doptimization=1 -Ddebug=true -Db_lundef=false \
-    -Db_sanitize=thread "${line_tables[@]}"
+# The tests and the fuzzers share one build. Three checks of every access take a third of the
+# compiler's time; a null pointer ends the program anyway, and beyond objects the address sanitizer
+# looks.
+prepare_asan_build() {
+  prepare_sanitizer_build "$root/build-asan" address,undefined \
+    '-fsanitize=fuzzer-no-link -fno-sanitize=null,object-size,vptr' -Dfuzz=true
 }
+
+prepare_tsan_build() { prepare_sanitizer_build "$root/build-tsan" thread ''; }
 
 # build FOLDER [TARGET...]
 build() {

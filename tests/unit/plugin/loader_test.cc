@@ -20,6 +20,7 @@ namespace {
 using test::Context;
 using test::error_text;
 using test::PluginFolder;
+using testing::AnyOf;
 using testing::StartsWith;
 
 class Loader : public testing::Test {
@@ -218,8 +219,10 @@ TEST_F(Loader, RefusesGarbageInTheParameterTable) {
                 ": the type of its parameter \"streams\" is 77, which this weft does not know");
   EXPECT_EQ(refusal("many-parameters"),
             file("many-parameters") + ": it claims 100000 parameters, and 1024 are allowed");
-  EXPECT_THAT(refusal("wild-parameters"), StartsWith(file("wild-parameters") + ": its parameter 6 "
-                                                                               "claims "));
+  // What lies behind the six that there are is the compiler's choice.
+  EXPECT_THAT(refusal("wild-parameters"),
+              AnyOf(StartsWith(file("wild-parameters") + ": its parameter 6 claims "),
+                    StartsWith(file("wild-parameters") + ": the name of its parameter 6 is ")));
   EXPECT_THAT(refusal("bad-default"),
               StartsWith(file("bad-default") + ": its parameter table is not sound: "
                                                "bad-default.streams: its default \"many\" is "
