@@ -3,7 +3,6 @@
 
 // Instantiates the kernels for the host's policies.
 #include <chrono>
-#include <optional>
 #include <thread>
 
 #include "core/device/host/host_memory.h"
@@ -60,18 +59,10 @@ KernelOutcome HostMemory::read_peer(const ConnectionView& view, std::byte* to,
   return {.end = KernelEnd::kAborted, .peer = view.peer, .expected = 0, .found = 0};
 }
 
-KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {
+namespace {
+
+KernelOutcome run_with(const WorkItem& item, HostMemory& memory, const HostReduction& reduction) {
   SingleLane group;
-  std::optional<Premultiplier> premultiplier;
-  HostReduction reduction;
-  if (reduces(item.operation)) {
-    if (!reducible(item.type, item.reduction)) return unsupported();
-    if (item.reduction == kPremulSum) {
-      premultiplier.emplace(memory.loops(), item.type, item.factor);
-    }
-    reduction = HostReduction(memory.loops(), item.type, item.reduction, item.ranks,
-                              premultiplier ? &*premultiplier : nullptr);
-  }
   if (item.algorithm == Algorithm::kTwoShot && item.direct != nullptr) {
     return run_two_shot_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
   }
@@ -86,6 +77,24 @@ KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {
   if (item.algorithm == Algorithm::kPat) return run_pat_item(group, memory, item, reduction);
   if (item.algorithm == Algorithm::kChain) return run_chain_item(group, memory, item, reduction);
   return run_work_item(group, memory, item, reduction);
+}
+
+// Apart, since it takes a tile on the stack.
+[[gnu::noinline]] KernelOutcome run_premultiplied(const WorkItem& item, HostMemory& memory) {
+  const Premultiplier premultiplier(memory.loops(), item.type, item.factor);
+  return run_with(
+      item, memory,
+      HostReduction(memory.loops(), item.type, item.reduction, item.ranks, &premultiplier));
+}
+
+}  // namespace
+
+KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {
+  if (!reduces(item.operation)) return run_with(item, memory, HostReduction());
+  if (!reducible(item.type, item.reduction)) return unsupported();
+  if (item.reduction == kPremulSum) return run_premultiplied(item, memory);
+  return run_with(item, memory,
+                  HostReduction(memory.loops(), item.type, item.reduction, item.ranks));
 }
 
 }  // namespace weft::device
