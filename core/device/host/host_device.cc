@@ -73,6 +73,7 @@ void HostDevice::destroy_stream(DeviceStream* stream) {
   host(stream)->close();
   // Barriers of other streams may own it a little longer.
   const std::scoped_lock lock(shared_->streams_mutex);
+  shared_->of_closed_streams.add(host(stream)->counts());
   std::erase_if(shared_->streams,
                 [stream](const auto& known) { return known.get() == host(stream); });
 }
@@ -104,11 +105,18 @@ weft_result HostDevice::order_after(DeviceStream* stream, DeviceStream* earlier,
 
 HostDeviceStatistics HostDevice::statistics() const {
   constexpr auto kRelaxed = std::memory_order_relaxed;
-  return {.pieces_by_caller = shared_->pieces_by_caller.load(kRelaxed),
-          .pieces_by_worker = shared_->pieces_by_worker.load(kRelaxed),
-          .pieces_deferred = shared_->pieces_deferred.load(kRelaxed),
-          .pieces_woken = shared_->pieces_woken.load(kRelaxed),
-          .handed_over = shared_->handed_over.load(kRelaxed),
+  PieceCounts counts;
+  {
+    const std::scoped_lock lock(shared_->streams_mutex);
+    counts.add(shared_->of_closed_streams);
+    for (const auto& stream : shared_->streams)
+      counts.add(stream->counts());
+  }
+  return {.pieces_by_caller = counts.by_caller.load(kRelaxed),
+          .pieces_by_worker = counts.by_worker.load(kRelaxed),
+          .pieces_deferred = counts.deferred.load(kRelaxed),
+          .pieces_woken = counts.woken.load(kRelaxed),
+          .handed_over = counts.handed_over.load(kRelaxed),
           .threads = shared_->budget.running(),
           .threads_resting = shared_->asleep.load(kRelaxed)};
 }

@@ -240,14 +240,8 @@ weft_result HostStream::launch(std::span<const Launch> launches) {
     give_back(std::move(piece));
     return prepared;
   }
-  auto& counter = append(std::move(piece)) ? shared_.pieces_deferred : shared_.pieces_woken;
-  counter.fetch_add(1, std::memory_order_relaxed);
+  PieceCounts::count(append(std::move(piece)) ? counts_.deferred : counts_.woken);
   return WEFT_OK;
-}
-
-std::uint64_t HostStream::last_piece() {
-  const std::scoped_lock lock(mutex_);
-  return launched_;
 }
 
 weft_result HostStream::order_after(HostStream& earlier, std::uint64_t up_to) {
@@ -288,7 +282,7 @@ void HostStream::ring() {
 void HostStream::wake_if_deferred() {
   const std::scoped_lock lock(mutex_);
   if (!deferred_ || running_ || attended_) return;
-  shared_.handed_over.fetch_add(1, std::memory_order_relaxed);
+  PieceCounts::count(counts_.handed_over);
   undefer();
   ring();
 }
@@ -337,56 +331,69 @@ HostStream::Step HostStream::next_step(std::uint64_t up_to) {
   bool passed = false;
   {
     const std::scoped_lock lock(mutex_);
-    passed = pass_barriers();
-    const bool own = up_to == kAll;
-    if (!head_ || head_->number > up_to) {
-      if (own) {
-        attended_ = false;
-        step.result = std::exchange(error_, WEFT_OK);
-      }
-    } else if (running_) {
-      step.next = Next::kAwait;
-      step.number = head_->number;
-    } else if (head_->after) {
-      step.next = Next::kHeld;
-      step.number = head_->after_number;
-      step.other = head_->after;
-      attended_ = attended_ || own;
-    } else {
-      step.next = Next::kRun;
-      if (caller_streak_ < kStreak) ++caller_streak_;
-      step.piece = &claim();
-    }
+    step = look(up_to, passed);
   }
   if (passed) wake_waiters();
   return step;
 }
 
+/// Under mutex_. `passed`: wake_waiters must follow.
+HostStream::Step HostStream::look(std::uint64_t up_to, bool& passed) {
+  Step step;
+  passed = pass_barriers();
+  const bool own = up_to == kAll;
+  if (!head_ || head_->number > up_to) {
+    if (own) {
+      attended_ = false;
+      step.result = std::exchange(error_, WEFT_OK);
+    }
+  } else if (running_) {
+    step.next = Next::kAwait;
+    step.number = head_->number;
+  } else if (head_->after) {
+    step.next = Next::kHeld;
+    step.number = head_->after_number;
+    step.other = head_->after;
+    attended_ = attended_ || own;
+  } else {
+    step.next = Next::kRun;
+    if (caller_streak_ < kStreak) ++caller_streak_;
+    PieceCounts::count(counts_.by_caller);
+    step.piece = &claim();
+  }
+  return step;
+}
+
 weft_result HostStream::synchronize() {
+  Step step = next_step(kAll);
   for (;;) {
     std::shared_ptr<HostStream> helped;
-    Step step = next_step(kAll);
     while (step.next == Next::kHeld) {
       helped = std::move(step.other);
       step = helped->next_step(step.number);
     }
     HostStream& stream = helped ? *helped : *this;
     if (step.next == Next::kNothing) {
-      if (helped) continue;  // it got there meanwhile
-      return step.result;
+      if (!helped) return step.result;
+      step = next_step(kAll);  // it got there meanwhile
+      continue;
     }
     // This thread is about to block, and what it waits for may be a piece that it deferred itself.
     shared_.wake_deferred();
     if (step.next == Next::kRun) {
-      shared_.pieces_by_caller.fetch_add(1, std::memory_order_relaxed);
       stream.run(*step.piece);
+      if (!helped) {
+        step = complete_and_look(*step.piece);
+        continue;
+      }
       stream.complete(*step.piece);
-      if (helped) helped->leave();
+      helped->leave();
     } else {
       sync_waiter_.wait(
           &stream.completed_, &stream.completed_waiters_, step.number, [] { return false; },
           [](bool) { return false; });
     }
+    step = next_step(kAll);
   }
 }
 
@@ -405,6 +412,7 @@ void HostStream::run(Piece& piece) {
     if (piece.launches[i].left.load(std::memory_order_relaxed) == 0) end_launch(piece.launches[i]);
   }
   if (piece.items.empty()) return;
+  if (piece.items.size() == 1) return run_item(piece, 0, run_waiter_);
   struct Context {
     HostStream& stream;
     Piece& piece;
@@ -425,7 +433,11 @@ void HostStream::run_item(Piece& piece, std::uint32_t index, Waiter& waiter) {
   if (outcome.end != KernelEnd::kDone && state.failed.exchange(1, std::memory_order_acq_rel) == 0) {
     state.outcome = outcome;
   }
-  if (state.left.fetch_sub(1, std::memory_order_acq_rel) == 1) end_launch(state);
+  // Who is the last that has not ended needs not count.
+  if (state.left.load(std::memory_order_acquire) == 1 ||
+      state.left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    end_launch(state);
+  }
 }
 
 void HostStream::end_launch(LaunchState& state) {
@@ -434,16 +446,34 @@ void HostStream::end_launch(LaunchState& state) {
                      : result_of(state.outcome.end);
 }
 
+/// Under mutex_; wake_waiters follows.
+void HostStream::end(Piece& piece) {
+  for (std::uint32_t i = 0; i < piece.launch_count; ++i) {
+    if (error_ == WEFT_OK) error_ = piece.launches[i].result;
+  }
+  running_ = false;
+  retire();
+}
+
 void HostStream::complete(Piece& piece) {
   {
     const std::scoped_lock lock(mutex_);
-    for (std::uint32_t i = 0; i < piece.launch_count; ++i) {
-      if (error_ == WEFT_OK) error_ = piece.launches[i].result;
-    }
-    running_ = false;
-    retire();
+    end(piece);
   }
   wake_waiters();
+}
+
+/// Of a thread that synchronizes this stream: what it does next.
+HostStream::Step HostStream::complete_and_look(Piece& piece) {
+  Step step;
+  bool passed = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    end(piece);
+    step = look(kAll, passed);
+  }
+  wake_waiters();
+  return step;
 }
 
 void HostStream::work() {
@@ -471,6 +501,7 @@ void HostStream::work() {
           number = head_->after_number;
         } else {
           caller_streak_ = 0;
+          PieceCounts::count(counts_.by_worker);
           piece = &claim();
         }
       } else {
@@ -481,7 +512,6 @@ void HostStream::work() {
     }
     if (passed) wake_waiters();
     if (piece != nullptr) {
-      shared_.pieces_by_worker.fetch_add(1, std::memory_order_relaxed);
       run(*piece);
       complete(*piece);
     } else if (other) {

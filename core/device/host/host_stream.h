@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "core/base/device_runtime.h"
+#include "core/base/spin_lock.h"
 #include "core/base/wait.h"
 #include "core/device/host/element_loops.h"
 #include "core/device/host/worker_pool.h"
@@ -43,6 +44,26 @@ namespace weft::device {
 
 class HostStream;
 using HostStreams = std::vector<std::shared_ptr<HostStream>>;
+
+/// How pieces came to their threads. Written by one thread at a time, read by any.
+struct PieceCounts {
+  std::atomic<std::uint64_t> by_caller{0};
+  std::atomic<std::uint64_t> by_worker{0};
+  std::atomic<std::uint64_t> deferred{0};
+  std::atomic<std::uint64_t> woken{0};
+  std::atomic<std::uint64_t> handed_over{0};
+
+  static void count(std::atomic<std::uint64_t>& counter, std::uint64_t more = 1) {
+    counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  }
+  void add(const PieceCounts& other) {
+    count(by_caller, other.by_caller.load(std::memory_order_relaxed));
+    count(by_worker, other.by_worker.load(std::memory_order_relaxed));
+    count(deferred, other.deferred.load(std::memory_order_relaxed));
+    count(woken, other.woken.load(std::memory_order_relaxed));
+    count(handed_over, other.handed_over.load(std::memory_order_relaxed));
+  }
+};
 
 /// What the streams of one device share. Outlives them.
 struct HostShared {
@@ -56,14 +77,10 @@ struct HostShared {
   ThreadBudget budget;
   std::atomic<std::uint32_t> asleep{0};
   std::atomic<std::uint32_t> deferred_streams{0};
-  std::atomic<std::uint64_t> pieces_by_caller{0};
-  std::atomic<std::uint64_t> pieces_by_worker{0};
-  std::atomic<std::uint64_t> pieces_deferred{0};
-  std::atomic<std::uint64_t> pieces_woken{0};
-  std::atomic<std::uint64_t> handed_over{0};
   WorkerPool pool;
   std::mutex streams_mutex;  ///< Taken before any stream's own.
   HostStreams streams;
+  PieceCounts of_closed_streams;  ///< Written under streams_mutex.
 };
 
 // What other threads write lies on lines of its own.
@@ -84,7 +101,9 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   weft_result query();
   /// WEFT_ERROR_OUT_OF_RESOURCES or WEFT_ERROR_OUT_OF_MEMORY: then nothing is queued.
   weft_result order_after(HostStream& earlier, std::uint64_t up_to);
-  [[nodiscard]] std::uint64_t last_piece();
+  /// Of the thread that launches, which alone changes it.
+  [[nodiscard]] std::uint64_t last_piece() const { return launched_; }
+  [[nodiscard]] const PieceCounts& counts() const { return counts_; }
 
   /// Hands a deferred piece to the worker at once. Any thread.
   void wake_if_deferred();
@@ -121,18 +140,22 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   void retire();
   void wake_waiters();
   Step next_step(std::uint64_t up_to);
+  Step look(std::uint64_t up_to, bool& passed);
   [[nodiscard]] bool has_ended(std::uint64_t number) { return load_counter(&completed_) >= number; }
   void run(Piece& piece);
   void run_item(Piece& piece, std::uint32_t index, Waiter& waiter);
-  void end_launch(LaunchState& state);
+  static void end_launch(LaunchState& state);
+  void end(Piece& piece);
   void complete(Piece& piece);
+  Step complete_and_look(Piece& piece);
   void ring();
   void work();
   [[nodiscard]] bool callers_claim() const;
 
   HostShared& shared_;
 
-  std::mutex mutex_;
+  SpinLock mutex_;
+  PieceCounts counts_;  ///< Written under mutex_.
   std::unique_ptr<Piece> free_;
   std::uint32_t free_count_ = 0;          ///< Of that list.
   LaunchRoom room_;                       ///< That each gets: the most reserved, or launched.
