@@ -298,7 +298,7 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
   }
   return guarded(context, [&]() -> weft_result {
     weft::Context& core = *context->context;
-    if (core.group_is_open()) {
+    if (core.open_group() != nullptr) {
       return core.remember(Error(WEFT_ERROR_INVALID_USAGE,
                                  "weft_comm_init_all inside a group: it is a group of its own",
                                  "call it outside of weft_group_start and weft_group_end"));
@@ -310,8 +310,7 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
     const auto id = core.serve_rendezvous(core.config());
     if (!id) return core.remember(id.error());
     if (is_nonblocking(config)) return start_all(context, config, ranks, *id, out);
-    core.groups().opened();
-    core.group().start();
+    weft::Group& group = core.groups().start();
     weft_result result = WEFT_OK;
     for (std::uint32_t rank = 0; rank < ranks && result == WEFT_OK; ++rank) {
       result = join(context, config,
@@ -323,7 +322,7 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
                     &out[rank]);
     }
     if (result != WEFT_OK) {
-      core.group().note_error(Error(result, core.last_error()));
+      group.note_error(Error(result, core.last_error()));
     }
     return weft_group_end(context);
   });
@@ -444,9 +443,7 @@ size_t weft_comm_describe_pair(weft_comm* comm, uint32_t rank_a, uint32_t rank_b
 weft_result weft_group_start(weft_context* context) {
   if (context == nullptr) return null_argument(nullptr, "context");
   return guarded(context, [&] {
-    weft::Context& core = *context->context;
-    if (!core.group_is_open()) core.groups().opened();
-    core.group().start();
+    context->context->groups().start();
     return WEFT_OK;
   });
 }
@@ -455,13 +452,17 @@ weft_result weft_group_end(weft_context* context) {
   if (context == nullptr) return null_argument(nullptr, "context");
   return guarded(context, [&] {
     weft::Context& core = *context->context;
-    const bool was_open = core.group_is_open();
-    const weft_result result = answer(context, core.group().end());
-    if (was_open && !core.group().is_open()) {
-      core.groups().closed();
-      core.groups().forget_this_thread();
-    }
-    return result;
+    weft::Group* const group = core.open_group();
+    if (group == nullptr) return answer(context, weft::Group().end());
+    // However it ends.
+    struct Close {
+      weft::Groups& groups;
+      const weft::Group& group;
+      ~Close() {
+        if (!group.is_open()) groups.closed();
+      }
+    } const close{core.groups(), *group};
+    return answer(context, group->end());
   });
 }
 

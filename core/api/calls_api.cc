@@ -90,9 +90,9 @@ weft_result call(weft::Task task, const void* send, void* recv, Needs needs, wef
   weft_context* owner = comm->owner;
   return guarded(owner, [&]() -> weft_result {
     weft::Context& context = *owner->context;
-    const bool grouped = context.group_is_open();
+    weft::Group* const group = context.open_group();
     const auto refuse = [&](const Error& error) {
-      if (grouped) context.group().note_error(error);
+      if (group != nullptr) group->note_error(error);
       return context.remember(error);
     };
     if (stream->owner != owner) {
@@ -131,17 +131,17 @@ weft_result call(weft::Task task, const void* send, void* recv, Needs needs, wef
         return refuse(status.error());
       }
     }
-    const weft::Call noted{.communicator = *communicator,
-                           .stream = stream->stream.get(),
-                           .task = task,
-                           .send = send,
-                           .recv = recv,
-                           .factor = factor,
-                           .plan = nullptr,
-                           .blocks = std::move(blocks),
-                           .background = comm->member->background()};
-    if (grouped) {
-      context.group().add_call(noted);
+    weft::Call noted{.communicator = *communicator,
+                     .stream = stream->stream.get(),
+                     .task = task,
+                     .send = send,
+                     .recv = recv,
+                     .factor = factor,
+                     .plan = nullptr,
+                     .blocks = std::move(blocks),
+                     .background = comm->member->background()};
+    if (group != nullptr) {
+      group->add_call(std::move(noted));
       return WEFT_OK;
     }
     return answer(owner, weft::begin_calls(noted));

@@ -20,7 +20,7 @@ template <typename Function>
 weft_result outside_of_groups(weft_context* owner, const char* name, Function&& function) {
   return guarded(owner, [&]() -> weft_result {
     weft::Context& context = *owner->context;
-    if (context.group_is_open()) {
+    if (context.open_group() != nullptr) {
       return context.remember(
           Error(WEFT_ERROR_INVALID_USAGE,
                 fmt::format("{} inside a group: its calls are not made yet", name),

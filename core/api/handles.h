@@ -90,8 +90,8 @@ inline Result<DeviceRuntime*> device_of(Context& context, weft_device_kind kind,
 template <typename Run, typename Deliver>
 weft_result block(weft_context* context, const Communicator* of, Run run, Deliver deliver) {
   Context& core = *context->context;
-  if (core.group_is_open()) {
-    core.group().add_blocking(of, std::move(run), std::move(deliver));
+  if (Group* const group = core.open_group()) {
+    group->add_blocking(of, std::move(run), std::move(deliver));
     return WEFT_OK;
   }
   if (const Status done = run(); !done) return core.remember(done.error());

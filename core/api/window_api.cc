@@ -61,7 +61,7 @@ weft_result weft_window_register(weft_comm* comm, void* memory, size_t bytes, we
   return guarded(comm->owner, [&]() -> weft_result {
     weft::Context& context = *comm->owner->context;
     const auto refuse = [&](const Error& error) {
-      if (context.group_is_open()) context.group().note_error(error);
+      if (weft::Group* const group = context.open_group()) group->note_error(error);
       return context.remember(error);
     };
     const auto communicator = comm->member->for_calls();

@@ -129,8 +129,7 @@ Status Context::release_for_program(void* memory) {
   return {};
 }
 
-Status Context::check_process() const {
-  if (!fork_guard_->in_child()) return {};
+Status Context::why_not_here() {
   return fail(WEFT_ERROR_INVALID_USAGE,
               "this process was forked from the one that made the context",
               "make contexts after fork, or exec");

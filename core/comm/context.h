@@ -44,7 +44,11 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   /// INVALID_USAGE in a child that forked from the context's process.
-  [[nodiscard]] Status check_process() const;
+  [[nodiscard]] Status check_process() const {
+    if (!fork_guard_->in_child()) [[likely]]
+      return {};
+    return why_not_here();
+  }
 
   [[nodiscard]] const Config& config() const { return *config_; }
   [[nodiscard]] const Environment& environment() const { return environment_; }
@@ -79,8 +83,7 @@ class Context {
   bool first_without_tuner() { return !said_no_tuner_.exchange(true); }
 
   /// The group of the calling thread.
-  Group& group() { return groups_.of_this_thread(); }
-  [[nodiscard]] bool group_is_open() { return groups_.any_open() && group().is_open(); }
+  Group* open_group() { return groups_.open_one(); }
   Groups& groups() { return groups_; }
 
   /// Keeps the calling thread's last error and answers its code.
@@ -96,6 +99,7 @@ class Context {
 
  private:
   explicit Context(Environment environment);
+  [[nodiscard]] static Status why_not_here();
 
   Environment environment_;
   std::unique_ptr<ForkGuard> fork_guard_;

@@ -100,23 +100,53 @@ Status Group::run_blocking(const std::vector<Blocking>& calls) {
   return {};
 }
 
-Group& Groups::of_this_thread() {
-  const std::scoped_lock lock(mutex_);
-  const std::thread::id thread = std::this_thread::get_id();
-  const auto known = groups_.find(thread);
-  if (known != groups_.end()) return *known->second;
-  if (spare_.empty()) return *groups_.emplace(thread, std::make_unique<Group>()).first->second;
-  ByThread::node_type group = std::move(spare_.back());
-  spare_.pop_back();
-  group.key() = thread;
-  return *groups_.insert(std::move(group)).position->second;
+// No other thread stores or clears the name of this one.
+Groups::Place* Groups::place_of(std::thread::id thread) {
+  const auto found = std::ranges::find_if(places_, [thread](const Place& place) {
+    return place.thread.load(std::memory_order_relaxed) == thread;
+  });
+  return found == places_.end() ? nullptr : &*found;
 }
 
-void Groups::forget_this_thread() {
+Group* Groups::find_open() {
+  const std::thread::id thread = std::this_thread::get_id();
+  if (Place* const place = place_of(thread)) return &place->group;
   const std::scoped_lock lock(mutex_);
-  ByThread::node_type group = groups_.extract(std::this_thread::get_id());
-  constexpr std::size_t kMostSpare = 16;
-  if (!group.empty() && spare_.size() < kMostSpare) spare_.push_back(std::move(group));
+  const auto known = others_.find(thread);
+  return known == others_.end() ? nullptr : known->second.get();
+}
+
+Group& Groups::start() {
+  Group* group = open_one();
+  if (group == nullptr) {
+    const std::thread::id thread = std::this_thread::get_id();
+    for (Place& place : places_) {
+      std::thread::id nobody;
+      if (place.thread.compare_exchange_strong(nobody, thread, std::memory_order_acquire,
+                                               std::memory_order_relaxed)) {
+        group = &place.group;
+        break;
+      }
+    }
+    if (group == nullptr) {
+      const std::scoped_lock lock(mutex_);
+      group = others_.emplace(thread, std::make_unique<Group>()).first->second.get();
+    }
+    open_.fetch_add(1, std::memory_order_relaxed);
+  }
+  group->start();
+  return *group;
+}
+
+void Groups::closed() {
+  open_.fetch_sub(1, std::memory_order_relaxed);
+  const std::thread::id thread = std::this_thread::get_id();
+  if (Place* const place = place_of(thread)) {
+    place->thread.store({}, std::memory_order_release);
+    return;
+  }
+  const std::scoped_lock lock(mutex_);
+  others_.erase(thread);
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 // ranks and registered windows, and operations.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -36,7 +38,7 @@ class Group {
   /// one that is yet to be.
   void add_blocking(const Communicator* of, std::function<Status()> run,
                     std::function<void()> deliver);
-  void add_call(const Call& call) { calls_.push_back(call); }
+  void add_call(Call call) { calls_.push_back(std::move(call)); }
   /// An error found when a call was noted: the end answers it and starts nothing.
   void note_error(const Error& error);
 
@@ -57,23 +59,34 @@ class Group {
   std::unique_ptr<Error> error_;
 };
 
-/// The groups of a context, one a thread.
+/// The groups of a context, one a thread. A thread that has one finds it without a lock.
 class Groups {
  public:
-  /// Whether any thread has an open group: one relaxed load for the calls that have none.
-  [[nodiscard]] bool any_open() const { return open_.load(std::memory_order_relaxed) != 0; }
-  Group& of_this_thread();
-  void opened() { open_.fetch_add(1, std::memory_order_relaxed); }
-  void closed() { open_.fetch_sub(1, std::memory_order_relaxed); }
-  /// Forgets the group of this thread, when it is closed.
-  void forget_this_thread();
+  /// That of this thread, if it is open; else null. One relaxed load where no thread has one.
+  [[nodiscard]] Group* open_one() {
+    if (open_.load(std::memory_order_relaxed) == 0) [[likely]]
+      return nullptr;
+    return find_open();
+  }
+  /// Opens one more level of this thread's.
+  Group& start();
+  /// Forgets the group of this thread, which has been closed.
+  void closed();
 
  private:
+  // A thread's own for as long as it is named; the group stays for the next one, with its memory.
+  struct Place {
+    std::atomic<std::thread::id> thread{};
+    Group group;
+  };
+  Group* find_open();
+  Place* place_of(std::thread::id thread);
+
   std::atomic<std::uint32_t> open_{0};
+  std::array<Place, 16> places_;
   std::mutex mutex_;
-  using ByThread = std::map<std::thread::id, std::unique_ptr<Group>>;
-  ByThread groups_;                         // guarded by mutex_
-  std::vector<ByThread::node_type> spare_;  // the same: closed groups, for their memory
+  // Guarded by mutex_: of the threads that found no place.
+  std::map<std::thread::id, std::unique_ptr<Group>> others_;
 };
 
 }  // namespace weft

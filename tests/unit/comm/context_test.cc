@@ -4,10 +4,15 @@
 // What a context reads, remembers and refuses.
 #include "core/comm/context.h"
 
+#include <barrier>
+#include <cstddef>
+#include <mutex>
+#include <set>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -70,22 +75,56 @@ TEST(Context, NoticesAChild) {
 
 TEST(Context, KeepsAGroupForEachThread) {
   const auto context = Ranks::value(Context::create("", environment_with({})));
-  EXPECT_FALSE(context->group_is_open());
-  context->groups().opened();
-  context->group().start();
-  EXPECT_TRUE(context->group_is_open());
-  std::thread([&] { EXPECT_FALSE(context->group_is_open()); }).join();
-  context->group().start();
-  EXPECT_TRUE(context->group().end());
-  EXPECT_TRUE(context->group_is_open());
-  context->group().note_error(Error(WEFT_ERROR_INVALID_ARGUMENT, "the first"));
-  context->group().note_error(Error(WEFT_ERROR_TIMEOUT, "the second"));
-  const auto ended = context->group().end();
+  EXPECT_EQ(context->open_group(), nullptr);
+  Group& group = context->groups().start();
+  EXPECT_EQ(context->open_group(), &group);
+  std::thread([&] { EXPECT_EQ(context->open_group(), nullptr); }).join();
+  EXPECT_EQ(&context->groups().start(), &group);
+  EXPECT_TRUE(group.end());
+  EXPECT_EQ(context->open_group(), &group);
+  group.note_error(Error(WEFT_ERROR_INVALID_ARGUMENT, "the first"));
+  group.note_error(Error(WEFT_ERROR_TIMEOUT, "the second"));
+  const auto ended = group.end();
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().to_string(), "nothing of the group was started: the first");
-  EXPECT_FALSE(context->group_is_open());
-  EXPECT_EQ(context->group().end().error().code(), WEFT_ERROR_INVALID_USAGE);
+  EXPECT_EQ(group.end().error().code(), WEFT_ERROR_INVALID_USAGE);
   context->groups().closed();
+  EXPECT_EQ(context->open_group(), nullptr);
+}
+
+// More than have a place; each finds its own, again and again.
+TEST(Context, KeepsGroupsOfManyThreads) {
+  const auto context = Ranks::value(Context::create("", environment_with({})));
+  constexpr std::size_t kThreads = 40;
+  std::barrier<> all(kThreads);
+  std::mutex mutex;
+  std::set<const Group*> groups;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int turn = 0; turn < 20; ++turn) {
+        Group& group = context->groups().start();
+        {
+          const std::scoped_lock lock(mutex);
+          groups.insert(&group);
+        }
+        all.arrive_and_wait();
+        EXPECT_EQ(context->open_group(), &group);
+        EXPECT_EQ(groups.size(), kThreads);
+        EXPECT_TRUE(group.end());
+        all.arrive_and_wait();
+        context->groups().closed();
+        EXPECT_EQ(context->open_group(), nullptr);
+        {
+          const std::scoped_lock lock(mutex);
+          groups.clear();
+        }
+        all.arrive_and_wait();
+      }
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
 }
 
 }  // namespace
