@@ -57,13 +57,14 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       recv_step_ = from.cursor->step;
       recv_slot_ = static_cast<std::uint32_t>(recv_step_ % from.steps);
       recv_begin_ = recv_step_;
-      seen_tail_ = recv_step_;
+      seen_tail_ = from.cursor->seen_tail;
       step_bytes_ = from.step_bytes;
     }
     if (sends) {
       send_step_ = to.cursor->step;
       send_slot_ = static_cast<std::uint32_t>(send_step_ % to.steps);
       send_begin_ = send_step_;
+      seen_head_ = to.cursor->seen_head;
       step_bytes_ = to.step_bytes;
     }
   }
@@ -75,8 +76,14 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
     // A cursor that did not move is not written: without a step no barrier parts this from the
     // other lanes' reads in the constructor.
     if (group_.leader()) {
-      if (recv_step_ != recv_begin_) item_.from_previous.cursor->step = recv_step_;
-      if (send_step_ != send_begin_) item_.to_next.cursor->step = send_step_;
+      if (recv_step_ != recv_begin_) {
+        item_.from_previous.cursor->step = recv_step_;
+        item_.from_previous.cursor->seen_tail = seen_tail_;
+      }
+      if (send_step_ != send_begin_) {
+        item_.to_next.cursor->step = send_step_;
+        item_.to_next.cursor->seen_head = seen_head_;
+      }
       if (outcome_.end != KernelEnd::kDone) give_up();
     }
     return outcome_;
@@ -290,7 +297,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
     }
     if constexpr ((kBits & kSendBit) != 0) {
       const ConnectionView& to = item_.to_next;
-      if (seen_head_ + to.steps <= send_step_ || send_step_ == send_begin_) {
+      if (seen_head_ + to.steps <= send_step_) {
         const std::uint64_t threshold = send_step_ < to.steps ? 0 : send_step_ + 1 - to.steps;
         const WaitResult result =
             memory_.wait_at_least(to.head, to.head_waiters, threshold, to.error);

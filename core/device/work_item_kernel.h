@@ -34,11 +34,12 @@ WEFT_HD inline KernelOutcome unsupported() {
   return KernelOutcome{.end = KernelEnd::kUnsupported, .peer = 0, .expected = 0, .found = 0};
 }
 
-/// Whether a view can carry steps of this element; both ends of a channel use one step size.
+/// Whether a view can carry steps of this element, whose bytes are a power of two; both ends of a
+/// channel use one step size.
 WEFT_HD inline bool usable(const ConnectionView& view, std::uint32_t element_bytes) {
   return view.buffer != nullptr && view.cursor != nullptr && view.head != nullptr &&
          view.tail != nullptr && view.slots != nullptr && view.steps != 0 && view.step_bytes != 0 &&
-         view.step_bytes % element_bytes == 0;
+         (view.step_bytes & (element_bytes - 1)) == 0;
 }
 
 /// Whether a view can carry steps of this element by lines: words of 8 bytes arrive whole, and what

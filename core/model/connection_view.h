@@ -29,7 +29,9 @@ inline constexpr std::uint32_t kLent = UINT32_MAX;
 /// the channel; kept in memory of the device so that a replayed graph goes on from it.
 struct ConnectionCursor {
   std::uint64_t step = 0;
-  std::uint64_t seen_head = 0;  ///< The last that a sender of lines saw, so that it seldom looks.
+  // The last counters that were seen, so that the other end's line is read only when it has moved.
+  std::uint64_t seen_head = 0;  ///< By a sender.
+  std::uint64_t seen_tail = 0;  ///< By a receiver of steps of Simple in a ring.
 };
 
 /// One direction. The sender fills slot (step % steps), then publishes tail = step + 1; the
