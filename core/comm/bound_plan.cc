@@ -30,10 +30,22 @@ std::uint32_t line_channel(const Plan& plan, std::size_t channel) {
   return first + static_cast<std::uint32_t>(channel);
 }
 
-// By lines trees have the edges that rings have.
+// Whether a ring's edges are not those that were connected as the ranks joined.
+bool has_late_ring(const Plan& plan) {
+  return plan.algorithm == Algorithm::kRing && plan.ranks > 1 &&
+         (has_lines(plan.protocol) || plan.small_slots);
+}
+
+std::uint32_t ring_channel(const Plan& plan, std::size_t channel) {
+  return plan.small_slots ? kFirstSmallChannel + static_cast<std::uint32_t>(channel)
+                          : line_channel(plan, channel);
+}
+
+// By lines and by small slots trees have the edges that rings have.
 std::uint32_t tree_channel(const Plan& plan, std::size_t channel) {
-  return has_lines(plan.protocol) ? line_channel(plan, channel)
-                                  : kFirstTreeChannel + static_cast<std::uint32_t>(channel);
+  return has_lines(plan.protocol) || plan.small_slots
+             ? ring_channel(plan, channel)
+             : kFirstTreeChannel + static_cast<std::uint32_t>(channel);
 }
 
 }  // namespace
@@ -42,16 +54,16 @@ std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank) {
   std::vector<PairLink> edges;
   const bool pat = plan.algorithm == Algorithm::kPat;
   const bool chain = plan.algorithm == Algorithm::kChain;
-  const bool lines = plan.algorithm == Algorithm::kRing && has_lines(plan.protocol);
-  if ((!pat && !chain && !lines && plan.algorithm != Algorithm::kTree) || plan.ranks < 2) {
+  const bool ring = has_late_ring(plan);
+  if ((!pat && !chain && !ring && plan.algorithm != Algorithm::kTree) || plan.ranks < 2) {
     return edges;
   }
   for (std::uint32_t i = 0; i < plan.channels.size(); ++i) {
-    if (lines) {
+    if (ring) {
       const RingPlace place = ring_place(plan, i, rank);
-      edges.push_back({.peer = place.previous, .channel = line_channel(plan, i)});
+      edges.push_back({.peer = place.previous, .channel = ring_channel(plan, i)});
       if (place.next != place.previous) {
-        edges.push_back({.peer = place.next, .channel = line_channel(plan, i)});
+        edges.push_back({.peer = place.next, .channel = ring_channel(plan, i)});
       }
       continue;
     }
@@ -99,8 +111,8 @@ BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const
       add_chain(i, rank, ends, item);
     } else if (plan_->algorithm == Algorithm::kPat) {
       add_pat(i, rank, ends, item);
-    } else if (plan_->ranks > 1 && has_lines(plan_->protocol)) {
-      add_lines(i, rank, ends, item);
+    } else if (has_late_ring(*plan_)) {
+      add_late_ring(i, rank, ends, item);
     } else if (plan_->ranks > 1) {
       const RingConnections& ring = ends.rings[plan_->channels[i].index];
       item.from_previous = ring.from_previous.view;
@@ -169,12 +181,12 @@ void BoundPlan::add_chain(std::size_t channel, std::uint32_t rank, const Ends& e
 }
 
 // Nets carry none of it.
-void BoundPlan::add_lines(std::size_t channel, std::uint32_t rank, const Ends& ends,
-                          WorkItem& item) {
+void BoundPlan::add_late_ring(std::size_t channel, std::uint32_t rank, const Ends& ends,
+                              WorkItem& item) {
   const RingPlace place = ring_place(*plan_, channel, rank);
-  const std::uint32_t of_lines = line_channel(*plan_, channel);
-  item.from_previous = ends.pair({.peer = place.previous, .channel = of_lines}).from.view;
-  item.to_next = ends.pair({.peer = place.next, .channel = of_lines}).to.view;
+  const std::uint32_t late = ring_channel(*plan_, channel);
+  item.from_previous = ends.pair({.peer = place.previous, .channel = late}).from.view;
+  item.to_next = ends.pair({.peer = place.next, .channel = late}).to.view;
 }
 
 void BoundPlan::add_pat(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item) {

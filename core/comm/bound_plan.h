@@ -21,7 +21,7 @@
 namespace weft {
 
 /// The connections that `rank` needs for a plan and that are made when they are first needed: those
-/// of trees, of chains, of PAT, of rings by lines; none for other plans.
+/// of trees, of chains, of PAT, of rings by lines or small slots; none for other plans.
 [[nodiscard]] std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank);
 
 /// Stays where it is made. Views point into connections, which must outlive it.
@@ -60,7 +60,7 @@ class BoundPlan {
   void add_tree(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   void add_chain(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   void add_pat(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
-  void add_lines(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
+  void add_late_ring(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   struct PortWork {
     NetPort* port;
     std::vector<ProgressOp> operations;

@@ -36,6 +36,11 @@ constexpr std::uint32_t kPairBytesOfARank = 16U << 20U;
 constexpr std::uint32_t kMostTreeStepBytes = 32 * 1024;
 // Lines are for small calls.
 constexpr std::uint32_t kMostLineStepBytes = 16 * 1024;
+// Of calls that have a root. On fewer processors than ranks a rank runs until its slots are used
+// up: with 64 of them a change of ranks is shared by as many calls, with 8 it takes longer than
+// those.
+constexpr std::uint32_t kSmallStepBytes = 1024;
+constexpr std::uint32_t kMostSmallSteps = 64;
 
 // Of ranks on GPUs. A channel is a CTA, which moves nothing while a step changes hands: so many
 // together fill a link. Where data goes through host memory, which carries far less, fewer do, and
@@ -264,12 +269,14 @@ Status Communicator::start_pairs() {
   const SlotGeometry of_pairs = slots_of_pairs();
   const SlotGeometry of_trees{.steps = limits_.steps, .step_bytes = limits_.tree_step()};
   const SlotGeometry of_lines{.steps = limits_.steps, .step_bytes = limits_.line_step_bytes};
+  const SlotGeometry of_small{.steps = limits_.small_steps, .step_bytes = limits_.small_step_bytes};
   const SlotGeometry of_pair_lines{.steps = kPairLineSteps, .step_bytes = kPairLineStepBytes};
   WEFT_TRY_ASSIGN(pairs_, PairConnector::start(
                               *connections_, *bootstrap_, context_.reactor(),
-                              [of_pairs, of_trees, of_lines, of_pair_lines](const PairLink& link) {
+                              [=](const PairLink& link) {
                                 if (link.channel == kPairLineChannel) return of_pair_lines;
                                 if (is_of_pairs(link.channel)) return of_pairs;
+                                if (link.channel >= kFirstSmallChannel) return of_small;
                                 return link.channel < kFirstLLChannel ? of_trees : of_lines;
                               },
                               [this](std::uint32_t peer) { return choice_with(peer); },
@@ -486,6 +493,13 @@ Status Communicator::choose_limits() {
   choose_lines();
   limits_.tree_step_bytes = std::min(limits_.step_bytes, kMostTreeStepBytes);
   if (on_host) {
+    // A net moves whole steps, each for itself. No rank gets further ahead of another than calls
+    // are remembered (CallHistory), so that calls that differ are found.
+    const auto ahead = static_cast<std::uint32_t>(CallHistory::kLength / ranks_);
+    limits_.small_steps = std::min(std::bit_floor(ahead), kMostSmallSteps);
+    if (reach_ != Reach::kMessages && limits_.small_steps > kSteps) {
+      limits_.small_step_bytes = kSmallStepBytes;
+    }
     // What PAT does more is little beside what messages cost, which it has fewer of.
     if (reach_ == Reach::kMessages) {
       costs_.pat_us = 0;

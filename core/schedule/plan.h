@@ -56,6 +56,7 @@ struct Plan {
   std::uint32_t steps = 0;        ///< Slots of each connection; halves of each inbox.
   std::uint32_t step_bytes = 0;   ///< Bytes of one of them; of a two-shot: of a range.
   std::uint32_t chunk_steps = 0;  ///< Steps of one chunk, on every channel.
+  bool small_slots = false;       ///< PlanLimits::small_step_bytes.
   /// Each element is combined in the order of rank numbers, from rank 0 on, every step rounded to
   /// its type: collectives.deterministic, of a call in which the order tells.
   bool by_rank = false;

@@ -97,6 +97,11 @@ struct PlanLimits {
   /// Bytes of the slots that rings and trees by lines have, a multiple of 128; 0: there are none,
   std::uint32_t line_step_bytes = 0;
   std::string no_lines{};  ///< and why, for people.
+  /// Slots of the rings and trees of Simple by which calls of up to `small_step_bytes` go that have
+  /// a root, and whose ranks need not wait for each other: many of them, so that each may be far
+  /// ahead of the next. A multiple of 64; 0: they go as others do.
+  std::uint32_t small_step_bytes = 0;
+  std::uint32_t small_steps = 0;  ///< At least 2 then.
   friend bool operator==(const PlanLimits&, const PlanLimits&) = default;
 };
 

@@ -150,7 +150,15 @@ Plan line_plan(const Task& task, const PlanInput& input, Protocol protocol) {
 }  // namespace
 
 Plan make_ring_plan(const Task& task, const PlanInput& input) {
-  return ring_plan(task, input, Protocol::kSimple, input.limits);
+  if (!has_small_slots(task, input)) {
+    return ring_plan(task, input, Protocol::kSimple, input.limits);
+  }
+  PlanLimits limits = input.limits;
+  limits.steps = limits.small_steps;
+  limits.step_bytes = limits.small_step_bytes;
+  Plan plan = ring_plan(task, input, Protocol::kSimple, limits);
+  plan.small_slots = true;
+  return plan;
 }
 
 Plan make_ring_ll_plan(const Task& task, const PlanInput& input) {
@@ -159,6 +167,13 @@ Plan make_ring_ll_plan(const Task& task, const PlanInput& input) {
 
 Plan make_ring_ll128_plan(const Task& task, const PlanInput& input) {
   return line_plan(task, input, Protocol::kLL128);
+}
+
+// Data passes each rank of such a call once, so a rank may be ahead of the next by as many calls as
+// there are slots: the more there are, the less often ranks that share a processor change.
+bool has_small_slots(const Task& task, const PlanInput& input) {
+  return has_root(task.operation) && task.count != 0 && input.topology.rank_count() > 1 &&
+         task.bytes() <= input.limits.small_step_bytes;
 }
 
 std::string lines_refusal(const Task& task, const PlanInput& input) {

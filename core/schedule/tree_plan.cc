@@ -128,7 +128,13 @@ Plan tree_plan(const Task& task, const PlanInput& input, Protocol protocol,
 }  // namespace
 
 Plan make_tree_plan(const Task& task, const PlanInput& input) {
-  return tree_plan(task, input, Protocol::kSimple, input.limits.tree_step());
+  if (!has_small_slots(task, input)) {
+    return tree_plan(task, input, Protocol::kSimple, input.limits.tree_step());
+  }
+  Plan plan = tree_plan(task, input, Protocol::kSimple, input.limits.small_step_bytes);
+  plan.steps = input.limits.small_steps;
+  plan.small_slots = true;
+  return plan;
 }
 
 Plan make_tree_ll_plan(const Task& task, const PlanInput& input) {

@@ -49,6 +49,8 @@ inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 // Why not; empty where it can be done.
 /// Of rings by lines, whichever.
 [[nodiscard]] std::string lines_refusal(const Task& task, const PlanInput& input);
+/// Whether a call goes over PlanLimits::small_steps slots, where it goes by Simple.
+[[nodiscard]] bool has_small_slots(const Task& task, const PlanInput& input);
 /// Of PAT as well.
 [[nodiscard]] std::string tree_refusal(const Task& task, const PlanInput& input);
 /// Of trees by lines.

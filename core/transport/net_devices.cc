@@ -236,6 +236,7 @@ std::string name_of(const ChoiceInput& input, std::string_view plugin, std::uint
 
 std::size_t port_of_channel(std::uint32_t channel, std::uint32_t peer, std::size_t ports) {
   if (is_of_pairs(channel)) return (std::size_t{peer} + channel - kPairChannel) % ports;
+  if (channel >= kFirstSmallChannel) return (channel - kFirstSmallChannel) % ports;
   if (channel >= kFirstLL128Channel) return (channel - kFirstLL128Channel) % ports;
   if (channel >= kFirstLLChannel) return (channel - kFirstLLChannel) % ports;
   if (channel >= kFirstTreeChannel) return (channel - kFirstTreeChannel) % ports;

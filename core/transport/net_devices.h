@@ -35,6 +35,10 @@ inline constexpr std::uint32_t kFirstLLChannel = 0x9000;
 inline constexpr std::uint32_t kFirstLL128Channel = kFirstLLChannel + kMostLineChannels;
 inline constexpr std::uint32_t kEndOfLineChannels = kFirstLL128Channel + kMostLineChannels;
 
+/// The same of rings' and trees' edges with many small slots (Plan::small_slots).
+inline constexpr std::uint32_t kMostSmallChannels = 64;
+inline constexpr std::uint32_t kFirstSmallChannel = kEndOfLineChannels;
+
 /// Which of this rank's `ports` (at least 1) to a net carries what it sends to rank `peer`, and
 /// receives from it, on `channel`. Of this rank alone: the other end may have another number of
 /// ports. Rings' channels take turns, whoever the peers are; partners of sends begin with another

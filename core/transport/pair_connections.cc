@@ -52,8 +52,12 @@ bool has_line_channel(const PairLink& link) {
          (link.channel >= kFirstLLChannel && link.channel < kEndOfLineChannels);
 }
 
+bool is_small_channel(std::uint32_t channel) {
+  return channel >= kFirstSmallChannel && channel < kFirstSmallChannel + kMostSmallChannels;
+}
+
 bool is_pair_channel(std::uint32_t channel) {
-  return is_of_pairs(channel) ||
+  return is_of_pairs(channel) || is_small_channel(channel) ||
          (channel >= kFirstTreeChannel && channel < kFirstTreeChannel + kMostTreeChannels) ||
          has_line_channel({.peer = 0, .channel = channel});
 }
@@ -62,6 +66,9 @@ std::string text_of(const PairLink& link) {
   if (link.channel == kPairChannel) return {};
   if (link.channel == kPairLineChannel) return " by lines";
   if (is_of_pairs(link.channel)) return fmt::format(" on channel {}", link.channel - kPairChannel);
+  if (is_small_channel(link.channel)) {
+    return fmt::format(" on channel {} by small slots", link.channel - kFirstSmallChannel);
+  }
   if (!has_line_channel(link)) {
     return fmt::format(" in tree {}", link.channel - kFirstTreeChannel);
   }

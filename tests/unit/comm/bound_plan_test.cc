@@ -125,5 +125,25 @@ TEST(BoundPlan, RingsByLinesAreConnectedLate) {
   EXPECT_EQ(edges_of(2, "ll128", 1), ll128);
 }
 
+// So have small calls with a root, by rings and by trees the same.
+TEST(BoundPlan, EdgesOfSmallSlotsAreConnectedLate) {
+  const auto edges_of = [](const char* algorithm, std::uint64_t count) {
+    const Topology topology = test::one_host(2);
+    const Plan plan =
+        make_plan({.operation = Operation::kBroadcast, .count = count},
+                  {.topology = topology,
+                   .limits = {.trees = true, .small_step_bytes = 1024, .small_steps = 64},
+                   .algorithms = {algorithm}})
+            .value();
+    return late_edges(plan, 1);
+  };
+  const std::vector<PairLink> small = {{.peer = 0, .channel = kFirstSmallChannel}};
+  EXPECT_EQ(edges_of("ring", 2), small);
+  EXPECT_EQ(edges_of("tree", 2), small);
+  EXPECT_TRUE(edges_of("ring", 1000).empty());
+  const std::vector<PairLink> tree = {{.peer = 0, .channel = kFirstTreeChannel}};
+  EXPECT_EQ(edges_of("tree", 1000), tree);
+}
+
 }  // namespace
 }  // namespace weft

@@ -203,6 +203,30 @@ TEST_F(Planner, BroadcastsWithinAHostGoRoundARingUnlessTheyAreSmallOrRanksMany) 
   EXPECT_EQ(broadcast(256 * kKiB).protocol, Protocol::kSimple) << "lines gain nothing";
 }
 
+// Where ranks need not wait for each other, and what is larger does not fit.
+TEST_F(Planner, SmallCallsWithARootHaveManySmallSlots) {
+  limits_.trees = true;
+  limits_.small_steps = 64;
+  limits_.small_step_bytes = 1024;
+  for (const std::string algorithm : {"ring", "tree"}) {
+    algorithms_ = {algorithm};
+    for (const Operation operation : {Operation::kBroadcast, Operation::kReduce}) {
+      const Plan small = plan({.operation = operation, .root = 1, .count = 256}).value();
+      EXPECT_TRUE(small.small_slots) << algorithm;
+      EXPECT_EQ(small.steps, 64U);
+      EXPECT_EQ(small.step_bytes, 1024U);
+      const Plan larger = plan({.operation = operation, .root = 1, .count = 257}).value();
+      EXPECT_FALSE(larger.small_slots) << algorithm;
+      EXPECT_EQ(larger.steps, 8U);
+      EXPECT_EQ(larger.step_bytes, 64 * kKiB);
+    }
+    EXPECT_FALSE(all_reduce(8).small_slots) << "each waits for all";
+  }
+  algorithms_ = {};
+  limits_.small_step_bytes = 0;
+  EXPECT_FALSE(broadcast(8).small_slots);
+}
+
 TEST_F(Planner, ListsWhatWasConsidered) {
   algorithms_ = {"ring", "star"};
   protocols_ = {"simple", "ll64"};

@@ -135,8 +135,8 @@ TEST(PortOfChannel, RingsTakeTurnsWhoeverThePeersAre) {
 }
 
 TEST(PortOfChannel, EachKindOfConnectionsUsesAllPortsEvenly) {
-  for (const std::uint32_t first :
-       {0U, kFirstTreeChannel, kFirstLLChannel, kFirstLL128Channel, kPairChannel}) {
+  for (const std::uint32_t first : {0U, kFirstTreeChannel, kFirstLLChannel, kFirstLL128Channel,
+                                    kFirstSmallChannel, kPairChannel}) {
     for (const std::size_t ports : {1U, 2U, 3U, 7U}) {
       std::vector<int> connections(ports);
       for (std::uint32_t channel = 0; channel < 2 * ports; ++channel)
