@@ -67,7 +67,7 @@ bool Communicator::is_connected(const Call& call) {
     }
     return true;
   }
-  const auto planned = find_plan(planned_task(call));
+  const auto planned = find_plan(call);
   return planned && ((*planned)->bound != nullptr || (*planned)->edges.empty());
 }
 
@@ -96,7 +96,7 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
       }
       continue;
     }
-    WEFT_TRY_ASSIGN(const Planned* const planned, find_plan(planned_task(*call)));
+    WEFT_TRY_ASSIGN(const Planned* const planned, find_plan(*call));
     for (const PairLink& edge : planned->edges)
       needs.push_back({.link = edge, .call = note});
   }

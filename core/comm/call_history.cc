@@ -68,6 +68,7 @@ CallNote make_call_note(const Task& task, std::uint64_t sequence) {
 std::uint64_t CallHistory::add(const Task& task) {
   const std::uint64_t sequence = latest_.load(std::memory_order_relaxed) + 1;
   const OperationTag tag = make_operation_tag(task, sequence);
+  tag_ = tag;
   Entry& entry = entries_[sequence % kLength];
   entry.count.store(task.count, std::memory_order_relaxed);
   entry.max_channels.store(task.options.max_channels, std::memory_order_relaxed);

@@ -45,6 +45,8 @@ class CallHistory {
 
   /// Notes a call under the next number, and answers that.
   std::uint64_t add(const Task& task);
+  /// The tag of the call that was noted last, past() included. By the thread that calls.
+  [[nodiscard]] OperationTag tag() const { return add_past(tag_, past_); }
   /// A checksum of all calls before the one that was noted last, for its tag. By the thread that
   /// calls.
   [[nodiscard]] std::uint16_t past() const { return past_; }
@@ -63,6 +65,7 @@ class CallHistory {
   };
   std::array<Entry, kLength> entries_;
   std::atomic<std::uint64_t> latest_{0};
+  OperationTag tag_ = 0;
   std::uint64_t digest_ = 0;
   std::uint16_t past_ = 0;
 };

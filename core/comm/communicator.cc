@@ -128,10 +128,12 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
   }
   if (is_exchange(task.operation)) return prepare_exchange(call, stream);
   WEFT_TRY(check_call(stream));
-  auto bound = call.plan;
-  if (bound == nullptr) {
-    WEFT_TRY_ASSIGN(bound, bind(call));
+  // Counted once, by the record: the communicator or the call's graph has it meanwhile.
+  const std::shared_ptr<BoundPlan>* found = &call.plan;
+  if (call.plan == nullptr) {
+    WEFT_TRY_ASSIGN(found, find_bound(call));
   }
+  const std::shared_ptr<BoundPlan>& bound = *found;
   const bool may_be_captured = bound->needs_cpu() || bound->tables() != nullptr;
   if (may_be_captured && runtime_.is_capturing(stream.device_stream())) {
     if (bound->needs_cpu()) return fail(not_to_be_captured(task));
@@ -142,8 +144,8 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
   Launch launch;
   if (report_ == nullptr) {
     UnderWay* record = begin_record(task, stream);
-    tag = make_operation_tag(task, record->sequence, record->past);
-    record->plan = bound;
+    tag = history_.tag();
+    if (record->plan != bound) record->plan = bound;
     launch = launch_of(record);
   } else {
     tag = make_operation_tag(task, history_.add(task));

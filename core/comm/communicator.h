@@ -20,6 +20,7 @@
 #include "core/base/device_runtime.h"
 #include "core/base/error.h"
 #include "core/base/memory_account.h"
+#include "core/base/spin_lock.h"
 #include "core/bootstrap/bootstrap.h"
 #include "core/comm/bound_plan.h"
 #include "core/comm/call_history.h"
@@ -220,6 +221,9 @@ class Communicator {
     std::size_t oldest = 0;  // of others
   };
   Result<Planned*> find_plan(const Task& task);
+  Result<Planned*> find_plan(const Call& call);
+  /// As bind(); until the next plan is looked up.
+  Result<const std::shared_ptr<BoundPlan>*> find_bound(const Call& call);
   Result<std::shared_ptr<PlanTables>> tables_of(const Plan& plan);
   Result<std::shared_ptr<BoundPlan>> bind_to(std::shared_ptr<const Plan> plan);
   static bool recall(Planned& planned, const std::vector<Extent>& blocks);
@@ -278,6 +282,7 @@ class Communicator {
   weft_result finished(UnderWay& record, const KernelOutcome& outcome);
   void explain_outcome(const UnderWay& record, const KernelOutcome& outcome);
   void restart_clock();
+  [[nodiscard]] std::int64_t waited_ns();
   void check_time();
   Status start_kernel_watch();
   void watch_kernels();
@@ -360,14 +365,14 @@ class Communicator {
   std::vector<PairTask> pair_tasks_;
 
   // What is under way: records are recycled, so a call allocates nothing.
-  std::mutex records_mutex_;
+  SpinLock records_mutex_;
   std::vector<std::unique_ptr<UnderWay>> records_;  // guarded by records_mutex_
   std::vector<UnderWay*> free_records_;             // guarded by records_mutex_
   std::size_t room_for_pairs_ = 0;         // of each free record; guarded by records_mutex_
   std::uint64_t records_begun_ = 0;        // guarded by records_mutex_
   std::optional<Finished> last_finished_;  // guarded by records_mutex_
   std::atomic<std::uint64_t> under_way_{0};
-  std::atomic<std::int64_t> waiting_since_ns_{0};
+  std::atomic<std::int64_t> waiting_since_ns_{0};  // 0: nobody has looked since
   std::atomic<std::uint64_t> reported_call_{0};
   std::atomic<std::uint64_t> pair_progress_{0};
   // When the next question is due, after the start of the wait; grows with every question.

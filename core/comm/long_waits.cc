@@ -20,7 +20,7 @@
 namespace weft {
 namespace {
 
-// Coarse, since every call reads it: good to some milliseconds, for limits of seconds.
+// Coarse, since every wait reads it: good to some milliseconds, for limits of seconds.
 std::int64_t now_ns() {
   timespec now{};
   // Fails for no clock that the kernel has.
@@ -44,8 +44,19 @@ constexpr std::uint64_t kUnknownCall = UINT64_MAX;
 }  // namespace
 
 void Communicator::restart_clock() {
-  waiting_since_ns_.store(now_ns(), std::memory_order_relaxed);
+  waiting_since_ns_.store(0, std::memory_order_relaxed);
   ask_after_ns_.store(kFirstQuestionNs, std::memory_order_relaxed);
+}
+
+// A wait begins with the first look at it, so that calls that do not wait read no clock.
+std::int64_t Communicator::waited_ns() {
+  const std::int64_t now = now_ns();
+  std::int64_t since = waiting_since_ns_.load(std::memory_order_relaxed);
+  if (since == 0 &&
+      waiting_since_ns_.compare_exchange_strong(since, now, std::memory_order_relaxed)) {
+    return 0;
+  }
+  return now - since;
 }
 
 bool Communicator::is_long(std::int64_t waited) const {
@@ -55,7 +66,7 @@ bool Communicator::is_long(std::int64_t waited) const {
 }
 
 void Communicator::check_time() {
-  const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
+  const std::int64_t waited = waited_ns();
   if (!is_long(waited)) return;
   const auto waiting = oldest_under_way();
   if (!waiting) return;
@@ -114,9 +125,10 @@ void Communicator::watch_kernels() {
   if (*tag != waiting_tag_) {
     waiting_tag_ = *tag;
     restart_clock();
+    static_cast<void>(waited_ns());
     return;
   }
-  const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
+  const std::int64_t waited = waited_ns();
   if (!is_long(waited)) return;
   const auto call = history_.find_tag(*tag);
   // A graph may replay a call that is long gone: then its number and its count are not known.
@@ -255,7 +267,7 @@ Status Communicator::compare_last_calls() {
     comparison_changed_.wait_for(lock, again, [&] { return compared_ || failure_->stopped(); });
     if (compared_) break;
     lock.unlock();
-    const std::int64_t waited = now_ns() - waiting_since_ns_.load(std::memory_order_relaxed);
+    const std::int64_t waited = waited_ns();
     if (is_long(waited)) consider_wait(last, last->sequence, describe_call(*last), waited);
   }
   look_at_departed(calls, rank_);

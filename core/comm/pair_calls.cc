@@ -63,11 +63,14 @@ PairCut cut_message(std::uint64_t bytes, const PairSpread& spread) {
 }
 
 PairNumbers::Direction& PairNumbers::direction_of(const Task& task) {
-  return (task.operation == Operation::kSend ? sent_ : received_)[task.root];
+  auto& directions = task.operation == Operation::kSend ? sent_ : received_;
+  if (task.root >= directions.size()) directions.resize(task.root + std::size_t{1});
+  return directions[task.root];
 }
 
-std::uint32_t PairNumbers::follow(const Task& task, std::uint32_t channel, std::uint32_t transfer) {
-  std::vector<Latest>& by_channel = direction_of(task).latest;
+std::uint32_t PairNumbers::follow(Direction& direction, std::uint32_t channel,
+                                  std::uint32_t transfer) const {
+  std::vector<Latest>& by_channel = direction.latest;
   if (channel >= by_channel.size()) by_channel.resize(channel + std::size_t{1});
   Latest& latest = by_channel[channel];
   const std::uint32_t before = latest.launch == launch_ ? latest.transfer : kNoTransfer;
@@ -75,14 +78,14 @@ std::uint32_t PairNumbers::follow(const Task& task, std::uint32_t channel, std::
   return before;
 }
 
-OperationTag PairNumbers::add(const Task& task, std::uint32_t rank) {
+OperationTag PairNumbers::add(Direction& direction, const Task& task, std::uint32_t rank) {
   const bool is_send = task.operation == Operation::kSend;
   return make_operation_tag({.operation = Operation::kSend,
                              .type = task.type,
                              .reduction = WEFT_SUM,
                              .root = is_send ? task.root : rank,
                              .count = task.count},
-                            ++direction_of(task).calls);
+                            ++direction.calls);
 }
 
 void add_connection(const RingEnd& end, std::uint64_t least_lent_bytes, PairTransfer& transfer,
@@ -133,11 +136,12 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
     }
     if (is_send) whole.from = static_cast<const std::byte*>(call->send);
     if (!is_send) whole.to = static_cast<std::byte*>(call->recv);
-    whole.tag = numbers.add(task, rank);
+    PairNumbers::Direction& direction = numbers.direction_of(task);
+    whole.tag = PairNumbers::add(direction, task, rank);
     add_parts(whole, task.root, ends, messages, [&](PairTransfer& part, std::uint32_t channel) {
-      part.after = numbers.follow(task, channel, static_cast<std::uint32_t>(transfers.size()));
+      part.after = numbers.follow(direction, channel, static_cast<std::uint32_t>(transfers.size()));
       transfers.push_back(part);
-      tasks.push_back({task, numbers.latest(task)});
+      tasks.push_back({task, direction.calls});
     });
   }
 }

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <span>
 #include <vector>
 
@@ -60,29 +59,28 @@ class PairNumbers {
  public:
   /// Forgets which transfers there are, not their numbers: those of another launch follow.
   void begin_launch() { ++launch_; }
-  /// Counts one more call. Answers its tag, the same at both ends.
-  [[nodiscard]] OperationTag add(const Task& task, std::uint32_t rank);
-  /// The number of that call: of the latest with this partner in this direction.
-  [[nodiscard]] std::uint64_t latest(const Task& task) { return direction_of(task).calls; }
-  /// Notes that transfer number `transfer` of the launch is a part of that call, on that channel.
-  /// Answers the launch's transfer before it on that connection, or kNoTransfer.
-  [[nodiscard]] std::uint32_t follow(const Task& task, std::uint32_t channel,
-                                     std::uint32_t transfer);
-
- private:
   struct Latest {
     std::uint64_t launch = 0;
     std::uint32_t transfer = 0;
   };
+  /// All calls with one partner in one direction.
   struct Direction {
-    std::uint64_t calls = 0;
-    std::vector<Latest> latest;  // by channel, as far as they were used
+    std::uint64_t calls = 0;     ///< The number of the latest one.
+    std::vector<Latest> latest;  ///< By channel, as far as they were used.
   };
-  Direction& direction_of(const Task& task);
+  /// That of a call; until the next one is asked for.
+  [[nodiscard]] Direction& direction_of(const Task& task);
+  /// Counts one more call there. Answers its tag, the same at both ends.
+  [[nodiscard]] static OperationTag add(Direction& direction, const Task& task, std::uint32_t rank);
+  /// Notes that transfer number `transfer` of the launch is a part of that call, on that channel.
+  /// Answers the launch's transfer before it on that connection, or kNoTransfer.
+  [[nodiscard]] std::uint32_t follow(Direction& direction, std::uint32_t channel,
+                                     std::uint32_t transfer) const;
 
+ private:
   std::uint64_t launch_ = 0;
-  std::map<std::uint32_t, Direction> sent_;      // by partner
-  std::map<std::uint32_t, Direction> received_;  // by partner
+  std::vector<Direction> sent_;      // by partner, as far as they were used
+  std::vector<Direction> received_;  // the same
 };
 
 /// The call that a transfer is a part of, and its number: of those between the two ranks in that

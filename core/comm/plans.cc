@@ -48,6 +48,11 @@ Result<std::shared_ptr<const Plan>> Communicator::plan(const Task& task) {
   return std::make_shared<const Plan>(std::move(plan));
 }
 
+Result<Communicator::Planned*> Communicator::find_plan(const Call& call) {
+  if (!has_uneven_blocks(call.task.operation)) return find_plan(call.task);
+  return find_plan(planned_task(call));
+}
+
 Result<Communicator::Planned*> Communicator::find_plan(const Task& task) {
   if (latest_plan_ != nullptr && latest_plan_->plan->task == task) return latest_plan_;
   const auto found = plans_.find(task);
@@ -126,19 +131,25 @@ void Communicator::keep(Planned& planned) {
 }
 
 Result<std::shared_ptr<BoundPlan>> Communicator::bind(const Call& call) {
-  WEFT_TRY_ASSIGN(Planned* const planned, find_plan(planned_task(call)));
+  WEFT_TRY_ASSIGN(const auto* const bound, find_bound(call));
+  return *bound;
+}
+
+Result<const std::shared_ptr<BoundPlan>*> Communicator::find_bound(const Call& call) {
+  WEFT_TRY_ASSIGN(Planned* const planned, find_plan(call));
   if (!has_uneven_blocks(call.task.operation)) {
     if (planned->bound == nullptr) {
       WEFT_TRY_ASSIGN(planned->bound, bind_to(planned->plan));
     }
-    return planned->bound;
+    return &planned->bound;
   }
-  if (recall(*planned, call.blocks->common)) return planned->bound;
+  if (recall(*planned, call.blocks->common)) return &planned->bound;
   auto with_blocks = std::make_shared<Plan>(*planned->plan);
   with_blocks->blocks = call.blocks->common;
   WEFT_TRY_ASSIGN(auto bound, bind_to(std::move(with_blocks)));
   keep(*planned);
-  return planned->bound = std::move(bound);
+  planned->bound = std::move(bound);
+  return &planned->bound;
 }
 
 }  // namespace weft

@@ -303,13 +303,11 @@ Status await_batches(std::span<const Piece> pieces) {
 
 namespace {
 
-// Whether a call has nothing to connect.
-Result<bool> want_one(const Call& call) {
-  if (call.communicator->is_connected(call)) return true;
+// Of a call that is not connected.
+Status want_one(const Call& call) {
   const Call* const batch = &call;
   WEFT_TRY(call.communicator->check_pairs({&batch, 1}));
-  WEFT_TRY(call.communicator->want_connections({&batch, 1}));
-  return false;
+  return call.communicator->want_connections({&batch, 1});
 }
 
 Status await_one(const Call& call) {
@@ -346,21 +344,26 @@ Result<weft_result> record(Graph& graph, std::span<const Call> calls, CallCutter
   return WEFT_OK;
 }
 
+// Of a stream that is not captured. `may_go_on`: in the background.
+Result<weft_result> start_alone(const Call& call, bool may_go_on) {
+  if (is_empty(call)) {
+    if (!joins_pair(call)) call.communicator->pass_over(call.task);
+    return WEFT_OK;
+  }
+  if (!call.communicator->is_connected(call)) [[unlikely]] {
+    WEFT_TRY(want_one(call));
+    if (may_go_on && call.background != nullptr) return start_later({&call, 1});
+    WEFT_TRY(await_one(call));
+  }
+  WEFT_TRY(start_one(call));
+  return WEFT_OK;
+}
+
 // `may_go_on`: in the background.
 Result<weft_result> start(std::span<const Call> calls, CallCutter& cutter, bool may_go_on) {
   WEFT_TRY_ASSIGN(Graph* const capture, capture_of(calls));
   if (capture != nullptr) return record(*capture, calls, cutter, may_go_on);
-  if (calls.size() == 1) {
-    if (is_empty(calls[0])) {
-      if (!joins_pair(calls[0])) calls[0].communicator->pass_over(calls[0].task);
-      return WEFT_OK;
-    }
-    WEFT_TRY_ASSIGN(const bool connected, want_one(calls[0]));
-    if (!connected && may_go_on && have_background(calls)) return start_later(calls);
-    if (!connected) WEFT_TRY(await_one(calls[0]));
-    WEFT_TRY(start_one(calls[0]));
-    return WEFT_OK;
-  }
+  if (calls.size() == 1) return start_alone(calls[0], may_go_on);
   const std::span<Piece> pieces = cutter.cut(calls);
   WEFT_TRY_ASSIGN(const bool connected, want_batches(pieces));
   if (!connected && may_go_on && have_background(calls)) return start_later(calls);
@@ -392,6 +395,8 @@ Result<weft_result> begin_calls(std::span<const Call> calls, CallCutter& cutter)
 }
 
 Result<weft_result> begin_calls(const Call& call) {
+  if (call.stream->capture() == nullptr) [[likely]]
+    return start_alone(call, true);
   CallCutter cutter;
   return start({&call, 1}, cutter, true);
 }

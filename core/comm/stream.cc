@@ -120,6 +120,7 @@ Result<weft_result> Stream::query() {
 void Stream::note_failure(std::shared_ptr<Failure> failure) {
   const std::scoped_lock lock(mutex_);
   if (failure_ == nullptr) failure_ = std::move(failure);
+  failed_.store(true, std::memory_order_release);
 }
 
 void Stream::watch(const std::shared_ptr<KernelReport>& report) {
@@ -137,15 +138,19 @@ void Stream::look_at_reports() {
   }
 }
 
+std::shared_ptr<Failure> Stream::take_failure() {
+  const std::scoped_lock lock(mutex_);
+  failed_.store(false, std::memory_order_relaxed);
+  return std::exchange(failure_, nullptr);
+}
+
 Status Stream::explain(weft_result result) {
   if (!reports_.empty()) look_at_reports();
-  std::shared_ptr<Failure> failure;
-  {
-    const std::scoped_lock lock(mutex_);
-    failure = std::exchange(failure_, nullptr);
-  }
-  if (failure != nullptr) {
-    if (auto cause = failure->settle()) return fail(std::move(*cause));
+  // Noted before the work ended, so whoever saw it end sees it.
+  if (failed_.load(std::memory_order_acquire)) {
+    if (const auto failure = take_failure(); failure != nullptr) {
+      if (auto cause = failure->settle()) return fail(std::move(*cause));
+    }
   }
   if (result == WEFT_OK) return {};
   std::int64_t native = 0;

@@ -75,6 +75,7 @@ class Stream {
   Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_stream);
   void look_at_reports();
   Status explain(weft_result result);
+  std::shared_ptr<Failure> take_failure();
   [[nodiscard]] Status check_not_captured(const char* what_then) const;
   [[nodiscard]] static Status why_held();
   void wait_while_held() const;
@@ -89,6 +90,7 @@ class Stream {
   std::shared_future<void> holder_;  // ends some time after held_
   std::mutex mutex_;
   std::shared_ptr<Failure> failure_;  // guarded by mutex_: of the first bad end since the last ask
+  std::atomic<bool> failed_{false};   // whether there is one; stored under mutex_
 };
 
 }  // namespace weft

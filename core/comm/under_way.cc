@@ -63,7 +63,6 @@ Communicator::UnderWay* Communicator::take_record(const Task& task, Stream& stre
 }
 
 void Communicator::give_back(UnderWay* record, bool done) {
-  record->plan.reset();
   const std::scoped_lock lock(records_mutex_);
   if (done) {
     last_finished_ = {.task = record->task,

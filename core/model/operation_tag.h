@@ -55,6 +55,11 @@ static_assert(WEFT_FLOAT8_E5M2 < 16 && kPremulSum < 8);
          (static_cast<OperationTag>(sequence & 0xFFFF) << 48);
 }
 
+/// Of a tag that was made without it.
+[[nodiscard]] constexpr OperationTag add_past(OperationTag tag, std::uint16_t past) {
+  return tag ^ (static_cast<OperationTag>(past) << 32);
+}
+
 /// The parts of a tag that a peer sent. Values may be anything: names are looked up with care.
 struct OperationTagParts {
   std::uint8_t operation;

@@ -77,6 +77,7 @@ TEST(CallHistory, KeepsAChecksumOfWhatCameBefore) {
     one.add(sum_of_ints(1));
     other.add(sum_of_ints(1));
     EXPECT_NE(one.past(), other.past()) << call;
+    EXPECT_EQ(one.tag(), make_operation_tag(sum_of_ints(1), one.latest(), one.past()));
     EXPECT_NE(make_operation_tag(sum_of_ints(1), 3, one.past()),
               make_operation_tag(sum_of_ints(1), 3, other.past()));
   }

@@ -132,7 +132,7 @@ TEST_F(Ends, CallsKeepTheirWholeNumber) {
   Call send{.task = pair_task(true, 1, 1)};
   send.send = &byte;
   for (int call = 0; call < 70'000; ++call)
-    static_cast<void>(numbers_.add(send.task, 0));
+    static_cast<void>(PairNumbers::add(numbers_.direction_of(send.task), send.task, 0));
   Call recv{.task = pair_task(false, 1, 1)};
   recv.recv = &byte;
   make({send, recv});
