@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -110,6 +111,7 @@ struct Candidate {
   std::size_t alternative;  ///< Its place in the list of alternatives.
   Plan plan;
   Judgement judgement{};
+  bool spare = false;  ///< Only for want of another one.
 };
 
 std::string reason_text(const Candidate& chosen, const PlanInput& input,
@@ -120,10 +122,11 @@ std::string reason_text(const Candidate& chosen, const PlanInput& input,
   const bool tuned = std::ranges::any_of(candidates, [](const Candidate& candidate) {
     return candidate.judgement.us || candidate.judgement.never;
   });
-  std::string why = candidates.size() == 1
-                        ? "the only way of those allowed that can do it"
-                        : fmt::format("the fastest of {} by {}", candidates.size(),
-                                      tuned ? input.tuner->name() : "the cost model");
+  const auto compared =
+      static_cast<std::size_t>(std::ranges::count(candidates, chosen.spare, &Candidate::spare));
+  std::string why = compared == 1 ? "the only way of those allowed that can do it"
+                                  : fmt::format("the fastest of {} by {}", compared,
+                                                tuned ? input.tuner->name() : "the cost model");
   if (goes_directly(plan.algorithm)) return why;
   const std::size_t used = plan.channels.size();
   const std::uint32_t most = most_channels(plan.algorithm, input.limits);
@@ -335,6 +338,22 @@ Status ask_tuner(const Task& task, const PlanInput& input, std::vector<Candidate
   return {};
 }
 
+/// Marks those that nobody has timed where others are left.
+void mark_spare(const PlanInput& input, std::vector<Candidate>& candidates,
+                std::span<Alternative> considered) {
+  if (input.limits.trees_by_cost) return;
+  const auto is_untimed = [](const Candidate& candidate) {
+    return has_edges(candidate.way->algorithm) && !candidate.judgement.us;
+  };
+  if (std::ranges::all_of(candidates, is_untimed)) return;
+  for (Candidate& candidate : candidates) {
+    candidate.spare = is_untimed(candidate);
+    if (!candidate.spare) continue;
+    considered[candidate.alternative].note =
+        "nobody has timed it between these devices: taken only for want of another way";
+  }
+}
+
 }  // namespace
 
 HopKind hop_kind(const Topology& topology, std::uint32_t from, std::uint32_t to) {
@@ -373,8 +392,9 @@ Result<Plan> make_plan(const Task& task, const PlanInput& given) {
     considered[candidate.alternative].predicted_us = candidate.plan.predicted_us;
     considered[candidate.alternative].note = candidate.judgement.note;
   }
+  mark_spare(input, candidates, considered);
   Candidate& best = *std::ranges::min_element(candidates, {}, [](const Candidate& candidate) {
-    return std::pair(candidate.judgement.never, candidate.plan.predicted_us);
+    return std::tuple(candidate.judgement.never, candidate.spare, candidate.plan.predicted_us);
   });
   best.plan.by_rank = goes_by_rank(task, input);
   best.plan.reason = reason_text(best, input, candidates);

@@ -86,8 +86,11 @@ struct PlanLimits {
   std::uint64_t wide_bytes = 0;
   /// Bytes that a rank writes to each other one at once by two-shot, a multiple of 64; 0: none.
   std::uint64_t two_shot_range = 0;
-  /// Whether the device has kernels that walk trees, those of PAT included.
+  /// Whether the device has kernels that walk trees, those of PAT included, and chains.
   bool trees = false;
+  /// Whether these are chosen by their costs. Otherwise, where no tuner has timed them, only for
+  /// want of another way: costs that nobody has checked shall not decide.
+  bool trees_by_cost = true;
   /// The same as step_bytes for the edges of trees and of PAT, at most as much; 0: as much. What
   /// trees are faster for is small, and each rank has several edges.
   std::uint32_t tree_step_bytes = 0;

@@ -33,10 +33,7 @@ std::vector<ChannelPlan> cut_into_channels(const Task& task, std::uint32_t wante
 }
 
 std::uint32_t most_channels(Algorithm algorithm, const PlanLimits& limits) {
-  if (algorithm == Algorithm::kTree || algorithm == Algorithm::kPat ||
-      algorithm == Algorithm::kChain) {
-    return std::min(limits.max_channels, kMostTreeChannels);
-  }
+  if (has_edges(algorithm)) return std::min(limits.max_channels, kMostTreeChannels);
   return algorithm == Algorithm::kRing ? limits.max_channels : 1;
 }
 

@@ -23,6 +23,12 @@ namespace weft {
 /// no shorter than others. They have no chunks and no ranks yet. None without elements.
 [[nodiscard]] std::vector<ChannelPlan> cut_into_channels(const Task& task, std::uint32_t wanted);
 
+/// Whether an algorithm goes by edges that are made when a call first needs them, several a rank.
+[[nodiscard]] constexpr bool has_edges(Algorithm algorithm) {
+  return algorithm == Algorithm::kTree || algorithm == Algorithm::kPat ||
+         algorithm == Algorithm::kChain;
+}
+
 /// Channels that an algorithm can use at most.
 [[nodiscard]] std::uint32_t most_channels(Algorithm algorithm, const PlanLimits& limits);
 

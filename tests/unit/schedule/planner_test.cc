@@ -628,7 +628,6 @@ TEST_F(Planner, DeterministicSumsStillGoDirectlyWhereThatIsFaster) {
 
 TEST_F(Planner, DeterministicSumsAreRefusedWhereNothingKeepsTheOrder) {
   deterministic_ = true;
-  // As between GPUs.
   EXPECT_THAT(complaint({.operation = Operation::kReduce, .count = 1}),
               AllOf(HasSubstr("collectives.deterministic asks for an order, which leaves no way: "
                               "ring with simple: deterministic: it does not add up"),
@@ -814,6 +813,55 @@ TEST_F(Planner, KeepsAWayWhenTheTunerWantsNone) {
   SaidBefore nothing{Judgement{.us = {}, .never = true}, Judgement{.us = {}, .never = true}};
   tuner_ = &nothing;
   EXPECT_EQ(all_reduce(1024).algorithm, best);
+}
+
+// As between GPUs: what nobody has timed is left to who names it.
+TEST_F(Planner, TakesTreesThatNobodyTimedForWantOfAnotherWay) {
+  limits_.trees = true;
+  topology_ = test::one_host(16);
+  ASSERT_EQ(all_reduce(8).algorithm, Algorithm::kTree);
+  limits_.trees_by_cost = false;
+  const Plan made = all_reduce(8);
+  EXPECT_EQ(made.algorithm, Algorithm::kRing);
+  EXPECT_THAT(made.reason, HasSubstr("the only way of those allowed that can do it"));
+  const auto tree = std::ranges::find(made.alternatives, "tree", &Alternative::algorithm);
+  EXPECT_EQ(tree->refused, "");
+  EXPECT_THAT(tree->note, HasSubstr("nobody has timed it"));
+  EXPECT_THAT(to_text(made), HasSubstr("taken only for want of another way"));
+  // Named by the configuration, or by the call.
+  algorithms_ = {"ring", "tree"};
+  EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kRing);
+  algorithms_ = {"tree"};
+  EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kTree);
+  EXPECT_THAT(all_reduce(8).alternatives.back().note, "");
+  algorithms_ = {};
+  EXPECT_EQ(plan({.count = 2, .options = {.algorithm = Algorithm::kTree}}).value().algorithm,
+            Algorithm::kTree);
+  EXPECT_EQ(plan({.operation = Operation::kAllGather,
+                  .count = 2,
+                  .options = {.algorithm = Algorithm::kPat}})
+                .value()
+                .algorithm,
+            Algorithm::kPat);
+  EXPECT_EQ(plan({.operation = Operation::kAllGather, .count = 2}).value().algorithm,
+            Algorithm::kRing);
+  // Who has a table has timed it; ways are asked for in the order of the alternatives.
+  SaidBefore slow_ring{Judgement{.us = 2}, Judgement{.us = 1}};
+  tuner_ = &slow_ring;
+  EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kTree);
+  SaidBefore no_ring{Judgement{.never = true}, Judgement{}};
+  tuner_ = &no_ring;
+  EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kTree);
+  SaidBefore no_opinion{Judgement{}, Judgement{}};
+  tuner_ = &no_opinion;
+  EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kRing);
+  // Where the order of ranks is asked for a chain is all that is left, but for what goes directly.
+  tuner_ = nullptr;
+  deterministic_ = true;
+  EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kChain);
+  topology_ = test::one_host(8);
+  limits_.two_shot_range = 64 * kKiB;
+  EXPECT_EQ(all_reduce(64 * kMiB).algorithm, Algorithm::kTwoShot);
 }
 
 TEST_F(Planner, TakesTheChannelsThatTheTunerWants) {
