@@ -91,9 +91,11 @@ std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank) {
 
 BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends)
     : plan_(std::move(plan)), tables_(ends.tables) {
-  if (plan_->algorithm == Algorithm::kTree) trees_.reserve(plan_->channels.size());
-  if (plan_->algorithm == Algorithm::kChain) chains_.reserve(plan_->channels.size());
-  if (plan_->algorithm == Algorithm::kPat) pats_.reserve(plan_->channels.size());
+  if (tables_ == nullptr) {
+    if (plan_->algorithm == Algorithm::kTree) trees_.reserve(plan_->channels.size());
+    if (plan_->algorithm == Algorithm::kChain) chains_.reserve(plan_->channels.size());
+    if (plan_->algorithm == Algorithm::kPat) pats_.reserve(plan_->channels.size());
+  }
   for (std::size_t i = 0; i < plan_->channels.size(); ++i) {
     WorkItem item = work_item(*plan_, i, rank);
     if (tables_ != nullptr) {
@@ -137,6 +139,15 @@ void BoundPlan::add_message(const RingEnd& end, std::uint64_t steps, const Landi
   found->channels.push_back(channel);
 }
 
+// Where the device reads them: in the tables, or in `own`, which has room for those of all
+// channels.
+template <class Links>
+const Links* BoundPlan::keep(std::size_t channel, const Links& links, std::vector<Links>& own) {
+  if (tables_ != nullptr) return tables_->put_links(channel, links);
+  own.push_back(links);
+  return &own.back();
+}
+
 void BoundPlan::add_tree(std::size_t channel, std::uint32_t rank, const Ends& ends,
                          WorkItem& item) {
   const TreePlace place = tree_place(*plan_, channel, rank);
@@ -146,10 +157,11 @@ void BoundPlan::add_tree(std::size_t channel, std::uint32_t rank, const Ends& en
   const auto pair = [&](std::uint32_t peer) -> const PairConnections& {
     return ends.pair({.peer = peer, .channel = tree_channel(*plan_, channel)});
   };
-  trees_.push_back(tree_links(
-      place, [&](std::uint32_t peer) { return pair(peer).to.view; },
-      [&](std::uint32_t peer) { return pair(peer).from.view; }));
-  item.tree = &trees_.back();
+  item.tree = keep(channel,
+                   tree_links(
+                       place, [&](std::uint32_t peer) { return pair(peer).to.view; },
+                       [&](std::uint32_t peer) { return pair(peer).from.view; }),
+                   trees_);
   const auto add = [&](std::uint32_t peer, bool sends, bool receives) {
     if (sends) add_message(pair(peer).to, steps, {}, channel);
     if (receives) add_message(pair(peer).from, steps, {}, channel);
@@ -165,10 +177,12 @@ void BoundPlan::add_chain(std::size_t channel, std::uint32_t rank, const Ends& e
     return ends.pair(
         {.peer = peer, .channel = kFirstTreeChannel + static_cast<std::uint32_t>(channel)});
   };
-  chains_.push_back(chain_links(
-      rank, plan_->ranks, plan_->task.root, [&](std::uint32_t peer) { return pair(peer).to.view; },
-      [&](std::uint32_t peer) { return pair(peer).from.view; }));
-  item.chain = &chains_.back();
+  item.chain = keep(channel,
+                    chain_links(
+                        rank, plan_->ranks, plan_->task.root,
+                        [&](std::uint32_t peer) { return pair(peer).to.view; },
+                        [&](std::uint32_t peer) { return pair(peer).from.view; }),
+                    chains_);
   const std::uint64_t up = chain_steps_up(*plan_, channel);
   if (rank + 1 < plan_->ranks) {
     add_message(pair(rank + 1).to, up, {}, channel);
@@ -197,10 +211,11 @@ void BoundPlan::add_pat(std::size_t channel, std::uint32_t rank, const Ends& end
     return ends.pair(
         {.peer = peer, .channel = kFirstTreeChannel + static_cast<std::uint32_t>(channel)});
   };
-  pats_.push_back(pat_links(
-      place, [&](std::uint32_t peer) { return pair(peer).to.view; },
-      [&](std::uint32_t peer) { return pair(peer).from.view; }));
-  item.pat = &pats_.back();
+  item.pat = keep(channel,
+                  pat_links(
+                      place, [&](std::uint32_t peer) { return pair(peer).to.view; },
+                      [&](std::uint32_t peer) { return pair(peer).from.view; }),
+                  pats_);
   for (std::uint32_t level = 0; level < round.levels(); ++level) {
     const std::uint64_t steps = pat_rounds(share) * round.messages_over(level);
     add_message(pair(place.to[level]).to, steps, {}, channel);

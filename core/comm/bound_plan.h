@@ -57,6 +57,8 @@ class BoundPlan {
  private:
   void add_message(const RingEnd& end, std::uint64_t steps, const LandingWalk& landing,
                    std::size_t channel);
+  template <class Links>
+  const Links* keep(std::size_t channel, const Links& links, std::vector<Links>& own);
   void add_tree(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   void add_chain(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   void add_pat(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
@@ -69,7 +71,7 @@ class BoundPlan {
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<PlanTables> tables_;
   std::vector<WorkItem> items_;
-  std::vector<TreeLinks> trees_;             // that items_ point to
+  std::vector<TreeLinks> trees_;             // that items_ point to, without tables_
   std::vector<ChainLinks> chains_;           // the same
   std::vector<PatLinks> pats_;               // the same
   std::vector<std::vector<Extent>> blocks_;  // the same, of a channel

@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The tables that work items of a plan point to, in memory that a device's kernels reach, and how
-// long they live: kernels of GPUs tell nobody when they have read them.
+// The tables and links that work items of a plan point to, in memory that a device's kernels reach,
+// and how long they live: kernels of GPUs tell nobody when they have read them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "core/base/error.h"
@@ -21,7 +23,7 @@ namespace weft {
 /// Threads: used by one at a time.
 class PlanTables {
  public:
-  /// Whether items of this plan have tables that launch() does not copy.
+  /// Whether items of this plan have tables or links that launch() does not copy.
   [[nodiscard]] static bool needed(const Plan& plan);
   /// `memory` outlives it.
   static Result<std::shared_ptr<PlanTables>> create(MemoryAccount& memory, const Plan& plan);
@@ -31,10 +33,20 @@ class PlanTables {
 
   /// WorkItem::ring and WorkItem::blocks of a channel; null where the plan has none.
   [[nodiscard]] const std::uint32_t* ring(std::size_t channel) const {
-    return rings_ + channel * ranks_;
+    return rings_ == nullptr ? nullptr : rings_ + channel * ranks_;
   }
   [[nodiscard]] const Extent* blocks(std::size_t channel) const {
     return blocks_ == nullptr ? nullptr : blocks_ + channel * ranks_;
+  }
+
+  /// Of a plan by tree, chain or PAT: what WorkItem::tree, chain or pat of a channel points to, put
+  /// there before the first launch.
+  template <class Links>
+  const Links* put_links(std::size_t channel, const Links& links) {
+    static_assert(std::is_trivially_copyable_v<Links>);
+    auto* const at = reinterpret_cast<Links*>(links_) + channel;
+    std::memcpy(static_cast<void*>(at), &links, sizeof(links));
+    return at;
   }
 
   /// A graph holds launches of the plan, and may be replayed as long as the communicator lives.
@@ -47,6 +59,7 @@ class PlanTables {
   MemoryAccount& memory_;
   void* const block_;
   const std::size_t ranks_;
+  std::byte* links_ = nullptr;
   const Extent* blocks_ = nullptr;
   const std::uint32_t* rings_ = nullptr;
   bool captured_ = false;

@@ -5,9 +5,13 @@
 #include "core/comm/plan_tables.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstring>
+#include <map>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -79,6 +83,75 @@ TEST(PlanTables, ItemsPointIntoThem) {
       EXPECT_EQ(runtime.live, 1) << "the bound plan has them still";
     }
     EXPECT_EQ(runtime.live, 0);
+  }
+}
+
+/// A plan of 5 ranks that goes by edges.
+std::shared_ptr<const Plan> edge_plan(Operation operation, const char* algorithm) {
+  const Topology topology = test::one_host(5);
+  return std::make_shared<const Plan>(
+      make_plan({.operation = operation, .count = 1 << 20},
+                {.topology = topology,
+                 .limits = {.max_channels = 3, .trees = true},
+                 .algorithms = {algorithm},
+                 .deterministic = std::string_view(algorithm) == "chain"})
+          .value());
+}
+
+// Those of any number of ranks: no argument of a kernel has room for them.
+TEST(PlanTables, HoldTheLinksOfEdges) {
+  const std::array calls = {std::pair(Operation::kAllReduce, "tree"),
+                            std::pair(Operation::kReduceScatter, "chain"),
+                            std::pair(Operation::kAllGather, "pat")};
+  for (const auto& [operation, algorithm] : calls) {
+    const auto plan = edge_plan(operation, algorithm);
+    ASSERT_GT(plan->channels.size(), 1U);
+    ASSERT_TRUE(PlanTables::needed(*plan));
+    test::MemoryRuntime runtime;
+    MemoryAccount account(runtime);
+    auto tables = PlanTables::create(account, *plan).value();
+    const std::size_t held = account.bytes_held();
+    std::map<PairLink, PairConnections> pairs;
+    for (const PairLink& link : late_edges(*plan, 1)) {
+      pairs[link].to.view.peer = 1000 + 100 * link.channel + link.peer;
+      pairs[link].from.view.peer = 100 * link.channel + link.peer;
+    }
+    const auto pair = [&](const PairLink& link) -> const PairConnections& {
+      return pairs.at(link);
+    };
+    const BoundPlan plain(plan, 1, {.rings = {}, .direct = nullptr, .pair = pair});
+    const BoundPlan bound(plan, 1,
+                          {.rings = {}, .direct = nullptr, .pair = pair, .tables = tables});
+    std::vector<WorkItem> mine;
+    std::vector<WorkItem> theirs;
+    plain.work_items(nullptr, nullptr, {}, 0, mine);
+    bound.work_items(nullptr, nullptr, {}, 0, theirs);
+    const auto lies_in_tables = [&](const void* at, std::size_t bytes) {
+      const auto* const first = reinterpret_cast<const std::byte*>(tables->ring(0));
+      // Links come first, rings last; without rings there are links alone.
+      const auto* const from = static_cast<const std::byte*>(at);
+      return first == nullptr || (from < first && from + bytes <= first && first - from < 1 << 16);
+    };
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      const auto alike = [&](const auto* one, const auto* other) {
+        ASSERT_EQ(one == nullptr, other == nullptr);
+        if (one == nullptr) return;
+        EXPECT_NE(one, other);
+        // All views, which come first; what is behind them may have gaps.
+        constexpr std::size_t kViews =
+            sizeof(*one) / sizeof(ConnectionView) * sizeof(ConnectionView);
+        EXPECT_EQ(std::memcmp(one, other, kViews), 0) << algorithm << ' ' << i;
+        EXPECT_TRUE(lies_in_tables(other, sizeof(*other)));
+      };
+      alike(mine[i].tree, theirs[i].tree);
+      alike(mine[i].chain, theirs[i].chain);
+      alike(mine[i].pat, theirs[i].pat);
+      EXPECT_EQ(mine[i].ring == nullptr, theirs[i].ring == nullptr);
+      if (mine[i].ring != nullptr) {
+        EXPECT_TRUE(std::ranges::equal(std::span(mine[i].ring, 5), std::span(theirs[i].ring, 5)));
+      }
+    }
+    EXPECT_EQ(account.bytes_held(), held);
   }
 }
 
