@@ -489,7 +489,9 @@ Status Communicator::choose_limits() {
     limits_.two_shot_range = two_shot_range();
     if (!on_host && links && line_bytes_ >= kWideLineBytes) limits_.wide_bytes = wide_bytes();
   }
-  limits_.trees = on_host;
+  limits_.trees = true;
+  // Nobody has timed them between GPUs, of one host or of several.
+  limits_.trees_by_cost = on_host;
   choose_lines();
   limits_.tree_step_bytes = std::min(limits_.step_bytes, kMostTreeStepBytes);
   if (on_host) {

@@ -98,11 +98,22 @@ weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectS
 
 namespace {
 
-RingKernel ring_kernel_for(std::span<const WorkItem> items, bool copies_in_bulk) {
+RingKernel channel_kernel_for(std::span<const WorkItem> items, bool copies_in_bulk) {
   if (copies_in_bulk) {
     if (const RingKernel bulk = bulk_kernel_for(items); bulk.address != nullptr) return bulk;
   }
-  return kernel_for(items.front(), static_cast<std::uint32_t>(items.size()));
+  const WorkItem& item = items.front();
+  const auto count = static_cast<std::uint32_t>(items.size());
+  switch (item.algorithm) {
+    case Algorithm::kChain:
+      return chain_kernel_for(item, count);
+    case Algorithm::kTree:
+      return tree_kernel_for(item, count);
+    case Algorithm::kPat:
+      return pat_kernel_for(item, count);
+    default:
+      return kernel_for(item, count);
+  }
 }
 
 weft_result launch_one(CudaStream& stream, const Launch& launch) {
@@ -114,7 +125,7 @@ weft_result launch_one(CudaStream& stream, const Launch& launch) {
   }
   const auto items = static_cast<std::uint32_t>(launch.items.size());
   if (items > kMostItems) return WEFT_ERROR_OUT_OF_RESOURCES;
-  const RingKernel kernel = ring_kernel_for(launch.items, stream.copies_in_bulk);
+  const RingKernel kernel = channel_kernel_for(launch.items, stream.copies_in_bulk);
   if (kernel.address == nullptr) return WEFT_ERROR_UNSUPPORTED;
   if (argument_items(items) == 8) return launch_items<8>(stream, launch, kernel);
   return launch_items<kMostItems>(stream, launch, kernel);
@@ -168,8 +179,9 @@ weft_result CudaDevice::prepare() {
     fewest = std::min(fewest, on_one);
     return WEFT_OK;
   };
-  for (const auto kernels : {ring_kernels(), all_reduce_kernels(), pair_kernels(), direct_kernels(),
-                             blocks_kernels(), wide_kernels(), two_shot_kernels()}) {
+  for (const auto kernels :
+       {ring_kernels(), all_reduce_kernels(), chain_kernels(), tree_kernels(), pat_kernels(),
+        pair_kernels(), direct_kernels(), blocks_kernels(), wide_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {
       if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
     }
@@ -239,7 +251,7 @@ LaunchShape CudaDevice::shape_of(std::span<const WorkItem> items) const {
             .processors = processors_};
   }
   return {.groups = static_cast<std::uint32_t>(items.size()),
-          .lanes = ring_kernel_for(items, copies_in_bulk_).threads,
+          .lanes = channel_kernel_for(items, copies_in_bulk_).threads,
           .processors = processors_};
 }
 

@@ -135,6 +135,11 @@ struct RingKernel {
   std::uint32_t shared_bytes = 0;  ///< Of dynamic shared memory.
 };
 [[nodiscard]] RingKernel kernel_for(const WorkItem& item, std::uint32_t items);
+/// The same of chains, of trees and of PAT, whose items point to links in memory that kernels
+/// reach.
+[[nodiscard]] RingKernel chain_kernel_for(const WorkItem& item, std::uint32_t items);
+[[nodiscard]] RingKernel tree_kernel_for(const WorkItem& item, std::uint32_t items);
+[[nodiscard]] RingKernel pat_kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same among those that know their reduction at compile time, which have room for kMostItems
 /// and have a warp that posts.
 [[nodiscard]] const void* all_reduce_kernel_for(const WorkItem& item, std::uint32_t items);
@@ -162,6 +167,9 @@ struct RingKernel {
 
 /// All kernels, to be loaded before anything spins.
 [[nodiscard]] std::span<const void* const> ring_kernels();
+[[nodiscard]] std::span<const void* const> chain_kernels();
+[[nodiscard]] std::span<const void* const> tree_kernels();
+[[nodiscard]] std::span<const void* const> pat_kernels();
 [[nodiscard]] std::span<const void* const> bulk_ring_kernels();
 [[nodiscard]] std::span<const void* const> all_reduce_kernels();
 [[nodiscard]] std::span<const void* const> pair_kernels();

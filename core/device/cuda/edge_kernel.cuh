@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The kernel of an algorithm over several connections, for all operations, types and reductions:
+// the templates of core/device, one CTA an item. A source for each algorithm makes one.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/device/cuda/any_reduction.cuh"
+#include "core/device/cuda/cta_policies.cuh"
+#include "core/device/cuda/kernels.h"
+#include "core/device/cuda/report.cuh"
+#include "core/device/cuda/staged_item.cuh"
+#include "core/device/work_item_kernel.h"
+
+namespace weft::device::cuda {
+
+/// A kernel of `Edges`, which has
+///  - Links: what an item of the algorithm points to, and links(item): the pointer;
+///  - run(group, memory, item, reduction).
+template <class Edges>
+class EdgeKernel {
+ public:
+  [[nodiscard]] static RingKernel for_item(const WorkItem& item, std::uint32_t items) {
+    if (!kernel_exists({.operation = item.operation,
+                        .type = item.type,
+                        .reduction = item.reduction,
+                        .root = 0,
+                        .count = item.count})) {
+      return {};
+    }
+    return {.address = all()[size_index(items)], .threads = kThreads};
+  }
+  [[nodiscard]] static std::span<const void* const> all();
+};
+
+// Outlined: the sizes of the argument share it.
+template <class Edges>
+__device__ __noinline__ void run_edges(KernelControl control, const WorkItem& item,
+                                       std::uint64_t* slots) {
+  CtaGroup group(slots);
+  SliceMemory memory(control.abort, control.waiting, item.tag);
+  const KernelOutcome outcome = Edges::run(group, memory, item, reduction_of(item));
+  if (group.leader()) report(control, outcome);
+}
+
+// Links lie in memory of the host, as longer tables do: they are asked for once, and together.
+template <class Edges, std::uint32_t kItems>
+__global__ void __launch_bounds__(kThreads, 1)
+    edge_kernel(const __grid_constant__ RingArgument<kItems> argument) {
+  using Links = typename Edges::Links;
+  static_assert(sizeof(Links) % sizeof(std::uint64_t) == 0);
+  constexpr auto kWords = static_cast<std::uint32_t>(sizeof(Links) / sizeof(std::uint64_t));
+  __shared__ Staged staged;
+  __shared__ alignas(Links) std::byte links[sizeof(Links)];
+  __shared__ std::uint64_t slots[2];
+  stage(staged, argument.all.items[blockIdx.x], argument.tables[blockIdx.x]);
+  auto& item = *reinterpret_cast<WorkItem*>(staged.item);
+  const auto* const from = reinterpret_cast<const std::uint64_t*>(Edges::links(item));
+  for (std::uint32_t i = threadIdx.x; from != nullptr && i < kWords; i += blockDim.x)
+    reinterpret_cast<std::uint64_t*>(links)[i] = from[i];
+  __syncthreads();
+  if (threadIdx.x == 0 && from != nullptr) {
+    Edges::links(item) = reinterpret_cast<const Links*>(links);
+  }
+  __syncthreads();
+  run_edges<Edges>(argument.all.control, item, slots);
+}
+
+template <class Edges>
+std::span<const void* const> EdgeKernel<Edges>::all() {
+  static const std::array<const void*, kSizes> kKernels = {
+      reinterpret_cast<const void*>(&edge_kernel<Edges, 8>),
+      reinterpret_cast<const void*>(&edge_kernel<Edges, kMostItems>)};
+  return kKernels;
+}
+
+}  // namespace weft::device::cuda
