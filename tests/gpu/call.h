@@ -104,6 +104,8 @@ struct Call {
   /// They are whole numbers of which each type holds what 4 ranks make, in whatever order: results
   /// are exact, where bounds on roundings of few digits would allow nearly anything.
   bool whole = false;
+  /// Results are the left fold by rank numbers, whatever the type: exact to the bit.
+  bool by_rank = false;
   /// NULL for a buffer that does not count on a rank; else one that must stay as it is.
   bool omit_unused = true;
   /// Where blocks differ, which sizes and places they have; 0: alike, in order, without gaps.

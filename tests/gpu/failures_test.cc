@@ -102,6 +102,14 @@ class Scratch {
                               reduction, member.comm, member.stream),
           "weft_reduce_scatter");
   }
+  /// The operation that the command line names, where all wait for all; else all-reduce.
+  void wait_for_all(const Member& member, std::size_t count = kCount) {
+    const Operation operation = options().operation.value_or(Operation::kAllReduce);
+    const std::size_t block = std::max<std::size_t>(count / 2 / zones_.size(), 1);
+    if (operation == Operation::kAllGather) return all_gather(member, block);
+    if (operation == Operation::kReduceScatter) return reduce_scatter(member, block, WEFT_SUM);
+    all_reduce(member, count);
+  }
   /// Blocks of `count`, that of rank 0 one longer by `more`.
   void all_gather_v(const Member& member, std::size_t count, std::size_t more) {
     std::vector<std::size_t> counts(zones_.size(), count);
@@ -167,7 +175,7 @@ void abort_while_spinning(const Team::Action& work, Team& team, Scratch& scratch
 TEST_P(AbortTest, WhileItsFirstCallSpins) {
   Team team(Mode::kThreads, GetParam());
   Scratch scratch(team);
-  abort_while_spinning([&](Member& member) { scratch.all_reduce(member); }, team, scratch);
+  abort_while_spinning([&](Member& member) { scratch.wait_for_all(member); }, team, scratch);
 }
 
 TEST_P(AbortTest, WhileManyCallsAreQueued) {
@@ -177,7 +185,7 @@ TEST_P(AbortTest, WhileManyCallsAreQueued) {
   abort_while_spinning(
       [&](Member& member) {
         for (std::size_t i = 0; i < 100; ++i)
-          scratch.all_reduce(member, 1 + i * 1000);
+          scratch.wait_for_all(member, 1 + i * 1000);
       },
       team, scratch);
 }
@@ -185,7 +193,7 @@ TEST_P(AbortTest, WhileManyCallsAreQueued) {
 TEST_P(AbortTest, WhileAReplaySpins) {
   Team team(Mode::kThreads, GetParam());
   Scratch scratch(team);
-  Graphs graphs(team, [&](Member& member) { scratch.all_reduce(member); });
+  Graphs graphs(team, [&](Member& member) { scratch.wait_for_all(member); });
   abort_while_spinning([&](Member& member) { graphs.launch(member); }, team, scratch);
 }
 
@@ -195,7 +203,7 @@ TEST_P(AbortTest, ByTheRankThatNeverCalls) {
   std::vector<Member>& members = team.members();
   std::vector<std::future<End>> waiting;
   for (std::size_t i = 0; i + 1 < members.size(); ++i)
-    waiting.push_back(spin(members[i], [&](Member& member) { scratch.all_reduce(member); }));
+    waiting.push_back(spin(members[i], [&](Member& member) { scratch.wait_for_all(member); }));
   std::this_thread::sleep_for(kSpinning);
   check(weft_comm_abort(members.back().comm), "weft_comm_abort");
   const std::string culprit = "rank " + std::to_string(members.size() - 1);
@@ -287,6 +295,11 @@ TEST_P(MismatchTest, Roots) {
          {"broadcast"});
 }
 
+TEST_P(MismatchTest, CountsOfReduceScatter) {
+  differ([](Member& member, Scratch& scratch) { scratch.reduce_scatter(member, 1000, WEFT_SUM); },
+         [](Member& member, Scratch& scratch) { scratch.reduce_scatter(member, 2000, WEFT_SUM); },
+         {"reduce_scatter of"});
+}
 TEST_P(MismatchTest, CountsOfBlocks) {
   differ([](Member& member, Scratch& scratch) { scratch.all_gather(member, 1000); },
          [](Member& member, Scratch& scratch) { scratch.all_gather(member, 2000); },

@@ -28,6 +28,7 @@ constexpr const char* kUsage =
     "  --seed=N           of the random inputs (drawn, and printed)\n"
     "  --algorithm=NAME   of all-reduce on devices: collectives.all_reduce.algorithm\n"
     "  --protocol=NAME    likewise\n"
+    "  --set=NAME=VALUE   a setting of the communicators of devices; may be repeated\n"
     "  --small            few and small calls, for slow checkers\n"
     "  --largest=BYTES    of a call (64 MiB)\n"
     "  --patience=N       seconds for one test; then its communicators are aborted (60)\n"
@@ -64,6 +65,10 @@ void parse(int argc, char** argv) {
       options().algorithm = value;
     } else if (name == "--protocol") {
       options().protocol = value;
+    } else if (name == "--set") {
+      const std::size_t middle = value.find('=');
+      if (middle == std::string_view::npos) usage_error("--set wants NAME=VALUE");
+      options().settings.emplace_back(value.substr(0, middle), value.substr(middle + 1));
     } else if (name == "--small") {
       options().small = true;
     } else if (name == "--largest") {

@@ -62,6 +62,8 @@ class Job {
                                        "--patience=" + std::to_string(patience().count())};
     if (!own.algorithm.empty()) arguments.push_back("--algorithm=" + own.algorithm);
     if (!own.protocol.empty()) arguments.push_back("--protocol=" + own.protocol);
+    for (const auto& [name, value] : own.settings)
+      arguments.push_back("--set=" + name + "=" + value);
     if (own.small) arguments.emplace_back("--small");
     if (own.host) arguments.emplace_back("--host");
     if (own.operation) arguments.push_back("--operation=" + std::string(name_of(*own.operation)));

@@ -16,12 +16,14 @@
 namespace weft::gpu_test {
 namespace {
 
-/// A communicator of the host device, a thread for each rank.
+/// A communicator of the host device, a thread for each rank. `by_rank`: it adds up by rank
+/// numbers.
 class HostTeam {
  public:
-  explicit HostTeam(std::uint32_t ranks) : comms_(ranks), streams_(ranks) {
+  HostTeam(std::uint32_t ranks, bool by_rank) : comms_(ranks), streams_(ranks) {
     const CommConfig config({{"transports.order", "p2p"},
-                             {"collectives.all_reduce.algorithm", "ring"},
+                             {"collectives.deterministic", by_rank ? "true" : "false"},
+                             {"collectives.all_reduce.algorithm", by_rank ? "chain" : "ring"},
                              {"collectives.all_reduce.protocol", "simple"}});
     check(weft_comm_init_all(context(), &config.config, ranks, comms_.data()),
           "weft_comm_init_all on the host");
@@ -68,13 +70,16 @@ class HostTeam {
   std::vector<weft_stream*> streams_;
 };
 
-std::map<std::size_t, HostTeam> g_host_teams;
+std::map<std::pair<std::size_t, bool>, HostTeam> g_host_teams;
 
 }  // namespace
 
 Bytes reduced_by_host(const Call& call, const std::vector<Bytes>& inputs,
                       const std::vector<Bytes>& factors) {
-  return g_host_teams.try_emplace(inputs.size(), static_cast<std::uint32_t>(inputs.size()))
+  // One rank alone has no order.
+  const bool by_rank = call.by_rank && inputs.size() > 1;
+  return g_host_teams
+      .try_emplace({inputs.size(), by_rank}, static_cast<std::uint32_t>(inputs.size()), by_rank)
       .first->second.run(call, inputs, factors);
 }
 

@@ -18,6 +18,8 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [PIE
   transports   p2p, shm and net in turn
   sharing      GPU memory by descriptors and by CUDA IPC, forced
   algorithms   each algorithm and protocol of all-reduce that there is, forced
+  trees        what has them by trees and by PAT, in each of these ways
+  chains       sums by rank numbers: by default, and by chains alone
   two-shot     the two-shot all-reduce forced: its part of algorithms, and timed
   ll128        the same of the one-shot over lines of 128 bytes
   long         1 GiB
@@ -61,7 +63,7 @@ while (($#)); do
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort transports sharing algorithms long litmus memcheck
+  pieces=(threads one-thread processes graphs abort transports sharing algorithms trees chains long litmus memcheck
     bench bench-operations mismatch operations types exchanges mix operations-processes operations-graphs
     operations-transports explain windows)
 fi
@@ -174,6 +176,43 @@ algorithms() {
   forced direct ll 1048576
   forced two-shot simple 8388608
   forced_ll128
+}
+
+# NAME FILTER OPTION...: calls of ranks that have peers go by ways that must be named.
+named() {
+  local piece=$1 filter=$2
+  shift 2
+  tests "$piece" 400 "$filter-*Threads1_*:*OneThread1_*:*Threads1:*OneThread1" "$@" </dev/null
+}
+
+# All operations that have them by trees and by PAT, and calls that name them between others.
+trees() {
+  local of pat
+  local -a set=()
+  for of in all_reduce broadcast reduce; do set+=("--set=collectives.$of.algorithm=tree"); done
+  for of in all_gather reduce_scatter; do set+=("--set=collectives.$of.algorithm=pat"); done
+  named trees "Gpu/Operations.*:Gpu/Types.*:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*" \
+    --largest=$((16 << 20)) "${set[@]}"
+  named trees-graphs 'Gpu/OperationGraphs.*:Gpu/MixedGraphs.RandomCalls/*' "${set[@]}"
+  for pat in all_gather reduce_scatter; do
+    named "pat-abort-$pat" 'Gpu/AbortTest.*' "${set[@]}" --operation=$pat
+  done
+  named trees-processes \
+    'Gpu/OperationProcesses.*:Gpu/ProcessPairs.KillOne/*' --largest=$((4 << 20)) "${set[@]}"
+  tests call-options 200 'Gpu/CallOptions.*'
+}
+
+# Sums by rank numbers: whichever way the planner takes, and by chains alone.
+chains() {
+  local of
+  local -a set=(--set=collectives.deterministic=true)
+  tests by-rank 400 'Gpu/ByRank.*:Gpu/LeftFold.*' --largest=$((16 << 20))
+  for of in all_reduce reduce reduce_scatter; do set+=("--set=collectives.$of.algorithm=chain"); done
+  named chains "Gpu/Operations.*reduce*:Gpu/Types.*:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*" \
+    --largest=$((16 << 20)) "${set[@]}"
+  named chains-graphs 'Gpu/OperationGraphs.*reduce*:Gpu/MixedGraphs.RandomCalls/*' "${set[@]}"
+  named chains-processes \
+    'Gpu/OperationProcesses.*:Gpu/ProcessPairs.KillOne/*' --largest=$((4 << 20)) "${set[@]}"
 }
 
 # Up to four ranks have room for so much.
@@ -317,6 +356,8 @@ for piece in "${pieces[@]}"; do
     transports) tests transports 400 'Gpu/Transports.*:Gpu/ProcessPairs.Transport*' ;;
     sharing) sharing ;;
     algorithms) algorithms ;;
+    trees) trees ;;
+    chains) chains ;;
     two-shot) two_shot ;;
     ll128) ll128 ;;
     long) tests long 400 'Gpu/Long.*' --patience=120 ;;

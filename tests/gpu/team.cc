@@ -35,6 +35,9 @@ Team::Team(Mode mode, const Layout& layout, const Settings& settings)
     members_.push_back({.rank = rank, .device = layout.one_device ? 0 : static_cast<int>(rank)});
   }
   Settings all = settings;
+  all.insert(all.end(), options().settings.begin(), options().settings.end());
+  by_rank_ = std::ranges::count(all, std::pair<std::string, std::string>(
+                                         "collectives.deterministic", "true")) != 0;
   if (!options().algorithm.empty()) {
     all.emplace_back("collectives.all_reduce.algorithm", options().algorithm);
   }

@@ -19,9 +19,12 @@
 
 namespace weft::gpu_test {
 
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
 struct Options {
   std::uint64_t seed = 0;
   std::string algorithm, protocol;              ///< Of all-reduce on devices; empty: the default.
+  Settings settings;                            ///< Of all communicators of devices.
   bool small = false;                           ///< Few and small calls, for slow checkers.
   std::size_t largest = std::size_t{64} << 20;  ///< Bytes of a call.
   int patience = 60;                            ///< Seconds for a test, then it is broken off.
@@ -62,8 +65,6 @@ struct Member {
   weft_stream* stream = nullptr;
 };
 
-using Settings = std::vector<std::pair<std::string, std::string>>;
-
 struct CommConfig {
   explicit CommConfig(Settings given) : settings(std::move(given)) {
     for (const auto& [name, value] : settings) {
@@ -92,6 +93,8 @@ class Team {
 
   [[nodiscard]] Mode mode() const { return mode_; }
   [[nodiscard]] const Layout& layout() const { return layout_; }
+  /// Whether what its calls add up goes by rank numbers: collectives.deterministic.
+  [[nodiscard]] bool by_rank() const { return by_rank_; }
   [[nodiscard]] std::vector<Member>& members() { return members_; }
 
   using Action = std::function<void(Member&)>;
@@ -111,6 +114,7 @@ class Team {
 
   const Mode mode_;
   const Layout layout_;
+  bool by_rank_ = false;
   std::vector<Member> members_;
 };
 

@@ -71,10 +71,18 @@ std::size_t send_base(const Buffers& buffers) {
   return buffers.in_place && buffers.send.extent < buffers.recv.extent ? buffers.inner : 0;
 }
 
+Call with_order(Call call, const Team& team) {
+  call.by_rank = call.by_rank || (team.by_rank() && reduces(call.operation));
+  return call;
+}
+
 }  // namespace
 
 Trial::Trial(Team& team, const Call& call)
-    : team_(team), call_(call), ranks_(team.layout().ranks), got_(team.layout().ranks) {
+    : team_(team),
+      call_(with_order(call, team)),
+      ranks_(team.layout().ranks),
+      got_(team.layout().ranks) {
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     ranks_[rank].buffers = buffers_of(call, team.layout().ranks, rank);
     if (call.premul == Premul::kNo) continue;

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Ways that calls ask for by name, and sums by rank numbers.
+#include <algorithm>
+#include <cstring>
+#include <ostream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <weft/weft.h>
+
+#include "tests/gpu/calls.h"
+#include "tests/gpu/graphs.h"
+#include "tests/gpu/operations.h"
+#include "tests/gpu/reference.h"
+
+namespace weft::gpu_test {
+namespace {
+
+/// A way of an operation that counts only where it is named.
+struct Way {
+  Operation operation;
+  weft_call_algorithm algorithm;
+  const char* name;
+};
+std::ostream& operator<<(std::ostream& out, const Way& way) {
+  return out << way.name << "_of_" << way.operation;
+}
+constexpr std::array kWays{Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_TREE, "tree"},
+                           Way{Operation::kBroadcast, WEFT_CALL_ALGORITHM_TREE, "tree"},
+                           Way{Operation::kReduce, WEFT_CALL_ALGORITHM_TREE, "tree"},
+                           Way{Operation::kAllGather, WEFT_CALL_ALGORITHM_PAT, "pat"},
+                           Way{Operation::kReduceScatter, WEFT_CALL_ALGORITHM_PAT, "pat"}};
+
+void name_way(Team& team, const weft_call_options* options) {
+  team.each([&](Member& member) {
+    check(weft_comm_set_call_options(member.comm, options), "weft_comm_set_call_options");
+  });
+}
+
+class CallOptions : public testing::TestWithParam<std::tuple<ModeAndLayout, Way>> {};
+
+// Calls by a named way between others, captured too: each graph goes as it was captured.
+TEST_P(CallOptions, NameAWay) {
+  const auto& [how, way] = GetParam();
+  SKIP_UNLESS_POSSIBLE(how.layout);
+  Team team(how.mode, how.layout);
+  Seeds seeds;
+  const std::size_t count = 65537 / (has_blocks(way.operation) ? how.layout.ranks : 1);
+  const Call call{.operation = way.operation, .count = count, .root = how.layout.ranks - 1};
+  const weft_call_options named{.struct_size = sizeof(named),
+                                .algorithm = way.algorithm,
+                                .protocol = WEFT_CALL_PROTOCOL_ANY,
+                                .max_channels = 0};
+  Trial trial(team, call);
+  trial.run(seeds.next());
+  name_way(team, &named);
+  Captured by_name(team, call);
+  trial.run(seeds.next());
+  weft_call_options narrow = named;
+  narrow.max_channels = 2;
+  name_way(team, &narrow);
+  trial.run(seeds.next());
+  name_way(team, nullptr);
+  Captured by_default(team, call);
+  for (int turn = 0; turn < 4; ++turn) {
+    trial.run(seeds.next());
+    by_name.replay(team, seeds.next());
+    by_default.replay(team, seeds.next());
+    by_name.replay(team, seeds.next());
+  }
+}
+
+std::vector<ModeAndLayout> with_peers() {
+  std::vector<ModeAndLayout> some = modes_and_layouts();
+  std::erase_if(some, [](const ModeAndLayout& each) { return each.layout.ranks == 1; });
+  return some;
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, CallOptions,
+                         testing::Combine(testing::ValuesIn(with_peers()),
+                                          testing::ValuesIn(kWays)),
+                         [](const testing::TestParamInfo<std::tuple<ModeAndLayout, Way>>& info) {
+                           return std::get<0>(info.param).name() + "_" +
+                                  std::get<1>(info.param).name + "_of_" +
+                                  name_of(std::get<1>(info.param).operation);
+                         });
+
+// ---- by rank numbers ----
+
+const Settings kByRank{{"collectives.deterministic", "true"}};
+
+constexpr std::array kReductions{Operation::kAllReduce, Operation::kReduce,
+                                 Operation::kReduceScatter, Operation::kReduceScatterV};
+
+class ByRank : public testing::TestWithParam<std::tuple<ModeAndLayout, Operation>> {};
+
+// Whichever way the planner takes: the bits are those of the left fold.
+TEST_P(ByRank, Calls) {
+  const auto& [how, operation] = GetParam();
+  SKIP_UNLESS_POSSIBLE(how.layout);
+  Team team(how.mode, how.layout, kByRank);
+  run_operation(team, operation, false);
+}
+TEST_P(ByRank, Graphs) {
+  const auto& [how, operation] = GetParam();
+  SKIP_UNLESS_POSSIBLE(how.layout);
+  Team team(how.mode, how.layout, kByRank);
+  replay_operation(team, operation, true);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Gpu, ByRank,
+    testing::Combine(testing::ValuesIn(modes_and_layouts()), testing::ValuesIn(kReductions)),
+    [](const testing::TestParamInfo<std::tuple<ModeAndLayout, Operation>>& info) {
+      return std::get<0>(info.param).name() + "_of_" + name_of(std::get<1>(info.param));
+    });
+
+/// Float32 and a type whose every sum is rounded.
+class LeftFold : public testing::TestWithParam<Type> {};
+
+// What results are compared with, made from sums of two by hand: what has two operands alone has no
+// order.
+TEST_P(LeftFold, IsWhatTheHostMakes) {
+  constexpr std::size_t kRanks = 4;
+  const Type type = GetParam();
+  for (const weft_reduction reduction : {WEFT_SUM, WEFT_PROD}) {
+    Call call{.type = type, .reduction = reduction, .count = 4093, .by_rank = true};
+    std::vector<Bytes> inputs;
+    for (std::size_t rank = 0; rank < kRanks; ++rank)
+      inputs.push_back(random_input(call, call.bytes(), options().seed + rank));
+    const Bytes all = reduced_by_host(call, inputs, {});
+    Call two = call;
+    two.by_rank = false;
+    Bytes folded = inputs[0];
+    for (std::size_t rank = 1; rank < kRanks; ++rank)
+      folded = reduced_by_host(two, {folded, inputs[rank]}, {});
+    EXPECT_EQ(std::memcmp(all.data(), folded.data(), all.size()), 0);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, LeftFold, testing::Values(kFloat32, kFloat64, kFloat16, kBfloat16),
+                         [](const testing::TestParamInfo<Type>& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace weft::gpu_test
