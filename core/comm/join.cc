@@ -433,12 +433,11 @@ std::uint64_t Communicator::two_shot_range() const {
   return std::min(twice, whole_grains(8 * limits_.direct_block_bytes / ranks_));
 }
 
-// Memory between CPUs keeps words together, and their kernels order a line's words before its flag.
-// A net moves whole steps.
+// Memory keeps words together, and kernels order a line's words before its flag. A net moves whole
+// steps.
 void Communicator::choose_lines() {
   if (!runtime_.reports_ends()) {
-    limits_.no_lines = "ranks on GPUs do not go round rings by lines yet";
-    return;
+    limits_.no_ll128 = "ranks on GPUs go by LL128 to inboxes alone";
   }
   for (std::uint32_t a = 0; a < ranks_; ++a) {
     for (std::uint32_t b = a + 1; b < ranks_; ++b) {
@@ -491,7 +490,7 @@ Status Communicator::choose_limits() {
   }
   limits_.trees = true;
   // Nobody has timed them between GPUs, of one host or of several.
-  limits_.trees_by_cost = on_host;
+  limits_.late_by_cost = on_host;
   choose_lines();
   limits_.tree_step_bytes = std::min(limits_.step_bytes, kMostTreeStepBytes);
   if (on_host) {

@@ -37,6 +37,16 @@ concept line_memory =
 template <class Memory>
 concept runs_lines = line_memory<Memory> && requires { Memory::kLineBytesAtOnce; };
 
+/// Whether kernels of a memory policy run a protocol: each that they can, unless it says otherwise.
+template <class Memory>
+[[nodiscard]] constexpr bool runs_protocol(Protocol protocol) {
+  if constexpr (requires { Memory::runs(protocol); }) {
+    return Memory::runs(protocol);
+  } else {
+    return !has_lines(protocol) || runs_lines<Memory>;
+  }
+}
+
 template <class Memory>
 inline constexpr std::uint32_t kLineBytesAtOnce = 0;
 template <runs_lines Memory>

@@ -95,19 +95,25 @@ WEFT_HD KernelOutcome with_primitives(G& group, M& memory, const WorkItem& item,
     body(primitives);
     return primitives.finish();
   };
-  if constexpr (runs_lines<M>) {
+  if constexpr (runs_protocol<M>(Protocol::kLL)) {
     if (item.protocol == Protocol::kLL) {
       return run(LinePrimitives<Protocol::kLL, G, M, R>(group, memory, item, reduction,
                                                         element_bytes, receives, sends));
     }
+  }
+  if constexpr (runs_protocol<M>(Protocol::kLL128)) {
     if (item.protocol == Protocol::kLL128) {
       return run(LinePrimitives<Protocol::kLL128, G, M, R>(group, memory, item, reduction,
                                                            element_bytes, receives, sends));
     }
   }
-  if (item.protocol != Protocol::kSimple) return unsupported();
-  return run(
-      SimplePrimitives<G, M, R>(group, memory, item, reduction, element_bytes, receives, sends));
+  if constexpr (runs_protocol<M>(Protocol::kSimple)) {
+    if (item.protocol == Protocol::kSimple) {
+      return run(SimplePrimitives<G, M, R>(group, memory, item, reduction, element_bytes, receives,
+                                           sends));
+    }
+  }
+  return unsupported();
 }
 
 template <class G, class M, class R>
@@ -205,17 +211,23 @@ WEFT_HD KernelOutcome run_tree_item(G& group, M& memory, const WorkItem& item, c
   if (!can_walk_tree(item, bytes)) return unsupported();
   // The root does not wait for itself.
   const std::uint64_t lag = item.tree->root ? 0 : tree_lag(item.tree->to_parent.steps);
-  if constexpr (runs_lines<M>) {
+  if constexpr (runs_protocol<M>(Protocol::kLL)) {
     if (item.protocol == Protocol::kLL) {
       return LineTreeWalk<Protocol::kLL, G, M, R>(group, memory, item, reduction, bytes, lag).run();
     }
+  }
+  if constexpr (runs_protocol<M>(Protocol::kLL128)) {
     if (item.protocol == Protocol::kLL128) {
       return LineTreeWalk<Protocol::kLL128, G, M, R>(group, memory, item, reduction, bytes, lag)
           .run();
     }
   }
-  if (item.protocol != Protocol::kSimple) return unsupported();
-  return TreeWalk<G, M, R>(group, memory, item, reduction, bytes, lag).run();
+  if constexpr (runs_protocol<M>(Protocol::kSimple)) {
+    if (item.protocol == Protocol::kSimple) {
+      return TreeWalk<G, M, R>(group, memory, item, reduction, bytes, lag).run();
+    }
+  }
+  return unsupported();
 }
 
 /// Whether the links are those of a chain that can carry the item's chunks.

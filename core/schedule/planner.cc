@@ -22,6 +22,7 @@
 #include "core/model/direct_peers.h"
 #include "core/model/pat_geometry.h"
 #include "core/model/ring_geometry.h"
+#include "core/model/step_lines.h"
 #include "core/model/two_shot.h"
 #include "core/schedule/call_text.h"
 #include "core/schedule/ways.h"
@@ -182,9 +183,9 @@ std::vector<const Way*> ways_of(Operation operation) {
       Way{Algorithm::kPat, Protocol::kSimple, fits_pat, tree_refusal, make_pat_plan},
       Way{Algorithm::kChain, Protocol::kSimple, fits_chain, chain_refusal, make_chain_plan},
       Way{Algorithm::kRing, Protocol::kLL, fits_lines, lines_refusal, make_ring_ll_plan},
-      Way{Algorithm::kRing, Protocol::kLL128, fits_lines, lines_refusal, make_ring_ll128_plan},
+      Way{Algorithm::kRing, Protocol::kLL128, fits_lines, ll128_refusal, make_ring_ll128_plan},
       Way{Algorithm::kTree, Protocol::kLL, fits_tree, tree_lines_refusal, make_tree_ll_plan},
-      Way{Algorithm::kTree, Protocol::kLL128, fits_tree, tree_lines_refusal, make_tree_ll128_plan},
+      Way{Algorithm::kTree, Protocol::kLL128, fits_tree, tree_ll128_refusal, make_tree_ll128_plan},
   };
   std::vector<const Way*> ways;
   for (const Way& way : kWays) {
@@ -341,9 +342,12 @@ Status ask_tuner(const Task& task, const PlanInput& input, std::vector<Candidate
 /// Marks those that nobody has timed where others are left.
 void mark_spare(const PlanInput& input, std::vector<Candidate>& candidates,
                 std::span<Alternative> considered) {
-  if (input.limits.trees_by_cost) return;
+  if (input.limits.late_by_cost) return;
   const auto is_untimed = [](const Candidate& candidate) {
-    return has_edges(candidate.way->algorithm) && !candidate.judgement.us;
+    const Way& way = *candidate.way;
+    const bool late =
+        has_edges(way.algorithm) || (way.algorithm == Algorithm::kRing && has_lines(way.protocol));
+    return late && !candidate.judgement.us;
   };
   if (std::ranges::all_of(candidates, is_untimed)) return;
   for (Candidate& candidate : candidates) {

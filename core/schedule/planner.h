@@ -88,9 +88,10 @@ struct PlanLimits {
   std::uint64_t two_shot_range = 0;
   /// Whether the device has kernels that walk trees, those of PAT included, and chains.
   bool trees = false;
-  /// Whether these are chosen by their costs. Otherwise, where no tuner has timed them, only for
-  /// want of another way: costs that nobody has checked shall not decide.
-  bool trees_by_cost = true;
+  /// Whether these, and rings and trees by lines, are chosen by their costs. Otherwise, where no
+  /// tuner has timed them, only for want of another way: costs that nobody has checked shall not
+  /// decide.
+  bool late_by_cost = true;
   /// The same as step_bytes for the edges of trees and of PAT, at most as much; 0: as much. What
   /// trees are faster for is small, and each rank has several edges.
   std::uint32_t tree_step_bytes = 0;
@@ -100,6 +101,8 @@ struct PlanLimits {
   /// Bytes of the slots that rings and trees by lines have, a multiple of 128; 0: there are none,
   std::uint32_t line_step_bytes = 0;
   std::string no_lines{};  ///< and why, for people.
+  /// Why not by LL128 where there are such slots; empty where by it, too.
+  std::string no_ll128{};
   /// Slots of the rings and trees of Simple by which calls of up to `small_step_bytes` go that have
   /// a root, and whose ranks need not wait for each other: many of them, so that each may be far
   /// ahead of the next. A multiple of 64; 0: they go as others do.

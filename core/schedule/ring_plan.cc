@@ -184,4 +184,9 @@ std::string lines_refusal(const Task& task, const PlanInput& input) {
                                        : input.limits.no_lines;
 }
 
+std::string ll128_refusal(const Task& task, const PlanInput& input) {
+  std::string refused = lines_refusal(task, input);
+  return refused.empty() ? input.limits.no_ll128 : refused;
+}
+
 }  // namespace weft

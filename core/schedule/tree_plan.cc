@@ -160,4 +160,9 @@ std::string tree_lines_refusal(const Task& task, const PlanInput& input) {
   return refused.empty() ? lines_refusal(task, input) : refused;
 }
 
+std::string tree_ll128_refusal(const Task& task, const PlanInput& input) {
+  std::string refused = tree_refusal(task, input);
+  return refused.empty() ? ll128_refusal(task, input) : refused;
+}
+
 }  // namespace weft

@@ -52,15 +52,18 @@ inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 [[nodiscard]] Plan make_wide_plan(const Task& task, const PlanInput& input);
 [[nodiscard]] Plan make_two_shot_plan(const Task& task, const PlanInput& input);
 
-// Why not; empty where it can be done.
-/// Of rings by lines, whichever.
-[[nodiscard]] std::string lines_refusal(const Task& task, const PlanInput& input);
 /// Whether a call goes over PlanLimits::small_steps slots, where it goes by Simple.
 [[nodiscard]] bool has_small_slots(const Task& task, const PlanInput& input);
+
+// Why not; empty where it can be done.
+/// Of rings by lines: by LL, and by LL128.
+[[nodiscard]] std::string lines_refusal(const Task& task, const PlanInput& input);
+[[nodiscard]] std::string ll128_refusal(const Task& task, const PlanInput& input);
 /// Of PAT as well.
 [[nodiscard]] std::string tree_refusal(const Task& task, const PlanInput& input);
-/// Of trees by lines.
+/// Of trees by lines, likewise.
 [[nodiscard]] std::string tree_lines_refusal(const Task& task, const PlanInput& input);
+[[nodiscard]] std::string tree_ll128_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string chain_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string direct_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string wide_refusal(const Task& task, const PlanInput& input);

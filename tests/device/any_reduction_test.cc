@@ -19,6 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "core/device/any_lane_loops.h"
+#include "core/device/any_payload_loops.h"
 #include "core/device/cuda/kernels.h"
 #include "core/device/reductions.h"
 #include "tests/device/every_type.h"
@@ -172,6 +173,64 @@ TEST(AnyReduction, LoopsDoWhatThoseOfTypedReductionsDo) {
                      std::string(reduction_name(reduction)) + ", " + std::to_string(with.count) +
                      " from " + std::to_string(with.shift));
         check_loops<T>(reduction, with);
+      }
+    }
+  });
+}
+
+/// The loops of a lane that takes payloads: whatever lies behind the elements stays.
+template <class T>
+void check_payload_loops(weft_reduction reduction, std::uint64_t count, std::uint64_t shift) {
+  const T factor = values<T>(1, 5)[0];
+  const AnyReduction any(kTypeOf<T>, reduction, kDivisor, factor_of(factor));
+  std::vector<T> a = values<T>(count + 16, 1);
+  std::vector<T> b = values<T>(count + 16, 2);
+  std::vector<T> first = values<T>(count + 16, 3);
+  std::vector<T> second = first;
+  const std::vector<T> before = first;
+  const auto bytes = [shift](std::vector<T>& of) {
+    return reinterpret_cast<std::byte*>(of.data() + shift);
+  };
+  const auto expect = [&](const auto& wanted) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      ASSERT_TRUE(same(first[shift + i], wanted(shift + i))) << "element " << i;
+      ASSERT_TRUE(same(second[shift + i], wanted(shift + i))) << "element " << i << ", second";
+    }
+    for (std::uint64_t i = shift + count; i < before.size(); ++i) {
+      ASSERT_EQ(std::memcmp(&first[i], &before[i], sizeof(T)), 0) << "behind";
+      ASSERT_EQ(std::memcmp(&second[i], &before[i], sizeof(T)), 0) << "behind";
+    }
+  };
+  const auto sum = [&](std::uint64_t i) { return combined(reduction, a[i], b[i], factor); };
+  if (any.premultiplies()) {
+    payload_premultiply_reduce(any, bytes(first), bytes(second), bytes(a), bytes(b), count);
+  } else {
+    payload_reduce(any, bytes(first), bytes(second), bytes(a), bytes(b), count);
+  }
+  expect(sum);
+  if (any.finishes()) {
+    payload_finish(any, bytes(first), bytes(second), count);
+    expect([&](std::uint64_t i) { return Average<T>{.divisor = kDivisor}.finish(sum(i)); });
+  }
+  if (any.premultiplies()) {
+    payload_premultiply(any, bytes(first), bytes(b), count);
+    payload_premultiply(any, bytes(second), bytes(b), count);
+    expect([&](std::uint64_t i) { return Prod<T>::combine(b[i], factor); });
+  }
+  payload_copy(bytes(first), bytes(second), bytes(a), count * sizeof(T));
+  expect([&](std::uint64_t i) { return a[i]; });
+}
+
+TEST(AnyReduction, LoopsOverPayloadsDo) {
+  for_each_type([]<class T>() {
+    for (const weft_reduction reduction : kReductions) {
+      for (const std::uint64_t count : {1U, 2U, 5U, 8U, 21U}) {
+        for (const std::uint64_t shift : {0U, 1U, 4U}) {
+          SCOPED_TRACE(std::string(data_type_name(kTypeOf<T>)) + " by " +
+                       std::string(reduction_name(reduction)) + ", " + std::to_string(count) +
+                       " from " + std::to_string(shift));
+          check_payload_loops<T>(reduction, count, shift);
+        }
       }
     }
   });

@@ -36,7 +36,7 @@ __global__ void run_direct_item(const weft::WorkItem* item, const weft::DirectPe
   if (group.leader()) outcomes[blockIdx.x] = outcome;
 }
 
-// No kernel of GPUs chooses lines yet.
+// Kernels of GPUs choose LL, over reductions that are looked up; LL128 has none yet.
 template <weft::Protocol kProtocol>
 __device__ weft::KernelOutcome run_lines(CtaGroup& group, CudaMemory& memory,
                                          const weft::WorkItem& item) {

@@ -8,6 +8,7 @@ namespace weft::device::cuda {
 
 struct ChainEdges {
   using Links = ChainLinks;
+  using Memory = SliceMemory;
   __device__ static const Links*& links(WorkItem& item) { return item.chain; }
 
   __device__ static KernelOutcome run(CtaGroup& group, SliceMemory& memory, const WorkItem& item,

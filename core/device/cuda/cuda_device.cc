@@ -13,6 +13,7 @@
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/launch.h"
 #include "core/device/cuda/memory_fabric.h"
+#include "core/model/step_lines.h"
 #include "core/model/two_shot.h"
 #include "core/model/work_item.h"
 
@@ -104,6 +105,7 @@ RingKernel channel_kernel_for(std::span<const WorkItem> items, bool copies_in_bu
   }
   const WorkItem& item = items.front();
   const auto count = static_cast<std::uint32_t>(items.size());
+  if (has_lines(item.protocol)) return line_kernel_for(item, count);
   switch (item.algorithm) {
     case Algorithm::kChain:
       return chain_kernel_for(item, count);
@@ -179,9 +181,9 @@ weft_result CudaDevice::prepare() {
     fewest = std::min(fewest, on_one);
     return WEFT_OK;
   };
-  for (const auto kernels :
-       {ring_kernels(), all_reduce_kernels(), chain_kernels(), tree_kernels(), pat_kernels(),
-        pair_kernels(), direct_kernels(), blocks_kernels(), wide_kernels(), two_shot_kernels()}) {
+  for (const auto kernels : {ring_kernels(), all_reduce_kernels(), chain_kernels(), tree_kernels(),
+                             pat_kernels(), line_kernels(), pair_kernels(), direct_kernels(),
+                             blocks_kernels(), wide_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {
       if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
     }

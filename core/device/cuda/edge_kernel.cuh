@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The kernel of an algorithm over several connections, for all operations, types and reductions:
-// the templates of core/device, one CTA an item. A source for each algorithm makes one.
+// The kernel of an algorithm for all operations, types and reductions: the templates of
+// core/device, one CTA an item, whose links, if it has any, lie in memory of the host. A source for
+// each algorithm makes one.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "core/device/cuda/any_reduction.cuh"
 #include "core/device/cuda/cta_policies.cuh"
@@ -19,8 +21,12 @@
 
 namespace weft::device::cuda {
 
+/// Of items that have no links.
+struct NoLinks {};
+
 /// A kernel of `Edges`, which has
-///  - Links: what an item of the algorithm points to, and links(item): the pointer;
+///  - Links: what an item of the algorithm points to, or NoLinks; links(item): the pointer;
+///  - Memory: its policy;
 ///  - run(group, memory, item, reduction).
 template <class Edges>
 class EdgeKernel {
@@ -43,31 +49,38 @@ template <class Edges>
 __device__ __noinline__ void run_edges(KernelControl control, const WorkItem& item,
                                        std::uint64_t* slots) {
   CtaGroup group(slots);
-  SliceMemory memory(control.abort, control.waiting, item.tag);
+  typename Edges::Memory memory(control.abort, control.waiting, item.tag);
   const KernelOutcome outcome = Edges::run(group, memory, item, reduction_of(item));
   if (group.leader()) report(control, outcome);
 }
 
-// Links lie in memory of the host, as longer tables do: they are asked for once, and together.
-template <class Edges, std::uint32_t kItems>
-__global__ void __launch_bounds__(kThreads, 1)
-    edge_kernel(const __grid_constant__ RingArgument<kItems> argument) {
+// As longer tables they are asked for once, and together.
+template <class Edges>
+__device__ void stage_links(WorkItem& item, std::byte* staged) {
   using Links = typename Edges::Links;
   static_assert(sizeof(Links) % sizeof(std::uint64_t) == 0);
   constexpr auto kWords = static_cast<std::uint32_t>(sizeof(Links) / sizeof(std::uint64_t));
+  const auto* const from = reinterpret_cast<const std::uint64_t*>(Edges::links(item));
+  for (std::uint32_t i = threadIdx.x; from != nullptr && i < kWords; i += blockDim.x)
+    reinterpret_cast<std::uint64_t*>(staged)[i] = from[i];
+  __syncthreads();
+  if (threadIdx.x == 0 && from != nullptr) {
+    Edges::links(item) = reinterpret_cast<const Links*>(staged);
+  }
+  __syncthreads();
+}
+
+template <class Edges, std::uint32_t kItems>
+__global__ void __launch_bounds__(kThreads, 1)
+    edge_kernel(const __grid_constant__ RingArgument<kItems> argument) {
   __shared__ Staged staged;
-  __shared__ alignas(Links) std::byte links[sizeof(Links)];
   __shared__ std::uint64_t slots[2];
   stage(staged, argument.all.items[blockIdx.x], argument.tables[blockIdx.x]);
   auto& item = *reinterpret_cast<WorkItem*>(staged.item);
-  const auto* const from = reinterpret_cast<const std::uint64_t*>(Edges::links(item));
-  for (std::uint32_t i = threadIdx.x; from != nullptr && i < kWords; i += blockDim.x)
-    reinterpret_cast<std::uint64_t*>(links)[i] = from[i];
-  __syncthreads();
-  if (threadIdx.x == 0 && from != nullptr) {
-    Edges::links(item) = reinterpret_cast<const Links*>(links);
+  if constexpr (!std::is_same_v<typename Edges::Links, NoLinks>) {
+    __shared__ alignas(std::uint64_t) std::byte links[sizeof(typename Edges::Links)];
+    stage_links<Edges>(item, links);
   }
-  __syncthreads();
   run_edges<Edges>(argument.all.control, item, slots);
 }
 

@@ -8,6 +8,7 @@ namespace weft::device::cuda {
 
 struct PatEdges {
   using Links = PatLinks;
+  using Memory = SliceMemory;
   __device__ static const Links*& links(WorkItem& item) { return item.pat; }
 
   __device__ static KernelOutcome run(CtaGroup& group, SliceMemory& memory, const WorkItem& item,

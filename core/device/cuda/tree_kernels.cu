@@ -8,6 +8,7 @@ namespace weft::device::cuda {
 
 struct TreeEdges {
   using Links = TreeLinks;
+  using Memory = SliceMemory;
   __device__ static const Links*& links(WorkItem& item) { return item.tree; }
 
   __device__ static KernelOutcome run(CtaGroup& group, SliceMemory& memory, const WorkItem& item,

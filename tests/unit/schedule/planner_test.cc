@@ -820,7 +820,7 @@ TEST_F(Planner, TakesTreesThatNobodyTimedForWantOfAnotherWay) {
   limits_.trees = true;
   topology_ = test::one_host(16);
   ASSERT_EQ(all_reduce(8).algorithm, Algorithm::kTree);
-  limits_.trees_by_cost = false;
+  limits_.late_by_cost = false;
   const Plan made = all_reduce(8);
   EXPECT_EQ(made.algorithm, Algorithm::kRing);
   EXPECT_THAT(made.reason, HasSubstr("the only way of those allowed that can do it"));
@@ -828,6 +828,22 @@ TEST_F(Planner, TakesTreesThatNobodyTimedForWantOfAnotherWay) {
   EXPECT_EQ(tree->refused, "");
   EXPECT_THAT(tree->note, HasSubstr("nobody has timed it"));
   EXPECT_THAT(to_text(made), HasSubstr("taken only for want of another way"));
+  // So are lines.
+  limits_.line_step_bytes = 16 * kKiB;
+  limits_.no_ll128 = "there are no kernels";
+  protocols_ = {"ll", "ll128"};
+  algorithms_ = {"ring"};
+  EXPECT_EQ(all_reduce(8).protocol, Protocol::kLL);
+  protocols_ = {"ll128"};
+  algorithms_ = {"ring", "tree"};
+  EXPECT_THAT(complaint({.count = 2}), AllOf(HasSubstr("ring with ll128: there are no kernels"),
+                                             HasSubstr("tree with ll128: there are no kernels")));
+  protocols_ = {"ll", "simple"};
+  costs_.ll_hop_us = -1;
+  EXPECT_EQ(all_reduce(8).protocol, Protocol::kSimple);
+  EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kRing);
+  protocols_ = {};
+  limits_.line_step_bytes = 0;
   // Named by the configuration, or by the call.
   algorithms_ = {"ring", "tree"};
   EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kRing);
