@@ -20,6 +20,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [PIE
   algorithms   each algorithm and protocol of all-reduce that there is, forced
   trees        what has them by trees and by PAT, in each of these ways
   chains       sums by rank numbers: by default, and by chains alone
+  lines        rings and trees by LL
   two-shot     the two-shot all-reduce forced: its part of algorithms, and timed
   ll128        the same of the one-shot over lines of 128 bytes
   long         1 GiB
@@ -63,7 +64,7 @@ while (($#)); do
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort transports sharing algorithms trees chains long litmus memcheck
+  pieces=(threads one-thread processes graphs abort transports sharing algorithms trees chains lines long litmus memcheck
     bench bench-operations mismatch operations types exchanges mix operations-processes operations-graphs
     operations-transports explain windows)
 fi
@@ -200,6 +201,28 @@ trees() {
   named trees-processes \
     'Gpu/OperationProcesses.*:Gpu/ProcessPairs.KillOne/*' --largest=$((4 << 20)) "${set[@]}"
   tests call-options 200 'Gpu/CallOptions.*'
+}
+
+# Rings and trees by LL.
+lines() {
+  local of
+  local -a rings=() trees=()
+  for of in all_reduce broadcast reduce all_gather reduce_scatter; do
+    rings+=("--set=collectives.$of.algorithm=ring" "--set=collectives.$of.protocol=ll")
+  done
+  for of in all_reduce broadcast reduce; do
+    trees+=("--set=collectives.$of.algorithm=tree" "--set=collectives.$of.protocol=ll")
+  done
+  named ring-ll "Gpu/Operations.*:Gpu/Types.*:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*" \
+    --largest=$((8 << 20)) "${rings[@]}"
+  named tree-ll "Gpu/Operations.*:Gpu/Types.*:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*" \
+    --largest=$((8 << 20)) "${trees[@]}"
+  named ring-ll-graphs 'Gpu/OperationGraphs.*:Gpu/MixedGraphs.RandomCalls/*' "${rings[@]}"
+  named tree-ll-graphs 'Gpu/OperationGraphs.*:Gpu/MixedGraphs.RandomCalls/*' "${trees[@]}"
+  # No net has lines.
+  tests ring-ll-processes 400 'Gpu/OperationProcesses.*:Gpu/ProcessPairs.KillOne/*-*_net/*' \
+    --largest=$((4 << 20)) "${rings[@]}"
+  tests tree-ll-processes 400 'Gpu/OperationProcesses.*-*_net/*' --largest=$((4 << 20)) "${trees[@]}"
 }
 
 # Sums by rank numbers: whichever way the planner takes, and by chains alone.
@@ -358,6 +381,7 @@ for piece in "${pieces[@]}"; do
     algorithms) algorithms ;;
     trees) trees ;;
     chains) chains ;;
+    lines) lines ;;
     two-shot) two_shot ;;
     ll128) ll128 ;;
     long) tests long 400 'Gpu/Long.*' --patience=120 ;;

@@ -23,16 +23,21 @@ namespace {
 struct Way {
   Operation operation;
   weft_call_algorithm algorithm;
+  weft_call_protocol protocol;
   const char* name;
 };
 std::ostream& operator<<(std::ostream& out, const Way& way) {
   return out << way.name << "_of_" << way.operation;
 }
-constexpr std::array kWays{Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_TREE, "tree"},
-                           Way{Operation::kBroadcast, WEFT_CALL_ALGORITHM_TREE, "tree"},
-                           Way{Operation::kReduce, WEFT_CALL_ALGORITHM_TREE, "tree"},
-                           Way{Operation::kAllGather, WEFT_CALL_ALGORITHM_PAT, "pat"},
-                           Way{Operation::kReduceScatter, WEFT_CALL_ALGORITHM_PAT, "pat"}};
+constexpr std::array kWays{
+    Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_SIMPLE, "tree"},
+    Way{Operation::kBroadcast, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_SIMPLE, "tree"},
+    Way{Operation::kReduce, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_SIMPLE, "tree"},
+    Way{Operation::kAllGather, WEFT_CALL_ALGORITHM_PAT, WEFT_CALL_PROTOCOL_ANY, "pat"},
+    Way{Operation::kReduceScatter, WEFT_CALL_ALGORITHM_PAT, WEFT_CALL_PROTOCOL_ANY, "pat"},
+    Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_RING, WEFT_CALL_PROTOCOL_LL, "ring_by_ll"},
+    Way{Operation::kReduceScatter, WEFT_CALL_ALGORITHM_RING, WEFT_CALL_PROTOCOL_LL, "ring_by_ll"},
+    Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_LL, "tree_by_ll"}};
 
 void name_way(Team& team, const weft_call_options* options) {
   team.each([&](Member& member) {
@@ -52,7 +57,7 @@ TEST_P(CallOptions, NameAWay) {
   const Call call{.operation = way.operation, .count = count, .root = how.layout.ranks - 1};
   const weft_call_options named{.struct_size = sizeof(named),
                                 .algorithm = way.algorithm,
-                                .protocol = WEFT_CALL_PROTOCOL_ANY,
+                                .protocol = way.protocol,
                                 .max_channels = 0};
   Trial trial(team, call);
   trial.run(seeds.next());
@@ -73,9 +78,13 @@ TEST_P(CallOptions, NameAWay) {
   }
 }
 
+/// Also of more ranks than a kernel's argument has tables for, and whose trees are deeper.
+constexpr Layout kMany{9, true};
+
 std::vector<ModeAndLayout> with_peers() {
   std::vector<ModeAndLayout> some = modes_and_layouts();
   std::erase_if(some, [](const ModeAndLayout& each) { return each.layout.ranks == 1; });
+  some.push_back({Mode::kThreads, kMany});
   return some;
 }
 
@@ -102,7 +111,7 @@ TEST_P(ByRank, Calls) {
   const auto& [how, operation] = GetParam();
   SKIP_UNLESS_POSSIBLE(how.layout);
   Team team(how.mode, how.layout, kByRank);
-  run_operation(team, operation, false);
+  run_operation(team, operation, how.layout.ranks > 4);
 }
 TEST_P(ByRank, Graphs) {
   const auto& [how, operation] = GetParam();
@@ -111,8 +120,7 @@ TEST_P(ByRank, Graphs) {
   replay_operation(team, operation, true);
 }
 INSTANTIATE_TEST_SUITE_P(
-    Gpu, ByRank,
-    testing::Combine(testing::ValuesIn(modes_and_layouts()), testing::ValuesIn(kReductions)),
+    Gpu, ByRank, testing::Combine(testing::ValuesIn(with_peers()), testing::ValuesIn(kReductions)),
     [](const testing::TestParamInfo<std::tuple<ModeAndLayout, Operation>>& info) {
       return std::get<0>(info.param).name() + "_of_" + name_of(std::get<1>(info.param));
     });
