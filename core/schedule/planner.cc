@@ -125,9 +125,13 @@ std::string reason_text(const Candidate& chosen, const PlanInput& input,
   });
   const auto compared =
       static_cast<std::size_t>(std::ranges::count(candidates, chosen.spare, &Candidate::spare));
-  std::string why = compared == 1 ? "the only way of those allowed that can do it"
-                                  : fmt::format("the fastest of {} by {}", compared,
-                                                tuned ? input.tuner->name() : "the cost model");
+  std::string why = "the only way of those allowed that can do it";
+  if (compared > 1) {
+    why = fmt::format("the fastest of {} by {}", compared,
+                      tuned ? input.tuner->name() : "the cost model");
+  } else if (candidates.size() > 1 && !chosen.spare) {
+    why = fmt::format("the only one of {} that need not be named", candidates.size());
+  }
   if (goes_directly(plan.algorithm)) return why;
   const std::size_t used = plan.channels.size();
   const std::uint32_t most = most_channels(plan.algorithm, input.limits);

@@ -823,7 +823,7 @@ TEST_F(Planner, TakesTreesThatNobodyTimedForWantOfAnotherWay) {
   limits_.late_by_cost = false;
   const Plan made = all_reduce(8);
   EXPECT_EQ(made.algorithm, Algorithm::kRing);
-  EXPECT_THAT(made.reason, HasSubstr("the only way of those allowed that can do it"));
+  EXPECT_THAT(made.reason, HasSubstr("the only one of 2 that need not be named"));
   const auto tree = std::ranges::find(made.alternatives, "tree", &Alternative::algorithm);
   EXPECT_EQ(tree->refused, "");
   EXPECT_THAT(tree->note, HasSubstr("nobody has timed it"));
