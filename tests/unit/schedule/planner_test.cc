@@ -865,7 +865,7 @@ TEST_F(Planner, TakesTreesThatNobodyTimedForWantOfAnotherWay) {
   SaidBefore slow_ring{Judgement{.us = 2}, Judgement{.us = 1}};
   tuner_ = &slow_ring;
   EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kTree);
-  SaidBefore no_ring{Judgement{.never = true}, Judgement{}};
+  SaidBefore no_ring{Judgement{.us = {}, .never = true}, Judgement{}};
   tuner_ = &no_ring;
   EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kTree);
   SaidBefore no_opinion{Judgement{}, Judgement{}};
