@@ -320,6 +320,7 @@ void BootstrapRoot::State::loop() {
     if (complete) return;
     // After the members: the rank of this process may have told why it ends.
     if (entries[0].revents != 0) {
+      if (members.empty()) return;
       fail_all(Error(WEFT_ERROR_ABORTED, "the rendezvous was given up before every rank came",
                      "see the output of the rank that made the unique id"));
       return;

@@ -189,6 +189,16 @@ Status Context::serve_rendezvous_at(const UniqueId& id, const Config& config, in
   return {};
 }
 
+void Context::end_rendezvous(const UniqueId& id) {
+  std::unique_ptr<BootstrapRoot> ended;  // which waits for a thread, without the lock
+  const std::scoped_lock lock(roots_mutex_);
+  const auto found =
+      std::ranges::find_if(roots_, [&](const auto& root) { return root->id() == id; });
+  if (found == roots_.end()) return;
+  ended = std::move(*found);
+  roots_.erase(found);
+}
+
 weft_result Context::remember(const Error& error) {
   const std::scoped_lock lock(errors_mutex_);
   if (errors_.size() >= kMostErrors) errors_.clear();

@@ -76,6 +76,8 @@ class Context {
   /// The same at the address that a launcher named: may wait for the port, until `cancel_fd` is
   /// readable (ABORTED).
   Status serve_rendezvous_at(const UniqueId& id, const Config& config, int cancel_fd = -1);
+  /// Ends one that no rank has come to, or will; nothing where this context does not serve it.
+  void end_rendezvous(const UniqueId& id);
   /// Number of the next communicator made from the launcher's environment.
   std::uint64_t next_job_instance() { return job_instance_.fetch_add(1); }
 

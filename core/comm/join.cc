@@ -155,6 +155,8 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   options.local_letters = &context_.local_letters();
   WEFT_TRY_ASSIGN(bootstrap_, Bootstrap::join(id, static_cast<int>(rank_), static_cast<int>(ranks_),
                                               options, context_.reactor(), context_.logger()));
+  // Nobody comes to a rendezvous of one rank, which would wait for somebody.
+  if (ranks_ == 1) context_.end_rendezvous(id);
   connections_ = std::make_unique<Connections>(TransportContext{
       .rank = rank_,
       .ranks = ranks_,

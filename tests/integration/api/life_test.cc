@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <sys/wait.h>
@@ -191,6 +193,25 @@ TEST_F(Life, IdleCommunicatorsUseNoProcessor) {
   EXPECT_LT(used() - before, std::chrono::milliseconds(20));
   for (const auto& comms : all)
     expect_it_works(context_.get(), comms, streams);
+}
+
+/// Of this process, by its folder of /proc/self.
+std::size_t count_of(const char* kind) {
+  using std::filesystem::directory_iterator;
+  const directory_iterator entries(std::string("/proc/self/") + kind);
+  return static_cast<std::size_t>(std::distance(entries, directory_iterator()));
+}
+
+// A rendezvous serves from a thread of its own, and nobody comes where there is one rank.
+TEST_F(Life, OneRankLeavesNothingBehind) {
+  const auto make_one = [&] { EXPECT_EQ(init_all(context_.get(), settings_, 1).size(), 1U); };
+  make_one();
+  const std::size_t threads = count_of("task");
+  const std::size_t descriptors = count_of("fd");
+  for (int i = 0; i < 5; ++i)
+    make_one();
+  EXPECT_EQ(count_of("task"), threads);
+  EXPECT_EQ(count_of("fd"), descriptors);
 }
 
 TEST_F(Life, SeveralContextsShareNothing) {
