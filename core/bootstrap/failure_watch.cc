@@ -95,6 +95,7 @@ struct FailureWatch::State {
   void question_from(std::size_t index, const Message& message);
   void round_from(std::size_t index, const Message& message);
   void answer_rounds();
+  bool hand_on(std::size_t index, int asker, std::span<const std::byte> text);
   void died(std::size_t index, const Error& error);
   void try_deliver();
   void answer_questions();
@@ -163,15 +164,36 @@ void FailureWatch::State::round_from(std::size_t index, const Message& message) 
 void FailureWatch::State::answer_rounds() {
   std::function<void(const RoundText&)> call;
   std::vector<Round> came;
+  std::vector<Departure> departed;
   {
     const std::lock_guard lock(mutex);
     came = std::exchange(rounds, {});
     if (came.empty() || left || failure) return;
     call = round_callback;
+    departed = departures();
   }
   if (!call) return;
-  for (const Round& round : came)
-    call({.asker = round.message.asker, .side = round.side, .text = round.message.question});
+  for (const Round& round : came) {
+    const int asker = round.message.asker;
+    call({.asker = asker,
+          .side = round.side,
+          .text = round.message.question,
+          .departed = departed,
+          .hand_on = [this, asker](std::size_t side, std::span<const std::byte> text) {
+            return hand_on(side, asker, text);
+          }});
+  }
+}
+
+bool FailureWatch::State::hand_on(std::size_t index, int asker, std::span<const std::byte> text) {
+  const QuestionMessage message{.asker = asker, .question = {text.begin(), text.end()}};
+  const auto payload = message.encode();
+  const std::lock_guard lock(mutex);
+  if (left || failure) return true;
+  const auto& to = sides[index];
+  if (!to || !to->watched || to->departure) return false;
+  if (!to->wire.has_output()) send(index, MessageType::kRound, payload);
+  return true;
 }
 
 void FailureWatch::State::message_from(std::size_t index, const Message& message) {
@@ -365,14 +387,7 @@ void FailureWatch::on_round(std::function<void(const RoundText&)> callback) {
 }
 
 bool FailureWatch::hand_on(std::size_t side, int asker, std::span<const std::byte> text) {
-  const QuestionMessage message{.asker = asker, .question = {text.begin(), text.end()}};
-  const auto payload = message.encode();
-  const std::lock_guard lock(state_->mutex);
-  if (state_->left || state_->failure) return true;
-  const auto& to = state_->sides[side];
-  if (!to || !to->watched || to->departure) return false;
-  if (!to->wire.has_output()) state_->send(side, MessageType::kRound, payload);
-  return true;
+  return state_->hand_on(side, asker, text);
 }
 
 void FailureWatch::announce(const Error& error) {

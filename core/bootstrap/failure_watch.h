@@ -42,6 +42,11 @@ struct RoundText {
   int asker = 0;
   std::size_t side = 0;  ///< Where it came from: 0 the next rank, 1 the previous one.
   std::span<const std::byte> text;
+  /// The neighbours that are known to have left.
+  std::span<const Departure> departed;
+  /// FailureWatch::hand_on, of this text's asker: whoever holds the watch may be about to let go of
+  /// it, on another thread.
+  std::function<bool(std::size_t side, std::span<const std::byte> text)> hand_on;
 };
 
 /// Any thread may call any member. The reactor and the logger outlive it.

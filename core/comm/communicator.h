@@ -294,12 +294,14 @@ class Communicator {
                       std::chrono::nanoseconds waited, bool late);
   void note_sent(const UnderWay& record);
   void complain(const KernelOutcome& outcome, const CallNote& mine);
-  void answer_complaint(const Complaint& complaint, std::uint32_t asker);
+  void answer_complaint(const Complaint& complaint, std::uint32_t asker,
+                        std::span<const Departure> departed);
   void ask_others(const CallNote& waiting);
   [[nodiscard]] std::vector<CallNote> calls_up_to(std::uint64_t sequence);
   [[nodiscard]] std::optional<Error> first_difference(std::span<const CallNote> calls,
                                                       std::uint32_t asker);
-  void look_at_departed(std::span<const CallNote> calls, std::uint32_t asker);
+  void look_at_departed(std::span<const Departure> departed, std::span<const CallNote> calls,
+                        std::uint32_t asker);
   bool send_comparison(std::span<const CallNote> calls);
   void pass_comparison(const RoundText& round);
   void answer_question(const Question& question);

@@ -169,7 +169,7 @@ void Communicator::ask_others(const CallNote& waiting) {
 void Communicator::answer_question(const Question& question) {
   const auto asker = static_cast<std::uint32_t>(question.asker);
   if (const auto complaint = decode_complaint(question.text)) {
-    return answer_complaint(*complaint, asker);
+    return answer_complaint(*complaint, asker, question.departed);
   }
   const auto waiting = decode_call_note(question.text);
   if (!waiting) return;
@@ -187,7 +187,7 @@ void Communicator::complain(const KernelOutcome& outcome, const CallNote& mine) 
   Complaint complaint{.peer = outcome.peer, .found = has_tag ? outcome.found : 0, .waiting = mine};
   const bool in_pair = joins_pair(static_cast<Operation>(split_operation_tag(mine.tag).operation));
   complaint.calls = calls_up_to(in_pair ? history_.latest() : mine.sequence);
-  answer_complaint(complaint, rank_);
+  answer_complaint(complaint, rank_, bootstrap_->departed_neighbours());
   bootstrap_->ask(encode_complaint(complaint));
 }
 
@@ -214,8 +214,9 @@ std::optional<Error> Communicator::first_difference(std::span<const CallNote> ca
 }
 
 // Of a rank that has left its neighbours know the last call.
-void Communicator::look_at_departed(std::span<const CallNote> calls, std::uint32_t asker) {
-  for (const Departure& departure : bootstrap_->departed_neighbours()) {
+void Communicator::look_at_departed(std::span<const Departure> departed,
+                                    std::span<const CallNote> calls, std::uint32_t asker) {
+  for (const Departure& departure : departed) {
     const auto leaver = static_cast<std::uint32_t>(departure.rank);
     const auto last = decode_call_note(departure.last_words);
     if (!last) continue;
@@ -227,8 +228,9 @@ void Communicator::look_at_departed(std::span<const CallNote> calls, std::uint32
   }
 }
 
-void Communicator::answer_complaint(const Complaint& complaint, std::uint32_t asker) {
-  look_at_departed(complaint.calls, asker);
+void Communicator::answer_complaint(const Complaint& complaint, std::uint32_t asker,
+                                    std::span<const Departure> departed) {
+  look_at_departed(departed, complaint.calls, asker);
   if (complaint.peer != rank_ || asker == rank_) return;
   if (auto cause = first_difference(complaint.calls, asker)) {
     return failure_->establish(std::move(*cause), true);
@@ -270,7 +272,7 @@ Status Communicator::compare_last_calls() {
     const std::int64_t waited = waited_ns();
     if (is_long(waited)) consider_wait(last, last->sequence, describe_call(*last), waited);
   }
-  look_at_departed(calls, rank_);
+  look_at_departed(bootstrap_->departed_neighbours(), calls, rank_);
   if (auto cause = failure_->settle()) return fail(std::move(*cause));
   return {};
 }
@@ -283,7 +285,7 @@ bool Communicator::send_comparison(std::span<const CallNote> calls) {
   return bootstrap_->hand_on(0, asker, text) || bootstrap_->hand_on(1, asker, text);
 }
 
-// On the reactor's thread.
+// On the reactor's thread, also while the destructor leaves: bootstrap_ is not this thread's.
 void Communicator::pass_comparison(const RoundText& round) {
   const auto asker = static_cast<std::uint32_t>(round.asker);
   if (asker == rank_) {
@@ -300,11 +302,11 @@ void Communicator::pass_comparison(const RoundText& round) {
     }
     if (history_.latest() < comparison->waiting.sequence) return;
   }
-  if (bootstrap_->hand_on(1 - round.side, round.asker, round.text)) return;
+  if (round.hand_on(1 - round.side, round.text)) return;
   if (comparison->peer != kGoesRound) return;
-  look_at_departed(comparison->calls, asker);
+  look_at_departed(round.departed, comparison->calls, asker);
   comparison->peer = kTurnsBack;
-  bootstrap_->hand_on(round.side, round.asker, encode_complaint(*comparison));
+  round.hand_on(round.side, encode_complaint(*comparison));
 }
 
 // Only a rank's neighbours know how it left: they answer for it.

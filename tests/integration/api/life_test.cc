@@ -326,6 +326,35 @@ TEST_F(Life, FinalizeTellsRanksThatAllTookThemselvesForTheRoot) {
   }
 }
 
+// One that is destroyed at once may be asked meanwhile to pass on what others compare. Contexts of
+// their own, as of processes: else one thread would see to all ranks.
+TEST_F(Life, RanksLeaveWhileOthersCompare) {
+  constexpr std::uint32_t kRanks = 3;
+  std::vector<ContextHandle> contexts;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+    contexts.push_back(make_context());
+  for (std::uint32_t turn = 0; turn < 100; ++turn) {
+    weft_unique_id id;
+    must(contexts[0].get(), weft_get_unique_id(contexts[0].get(), &id));
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        weft_context* const context = contexts[rank].get();
+        weft_comm* comm = nullptr;
+        must(context, weft_comm_init_rank(context, nullptr, kRanks, &id, rank, &comm));
+        const CommHandle owner(comm);
+        const StreamHandle stream = make_stream(context);
+        float data = 0;
+        must(context, weft_broadcast(&data, &data, 1, WEFT_FLOAT32, 0, comm, stream.get()));
+        must(context, weft_stream_synchronize(stream.get()));
+        if (rank != turn % kRanks) must(context, weft_comm_finalize(comm));
+      });
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+  }
+}
+
 TEST_F(Life, DestroyWaitsForWhatIsQueued) {
   std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
   const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);

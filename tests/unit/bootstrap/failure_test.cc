@@ -431,7 +431,7 @@ TEST_F(BootstrapTest, ATextGoesRoundFromRankToRank) {
   for (int self = 0; self < 3; ++self) {
     Bootstrap& bootstrap = *ranks[static_cast<std::size_t>(self)].bootstrap;
     bootstrap.on_round([&, self](const RoundText& round) {
-      if (self != round.asker) bootstrap.hand_on(1 - round.side, round.asker, round.text);
+      if (self != round.asker) round.hand_on(1 - round.side, round.text);
       const std::lock_guard lock(mutex);
       const auto* text = reinterpret_cast<const char*>(round.text.data());
       way.push_back(fmt::format("{} of {} at {}, from side {}",
