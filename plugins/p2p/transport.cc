@@ -92,6 +92,8 @@ weft_result open(weft_plugin* plugin, const weft_transport_open_info* info, weft
       transport->info.user = ::geteuid();
       transport->device_sharing = plugin->device_sharing;
       transport->imports = std::make_unique<Imports>(plugin->host, info->device);
+      const std::scoped_lock lock(plugin->mutex);
+      ++plugin->ends[info->communicator].open;
     }
     *out = transport.release();
     return weft_result{WEFT_OK};
@@ -100,10 +102,20 @@ weft_result open(weft_plugin* plugin, const weft_transport_open_info* info, weft
 
 void close(weft_transport* transport) {
   const std::unique_ptr<weft_transport> owner(transport);
-  if (!transport->aborted.load()) return;
+  if (transport->device < 0) return;
   weft_plugin& plugin = *transport->plugin;
+  std::vector<std::shared_ptr<Arena>> over;  // goes without the lock
   const std::scoped_lock lock(plugin.mutex);
-  std::ranges::move(transport->arenas, std::back_inserter(plugin.abandoned));
+  const auto found = plugin.ends.find(transport->communicator);
+  weft_plugin::Ends& ends = found->second;
+  --ends.open;
+  ++ends.closed;
+  if (transport->aborted.load()) {
+    std::ranges::move(transport->arenas, std::back_inserter(ends.abandoned));
+  }
+  if (ends.open != 0 || (ends.closed < transport->ranks && !ends.abandoned.empty())) return;
+  over = std::move(ends.abandoned);
+  plugin.ends.erase(found);
 }
 
 weft_result peer_info(weft_transport* transport, weft_blob* out) {

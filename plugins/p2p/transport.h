@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <type_traits>
@@ -32,10 +33,18 @@ struct weft_plugin {
   weft::plugins::Host host;
   bool huge_pages = true;
   weft_memory_sharing device_sharing = WEFT_SHARING_DESCRIPTOR | WEFT_SHARING_IPC;
+  /// The transports of this process' ranks on CUDA devices of one communicator.
+  struct Ends {
+    std::uint32_t open = 0;
+    std::uint32_t closed = 0;
+    /// Of those that were aborted.
+    std::vector<std::shared_ptr<weft::p2p::Arena>> abandoned;
+  };
   std::mutex mutex;
-  /// Of transports that were aborted: kernels of peers may still store there, so it is not used
-  /// again while the instance lives. Guarded by mutex.
-  std::vector<std::shared_ptr<weft::p2p::Arena>> abandoned;
+  /// By communicator, guarded by mutex. Kernels of peers may still store in what was abandoned. It
+  /// is used again once all ranks have closed, since a rank's kernels end before; of ranks in
+  /// other processes that is not known, and it is kept while the instance lives.
+  std::map<std::uint64_t, Ends> ends;
 };
 
 namespace weft::p2p {
