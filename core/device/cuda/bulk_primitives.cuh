@@ -105,6 +105,9 @@ __device__ inline void serve_posts(BulkBoard& board) {
         last = true;
       }
     }
+    // What was read above may be overwritten from here on. A thread's accesses to shared memory
+    // keep their order if the compiler leaves them in it.
+    asm volatile("" ::: "memory");
     store_shared(&board.posted, served);
     __threadfence_system();
     if (tail.counter != nullptr) store_relaxed_system(tail.counter, tail.value);
