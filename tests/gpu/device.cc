@@ -9,7 +9,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <utility>
+#include <tuple>
 
 #include "tests/gpu/reference.h"
 #include "tests/gpu/team.h"
@@ -19,14 +19,14 @@ namespace {
 
 weft_context* g_context = nullptr;
 
-// Device memory that is free; by device and size, since freeing may wait for kernels.
+// Device memory that is free; by device, size and who made it, since freeing may wait for kernels.
 std::mutex g_memory_mutex;
-std::multimap<std::pair<int, std::size_t>, std::byte*> g_memory;
+std::multimap<std::tuple<int, std::size_t, bool>, std::byte*> g_memory;
 
-std::byte* take_memory(int device, std::size_t bytes) {
+std::byte* take_memory(int device, std::size_t bytes, bool of_weft) {
   {
     const std::scoped_lock lock(g_memory_mutex);
-    const auto found = g_memory.find({device, bytes});
+    const auto found = g_memory.find({device, bytes, of_weft});
     if (found != g_memory.end()) {
       std::byte* memory = found->second;
       g_memory.erase(found);
@@ -35,11 +35,11 @@ std::byte* take_memory(int device, std::size_t bytes) {
   }
   void* memory = nullptr;
   use_device(device);
-  if (options().host) {
+  if (of_weft) {
+    const weft_device_kind kind = options().host ? WEFT_DEVICE_HOST : WEFT_DEVICE_CUDA;
+    check(weft_memory_allocate(context(), kind, device, bytes, &memory), "weft_memory_allocate");
+  } else if (options().host) {
     memory = std::aligned_alloc(4096, bytes);
-  } else if (options().windows == "weft") {
-    check(weft_memory_allocate(context(), WEFT_DEVICE_CUDA, device, bytes, &memory),
-          "weft_memory_allocate");
   } else {
     CUDA(cudaMalloc(&memory, bytes));
   }
@@ -127,18 +127,34 @@ void close_stream(int device, const Stream& stream) {
   static_cast<void>(cudaStreamDestroy(stream.cuda));
 }
 
+void free_memory() {
+  const std::scoped_lock lock(g_memory_mutex);
+  for (const auto& [kind, memory] : g_memory) {
+    const auto& [device, bytes, of_weft] = kind;
+    use_device(device);
+    if (of_weft) {
+      check(weft_memory_free(context(), memory), "weft_memory_free");
+    } else if (options().host) {
+      std::free(memory);
+    } else {
+      CUDA(cudaFree(memory));
+    }
+  }
+  g_memory.clear();
+}
+
 Zone::Zone(int device, std::size_t bytes, std::size_t offset)
-    : device_(device), bytes_(bytes), offset_(offset) {
+    : device_(device), bytes_(bytes), offset_(offset), of_weft_(options().windows == "weft") {
   const std::size_t least = 2 * kGuard + offset + bytes;
   const std::size_t grain = least > (std::size_t{2} << 20) ? std::size_t{2} << 20 : kGuard;
   capacity_ = (least + grain - 1) / grain * grain;
-  memory_ = take_memory(device, capacity_);
+  memory_ = take_memory(device, capacity_, of_weft_);
   image_.resize(least);
 }
 
 Zone::~Zone() {
   const std::scoped_lock lock(g_memory_mutex);
-  g_memory.emplace(std::pair(device_, capacity_), memory_);
+  g_memory.emplace(std::tuple(device_, capacity_, of_weft_), memory_);
 }
 
 void Zone::write(const Bytes& content, int poison, cudaStream_t stream) {

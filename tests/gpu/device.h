@@ -53,6 +53,9 @@ struct Stream {
 Stream open_stream(int device);
 void close_stream(int device, const Stream& stream);
 
+/// Frees the memory of zones that are gone, which is kept for others: nobody's window is there.
+void free_memory();
+
 /// Device memory, zones of poison on both sides of what a call may touch. Copies are on the stream,
 /// of which nothing may be under way on the host device.
 class Zone {
@@ -78,6 +81,7 @@ class Zone {
   const int device_;
   const std::size_t bytes_;
   const std::size_t offset_;
+  const bool of_weft_;  // so that it is one allocation that can be shared
   std::size_t capacity_ = 0;
   std::byte* memory_ = nullptr;
   int poison_ = 0;

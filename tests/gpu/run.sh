@@ -8,7 +8,7 @@ set -u
 
 usage() {
   cat <<'END'
-usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [PIECE...]
+usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--minutes N] [PIECE...]
 
   threads      a thread for each rank
   one-thread   one thread for all ranks
@@ -26,6 +26,8 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [PIE
   long         1 GiB
   litmus       litmus tests of the memory between two GPUs
   memcheck     small calls under compute-sanitizer
+  initcheck    the same: reads of device memory that nobody has written
+  racecheck    the same: races on shared memory
   bench        all-reduce timed beside NCCL
   bench-operations  the other six operations, at eight sizes
   mismatch     ranks whose calls differ
@@ -38,17 +40,21 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [PIE
   operations-transports every operation over p2p, shm and net, by threads and processes
   explain      weft explain of each collective, and the CTAs that it tells
   windows      windows, and the operations that go through them, of Weft's memory and of CUDA's
+  soak-threads, soak-one-thread, soak-processes
+               --minutes N (8) each of random operations, communicators, graphs, windows and aborts
+               beside kernels that compute; nothing may grow
+  soak-planted defects that a soak has to find
 
 --operation all_gather: of the pieces operations and operations-..., that one alone; "exchange" is
 sends and receives.
 
-Without a piece all of them; "correctness" is the first three. Logs go to $WEFT_GPU_LOGS, or to the
+Without a piece all of them but soaks; "soak" is those four, "correctness" the first three. Logs go to $WEFT_GPU_LOGS, or to the
 folder logs beside this file.
 END
 }
 
 bundle=$(cd "$(dirname "$0")" && pwd)
-nccl='' seed=$((RANDOM * 32768 + RANDOM)) operation=''
+nccl='' seed=$((RANDOM * 32768 + RANDOM)) operation='' minutes=8
 pieces=()
 while (($#)); do
   case $1 in
@@ -56,16 +62,19 @@ while (($#)); do
     --nccl) nccl=${2:?}; shift ;;
     --seed) seed=${2:?}; shift ;;
     --operation) operation=${2:?}; shift ;;
+    --minutes) minutes=${2:?}; shift ;;
     -h | --help) usage; exit 0 ;;
     -*) usage >&2; exit 2 ;;
     correctness) pieces+=(threads one-thread processes) ;;
+    soak) pieces+=(soak-planted soak-threads soak-one-thread soak-processes) ;;
     *) pieces+=("$1") ;;
   esac
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort transports sharing algorithms trees chains lines long litmus memcheck
-    bench bench-operations mismatch operations types exchanges mix operations-processes operations-graphs
+  pieces=(threads one-thread processes graphs abort transports sharing algorithms trees chains lines long litmus
+    memcheck initcheck racecheck bench bench-operations mismatch operations types exchanges mix
+    operations-processes operations-graphs
     operations-transports explain windows)
 fi
 
@@ -285,27 +294,61 @@ sharing() {
   done
 }
 
-memcheck() {
-  local sanitizer
+# PIECE TOOL FILTER OPTION...: under compute-sanitizer.
+sanitized() {
+  local piece=$1 tool=$2 filter=$3 sanitizer log=$logs/$1.log hazards
+  shift 3
   sanitizer=$(command -v compute-sanitizer)
   if [[ -z $sanitizer ]]; then
-    skip memcheck 'compute-sanitizer is not installed'
+    skip "$piece" 'compute-sanitizer is not installed'
     return
   fi
-  local layout=2_
-  ((gpus > 1)) || layout=2OnOneDevice_
-  local log=$logs/memcheck.log
-  echo '--- memcheck'
-  timed 400 "$log" "$sanitizer" --tool memcheck --target-processes all --error-exitcode 9 \
-    "$bundle/gpu_test" --gtest_filter="Gpu/Processes.AllCalls/${layout}*" --seed="$seed" --small \
-    --patience=150
+  echo "--- $piece"
+  timed 400 "$log" "$sanitizer" --tool "$tool" --target-processes all --error-exitcode 9 \
+    "$bundle/gpu_test" --gtest_filter="$filter" --seed="$seed" --patience=150 "$@"
   if grep -q 'Device not supported' "$log"; then
-    skip memcheck 'compute-sanitizer does not support this device here'
+    skip "$piece" 'compute-sanitizer does not support this device here'
     return
+  fi
+  # What lanes hand to those that post for them passes a barrier of some threads of a CTA alone, or a
+  # queue with flags of its own (posting.cuh, bulk_primitives.cuh): racecheck follows neither.
+  local handed='serve_posts\|::publish\|load_shared\|store_shared\|BulkStorer::post('
+  if [[ $tool == racecheck ]] && ((status == 9)); then
+    hazards=$(grep 'Race reported' "$log" | grep -vc "$handed")
+    ((hazards > 0)) || status=0
   fi
   count_tests "$log" $status
-  grep '^=========' "$log" | head -30
-  row memcheck "$passed" "$failed" "$skipped" "$seconds" "$note"
+  grep '^=========' "$log" | grep -v -e "$handed" -e '^========= *$' | head -30
+  row "$piece" "$passed" "$failed" "$skipped" "$seconds" "$note"
+}
+
+# On how many devices the ranks of a sanitized test are.
+layout() {
+  ((gpus > 1)) && echo 2 || echo 2OnOneDevice
+}
+
+# Its time is in minutes, and a step may wait for others.
+soak() { # how command...
+  local how=$1 limit
+  shift
+  limit=$(awk -v minutes="$minutes" 'BEGIN { print int(minutes * 60) + 200 }')
+  program "soak-$how" "$limit" "$@" --minutes="$minutes" --seed="$seed"
+}
+
+soak_planted() {
+  local plant log=$logs/soak-planted.log
+  passed=0 failed=0 seconds=$SECONDS
+  : >"$log"
+  for plant in result device heap descriptor thread; do
+    if timeout 120 "$bundle/gpu_soak" --plant=$plant --rounds=8 --steps=4 --largest=1048576 \
+      --seed="$seed" >>"$log" 2>&1; then
+      passed=$((passed + 1))
+    else
+      failed=$((failed + 1))
+      echo "failed: $plant"
+    fi
+  done
+  row soak-planted $passed $failed 0 $((SECONDS - seconds)) ''
 }
 
 find_nccl() {
@@ -395,7 +438,17 @@ for piece in "${pieces[@]}"; do
           program "litmus-host-${patterns%:}" 90 "$bundle/litmus" --memory host --only "$patterns" --tries 500000000 --limit 45
         done
       fi ;;
-    memcheck) memcheck ;;
+    memcheck | initcheck) sanitized "$piece" "$piece" "Gpu/Processes.AllCalls/$(layout)_*" --small ;;
+    racecheck)
+      sanitized racecheck racecheck "Gpu/Processes.AllCalls/$(layout)_*:Gpu/OperationProcesses.Calls/$(layout)" --small
+      # Large ones are copied in bulk.
+      sanitized racecheck-bulk racecheck \
+        "Gpu/Operations.Calls/Threads$(layout)_of_all_gather:Gpu/Operations.Calls/Threads$(layout)_of_broadcast" \
+        --largest=$((16 << 20)) ;;
+    soak-planted) soak_planted ;;
+    soak-threads) soak threads "$bundle/gpu_soak" --ranks=4 ;;
+    soak-one-thread) soak one-thread "$bundle/gpu_soak" --ranks=2 --one-thread ;;
+    soak-processes) soak processes "$bundle/weft" run -n 2 -- "$bundle/gpu_soak" ;;
     explain) explain ;;
     windows) windows ;;
     bench) bench bench 280 --limit 250 --limits ;;

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/gpu/soak_growth.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <malloc.h>
+#include <sstream>
+
+#include "tests/gpu/device.h"
+#include "tests/gpu/team.h"
+
+namespace weft::gpu_test {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+struct Kind {
+  const char* name;
+  std::int64_t Usage::* what;
+  std::int64_t allowed;
+  bool bytes;
+};
+/// Blocks of the device, and of pinned memory of the host, come in few sizes, which are kept: a new
+/// peak of one of them is no leak. Pages of a heap that has holes are no leak either.
+constexpr std::array kKinds{Kind{"device memory", &Usage::device, 16 * kMiB, true},
+                            Kind{"heap", &Usage::heap, 1 * kMiB, true},
+                            Kind{"resident memory", &Usage::resident, 96 * kMiB, true},
+                            Kind{"descriptors", &Usage::descriptors, 0, false},
+                            Kind{"threads", &Usage::threads, 0, false}};
+
+std::string amount(const Kind& kind, std::int64_t of) {
+  std::ostringstream text;
+  if (!kind.bytes) {
+    text << of;
+  } else {
+    text.precision(2);
+    text << std::fixed << static_cast<double>(of) / static_cast<double>(kMiB) << " MiB";
+  }
+  return text.str();
+}
+
+/// A number of /proc/self/status, such as "Threads:".
+std::int64_t status_of_process(std::string_view name) {
+  std::ifstream file("/proc/self/status");
+  std::string word;
+  while (file >> word) {
+    std::int64_t number = 0;
+    if (word == name && file >> number) return number;
+  }
+  throw Problem(WEFT_ERROR_SYSTEM, "/proc/self/status lacks " + std::string(name));
+}
+
+std::int64_t open_descriptors() {
+  std::int64_t count = -1;  // the one that looks
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    static_cast<void>(entry);
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::string text_of(const Usage& usage) {
+  std::string text;
+  for (const Kind& kind : kKinds)
+    text +=
+        (text.empty() ? "" : ", ") + std::string(kind.name) + ' ' + amount(kind, usage.*kind.what);
+  return text;
+}
+
+std::int64_t device_bytes(const std::vector<int>& devices) {
+  std::int64_t used = 0;
+  for (const int device : devices) {
+    if (options().host) break;
+    std::size_t free = 0, total = 0;
+    use_device(device);
+    CUDA(cudaMemGetInfo(&free, &total));
+    used += static_cast<std::int64_t>(total - free);
+  }
+  return used;
+}
+
+Usage process_usage() {
+  malloc_trim(0);
+  const struct mallinfo2 heap = mallinfo2();
+  return {.device = 0,
+          .heap = static_cast<std::int64_t>(heap.uordblks + heap.hblkhd),
+          .resident = status_of_process("VmRSS:") * 1024,
+          .descriptors = open_descriptors(),
+          .threads = status_of_process("Threads:")};
+}
+
+std::int64_t Growth::early(std::int64_t Usage::* what) const {
+  std::int64_t most = 0;  // of nothing seen, too
+  for (std::size_t i = seen_.size() / 4; i < seen_.size() / 2; ++i)
+    most = std::max(most, seen_[i].*what);
+  return most;
+}
+
+std::int64_t Growth::late(std::int64_t Usage::* what) const {
+  if (seen_.empty()) return 0;
+  std::int64_t least = seen_.back().*what;
+  for (std::size_t i = seen_.size() * 3 / 4; i < seen_.size(); ++i)
+    least = std::min(least, seen_[i].*what);
+  return least;
+}
+
+std::string Growth::grown() const {
+  std::string text;
+  for (const Kind& kind : kKinds) {
+    const std::int64_t before = early(kind.what), after = late(kind.what);
+    if (after - before <= kind.allowed) continue;
+    text += (text.empty() ? "" : "; ") + std::string(kind.name) + " grew from at most " +
+            amount(kind, before) + " to at least " + amount(kind, after);
+  }
+  return text;
+}
+
+std::string Growth::text() const {
+  std::string text;
+  for (const Kind& kind : kKinds)
+    text += (text.empty() ? "" : ", ") + std::string(kind.name) + ' ' +
+            amount(kind, early(kind.what)) + " -> " + amount(kind, late(kind.what));
+  return text;
+}
+
+}  // namespace weft::gpu_test

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a process holds, again and again at moments that are alike: whether it grows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::gpu_test {
+
+struct Usage {
+  std::int64_t device = 0;       ///< Bytes of all devices that are not free, whoever holds them.
+  std::int64_t heap = 0;         ///< Bytes that malloc has given out.
+  std::int64_t resident = 0;     ///< Bytes of the process in main memory.
+  std::int64_t descriptors = 0;  ///< Open ones.
+  std::int64_t threads = 0;
+};
+[[nodiscard]] std::string text_of(const Usage& usage);
+
+[[nodiscard]] std::int64_t device_bytes(const std::vector<int>& devices);
+/// All of this process' own.
+[[nodiscard]] Usage process_usage();
+
+/// Compares the second quarter of what was seen with the last: the first is for what is made once
+/// and kept. Grown is what is more in each moment of the last than in any of the second, so that
+/// neither a peak nor a pause tells anything.
+class Growth {
+ public:
+  void add(const Usage& usage) { seen_.push_back(usage); }
+
+  /// Fewer tell nothing.
+  static constexpr std::size_t kLeast = 8;
+  [[nodiscard]] bool can_tell() const { return seen_.size() >= kLeast; }
+  /// What has grown by more than is allowed, with numbers; empty if nothing.
+  [[nodiscard]] std::string grown() const;
+  /// Everything in one line: the most of the second quarter, the least of the last.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  [[nodiscard]] std::int64_t early(std::int64_t Usage::* what) const;
+  [[nodiscard]] std::int64_t late(std::int64_t Usage::* what) const;
+
+  std::vector<Usage> seen_;
+};
+
+}  // namespace weft::gpu_test
