@@ -28,6 +28,7 @@ class PayloadWriter {
     }
   }
   void raw(std::span<const std::byte> bytes) {
+    bytes_.reserve(bytes_.size() + bytes.size());  // else g++ 12 warns of an overflow that is none
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
   void text(std::string_view value, std::size_t bound) {
