@@ -84,7 +84,7 @@ class Context {
   /// True on the first call: to say once that there is no tuner.
   bool first_without_tuner() { return !said_no_tuner_.exchange(true); }
 
-  /// The group of the calling thread.
+  /// The group of the calling thread, if it is open; else null.
   Group* open_group() { return groups_.open_one(); }
   Groups& groups() { return groups_; }
 

@@ -320,7 +320,7 @@ TEST(AnyReduction, KernelsOfGpusAreThoseOfAllPlannedCalls) {
         const bool wanted =
             is_planned(operation) && known_type && (known_reduction || !reduces(operation));
         ASSERT_EQ(
-            cuda::kernel_exists({.operation = operation, .type = type, .reduction = reduction}),
+            cuda::kernel_exists(Task{.operation = operation, .type = type, .reduction = reduction}),
             wanted)
             << operation_name(operation) << " of " << type << " by " << reduction;
       }

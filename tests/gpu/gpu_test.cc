@@ -3,7 +3,6 @@
 
 // Weft on real GPUs, through its public API: main of the tests beside this file. On a machine
 // without a CUDA device it says so and ends with status 77.
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -18,6 +17,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/gpu/command_line.h"
 #include "tests/gpu/team.h"
 
 namespace weft::gpu_test {
@@ -36,21 +36,6 @@ constexpr const char* kUsage =
     "  --windows=KIND     outputs lie in windows wherever they can: of weft or cuda memory\n"
     "  --one-device       of a rank's process: all ranks are on device 0\n"
     "  --host             the host device stands in for four CUDA devices: proves these tests\n";
-
-[[noreturn]] void usage_error(std::string_view what) {
-  std::cerr << "gpu_test: " << what << "; see gpu_test --help\n";
-  std::exit(2);
-}
-
-template <class Number>
-Number number_of(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    usage_error("\"" + std::string(text) + "\" is no number");
-  }
-  return number;
-}
 
 void parse(int argc, char** argv) {
   options().seed = std::random_device{}();

@@ -6,7 +6,6 @@
 // each where a launcher starts it: weft run -n 2 -- gpu_soak. Status: 0 all is well, 1 something is
 // wrong, 2 usage, 3 it hung, 77 there is no CUDA device.
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -23,6 +22,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "tests/gpu/command_line.h"
 #include "tests/gpu/device.h"
 #include "tests/gpu/reference.h"
 #include "tests/gpu/soak_growth.h"
@@ -62,21 +62,6 @@ struct Wanted {
   bool one_thread = false;
   std::string plant;
 };
-
-[[noreturn]] void usage_error(std::string_view what) {
-  std::cerr << "gpu_soak: " << what << "; see gpu_soak --help\n";
-  std::exit(2);
-}
-
-template <class Number>
-Number number_of(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    usage_error("\"" + std::string(text) + "\" is no number");
-  }
-  return number;
-}
 
 /// What each plant has to be found by.
 const std::map<std::string, std::string>& plants() {

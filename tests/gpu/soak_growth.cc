@@ -30,7 +30,7 @@ struct Kind {
 /// peak of one of them is no leak. Pages of a heap that has holes are no leak either.
 constexpr std::array kKinds{Kind{"device memory", &Usage::device, 16 * kMiB, true},
                             Kind{"heap", &Usage::heap, 1 * kMiB, true},
-                            Kind{"resident memory", &Usage::resident, 96 * kMiB, true},
+                            Kind{"resident memory", &Usage::resident, 32 * kMiB, true},
                             Kind{"descriptors", &Usage::descriptors, 0, false},
                             Kind{"threads", &Usage::threads, 0, false}};
 

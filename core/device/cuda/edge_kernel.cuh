@@ -32,13 +32,7 @@ template <class Edges>
 class EdgeKernel {
  public:
   [[nodiscard]] static RingKernel for_item(const WorkItem& item, std::uint32_t items) {
-    if (!kernel_exists({.operation = item.operation,
-                        .type = item.type,
-                        .reduction = item.reduction,
-                        .root = 0,
-                        .count = item.count})) {
-      return {};
-    }
+    if (!kernel_exists(item)) return {};
     return {.address = all()[size_index(items)], .threads = kThreads};
   }
   [[nodiscard]] static std::span<const void* const> all();

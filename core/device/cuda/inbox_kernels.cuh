@@ -48,13 +48,7 @@ class InboxKernels {
  public:
   /// One that knows the item's type and reduction at compile time, or the one for all.
   [[nodiscard]] static const void* of(const WorkItem& item) {
-    if (!kernel_exists({.operation = item.operation,
-                        .type = item.type,
-                        .reduction = item.reduction,
-                        .root = 0,
-                        .count = item.count})) {
-      return nullptr;
-    }
+    if (!kernel_exists(item)) return nullptr;
     const std::size_t size = item.direct->ranks <= 2 ? 0 : item.direct->ranks <= 4 ? 1 : 2;
     for (const Entry& one : entries()) {
       if (one.type == item.type && one.reduction == item.reduction) return one.by_ranks[size];

@@ -127,6 +127,14 @@ inline constexpr std::size_t kSizes = 2;
   return !reduces(task.operation) || (task.reduction >= WEFT_SUM && task.reduction <= kPremulSum);
 }
 
+[[nodiscard]] constexpr bool kernel_exists(const WorkItem& item) {
+  return kernel_exists(Task{.operation = item.operation,
+                            .type = item.type,
+                            .reduction = item.reduction,
+                            .root = 0,
+                            .count = item.count});
+}
+
 /// The kernel that runs items like `item`, with room for argument_items(items) of them, by so many
 /// threads a CTA; null where there is none.
 struct RingKernel {

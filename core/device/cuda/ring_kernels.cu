@@ -51,13 +51,7 @@ const auto& by_size() {
 
 RingKernel kernel_for(const WorkItem& item, std::uint32_t items) {
   if (item.algorithm != Algorithm::kRing || item.protocol != Protocol::kSimple) return {};
-  if (!kernel_exists({.operation = item.operation,
-                      .type = item.type,
-                      .reduction = item.reduction,
-                      .root = 0,
-                      .count = item.count})) {
-    return {};
-  }
+  if (!kernel_exists(item)) return {};
   const void* known = kPrefersKnownReductions ? all_reduce_kernel_for(item, items) : nullptr;
   if (known != nullptr) return {.address = known, .threads = kPostingThreads};
   return {.address = by_size()[size_index(items)], .threads = kThreads};

@@ -155,7 +155,8 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   HostShared& shared_;
 
   SpinLock mutex_;
-  PieceCounts counts_;  ///< Written under mutex_.
+  /// `deferred` and `woken` are written by the thread that launches, the others under mutex_.
+  PieceCounts counts_;
   std::unique_ptr<Piece> free_;
   std::uint32_t free_count_ = 0;          ///< Of that list.
   LaunchRoom room_;                       ///< That each gets: the most reserved, or launched.
