@@ -80,9 +80,10 @@ using Case = std::tuple<std::string, std::size_t>;
 
 class Allocation : public testing::TestWithParam<Case> {
  protected:
-  // Often enough that every buffer and free list has found its size.
-  static constexpr int kWarm = 300;
-  static constexpr int kCounted = 100;
+  // Often enough that every buffer and free list has found its size. Of large calls a third: each
+  // goes through as many slots as many small ones.
+  static int warm_rounds() { return std::get<1>(GetParam()) < 100'000 ? 300 : 100; }
+  static int counted_rounds() { return std::get<1>(GetParam()) < 100'000 ? 100 : 33; }
 
   void SetUp() override {
     streams_ = make_streams(context_.get(), 2);
@@ -94,10 +95,10 @@ class Allocation : public testing::TestWithParam<Case> {
   // A rank that waits for half a second asks the others what they do, which allocates.
   static constexpr std::chrono::milliseconds kHeldUp{400};
 
-  /// How many allocations all threads make while `round` is done kCounted times, after `warm`
-  /// times. Where a busy machine holds a round up, all of them are counted again.
+  /// How many allocations all threads make while `round` is done counted_rounds() times, after
+  /// `warm` times. Where a busy machine holds a round up, all of them are counted again.
   template <typename Round>
-  std::uint64_t count(Round round, int warm = kWarm) {
+  std::uint64_t count(Round round, int warm = warm_rounds()) {
     for (int i = 0; i < warm; ++i)
       round();
     std::uint64_t counted = 0;
@@ -106,7 +107,7 @@ class Allocation : public testing::TestWithParam<Case> {
       held_up = false;
       const std::uint64_t before = allocations.load();
       counting = true;
-      for (int i = 0; i < kCounted; ++i) {
+      for (int i = 0; i < counted_rounds(); ++i) {
         const auto begun = std::chrono::steady_clock::now();
         round();
         held_up = held_up || std::chrono::steady_clock::now() - begun > kHeldUp;
@@ -412,7 +413,7 @@ TEST_P(Allocation, OfRepeatedLaunches) {
   };
   // The lists that a net keeps of its messages find their size later.
   const bool is_net = std::get<0>(GetParam()).starts_with("net-");
-  EXPECT_EQ(count(round, is_net ? kWarm : 1), 0U);
+  EXPECT_EQ(count(round, is_net ? warm_rounds() : 1), 0U);
 }
 
 // Whoever connects ranks sets a timer each time it is woken.
@@ -436,10 +437,10 @@ TEST_P(Allocation, NothingIsLeftToConnectInARepeatedGroup) {
   // What connected them may have a last look at it.
   std::uint64_t before = timers_set.load();
   EXPECT_GT(before, 0U);
-  for (int i = 0; i < kCounted; ++i)
+  for (int i = 0; i < counted_rounds(); ++i)
     round();
   before = timers_set.load();
-  for (int i = 0; i < kCounted; ++i)
+  for (int i = 0; i < counted_rounds(); ++i)
     round();
   EXPECT_EQ(timers_set.load(), before);
 }

@@ -58,6 +58,10 @@ long double rounding_of(weft_data_type type) {
 
 }  // namespace
 
+double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent) << 52U);
+}
+
 std::size_t width_of(weft_data_type type) {
   switch (type) {
     case WEFT_INT64:
@@ -178,10 +182,10 @@ long double real_of(std::uint64_t bits, weft_data_type type) {
     value = magnitude == format.infinity() ? std::numeric_limits<long double>::infinity()
                                            : std::numeric_limits<long double>::quiet_NaN();
   } else if (exponent == 0) {
-    value = std::ldexp(static_cast<long double>(digits), lowest);
+    value = static_cast<double>(digits) * power_of_two(lowest);
   } else {
-    value = std::ldexp(static_cast<long double>(digits | leading),
-                       lowest + static_cast<int>(exponent) - 1);
+    value = static_cast<double>(digits | leading) *
+            power_of_two(lowest + static_cast<int>(exponent) - 1);
   }
   const bool negative = ((bits >> (format.exponent_bits + format.mantissa_bits)) & 1U) != 0;
   return negative ? -value : value;

@@ -13,6 +13,9 @@
 
 namespace weft::test {
 
+/// Of a double's normal numbers. std::ldexp, for every element, took a third of the tests' time.
+[[nodiscard]] double power_of_two(int exponent);
+
 [[nodiscard]] std::size_t width_of(weft_data_type type);
 [[nodiscard]] bool is_unsigned(weft_data_type type);
 [[nodiscard]] bool is_real(weft_data_type type);

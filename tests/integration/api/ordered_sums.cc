@@ -47,9 +47,11 @@ float narrowed(float value, weft_data_type type) {
   if (value == 0 || !std::isfinite(value)) return value;
   const Digits digits = digits_of(type);
   const int exponent = std::max(std::ilogb(value), digits.least_exponent);
-  const long double unit = std::ldexp(1.0L, exponent - digits.mantissa);
-  // Dividing and multiplying by a power of two is exact.
-  const long double rounded = std::nearbyint(static_cast<long double>(value) / unit) * unit;
+  // Multiplying by a power of two is exact, and a double as large as this has no digits behind the
+  // point. std::nearbyint took half of the time of the tests.
+  constexpr double kWhole = 0x1.8p52;
+  const double scaled = value * power_of_two(digits.mantissa - exponent);
+  const double rounded = (scaled + kWhole - kWhole) * power_of_two(exponent - digits.mantissa);
   return std::copysign(static_cast<float>(rounded), value);
 }
 

@@ -15,6 +15,8 @@ constexpr bool kFewShapes = true;
 #else
 constexpr bool kFewShapes = false;
 #endif
+// Where few are wanted: one in so many, prime to every cycle of what shapes are made of.
+constexpr std::uint32_t kPartOfShapes = 11;
 
 const char* name_of(Kind kind) {
   switch (kind) {
@@ -115,6 +117,8 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
   for (const std::size_t count : counts) {
     for (const weft_data_type type : {WEFT_FLOAT32, WEFT_INT32, WEFT_FLOAT16, WEFT_BFLOAT16}) {
       for (const weft_reduction reduction : {WEFT_SUM, WEFT_MAX}) {
+        ++turn;
+        if (kFewShapes && turn % 4 != 0) continue;
         shapes.push_back({.kind = Kind::kAllReduce,
                           .count = count,
                           .type = type,
@@ -122,7 +126,6 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
                           .root = 0,
                           .in_place = turn % 2 == 1,
                           .shift = turn / 2 % 3});
-        ++turn;
       }
     }
     // 3 more turns, so that a count has 11, prime to the 6 ways to lie: each type and reduction
@@ -146,7 +149,7 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
       for (weft_reduction reduction = WEFT_SUM; reduction <= WEFT_AVG; ++reduction) {
         if (!reduces(kind) && reduction != WEFT_SUM) continue;
         ++place;
-        if (kFewShapes && place % 4 != 0) continue;
+        if (kFewShapes && place % kPartOfShapes != 0) continue;
         shapes.push_back(
             {.kind = kind,
              .count = place % 7 == 0 ? step_bytes / width_of(type) + place % 3 : counts[place % 8],
@@ -160,7 +163,7 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
     for (const weft_data_type type : kReducedTypes) {
       if (!reduces(kind)) break;
       ++place;
-      if (kFewShapes && place % 4 != 0) continue;
+      if (kFewShapes && place % kPartOfShapes != 0) continue;
       const bool now = place / 2 % 2 == 0;
       shapes.push_back(
           {.kind = kind,
@@ -177,7 +180,7 @@ std::vector<Shape> all_shapes(std::uint32_t ranks, std::size_t step_bytes) {
       // Blocks make it enough.
       if (count > (has_uneven_blocks(kind) ? step : ranks * step) + 1) continue;
       ++place;
-      if (kFewShapes && place % 2 != 0) continue;
+      if (kFewShapes && place % 5 != 0) continue;
       shapes.push_back({.kind = kind,
                         .count = count,
                         .type = WEFT_FLOAT32,

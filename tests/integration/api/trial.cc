@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 constexpr std::byte kUntouched{0xA5};
+// Elements whose bounds, of some 80 bytes each, are kept for the other ranks.
+constexpr std::size_t kMostCommonBounds = std::size_t{1} << 18;
 
 // splitmix64: neighbours are unlike, so no part of a buffer looks like another.
 std::uint64_t scramble(std::uint64_t value) {
@@ -60,6 +62,9 @@ Trial::Trial(const Shape& shape, std::uint32_t rank, std::uint32_t ranks, std::u
       recv_count_(elements_of(shape, rank, ranks, received_blocks_, receives_blocks(shape.kind))),
       send_begin_(send_base_),
       recv_begin_(recv_base_),
+      share_(shape.reduction == WEFT_AVG ? ranks : 1),
+      most_of_one_(most_summed(shape.type) / (premultiplied() ? 3 : 1) / share_),
+      most_of_each_(most_of_one_ / ranks),
       reduction_(shape.type, shape.reduction, ranks, shape.premultiplied != Premultiplied::kNo) {
   const std::size_t own_offset =
       has_uneven_blocks(shape.kind) ? sent_blocks_.offsets[rank] : rank * shape.count;
@@ -169,13 +174,11 @@ std::int64_t Trial::number(std::uint32_t rank, std::size_t element) const {
     if (mixed % 11 == 0) return 2;
     return negative && mixed % 3 == 0 ? -1 : 1;
   }
-  const std::int64_t share = shape_.reduction == WEFT_AVG ? ranks_ : 1;
-  const std::int64_t most_of_all = most_summed(shape_.type) / (premultiplied() ? 3 : 1);
-  std::int64_t most = most_of_all / ranks_ / share;
   // Few digits are not for all ranks: then one of them has a number at an element.
-  if (most == 0 && element % ranks_ == rank) most = most_of_all / share;
-  const auto drawn = static_cast<std::int64_t>(mixed % (2 * most + 1));
-  return (negative ? drawn - most : drawn / 2) * share;
+  const std::int64_t most =
+      most_of_each_ == 0 && element % ranks_ == rank ? most_of_one_ : most_of_each_;
+  const auto drawn = static_cast<std::int64_t>(mixed % (2 * static_cast<std::uint32_t>(most) + 1));
+  return (negative ? drawn - most : drawn / 2) * share_;
 }
 
 std::uint64_t Trial::mix(std::uint32_t rank, std::size_t element) const {
@@ -346,14 +349,15 @@ std::vector<std::byte> Trial::sent() const {
   return bytes;
 }
 
-// Many ranks of this process ask for the same one, at about the same time: whoever is the first
-// makes it, the others wait. The last few are kept. By the mutex alone, which a thread sanitizer
+// Many ranks of this process ask for the same ones, at about the same time: whoever is the first
+// makes them, the others wait. The last few are kept. By the mutex alone, which a thread sanitizer
 // sees here, too.
-void Trial::copy_common_result(std::byte* to) const {
+template <typename Element, typename Make, typename Use>
+void Trial::with_common(Make make, Use use) const {
   using OfWhat = std::tuple<std::size_t, weft_data_type, weft_reduction, Values, Premultiplied,
                             std::uint32_t, std::uint32_t>;
   static std::mutex mutex;
-  static std::deque<std::pair<OfWhat, std::vector<std::byte>>> kept;
+  static std::deque<std::pair<OfWhat, std::vector<Element>>> kept;
   constexpr std::size_t kMostKept = 4;
 
   const OfWhat wanted{shape_.count,  shape_.type,          shape_.reduction,
@@ -362,13 +366,23 @@ void Trial::copy_common_result(std::byte* to) const {
   const std::scoped_lock lock(mutex);
   auto found = std::ranges::find_if(kept, [&](const auto& other) { return other.first == wanted; });
   if (found == kept.end()) {
-    std::vector<std::byte> made(recv_count_ * width_);
-    write(made, 0, width_, recv_count_, [this](std::size_t i) { return reduced(i); });
+    std::vector<Element> made = make();
     if (kept.size() == kMostKept) kept.pop_front();
     kept.emplace_back(wanted, std::move(made));
     found = kept.end() - 1;
   }
-  std::memcpy(to, found->second.data(), found->second.size());
+  use(found->second);
+}
+
+void Trial::copy_common_result(std::byte* to) const {
+  const auto make = [this] {
+    std::vector<std::byte> made(recv_count_ * width_);
+    write(made, 0, width_, recv_count_, [this](std::size_t i) { return reduced(i); });
+    return made;
+  };
+  with_common<std::byte>(make, [to](const std::vector<std::byte>& made) {
+    std::memcpy(to, made.data(), made.size());
+  });
 }
 
 std::vector<std::byte> Trial::due() const {
@@ -393,9 +407,29 @@ std::uint64_t Trial::load(const std::vector<std::byte>& buffer, std::size_t at) 
 // Takes what was received over into `due` wherever it is right; says what is wrong first.
 std::string Trial::out_of_bounds(std::vector<std::byte>& due) const {
   if (!gets_result() || !is_bounded()) return {};
+  // Of an all-reduce each rank is due the same.
+  if (shape_.kind == Kind::kAllReduce && recv_count_ <= kMostCommonBounds) {
+    const auto make = [this] {
+      std::vector<Reduced> made;
+      made.reserve(recv_count_);
+      for (std::size_t i = 0; i < recv_count_; ++i)
+        made.push_back(reduced_any(i));
+      return made;
+    };
+    std::string wrong;
+    with_common<Reduced>(make, [&](const std::vector<Reduced>& made) {
+      wrong = out_of_these(due, [&](std::size_t i) -> const Reduced& { return made[i]; });
+    });
+    return wrong;
+  }
+  return out_of_these(due, [this](std::size_t i) { return reduced_any(first_result() + i); });
+}
+
+template <typename DueOf>
+std::string Trial::out_of_these(std::vector<std::byte>& due, DueOf due_of) const {
   for (std::size_t i = 0; i < recv_count_; ++i) {
     const std::size_t at = recv_begin_ + (i * width_);
-    const Reduced expected = reduced_any(first_result() + i);
+    const Reduced& expected = due_of(i);
     const std::uint64_t found = load(recv_, at);
     if (!expected.allows(found)) {
       std::ostringstream text;

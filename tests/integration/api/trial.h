@@ -129,12 +129,16 @@ class Trial {
   [[nodiscard]] std::vector<std::byte> sent() const;
   [[nodiscard]] std::vector<std::byte> empty() const;
   [[nodiscard]] std::vector<std::byte> due() const;
+  template <typename Element, typename Make, typename Use>
+  void with_common(Make make, Use use) const;
   void copy_common_result(std::byte* to) const;
   template <typename ValueOf>
   static void write(std::vector<std::byte>& bytes, std::size_t begin, std::size_t width,
                     std::size_t count, ValueOf value_of);
   [[nodiscard]] std::uint64_t load(const std::vector<std::byte>& buffer, std::size_t at) const;
   [[nodiscard]] std::string out_of_bounds(std::vector<std::byte>& due) const;
+  template <typename DueOf>
+  std::string out_of_these(std::vector<std::byte>& due, DueOf due_of) const;
   [[nodiscard]] std::string difference(const std::vector<std::byte>& found,
                                        const std::vector<std::byte>& due, std::size_t begin) const;
 
@@ -152,6 +156,11 @@ class Trial {
   // In place there is one buffer, recv_, in which the smaller of both is the rank's own block.
   std::size_t send_begin_;
   std::size_t recv_begin_;
+  // What whole numbers are multiples of, and how many of these at most, if a rank alone has one
+  // at an element and if all have.
+  std::int64_t share_;
+  std::int64_t most_of_one_;
+  std::int64_t most_of_each_;
   Reduced reduction_;  // of nothing
   std::vector<std::byte> send_;
   std::vector<std::byte> recv_;
