@@ -129,7 +129,9 @@ weft_comm_properties properties_of(const weft::Communicator& communicator) {
           .shares_memory = facts.shares_memory ? 1U : 0U,
           .most_direct = facts.most_direct,
           .calls = facts.calls,
-          .bytes_held = facts.bytes_held};
+          .bytes_held = facts.bytes_held,
+          .calls_by_outputs = facts.by_outputs,
+          .calls_by_slots = facts.by_slots};
 }
 
 // A rank that is to join. What `before` does may block, until the descriptor is readable.

@@ -20,6 +20,7 @@ namespace weft {
 struct Task;
 struct WorkItem;
 struct KernelOutcome;
+struct OutputCall;
 
 /// A device's stream; made and destroyed by its runtime.
 class DeviceStream;
@@ -68,6 +69,9 @@ struct Launch {
   /// Likewise, may be null: kernels that wait for long store the tag of their call here, again and
   /// again while they do.
   std::uint64_t* waiting = nullptr;
+  /// Of calls whose data may go straight into outputs of other ranks, on devices that are asked
+  /// whether those are open: what the ranks agree by before. Copied before launch() returns.
+  const OutputCall* outputs = nullptr;
   /// What a waiting worker may do instead of idling (drive a progress engine); may be null. Called
   /// from several workers at once; must not block; answers true when it achieved something.
   /// `about_to_sleep`: the worker will not call again before it is woken or 50 ms have passed.
@@ -182,6 +186,18 @@ class DeviceRuntime {
   virtual weft_result import_memory(const MemoryTicket& /*ticket*/, void** /*out*/,
                                     std::size_t* /*bytes*/) {
     return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// From now on kernels of this device reach what programs allocate in the ordinary way on the
+  /// device of this process at that PCI address; answers its index. UNSUPPORTED where no path joins
+  /// the two.
+  virtual weft_result reach(std::string_view /*pci_address*/, std::int32_t* /*device*/) {
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// Whether kernels of device `device` of this process, which has reached this one, may now write
+  /// to all of these bytes of this device, at the addresses that they have. Asks the driver anew
+  /// each time, since access comes and goes; waits for nothing.
+  virtual bool is_open_to(std::int32_t /*device*/, const void* /*memory*/, std::size_t /*bytes*/) {
+    return false;
   }
   /// Closes what import_memory opened. Of the library's own memory that is deferred until the
   /// device goes; a program's is given back at once, and no kernel touches it any more.

@@ -43,6 +43,7 @@ Communicator::~Communicator() {
   }
   failure_->clear_hook();
   windows_ = {};
+  table_memory_.release(output_table_);
   pairs_.reset();
   connections_.reset();
   bootstrap_.reset();
@@ -151,6 +152,7 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
     tag = make_operation_tag(task, history_.add(task));
     launch = launch_by_report(stream);
   }
+  if (bound->plan().into_outputs && output_table_ != nullptr) launch.outputs = output_call(call);
   bound->work_items(call.send, call.recv, call.factor, tag, items_);
   bound->enqueue_messages(items_);
   // Kernels that run on their own drive no net.
@@ -259,7 +261,11 @@ CommunicatorFacts Communicator::facts() const {
   facts.most_direct = limits_.direct_bytes;
   facts.calls = history_.latest();
   facts.bytes_held = connections_->bytes_held() + table_memory_.bytes_held();
-  if (report_ != nullptr) facts.bytes_held += KernelReport::bytes_held();
+  if (report_ != nullptr) {
+    facts.bytes_held += KernelReport::bytes_held();
+    facts.by_outputs = report_->calls_that_went(OutputWay::kOutputs);
+    facts.by_slots = report_->calls_that_went(OutputWay::kSlots);
+  }
   return facts;
 }
 

@@ -33,6 +33,7 @@
 #include "core/comm/tuner.h"
 #include "core/comm/windows.h"
 #include "core/config/config.h"
+#include "core/model/output_table.h"
 #include "core/model/work_item.h"
 #include "core/schedule/planner.h"
 #include "core/topology/topology.h"
@@ -54,6 +55,9 @@ struct CommunicatorFacts {
   std::uint64_t most_direct = 0;  ///< Bytes of the largest direct call; 0: none.
   std::uint64_t calls = 0;        ///< Collective calls so far.
   std::uint64_t bytes_held = 0;   ///< Of memory for connections.
+  /// Of calls that may write straight into outputs: which way they went.
+  std::uint64_t by_outputs = 0;
+  std::uint64_t by_slots = 0;
 };
 
 /// Threads: calls (prepare, finish) by one thread at a time; abort and async_error by any; drive,
@@ -202,6 +206,11 @@ class Communicator {
   [[nodiscard]] Reach find_reach() const;
   [[nodiscard]] std::uint64_t two_shot_range() const;
   [[nodiscard]] std::uint64_t wide_bytes() const;
+  /// Why no call writes straight into outputs; empty where some may.
+  [[nodiscard]] std::string no_outputs() const;
+  Status prepare_outputs();
+  /// Of a call whose plan says so; until the next.
+  const OutputCall* output_call(const Call& call);
   /// Marks an error that every rank finds, since all compute it from the same: each answers it as
   /// its own, and no rank tells it to another.
   template <typename R>
@@ -357,8 +366,12 @@ class Communicator {
   std::vector<PairMessage> pair_messages_;
   std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
   PairEnds pair_ends_;
-  std::size_t most_pairs_ = 0;              // transfers of a launch so far
-  std::uint64_t most_direct_exchange_ = 0;  // bytes of a block
+  std::size_t most_pairs_ = 0;                // transfers of a launch so far
+  std::uint64_t most_direct_exchange_ = 0;    // bytes of a block
+  OutputTable* output_table_ = nullptr;       // of the device; null: calls go by slots alone
+  std::vector<std::int32_t> output_devices_;  // of the other ranks, each once
+  bool offers_outputs_ = false;               // the devices reach each other
+  OutputCall output_call_;                    // of the launch that was prepared last
   Windows windows_;
   std::uint64_t least_copied_ = 0;         // bytes of output; 0: copy engines are not used
   std::uint32_t pair_parts_ = UINT32_MAX;  // of a launch of sends and receives, at most

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "core/base/device_runtime.h"
 #include "core/base/error.h"
 #include "core/comm/failure.h"
+#include "core/model/output_table.h"
 #include "core/model/work_item.h"
 
 namespace weft {
@@ -42,6 +44,12 @@ class KernelReport {
   [[nodiscard]] const std::atomic<std::uint32_t>* abort_word() const { return &shared_->abort; }
   [[nodiscard]] KernelOutcome* outcome() const { return &shared_->outcome; }
   [[nodiscard]] std::uint64_t* waiting_word() const { return &shared_->waiting; }
+  /// OutputCall::calls, and what stands there.
+  [[nodiscard]] std::uint64_t* output_calls() const { return shared_->output_calls; }
+  [[nodiscard]] std::uint64_t calls_that_went(OutputWay way) const {
+    std::uint64_t& calls = shared_->output_calls[static_cast<std::size_t>(way)];
+    return std::atomic_ref(calls).load(std::memory_order_relaxed);
+  }
 
   /// Of memory that it holds.
   [[nodiscard]] static constexpr std::size_t bytes_held() { return sizeof(Shared); }
@@ -58,6 +66,7 @@ class KernelReport {
     alignas(128) std::atomic<std::uint32_t> abort;
     alignas(128) KernelOutcome outcome;
     alignas(128) std::uint64_t waiting;
+    alignas(128) std::uint64_t output_calls[2];
   };
 
   KernelReport(DeviceRuntime& runtime, std::uint32_t rank, std::uint32_t ranks,

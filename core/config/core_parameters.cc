@@ -181,6 +181,19 @@ void add_resources(std::vector<Parameter>& table) {
                        "size into pieces that fit there; between GPUs that reach each other they "
                        "have as much again of their own, less with more than 4 ranks, unless "
                        "collectives.all_reduce.algorithm leaves two-shot out."});
+  table.push_back({.section = "buffers",
+                   .key = "outputs_from",
+                   .type = ParameterType::kBytes,
+                   .minimum = 0,
+                   .maximum = std::int64_t{1} << 50,
+                   .agreed = true,
+                   .default_text = "0B",
+                   .help =
+                       "Broadcasts and all-gathers of so many bytes of output and more may write "
+                       "straight into the outputs of other ranks, of GPUs of one process that "
+                       "reach each other: in each call all ranks tell whether theirs is open to "
+                       "the others, and if one is not, data goes through slots. 0 always takes "
+                       "slots. Channels of less than 128KiB do so, too."});
   table.push_back({.section = "windows",
                    .key = "copy_from",
                    .type = ParameterType::kBytes,

@@ -32,10 +32,12 @@ class Primitives {
   // Extents are elements of the caller's buffers. Where a primitive reads the input and writes the
   // output at different places, `output` is the first element of the output.
 
-  /// Input to the next rank.
-  WEFT_HD bool send(Extent input) {
-    return generic().template run<(kSendBit | kInputBit)>(input, 0);
+  /// Input to the next rank, where it is to lie in the output from element `place` on: of interest
+  /// where data goes there without a slot.
+  WEFT_HD bool send(Extent input, std::uint64_t place) {
+    return generic().template run<(kSendBit | kInputBit)>(input, place);
   }
+  WEFT_HD bool send(Extent input) { return send(input, input.offset); }
   /// Previous rank to output.
   WEFT_HD bool recv(Extent output) {
     return generic().template run<(kRecvBit | kOutputBit)>(output, output.offset);

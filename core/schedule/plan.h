@@ -57,6 +57,9 @@ struct Plan {
   std::uint32_t step_bytes = 0;   ///< Bytes of one of them; of a two-shot: of a range.
   std::uint32_t chunk_steps = 0;  ///< Steps of one chunk, on every channel.
   bool small_slots = false;       ///< PlanLimits::small_step_bytes.
+  /// Data goes straight into the outputs of other ranks, where all of them agree on that when the
+  /// call runs; else by the slots, as the plan says otherwise.
+  bool into_outputs = false;
   /// Each element is combined in the order of rank numbers, from rank 0 on, every step rounded to
   /// its type: collectives.deterministic, of a call in which the order tells.
   bool by_rank = false;
@@ -69,6 +72,7 @@ struct Plan {
   /// not know them, leaves them out; else empty.
   std::vector<Extent> blocks{};
   double predicted_us = 0;
+  std::string no_outputs{};                 ///< Why not into_outputs; empty where nobody asks.
   std::string reason{};                     ///< Why this algorithm, protocol, number of channels.
   std::vector<Alternative> alternatives{};  ///< All that was considered, the chosen one included.
   friend bool operator==(const Plan&, const Plan&) = default;

@@ -219,6 +219,12 @@ std::string to_text(const Plan& plan) {
   if (plan.by_rank) text += "  order       by rank number, from rank 0 on: deterministic\n";
   const std::uint64_t element_bytes = element_size(plan.task.type);
   text += connection_text(plan);
+  if (plan.into_outputs) {
+    text +=
+        "  outputs     written by other ranks where all can, else by slots: seen in each call\n";
+  } else if (!plan.no_outputs.empty()) {
+    text += fmt::format("  outputs     not written by other ranks: {}\n", plan.no_outputs);
+  }
   text += fmt::format("  channels    {}\n", plan.channels.size());
   for (const ChannelPlan& channel : plan.channels) {
     text +=

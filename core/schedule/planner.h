@@ -108,6 +108,10 @@ struct PlanLimits {
   /// ahead of the next. A multiple of 64; 0: they go as others do.
   std::uint32_t small_step_bytes = 0;
   std::uint32_t small_steps = 0;  ///< At least 2 then.
+  /// From how many bytes of output on a ring that only copies may write straight into the outputs
+  /// of the ranks, on devices that can; 0: never.
+  std::uint64_t outputs_from = 0;
+  std::string no_outputs{};  ///< Why it may not all the same, for people.
   friend bool operator==(const PlanLimits&, const PlanLimits&) = default;
 };
 

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "core/model/step_lines.h"
 #include "core/schedule/ways.h"
 
@@ -50,6 +52,30 @@ RingCost ring_cost(const Topology& topology, const CostTable& costs,
     cost.bytes_per_us = std::min(cost.bytes_per_us, hop.bytes_per_us / bytes);
   }
   return cost;
+}
+
+/// Whether data may go into outputs: where it is only copied, and what a rank gets begins at whole
+/// lines of 16 bytes.
+void consider_outputs(const PlanInput& input, Plan& plan) {
+  const Task& task = plan.task;
+  const PlanLimits& limits = input.limits;
+  const bool gathers = task.operation == Operation::kAllGather;
+  if (!gathers && task.operation != Operation::kBroadcast) return;
+  if (limits.outputs_from == 0 || plan.ranks == 1 || plan.channels.empty()) return;
+  const std::uint64_t bytes = task.bytes() * (gathers ? plan.ranks : 1);
+  constexpr std::uint64_t kLine = 16;
+  if (!limits.no_outputs.empty()) {
+    plan.no_outputs = limits.no_outputs;
+  } else if (bytes < limits.outputs_from) {
+    plan.no_outputs = fmt::format(
+        "{} bytes of output are fewer than the {} of "
+        "buffers.outputs_from",
+        bytes, limits.outputs_from);
+  } else if (gathers && task.bytes() % kLine != 0) {
+    plan.no_outputs = fmt::format("blocks have no multiple of {} bytes", kLine);
+  } else {
+    plan.into_outputs = true;
+  }
 }
 
 std::uint32_t next_of(const std::vector<std::uint32_t>& ring, std::uint32_t rank) {
@@ -151,7 +177,9 @@ Plan line_plan(const Task& task, const PlanInput& input, Protocol protocol) {
 
 Plan make_ring_plan(const Task& task, const PlanInput& input) {
   if (!has_small_slots(task, input)) {
-    return ring_plan(task, input, Protocol::kSimple, input.limits);
+    Plan plan = ring_plan(task, input, Protocol::kSimple, input.limits);
+    consider_outputs(input, plan);
+    return plan;
   }
   PlanLimits limits = input.limits;
   limits.steps = limits.small_steps;

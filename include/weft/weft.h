@@ -233,6 +233,11 @@ typedef struct weft_comm_properties {
    * bytes; grows when it first sends to, or receives from, a rank. Not what the system holds for
    * sockets, nor bookkeeping. */
   uint64_t bytes_held;
+  /** Calls of this rank that could have written straight into the outputs of other ranks
+   * (buffers.outputs_from), by how they went: so, or through slots because some rank's output was
+   * not open to the others. Of a captured call each replay counts. */
+  uint64_t calls_by_outputs;
+  uint64_t calls_by_slots;
 } weft_comm_properties;
 
 /** Writes them. From any thread, never blocks. INVALID_USAGE while the rank has not joined. */

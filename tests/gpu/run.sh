@@ -40,6 +40,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   operations-transports every operation over p2p, shm and net, by threads and processes
   explain      weft explain of each collective, and the CTAs that it tells
   windows      windows, and the operations that go through them, of Weft's memory and of CUDA's
+  outputs      calls that may write into outputs of other ranks: memory of all kinds, both ways
   soak-threads, soak-one-thread, soak-processes
                --minutes N (8) each of random operations, communicators, graphs, windows and aborts
                beside kernels that compute; nothing may grow
@@ -75,7 +76,7 @@ if ((${#pieces[@]} == 0)); then
   pieces=(threads one-thread processes graphs abort transports sharing algorithms trees chains lines long litmus
     memcheck initcheck racecheck bench bench-operations mismatch operations types exchanges mix
     operations-processes operations-graphs
-    operations-transports explain windows)
+    operations-transports explain windows outputs)
 fi
 
 logs=${WEFT_GPU_LOGS:-$bundle/logs}
@@ -403,6 +404,23 @@ windows() {
   done
 }
 
+# What may go into outputs of other ranks does, however small, and few channels copy in bulk.
+outputs() {
+  local of
+  local -a set=(--set=buffers.outputs_from=1 --set=channels.max=4)
+  for of in all_gather broadcast; do
+    set+=("--set=collectives.$of.algorithm=ring" "--set=collectives.$of.protocol=simple")
+  done
+  tests outputs 200 'Gpu/Outputs.*:OutputCosts.*'
+  named outputs-operations \
+    'Gpu/Operations.*_of_all_gather:Gpu/Operations.*_of_broadcast:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*' \
+    --largest=$((16 << 20)) "${set[@]}"
+  named outputs-graphs \
+    'Gpu/OperationGraphs.*_of_all_gather:Gpu/OperationGraphs.*_of_broadcast:Gpu/MixedGraphs.RandomCalls/*' \
+    "${set[@]}"
+  tests outputs-processes 300 'Gpu/OperationProcesses.Calls/*' --largest=$((4 << 20)) "${set[@]}"
+}
+
 # One that hangs costs its own time: the others are timed all the same.
 bench_operations() {
   bench bench-operations 200 --limit 190 --each-limit 30 \
@@ -453,6 +471,7 @@ for piece in "${pieces[@]}"; do
     soak-processes) soak processes "$bundle/weft" run -n 2 -- "$bundle/gpu_soak" ;;
     explain) explain ;;
     windows) windows ;;
+    outputs) outputs ;;
     bench) bench bench 280 --limit 250 --limits ;;
     bench-operations) bench_operations ;;
     mismatch) tests mismatch 400 'Gpu/MismatchTest.*' ;;

@@ -7,6 +7,12 @@
 // output and to the slots of to_next. The steps are those of SimplePrimitives, so that a rank need
 // not know by which of the two its neighbours copy.
 //
+// By outputs (core/model/output_table.h) the storer writes to the place in the next rank's output
+// instead of to the slot, and the loader takes what has come out of this rank's: so what arrives is
+// written once, and what is not passed on is not touched again. Steps, counters and checks are the
+// same. That nobody writes there any more once this kernel has ended holds as it does for slots: it
+// has seen the tail of each step.
+//
 // Who writes: each piece belongs to the loader until its barrier `full` completes a phase, and then
 // to the storer until `empty` does. A slot's head may be posted once its bytes lie in shared
 // memory, a tail once the stores of its step have ended: the storer goes on storing meanwhile, and
@@ -23,6 +29,7 @@
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/primitives.h"
 #include "core/device/slot_check.h"
+#include "core/model/output_table.h"
 #include "core/model/work_item.h"
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -63,6 +70,8 @@ struct BulkBoard {
   std::uint32_t queued;
   std::uint32_t posted;
   std::uint32_t ended;
+  OutputWay way;
+  std::byte* next_output;  ///< By outputs: where the item's begins at the next rank.
 };
 
 /// One thread; a barrier of the CTA follows.
@@ -131,6 +140,7 @@ class BulkWalker {
     return static_cast<std::uint32_t>(turn / kPieces % 2);
   }
   [[nodiscard]] __device__ bool other_ended() const { return load_shared(&board_.ended) != 0; }
+  [[nodiscard]] __device__ bool by_outputs() const { return board_.way == OutputWay::kOutputs; }
   /// False if the other thread has ended badly.
   __device__ bool await(std::uint64_t* barrier, std::uint32_t parity) const {
     while (!has_completed(barrier, parity)) {
@@ -203,22 +213,38 @@ class BulkLoader : public BulkWalker, public Primitives<BulkLoader> {
 
  private:
   template <unsigned kBits>
-  __device__ bool run(Extent extent, std::uint64_t /*output*/) {
+  __device__ bool run(Extent extent, std::uint64_t output) {
     constexpr bool kRecv = (kBits & kRecvBit) != 0;
+    constexpr bool kSend = (kBits & kSendBit) != 0;
     static_assert(!kRecv || (kBits & kInputBit) == 0, "bulk copies do not reduce");
-    const std::byte* source = item_.send;
-    if constexpr (!kRecv) source += extent.offset * element_bytes_;
+    const std::byte* source = kRecv ? item_.recv : item_.send;
+    source += (kRecv ? output : extent.offset) * element_bytes_;
     std::uint64_t left = extent.count * element_bytes_;
     while (left != 0) {
       const auto bytes = static_cast<std::uint32_t>(left < step_bytes_ ? left : step_bytes_);
+      const std::byte* from = source;
       if constexpr (kRecv) {
-        source = arrived(bytes);
-        if (source == nullptr) return false;
+        const std::byte* const slot = arrived(bytes);
+        if (slot == nullptr) return false;
+        if (!by_outputs()) from = slot;
       }
-      if (!load(source, bytes)) return false;
-      if constexpr (!kRecv) source += bytes;
+      if (kRecv && !kSend && by_outputs()) {
+        if (!hand_over_nothing()) return false;
+      } else if (!load(from, bytes)) {
+        return false;
+      }
+      source += bytes;
       left -= bytes;
     }
+    return true;
+  }
+
+  /// A piece of no bytes: the storer may give the slot back.
+  __device__ bool hand_over_nothing() {
+    const std::uint32_t index = index_of(turn_);
+    if (!await(&board_.empty[index], parity_of(turn_) ^ 1U)) return false;
+    arrive(&board_.full[index]);
+    ++turn_;
     return true;
   }
 
@@ -290,10 +316,8 @@ class BulkStorer : public BulkWalker, public Primitives<BulkStorer> {
   __device__ bool run(Extent extent, std::uint64_t output) {
     constexpr bool kRecv = (kBits & kRecvBit) != 0;
     constexpr bool kSend = (kBits & kSendBit) != 0;
-    constexpr bool kOutput = (kBits & kOutputBit) != 0;
     const ConnectionView& to = item_.to_next;
-    std::byte* kept = item_.recv;
-    if constexpr (kOutput) kept += output * element_bytes_;
+    std::uint64_t place = output * element_bytes_;  // in the outputs of this rank and the next
     std::uint64_t left = extent.count * element_bytes_;
     while (left != 0) {
       const auto bytes = static_cast<std::uint32_t>(left < step_bytes_ ? left : step_bytes_);
@@ -302,16 +326,13 @@ class BulkStorer : public BulkWalker, public Primitives<BulkStorer> {
       if constexpr (kSend) {
         if (!await_credit()) return false;
         slot_index = static_cast<std::uint32_t>(send_step_ % to.steps);
-        slot = to.buffer + static_cast<std::size_t>(slot_index) * to.step_bytes;
+        slot = by_outputs() ? board_.next_output + place
+                            : to.buffer + static_cast<std::size_t>(slot_index) * to.step_bytes;
       }
-      for (std::uint32_t at = 0; at < bytes; at += kPieceBytes, ++turn_) {
-        const std::uint32_t piece = bytes - at < kPieceBytes ? bytes - at : kPieceBytes;
-        if (turn_ - settled_ == kStoresUnderWay) settle_oldest();
-        if (!await_piece()) return false;
-        if constexpr (kOutput) store(kept + at, piece);
-        if constexpr (kSend) store(slot + at, piece);
-        close_group();
-        give_back();
+      if (kRecv && !kSend && by_outputs()) {
+        if (!take_nothing()) return false;
+      } else if (!store_step<kBits>(item_.recv + place, slot, bytes)) {
+        return false;
       }
       if constexpr (kRecv) {
         post({.counter = item_.from_previous.head, .value = ++recv_step_});
@@ -323,9 +344,37 @@ class BulkStorer : public BulkWalker, public Primitives<BulkStorer> {
         step.slot = slot_index;
         step.bytes = bytes;
       }
-      if constexpr (kOutput) kept += bytes;
+      place += bytes;
       left -= bytes;
     }
+    return true;
+  }
+
+  /// The pieces of a step, as they come, to this rank's output and to where the next one takes
+  /// them.
+  template <unsigned kBits>
+  __device__ bool store_step(std::byte* kept, std::byte* next, std::uint32_t bytes) {
+    // By outputs what was received lies in this one's already.
+    const bool keeps = (kBits & kOutputBit) != 0 && ((kBits & kRecvBit) == 0 || !by_outputs());
+    for (std::uint32_t at = 0; at < bytes; at += kPieceBytes, ++turn_) {
+      const std::uint32_t piece = bytes - at < kPieceBytes ? bytes - at : kPieceBytes;
+      if (turn_ - settled_ == kStoresUnderWay) settle_oldest();
+      if (!await_piece()) return false;
+      if (keeps) store(kept + at, piece);
+      if constexpr ((kBits & kSendBit) != 0) store(next + at, piece);
+      close_group();
+      give_back();
+    }
+    return true;
+  }
+
+  /// A piece of no bytes, which stands for a step that stays where it came to.
+  __device__ bool take_nothing() {
+    if (turn_ - settled_ == kStoresUnderWay) settle_oldest();
+    if (!await_piece()) return false;
+    close_group();
+    give_back();
+    ++turn_;
     return true;
   }
 

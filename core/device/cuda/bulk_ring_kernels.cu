@@ -10,6 +10,7 @@
 
 #include "core/device/cuda/bulk_primitives.cuh"
 #include "core/device/cuda/cta_policies.cuh"
+#include "core/device/cuda/enter_outputs.cuh"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/report.cuh"
 #include "core/device/cuda/staged_item.cuh"
@@ -78,7 +79,14 @@ __global__ void __launch_bounds__(kBulkThreads, 1)
   auto& board = *reinterpret_cast<BulkBoard*>(raw_board);
   const WorkItem& item = stage(staged, argument.all.items[blockIdx.x], argument.tables[blockIdx.x]);
   if (threadIdx.x == 0) prepare(board);
+  std::byte* next = nullptr;
+  const OutputWay way = enter_outputs(argument.all.control, item, argument.outputs, &next);
+  if (threadIdx.x == 0) {
+    board.way = way;
+    board.next_output = next;
+  }
   __syncthreads();
+  if (board.way == OutputWay::kNone) return;
   run_walkers(argument.all.control, item, board);
 #endif
 }
@@ -114,7 +122,8 @@ RingKernel bulk_kernel_for(std::span<const WorkItem> items) {
   }
   return {.address = by_size()[size_index(static_cast<std::uint32_t>(items.size()))],
           .threads = kBulkThreads,
-          .shared_bytes = sizeof(BulkBoard)};
+          .shared_bytes = sizeof(BulkBoard),
+          .fills_outputs = true};
 }
 
 std::span<const void* const> bulk_ring_kernels() {

@@ -44,6 +44,10 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
   std::copy(launch.items.begin(), launch.items.end(), argument.all.items);
   for (std::size_t i = 0; i < launch.items.size(); ++i)
     carry(launch.items[i], argument.tables[i]);
+  if (launch.outputs != nullptr) {
+    argument.outputs = {.call = *launch.outputs, .peers = *launch.outputs->peers};
+    if (!kernel.fills_outputs) argument.outputs.call.offer = 0;
+  }
   void* arguments[] = {&argument};
   return check(
       cudaLaunchKernel(kernel.address, dim3(static_cast<unsigned>(launch.items.size())),
@@ -228,6 +232,13 @@ weft_result CudaDevice::find_line_bytes(int major) {
   }
   line_bytes_ = kWholeLine;
   return WEFT_OK;
+}
+
+weft_result CudaDevice::reach(std::string_view pci_address, std::int32_t* device) {
+  int found = 0;
+  WEFT_CUDA(cudaDeviceGetByPCIBusId(&found, std::string(pci_address).c_str()));
+  *device = found;
+  return memory_.reach(found);
 }
 
 std::string_view CudaDevice::last_failure(std::int64_t* native) {

@@ -58,6 +58,10 @@ class CudaDevice final : public DeviceRuntime {
   weft_result find_allocation(const void* address, DeviceAllocation* out) override {
     return memory_.find_allocation(address, out);
   }
+  weft_result reach(std::string_view pci_address, std::int32_t* device) override;
+  bool is_open_to(std::int32_t device, const void* memory, std::size_t bytes) override {
+    return memory_.is_open_to(device, memory, bytes);
+  }
   void close_import(void* memory) override { memory_.close_import(memory); }
   weft_result export_memory(void* memory, MemoryTicket* out) override {
     return memory_.export_memory(memory, out);

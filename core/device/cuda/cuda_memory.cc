@@ -396,6 +396,11 @@ weft_result CudaMemory::reach(std::int32_t peer) {
   return WEFT_OK;
 }
 
+bool CudaMemory::is_open_to(std::int32_t peer, const void* memory, std::size_t bytes) const {
+  const Scope scope(device_);
+  return open_to(device_, peer, memory, bytes);
+}
+
 weft_result CudaMemory::register_host(void* memory, std::size_t bytes) {
   const Scope scope(device_);
   const cudaError_t registered =

@@ -52,6 +52,9 @@ class CudaMemory {
   void close_import(void* memory);
   weft_result register_host(void* memory, std::size_t bytes);
   void unregister_host(void* memory);
+  /// As DeviceRuntime::reach, by the driver's number of the device.
+  weft_result reach(std::int32_t peer);
+  [[nodiscard]] bool is_open_to(std::int32_t peer, const void* memory, std::size_t bytes) const;
 
  private:
   enum Kind : std::uint8_t { kDevice, kMapped, kHost };
@@ -76,7 +79,6 @@ class CudaMemory {
   static void destroy(const Block& block);
   weft_result export_of_program(void* memory, Ticket* ticket);
   weft_result register_block(const Block& block, void** out);
-  weft_result reach(std::int32_t peer);
   weft_result import_own(const Ticket& ticket, void** out, std::size_t* bytes);
   weft_result import_mapped(const Ticket& ticket, int descriptor, void** out, std::size_t* bytes);
 

@@ -4,6 +4,7 @@
 #include "core/device/cuda/driver_memory.h"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -31,12 +32,16 @@ weft_result find(const char* name, Function** out) {
   return WEFT_OK;
 }
 
-/// Calls a function of the driver by name; what it answers becomes this thread's failure.
+/// Calls a function of the driver by name, which is looked up once and `known` from then on; what
+/// it answers becomes this thread's failure.
 template <typename Function, typename... Arguments>
-weft_result call(const char* name, Arguments... arguments) {
-  Function* function = nullptr;
-  const weft_result result = find(name, &function);
-  if (result != WEFT_OK) return result;
+weft_result call(std::atomic<Function*>& known, const char* name, Arguments... arguments) {
+  Function* function = known.load(std::memory_order_relaxed);
+  if (function == nullptr) {
+    const weft_result result = find(name, &function);
+    if (result != WEFT_OK) return result;
+    known.store(function, std::memory_order_relaxed);
+  }
   const CUresult answer = function(arguments...);
   if (answer == CUDA_SUCCESS) return WEFT_OK;
   // The codes that have a meaning of their own are numbered alike in both interfaces.
@@ -44,7 +49,11 @@ weft_result call(const char* name, Arguments... arguments) {
 }
 
 // By the types of cuda.h, whose names are macros for the newest revision.
-#define WEFT_DRIVER(function, ...) call<decltype(function)>(#function, __VA_ARGS__)
+#define WEFT_DRIVER(function, ...) \
+  [](auto... arguments) { \
+    static constinit std::atomic<decltype(function)*> known{nullptr}; \
+    return call(known, #function, arguments...); \
+  }(__VA_ARGS__)
 
 CUmemAllocationProp properties_of(std::int32_t device) {
   CUmemAllocationProp properties{};
@@ -121,6 +130,81 @@ weft_result program_memory(std::int32_t device, void* address, DeviceAllocation*
   found.can_travel = has_tickets != 0;
   *out = found;
   return WEFT_OK;
+}
+
+namespace {
+
+/// What the driver tells of the memory at an address.
+struct PointerFacts {
+  CUmemorytype type = CU_MEMORYTYPE_HOST;
+  int device = -1;
+  CUdeviceptr begin = 0;  ///< Of the allocation, or of what is mapped there as one piece.
+  std::size_t bytes = 0;
+  int by_malloc = 0;
+  CUmemoryPool pool = nullptr;
+};
+
+weft_result facts_of(CUdeviceptr address, PointerFacts* out) {
+  std::array kinds{CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                   CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                   CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                   CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                   CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
+  std::array<void*, 6> values{&out->type,  &out->device,    &out->begin,
+                              &out->bytes, &out->by_malloc, &out->pool};
+  return WEFT_DRIVER(cuPointerGetAttributes, static_cast<unsigned>(kinds.size()), kinds.data(),
+                     values.data(), address);
+}
+
+CUmemLocation location_of(std::int32_t device) {
+  CUmemLocation location{};
+  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  location.id = device;
+  return location;
+}
+
+bool pool_is_open_to(CUmemoryPool pool, std::int32_t peer) {
+  CUmemLocation location = location_of(peer);
+  CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return WEFT_DRIVER(cuMemPoolGetAccess, &flags, pool, &location) == WEFT_OK &&
+         flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
+/// Of what was mapped piece by piece, each with an access of its own: the driver tells of a range
+/// of addresses alone, not where pieces begin, so every place is asked for where one may.
+bool pieces_are_open_to(std::int32_t device, std::int32_t peer, CUdeviceptr begin,
+                        CUdeviceptr end) {
+  const CUmemAllocationProp properties = properties_of(device);
+  std::size_t grain = 0;
+  if (WEFT_DRIVER(cuMemGetAllocationGranularity, &grain, &properties,
+                  CU_MEM_ALLOC_GRANULARITY_MINIMUM) != WEFT_OK ||
+      grain == 0) {
+    return false;
+  }
+  const CUmemLocation location = location_of(peer);
+  for (CUdeviceptr at = begin / grain * grain; at < end; at += grain) {
+    unsigned long long flags = 0;
+    if (WEFT_DRIVER(cuMemGetAccess, &flags, &location, at) != WEFT_OK) return false;
+    if (flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool open_to(std::int32_t device, std::int32_t peer, const void* memory, std::size_t bytes) {
+  const auto begin = reinterpret_cast<CUdeviceptr>(memory);
+  PointerFacts facts;
+  if (facts_of(begin, &facts) != WEFT_OK) return false;
+  if (facts.type != CU_MEMORYTYPE_DEVICE || facts.device != device) return false;
+  if (facts.by_malloc == 0 && facts.pool == nullptr) {
+    return pieces_are_open_to(device, peer, begin, begin + bytes);
+  }
+  // What the caller says of its size is not trusted to stay within the allocation.
+  const std::size_t before = begin - facts.begin;
+  if (facts.bytes < before || facts.bytes - before < bytes) return false;
+  return facts.by_malloc != 0 || pool_is_open_to(facts.pool, peer);
 }
 
 bool has_fabric_handles(std::int32_t device) {

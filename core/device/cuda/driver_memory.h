@@ -21,6 +21,12 @@ weft_result address_range(void* memory, void** base, std::size_t* bytes);
 /// what is no memory of it. It can travel, by a ticket, where cudaMalloc made it.
 weft_result program_memory(std::int32_t device, void* address, DeviceAllocation* out);
 
+/// Whether kernels of `peer` may write to all of that memory of `device`, the current one, at the
+/// addresses that it has: as the driver says now, except that what cudaMalloc made is taken to be
+/// open, as it is to a peer that has enabled access to the device. False for anything but memory of
+/// the device, and for what the driver does not tell of.
+bool open_to(std::int32_t device, std::int32_t peer, const void* memory, std::size_t bytes);
+
 /// Whether `device` can export memory to the fabric that joins it to other hosts. False where the
 /// driver does not know.
 bool has_fabric_handles(std::int32_t device);

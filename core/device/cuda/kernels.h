@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/model/output_table.h"
 #include "core/model/pair_transfer.h"
 #include "core/model/work_item.h"
 
@@ -45,11 +46,18 @@ struct CarriedTables {
   std::uint16_t ring[kMostCarriedRanks];
 };
 
+/// Of a call whose ranks agree on outputs; else without a table.
+struct OutputArgument {
+  OutputCall call;
+  DirectPeers peers;
+};
+
 /// The argument of kernels for all operations; as far as they go alike those of the others.
 template <std::uint32_t kItems>
 struct RingArgument {
   KernelArgument<kItems> all;
   CarriedTables tables[kItems];
+  OutputArgument outputs;
 };
 constexpr std::size_t kMostArgumentBytes = 32764;  // of CUDA
 static_assert(sizeof(RingArgument<kMostItems>) <= kMostArgumentBytes);
@@ -141,6 +149,7 @@ struct RingKernel {
   const void* address = nullptr;
   std::uint32_t threads = kThreads;
   std::uint32_t shared_bytes = 0;  ///< Of dynamic shared memory.
+  bool fills_outputs = false;      ///< Of other ranks, where all agree on that.
 };
 [[nodiscard]] RingKernel kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same of chains, of trees and of PAT, whose items point to links in memory that kernels

@@ -8,6 +8,7 @@
 
 #include "core/device/cuda/any_reduction.cuh"
 #include "core/device/cuda/cta_policies.cuh"
+#include "core/device/cuda/enter_outputs.cuh"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/report.cuh"
 #include "core/device/cuda/staged_item.cuh"
@@ -34,6 +35,12 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ Staged staged;
   __shared__ std::uint64_t slots[2];
   const WorkItem& item = stage(staged, argument.all.items[blockIdx.x], argument.tables[blockIdx.x]);
+  if (argument.outputs.call.table != nullptr) {
+    // It fills no outputs, and offers none: all ranks go by slots. The barrier parts that of the
+    // first warp from the same one of all lanes.
+    enter_outputs(argument.all.control, item, argument.outputs, nullptr);
+    __syncthreads();
+  }
   run_staged(argument.all.control, item, slots);
 }
 

@@ -71,6 +71,7 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
   EXPECT_EQ(
       made("version: 1\ntransports: {rules: [{use: [shm], between: same-host}]}\n").agreed_text(),
       "buffers.direct=16KiB\n"
+      "buffers.outputs_from=0B\n"
       "buffers.step=128KiB\n"
       "channels.max=0\n"
       "collectives.all_gather.algorithm=ring,pat,direct\n"

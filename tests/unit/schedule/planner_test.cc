@@ -227,6 +227,27 @@ TEST_F(Planner, SmallCallsWithARootHaveManySmallSlots) {
   EXPECT_FALSE(broadcast(8).small_slots);
 }
 
+TEST_F(Planner, LetsWhatIsOnlyCopiedGoIntoOutputs) {
+  const auto gather = [&](std::uint64_t block) {
+    return plan({.operation = Operation::kAllGather, .type = WEFT_UINT8, .count = block}).value();
+  };
+  algorithms_ = {"ring"};
+  EXPECT_FALSE(gather(kMiB).into_outputs);
+  EXPECT_EQ(gather(kMiB).no_outputs, "") << "nobody asks";
+  limits_.outputs_from = 4 * kMiB;
+  EXPECT_TRUE(gather(kMiB).into_outputs) << "of four ranks";
+  EXPECT_THAT(to_text(gather(kMiB)), HasSubstr("outputs     written by other ranks where all can"));
+  EXPECT_THAT(gather(kMiB - 16).no_outputs, HasSubstr("fewer than the 4194304"));
+  EXPECT_FALSE(gather(kMiB - 16).into_outputs);
+  EXPECT_THAT(gather(kMiB + 8).no_outputs, HasSubstr("no multiple of 16"));
+  EXPECT_TRUE(broadcast(4 * kMiB + 4).into_outputs);
+  EXPECT_FALSE(broadcast(4 * kMiB - 4).into_outputs);
+  EXPECT_FALSE(all_reduce(64 * kMiB).into_outputs);
+  limits_.no_outputs = "these are of two processes";
+  EXPECT_FALSE(gather(kMiB).into_outputs);
+  EXPECT_THAT(to_text(gather(kMiB)), HasSubstr("not written by other ranks: these are of two"));
+}
+
 TEST_F(Planner, ListsWhatWasConsidered) {
   algorithms_ = {"ring", "star"};
   protocols_ = {"simple", "ll64"};

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// How the CTAs of a call begin that may write straight into outputs of other ranks: the first one
+// agrees with the other ranks, and tells the others of its launch.
+//
+// Who writes OutputTable::state: the first CTA, with release, once it knows; the last CTA to have
+// acquired it puts it back to 0, for the next launch, which begins when this one has ended. All
+// CTAs of a launch run at once (core/comm/co_residency.h), so none waits in vain. Where this rank
+// offers nothing the outcome is known without the others: nobody is told, and nobody waits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/cuda/cta_policies.cuh"
+#include "core/device/cuda/kernels.h"
+#include "core/device/cuda/report.cuh"
+#include "core/device/output_agreement.h"
+#include "core/model/output_table.h"
+#include "core/model/work_item.h"
+
+namespace weft::device::cuda {
+
+__device__ inline std::uint32_t load_acquire_device(const std::uint32_t* word) {
+  std::uint32_t value = 0;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+}
+__device__ inline void store_release_device(std::uint32_t* word, std::uint32_t value) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+
+/// By the first warp of the first CTA; the answer of its first thread counts.
+__device__ __noinline__ inline OutputWay agree_on_outputs(const KernelControl& control,
+                                                          const WorkItem& item,
+                                                          const OutputArgument& outputs) {
+  constexpr std::uint32_t kWarp = 32;
+  __shared__ std::uint64_t slots[2];
+  CtaGroup group(slots, kWarp);
+  CudaMemory memory(control.abort, control.waiting, item.tag);
+  const OutputCall& call = outputs.call;
+  OutputAgreement<kMostDirectRanks, CtaGroup, CudaMemory> agreement(
+      group, memory, item, outputs.peers, call.offer, *call.table);
+  const KernelOutcome outcome = agreement.run();
+  if (!group.leader()) return OutputWay::kNone;
+  report(control, outcome);
+  const OutputWay way = call.table->way;
+  if (way != OutputWay::kNone) {
+    const auto index = static_cast<std::uint32_t>(way);
+    store_relaxed_system(call.calls + index, ++call.table->calls[index]);
+  }
+  return way;
+}
+
+/// By one thread of each CTA but the first, of a rank that offers something.
+__device__ inline OutputWay await_agreement(OutputTable& table) {
+  std::uint32_t state = 0;
+  while (state == 0)
+    state = load_acquire_device(&table.state);
+  return static_cast<OutputWay>(state - 1);
+}
+
+/// The same once it needs nothing of the table any more.
+__device__ inline void leave_table(OutputTable& table) {
+  if (atomicAdd(&table.left, 1) != gridDim.x - 2) return;
+  table.left = 0;
+  table.state = 0;
+}
+
+/// The way of this call, and by outputs where the item's begins at the next rank. By all threads of
+/// a CTA; the answer of the first one counts.
+__device__ inline OutputWay enter_outputs(const KernelControl& control, const WorkItem& item,
+                                          const OutputArgument& outputs, std::byte** next) {
+  constexpr std::uint32_t kWarp = 32;
+  const OutputCall& call = outputs.call;
+  if (call.table == nullptr || threadIdx.x >= kWarp) return OutputWay::kSlots;
+  const bool is_first = blockIdx.x == 0;
+  const bool tells = call.offer != 0 && gridDim.x > 1;
+  OutputWay way = OutputWay::kSlots;
+  if (is_first) way = agree_on_outputs(control, item, outputs);
+  if (threadIdx.x != 0) return way;
+  if (is_first && tells) {
+    store_release_device(&call.table->state, static_cast<std::uint32_t>(way) + 1);
+  }
+  if (!is_first && tells) way = await_agreement(*call.table);
+  if (way == OutputWay::kOutputs) {
+    const std::byte* const own = item.recv != nullptr ? item.recv : item.send;
+    const std::uint64_t begin = call.table->offers[item.to_next.peer];
+    *next = reinterpret_cast<std::byte*>(begin) + (own - call.begin);
+  }
+  if (!is_first && tells) leave_table(*call.table);
+  return way;
+}
+
+}  // namespace weft::device::cuda
