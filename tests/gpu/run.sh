@@ -41,6 +41,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   explain      weft explain of each collective, and the CTAs that it tells
   windows      windows, and the operations that go through them, of Weft's memory and of CUDA's
   outputs      calls that may write into outputs of other ranks: memory of all kinds, both ways
+  outputs-bench  the same timed by threads, with buffers.outputs_from and without
   soak-threads, soak-one-thread, soak-processes
                --minutes N (8) each of random operations, communicators, graphs, windows and aborts
                beside kernels that compute; nothing may grow
@@ -76,7 +77,7 @@ if ((${#pieces[@]} == 0)); then
   pieces=(threads one-thread processes graphs abort transports sharing algorithms trees chains lines long litmus
     memcheck initcheck racecheck bench bench-operations mismatch operations types exchanges mix
     operations-processes operations-graphs
-    operations-transports explain windows outputs)
+    operations-transports explain windows outputs outputs-bench)
 fi
 
 logs=${WEFT_GPU_LOGS:-$bundle/logs}
@@ -421,6 +422,16 @@ outputs() {
   tests outputs-processes 300 'Gpu/OperationProcesses.Calls/*' --largest=$((4 << 20)) "${set[@]}"
 }
 
+outputs_bench() {
+  local from
+  can_bench outputs-bench || return
+  for from in 0 1MiB; do
+    program "outputs-bench-$from" 100 env WEFT_BUFFERS_OUTPUTS_FROM=$from "$bundle/gpu-collectives" \
+      --weft "$bundle" --libraries weft --operations broadcast,all_gather --modes thread \
+      --sizes 8MiB,16MiB,32MiB,64MiB,128MiB,256MiB,1GiB --json "$logs/outputs-bench-$from.jsonl" --limit 80
+  done
+}
+
 # One that hangs costs its own time: the others are timed all the same.
 bench_operations() {
   bench bench-operations 200 --limit 190 --each-limit 30 \
@@ -472,6 +483,7 @@ for piece in "${pieces[@]}"; do
     explain) explain ;;
     windows) windows ;;
     outputs) outputs ;;
+    outputs-bench) outputs_bench ;;
     bench) bench bench 280 --limit 250 --limits ;;
     bench-operations) bench_operations ;;
     mismatch) tests mismatch 400 'Gpu/MismatchTest.*' ;;
