@@ -83,6 +83,8 @@ __device__ inline void prepare(BulkBoard& board) {
   board.queued = 0;
   board.posted = 0;
   board.ended = 0;
+  board.way = OutputWay::kSlots;
+  board.next_output = nullptr;
   show_barriers();
 }
 

@@ -70,20 +70,23 @@ __device__ __noinline__ void run_walkers(KernelControl control, const WorkItem& 
 
 #endif
 
-template <std::uint32_t kItems>
+/// `Argument` is a RingArgument or an OutputRingArgument.
+template <class Argument>
 __global__ void __launch_bounds__(kBulkThreads, 1)
-    bulk_ring_kernel(const __grid_constant__ RingArgument<kItems> argument) {
+    bulk_ring_kernel(const __grid_constant__ Argument argument) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   extern __shared__ __align__(alignof(BulkBoard)) std::byte raw_board[];
   __shared__ Staged staged;
   auto& board = *reinterpret_cast<BulkBoard*>(raw_board);
   const WorkItem& item = stage(staged, argument.all.items[blockIdx.x], argument.tables[blockIdx.x]);
   if (threadIdx.x == 0) prepare(board);
-  std::byte* next = nullptr;
-  const OutputWay way = enter_outputs(argument.all.control, item, argument.outputs, &next);
-  if (threadIdx.x == 0) {
-    board.way = way;
-    board.next_output = next;
+  if constexpr (agrees_on_outputs<Argument>) {
+    std::byte* next = nullptr;
+    const OutputWay way = enter_outputs(argument.all.control, item, argument.outputs, &next);
+    if (threadIdx.x == 0) {
+      board.way = way;
+      board.next_output = next;
+    }
   }
   __syncthreads();
   if (board.way == OutputWay::kNone) return;
@@ -91,13 +94,16 @@ __global__ void __launch_bounds__(kBulkThreads, 1)
 #endif
 }
 
-template <std::uint32_t kItems>
+template <class Argument>
 const void* pointer() {
-  return reinterpret_cast<const void*>(&bulk_ring_kernel<kItems>);
+  return reinterpret_cast<const void*>(&bulk_ring_kernel<Argument>);
 }
 
-const auto& by_size() {
-  static const std::array<const void*, kSizes> kKernels = {pointer<8>(), pointer<kMostItems>()};
+/// By size, then those that agree on outputs.
+const auto& all_kernels() {
+  static const std::array kKernels = {
+      pointer<RingArgument<8>>(), pointer<RingArgument<kMostItems>>(),
+      pointer<OutputRingArgument<8>>(), pointer<OutputRingArgument<kMostItems>>()};
   return kKernels;
 }
 
@@ -120,14 +126,16 @@ RingKernel bulk_kernel_for(std::span<const WorkItem> items) {
     if (item.stride * element % kBulkGrain != 0) return {};
     if (!lies_well(item.send) || !lies_well(item.recv)) return {};
   }
-  return {.address = by_size()[size_index(static_cast<std::uint32_t>(items.size()))],
+  const std::size_t size = size_index(static_cast<std::uint32_t>(items.size()));
+  return {.address = all_kernels()[size],
           .threads = kBulkThreads,
           .shared_bytes = sizeof(BulkBoard),
+          .for_outputs = all_kernels()[kSizes + size],
           .fills_outputs = true};
 }
 
 std::span<const void* const> bulk_ring_kernels() {
-  return by_size();
+  return all_kernels();
 }
 std::uint32_t bulk_shared_bytes() {
   return sizeof(BulkBoard);

@@ -35,24 +35,35 @@ void carry(const WorkItem& item, CarriedTables& tables) {
   }
 }
 
-template <std::uint32_t kItems>
-weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKernel& kernel) {
-  RingArgument<kItems> argument;
+/// `Argument` is a RingArgument or an OutputRingArgument, of the kernel at `address`.
+template <class Argument>
+weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKernel& kernel,
+                         const void* address) {
+  Argument argument;
   argument.all.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
                           .outcome = launch.outcome,
                           .waiting = launch.waiting};
   std::copy(launch.items.begin(), launch.items.end(), argument.all.items);
   for (std::size_t i = 0; i < launch.items.size(); ++i)
     carry(launch.items[i], argument.tables[i]);
-  if (launch.outputs != nullptr) {
+  if constexpr (requires { argument.outputs; }) {
     argument.outputs = {.call = *launch.outputs, .peers = *launch.outputs->peers};
     if (!kernel.fills_outputs) argument.outputs.call.offer = 0;
   }
   void* arguments[] = {&argument};
   return check(
-      cudaLaunchKernel(kernel.address, dim3(static_cast<unsigned>(launch.items.size())),
+      cudaLaunchKernel(address, dim3(static_cast<unsigned>(launch.items.size())),
                        dim3(kernel.threads), arguments, kernel.shared_bytes, stream.native),
       "cudaLaunchKernel");
+}
+
+template <std::uint32_t kItems>
+weft_result launch_ring(CudaStream& stream, const Launch& launch, const RingKernel& kernel) {
+  if (launch.outputs == nullptr) {
+    return launch_items<RingArgument<kItems>>(stream, launch, kernel, kernel.address);
+  }
+  if (kernel.for_outputs == nullptr) return WEFT_ERROR_UNSUPPORTED;
+  return launch_items<OutputRingArgument<kItems>>(stream, launch, kernel, kernel.for_outputs);
 }
 
 DirectShape direct_shape_of(const WorkItem& item) {
@@ -133,8 +144,8 @@ weft_result launch_one(CudaStream& stream, const Launch& launch) {
   if (items > kMostItems) return WEFT_ERROR_OUT_OF_RESOURCES;
   const RingKernel kernel = channel_kernel_for(launch.items, stream.copies_in_bulk);
   if (kernel.address == nullptr) return WEFT_ERROR_UNSUPPORTED;
-  if (argument_items(items) == 8) return launch_items<8>(stream, launch, kernel);
-  return launch_items<kMostItems>(stream, launch, kernel);
+  if (argument_items(items) == 8) return launch_ring<8>(stream, launch, kernel);
+  return launch_ring<kMostItems>(stream, launch, kernel);
 }
 
 }  // namespace

@@ -22,6 +22,9 @@
 
 namespace weft::device::cuda {
 
+template <class Argument>
+concept agrees_on_outputs = requires(const Argument& argument) { argument.outputs; };
+
 __device__ inline std::uint32_t load_acquire_device(const std::uint32_t* word) {
   std::uint32_t value = 0;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
@@ -74,7 +77,7 @@ __device__ inline OutputWay enter_outputs(const KernelControl& control, const Wo
                                           const OutputArgument& outputs, std::byte** next) {
   constexpr std::uint32_t kWarp = 32;
   const OutputCall& call = outputs.call;
-  if (call.table == nullptr || threadIdx.x >= kWarp) return OutputWay::kSlots;
+  if (threadIdx.x >= kWarp) return OutputWay::kSlots;
   const bool is_first = blockIdx.x == 0;
   const bool tells = call.offer != 0 && gridDim.x > 1;
   OutputWay way = OutputWay::kSlots;

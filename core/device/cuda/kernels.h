@@ -46,21 +46,27 @@ struct CarriedTables {
   std::uint16_t ring[kMostCarriedRanks];
 };
 
-/// Of a call whose ranks agree on outputs; else without a table.
-struct OutputArgument {
-  OutputCall call;
-  DirectPeers peers;
-};
-
 /// The argument of kernels for all operations; as far as they go alike those of the others.
 template <std::uint32_t kItems>
 struct RingArgument {
   KernelArgument<kItems> all;
   CarriedTables tables[kItems];
+};
+
+/// The same for a call whose ranks agree on outputs. Such calls are large; others are launched
+/// without what that takes.
+struct OutputArgument {
+  OutputCall call;
+  DirectPeers peers;
+};
+template <std::uint32_t kItems>
+struct OutputRingArgument : RingArgument<kItems> {
   OutputArgument outputs;
 };
 constexpr std::size_t kMostArgumentBytes = 32764;  // of CUDA
-static_assert(sizeof(RingArgument<kMostItems>) <= kMostArgumentBytes);
+static_assert(sizeof(OutputRingArgument<kMostItems>) <= kMostArgumentBytes);
+// What CUDA had room for before 12.1: rings of few channels stay within it.
+static_assert(sizeof(RingArgument<8>) <= 4096);
 
 /// The argument of a kernel for inboxes, whose CTAs are the parts of one item.
 struct DirectArgument {
@@ -148,8 +154,9 @@ inline constexpr std::size_t kSizes = 2;
 struct RingKernel {
   const void* address = nullptr;
   std::uint32_t threads = kThreads;
-  std::uint32_t shared_bytes = 0;  ///< Of dynamic shared memory.
-  bool fills_outputs = false;      ///< Of other ranks, where all agree on that.
+  std::uint32_t shared_bytes = 0;     ///< Of dynamic shared memory.
+  const void* for_outputs = nullptr;  ///< That agrees on outputs first: of an OutputRingArgument.
+  bool fills_outputs = false;         ///< It can do what was agreed on then.
 };
 [[nodiscard]] RingKernel kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same of chains, of trees and of PAT, whose items point to links in memory that kernels

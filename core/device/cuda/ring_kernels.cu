@@ -29,13 +29,14 @@ __device__ __noinline__ void run_staged(KernelControl control, const WorkItem& i
   if (group.leader()) report(control, outcome);
 }
 
-template <std::uint32_t kItems>
+/// `Argument` is a RingArgument or an OutputRingArgument.
+template <class Argument>
 __global__ void __launch_bounds__(kThreads, 1)
-    ring_kernel(const __grid_constant__ RingArgument<kItems> argument) {
+    ring_kernel(const __grid_constant__ Argument argument) {
   __shared__ Staged staged;
   __shared__ std::uint64_t slots[2];
   const WorkItem& item = stage(staged, argument.all.items[blockIdx.x], argument.tables[blockIdx.x]);
-  if (argument.outputs.call.table != nullptr) {
+  if constexpr (agrees_on_outputs<Argument>) {
     // It fills no outputs, and offers none: all ranks go by slots. The barrier parts that of the
     // first warp from the same one of all lanes.
     enter_outputs(argument.all.control, item, argument.outputs, nullptr);
@@ -44,13 +45,16 @@ __global__ void __launch_bounds__(kThreads, 1)
   run_staged(argument.all.control, item, slots);
 }
 
-template <std::uint32_t kItems>
+template <class Argument>
 const void* pointer() {
-  return reinterpret_cast<const void*>(&ring_kernel<kItems>);
+  return reinterpret_cast<const void*>(&ring_kernel<Argument>);
 }
 
-const auto& by_size() {
-  static const std::array<const void*, kSizes> kKernels = {pointer<8>(), pointer<kMostItems>()};
+/// By size, then those that agree on outputs.
+const auto& all_kernels() {
+  static const std::array kKernels = {
+      pointer<RingArgument<8>>(), pointer<RingArgument<kMostItems>>(),
+      pointer<OutputRingArgument<8>>(), pointer<OutputRingArgument<kMostItems>>()};
   return kKernels;
 }
 
@@ -61,11 +65,14 @@ RingKernel kernel_for(const WorkItem& item, std::uint32_t items) {
   if (!kernel_exists(item)) return {};
   const void* known = kPrefersKnownReductions ? all_reduce_kernel_for(item, items) : nullptr;
   if (known != nullptr) return {.address = known, .threads = kPostingThreads};
-  return {.address = by_size()[size_index(items)], .threads = kThreads};
+  const std::size_t size = size_index(items);
+  return {.address = all_kernels()[size],
+          .threads = kThreads,
+          .for_outputs = all_kernels()[kSizes + size]};
 }
 
 std::span<const void* const> ring_kernels() {
-  return by_size();
+  return all_kernels();
 }
 
 }  // namespace weft::device::cuda
