@@ -31,8 +31,7 @@ struct Needs {
   bool recv = true;
 };
 
-Status check_buffers(const weft::Task& task, const void* send, const void* recv, Needs needs) {
-  if (task.count == 0) return {};
+Status why_not_buffers(const weft::Task& task, const void* send, const void* recv, Needs needs) {
   const bool lacks_recv = needs.recv && recv == nullptr;
   if (lacks_recv || (needs.send && send == nullptr)) {
     return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
@@ -50,6 +49,20 @@ Status check_buffers(const weft::Task& task, const void* send, const void* recv,
     }
   }
   return {};
+}
+
+// The size of an element is a power of two.
+bool buffers_fit(const weft::Task& task, const void* send, const void* recv, Needs needs) {
+  if (task.count == 0) return true;
+  const std::uintptr_t both =
+      reinterpret_cast<std::uintptr_t>(send) | reinterpret_cast<std::uintptr_t>(recv);
+  return (both & (weft::element_size(task.type) - 1)) == 0 && (send != nullptr || !needs.send) &&
+         (recv != nullptr || !needs.recv);
+}
+
+Status check_buffers(const weft::Task& task, const void* send, const void* recv, Needs needs) {
+  if (buffers_fit(task, send, recv, needs)) return {};
+  return why_not_buffers(task, send, recv, needs);
 }
 
 // What it sends must stay until the last partner has taken it.
@@ -82,8 +95,16 @@ Status check_blocks(weft::Task task, const void* send, void* recv, const weft::B
   return check_buffers(task, nullptr, recv, {.send = false});
 }
 
+// Reads and checks the blocks of a call where they differ.
+Status read_blocks(const weft::BlockArrays& arrays, weft::Call& call) {
+  weft::Communicator& communicator = *call.communicator;
+  WEFT_TRY_ASSIGN(call.blocks, communicator.known_blocks().read(arrays, communicator.rank(),
+                                                                communicator.ranks(), call.task));
+  return check_blocks(call.task, call.send, call.recv, *call.blocks, communicator.rank());
+}
+
 // `arrays` of a call whose blocks differ, else null.
-weft_result call(weft::Task task, const void* send, void* recv, Needs needs, weft_comm* comm,
+weft_result call(const weft::Task& task, const void* send, void* recv, Needs needs, weft_comm* comm,
                  weft_stream* stream, const weft::BlockArrays* arrays = nullptr) {
   if (comm == nullptr) return null_argument(stream != nullptr ? stream->owner : nullptr, "comm");
   if (stream == nullptr) return null_argument(comm->owner, "stream");
@@ -103,43 +124,43 @@ weft_result call(weft::Task task, const void* send, void* recv, Needs needs, wef
     if (const Status free = stream->stream->check_not_held(); !free) return refuse(free.error());
     const auto communicator = comm->member->for_calls();
     if (!communicator) return refuse(communicator.error());
-    if (weft::is_planned(task.operation)) task.options = (*communicator)->way_options();
-    weft::Factor factor;
-    if (weft::reduces(task.operation) && task.reduction > WEFT_AVG) {
-      auto made = (*communicator)->made_reductions().find(task.reduction, task.type);
-      if (!made) return refuse(made.error());
-      factor = *made;
-      task.reduction = weft::kPremulSum;
-    }
-    if (Status status = (*communicator)->check_task(task); !status) {
-      return refuse(status.error());
-    }
-    if (Status status = check_buffers(task, send, recv, needs); !status) {
-      return refuse(status.error());
-    }
-    if (Status status = check_apart(task, send, recv, (*communicator)->ranks()); !status) {
-      return refuse(status.error());
-    }
-    std::shared_ptr<const weft::BlockTable> blocks;
-    if (arrays != nullptr) {
-      const std::uint32_t rank = (*communicator)->rank();
-      const std::uint32_t ranks = (*communicator)->ranks();
-      auto read = (*communicator)->known_blocks().read(*arrays, rank, ranks, task);
-      if (!read) return refuse(read.error());
-      blocks = std::move(*read);
-      if (Status status = check_blocks(task, send, recv, *blocks, rank); !status) {
-        return refuse(status.error());
-      }
-    }
     weft::Call noted{.communicator = *communicator,
                      .stream = stream->stream.get(),
                      .task = task,
                      .send = send,
                      .recv = recv,
-                     .factor = factor,
-                     .plan = nullptr,
-                     .blocks = std::move(blocks),
                      .background = comm->member->background()};
+    weft::Task& known = noted.task;
+    const bool planned = weft::is_planned(known.operation);
+    if (planned) known.options = noted.communicator->way_options();
+    if (weft::reduces(known.operation) && known.reduction > WEFT_AVG) {
+      auto made = noted.communicator->made_reductions().find(known.reduction, known.type);
+      if (!made) return refuse(made.error());
+      noted.factor = *made;
+      known.reduction = weft::kPremulSum;
+    }
+    if (planned && group == nullptr && arrays == nullptr && noted.stream->capture() == nullptr) {
+      noted.latest = noted.communicator->latest_bound(known);
+    }
+    // What has a plan was checked.
+    if (noted.latest == nullptr) {
+      if (Status status = noted.communicator->check_task(known); !status) {
+        return refuse(status.error());
+      }
+    }
+    if (!buffers_fit(known, send, recv, needs)) {
+      if (Status status = why_not_buffers(known, send, recv, needs); !status) {
+        return refuse(status.error());
+      }
+    }
+    if (!planned) {
+      if (Status status = check_apart(known, send, recv, noted.communicator->ranks()); !status) {
+        return refuse(status.error());
+      }
+    }
+    if (arrays != nullptr) {
+      if (Status status = read_blocks(*arrays, noted); !status) return refuse(status.error());
+    }
     if (group != nullptr) {
       group->add_call(std::move(noted));
       return WEFT_OK;

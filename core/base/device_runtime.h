@@ -60,7 +60,9 @@ struct MemoryTicket {
 /// A device whose kernels run on their own (`reports_ends()` is false) calls neither `progress` nor
 /// `finished`: its kernels write the first bad end to `outcome`, and a launch may be replayed.
 struct Launch {
-  std::span<const WorkItem> items;  ///< Copied before launch() returns.
+  /// Where ends are reported they stay as they are until then; else they are copied before launch()
+  /// returns.
+  std::span<const WorkItem> items;
   /// Raised to make kernels leave; outlives the launch. Where ends are not reported it lies in
   /// memory of allocate_shared.
   const std::atomic<std::uint32_t>* abort = nullptr;
@@ -96,7 +98,6 @@ struct Launch {
 struct LaunchRoom {
   std::uint32_t pieces = 0;    ///< Calls of launch().
   std::uint32_t launches = 0;  ///< Of a piece, at most.
-  std::uint32_t items = 0;     ///< Of a piece, all its launches together, at most.
 };
 
 /// What a launch takes of a device; nothing of one without groups.

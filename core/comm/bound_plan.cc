@@ -223,12 +223,11 @@ void BoundPlan::add_pat(std::size_t channel, std::uint32_t rank, const Ends& end
   }
 }
 
-void BoundPlan::work_items(const void* send, void* recv, const Factor& factor, OperationTag tag,
-                           std::vector<WorkItem>& out) const {
-  out.assign(items_.begin(), items_.end());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    set_call(*plan_, i, send, recv, tag, out[i]);
-    out[i].factor = factor;
+void BoundPlan::set_call(const void* send, void* recv, const Factor& factor, OperationTag tag,
+                         std::span<WorkItem> items) const {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    weft::set_call(*plan_, i, send, recv, tag, items[i]);
+    items[i].factor = factor;
   }
 }
 

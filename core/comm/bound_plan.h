@@ -45,9 +45,11 @@ class BoundPlan {
   /// That items point into; may be null.
   [[nodiscard]] const std::shared_ptr<PlanTables>& tables() const { return tables_; }
 
-  /// Writes the work items of one call into `out`.
-  void work_items(const void* send, void* recv, const Factor& factor, OperationTag tag,
-                  std::vector<WorkItem>& out) const;
+  /// Writes the work items of its calls, complete but for what set_call() sets.
+  void make_items(std::vector<WorkItem>& items) const { items = items_; }
+  /// Makes such items, which an earlier call may have had, those of one call.
+  void set_call(const void* send, void* recv, const Factor& factor, OperationTag tag,
+                std::span<WorkItem> items) const;
 
   /// Whether a net carries some of it.
   [[nodiscard]] bool needs_cpu() const { return !messages_.empty(); }

@@ -120,7 +120,7 @@ Error Communicator::not_to_be_captured(const Task& task) {
           "call it outside of the capture"};
 }
 
-Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
+Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
   const Task& task = call.task;
   if (const auto place = copied_into(call)) {
     WEFT_TRY(check_call(stream));
@@ -130,8 +130,8 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
   if (is_exchange(task.operation)) return prepare_exchange(call, stream);
   WEFT_TRY(check_call(stream));
   // Counted once, by the record: the communicator or the call's graph has it meanwhile.
-  const std::shared_ptr<BoundPlan>* found = &call.plan;
-  if (call.plan == nullptr) {
+  const std::shared_ptr<BoundPlan>* found = call.plan != nullptr ? &call.plan : call.latest;
+  if (found == nullptr) {
     WEFT_TRY_ASSIGN(found, find_bound(call));
   }
   const std::shared_ptr<BoundPlan>& bound = *found;
@@ -141,24 +141,30 @@ Result<Launch> Communicator::prepare(const Call& call, Stream& stream) {
     bound->tables()->note_capture();
   }
   WEFT_TRY(order_after_latest(stream));
-  OperationTag tag = 0;
-  Launch launch;
-  if (report_ == nullptr) {
-    UnderWay* record = begin_record(task, stream);
-    tag = history_.tag();
-    if (record->plan != bound) record->plan = bound;
-    launch = launch_of(record);
-  } else {
-    tag = make_operation_tag(task, history_.add(task));
-    launch = launch_by_report(stream);
+  if (report_ != nullptr) {
+    bound->make_items(items_);
+    bound->set_call(call.send, call.recv, call.factor, make_operation_tag(task, history_.add(task)),
+                    items_);
+    bound->enqueue_messages(items_);
+    // Kernels that run on their own drive no net.
+    if (connections_->busy()) connections_->leave();
+    launch_by_report(stream);
+    if (bound->plan().into_outputs && output_table_ != nullptr) {
+      reported_launch_.outputs = output_call(call);
+    }
+    return &reported_launch_;
   }
-  if (bound->plan().into_outputs && output_table_ != nullptr) launch.outputs = output_call(call);
-  bound->work_items(call.send, call.recv, call.factor, tag, items_);
-  bound->enqueue_messages(items_);
-  // Kernels that run on their own drive no net.
-  if (report_ != nullptr && connections_->busy()) connections_->leave();
-  launch.items = items_;
-  return launch;
+  UnderWay& record = begin_record(task, stream);
+  if (record.plan != bound) {
+    record.plan = bound;
+    bound->make_items(record.items);
+    // The next such call gets another record, depending on what has ended by then.
+    if (record.items.size() > room_for_items_) reserve(0, record.items.size(), 0);
+  }
+  bound->set_call(call.send, call.recv, call.factor, history_.tag(), record.items);
+  bound->enqueue_messages(record.items);
+  record.launch.items = record.items;
+  return &record.launch;
 }
 
 // Operations of a communicator are serial, streams are not: those of the old stream come first.
@@ -207,6 +213,8 @@ Status Communicator::finish(bool may_work) {
        left = under_way_.load(std::memory_order_acquire)) {
     under_way_.wait(left, std::memory_order_acquire);
   }
+  // Who ended the last one has let go of its lock then, and of this.
+  { const std::scoped_lock lock(records_mutex_); }
   // Messages that the last call left to the engine are part of its work.
   while (connections_ != nullptr && connections_->busy() && !failure_->stopped()) {
     if (!connections_->drive(false)) std::this_thread::yield();

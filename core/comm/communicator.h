@@ -127,19 +127,25 @@ class Communicator {
   [[nodiscard]] Status check_call(const Stream& stream);
   /// The plan of a call that is connected, bound to this rank's connections; kept for the next.
   Result<std::shared_ptr<BoundPlan>> bind(const Call& call);
+  /// The bound plan of a call like the latest planned one, which was checked and is connected; null
+  /// of others, and where it was not bound yet. Until the next plan is looked up.
+  [[nodiscard]] const std::shared_ptr<BoundPlan>* latest_bound(const Task& task) const {
+    if (latest_plan_ == nullptr || latest_plan_->bound == nullptr) return nullptr;
+    return latest_plan_->plan->task == task ? &latest_plan_->bound : nullptr;
+  }
   /// Makes the launch of one collective call on `stream`, counting it as under way: it must be
   /// given to the runtime, or withdrawn, before the next is made. Fails if the communicator is
-  /// unusable.
-  Result<Launch> prepare(const Call& call, Stream& stream);
-  /// Makes room for so many launches beside those under way, with up to so many sends and receives
-  /// each, so that preparing them allocates nothing.
-  void reserve(std::size_t launches, std::size_t pairs);
+  /// unusable. The launch is valid until the next is made.
+  Result<const Launch*> prepare(const Call& call, Stream& stream);
+  /// Makes room for so many launches beside those under way, with up to so many items, or sends and
+  /// receives, each, so that preparing them allocates nothing.
+  void reserve(std::size_t launches, std::size_t items, std::size_t pairs);
   /// The launch that was prepared last has been given to the runtime. The next one, on another
   /// stream, waits for it, and not for what the runtime gets there afterwards: that may be work of
   /// another communicator which on another rank comes later than this one's.
   void launched();
   /// The same of all sends and receives of a group: one launch.
-  Result<Launch> prepare_pairs(std::span<const Call* const> calls, Stream& stream);
+  Result<const Launch*> prepare_pairs(std::span<const Call* const> calls, Stream& stream);
   /// Whether a call can be prepared at once.
   [[nodiscard]] bool is_connected(const Call& call);
   /// The same of all sends and receives of a group, or of one other call.
@@ -243,18 +249,19 @@ class Communicator {
     CallNote call;
   };
   Result<std::vector<Need>> needs_of(std::span<const Call* const> calls, std::uint64_t ahead);
-  Result<Launch> prepare_exchange(const Call& call, Stream& stream);
+  Result<const Launch*> prepare_exchange(const Call& call, Stream& stream);
   Status check_capture(std::span<const Call* const> calls, Stream& stream);
   static Error not_to_be_captured(const Task& task);
   template <class Make>
-  Launch pair_launch(const Task& task, Stream& stream, Make make);
+  const Launch* pair_launch(const Task& task, Stream& stream, Make make);
+  void enqueue_pair_messages();
   const PairConnections* partner(std::uint32_t rank, std::uint32_t channel);
   [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes);
   [[nodiscard]] bool goes_by_inboxes(const Task& task) const;
   WorkItem& begin_inbox_item(const Task& task);
-  Launch inbox_launch(const Call& call, Stream& stream);
+  const Launch* inbox_launch(const Call& call, Stream& stream);
   [[nodiscard]] std::optional<WindowPlace> copied_into(const Call& call) const;
-  Launch copy_launch(const Call& call, const WindowPlace& place, Stream& stream);
+  const Launch* copy_launch(const Call& call, const WindowPlace& place, Stream& stream);
   /// Slots of a connection that is made when two ranks first send to each other; alike on all.
   [[nodiscard]] SlotGeometry slots_of_pairs() const;
   void choose_spread();
@@ -262,12 +269,15 @@ class Communicator {
   [[nodiscard]] WorkItem exchange_item(const ExchangePlan& plan, std::uint32_t rank) const;
   [[nodiscard]] std::uint64_t bytes_with(const Call& call, std::uint32_t other) const;
   Status order_after_latest(Stream& stream);
-  UnderWay* begin_record(const Task& task, Stream& stream);
-  Launch launch_of(UnderWay* record);
-  Launch launch_by_report(Stream& stream);
+  UnderWay& begin_record(const Task& task, Stream& stream);
+  void end_record(UnderWay& record, bool done);
   void add_free_record();
-  UnderWay* take_record(const Task& task, Stream& stream);
-  void give_back(UnderWay* record, bool done = false);
+  // Under records_mutex_, which all who change it have.
+  void count_under_way(int more) {
+    const std::uint64_t before = under_way_.load(std::memory_order_relaxed);
+    under_way_.store(before + static_cast<std::uint64_t>(more), std::memory_order_release);
+  }
+  void launch_by_report(Stream& stream);
   struct Finished {
     Task task;
     std::uint64_t sequence = 0;
@@ -361,7 +371,9 @@ class Communicator {
   Stream* latest_stream_ = nullptr;
   std::weak_ptr<const void> latest_stream_life_;
   std::uint64_t latest_piece_ = 0;  // of that stream
-  std::vector<WorkItem> items_;     // of the launch that prepare made last
+  // Of the launch that was prepared last, where no record is kept of it.
+  std::vector<WorkItem> items_;
+  Launch reported_launch_;
   PairNumbers pair_numbers_;
   std::vector<PairMessage> pair_messages_;
   std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
@@ -375,7 +387,7 @@ class Communicator {
   Windows windows_;
   std::uint64_t least_copied_ = 0;         // bytes of output; 0: copy engines are not used
   std::uint32_t pair_parts_ = UINT32_MAX;  // of a launch of sends and receives, at most
-  // Of the launch that was prepared last, where no record is kept of it.
+  // As items_.
   std::vector<PairTransfer> pair_transfers_;
   std::vector<PairTask> pair_tasks_;
 
@@ -383,10 +395,11 @@ class Communicator {
   SpinLock records_mutex_;
   std::vector<std::unique_ptr<UnderWay>> records_;  // guarded by records_mutex_
   std::vector<UnderWay*> free_records_;             // guarded by records_mutex_
-  std::size_t room_for_pairs_ = 0;         // of each free record; guarded by records_mutex_
+  std::size_t room_for_items_ = 1;         // of each free record; guarded by records_mutex_
+  std::size_t room_for_pairs_ = 0;         // the same
   std::uint64_t records_begun_ = 0;        // guarded by records_mutex_
   std::optional<Finished> last_finished_;  // guarded by records_mutex_
-  std::atomic<std::uint64_t> under_way_{0};
+  std::atomic<std::uint64_t> under_way_{0};  // changed under records_mutex_
   std::atomic<std::int64_t> waiting_since_ns_{0};  // 0: nobody has looked since
   std::atomic<std::uint64_t> reported_call_{0};
   std::atomic<std::uint64_t> pair_progress_{0};

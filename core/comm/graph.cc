@@ -48,20 +48,21 @@ Status Graph::record(std::span<const Call> calls, const Stream& stream) {
 }
 
 void Graph::count(const Piece& piece) {
-  std::size_t items = 0;
   for (const CallBatch& batch : piece.batches) {
     const Call& first = *batch.front();
-    const BoundPlan* const plan = first.plan.get();
     Known& member = known_of(*first.communicator, first.background);
     ++member.launches;
     const std::size_t pairs =
         is_exchange(first.task.operation) ? std::size_t{2} * member.ranks : batch.size();
-    if (plan == nullptr) member.pairs = std::max(member.pairs, pairs);
-    items += plan == nullptr ? 1 : plan->plan().channels.size();
+    if (first.plan == nullptr) {
+      member.pairs = std::max(member.pairs, pairs);
+      member.items = std::max(member.items, std::size_t{1});
+    } else {
+      member.items = std::max(member.items, first.plan->plan().channels.size());
+    }
   }
   ++room_.pieces;
   room_.launches = std::max(room_.launches, static_cast<std::uint32_t>(piece.batches.size()));
-  room_.items = std::max(room_.items, static_cast<std::uint32_t>(items));
 }
 
 Graph::Known& Graph::known_of(Communicator& communicator, Member* background) {
@@ -90,7 +91,7 @@ Status Graph::launch(Stream& stream) {
         "capture the calls of a communicator that lives");
   }
   for (const Known& member : members_)
-    member.communicator->reserve(member.launches, member.pairs);
+    member.communicator->reserve(member.launches, member.items, member.pairs);
   if (const weft_result reserved = stream.runtime().reserve(stream.device_stream(), room_);
       reserved != WEFT_OK) {
     return fail(reserved, "no memory to queue the calls of a graph");

@@ -46,7 +46,8 @@ class Graph {
     std::uint32_t rank;
     std::uint32_t ranks;
     std::size_t launches = 0;  // in all
-    std::size_t pairs = 0;     // of a launch, at most
+    std::size_t items = 0;     // of a launch, at most
+    std::size_t pairs = 0;     // the same
   };
   Known& known_of(Communicator& communicator, Member* background);
   void count(const Piece& piece);

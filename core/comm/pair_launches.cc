@@ -16,7 +16,7 @@
 
 namespace weft {
 
-Result<Launch> Communicator::prepare_pairs(std::span<const Call* const> calls, Stream& stream) {
+Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> calls, Stream& stream) {
   WEFT_TRY(check_call(stream));
   WEFT_TRY(check_capture(calls, stream));
   WEFT_TRY(order_after_latest(stream));
@@ -27,7 +27,7 @@ Result<Launch> Communicator::prepare_pairs(std::span<const Call* const> calls, S
       });
 }
 
-Result<Launch> Communicator::prepare_exchange(const Call& call, Stream& stream) {
+Result<const Launch*> Communicator::prepare_exchange(const Call& call, Stream& stream) {
   WEFT_TRY(check_call(stream));
   if (goes_by_inboxes(call.task)) {
     WEFT_TRY(order_after_latest(stream));
@@ -62,48 +62,50 @@ WorkItem& Communicator::begin_inbox_item(const Task& task) {
   return item;
 }
 
-Launch Communicator::inbox_launch(const Call& call, Stream& stream) {
+const Launch* Communicator::inbox_launch(const Call& call, Stream& stream) {
   const Task& task = call.task;
   WorkItem& item = begin_inbox_item(task);
   item.send = static_cast<const std::byte*>(call.send);
   item.recv = static_cast<std::byte*>(call.recv);
   item.count = task.count;
   item.ring_position = (rank_ + ranks_ - (has_root(task.operation) ? task.root : 0)) % ranks_;
-  Launch launch = launch_by_report(stream);
-  launch.items = items_;
-  return launch;
+  launch_by_report(stream);
+  return &reported_launch_;
 }
 
 // `make(sequence, past, transfers, tasks)` writes the transfers of the launch.
 template <class Make>
-Launch Communicator::pair_launch(const Task& task, Stream& stream, Make make) {
+const Launch* Communicator::pair_launch(const Task& task, Stream& stream, Make make) {
   pair_messages_.clear();
-  Launch launch;
-  std::vector<PairTransfer>* transfers = &pair_transfers_;
-  if (report_ == nullptr) {
-    UnderWay* record = begin_record(task, stream);
-    transfers = &record->transfers;
-    make(record->sequence, record->past, record->transfers, record->pair_tasks);
-    // The next such call gets another record, depending on what has ended by then.
-    if (record->transfers.size() > most_pairs_) {
-      most_pairs_ = record->transfers.size();
-      reserve(0, most_pairs_);
-    }
-    note_sent(*record);
-    launch = launch_of(record);
-  } else {
+  if (report_ != nullptr) {
     pair_transfers_.clear();
     pair_tasks_.clear();
     make(joins_pair(task.operation) ? 0 : history_.add(task), 0, pair_transfers_, pair_tasks_);
-    launch = launch_by_report(stream);
+    items_.assign(1, pair_item(pair_transfers_, ranks_, pair_parts_));
+    enqueue_pair_messages();
+    // Kernels that run on their own drive no net.
+    if (connections_->busy()) connections_->leave();
+    launch_by_report(stream);
+    return &reported_launch_;
   }
-  items_.assign(1, pair_item(*transfers, ranks_, pair_parts_));
+  UnderWay& record = begin_record(task, stream);
+  make(record.sequence, record.past, record.transfers, record.pair_tasks);
+  // The next such call gets another record, depending on what has ended by then.
+  if (record.transfers.size() > most_pairs_) {
+    most_pairs_ = record.transfers.size();
+    reserve(0, 1, most_pairs_);
+  }
+  note_sent(record);
+  record.plan.reset();
+  record.items.assign(1, pair_item(record.transfers, ranks_, pair_parts_));
+  enqueue_pair_messages();
+  record.launch.items = record.items;
+  return &record.launch;
+}
+
+void Communicator::enqueue_pair_messages() {
   for (const PairMessage& message : pair_messages_)
     message.port->enqueue({&message.operation, 1});
-  // Kernels that run on their own drive no net.
-  if (report_ != nullptr && connections_->busy()) connections_->leave();
-  launch.items = items_;
-  return launch;
 }
 
 // Only a suspicion: who reads may see first that the sender has ended, or that it has given up and

@@ -205,7 +205,7 @@ Error refusal(DeviceRuntime& runtime, weft_result result) {
                    : "");
 }
 
-Result<Launch> prepare(std::span<const Call* const> batch, Stream& stream) {
+Result<const Launch*> prepare(std::span<const Call* const> batch, Stream& stream) {
   const Call& first = *batch.front();
   if (joins_pair(first)) return first.communicator->prepare_pairs(batch, stream);
   return first.communicator->prepare(first, stream);
@@ -213,22 +213,27 @@ Result<Launch> prepare(std::span<const Call* const> batch, Stream& stream) {
 
 // The ordinary call: nothing is allocated on its way.
 Status start_one(const Call& call) {
+  Communicator& communicator = *call.communicator;
+  Stream& stream = *call.stream;
   const Call* const batch = &call;
-  WEFT_TRY_ASSIGN(const Launch launch, prepare({&batch, 1}, *call.stream));
-  const weft_result result =
-      call.stream->runtime().launch(call.stream->device_stream(), {&launch, 1});
+  auto prepared = joins_pair(call) ? communicator.prepare_pairs({&batch, 1}, stream)
+                                   : communicator.prepare(call, stream);
+  if (!prepared) return fail(std::move(prepared.error()));
+  const Launch* const launch = *prepared;
+  const weft_result result = stream.runtime().launch(stream.device_stream(), {launch, 1});
   if (result == WEFT_OK) {
-    call.communicator->launched();
+    communicator.launched();
     return {};
   }
-  Error error = refusal(call.stream->runtime(), result);
-  call.communicator->withdraw(launch, error);
+  Error error = refusal(stream.runtime(), result);
+  communicator.withdraw(*launch, error);
   return fail(std::move(error));
 }
 
 // The calls of a piece may have been made on several streams: its work comes after all of theirs,
 // and what they get next comes after it.
 Status order_streams(const Piece& piece, bool after) {
+  if (piece.streams.size() == 1) return {};
   DeviceRuntime& runtime = piece.stream->runtime();
   for (Stream* const other : piece.streams) {
     if (other == piece.stream) continue;
@@ -263,7 +268,7 @@ Status start_piece(Piece& piece, Stream& stream) {
       withdraw_all(launch.error());
       return fail(std::move(launch.error()));
     }
-    launches.push_back(*launch);
+    launches.push_back(**launch);
     communicators.push_back(first.communicator);
   }
   if (launches.empty()) return {};
@@ -350,12 +355,15 @@ Result<weft_result> start_alone(const Call& call, bool may_go_on) {
     if (!joins_pair(call)) call.communicator->pass_over(call.task);
     return WEFT_OK;
   }
-  if (!call.communicator->is_connected(call)) [[unlikely]] {
+  // What was bound is connected.
+  if (call.latest == nullptr && !call.communicator->is_connected(call)) [[unlikely]] {
     WEFT_TRY(want_one(call));
     if (may_go_on && call.background != nullptr) return start_later({&call, 1});
     WEFT_TRY(await_one(call));
   }
-  WEFT_TRY(start_one(call));
+  Status started = start_one(call);
+  if (!started) [[unlikely]]
+    return fail(std::move(started.error()));
   return WEFT_OK;
 }
 

@@ -30,7 +30,10 @@ struct Call {
   const void* send = nullptr;
   void* recv = nullptr;
   Factor factor{};                            ///< Of kPremulSum.
-  std::shared_ptr<BoundPlan> plan = nullptr;  ///< Of a recorded collective; else it is looked up.
+  std::shared_ptr<BoundPlan> plan = nullptr;  ///< Of a recorded collective; else it is looked up,
+  /// unless this points to it: the communicator's own, of a call that is started at once. See
+  /// Communicator::latest_bound.
+  const std::shared_ptr<BoundPlan>* latest = nullptr;
   std::shared_ptr<const BlockTable> blocks = nullptr;  ///< Where blocks differ.
   Member* background = nullptr;  ///< Of a rank that joined without blocking: its handle.
 };

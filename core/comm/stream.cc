@@ -102,8 +102,14 @@ void Stream::wait_while_held() const {
 
 Status Stream::synchronize() {
   wait_while_held();
-  WEFT_TRY(check_not_captured("end the capture, launch the graph, and wait then"));
-  return explain(runtime_.synchronize(device_stream_));
+  if (capture_ != nullptr) [[unlikely]]
+    return check_not_captured("end the capture, launch the graph, and wait then");
+  const weft_result result = runtime_.synchronize(device_stream_);
+  // Noted before the work ended, so whoever saw it end sees it.
+  const bool all_well = reports_.empty() && !failed_.load(std::memory_order_acquire);
+  if (result == WEFT_OK && all_well) [[likely]]
+    return {};
+  return explain(result);
 }
 
 Result<weft_result> Stream::query() {
@@ -146,7 +152,6 @@ std::shared_ptr<Failure> Stream::take_failure() {
 
 Status Stream::explain(weft_result result) {
   if (!reports_.empty()) look_at_reports();
-  // Noted before the work ended, so whoever saw it end sees it.
   if (failed_.load(std::memory_order_acquire)) {
     if (const auto failure = take_failure(); failure != nullptr) {
       if (auto cause = failure->settle()) return fail(std::move(*cause));

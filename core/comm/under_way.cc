@@ -5,6 +5,7 @@
 // done the work. Which waits longest is asked by any thread.
 #include "core/comm/under_way.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,73 +31,74 @@ std::string describe_tag(const KernelOutcome& outcome, const CallNote& mine) {
 void Communicator::add_free_record() {
   records_.push_back(std::make_unique<UnderWay>());
   free_records_.reserve(records_.size());
-  free_records_.push_back(records_.back().get());
-  free_records_.back()->make_room(room_for_pairs_);
+  UnderWay& record = *records_.back();
+  record.make_room(room_for_items_, room_for_pairs_);
+  record.communicator = this;
+  record.launch = {.items = {},
+                   .abort = &failure_->abort_flag(),
+                   .progress = drive_hook,
+                   .read_peer = read_hook,
+                   .progress_context = this,
+                   .own_processors = own_processors_,
+                   .finished = finished_hook,
+                   .finished_context = &record};
+  free_records_.push_back(&record);
 }
 
-void Communicator::reserve(std::size_t launches, std::size_t pairs) {
+void Communicator::reserve(std::size_t launches, std::size_t items, std::size_t pairs) {
   const std::scoped_lock lock(records_mutex_);
-  if (pairs > room_for_pairs_) {
+  if (items > room_for_items_ || pairs > room_for_pairs_) {
+    room_for_items_ = std::max(items, room_for_items_);
+    room_for_pairs_ = std::max(pairs, room_for_pairs_);
     for (UnderWay* record : free_records_)
-      record->make_room(pairs);
-    room_for_pairs_ = pairs;
+      record->make_room(room_for_items_, room_for_pairs_);
   }
   while (free_records_.size() < launches)
     add_free_record();
 }
 
-Communicator::UnderWay* Communicator::take_record(const Task& task, Stream& stream) {
-  const std::scoped_lock lock(records_mutex_);
-  if (free_records_.empty()) add_free_record();
-  UnderWay* record = free_records_.back();
-  free_records_.pop_back();
-  record->communicator = this;
-  record->stream = &stream;
-  record->task = task;
-  record->begun = ++records_begun_;
-  record->sequence = joins_pair(task.operation) ? 0 : history_.add(task);
-  record->past = record->sequence == 0 ? std::uint16_t{0} : history_.past();
-  record->transfers.clear();
-  record->pair_tasks.clear();
-  record->make_room(room_for_pairs_);
-  return record;
+Communicator::UnderWay& Communicator::begin_record(const Task& task, Stream& stream) {
+  const std::uint64_t sequence = joins_pair(task.operation) ? 0 : history_.add(task);
+  UnderWay* record = nullptr;
+  {
+    const std::scoped_lock lock(records_mutex_);
+    if (free_records_.empty()) [[unlikely]]
+      add_free_record();
+    record = free_records_.back();
+    free_records_.pop_back();
+    record->stream = &stream;
+    record->task = task;
+    record->begun = ++records_begun_;
+    record->sequence = sequence;
+    record->past = sequence == 0 ? std::uint16_t{0} : history_.past();
+    record->transfers.clear();
+    record->pair_tasks.clear();
+    count_under_way(+1);
+  }
+  if (under_way_.load(std::memory_order_relaxed) == 1) restart_clock();
+  return *record;
 }
 
-void Communicator::give_back(UnderWay* record, bool done) {
+// The call is over, well or badly, or was never launched.
+void Communicator::end_record(UnderWay& record, bool done) {
   const std::scoped_lock lock(records_mutex_);
   if (done) {
-    last_finished_ = {.task = record->task,
-                      .sequence = record->sequence,
-                      .pairs = record->sequence != 0 ? 0 : record->pair_tasks.size()};
+    last_finished_ = {.task = record.task,
+                      .sequence = record.sequence,
+                      .pairs = record.sequence != 0 ? 0 : record.pair_tasks.size()};
   }
-  record->begun = 0;
-  free_records_.push_back(record);
-}
-
-Communicator::UnderWay* Communicator::begin_record(const Task& task, Stream& stream) {
-  UnderWay* record = take_record(task, stream);
-  if (under_way_.fetch_add(1, std::memory_order_acq_rel) == 0) restart_clock();
-  return record;
-}
-
-Launch Communicator::launch_of(UnderWay* record) {
-  return {.items = {},
-          .abort = &failure_->abort_flag(),
-          .progress = drive_hook,
-          .read_peer = read_hook,
-          .progress_context = this,
-          .own_processors = own_processors_,
-          .finished = finished_hook,
-          .finished_context = record};
+  record.begun = 0;
+  free_records_.push_back(&record);
+  count_under_way(-1);
 }
 
 // Of a device whose launches do not call back.
-Launch Communicator::launch_by_report(Stream& stream) {
+void Communicator::launch_by_report(Stream& stream) {
   stream.watch(report_);
-  return {.items = {},
-          .abort = report_->abort_word(),
-          .outcome = report_->outcome(),
-          .waiting = report_->waiting_word()};
+  reported_launch_ = {.items = items_,
+                      .abort = report_->abort_word(),
+                      .outcome = report_->outcome(),
+                      .waiting = report_->waiting_word()};
 }
 
 void Communicator::withdraw(const Launch& launch, const Error& why) {
@@ -105,9 +107,7 @@ void Communicator::withdraw(const Launch& launch, const Error& why) {
   const std::string call = record != nullptr ? describe_task(record->task) : "call";
   failure_->establish(
       Error(why).with_context(fmt::format("rank {} could not start its {}", rank_, call)), true);
-  if (record == nullptr) return;
-  give_back(record);
-  under_way_.fetch_sub(1, std::memory_order_acq_rel);
+  if (record != nullptr) end_record(*record, false);
 }
 
 weft_result Communicator::finished_hook(void* record, const KernelOutcome& outcome) {
@@ -126,8 +126,7 @@ weft_result Communicator::finished(UnderWay& record, const KernelOutcome& outcom
     if (result == WEFT_OK) result = WEFT_ERROR_INTERNAL;
   }
   restart_clock();
-  give_back(&record, outcome.end == KernelEnd::kDone);
-  under_way_.fetch_sub(1, std::memory_order_acq_rel);
+  end_record(record, outcome.end == KernelEnd::kDone);
   under_way_.notify_all();
   return result;
 }

@@ -23,12 +23,15 @@ struct Communicator::UnderWay {
   std::uint64_t sequence = 0;         // of collective calls, which all ranks number alike
   std::uint16_t past = 0;             // of those before, see CallHistory::past
   std::shared_ptr<BoundPlan> plan{};  // of them; kernels read it, and it may be forgotten meanwhile
+  Launch launch{};                    // of all calls with this record, but for the items
+  std::vector<WorkItem> items{};      // of `plan`, if there is one: what changes is that of a call
   std::vector<PairTransfer> transfers{};
   std::vector<PairTask> pair_tasks{};  // of each transfer
 
   [[nodiscard]] CallNote note() const { return make_call_note(task, sequence); }
 
-  void make_room(std::size_t pairs) {
+  void make_room(std::size_t most_items, std::size_t pairs) {
+    items.reserve(most_items);
     transfers.reserve(pairs);
     pair_tasks.reserve(pairs);
   }

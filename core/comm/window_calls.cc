@@ -62,7 +62,7 @@ std::optional<WindowPlace> Communicator::copied_into(const Call& call) const {
   return windows_.find(call.recv, bytes);
 }
 
-Launch Communicator::copy_launch(const Call& call, const WindowPlace& place, Stream& stream) {
+const Launch* Communicator::copy_launch(const Call& call, const WindowPlace& place, Stream& stream) {
   Task task = call.task;
   task.place = place.number();
   pair_transfers_.clear();
@@ -71,9 +71,8 @@ Launch Communicator::copy_launch(const Call& call, const WindowPlace& place, Str
   item.algorithm = Algorithm::kCopy;
   item.transfers = pair_transfers_.data();
   item.transfer_count = static_cast<std::uint32_t>(pair_transfers_.size());
-  Launch launch = launch_by_report(stream);
-  launch.items = items_;
-  return launch;
+  launch_by_report(stream);
+  return &reported_launch_;
 }
 
 }  // namespace weft

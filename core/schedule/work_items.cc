@@ -32,12 +32,4 @@ std::vector<Extent> channel_blocks(const Plan& plan, std::size_t channel) {
   return blocks;
 }
 
-void set_call(const Plan& plan, std::size_t channel, const void* send, void* recv, OperationTag tag,
-              WorkItem& item) {
-  const std::size_t offset = plan.channels[channel].offset * element_size(plan.task.type);
-  item.send = send == nullptr ? nullptr : static_cast<const std::byte*>(send) + offset;
-  item.recv = recv == nullptr ? nullptr : static_cast<std::byte*>(recv) + offset;
-  item.tag = tag;
-}
-
 }  // namespace weft

@@ -66,8 +66,13 @@ template <class ToRank, class FromRank>
 
 /// The same item for one call. `send` and `recv` are the caller's buffers of the whole call; a rank
 /// that only receives, or only sends, may have none for the other.
-void set_call(const Plan& plan, std::size_t channel, const void* send, void* recv, OperationTag tag,
-              WorkItem& item);
+inline void set_call(const Plan& plan, std::size_t channel, const void* send, void* recv,
+                     OperationTag tag, WorkItem& item) {
+  const std::size_t offset = plan.channels[channel].offset * element_size(plan.task.type);
+  item.send = send == nullptr ? nullptr : static_cast<const std::byte*>(send) + offset;
+  item.recv = recv == nullptr ? nullptr : static_cast<std::byte*>(recv) + offset;
+  item.tag = tag;
+}
 
 /// Of a plan with blocks: what WorkItem::blocks of a channel points to.
 [[nodiscard]] std::vector<Extent> channel_blocks(const Plan& plan, std::size_t channel);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <span>
 #include <thread>
 #include <vector>
@@ -46,9 +47,10 @@ class RingRunner {
   /// How often a launch of this rank has ended.
   [[nodiscard]] std::uint32_t endings(std::uint32_t rank) const { return outcomes_[rank].endings; }
 
+  /// By one thread at a time for a rank.
   weft_result launch(std::uint32_t rank, std::span<const WorkItem> items) {
     Launch launch;
-    launch.items = items;
+    launch.items = outcomes_[rank].items.emplace_back(items.begin(), items.end());
     launch.abort = &abort_;
     launch.finished = [](void* context, const KernelOutcome& outcome) -> weft_result {
       auto& record = *static_cast<Record*>(context);
@@ -90,6 +92,7 @@ class RingRunner {
   struct Record {
     KernelOutcome outcome;
     std::uint32_t endings = 0;
+    std::deque<std::vector<WorkItem>> items{};  // of all launches
   };
 
   Threads threads_;

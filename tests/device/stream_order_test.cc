@@ -5,10 +5,13 @@
 // waits helps, and every end of work is an end.
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -39,10 +42,13 @@ class Streams {
   float& cell(std::size_t cell) { return cells_[cell]; }
 
   void copy(std::size_t stream, std::size_t from, std::size_t to) {
-    const auto items = alone_.items(0, {.count = 1}, 0, &cells_[from], &cells_[to]);
     Launch launch;
-    launch.items = items;
+    launch.items = keep(alone_.items(0, {.count = 1}, 0, &cells_[from], &cells_[to]));
     ASSERT_EQ(device_.launch(streams_[stream], {&launch, 1}), WEFT_OK);
+  }
+  /// As long as the streams.
+  std::span<const WorkItem> keep(std::vector<WorkItem> items) {
+    return kept_.emplace_back(std::move(items));
   }
   void order(std::size_t stream, std::size_t earlier, std::uint64_t piece = kWholeStream) {
     ASSERT_EQ(device_.order_after(streams_[stream], streams_[earlier], piece), WEFT_OK);
@@ -66,6 +72,7 @@ class Streams {
   HostDevice device_;
   std::vector<DeviceStream*> streams_;
   std::vector<float> cells_;
+  std::deque<std::vector<WorkItem>> kept_;
   RingWorld alone_{{.ranks = 1}};
 };
 
@@ -88,7 +95,7 @@ TEST_P(OrderedCalls, BlocksNobodyAndIsKept) {
     const auto items =
         world.items(rank, {.count = 64}, sequence, data[rank].data(), data[rank].data());
     Launch launch;
-    launch.items = items;
+    launch.items = streams.keep(items);
     launch.abort = &abort;
     ASSERT_EQ(streams.device().launch(streams[stream], {&launch, 1}), WEFT_OK);
   };
@@ -183,7 +190,7 @@ TEST(Order, IsPassedWhenTheFirstWorkFails) {
     std::vector<float> data(64, 1.0F);
     const auto items = world.items(0, {.count = 64}, 0, data.data(), data.data());
     Launch launch;
-    launch.items = items;
+    launch.items = streams.keep(items);
     launch.abort = &abort;
     ASSERT_EQ(streams.device().launch(streams[0], {&launch, 1}), WEFT_OK);
     streams.order(1, 0);
@@ -215,7 +222,7 @@ TEST(Order, HelpsOnlyAsFarAsNeeded) {
       const auto items =
           world.items(rank, {.count = 64}, sequence, data[rank].data(), data[rank].data());
       Launch launch;
-      launch.items = items;
+      launch.items = streams.keep(items);
       launch.abort = &abort;
       ASSERT_EQ(streams.device().launch(streams[stream], {&launch, 1}), WEFT_OK);
     };
@@ -245,7 +252,7 @@ TEST(Order, WhoHelpedLeavesTheRestToTheWorker) {
       const auto items =
           world.items(rank, {.count = 64}, sequence, data[rank].data(), data[rank].data());
       Launch launch;
-      launch.items = items;
+      launch.items = streams.keep(items);
       launch.abort = &abort;
       ASSERT_EQ(streams.device().launch(streams[stream], {&launch, 1}), WEFT_OK);
     };

@@ -60,7 +60,7 @@ weft_result HostDevice::create_stream(DeviceStream** out) {
   try {
     auto stream = std::make_shared<HostStream>(*shared_);
     const std::scoped_lock lock(shared_->streams_mutex);
-    shared_->streams.push_back(stream);
+    shared_->add(stream);
     *out = reinterpret_cast<DeviceStream*>(stream.get());
   } catch (const std::bad_alloc&) {
     return WEFT_ERROR_OUT_OF_MEMORY;

@@ -53,21 +53,27 @@ struct HostStream::LaunchState {
 /// Reused from a free list, so that a launch like the ones before allocates nothing.
 struct HostStream::Piece {
   std::uint64_t number = 0;
-  std::vector<WorkItem> items;
-  std::vector<std::uint32_t> launch_of;  ///< By item.
   std::unique_ptr<LaunchState[]> launches;
   std::uint32_t launch_count = 0;
   std::uint32_t launch_capacity = 0;
+  std::uint32_t item_count = 0;       ///< Of all launches.
   std::shared_ptr<HostStream> after;  ///< Of a barrier: whose piece `after_number` comes first.
   std::uint64_t after_number = 0;
-  std::unique_ptr<Piece> next;
+  Piece* next = nullptr;                 ///< In the queue, or in a free list.
+  std::unique_ptr<Piece> made_before{};  ///< See pieces_.
 };
 
-void HostShared::wake_deferred() {
-  if (deferred_streams.load(std::memory_order_relaxed) == 0) return;
+void HostShared::wake_all_deferred() {
   const std::scoped_lock lock(streams_mutex);
   for (const auto& stream : streams)
     stream->wake_if_deferred();
+}
+
+void HostShared::add(std::shared_ptr<HostStream> stream) {
+  streams.push_back(std::move(stream));
+  if (streams.size() == 1 || has_several.exchange(true, std::memory_order_relaxed)) return;
+  for (const auto& known : streams)
+    known->count_if_deferred();
 }
 
 HostStream::HostStream(HostShared& shared) : shared_(shared) {}
@@ -87,10 +93,8 @@ void HostStream::close() {
 HostStream::~HostStream() {
   if (worker_.joinable()) close();
   // One by one: a long list that frees itself would recurse.
-  for (std::unique_ptr<Piece>* free : {&free_, &free_barriers_}) {
-    while (*free)
-      *free = std::move((*free)->next);
-  }
+  while (pieces_)
+    pieces_ = std::move(pieces_->made_before);
 }
 
 bool HostStream::callers_claim() const {
@@ -109,83 +113,78 @@ weft_result HostStream::prepare(std::uint32_t items) {
   return WEFT_OK;
 }
 
-/// Under mutex_, of a piece that is not queued. Room for all that was reserved or launched, so that
-/// it does not matter which piece a launch gets.
-bool HostStream::make_room(Piece& piece) const {
-  try {
-    piece.items.reserve(room_.items);
-    piece.launch_of.reserve(room_.items);
-    if (piece.launch_capacity < room_.launches) {
-      piece.launches = std::make_unique<LaunchState[]>(room_.launches);
-      piece.launch_capacity = room_.launches;
-    }
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
+/// Of a piece that is not queued.
+bool HostStream::make_room(Piece& piece, std::uint32_t launches) {
+  if (launches <= piece.launch_capacity) [[likely]]
+    return true;
+  std::unique_ptr<LaunchState[]> room(new (std::nothrow) LaunchState[launches]);
+  if (!room) return false;
+  piece.launches = std::move(room);
+  piece.launch_capacity = launches;
   return true;
 }
 
 weft_result HostStream::reserve(const LaunchRoom& room) {
   const std::scoped_lock lock(mutex_);
-  if (room.launches > room_.launches || room.items > room_.items) {
-    room_.launches = std::max(room.launches, room_.launches);
-    room_.items = std::max(room.items, room_.items);
-    for (Piece* piece = free_.get(); piece != nullptr; piece = piece->next.get()) {
-      if (!make_room(*piece)) return WEFT_ERROR_OUT_OF_MEMORY;
-    }
+  most_launches_ = std::max(room.launches, most_launches_);
+  for (Piece* piece = free_; piece != nullptr; piece = piece->next) {
+    if (!make_room(*piece, most_launches_)) return WEFT_ERROR_OUT_OF_MEMORY;
   }
   while (free_count_ < room.pieces) {
-    std::unique_ptr<Piece> piece(new (std::nothrow) Piece);
-    if (!piece || !make_room(*piece)) return WEFT_ERROR_OUT_OF_MEMORY;
-    give_back(std::move(piece));
+    Piece* none = nullptr;  // so that one is made
+    Piece* const piece = take_piece(none);
+    if (piece == nullptr) return WEFT_ERROR_OUT_OF_MEMORY;
+    give_back(*piece);
+    if (!make_room(*piece, most_launches_)) return WEFT_ERROR_OUT_OF_MEMORY;
   }
   return WEFT_OK;
 }
 
+/// Under mutex_. Room for as many as were ever launched, so that it does not matter which piece a
+/// launch gets.
 bool HostStream::fill(Piece& piece, std::span<const Launch> launches, std::uint32_t items) {
-  const LaunchRoom before = room_;
-  room_.launches = std::max(room_.launches, static_cast<std::uint32_t>(launches.size()));
-  room_.items = std::max(room_.items, items);
-  if (!make_room(piece)) {
-    room_ = before;  // later launches may need less
-    return false;
-  }
-  piece.items.clear();
-  piece.launch_of.clear();
-  piece.launch_count = 0;
-  for (const Launch& launch : launches) {
-    LaunchState& state = piece.launches[piece.launch_count];
-    state.launch = launch;
-    state.launch.items = {};
+  const auto count = static_cast<std::uint32_t>(launches.size());
+  if (!make_room(piece, std::max(most_launches_, count))) return false;
+  most_launches_ = std::max(most_launches_, count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    LaunchState& state = piece.launches[i];
+    state.launch = launches[i];
     state.failed.store(0, std::memory_order_relaxed);
-    state.left.store(static_cast<std::uint32_t>(launch.items.size()), std::memory_order_relaxed);
+    state.left.store(static_cast<std::uint32_t>(launches[i].items.size()),
+                     std::memory_order_relaxed);
     state.outcome = KernelOutcome{};
     state.result = WEFT_OK;
-    for (const WorkItem& item : launch.items) {
-      piece.items.push_back(item);
-      piece.launch_of.push_back(piece.launch_count);
-    }
-    ++piece.launch_count;
   }
+  piece.launch_count = count;
+  piece.item_count = items;
   return true;
 }
 
 /// Under mutex_. One of the list or a new one; null without memory.
-std::unique_ptr<HostStream::Piece> HostStream::take_piece(std::unique_ptr<Piece>& free) {
-  if (!free) return std::unique_ptr<Piece>(new (std::nothrow) Piece);
-  std::unique_ptr<Piece> piece = std::move(free);
-  free = std::move(piece->next);
+HostStream::Piece* HostStream::take_piece(Piece*& free) {
+  if (free == nullptr) [[unlikely]] {
+    std::unique_ptr<Piece> made(new (std::nothrow) Piece);
+    if (!made) return nullptr;
+    made->made_before = std::move(pieces_);
+    pieces_ = std::move(made);
+    return pieces_.get();
+  }
+  Piece* const piece = free;
+  free = piece->next;
   if (&free == &free_) --free_count_;
   return piece;
 }
 
 /// Under mutex_.
-void HostStream::give_back(std::unique_ptr<Piece> piece) {
-  std::unique_ptr<Piece>& free = piece->after ? free_barriers_ : free_;
-  if (&free == &free_) ++free_count_;
-  piece->after.reset();
-  piece->next = std::move(free);
-  free = std::move(piece);
+void HostStream::give_back(Piece& piece) {
+  Piece*& free = piece.after ? free_barriers_ : free_;
+  if (&free == &free_) {
+    ++free_count_;
+  } else {
+    piece.after.reset();
+  }
+  piece.next = free;
+  free = &piece;
 }
 
 /// Under mutex_, with a queue that nobody works on: sees to it that somebody will. Answers whether
@@ -195,30 +194,35 @@ bool HostStream::announce() {
     ring();
     return false;
   }
-  if (!deferred_) {
-    deferred_ = true;
-    shared_.deferred_streams.fetch_add(1, std::memory_order_relaxed);
-  }
+  deferred_ = true;
+  if (shared_.has_several.load(std::memory_order_relaxed)) count_deferred();
   if (resting_) ring();  // it goes on looking from time to time
   return true;
+}
+
+/// Under mutex_, of a stream that is deferred.
+void HostStream::count_deferred() {
+  if (std::exchange(counted_, true)) return;
+  shared_.deferred_streams.fetch_add(1, std::memory_order_relaxed);
+}
+
+void HostStream::count_if_deferred() {
+  const std::scoped_lock lock(mutex_);
+  if (deferred_) count_deferred();
 }
 
 /// Of a thread that helped, and does not go on with this stream as one that synchronizes it does.
 void HostStream::leave() {
   const std::scoped_lock lock(mutex_);
-  if (head_ && !running_) announce();
+  if (head_ != nullptr && !running_) announce();
 }
 
 /// Under mutex_. Answers whether it is deferred.
-bool HostStream::append(std::unique_ptr<Piece> piece) {
-  piece->number = ++launched_;
-  Piece* added = piece.get();
-  if (head_) {
-    last_->next = std::move(piece);
-  } else {
-    head_ = std::move(piece);
-  }
-  last_ = added;
+bool HostStream::append(Piece& piece) {
+  piece.number = ++launched_;
+  piece.next = nullptr;
+  (head_ != nullptr ? last_->next : head_) = &piece;
+  last_ = &piece;
   return announce();
 }
 
@@ -230,17 +234,17 @@ weft_result HostStream::launch(std::span<const Launch> launches) {
   if (items > UINT32_MAX) return WEFT_ERROR_INVALID_ARGUMENT;
 
   const std::scoped_lock lock(mutex_);
-  std::unique_ptr<Piece> piece = take_piece(free_);
-  if (!piece) return WEFT_ERROR_OUT_OF_MEMORY;
+  Piece* const piece = take_piece(free_);
+  if (piece == nullptr) return WEFT_ERROR_OUT_OF_MEMORY;
   weft_result prepared = WEFT_ERROR_OUT_OF_MEMORY;
   if (fill(*piece, launches, static_cast<std::uint32_t>(items))) {
     prepared = prepare(static_cast<std::uint32_t>(items));
   }
   if (prepared != WEFT_OK) {
-    give_back(std::move(piece));
+    give_back(*piece);
     return prepared;
   }
-  PieceCounts::count(append(std::move(piece)) ? counts_.deferred : counts_.woken);
+  PieceCounts::count(append(*piece) ? counts_.deferred : counts_.woken);
   return WEFT_OK;
 }
 
@@ -249,7 +253,7 @@ weft_result HostStream::order_after(HostStream& earlier, std::uint64_t up_to) {
   std::uint64_t number = 0;
   {
     const std::scoped_lock lock(earlier.mutex_);
-    if (!earlier.head_) return WEFT_OK;
+    if (earlier.head_ == nullptr) return WEFT_OK;
     number = std::min(earlier.launched_, up_to);
   }
   const std::scoped_lock lock(mutex_);
@@ -258,19 +262,20 @@ weft_result HostStream::order_after(HostStream& earlier, std::uint64_t up_to) {
   }
   // A worker, so that it is passed though nobody synchronizes: others may wait for this stream.
   if (const weft_result prepared = prepare(0); prepared != WEFT_OK) return prepared;
-  std::unique_ptr<Piece> piece = take_piece(free_barriers_);
-  if (!piece) return WEFT_ERROR_OUT_OF_MEMORY;
+  Piece* const piece = take_piece(free_barriers_);
+  if (piece == nullptr) return WEFT_ERROR_OUT_OF_MEMORY;
   piece->after = earlier.shared_from_this();
   piece->after_number = number;
-  append(std::move(piece));
+  append(*piece);
   return WEFT_OK;
 }
 
 /// Under mutex_.
 void HostStream::undefer() {
-  if (!deferred_) return;
   deferred_ = false;
-  shared_.deferred_streams.fetch_sub(1, std::memory_order_relaxed);
+  if (std::exchange(counted_, false)) {
+    shared_.deferred_streams.fetch_sub(1, std::memory_order_relaxed);
+  }
 }
 
 /// Under mutex_.
@@ -297,15 +302,15 @@ HostStream::Piece& HostStream::claim() {
 /// Under mutex_: takes the head, which has ended, out of the queue. wake_waiters follows, without
 /// mutex_.
 void HostStream::retire() {
-  std::atomic_ref<std::uint64_t>(completed_).store(head_->number, std::memory_order_seq_cst);
-  std::unique_ptr<Piece> done = std::move(head_);
-  head_ = std::move(done->next);
-  if (!head_) {
+  Piece& done = *head_;
+  std::atomic_ref<std::uint64_t>(completed_).store(done.number, std::memory_order_seq_cst);
+  head_ = done.next;
+  if (head_ == nullptr) {
     last_ = nullptr;
     undefer();
     if (reserved_ != 0) shared_.pool.unreserve(std::exchange(reserved_, 0));
   }
-  give_back(std::move(done));
+  give_back(done);
 }
 
 /// The other half of post(), whose store retire() makes.
@@ -317,7 +322,7 @@ void HostStream::wake_waiters() {
 /// Under mutex_. Answers whether there were any that could be passed.
 bool HostStream::pass_barriers() {
   bool passed = false;
-  while (head_ && head_->after && head_->after->has_ended(head_->after_number)) {
+  while (head_ != nullptr && head_->after && head_->after->has_ended(head_->after_number)) {
     retire();
     passed = true;
   }
@@ -326,23 +331,21 @@ bool HostStream::pass_barriers() {
 
 /// For a thread that synchronizes: this stream, up to kAll, or one that another stream waits for,
 /// up to the piece that it waits for.
-HostStream::Step HostStream::next_step(std::uint64_t up_to) {
-  Step step;
+void HostStream::next_step(std::uint64_t up_to, Step& step) {
   bool passed = false;
   {
     const std::scoped_lock lock(mutex_);
-    step = look(up_to, passed);
+    passed = look(up_to, step);
   }
   if (passed) wake_waiters();
-  return step;
 }
 
-/// Under mutex_. `passed`: wake_waiters must follow.
-HostStream::Step HostStream::look(std::uint64_t up_to, bool& passed) {
-  Step step;
-  passed = pass_barriers();
+/// Under mutex_. Answers whether wake_waiters must follow. `step.other` is null.
+bool HostStream::look(std::uint64_t up_to, Step& step) {
+  const bool passed = pass_barriers();
   const bool own = up_to == kAll;
-  if (!head_ || head_->number > up_to) {
+  if (head_ == nullptr || head_->number > up_to) {
+    step.next = Next::kNothing;
     if (own) {
       attended_ = false;
       step.result = std::exchange(error_, WEFT_OK);
@@ -361,29 +364,41 @@ HostStream::Step HostStream::look(std::uint64_t up_to, bool& passed) {
     PieceCounts::count(counts_.by_caller);
     step.piece = &claim();
   }
-  return step;
+  return passed;
 }
 
+// A thread that synchronizes is about to block, and what it waits for may be a piece that it
+// deferred itself.
 weft_result HostStream::synchronize() {
-  Step step = next_step(kAll);
+  Step step;
+  next_step(kAll, step);
+  while (step.next == Next::kRun) {
+    shared_.wake_deferred();
+    run(*step.piece);
+    complete_and_look(*step.piece, step);
+  }
+  return step.next == Next::kNothing ? step.result : help(step);
+}
+
+/// The same where pieces of other streams, or that other threads run, come first.
+weft_result HostStream::help(Step& step) {
   for (;;) {
     std::shared_ptr<HostStream> helped;
     while (step.next == Next::kHeld) {
       helped = std::move(step.other);
-      step = helped->next_step(step.number);
+      helped->next_step(step.number, step);
     }
     HostStream& stream = helped ? *helped : *this;
     if (step.next == Next::kNothing) {
       if (!helped) return step.result;
-      step = next_step(kAll);  // it got there meanwhile
+      next_step(kAll, step);  // it got there meanwhile
       continue;
     }
-    // This thread is about to block, and what it waits for may be a piece that it deferred itself.
     shared_.wake_deferred();
     if (step.next == Next::kRun) {
       stream.run(*step.piece);
       if (!helped) {
-        step = complete_and_look(*step.piece);
+        complete_and_look(*step.piece, step);
         continue;
       }
       stream.complete(*step.piece);
@@ -393,13 +408,13 @@ weft_result HostStream::synchronize() {
           &stream.completed_, &stream.completed_waiters_, step.number, [] { return false; },
           [](bool) { return false; });
     }
-    step = next_step(kAll);
+    next_step(kAll, step);
   }
 }
 
 weft_result HostStream::query() {
   const std::scoped_lock lock(mutex_);
-  if (!head_) return std::exchange(error_, WEFT_OK);
+  if (head_ == nullptr) return std::exchange(error_, WEFT_OK);
   if (deferred_ && !running_) {  // who polls does not claim
     undefer();
     ring();
@@ -408,17 +423,19 @@ weft_result HostStream::query() {
 }
 
 void HostStream::run(Piece& piece) {
-  for (std::uint32_t i = 0; i < piece.launch_count; ++i) {
-    if (piece.launches[i].left.load(std::memory_order_relaxed) == 0) end_launch(piece.launches[i]);
+  if (piece.launch_count > 1 || piece.item_count == 0) {
+    for (std::uint32_t i = 0; i < piece.launch_count; ++i) {
+      if (piece.launches[i].launch.items.empty()) end_launch(piece.launches[i]);
+    }
   }
-  if (piece.items.empty()) return;
-  if (piece.items.size() == 1) return run_item(piece, 0, run_waiter_);
+  if (piece.item_count == 0) return;
+  if (piece.item_count == 1) return run_item(piece, 0, run_waiter_);
   struct Context {
     HostStream& stream;
     Piece& piece;
   } context{*this, piece};
   shared_.pool.run(
-      static_cast<std::uint32_t>(piece.items.size()),
+      piece.item_count,
       [](void* raw, std::uint32_t index, Waiter& waiter) {
         auto& own = *static_cast<Context*>(raw);
         own.stream.run_item(own.piece, index, waiter);
@@ -426,10 +443,15 @@ void HostStream::run(Piece& piece) {
       &context, run_waiter_);
 }
 
+/// `index`: of all items of the piece. Once the launch has ended its items may be gone.
 void HostStream::run_item(Piece& piece, std::uint32_t index, Waiter& waiter) {
-  LaunchState& state = piece.launches[piece.launch_of[index]];
+  LaunchState* launch = piece.launches.get();
+  std::size_t in_launch = index;
+  while (in_launch >= launch->launch.items.size())
+    in_launch -= (launch++)->launch.items.size();
+  LaunchState& state = *launch;
   HostMemory memory(shared_.loops, waiter, state.launch, state.failed);
-  const KernelOutcome outcome = run_on_host(piece.items[index], memory);
+  const KernelOutcome outcome = run_on_host(state.launch.items[in_launch], memory);
   if (outcome.end != KernelEnd::kDone && state.failed.exchange(1, std::memory_order_acq_rel) == 0) {
     state.outcome = outcome;
   }
@@ -464,16 +486,13 @@ void HostStream::complete(Piece& piece) {
 }
 
 /// Of a thread that synchronizes this stream: what it does next.
-HostStream::Step HostStream::complete_and_look(Piece& piece) {
-  Step step;
-  bool passed = false;
+void HostStream::complete_and_look(Piece& piece, Step& step) {
   {
     const std::scoped_lock lock(mutex_);
     end(piece);
-    step = look(kAll, passed);
+    look(kAll, step);
   }
   wake_waiters();
-  return step;
 }
 
 void HostStream::work() {
@@ -494,7 +513,7 @@ void HostStream::work() {
       rung = doorbell_;
       idle_ticks = launched_ == last_launched ? idle_ticks + 1 : 0;
       last_launched = launched_;
-      const bool waiting = head_ && !running_ && !(deferred_ && attended_);
+      const bool waiting = head_ != nullptr && !running_ && !(deferred_ && attended_);
       if (waiting && (!deferred_ || head_->number == watched)) {
         if (head_->after) {
           other = head_->after;

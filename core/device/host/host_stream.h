@@ -71,16 +71,30 @@ struct HostShared {
       : loops(chosen_loops), budget(most_threads), pool(budget, asleep) {}
 
   /// Wakes the workers of all streams that hold a deferred piece. One relaxed load where none does.
-  void wake_deferred();
+  void wake_deferred() {
+    if (deferred_streams.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake_all_deferred();
+  }
+  /// Under streams_mutex.
+  void add(std::shared_ptr<HostStream> stream);
 
   const ElementLoops& loops;
   ThreadBudget budget;
   std::atomic<std::uint32_t> asleep{0};
+  /// As far as they are counted: see has_several.
   std::atomic<std::uint32_t> deferred_streams{0};
+  /// Whether the device ever had more than one stream: a thread that is about to block in the only
+  /// one looks after it anyway, so nobody counts whether it holds a deferred piece. Stored before
+  /// add() takes each stream's lock, loaded under that: so each that holds one is counted, by itself
+  /// or there.
+  std::atomic<bool> has_several{false};
   WorkerPool pool;
   std::mutex streams_mutex;  ///< Taken before any stream's own.
   HostStreams streams;
   PieceCounts of_closed_streams;  ///< Written under streams_mutex.
+
+ private:
+  void wake_all_deferred();
 };
 
 // What other threads write lies on lines of its own.
@@ -107,6 +121,8 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
 
   /// Hands a deferred piece to the worker at once. Any thread.
   void wake_if_deferred();
+  /// Counts it, if it holds a deferred piece that was not counted. Any thread.
+  void count_if_deferred();
 
  private:
   struct LaunchState;
@@ -126,28 +142,30 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
     weft_result result = WEFT_OK;  ///< kNothing of a whole stream: the first error since the last.
   };
 
-  std::unique_ptr<Piece> take_piece(std::unique_ptr<Piece>& free);
-  void give_back(std::unique_ptr<Piece> piece);
-  bool append(std::unique_ptr<Piece> piece);
+  Piece* take_piece(Piece*& free);
+  void give_back(Piece& piece);
+  bool append(Piece& piece);
   bool announce();
+  void count_deferred();
   void leave();
   weft_result prepare(std::uint32_t items);
-  bool make_room(Piece& piece) const;
+  static bool make_room(Piece& piece, std::uint32_t launches);
   bool fill(Piece& piece, std::span<const Launch> launches, std::uint32_t items);
   Piece& claim();
   void undefer();
   bool pass_barriers();
   void retire();
   void wake_waiters();
-  Step next_step(std::uint64_t up_to);
-  Step look(std::uint64_t up_to, bool& passed);
+  void next_step(std::uint64_t up_to, Step& step);
+  bool look(std::uint64_t up_to, Step& step);
   [[nodiscard]] bool has_ended(std::uint64_t number) { return load_counter(&completed_) >= number; }
+  weft_result help(Step& step);
   void run(Piece& piece);
   void run_item(Piece& piece, std::uint32_t index, Waiter& waiter);
   static void end_launch(LaunchState& state);
   void end(Piece& piece);
   void complete(Piece& piece);
-  Step complete_and_look(Piece& piece);
+  void complete_and_look(Piece& piece, Step& step);
   void ring();
   void work();
   [[nodiscard]] bool callers_claim() const;
@@ -157,14 +175,16 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   SpinLock mutex_;
   /// `deferred` and `woken` are written by the thread that launches, the others under mutex_.
   PieceCounts counts_;
-  std::unique_ptr<Piece> free_;
-  std::uint32_t free_count_ = 0;          ///< Of that list.
-  LaunchRoom room_;                       ///< That each gets: the most reserved, or launched.
-  std::unique_ptr<Piece> free_barriers_;  ///< Apart: they never got room for work.
-  std::unique_ptr<Piece> head_;           ///< The next to run or to pass, or the one that runs.
+  std::unique_ptr<Piece> pieces_;  ///< All that were made, each of which owns the one before.
+  Piece* free_ = nullptr;
+  std::uint32_t free_count_ = 0;     ///< Of that list.
+  std::uint32_t most_launches_ = 1;  ///< That each gets room for: the most reserved, or launched.
+  Piece* free_barriers_ = nullptr;   ///< Apart: they never got room for work.
+  Piece* head_ = nullptr;            ///< The next to run or to pass, or the one that runs.
   Piece* last_ = nullptr;
   bool running_ = false;   ///< head_ is claimed.
   bool deferred_ = false;  ///< The worker leaves the queue to synchronize() for now.
+  bool counted_ = false;   ///< In deferred_streams.
   bool resting_ = false;   ///< The worker sleeps without limit.
   bool stopping_ = false;
   std::uint32_t caller_streak_ = 0;  ///< Pieces in a row that synchronize() claimed.

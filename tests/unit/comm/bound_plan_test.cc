@@ -77,7 +77,8 @@ TEST(BoundPlan, TellsEachPortTheStepsOfItsConnections) {
         BoundPlan bound(plan, rank, {.rings = rings, .direct = nullptr, .pair = {}});
         std::vector<float> data(task.count);
         std::vector<WorkItem> items(99);
-        bound.work_items(nullptr, data.data(), {}, 7, items);
+        bound.make_items(items);
+        bound.set_call(nullptr, data.data(), {}, 7, items);
         bound.enqueue_messages(items);
         EXPECT_EQ(port.describe_waiting(), expected);
 

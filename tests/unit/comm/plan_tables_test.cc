@@ -67,7 +67,7 @@ TEST(PlanTables, ItemsPointIntoThem) {
                             {.rings = rings, .direct = nullptr, .pair = {}, .tables = tables});
       EXPECT_EQ(bound.tables(), tables);
       std::vector<WorkItem> items;
-      bound.work_items(nullptr, nullptr, {}, 0, items);
+      bound.make_items(items);
       for (std::size_t i = 0; i < items.size(); ++i) {
         ASSERT_EQ(items[i].ring, tables->ring(i));
         EXPECT_TRUE(std::ranges::equal(std::span(items[i].ring, kMany), plan->channels[i].ring));
@@ -124,8 +124,8 @@ TEST(PlanTables, HoldTheLinksOfEdges) {
                           {.rings = {}, .direct = nullptr, .pair = pair, .tables = tables});
     std::vector<WorkItem> mine;
     std::vector<WorkItem> theirs;
-    plain.work_items(nullptr, nullptr, {}, 0, mine);
-    bound.work_items(nullptr, nullptr, {}, 0, theirs);
+    plain.make_items(mine);
+    bound.make_items(theirs);
     const auto lies_in_tables = [&](const void* at, std::size_t bytes) {
       const auto* const first = reinterpret_cast<const std::byte*>(tables->ring(0));
       // Links come first, rings last; without rings there are links alone.
