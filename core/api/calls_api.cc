@@ -103,9 +103,17 @@ Status read_blocks(const weft::BlockArrays& arrays, weft::Call& call) {
   return check_blocks(call.task, call.send, call.recv, *call.blocks, communicator.rank());
 }
 
+// What a call is about, but for buffers and count.
+struct Kind {
+  weft::Operation operation;
+  weft_data_type type;
+  weft_reduction reduction = WEFT_SUM;
+  std::uint32_t root = 0;
+};
+
 // `arrays` of a call whose blocks differ, else null.
-weft_result call(const weft::Task& task, const void* send, void* recv, Needs needs, weft_comm* comm,
-                 weft_stream* stream, const weft::BlockArrays* arrays = nullptr) {
+weft_result call(Kind kind, std::uint64_t count, const void* send, void* recv, Needs needs,
+                 weft_comm* comm, weft_stream* stream, const weft::BlockArrays* arrays = nullptr) {
   if (comm == nullptr) return null_argument(stream != nullptr ? stream->owner : nullptr, "comm");
   if (stream == nullptr) return null_argument(comm->owner, "stream");
   weft_context* owner = comm->owner;
@@ -126,7 +134,11 @@ weft_result call(const weft::Task& task, const void* send, void* recv, Needs nee
     if (!communicator) return refuse(communicator.error());
     weft::Call noted{.communicator = *communicator,
                      .stream = stream->stream.get(),
-                     .task = task,
+                     .task = {.operation = kind.operation,
+                              .type = kind.type,
+                              .reduction = kind.reduction,
+                              .root = kind.root,
+                              .count = count},
                      .send = send,
                      .recv = recv,
                      .background = comm->member->background()};
@@ -179,73 +191,46 @@ extern "C" {
 
 weft_result weft_all_reduce(const void* send, void* recv, size_t count, weft_data_type type,
                             weft_reduction reduction, weft_comm* comm, weft_stream* stream) {
-  return call({.operation = weft::Operation::kAllReduce,
-               .type = type,
-               .reduction = reduction,
-               .root = 0,
-               .count = count},
-              send, recv, {}, comm, stream);
+  return call({.operation = weft::Operation::kAllReduce, .type = type, .reduction = reduction},
+              count, send, recv, {}, comm, stream);
 }
 
 weft_result weft_broadcast(const void* send, void* recv, size_t count, weft_data_type type,
                            uint32_t root, weft_comm* comm, weft_stream* stream) {
-  return call({.operation = weft::Operation::kBroadcast,
-               .type = type,
-               .reduction = WEFT_SUM,
-               .root = root,
-               .count = count},
-              send, recv, {.send = is_rank(comm, root)}, comm, stream);
+  return call({.operation = weft::Operation::kBroadcast, .type = type, .root = root}, count, send,
+              recv, {.send = is_rank(comm, root)}, comm, stream);
 }
 
 weft_result weft_reduce(const void* send, void* recv, size_t count, weft_data_type type,
                         weft_reduction reduction, uint32_t root, weft_comm* comm,
                         weft_stream* stream) {
-  return call({.operation = weft::Operation::kReduce,
-               .type = type,
-               .reduction = reduction,
-               .root = root,
-               .count = count},
-              send, recv, {.recv = is_rank(comm, root)}, comm, stream);
+  return call(
+      {.operation = weft::Operation::kReduce, .type = type, .reduction = reduction, .root = root},
+      count, send, recv, {.recv = is_rank(comm, root)}, comm, stream);
 }
 
 weft_result weft_send(const void* send, size_t count, weft_data_type type, uint32_t peer,
                       weft_comm* comm, weft_stream* stream) {
-  return call({.operation = weft::Operation::kSend,
-               .type = type,
-               .reduction = WEFT_SUM,
-               .root = peer,
-               .count = count},
-              send, nullptr, {.recv = false}, comm, stream);
+  return call({.operation = weft::Operation::kSend, .type = type, .root = peer}, count, send,
+              nullptr, {.recv = false}, comm, stream);
 }
 
 weft_result weft_recv(void* recv, size_t count, weft_data_type type, uint32_t peer, weft_comm* comm,
                       weft_stream* stream) {
-  return call({.operation = weft::Operation::kRecv,
-               .type = type,
-               .reduction = WEFT_SUM,
-               .root = peer,
-               .count = count},
-              nullptr, recv, {.send = false}, comm, stream);
+  return call({.operation = weft::Operation::kRecv, .type = type, .root = peer}, count, nullptr,
+              recv, {.send = false}, comm, stream);
 }
 
 weft_result weft_all_gather(const void* send, void* recv, size_t count, weft_data_type type,
                             weft_comm* comm, weft_stream* stream) {
-  return call({.operation = weft::Operation::kAllGather,
-               .type = type,
-               .reduction = WEFT_SUM,
-               .root = 0,
-               .count = count},
-              send, recv, {}, comm, stream);
+  return call({.operation = weft::Operation::kAllGather, .type = type}, count, send, recv, {}, comm,
+              stream);
 }
 
 weft_result weft_reduce_scatter(const void* send, void* recv, size_t count, weft_data_type type,
                                 weft_reduction reduction, weft_comm* comm, weft_stream* stream) {
-  return call({.operation = weft::Operation::kReduceScatter,
-               .type = type,
-               .reduction = reduction,
-               .root = 0,
-               .count = count},
-              send, recv, {}, comm, stream);
+  return call({.operation = weft::Operation::kReduceScatter, .type = type, .reduction = reduction},
+              count, send, recv, {}, comm, stream);
 }
 
 weft_result weft_all_gather_v(const void* send, void* recv, const size_t* recv_counts,
@@ -255,12 +240,8 @@ weft_result weft_all_gather_v(const void* send, void* recv, const size_t* recv_c
                                  .send_offsets = nullptr,
                                  .recv_counts = recv_counts,
                                  .recv_offsets = recv_offsets};
-  return call({.operation = weft::Operation::kAllGatherV,
-               .type = type,
-               .reduction = WEFT_SUM,
-               .root = 0,
-               .count = 0},
-              send, recv, {}, comm, stream, &arrays);
+  return call({.operation = weft::Operation::kAllGatherV, .type = type}, 0, send, recv, {}, comm,
+              stream, &arrays);
 }
 
 weft_result weft_reduce_scatter_v(const void* send, const size_t* send_counts,
@@ -270,22 +251,14 @@ weft_result weft_reduce_scatter_v(const void* send, const size_t* send_counts,
                                  .send_offsets = send_offsets,
                                  .recv_counts = nullptr,
                                  .recv_offsets = nullptr};
-  return call({.operation = weft::Operation::kReduceScatterV,
-               .type = type,
-               .reduction = reduction,
-               .root = 0,
-               .count = 0},
-              send, recv, {}, comm, stream, &arrays);
+  return call({.operation = weft::Operation::kReduceScatterV, .type = type, .reduction = reduction},
+              0, send, recv, {}, comm, stream, &arrays);
 }
 
 weft_result weft_all_to_all(const void* send, void* recv, size_t count, weft_data_type type,
                             weft_comm* comm, weft_stream* stream) {
-  return call({.operation = weft::Operation::kAllToAll,
-               .type = type,
-               .reduction = WEFT_SUM,
-               .root = 0,
-               .count = count},
-              send, recv, {}, comm, stream);
+  return call({.operation = weft::Operation::kAllToAll, .type = type}, count, send, recv, {}, comm,
+              stream);
 }
 
 weft_result weft_all_to_all_v(const void* send, const size_t* send_counts,
@@ -296,32 +269,20 @@ weft_result weft_all_to_all_v(const void* send, const size_t* send_counts,
                                  .send_offsets = send_offsets,
                                  .recv_counts = recv_counts,
                                  .recv_offsets = recv_offsets};
-  return call({.operation = weft::Operation::kAllToAllV,
-               .type = type,
-               .reduction = WEFT_SUM,
-               .root = 0,
-               .count = 0},
-              send, recv, {}, comm, stream, &arrays);
+  return call({.operation = weft::Operation::kAllToAllV, .type = type}, 0, send, recv, {}, comm,
+              stream, &arrays);
 }
 
 weft_result weft_gather(const void* send, void* recv, size_t count, weft_data_type type,
                         uint32_t root, weft_comm* comm, weft_stream* stream) {
-  return call({.operation = weft::Operation::kGather,
-               .type = type,
-               .reduction = WEFT_SUM,
-               .root = root,
-               .count = count},
-              send, recv, {.recv = is_rank(comm, root)}, comm, stream);
+  return call({.operation = weft::Operation::kGather, .type = type, .root = root}, count, send,
+              recv, {.recv = is_rank(comm, root)}, comm, stream);
 }
 
 weft_result weft_scatter(const void* send, void* recv, size_t count, weft_data_type type,
                          uint32_t root, weft_comm* comm, weft_stream* stream) {
-  return call({.operation = weft::Operation::kScatter,
-               .type = type,
-               .reduction = WEFT_SUM,
-               .root = root,
-               .count = count},
-              send, recv, {.send = is_rank(comm, root)}, comm, stream);
+  return call({.operation = weft::Operation::kScatter, .type = type, .root = root}, count, send,
+              recv, {.send = is_rank(comm, root)}, comm, stream);
 }
 
 }  // extern "C"

@@ -98,7 +98,7 @@ Status Communicator::check_kernel(const Task& task) const {
       "a type that it has: weft bench all_reduce --help lists them");
 }
 
-Status Communicator::check_call(const Stream& stream) {
+Status Communicator::why_not_callable(const Stream& stream) {
   if (report_ != nullptr) report_->look();
   if (failure_->stopped()) {
     if (auto cause = failure_->settle()) return fail(std::move(*cause));
@@ -122,10 +122,12 @@ Error Communicator::not_to_be_captured(const Task& task) {
 
 Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
   const Task& task = call.task;
-  if (const auto place = copied_into(call)) {
-    WEFT_TRY(check_call(stream));
-    WEFT_TRY(order_after_latest(stream));
-    return copy_launch(call, *place, stream);
+  if (report_ != nullptr) {
+    if (const auto place = copied_into(call)) {
+      WEFT_TRY(check_call(stream));
+      WEFT_TRY(order_after_latest(stream));
+      return copy_launch(call, *place, stream);
+    }
   }
   if (is_exchange(task.operation)) return prepare_exchange(call, stream);
   WEFT_TRY(check_call(stream));
@@ -162,14 +164,13 @@ Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
     if (record.items.size() > room_for_items_) reserve(0, record.items.size(), 0);
   }
   bound->set_call(call.send, call.recv, call.factor, history_.tag(), record.items);
-  bound->enqueue_messages(record.items);
+  if (bound->needs_cpu()) bound->enqueue_messages(record.items);
   record.launch.items = record.items;
   return &record.launch;
 }
 
 // Operations of a communicator are serial, streams are not: those of the old stream come first.
-Status Communicator::order_after_latest(Stream& stream) {
-  if (latest_stream_ == &stream) return {};
+Status Communicator::order_after_another(Stream& stream) {
   if (latest_stream_ != nullptr && !latest_stream_life_.expired() &&
       (report_ != nullptr || under_way_.load(std::memory_order_acquire) != 0)) {
     const weft_result ordered = runtime_.order_after(
@@ -214,7 +215,9 @@ Status Communicator::finish(bool may_work) {
     under_way_.wait(left, std::memory_order_acquire);
   }
   // Who ended the last one has let go of its lock then, and of this.
-  { const std::scoped_lock lock(records_mutex_); }
+  {
+    const std::scoped_lock lock(records_mutex_);
+  }
   // Messages that the last call left to the engine are part of its work.
   while (connections_ != nullptr && connections_->busy() && !failure_->stopped()) {
     if (!connections_->drive(false)) std::this_thread::yield();

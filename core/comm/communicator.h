@@ -30,6 +30,7 @@
 #include "core/comm/made_reductions.h"
 #include "core/comm/pair_calls.h"
 #include "core/comm/plan_tables.h"
+#include "core/comm/stream.h"
 #include "core/comm/tuner.h"
 #include "core/comm/windows.h"
 #include "core/config/config.h"
@@ -43,7 +44,6 @@ namespace weft {
 
 class Context;
 struct ExchangePlan;
-class Stream;
 
 /// What a communicator says of itself.
 struct CommunicatorFacts {
@@ -124,7 +124,11 @@ class Communicator {
   // Whoever prepares calls, or binds their plans, has waited for them.
 
   /// Whether calls can be made now, on that stream: why it is unusable, if it is.
-  [[nodiscard]] Status check_call(const Stream& stream);
+  [[nodiscard]] Status check_call(const Stream& stream) {
+    if (report_ == nullptr && !failure_->stopped() && &stream.runtime() == &runtime_) [[likely]]
+      return {};
+    return why_not_callable(stream);
+  }
   /// The plan of a call that is connected, bound to this rank's connections; kept for the next.
   Result<std::shared_ptr<BoundPlan>> bind(const Call& call);
   /// The bound plan of a call like the latest planned one, which was checked and is connected; null
@@ -253,7 +257,11 @@ class Communicator {
   Status check_capture(std::span<const Call* const> calls, Stream& stream);
   static Error not_to_be_captured(const Task& task);
   template <class Make>
-  const Launch* pair_launch(const Task& task, Stream& stream, Make make);
+  const Launch* pair_launch(Stream& stream, Make make);
+  template <class Make>
+  const Launch* pair_launch(UnderWay& record, Make make);
+  static void forget_pairs(UnderWay& record);
+  static bool are_pairs_of(const UnderWay& record, std::span<const Call* const> calls);
   void enqueue_pair_messages();
   const PairConnections* partner(std::uint32_t rank, std::uint32_t channel);
   [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes);
@@ -268,7 +276,13 @@ class Communicator {
   [[nodiscard]] std::uint32_t net_ports() const;
   [[nodiscard]] WorkItem exchange_item(const ExchangePlan& plan, std::uint32_t rank) const;
   [[nodiscard]] std::uint64_t bytes_with(const Call& call, std::uint32_t other) const;
-  Status order_after_latest(Stream& stream);
+  Status order_after_latest(Stream& stream) {
+    if (latest_stream_ == &stream) [[likely]]
+      return {};
+    return order_after_another(stream);
+  }
+  Status order_after_another(Stream& stream);
+  [[nodiscard]] Status why_not_callable(const Stream& stream);
   UnderWay& begin_record(const Task& task, Stream& stream);
   void end_record(UnderWay& record, bool done);
   void add_free_record();
@@ -279,6 +293,7 @@ class Communicator {
   }
   void launch_by_report(Stream& stream);
   struct Finished {
+    bool any = false;
     Task task;
     std::uint64_t sequence = 0;
     std::size_t pairs = 0;  // sends and receives of that launch, of which the task is the first
@@ -395,11 +410,11 @@ class Communicator {
   SpinLock records_mutex_;
   std::vector<std::unique_ptr<UnderWay>> records_;  // guarded by records_mutex_
   std::vector<UnderWay*> free_records_;             // guarded by records_mutex_
-  std::size_t room_for_items_ = 1;         // of each free record; guarded by records_mutex_
-  std::size_t room_for_pairs_ = 0;         // the same
-  std::uint64_t records_begun_ = 0;        // guarded by records_mutex_
-  std::optional<Finished> last_finished_;  // guarded by records_mutex_
-  std::atomic<std::uint64_t> under_way_{0};  // changed under records_mutex_
+  std::size_t room_for_items_ = 1;                 // of each free record; guarded by records_mutex_
+  std::size_t room_for_pairs_ = 0;                 // the same
+  std::uint64_t records_begun_ = 0;                // guarded by records_mutex_
+  Finished last_finished_;                         // guarded by records_mutex_
+  std::atomic<std::uint64_t> under_way_{0};        // changed under records_mutex_
   std::atomic<std::int64_t> waiting_since_ns_{0};  // 0: nobody has looked since
   std::atomic<std::uint64_t> reported_call_{0};
   std::atomic<std::uint64_t> pair_progress_{0};

@@ -40,6 +40,7 @@ Result<weft_result> Group::end() {
   if (started_.empty()) return WEFT_OK;
   auto started = begin_calls(started_, cutter_);
   started_.clear();
+  std::swap(started_, calls_);  // the next group has its calls where this one had them
   return started;
 }
 

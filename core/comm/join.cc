@@ -37,10 +37,10 @@ constexpr std::uint32_t kMostTreeStepBytes = 32 * 1024;
 // Lines are for small calls.
 constexpr std::uint32_t kMostLineStepBytes = 16 * 1024;
 // Of calls that have a root. On fewer processors than ranks a rank runs until its slots are used
-// up: with 64 of them a change of ranks is shared by as many calls, with 8 it takes longer than
+// up: with 256 of them a change of ranks is shared by as many calls, with 8 it takes longer than
 // those.
 constexpr std::uint32_t kSmallStepBytes = 1024;
-constexpr std::uint32_t kMostSmallSteps = 64;
+constexpr std::uint32_t kMostSmallSteps = 256;
 
 // Of ranks on GPUs. A channel is a CTA, which moves nothing while a step changes hands: so many
 // together fill a link. Where data goes through host memory, which carries far less, fewer do, and

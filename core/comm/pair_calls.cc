@@ -4,6 +4,7 @@
 #include "core/comm/pair_calls.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include <fmt/format.h>
 
@@ -144,6 +145,31 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
       tasks.push_back({task, direction.calls});
     });
   }
+}
+
+void repeat_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
+                      std::span<PairTransfer> transfers, std::span<PairTask> tasks) {
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    const Call& call = *calls[i];
+    PairTransfer& transfer = transfers[i];
+    PairNumbers::Direction& direction = numbers.direction_of(call.task);
+    transfer.tag = PairNumbers::add(direction, call.task, rank);
+    tasks[i].number = direction.calls;
+    if (sends(call)) {
+      transfer.from = static_cast<const std::byte*>(call.send);
+    } else {
+      transfer.to = static_cast<std::byte*>(call.recv);
+    }
+    std::atomic_ref(transfer.complete).store(0, std::memory_order_relaxed);
+    transfer.taken = 0;
+    transfer.moved = 0;
+  }
+}
+
+bool can_repeat(std::span<const PairTransfer> transfers, std::size_t calls) {
+  return transfers.size() == calls && std::ranges::all_of(transfers, [](const auto& transfer) {
+           return transfer.view.connected() && transfer.after == kNoTransfer;
+         });
 }
 
 WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks,

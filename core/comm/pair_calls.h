@@ -121,6 +121,15 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
                     const PairEnds& ends, std::vector<PairTransfer>& transfers,
                     std::vector<PairMessage>& messages, std::vector<PairTask>& tasks);
 
+/// Makes the transfers of such calls, each of which is one message to or from another rank in one
+/// part, those of calls of the same tasks with other buffers, and counts them. `tasks` are those of
+/// both.
+void repeat_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
+                      std::span<PairTransfer> transfers, std::span<PairTask> tasks);
+/// Whether it could: no copies within the rank, one part of each call, no two of them on one
+/// connection.
+[[nodiscard]] bool can_repeat(std::span<const PairTransfer> transfers, std::size_t calls);
+
 /// The one item of a group: all its transfers, which outlive the launch where its end is reported.
 [[nodiscard]] WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks,
                                  std::uint32_t most_parts);

@@ -16,15 +16,43 @@
 
 namespace weft {
 
-Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> calls, Stream& stream) {
+Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> calls,
+                                                  Stream& stream) {
   WEFT_TRY(check_call(stream));
-  WEFT_TRY(check_capture(calls, stream));
+  if (report_ != nullptr) WEFT_TRY(check_capture(calls, stream));
   WEFT_TRY(order_after_latest(stream));
-  return pair_launch(
-      calls.front()->task, stream,
-      [&](std::uint64_t /*sequence*/, std::uint16_t /*past*/, auto& transfers, auto& tasks) {
-        make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
-      });
+  if (report_ == nullptr) {
+    UnderWay& record = begin_record(calls.front()->task, stream);
+    if (are_pairs_of(record, calls)) {
+      repeat_transfers(calls, rank_, pair_numbers_, record.transfers, record.pair_tasks);
+      note_sent(record);
+      return &record.launch;
+    }
+    forget_pairs(record);
+    return pair_launch(record, [&](auto& transfers, auto& tasks) {
+      make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
+      record.pairs_repeat = pair_messages_.empty() && can_repeat(transfers, calls.size());
+    });
+  }
+  return pair_launch(stream, [&](auto& transfers, auto& tasks) {
+    make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
+  });
+}
+
+void Communicator::forget_pairs(UnderWay& record) {
+  record.transfers.clear();
+  record.pair_tasks.clear();
+  record.pairs_repeat = false;
+}
+
+// Whether the record still has the transfers of calls like these: its items and launch, too.
+bool Communicator::are_pairs_of(const UnderWay& record, std::span<const Call* const> calls) {
+  if (!record.pairs_repeat || record.pair_tasks.size() != calls.size()) return false;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Task& known = record.pair_tasks[i];
+    if (calls[i]->task != known) return false;
+  }
+  return true;
 }
 
 Result<const Launch*> Communicator::prepare_exchange(const Call& call, Stream& stream) {
@@ -36,11 +64,17 @@ Result<const Launch*> Communicator::prepare_exchange(const Call& call, Stream& s
   const Call* const alone = &call;
   WEFT_TRY(check_capture({&alone, 1}, stream));
   WEFT_TRY(order_after_latest(stream));
-  return pair_launch(call.task, stream,
-                     [&](std::uint64_t sequence, std::uint16_t past, auto& transfers, auto& tasks) {
-                       make_exchange(call, rank_, ranks_, sequence, past, pair_ends_, transfers,
-                                     pair_messages_, tasks);
-                     });
+  if (report_ != nullptr) {
+    const std::uint64_t sequence = history_.add(call.task);
+    return pair_launch(stream, [&](auto& transfers, auto& tasks) {
+      make_exchange(call, rank_, ranks_, sequence, 0, pair_ends_, transfers, pair_messages_, tasks);
+    });
+  }
+  UnderWay& record = begin_record(call.task, stream);
+  return pair_launch(record, [&](auto& transfers, auto& tasks) {
+    make_exchange(call, rank_, ranks_, record.sequence, record.past, pair_ends_, transfers,
+                  pair_messages_, tasks);
+  });
 }
 
 bool Communicator::goes_by_inboxes(const Task& task) const {
@@ -73,23 +107,27 @@ const Launch* Communicator::inbox_launch(const Call& call, Stream& stream) {
   return &reported_launch_;
 }
 
-// `make(sequence, past, transfers, tasks)` writes the transfers of the launch.
+// Of a device whose launches do not call back. `make(transfers, tasks)` writes the transfers of the
+// launch.
 template <class Make>
-const Launch* Communicator::pair_launch(const Task& task, Stream& stream, Make make) {
+const Launch* Communicator::pair_launch(Stream& stream, Make make) {
   pair_messages_.clear();
-  if (report_ != nullptr) {
-    pair_transfers_.clear();
-    pair_tasks_.clear();
-    make(joins_pair(task.operation) ? 0 : history_.add(task), 0, pair_transfers_, pair_tasks_);
-    items_.assign(1, pair_item(pair_transfers_, ranks_, pair_parts_));
-    enqueue_pair_messages();
-    // Kernels that run on their own drive no net.
-    if (connections_->busy()) connections_->leave();
-    launch_by_report(stream);
-    return &reported_launch_;
-  }
-  UnderWay& record = begin_record(task, stream);
-  make(record.sequence, record.past, record.transfers, record.pair_tasks);
+  pair_transfers_.clear();
+  pair_tasks_.clear();
+  make(pair_transfers_, pair_tasks_);
+  items_.assign(1, pair_item(pair_transfers_, ranks_, pair_parts_));
+  enqueue_pair_messages();
+  // Kernels that run on their own drive no net.
+  if (connections_->busy()) connections_->leave();
+  launch_by_report(stream);
+  return &reported_launch_;
+}
+
+// The same of others, for a record that was begun.
+template <class Make>
+const Launch* Communicator::pair_launch(UnderWay& record, Make make) {
+  pair_messages_.clear();
+  make(record.transfers, record.pair_tasks);
   // The next such call gets another record, depending on what has ended by then.
   if (record.transfers.size() > most_pairs_) {
     most_pairs_ = record.transfers.size();

@@ -57,6 +57,7 @@ void join_pieces(Piece& into, Piece& from) {
 // the same order, come together after all of those. Devices that only know all of a stream wait for
 // more than that; so communicators of one round come in an order that is the same on all ranks.
 std::span<Piece> CallCutter::cut(std::span<const Call> calls) {
+  if (repeats(calls)) return std::span(pieces_).first(used_);
   recycle();
   for (const Call& call : calls) {
     Member& member = member_of(call.communicator);
@@ -88,15 +89,47 @@ std::span<Piece> CallCutter::cut(std::span<const Call> calls) {
     remove(i);
   }
   sort();
+  remember(calls);
   return std::span(pieces_).first(used_);
 }
 
+bool CallCutter::repeats(std::span<const Call> calls) const {
+  if (calls.data() != known_at_ || calls.size() != known_.size()) return false;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Call& call = calls[i];
+    const Known& known = known_[i];
+    const bool alike = call.communicator == known.communicator && call.stream == known.stream &&
+                       call.communicator->number() == known.number && call.task == known.task;
+    if (!alike) return false;
+  }
+  return true;
+}
+
+void CallCutter::remember(std::span<const Call> calls) {
+  connected_ = false;
+  known_at_ = calls.data();
+  known_.clear();
+  for (const Call& call : calls) {
+    known_.push_back({.communicator = call.communicator,
+                      .number = call.communicator->number(),
+                      .stream = call.stream,
+                      .task = call.task});
+  }
+}
+
+void CallCutter::note_connected() {
+  connected_ = std::ranges::all_of(
+      known_, [](const Known& known) { return weft::joins_pair(known.task.operation); });
+}
+
 std::vector<Piece> CallCutter::take() {
+  known_at_ = nullptr;
   pieces_.resize(std::exchange(used_, 0));
   return std::exchange(pieces_, {});
 }
 
 void CallCutter::recycle() {
+  known_at_ = nullptr;
   for (std::size_t i = 0; i < used_; ++i) {
     for (CallBatch& batch : pieces_[i].batches) {
       batch.clear();
@@ -373,9 +406,12 @@ Result<weft_result> start(std::span<const Call> calls, CallCutter& cutter, bool 
   if (capture != nullptr) return record(*capture, calls, cutter, may_go_on);
   if (calls.size() == 1) return start_alone(calls[0], may_go_on);
   const std::span<Piece> pieces = cutter.cut(calls);
-  WEFT_TRY_ASSIGN(const bool connected, want_batches(pieces));
-  if (!connected && may_go_on && have_background(calls)) return start_later(calls);
-  if (!connected) WEFT_TRY(await_batches(pieces));
+  if (!cutter.is_connected()) {
+    WEFT_TRY_ASSIGN(const bool connected, want_batches(pieces));
+    if (!connected && may_go_on && have_background(calls)) return start_later(calls);
+    if (!connected) WEFT_TRY(await_batches(pieces));
+    cutter.note_connected();
+  }
   for (Piece& piece : pieces) {
     WEFT_TRY(order_streams(piece, false));
     WEFT_TRY(start_piece(piece, *piece.stream));

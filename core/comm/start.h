@@ -57,11 +57,17 @@ struct Piece {
   std::vector<Communicator*> communicators{};
 };
 
-/// Puts calls in order. It keeps its memory, so that a group that is repeated allocates nothing.
+/// Puts calls in order. It keeps its memory, so that a group that is repeated allocates nothing,
+/// and what it made of the last calls: those of a group that is repeated at the same place of
+/// memory, but for the buffers that it names, are in order.
 class CallCutter {
  public:
   /// What start_calls starts, in this order. Points into `calls`; until the next cut.
   [[nodiscard]] std::span<Piece> cut(std::span<const Call> calls);
+  /// Whether what the last cut made was noted to be connected, and so can be carried out. Only of
+  /// sends and receives alone: what others need their buffers tell as well.
+  [[nodiscard]] bool is_connected() const { return connected_; }
+  void note_connected();
   /// Gives away what the last cut made.
   [[nodiscard]] std::vector<Piece> take();
 
@@ -71,6 +77,15 @@ class CallCutter {
     std::size_t rounds = 0;
     CallBatch pairs{};
   };
+  /// All that the pieces, and what their calls need, depend on.
+  struct Known {
+    const Communicator* communicator = nullptr;
+    std::uint64_t number = 0;  ///< Of the communicator: another one may have had its place.
+    Stream* stream = nullptr;
+    Task task;
+  };
+  [[nodiscard]] bool repeats(std::span<const Call> calls) const;
+  void remember(std::span<const Call> calls);
   void recycle();
   CallBatch take_batch();
   Piece& add_piece(std::size_t round, Stream* stream);
@@ -81,6 +96,9 @@ class CallCutter {
   void remove(std::size_t place);
   void sort();
 
+  const Call* known_at_ = nullptr;  // where the calls of the last cut stood
+  std::vector<Known> known_;        // those calls
+  bool connected_ = false;
   std::vector<Piece> pieces_;
   std::size_t used_ = 0;  // of pieces_; the others are memory for the next
   std::vector<CallBatch> spare_;

@@ -71,8 +71,7 @@ Communicator::UnderWay& Communicator::begin_record(const Task& task, Stream& str
     record->begun = ++records_begun_;
     record->sequence = sequence;
     record->past = sequence == 0 ? std::uint16_t{0} : history_.past();
-    record->transfers.clear();
-    record->pair_tasks.clear();
+    if (sequence != 0) forget_pairs(*record);
     count_under_way(+1);
   }
   if (under_way_.load(std::memory_order_relaxed) == 1) restart_clock();
@@ -83,9 +82,10 @@ Communicator::UnderWay& Communicator::begin_record(const Task& task, Stream& str
 void Communicator::end_record(UnderWay& record, bool done) {
   const std::scoped_lock lock(records_mutex_);
   if (done) {
-    last_finished_ = {.task = record.task,
-                      .sequence = record.sequence,
-                      .pairs = record.sequence != 0 ? 0 : record.pair_tasks.size()};
+    last_finished_.any = true;
+    last_finished_.task = record.task;
+    last_finished_.sequence = record.sequence;
+    last_finished_.pairs = record.sequence != 0 ? 0 : record.pair_tasks.size();
   }
   record.begun = 0;
   free_records_.push_back(&record);
@@ -173,8 +173,8 @@ std::string Communicator::describe_last_finished(const std::optional<CallNote>& 
     return before ? describe_call(*before) : std::string();
   }
   const std::scoped_lock lock(records_mutex_);
-  if (!last_finished_) return "nothing";
-  const auto& [task, sequence, pairs] = *last_finished_;
+  const auto& [any, task, sequence, pairs] = last_finished_;
+  if (!any) return "nothing";
   if (sequence != 0) return fmt::format("{} (call {})", describe_task(task), sequence);
   if (pairs < 2) return describe_task(task);
   return fmt::format("{}, grouped with {} more", describe_task(task), pairs - 1);

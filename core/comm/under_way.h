@@ -27,6 +27,7 @@ struct Communicator::UnderWay {
   std::vector<WorkItem> items{};      // of `plan`, if there is one: what changes is that of a call
   std::vector<PairTransfer> transfers{};
   std::vector<PairTask> pair_tasks{};  // of each transfer
+  bool pairs_repeat = false;           // transfers are still those of calls that can_repeat()
 
   [[nodiscard]] CallNote note() const { return make_call_note(task, sequence); }
 

@@ -62,7 +62,8 @@ std::optional<WindowPlace> Communicator::copied_into(const Call& call) const {
   return windows_.find(call.recv, bytes);
 }
 
-const Launch* Communicator::copy_launch(const Call& call, const WindowPlace& place, Stream& stream) {
+const Launch* Communicator::copy_launch(const Call& call, const WindowPlace& place,
+                                        Stream& stream) {
   Task task = call.task;
   task.place = place.number();
   pair_transfers_.clear();

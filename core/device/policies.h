@@ -132,6 +132,13 @@ template <class T, class G>
 concept posts_apart =
     requires(T& memory, G& group, const StepPosts& posts) { memory.publish(group, posts); };
 
+/// Memory that fetches lines before they are needed, to be read or to be written.
+template <class T>
+concept fetches_ahead = requires(const void* read, void* written) {
+  T::fetch_to_read(read);
+  T::fetch_to_write(written);
+};
+
 /// Memory that reads what lies in the process at the other end of a connection.
 ///  - read_peer(view, to, address, bytes): leader only; copies `bytes` from `address` there. What
 ///    is loaded afterwards is loaded after all of it. An end other than kDone: the kernel must

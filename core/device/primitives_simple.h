@@ -305,7 +305,30 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
         seen_head_ = result.value;
       }
     }
+    if constexpr (fetches_ahead<Memory>) fetch_next<kBits>();
     return offset;
+  }
+
+  /// The slots of the next steps, as far as their other ends are known to have done with them: what
+  /// was written last by another processor takes as long to come as a small call takes.
+  template <unsigned kBits>
+  void fetch_next() const {
+    if constexpr ((kBits & kRecvBit) != 0) {
+      const ConnectionView& from = item_.from_previous;
+      if (seen_tail_ > recv_step_ + 1) {
+        const std::uint32_t next = recv_slot_ + 1 == from.steps ? 0 : recv_slot_ + 1;
+        Memory::fetch_to_read(from.buffer + std::size_t{next} * from.step_bytes);
+        Memory::fetch_to_read(from.slots + next);
+      }
+    }
+    if constexpr ((kBits & kSendBit) != 0) {
+      const ConnectionView& to = item_.to_next;
+      if (seen_head_ + to.steps > send_step_ + 1) {
+        const std::uint32_t next = send_slot_ + 1 == to.steps ? 0 : send_slot_ + 1;
+        Memory::fetch_to_write(to.buffer + std::size_t{next} * to.step_bytes);
+        Memory::fetch_to_write(to.slots + next);
+      }
+    }
   }
 
   WEFT_HD std::uint64_t leave(const WaitResult& result, std::uint32_t peer) {

@@ -63,6 +63,7 @@ namespace {
 
 KernelOutcome run_with(const WorkItem& item, HostMemory& memory, const HostReduction& reduction) {
   SingleLane group;
+  if (item.algorithm == Algorithm::kRing) return run_work_item(group, memory, item, reduction);
   if (item.algorithm == Algorithm::kTwoShot && item.direct != nullptr) {
     return run_two_shot_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
   }

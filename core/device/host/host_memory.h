@@ -39,6 +39,9 @@ class HostMemory {
     weft::post(counter, waiters, value);
   }
 
+  static void fetch_to_read(const void* line) { __builtin_prefetch(line, 0); }
+  static void fetch_to_write(void* line) { __builtin_prefetch(line, 1); }
+
   // The host tells the peers of a failure itself, and wakes them.
   static void give_up(std::uint32_t* /*word*/, std::uint32_t /*reason*/) {}
 

@@ -85,8 +85,8 @@ struct HostShared {
   std::atomic<std::uint32_t> deferred_streams{0};
   /// Whether the device ever had more than one stream: a thread that is about to block in the only
   /// one looks after it anyway, so nobody counts whether it holds a deferred piece. Stored before
-  /// add() takes each stream's lock, loaded under that: so each that holds one is counted, by itself
-  /// or there.
+  /// add() takes each stream's lock, loaded under that: so each that holds one is counted, by
+  /// itself or there.
   std::atomic<bool> has_several{false};
   WorkerPool pool;
   std::mutex streams_mutex;  ///< Taken before any stream's own.
