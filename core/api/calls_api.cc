@@ -129,44 +129,52 @@ weft_result call(Kind kind, std::uint64_t count, const void* send, void* recv, N
                           "the stream belongs to another context than the communicator",
                           "make streams with the context of the communicator"));
     }
-    if (const Status free = stream->stream->check_not_held(); !free) return refuse(free.error());
-    const auto communicator = comm->member->for_calls();
-    if (!communicator) return refuse(communicator.error());
-    weft::Call noted{.communicator = *communicator,
-                     .stream = stream->stream.get(),
-                     .task = {.operation = kind.operation,
-                              .type = kind.type,
-                              .reduction = kind.reduction,
-                              .root = kind.root,
-                              .count = count},
-                     .send = send,
-                     .recv = recv,
-                     .background = comm->member->background()};
-    weft::Task& known = noted.task;
-    const bool planned = weft::is_planned(known.operation);
-    if (planned) known.options = noted.communicator->way_options();
-    if (weft::reduces(known.operation) && known.reduction > WEFT_AVG) {
-      auto made = noted.communicator->made_reductions().find(known.reduction, known.type);
+    if (stream->stream->is_held()) [[unlikely]] {
+      if (const Status free = stream->stream->check_not_held(); !free) return refuse(free.error());
+    }
+    weft::Communicator* communicator = comm->member->if_ready();
+    if (communicator == nullptr) [[unlikely]] {
+      const auto late = comm->member->for_calls();
+      if (!late) return refuse(late.error());
+      communicator = *late;
+    }
+    // Field by field: the compiler clears an aggregate as a whole first, which takes longer.
+    weft::Call noted;
+    noted.communicator = communicator;
+    noted.stream = stream->stream.get();
+    noted.send = send;
+    noted.recv = recv;
+    noted.background = comm->member->background();
+    weft::Task& task = noted.task;
+    task.operation = kind.operation;
+    task.type = kind.type;
+    task.reduction = kind.reduction;
+    task.root = kind.root;
+    task.count = count;
+    const bool planned = weft::is_planned(task.operation);
+    if (planned) task.options = communicator->way_options();
+    if (weft::reduces(task.operation) && task.reduction > WEFT_AVG) {
+      auto made = communicator->made_reductions().find(task.reduction, task.type);
       if (!made) return refuse(made.error());
       noted.factor = *made;
-      known.reduction = weft::kPremulSum;
+      task.reduction = weft::kPremulSum;
     }
     if (planned && group == nullptr && arrays == nullptr && noted.stream->capture() == nullptr) {
-      noted.latest = noted.communicator->latest_bound(known);
+      noted.latest = communicator->latest_bound(task);
     }
     // What has a plan was checked.
     if (noted.latest == nullptr) {
-      if (Status status = noted.communicator->check_task(known); !status) {
+      if (Status status = communicator->check_task(task); !status) {
         return refuse(status.error());
       }
     }
-    if (!buffers_fit(known, send, recv, needs)) {
-      if (Status status = why_not_buffers(known, send, recv, needs); !status) {
+    if (!buffers_fit(task, send, recv, needs)) {
+      if (Status status = why_not_buffers(task, send, recv, needs); !status) {
         return refuse(status.error());
       }
     }
     if (!planned) {
-      if (Status status = check_apart(known, send, recv, noted.communicator->ranks()); !status) {
+      if (Status status = check_apart(task, send, recv, communicator->ranks()); !status) {
         return refuse(status.error());
       }
     }

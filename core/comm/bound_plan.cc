@@ -90,7 +90,7 @@ std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank) {
 }
 
 BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends)
-    : plan_(std::move(plan)), tables_(ends.tables) {
+    : plan_(std::move(plan)), tag_(make_operation_tag(plan_->task, 0)), tables_(ends.tables) {
   if (tables_ == nullptr) {
     if (plan_->algorithm == Algorithm::kTree) trees_.reserve(plan_->channels.size());
     if (plan_->algorithm == Algorithm::kChain) chains_.reserve(plan_->channels.size());

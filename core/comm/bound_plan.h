@@ -42,6 +42,8 @@ class BoundPlan {
   BoundPlan& operator=(const BoundPlan&) = delete;
 
   [[nodiscard]] const Plan& plan() const { return *plan_; }
+  /// Of its plan's task, as of call 0.
+  [[nodiscard]] OperationTag tag() const { return tag_; }
   /// That items point into; may be null.
   [[nodiscard]] const std::shared_ptr<PlanTables>& tables() const { return tables_; }
 
@@ -71,6 +73,7 @@ class BoundPlan {
     std::vector<std::size_t> channels;  // of each operation
   };
   std::shared_ptr<const Plan> plan_;
+  OperationTag tag_;
   std::shared_ptr<PlanTables> tables_;
   std::vector<WorkItem> items_;
   std::vector<TreeLinks> trees_;             // that items_ point to, without tables_

@@ -65,9 +65,9 @@ CallNote make_call_note(const Task& task, std::uint64_t sequence) {
           .max_channels = task.options.max_channels};
 }
 
-std::uint64_t CallHistory::add(const Task& task) {
+std::uint64_t CallHistory::add(const Task& task, OperationTag tag) {
   const std::uint64_t sequence = latest_.load(std::memory_order_relaxed) + 1;
-  const OperationTag tag = make_operation_tag(task, sequence);
+  tag = add_sequence(tag, sequence);
   tag_ = tag;
   Entry& entry = entries_[sequence % kLength];
   entry.count.store(task.count, std::memory_order_relaxed);

@@ -44,7 +44,9 @@ class CallHistory {
   static constexpr std::size_t kLength = 1024;
 
   /// Notes a call under the next number, and answers that.
-  std::uint64_t add(const Task& task);
+  std::uint64_t add(const Task& task) { return add(task, make_operation_tag(task, 0)); }
+  /// The same of one whose tag, as of call 0, is known.
+  std::uint64_t add(const Task& task, OperationTag tag);
   /// The tag of the call that was noted last, past() included. By the thread that calls.
   [[nodiscard]] OperationTag tag() const { return add_past(tag_, past_); }
   /// A checksum of all calls before the one that was noted last, for its tag. By the thread that

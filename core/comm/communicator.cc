@@ -156,7 +156,10 @@ Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
     }
     return &reported_launch_;
   }
-  UnderWay& record = begin_record(task, stream);
+  const bool has_task_of_plan = !has_uneven_blocks(task.operation);
+  const std::uint64_t sequence =
+      has_task_of_plan ? history_.add(task, bound->tag()) : history_.add(task);
+  UnderWay& record = begin_record(task, stream, sequence);
   if (record.plan != bound) {
     record.plan = bound;
     bound->make_items(record.items);
@@ -210,14 +213,8 @@ Status Communicator::finish(bool may_work) {
     static_cast<void>(runtime_.synchronize(latest_stream_->device_stream()));
   }
   if (report_ != nullptr) report_->look();
-  for (std::uint64_t left = under_way_.load(std::memory_order_acquire); left != 0;
-       left = under_way_.load(std::memory_order_acquire)) {
+  for (std::uint64_t left = await_ends(); left != 0; left = await_ends())
     under_way_.wait(left, std::memory_order_acquire);
-  }
-  // Who ended the last one has let go of its lock then, and of this.
-  {
-    const std::scoped_lock lock(records_mutex_);
-  }
   // Messages that the last call left to the engine are part of its work.
   while (connections_ != nullptr && connections_->busy() && !failure_->stopped()) {
     if (!connections_->drive(false)) std::this_thread::yield();

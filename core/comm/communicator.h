@@ -283,7 +283,7 @@ class Communicator {
   }
   Status order_after_another(Stream& stream);
   [[nodiscard]] Status why_not_callable(const Stream& stream);
-  UnderWay& begin_record(const Task& task, Stream& stream);
+  UnderWay& begin_record(const Task& task, Stream& stream, std::uint64_t sequence);
   void end_record(UnderWay& record, bool done);
   void add_free_record();
   // Under records_mutex_, which all who change it have.
@@ -291,6 +291,7 @@ class Communicator {
     const std::uint64_t before = under_way_.load(std::memory_order_relaxed);
     under_way_.store(before + static_cast<std::uint64_t>(more), std::memory_order_release);
   }
+  std::uint64_t await_ends();
   void launch_by_report(Stream& stream);
   struct Finished {
     bool any = false;
@@ -410,11 +411,12 @@ class Communicator {
   SpinLock records_mutex_;
   std::vector<std::unique_ptr<UnderWay>> records_;  // guarded by records_mutex_
   std::vector<UnderWay*> free_records_;             // guarded by records_mutex_
-  std::size_t room_for_items_ = 1;                 // of each free record; guarded by records_mutex_
-  std::size_t room_for_pairs_ = 0;                 // the same
-  std::uint64_t records_begun_ = 0;                // guarded by records_mutex_
-  Finished last_finished_;                         // guarded by records_mutex_
-  std::atomic<std::uint64_t> under_way_{0};        // changed under records_mutex_
+  std::size_t room_for_items_ = 1;           // of each free record; guarded by records_mutex_
+  std::size_t room_for_pairs_ = 0;           // the same
+  std::uint64_t records_begun_ = 0;          // guarded by records_mutex_
+  Finished last_finished_;                   // guarded by records_mutex_
+  std::atomic<std::uint64_t> under_way_{0};  // changed under records_mutex_
+  bool is_awaited_ = false;  // somebody sleeps until under_way_ is 0; guarded by records_mutex_
   std::atomic<std::int64_t> waiting_since_ns_{0};  // 0: nobody has looked since
   std::atomic<std::uint64_t> reported_call_{0};
   std::atomic<std::uint64_t> pair_progress_{0};

@@ -22,7 +22,7 @@ Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> c
   if (report_ != nullptr) WEFT_TRY(check_capture(calls, stream));
   WEFT_TRY(order_after_latest(stream));
   if (report_ == nullptr) {
-    UnderWay& record = begin_record(calls.front()->task, stream);
+    UnderWay& record = begin_record(calls.front()->task, stream, 0);
     if (are_pairs_of(record, calls)) {
       repeat_transfers(calls, rank_, pair_numbers_, record.transfers, record.pair_tasks);
       note_sent(record);
@@ -70,7 +70,7 @@ Result<const Launch*> Communicator::prepare_exchange(const Call& call, Stream& s
       make_exchange(call, rank_, ranks_, sequence, 0, pair_ends_, transfers, pair_messages_, tasks);
     });
   }
-  UnderWay& record = begin_record(call.task, stream);
+  UnderWay& record = begin_record(call.task, stream, history_.add(call.task));
   return pair_launch(record, [&](auto& transfers, auto& tasks) {
     make_exchange(call, rank_, ranks_, record.sequence, record.past, pair_ends_, transfers,
                   pair_messages_, tasks);

@@ -57,8 +57,9 @@ void Communicator::reserve(std::size_t launches, std::size_t items, std::size_t 
     add_free_record();
 }
 
-Communicator::UnderWay& Communicator::begin_record(const Task& task, Stream& stream) {
-  const std::uint64_t sequence = joins_pair(task.operation) ? 0 : history_.add(task);
+// `sequence` is 0 of sends and receives, else that of history_.
+Communicator::UnderWay& Communicator::begin_record(const Task& task, Stream& stream,
+                                                   std::uint64_t sequence) {
   UnderWay* record = nullptr;
   {
     const std::scoped_lock lock(records_mutex_);
@@ -90,6 +91,17 @@ void Communicator::end_record(UnderWay& record, bool done) {
   record.begun = 0;
   free_records_.push_back(&record);
   count_under_way(-1);
+  // Under the lock: who was woken takes it before the communicator goes.
+  if (is_awaited_) under_way_.notify_all();
+}
+
+// Of a thread that sleeps until nothing is under way: how much there is. Who ends some of it from
+// now on wakes it.
+std::uint64_t Communicator::await_ends() {
+  const std::scoped_lock lock(records_mutex_);
+  const std::uint64_t left = under_way_.load(std::memory_order_relaxed);
+  is_awaited_ = left != 0;
+  return left;
 }
 
 // Of a device whose launches do not call back.
@@ -127,7 +139,6 @@ weft_result Communicator::finished(UnderWay& record, const KernelOutcome& outcom
   }
   restart_clock();
   end_record(record, outcome.end == KernelEnd::kDone);
-  under_way_.notify_all();
   return result;
 }
 

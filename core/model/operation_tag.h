@@ -55,6 +55,11 @@ static_assert(WEFT_FLOAT8_E5M2 < 16 && kPremulSum < 8);
          (static_cast<OperationTag>(sequence & 0xFFFF) << 48);
 }
 
+/// Of a tag that was made without it, for call 0.
+[[nodiscard]] constexpr OperationTag add_sequence(OperationTag tag, std::uint64_t sequence) {
+  return tag | (static_cast<OperationTag>(sequence & 0xFFFF) << 48);
+}
+
 /// Of a tag that was made without it.
 [[nodiscard]] constexpr OperationTag add_past(OperationTag tag, std::uint16_t past) {
   return tag ^ (static_cast<OperationTag>(past) << 32);

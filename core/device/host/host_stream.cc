@@ -221,7 +221,11 @@ void HostStream::leave() {
 bool HostStream::append(Piece& piece) {
   piece.number = ++launched_;
   piece.next = nullptr;
-  (head_ != nullptr ? last_->next : head_) = &piece;
+  if (last_ != nullptr) {
+    last_->next = &piece;
+  } else {
+    head_ = &piece;
+  }
   last_ = &piece;
   return announce();
 }
@@ -286,6 +290,17 @@ void HostStream::ring() {
 
 void HostStream::wake_if_deferred() {
   const std::scoped_lock lock(mutex_);
+  hand_over();
+}
+
+void HostStream::wake_to_await() {
+  const std::scoped_lock lock(mutex_);
+  is_awaited_ = head_ != nullptr;
+  hand_over();
+}
+
+/// Under mutex_: a deferred piece to the worker.
+void HostStream::hand_over() {
   if (!deferred_ || running_ || attended_) return;
   PieceCounts::count(counts_.handed_over);
   undefer();
@@ -303,10 +318,16 @@ HostStream::Piece& HostStream::claim() {
 /// mutex_.
 void HostStream::retire() {
   Piece& done = *head_;
-  std::atomic_ref<std::uint64_t>(completed_).store(done.number, std::memory_order_seq_cst);
+  const std::atomic_ref<std::uint64_t> completed(completed_);
+  if (is_awaited_) {
+    completed.store(done.number, std::memory_order_seq_cst);
+  } else {
+    completed.store(done.number, std::memory_order_release);
+  }
   head_ = done.next;
   if (head_ == nullptr) {
     last_ = nullptr;
+    is_awaited_ = false;
     undefer();
     if (reserved_ != 0) shared_.pool.unreserve(std::exchange(reserved_, 0));
   }
@@ -353,6 +374,7 @@ bool HostStream::look(std::uint64_t up_to, Step& step) {
   } else if (running_) {
     step.next = Next::kAwait;
     step.number = head_->number;
+    is_awaited_ = true;
   } else if (head_->after) {
     step.next = Next::kHeld;
     step.number = head_->after_number;
@@ -534,7 +556,7 @@ void HostStream::work() {
       run(*piece);
       complete(*piece);
     } else if (other) {
-      other->wake_if_deferred();
+      other->wake_to_await();
       shared_.asleep.fetch_add(1, std::memory_order_relaxed);
       sleep_on(&other->completed_, &other->completed_waiters_, number,
                std::chrono::nanoseconds(-1));

@@ -22,7 +22,9 @@
 // - A barrier owns the stream that it names: the object outlives destroy_stream, which ends its
 //   worker, until the last barrier is passed.
 // - Who ends a piece stores its number under the lock of the stream: numbers only grow, though
-//   several threads pass and run pieces, and several wait for them.
+//   several threads pass and run pieces, and several wait for them. Who is going to sleep until a
+//   piece has ended says so under that lock first (is_awaited_), so that where nobody does the end
+//   of a piece is an ordinary store. That is forgotten when the queue is empty: all are woken then.
 #pragma once
 
 #include <atomic>
@@ -121,6 +123,8 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
 
   /// Hands a deferred piece to the worker at once. Any thread.
   void wake_if_deferred();
+  /// The same, by a thread that is going to sleep until a piece of this stream has ended.
+  void wake_to_await();
   /// Counts it, if it holds a deferred piece that was not counted. Any thread.
   void count_if_deferred();
 
@@ -155,6 +159,7 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   void undefer();
   bool pass_barriers();
   void retire();
+  void hand_over();
   void wake_waiters();
   void next_step(std::uint64_t up_to, Step& step);
   bool look(std::uint64_t up_to, Step& step);
@@ -189,6 +194,7 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   bool stopping_ = false;
   std::uint32_t caller_streak_ = 0;  ///< Pieces in a row that synchronize() claimed.
   std::uint32_t reserved_ = 0;       ///< Workers promised until the queue is empty.
+  bool is_awaited_ = false;          ///< Somebody may sleep on completed_.
   bool attended_ = false;  ///< A thread that synchronizes is at work for what holds this stream.
   std::uint64_t launched_ = 0;
   weft_result error_ = WEFT_OK;
