@@ -4,8 +4,11 @@
 // Lives of contexts, communicators, streams and groups: several at once, ended in good and in bad
 // ways.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -483,6 +486,155 @@ TEST_F(Life, AForkedChildIsRefused) {
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0) << "that check of the child failed";
   expect_it_works(context_.get(), comms, make_streams(context_.get(), 2));
+}
+
+/// Two ranks of this thread that have made the same broadcast often enough for it to be remembered.
+class RepeatedCall : public Life {
+ protected:
+  static constexpr std::size_t kCount = 4;
+
+  void SetUp() override {
+    for (int i = 0; i < 20; ++i)
+      expect_it_arrives();
+  }
+  weft_result call(std::uint32_t rank, std::size_t count = kCount) {
+    return weft_broadcast(data_[rank].data(), data_[rank].data(), count, WEFT_FLOAT32, 0,
+                          comms_[rank].get(), streams_[rank].get());
+  }
+  void expect_it_arrives() {
+    data_[0].fill(++latest_);
+    data_[1].fill(0);
+    for (const std::uint32_t rank : {0U, 1U})
+      must(context_.get(), call(rank));
+    for (const StreamHandle& stream : streams_)
+      must(context_.get(), weft_stream_synchronize(stream.get()));
+    for (std::size_t i = 0; i < kCount; ++i)
+      ASSERT_EQ(data_[1][i], latest_);
+  }
+
+  std::vector<CommHandle> comms_ = init_all(context_.get(), settings_, 2);
+  std::vector<StreamHandle> streams_ = make_streams(context_.get(), 2);
+  std::array<std::array<float, 2 * kCount>, 2> data_{};
+  float latest_ = 0;
+};
+
+TEST_F(RepeatedCall, IsCheckedAsTheFirstWas) {
+  weft_comm* const comm = comms_[0].get();
+  weft_stream* const stream = streams_[0].get();
+  float* const data = data_[0].data();
+  const auto broadcast = [&](void* buffer, std::uint32_t root, weft_stream* on) {
+    return weft_broadcast(buffer, buffer, kCount, WEFT_FLOAT32, root, comm, on);
+  };
+  const ContextHandle other = make_context();
+  const StreamHandle others_stream = make_stream(other.get());
+  void* const odd = reinterpret_cast<std::byte*>(data) + 1;
+  EXPECT_EQ(broadcast(nullptr, 0, stream), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("the receive buffer is NULL, and count is 4"));
+  EXPECT_EQ(broadcast(odd, 0, stream), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("is not aligned to its elements of 4 bytes"));
+  EXPECT_EQ(weft_broadcast(odd, data, kCount, WEFT_FLOAT32, 0, comm, stream),
+            WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(broadcast(data, 2, stream), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(broadcast(data, 0, others_stream.get()), WEFT_ERROR_INVALID_ARGUMENT);
+  expect_it_arrives();
+}
+
+TEST_F(RepeatedCall, IsNotMadeAfterAnAbort) {
+  must(context_.get(), weft_comm_abort(comms_[0].get()));
+  EXPECT_EQ(call(0), WEFT_ERROR_ABORTED);
+  EXPECT_EQ(weft_stream_synchronize(streams_[0].get()), WEFT_OK) << "nothing was started";
+}
+
+TEST_F(RepeatedCall, IsComparedWithThoseOfOtherRanks) {
+  must(context_.get(), call(0));
+  must(context_.get(), call(1, kCount + 1));
+  EXPECT_EQ(weft_stream_synchronize(streams_[1].get()), WEFT_ERROR_MISMATCH);
+  EXPECT_THAT(last_error(context_.get()),
+              AllOf(HasSubstr("rank 0 called broadcast of 4 float32 from rank 0 (call 21)"),
+                    HasSubstr("rank 1 called broadcast of 5 float32 from rank 0 (call 21)")));
+}
+
+TEST_F(RepeatedCall, GoesOnWithOtherStreamsAtTheSamePlace) {
+  for (int round = 0; round < 20; ++round) {
+    streams_.clear();
+    streams_ = make_streams(context_.get(), 2);
+    expect_it_arrives();
+  }
+}
+
+TEST_F(RepeatedCall, IsRecordedWhereItsStreamIsCaptured) {
+  std::vector<GraphHandle> graphs;
+  for (const std::uint32_t rank : {0U, 1U}) {
+    graphs.push_back(
+        capture(context_.get(), streams_[rank].get(), [&] { must(context_.get(), call(rank)); }));
+  }
+  data_[0].fill(-7);
+  data_[1].fill(0);
+  for (const StreamHandle& stream : streams_)
+    must(context_.get(), weft_stream_synchronize(stream.get()));
+  EXPECT_EQ(data_[1].front(), 0) << "it was made";
+  for (const std::uint32_t rank : {0U, 1U})
+    must(context_.get(), weft_graph_launch(graphs[rank].get(), streams_[rank].get()));
+  for (const StreamHandle& stream : streams_)
+    must(context_.get(), weft_stream_synchronize(stream.get()));
+  EXPECT_EQ(data_[1].front(), -7);
+  expect_it_arrives();
+}
+
+TEST_F(RepeatedCall, LooksItsReductionUpEachTime) {
+  const std::vector<CommHandle> comms = init_all(context_.get(), settings_, 1);
+  const float two = 2;
+  weft_premul_sum_options factor{};
+  factor.struct_size = sizeof(factor);
+  factor.type = WEFT_FLOAT32;
+  factor.residence = WEFT_SCALAR_NOW;
+  factor.scalar = &two;
+  weft_reduction made = WEFT_SUM;
+  must(context_.get(), weft_reduction_create_premul_sum(comms[0].get(), &factor, &made));
+  const std::array<float, kCount> in{1, 2, 3, 4};
+  std::array<float, kCount> out{};
+  const auto sum = [&] {
+    return weft_all_reduce(in.data(), out.data(), kCount, WEFT_FLOAT32, made, comms[0].get(),
+                           streams_[0].get());
+  };
+  for (int i = 0; i < 10; ++i) {
+    must(context_.get(), sum());
+    must(context_.get(), weft_stream_synchronize(streams_[0].get()));
+    EXPECT_EQ(out.back(), 8);
+  }
+  must(context_.get(), weft_reduction_destroy(comms[0].get(), made));
+  EXPECT_EQ(sum(), WEFT_ERROR_INVALID_ARGUMENT);
+}
+
+// Its calls are remembered where they stood, as communicators and buffers are.
+TEST_F(Life, ARepeatedGroupIsOfItsOwnCommunicatorAndBuffers) {
+  const StreamHandle stream = make_stream(context_.get());
+  for (int life = 0; life < 5; ++life) {
+    const std::vector<CommHandle> comms = init_all(context_.get(), settings_, 2);
+    std::array<std::array<std::array<float, 8>, 2>, 3> sent{};
+    std::array<std::array<std::array<float, 8>, 2>, 3> received{};
+    for (std::size_t round = 0; round < 12; ++round) {
+      const std::size_t set = round % 3;
+      const std::size_t count = round < 9 ? 4 : 8;
+      for (std::size_t rank = 0; rank < 2; ++rank) {
+        sent[set][rank].fill(static_cast<float>(100 * life + 10 * round + rank));
+        received[set][rank].fill(-1);
+      }
+      must(context_.get(), weft_group_start(context_.get()));
+      for (std::uint32_t rank = 0; rank < 2; ++rank) {
+        must(context_.get(), weft_send(sent[set][rank].data(), count, WEFT_FLOAT32, 1 - rank,
+                                       comms[rank].get(), stream.get()));
+        must(context_.get(), weft_recv(received[set][rank].data(), count, WEFT_FLOAT32, 1 - rank,
+                                       comms[rank].get(), stream.get()));
+      }
+      must(context_.get(), weft_group_end(context_.get()));
+      must(context_.get(), weft_stream_synchronize(stream.get()));
+      for (std::size_t rank = 0; rank < 2; ++rank) {
+        EXPECT_EQ(received[set][rank][count - 1], sent[set][1 - rank].front());
+        EXPECT_EQ(received[set][rank].back(), count == 8 ? sent[set][1 - rank].front() : -1);
+      }
+    }
+  }
 }
 
 }  // namespace
