@@ -286,6 +286,7 @@ class Communicator {
   UnderWay& begin_record(const Task& task, Stream& stream, std::uint64_t sequence);
   void end_record(UnderWay& record, bool done);
   void add_free_record();
+  void add_free_records();
   // Under records_mutex_, which all who change it have.
   void count_under_way(int more) {
     const std::uint64_t before = under_way_.load(std::memory_order_relaxed);

@@ -45,6 +45,14 @@ void Communicator::add_free_record() {
   free_records_.push_back(&record);
 }
 
+// As many more as there are: how many are under way at once hangs on the moment, and none of a
+// steady program's calls shall be the first to find too few.
+void Communicator::add_free_records() {
+  const std::size_t fewest = 8;
+  for (std::size_t more = std::max(records_.size(), fewest); more != 0; --more)
+    add_free_record();
+}
+
 void Communicator::reserve(std::size_t launches, std::size_t items, std::size_t pairs) {
   const std::scoped_lock lock(records_mutex_);
   if (items > room_for_items_ || pairs > room_for_pairs_) {
@@ -64,7 +72,7 @@ Communicator::UnderWay& Communicator::begin_record(const Task& task, Stream& str
   {
     const std::scoped_lock lock(records_mutex_);
     if (free_records_.empty()) [[unlikely]]
-      add_free_record();
+      add_free_records();
     record = free_records_.back();
     free_records_.pop_back();
     record->stream = &stream;
