@@ -94,8 +94,7 @@ weft_result Bench::send_and_receive(const void* send, void* recv, std::uint64_t 
 }
 
 void Bench::call(const void* send, void* recv, std::uint64_t count) {
-  // A name is the beginning of a constant text, and all of it.
-  check(context_.get(), start(send, recv, count), options_.timed.name().data());
+  check(context_.get(), start(send, recv, count), options_.timed.name());
   check(context_.get(), weft_stream_synchronize(stream_.get()), "synchronize");
 }
 

@@ -17,7 +17,7 @@ std::string last_error(weft_context* context) {
   return text;
 }
 
-void check(weft_context* context, weft_result result, const char* doing) {
+void check(weft_context* context, weft_result result, std::string_view doing) {
   if (result == WEFT_OK) return;
   std::string text = last_error(context);
   if (text.empty()) text = weft_result_description(result);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,7 @@ class CallFailed : public std::runtime_error {
 [[nodiscard]] std::string last_error(weft_context* context);
 
 /// Throws CallFailed with the library's text unless `result` is WEFT_OK.
-void check(weft_context* context, weft_result result, const char* doing);
+void check(weft_context* context, weft_result result, std::string_view doing);
 
 struct ContextCloser {
   void operator()(weft_context* context) const { weft_context_destroy(context); }

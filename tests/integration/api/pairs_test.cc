@@ -182,8 +182,8 @@ TEST_P(Pairs, OfRanksThatShareSeveralStreams) {
 }
 
 TEST_P(Pairs, ThatDifferAreNamedByBoth) {
+  std::vector<int> data(100);  // before the ranks, whose ends wait for the send that nobody does
   const LocalComms local(context_.get(), settings_.get(), 2);
-  std::vector<int> data(100);
   must(context_.get(), weft_group_start(context_.get()));
   must(context_.get(), weft_send(data.data(), 8, WEFT_INT32, 1, local.comm(0), local.stream(0)));
   must(context_.get(),
