@@ -129,15 +129,10 @@ weft_result call(Kind kind, std::uint64_t count, const void* send, void* recv, N
                           "the stream belongs to another context than the communicator",
                           "make streams with the context of the communicator"));
     }
-    if (stream->stream->is_held()) [[unlikely]] {
-      if (const Status free = stream->stream->check_not_held(); !free) return refuse(free.error());
-    }
-    weft::Communicator* communicator = comm->member->if_ready();
-    if (communicator == nullptr) [[unlikely]] {
-      const auto late = comm->member->for_calls();
-      if (!late) return refuse(late.error());
-      communicator = *late;
-    }
+    if (const Status free = stream->stream->check_not_held(); !free) return refuse(free.error());
+    const auto ready = comm->member->for_calls();
+    if (!ready) return refuse(ready.error());
+    weft::Communicator* const communicator = *ready;
     // Field by field: the compiler clears an aggregate as a whole first, which takes longer.
     weft::Call noted;
     noted.communicator = communicator;
@@ -168,10 +163,8 @@ weft_result call(Kind kind, std::uint64_t count, const void* send, void* recv, N
         return refuse(status.error());
       }
     }
-    if (!buffers_fit(task, send, recv, needs)) {
-      if (Status status = why_not_buffers(task, send, recv, needs); !status) {
-        return refuse(status.error());
-      }
+    if (Status status = check_buffers(task, send, recv, needs); !status) {
+      return refuse(status.error());
     }
     if (!planned) {
       if (Status status = check_apart(task, send, recv, communicator->ranks()); !status) {

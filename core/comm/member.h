@@ -47,13 +47,10 @@ class Member {
   /// For calls: INVALID_USAGE while it joins, while an earlier call goes on in the background, and
   /// once it was finalized; why not if it could not join.
   Result<Communicator*> for_calls() {
-    if (Communicator* const ready = if_ready()) [[likely]]
-      return ready;
+    if (state_.load(std::memory_order_acquire) == State::kReady) [[likely]] {
+      return communicator_.get();
+    }
     return why_unusable();
-  }
-  /// The same where nothing stands against it, else null.
-  [[nodiscard]] Communicator* if_ready() {
-    return state_.load(std::memory_order_acquire) == State::kReady ? communicator_.get() : nullptr;
   }
   /// Where calls of this rank go on that would block; null where they block.
   [[nodiscard]] Member* background() { return cancel_ ? this : nullptr; }

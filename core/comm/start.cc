@@ -249,10 +249,7 @@ Status start_one(const Call& call) {
   Communicator& communicator = *call.communicator;
   Stream& stream = *call.stream;
   const Call* const batch = &call;
-  auto prepared = joins_pair(call) ? communicator.prepare_pairs({&batch, 1}, stream)
-                                   : communicator.prepare(call, stream);
-  if (!prepared) return fail(std::move(prepared.error()));
-  const Launch* const launch = *prepared;
+  WEFT_TRY_ASSIGN(const Launch* const launch, prepare({&batch, 1}, stream));
   const weft_result result = stream.runtime().launch(stream.device_stream(), {launch, 1});
   if (result == WEFT_OK) {
     communicator.launched();
@@ -394,9 +391,7 @@ Result<weft_result> start_alone(const Call& call, bool may_go_on) {
     if (may_go_on && call.background != nullptr) return start_later({&call, 1});
     WEFT_TRY(await_one(call));
   }
-  Status started = start_one(call);
-  if (!started) [[unlikely]]
-    return fail(std::move(started.error()));
+  WEFT_TRY(start_one(call));
   return WEFT_OK;
 }
 

@@ -53,10 +53,9 @@ class Stream {
   /// release(), but for synchronize and query; after that and before `done` it lets go of it.
   void hold(std::shared_future<void> done);
   void release() { held_.store(false, std::memory_order_release); }
-  [[nodiscard]] bool is_held() const { return held_.load(std::memory_order_acquire); }
   /// INVALID_USAGE while it is held.
   [[nodiscard]] Status check_not_held() const {
-    if (!is_held()) [[likely]]
+    if (!held_.load(std::memory_order_acquire)) [[likely]]
       return {};
     return why_held();
   }

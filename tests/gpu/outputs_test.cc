@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <future>
+#include <initializer_list>
 #include <iostream>
 #include <memory>
 #include <ostream>
@@ -498,8 +499,10 @@ TEST_P(Outputs, AreNotAskedForWhereThePlanSaysNo) {
   expect({});
 }
 
-TEST_P(Outputs, OfCallsThatDifferAreAMismatch) {
-  if (GetParam().mode != Mode::kThreads) GTEST_SKIP() << "of threads alone";
+/// Where ranks wait for each other's failures.
+class OutputsByThreads : public Outputs {};
+
+TEST_P(OutputsByThreads, OfCallsThatDifferAreAMismatch) {
   Exchange more(*team_, {.bytes = 2 * kMiB});
   Exchange less(*team_, {.bytes = kMiB});
   place(more, Kind::kMalloc);
@@ -512,8 +515,7 @@ TEST_P(Outputs, OfCallsThatDifferAreAMismatch) {
 }
 
 // Whoever waits for a rank that has given up leaves, whether it waits to agree or for a step.
-TEST_P(Outputs, OfCallsThatAreAborted) {
-  if (GetParam().mode != Mode::kThreads) GTEST_SKIP() << "of threads alone";
+TEST_P(OutputsByThreads, OfCallsThatAreAborted) {
   for (const int calls : {0, 20}) {  // of rank 0, which gives up
     team_ = std::make_unique<Team>(GetParam().mode, GetParam().layout, kInto);
     Exchange exchange(*team_, {.bytes = 8 * kMiB});
@@ -602,20 +604,28 @@ TEST(OutputCosts, OfAsking) {
         static_cast<long long>(begin) - static_cast<long long>(at), bytes, legacy,
         pool != nullptr ? 1 : 0, by_access, told_access, flags, by_pool, told_pool,
         static_cast<int>(pool_flags));
+    EXPECT_EQ(told, CUDA_SUCCESS) << name_of(kind);
+    EXPECT_EQ(type, kind == Kind::kHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+    if (pool != nullptr) EXPECT_EQ(told_pool, CUDA_SUCCESS);
   }
   CUDA(cudaStreamDestroy(member.cuda));
 }
 
-std::vector<ModeAndLayout> those_with_peers() {
+std::vector<ModeAndLayout> those_with_peers(std::initializer_list<Mode> modes) {
   std::vector<ModeAndLayout> all;
   for (const Layout& layout : kPairs) {
-    all.push_back({Mode::kThreads, layout});
-    all.push_back({Mode::kOneThread, layout});
+    for (const Mode mode : modes)
+      all.push_back({mode, layout});
   }
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpu, Outputs, testing::ValuesIn(those_with_peers()), mode_and_layout_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, Outputs,
+                         testing::ValuesIn(those_with_peers({Mode::kThreads, Mode::kOneThread})),
+                         mode_and_layout_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, OutputsByThreads,
+                         testing::ValuesIn(those_with_peers({Mode::kThreads})),
+                         mode_and_layout_name);
 
 }  // namespace
 }  // namespace weft::gpu_test

@@ -412,7 +412,7 @@ outputs() {
   for of in all_gather broadcast; do
     set+=("--set=collectives.$of.algorithm=ring" "--set=collectives.$of.protocol=simple")
   done
-  tests outputs 200 'Gpu/Outputs.*:OutputCosts.*'
+  tests outputs 200 'Gpu/Outputs*:OutputCosts.*'
   named outputs-operations \
     'Gpu/Operations.*_of_all_gather:Gpu/Operations.*_of_broadcast:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*' \
     --largest=$((16 << 20)) "${set[@]}"
