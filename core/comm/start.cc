@@ -106,6 +106,12 @@ bool CallCutter::repeats(std::span<const Call> calls) const {
 }
 
 void CallCutter::remember(std::span<const Call> calls) {
+  // When these calls are not the same again hangs on the moment, where threads take each other's
+  // groups: recycle() shall allocate nothing.
+  std::size_t batches = spare_.size();
+  for (const Piece& piece : std::span(pieces_).first(used_))
+    batches += piece.batches.size();
+  spare_.reserve(batches);
   connected_ = false;
   known_at_ = calls.data();
   known_.clear();

@@ -75,6 +75,8 @@ Communicator::UnderWay& Communicator::begin_record(const Task& task, Stream& str
       add_free_records();
     record = free_records_.back();
     free_records_.pop_back();
+    // It may have been away when the others got more.
+    record->make_room(room_for_items_, room_for_pairs_);
     record->stream = &stream;
     record->task = task;
     record->begun = ++records_begun_;
