@@ -25,6 +25,7 @@ Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> c
     UnderWay& record = begin_record(calls.front()->task, stream, 0);
     if (are_pairs_of(record, calls)) {
       repeat_transfers(calls, rank_, pair_numbers_, record.transfers, record.pair_tasks);
+      record.point_launch();
       note_sent(record);
       return &record.launch;
     }
@@ -137,7 +138,7 @@ const Launch* Communicator::pair_launch(UnderWay& record, Make make) {
   record.plan.reset();
   record.items.assign(1, pair_item(record.transfers, ranks_, pair_parts_));
   enqueue_pair_messages();
-  record.launch.items = record.items;
+  record.point_launch();
   return &record.launch;
 }
 

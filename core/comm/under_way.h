@@ -37,6 +37,12 @@ struct Communicator::UnderWay {
     pair_tasks.reserve(pairs);
   }
 
+  // Of a launch of transfers: make_room may have moved both since they were filled.
+  void point_launch() {
+    items.front().transfers = transfers.data();
+    launch.items = items;
+  }
+
   // Changes with every step that a transfer makes; other threads write the counters.
   [[nodiscard]] std::uint64_t progress_of_pairs() const {
     std::uint64_t steps = 0;

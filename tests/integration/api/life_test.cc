@@ -10,8 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
+#include <numeric>
+#include <span>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -634,6 +637,94 @@ TEST_F(Life, ARepeatedGroupIsOfItsOwnCommunicatorAndBuffers) {
         EXPECT_EQ(received[set][rank].back(), count == 8 ? sent[set][1 - rank].front() : -1);
       }
     }
+  }
+}
+
+/// Groups of messages between two ranks of this thread, each message to and fro.
+class RepeatedMessages : public Life {
+ protected:
+  static constexpr std::size_t kMost = 1024;  // elements
+
+  RepeatedMessages() {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      sent_[rank].resize(kMost);
+      received_[rank].resize(kMost);
+    }
+  }
+
+  /// A group of one rank: its messages of so many elements lie one behind the other.
+  void call(std::uint32_t rank, std::initializer_list<std::size_t> counts) {
+    must(context_.get(), weft_group_start(context_.get()));
+    add_to_group(rank, counts);
+    must(context_.get(), weft_group_end(context_.get()));
+  }
+
+  /// A group of both ranks, and its end.
+  void exchange(std::initializer_list<std::size_t> counts) {
+    renew();
+    must(context_.get(), weft_group_start(context_.get()));
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+      add_to_group(rank, counts);
+    must(context_.get(), weft_group_end(context_.get()));
+    finish();
+    expect_received(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+  }
+
+  void renew() {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      std::iota(sent_[rank].begin(), sent_[rank].end(), next_ += 1000);
+      std::ranges::fill(received_[rank], -1);
+    }
+  }
+
+  void finish() {
+    for (const StreamHandle& stream : streams_)
+      must(context_.get(), weft_stream_synchronize(stream.get()));
+  }
+
+  void expect_received(std::size_t count) {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      const auto sent = std::span(sent_[1 - rank]).first(count);
+      EXPECT_TRUE(std::ranges::equal(std::span(received_[rank]).first(count), sent));
+      EXPECT_EQ(received_[rank][count], -1);
+    }
+  }
+
+ private:
+  void add_to_group(std::uint32_t rank, std::initializer_list<std::size_t> counts) {
+    std::size_t begin = 0;
+    for (const std::size_t count : counts) {
+      must(context_.get(), weft_send(sent_[rank].data() + begin, count, WEFT_INT32, 1 - rank,
+                                     comms_[rank].get(), streams_[rank].get()));
+      begin += count;
+    }
+    begin = 0;
+    for (const std::size_t count : counts) {
+      must(context_.get(), weft_recv(received_[rank].data() + begin, count, WEFT_INT32, 1 - rank,
+                                     comms_[rank].get(), streams_[rank].get()));
+      begin += count;
+    }
+  }
+
+  std::vector<CommHandle> comms_ = init_all(context_.get(), settings_, 2);
+  std::vector<StreamHandle> streams_ = make_streams(context_.get(), 2);
+  std::array<std::vector<std::int32_t>, 2> sent_, received_;
+  std::int32_t next_ = 0;
+};
+
+// What a launch looked at may have moved meanwhile: a larger group makes room for all.
+TEST_F(RepeatedMessages, GoOnAfterALargerGroup) {
+  exchange({4});
+  for (const bool larger_follows : {true, false}) {
+    renew();
+    // The other rank has not called yet: so two of one rank are under way at a time.
+    for (const std::uint32_t rank : {0U, 1U}) {
+      call(rank, {4});
+      call(rank, {4});
+    }
+    finish();
+    expect_received(4);
+    if (larger_follows) exchange({4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19});
   }
 }
 
