@@ -253,11 +253,12 @@ DevicePair choose_devices(const ChoiceInput& input, std::string_view plugin, con
       best_pairs(end_of(input, *from, edge.from), end_of(input, *to, edge.to),
                  topology.same_host(edge.from, edge.to));
   if (pairs.empty()) return {};
-  const std::uint64_t turn = is_of_pairs(edge.channel) ? edge.channel - kPairChannel +
-                                                             place_on_host(topology, edge.from) +
-                                                             place_on_host(topology, edge.to)
-                                                       : edge.channel;
-  return take_turn(pairs, turn);
+  if (!is_of_pairs(edge.channel)) return take_turn(pairs, edge.channel);
+  // One more for each sender, two less for each receiver: ranks that all send to the one so many
+  // places on differ by one, and so do those that send to one rank, whatever the number of pairs.
+  const std::uint64_t two_less = 2 * (pairs.size() - 1);
+  return take_turn(pairs, edge.channel - kPairChannel + place_on_host(topology, edge.from) +
+                              two_less * place_on_host(topology, edge.to));
 }
 
 std::string describe_devices(const ChoiceInput& input, std::string_view plugin,

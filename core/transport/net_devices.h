@@ -70,8 +70,8 @@ struct DevicePair {
 /// fastest, those of one rail (the same place among the fastest of each end, by PCI address, where
 /// both ends have equally many and each reaches its like), the nearest to both ranks, the nearest
 /// to the sender. Among the pairs that are left, channels take turns, so that they use all devices
-/// evenly; connections of pairs of ranks
-/// take turns by the ranks' places on their hosts and by their channel. Where no
+/// evenly; connections of pairs of ranks take turns by their channel and by the ranks' places on
+/// their hosts: also ranks that all send to the one so many places on use all devices. Where no
 /// pair is left it is the first device of both, which is what the plugins prefer.
 [[nodiscard]] DevicePair choose_devices(const ChoiceInput& input, std::string_view plugin,
                                         const NetEdge& edge);

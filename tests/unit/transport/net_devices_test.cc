@@ -304,15 +304,42 @@ TEST(NetDevices, FollowTheRingsOfABigMachine) {
   }
 }
 
-TEST(NetDevices, PairsOfRanksTakeTurnsByTheirPlaces) {
-  Topology topology = fixture_topology("two-sockets-two-nics", 2, 2);
-  for (RankInfo& rank : topology.ranks)
-    rank.cpus.clear();
-  const Devices devices(std::move(topology));
-  EXPECT_EQ(devices.of(kPairChannel, 0, 2), "eth0>eth0");
-  EXPECT_EQ(devices.of(kPairChannel, 0, 3), "eth1>eth1");
-  EXPECT_EQ(devices.of(kPairChannel, 1, 2), "eth1>eth1");
-  EXPECT_EQ(devices.of(kPairChannel, 1, 3), "eth0>eth0");
+// Whichever of the other host's ranks each of a host sends to, as in a shift, and where all send to
+// one of them.
+TEST(NetDevices, RanksThatSendAtOnceUseAllDevices) {
+  for (const std::uint32_t count : {2U, 3U, 4U, 8U}) {
+    std::vector<Placement> places;
+    for (std::uint32_t rank = 0; rank < 2 * count; ++rank)
+      places.push_back({.host = rank / count});
+    Topology topology = test::sample_topology(places);
+    for (std::uint32_t host = 0; host < 2; ++host) {
+      topology.hosts[host].nics.clear();
+      for (std::uint32_t i = 0; i < count; ++i) {
+        const std::string number = std::to_string(i);
+        topology.hosts[host].nics.push_back(
+            nic("eth" + number, "10.0." + number + "." + std::to_string(host + 1)));
+      }
+    }
+    const Devices devices(std::move(topology));
+    for (std::uint32_t distance = 0; distance < count; ++distance) {
+      std::set<std::string> by_shift;
+      std::set<std::string> to_one;
+      for (std::uint32_t rank = 0; rank < count; ++rank) {
+        by_shift.insert(devices.of(kPairChannel, rank, count + ((rank + distance) % count)));
+        to_one.insert(devices.of(kPairChannel, rank, count + distance));
+      }
+      EXPECT_EQ(by_shift.size(), count) << distance;
+      EXPECT_EQ(to_one.size(), count) << distance;
+    }
+  }
+}
+
+// Also between two ranks.
+TEST(NetDevices, ChannelsOfAPairOfRanksTakeTurns) {
+  const Devices devices({nic("eth0", "10.0.0.1"), nic("eth1", "10.0.1.1")},
+                        {nic("eth0", "10.0.0.2"), nic("eth1", "10.0.1.2")});
+  EXPECT_EQ(devices.of(kPairChannel), "eth0>eth0");
+  EXPECT_EQ(devices.of(kPairChannel + 1), "eth1>eth1");
 }
 
 TEST(NetDevices, NothingOfferedIsTheFirst) {
