@@ -120,7 +120,11 @@ unity=(-Dunity=on -Dunity_size=1000)
 # prepare_plain_build true|false: build/, with the tests or not. Tests once wanted stay.
 prepare_plain_build() {
   local folder="$root/build"
-  prepare_build "$folder" --buildtype=debugoptimized "${line_tables[@]}" "${unity[@]}" "-Dtests=$1"
+  # Where no GPU runs them, nobody waits for kernels to be assembled.
+  local ptx_only=true
+  [[ ! -e /dev/nvidiactl ]] || ptx_only=false
+  prepare_build "$folder" --buildtype=debugoptimized "${line_tables[@]}" "${unity[@]}" "-Dtests=$1" \
+    "-Dgpu_ptx_only=$ptx_only"
   if [[ "$1" == true && "$(build_option "$folder" tests)" != true ]]; then
     say "adding the tests to build/"
     meson configure "$folder" -Dtests=true >/dev/null || die "meson could not add the tests to $folder"

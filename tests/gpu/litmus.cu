@@ -662,7 +662,7 @@ const std::array kPatterns = {
     row<MessagePassing<Flag::kRelaxedLoad>>("mp-pull: relaxed load", Kind::kPlanted, 0, true),
     row<MessagePassing<Flag::kStoredFirst>>("mp-push: flag first", Kind::kPlanted, 0),
     row<BulkPassing<BulkFlag::kFenced>>("bulk: ended, fence, relaxed", Kind::kReal, 0),
-    row<BulkPassing<BulkFlag::kEnded>>("bulk: ended, relaxed", Kind::kObserved, 0),
+    row<BulkPassing<BulkFlag::kEnded>>("bulk: ended, relaxed", Kind::kPlanted, 0),
     row<BulkPassing<BulkFlag::kNotEnded>>("bulk: not ended", Kind::kPlanted, 0),
     row<Ll<LlU64>>("ll: u64 relaxed", Kind::kReal, 1),
     row<Ll<LlV2>>("ll: v2.u32 volatile", Kind::kReal, 1),

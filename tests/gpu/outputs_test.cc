@@ -606,7 +606,9 @@ TEST(OutputCosts, OfAsking) {
         static_cast<int>(pool_flags));
     EXPECT_EQ(told, CUDA_SUCCESS) << name_of(kind);
     EXPECT_EQ(type, kind == Kind::kHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
-    if (pool != nullptr) EXPECT_EQ(told_pool, CUDA_SUCCESS);
+    if (pool != nullptr) {
+      EXPECT_EQ(told_pool, CUDA_SUCCESS);
+    }
   }
   CUDA(cudaStreamDestroy(member.cuda));
 }
