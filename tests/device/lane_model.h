@@ -249,4 +249,19 @@ class LaneMemory {
   const std::atomic<std::uint32_t>& abort_;
 };
 
+/// Memory that is given counters to post, as that of GPUs.
+class PostingLaneMemory : public LaneMemory {
+ public:
+  using LaneMemory::LaneMemory;
+
+  static void publish(LaneGroup& group, const StepPosts& posts) {
+    group.sync();
+    if (!group.leader()) return;
+    if (posts.slot != nullptr) *posts.slot = posts.meta;
+    if (posts.tail != nullptr) store_release(posts.tail, posts.filled);
+    if (posts.head != nullptr) store_release(posts.head, posts.freed);
+  }
+};
+static_assert(posts_apart<PostingLaneMemory, LaneGroup> && !posts_apart<LaneMemory, LaneGroup>);
+
 }  // namespace weft::device::testing

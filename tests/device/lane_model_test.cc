@@ -36,21 +36,6 @@ KernelOutcome with_some_reduction(const WorkItem& item, Run&& run) {
 }
 #endif
 
-/// Memory that is given counters to post, as that of GPUs.
-class PostingLaneMemory : public LaneMemory {
- public:
-  using LaneMemory::LaneMemory;
-
-  static void publish(LaneGroup& group, const StepPosts& posts) {
-    group.sync();
-    if (!group.leader()) return;
-    if (posts.slot != nullptr) *posts.slot = posts.meta;
-    if (posts.tail != nullptr) store_release(posts.tail, posts.filled);
-    if (posts.head != nullptr) store_release(posts.head, posts.freed);
-  }
-};
-static_assert(posts_apart<PostingLaneMemory, LaneGroup> && !posts_apart<LaneMemory, LaneGroup>);
-
 /// Runs one item a rank with all lanes; answers each lane's outcome.
 template <class Memory>
 std::vector<std::vector<KernelOutcome>> run_lanes(const std::vector<WorkItem>& items,

@@ -21,11 +21,11 @@ __device__ __noinline__ inline WaitResult wait_for_counter(CudaMemory memory,
   return memory.wait_at_least(counter, nullptr, threshold, error);
 }
 
-/// Memory of kernels by lines.
-template <class Base>
-class WaitingOutlined : public Base {
+/// Memory of kernels by lines. A warp posts for the others: a counter waits for what was written
+/// before, and who looks at lines need not.
+class PostingLineMemory : public Posting<CudaMemory> {
  public:
-  using Base::Base;
+  using Posting::Posting;
 
   [[nodiscard]] __device__ WaitResult wait_at_least(std::uint64_t* counter,
                                                     std::uint32_t* /*waiters*/,

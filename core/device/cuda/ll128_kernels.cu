@@ -2,16 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Rings and trees by LL128, of all operations, types and reductions: the templates of core/device,
-// one CTA an item, a line eight threads of a warp. Beside them stands a warp that posts: a counter
-// that it stores waits for what was written before, and lines do not.
+// one CTA an item, a line eight threads of a warp.
 #include "core/device/cuda/line_kernels.cuh"
 
 namespace weft::device::cuda {
 
 /// Memory of kernels by LL128 alone, whose threads share lines.
-class WideLineMemory : public WaitingOutlined<Posting<CudaMemory>> {
+class WideLineMemory : public PostingLineMemory {
  public:
-  using WaitingOutlined::WaitingOutlined;
+  using PostingLineMemory::PostingLineMemory;
   static constexpr std::uint32_t kLineBytesAtOnce = 0;
   [[nodiscard]] static constexpr bool runs(Protocol protocol) {
     return protocol == Protocol::kLL128;

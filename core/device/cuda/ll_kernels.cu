@@ -41,10 +41,10 @@ __device__ __noinline__ void premultiply_reduce_payload(AnyReduction reduction, 
 }
 
 /// Memory of kernels by LL alone, whose threads work alone.
-class LineMemory : public WaitingOutlined<CudaMemory> {
+class LineMemory : public PostingLineMemory {
  public:
   using CudaMemory::copy;  // of groups, as device_memory has it
-  using WaitingOutlined::WaitingOutlined;
+  using PostingLineMemory::PostingLineMemory;
   static constexpr std::uint32_t kLineBytesAtOnce = 0;
   [[nodiscard]] static constexpr bool runs(Protocol protocol) { return protocol == Protocol::kLL; }
 
