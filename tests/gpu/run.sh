@@ -256,10 +256,26 @@ has_wide_lines() { # piece
   return 1
 }
 
+# PIECE PATTERN NAME=VALUE...: what weft explain tells of an all-reduce with these settings.
+explained() {
+  local piece=$1 pattern=$2 log=$logs/$1.log
+  shift 2
+  timed 60 "$log" env "$@" "$bundle/weft" explain all_reduce 1MiB -n 2 --device cuda
+  if ((status == 0)) && grep -q "$pattern" "$log"; then
+    row "$piece" 1 0 0 $seconds ''
+  else
+    tail -20 "$log"
+    row "$piece" 0 1 0 $seconds "does not tell: $pattern"
+  fi
+}
+
 lines128() {
   has_wide_lines lines128 || return
   lines ll128 '*_net/*:*_shm/*'
   tests call-options-ll128 200 'Gpu/CallOptions.*by_ll128*'
+  explained explain-ll128 'ring, ll128: .*nobody has timed it'
+  explained explain-ll128-shm 'ring, ll128: not possible: not all of these GPUs reach' \
+    WEFT_TRANSPORTS_ORDER=shm
 }
 
 lines128_sanitizers() {
