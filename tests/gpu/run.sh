@@ -339,8 +339,8 @@ table_of_times() {
       for (c = 1; c <= columns; ++c) printf " %11s", ways[c]
       print ""
       for (r = 1; r <= rows; ++r) {
-        split(keys[r], key, " ")
-        printf "%-11s %9d", key[1], key[2]
+        split(keys[r], words, " ")
+        printf "%-11s %9d", words[1], words[2]
         for (c = 1; c <= columns; ++c) {
           if ((keys[r], ways[c]) in us) printf " %11.2f", us[keys[r], ways[c]]
           else printf " %11s", "-"
@@ -453,8 +453,9 @@ sanitized() {
     return
   fi
   # What lanes hand to those that post for them passes a barrier of some threads of a CTA alone, or a
-  # queue with flags of its own (posting.cuh, bulk_primitives.cuh): racecheck follows neither.
-  local handed='serve_posts\|::publish\|load_shared\|store_shared\|BulkStorer::post('
+  # queue with flags of its own (posting.cuh, bulk_primitives.cuh): racecheck follows neither. Of what was inlined
+  # the file alone is told.
+  local handed='serve_posts\|::publish\|in posting.cuh:\|load_shared\|store_shared\|BulkStorer::post('
   if [[ $tool == racecheck ]] && ((status == 9)); then
     handed_over=$(grep 'Race reported' "$log" | grep -c "$handed")
     others=$(grep 'Race reported' "$log" | grep -vc "$handed")
