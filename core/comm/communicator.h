@@ -211,6 +211,7 @@ class Communicator {
   Status agree_on_tuner(const Status& opened);
   [[nodiscard]] PairChoice choice_with(std::uint32_t peer) const;
   Status choose_limits();
+  [[nodiscard]] std::string why_lines_come_apart() const;
   void choose_lines();
   enum class Reach : std::uint8_t { kMessages = 0, kMemory = 1, kDeviceMemory = 2 };
   [[nodiscard]] Reach find_reach() const;

@@ -48,6 +48,8 @@ constexpr std::uint32_t kMostSmallSteps = 256;
 // of host memory are what two and four H200 took (docs/performance.md).
 constexpr std::uint32_t kDeviceSteps = 4;
 constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
+// Of lines; by LL128 each thread has its part of one pair of them.
+constexpr std::uint32_t kDeviceLineStepBytes = 15 * 1024;
 constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 16;
@@ -436,12 +438,22 @@ std::uint64_t Communicator::two_shot_range() const {
   return std::min(twice, whole_grains(8 * limits_.direct_block_bytes / ranks_));
 }
 
-// Memory keeps words together, and kernels order a line's words before its flag. A net moves whole
-// steps.
-void Communicator::choose_lines() {
-  if (!runtime_.reports_ends()) {
-    limits_.no_ll128 = "ranks on GPUs go by LL128 to inboxes alone";
+// Of ranks on GPUs: why a line of 128 bytes that one of them stores may not arrive whole at
+// another; empty where it does.
+std::string Communicator::why_lines_come_apart() const {
+  if (reach_ != Reach::kDeviceMemory) {
+    return "not all of these GPUs reach each other's memory, and elsewhere lines of 128 bytes may "
+           "come apart";
   }
+  if (line_bytes_ >= kWideLineBytes) return {};
+  return "of these GPUs nobody knows that lines of 128 bytes arrive whole: they do by NVLink "
+         "between GPUs of compute capability 9.0 and more, of which each process sees two";
+}
+
+// Memory keeps words together, and a CPU's kernels order a line's words before its flag. A net
+// moves whole steps.
+void Communicator::choose_lines() {
+  if (!runtime_.reports_ends()) limits_.no_ll128 = why_lines_come_apart();
   for (std::uint32_t a = 0; a < ranks_; ++a) {
     for (std::uint32_t b = a + 1; b < ranks_; ++b) {
       // Cannot fail: choose_transports has chosen for every pair.
@@ -453,7 +465,8 @@ void Communicator::choose_lines() {
   }
   constexpr std::uint32_t kLineBytes = 128;
   limits_.line_step_bytes =
-      std::min(limits_.step_bytes / kLineBytes * kLineBytes, kMostLineStepBytes);
+      std::min(limits_.step_bytes / kLineBytes * kLineBytes,
+               runtime_.reports_ends() ? kMostLineStepBytes : kDeviceLineStepBytes);
 }
 
 // Of wide lines each rank writes its whole input to each other one, while a two-shot writes to all
@@ -489,7 +502,7 @@ Status Communicator::choose_limits() {
     // A CPU's rates of such calls are those of a ring, in which a root does not wait for others.
     limits_.direct_roots = !on_host;
     limits_.two_shot_range = two_shot_range();
-    if (!on_host && links && line_bytes_ >= kWideLineBytes) limits_.wide_bytes = wide_bytes();
+    if (!on_host && why_lines_come_apart().empty()) limits_.wide_bytes = wide_bytes();
   }
   limits_.trees = true;
   // Nobody has timed them between GPUs, of one host or of several.

@@ -28,6 +28,8 @@ class AloneLoops {
   WEFT_HD AloneLoops(Memory& memory, const Reduction& reduction, std::uint32_t element_bytes)
       : memory_(memory), reduction_(reduction), element_bytes_(element_bytes) {}
 
+  [[nodiscard]] WEFT_HD const Reduction& reduction() const { return reduction_; }
+
   WEFT_HD void copy(std::byte* first, std::byte* second, const std::byte* source,
                     std::uint64_t bytes) {
     if constexpr (works_alone<Memory>) {

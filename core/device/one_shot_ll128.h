@@ -20,12 +20,11 @@
 #include "core/device/portability.h"
 #include "core/device/reductions.h"
 #include "core/device/slot_check.h"
+#include "core/device/wide_lines.h"
 #include "core/model/direct_peers.h"
 #include "core/model/work_item.h"
 
 namespace weft::device {
-
-static_assert(kWideLineLanes * sizeof(Line) == kWideLineBytes);
 
 /// Whether an LL128 all-reduce fits between these peers, of which a kernel knows at most
 /// `most_ranks`.
@@ -39,29 +38,8 @@ WEFT_HD inline bool fits_wide_lines(const WorkItem& item, const DirectPeers& pee
          wide_half_bytes(item.count * element_bytes) <= peers.wide_half_bytes;
 }
 
-/// The first 16 of `bytes` bytes at `from`, which is aligned to its element; zeros beyond.
-template <class Reduction>
-WEFT_HD_OUTLINE Line load_piece(const std::byte* from, std::uint64_t bytes) {
-  return {.low = Reduction::load_payload(from, bytes),
-          .high = bytes > kLinePayload
-                      ? Reduction::load_payload(from + kLinePayload, bytes - kLinePayload)
-                      : 0};
-}
-/// The reverse.
-template <class Reduction>
-WEFT_HD_OUTLINE void store_piece(std::byte* to, Line line, std::uint64_t bytes) {
-  Reduction::store_payload(to, line.low, bytes);
-  if (bytes > kLinePayload) {
-    Reduction::store_payload(to + kLinePayload, line.high, bytes - kLinePayload);
-  }
-}
-
 /// Part `part` of `parts` of one call, by one group of whole gangs. All lanes make the same one.
 /// `kRanks` bounds the ranks, so that what arrives stays in registers. fits_wide_lines() must hold.
-///
-/// Eight lanes share a pair of lines: of 15 times 16 bytes of payload each lane has one in the
-/// first line, and each but the last another in the second. The last has its one half in each line,
-/// in front of the flags.
 template <std::uint32_t kRanks, class Reduction, class Group, class Memory>
   requires gang_group<Group> && wide_line_memory<Memory, Group>
 class OneShotLL128 {
@@ -108,17 +86,10 @@ class OneShotLL128 {
   /// Pairs of a lane that are under way at once.
   static constexpr std::uint32_t kBatch = kRanks <= 2 ? 2 : 1;
 
-  /// A lane's payload of a pair.
-  struct Share {
-    Line first;
-    Line second;  ///< Nothing on the last lane.
-  };
-
   /// Bytes into the caller's buffers.
   [[nodiscard]] WEFT_HD std::uint64_t place_of(std::uint64_t pair) const {
-    return (pair - 1) * kWidePairPayload + lane_ * sizeof(Line);
+    return wide_payload_place(pair - 1, lane_);
   }
-  static constexpr std::uint32_t kToSecond = kWideLineLanes * sizeof(Line);
 
   [[nodiscard]] WEFT_HD Line load(std::uint64_t at) const {
     const Line line = load_as_it_lies(at);
@@ -145,10 +116,10 @@ class OneShotLL128 {
   }
 
   /// Pair 0 is the header: the call's tag.
-  [[nodiscard]] WEFT_HD Share own_share(std::uint64_t pair) const {
+  [[nodiscard]] WEFT_HD LineShare own_share(std::uint64_t pair) const {
     if (pair == 0 || pair >= pairs_) return {.first = {.low = item_.tag, .high = 0}, .second = {}};
     const std::uint64_t at = place_of(pair);
-    return {.first = load(at), .second = last_ ? Line{} : load(at + kToSecond)};
+    return {.first = load(at), .second = last_ ? Line{} : load(at + kToSecondPayload)};
   }
 
   /// Where this lane's part of the first line of a pair lies in an inbox.
@@ -157,32 +128,30 @@ class OneShotLL128 {
   }
 
   WEFT_HD void push(std::uint64_t pair) {
-    Share shares[kBatch];
+    LineShare shares[kBatch];
     WEFT_UNROLL
     for (std::uint32_t i = 0; i < kBatch; ++i)
       shares[i] = own_share(pair + i * stride_);
     WEFT_UNROLL
     for (std::uint32_t i = 0; i < kBatch; ++i) {
       const std::uint64_t now = pair + i * stride_;
-      const Share& share = shares[i];
-      const Line first = {.low = share.first.low, .high = last_ ? flag_ : share.first.high};
-      const Line second = last_ ? Line{.low = share.first.high, .high = flag_} : share.second;
+      const LineShare lines = with_flags(shares[i], last_, flag_);
       WEFT_UNROLL
       for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
         if (peers_.outbox[rank] == nullptr) continue;
         std::byte* to = now < pairs_ ? peers_.outbox[rank] + box_place(now) : nullptr;
-        memory_.store_wide(group_, to, first, last_);
-        memory_.store_wide(group_, to == nullptr ? to : to + kWideLineBytes, second, last_);
+        memory_.store_wide(group_, to, lines.first, last_);
+        memory_.store_wide(group_, to == nullptr ? to : to + kWideLineBytes, lines.second, last_);
       }
     }
   }
 
   WEFT_HD void take(std::uint64_t pair) {
-    Share own[kBatch];
+    LineShare own[kBatch];
     WEFT_UNROLL
     for (std::uint32_t i = 0; i < kBatch; ++i)
       own[i] = own_share(pair + i * stride_);
-    Share arrived[kBatch][kRanks];
+    LineShare arrived[kBatch][kRanks];
     if (!wait_for(pair, arrived)) return;
     WEFT_UNROLL
     for (std::uint32_t i = 0; i < kBatch; ++i) {
@@ -200,22 +169,20 @@ class OneShotLL128 {
     left_ = group_.any_of_gang(outcome_.end != KernelEnd::kDone);
   }
 
-  WEFT_HD void put(std::uint64_t at, const Share& own, const Share (&arrived)[kRanks]) {
-    Share reduced = peers_.rank == 0 ? own : whole(arrived[0]);
+  WEFT_HD void put(std::uint64_t at, const LineShare& own, const LineShare (&arrived)[kRanks]) {
+    LineShare reduced = peers_.rank == 0 ? own : whole(arrived[0]);
     WEFT_UNROLL
     for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
       if (rank >= peers_.ranks) continue;
-      const Share next = rank == peers_.rank ? own : whole(arrived[rank]);
+      const LineShare next = rank == peers_.rank ? own : whole(arrived[rank]);
       reduced = {.first = combine(reduced.first, next.first),
                  .second = combine(reduced.second, next.second)};
     }
     store(at, reduced.first);
-    if (!last_) store(at + kToSecond, reduced.second);
+    if (!last_) store(at + kToSecondPayload, reduced.second);
   }
-  // The last lane's payload lies half in each line.
-  [[nodiscard]] WEFT_HD Share whole(const Share& share) const {
-    return last_ ? Share{.first = {.low = share.first.low, .high = share.second.low}, .second = {}}
-                 : share;
+  [[nodiscard]] WEFT_HD LineShare whole(const LineShare& share) const {
+    return without_flags(share, last_);
   }
   [[nodiscard]] WEFT_HD Line combine(Line a, Line b) const {
     return {.low = reduction_.combine_payloads(a.low, b.low),
@@ -223,7 +190,7 @@ class OneShotLL128 {
   }
 
   // The shares of all ranks at once, so that their loads are under way together.
-  WEFT_HD bool have_come(std::uint64_t pair, Share (&arrived)[kBatch][kRanks]) {
+  WEFT_HD bool have_come(std::uint64_t pair, LineShare (&arrived)[kBatch][kRanks]) {
     bool all = true;
     WEFT_UNROLL
     for (std::uint32_t i = 0; i < kBatch; ++i) {
@@ -232,10 +199,10 @@ class OneShotLL128 {
       for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
         if (peers_.inbox[rank] == nullptr) continue;
         const std::byte* from = now < pairs_ ? peers_.inbox[rank] + box_place(now) : nullptr;
-        Share& share = arrived[i][rank];
-        share.first = memory_.load_wide(group_, from, last_);
+        LineShare& share = arrived[i][rank];
+        share.first = memory_.load_wide(group_, from, flag_, last_);
         share.second =
-            memory_.load_wide(group_, from == nullptr ? from : from + kWideLineBytes, last_);
+            memory_.load_wide(group_, from == nullptr ? from : from + kWideLineBytes, flag_, last_);
         const bool come = share.first.high == flag_ && share.second.high == flag_;
         all = all && (from == nullptr || !last_ || come);
       }
@@ -243,7 +210,7 @@ class OneShotLL128 {
     return !group_.any_of_gang(!all);
   }
 
-  WEFT_HD bool wait_for(std::uint64_t pair, Share (&arrived)[kBatch][kRanks]) {
+  WEFT_HD bool wait_for(std::uint64_t pair, LineShare (&arrived)[kBatch][kRanks]) {
     for (std::uint32_t turn = 0; !have_come(pair, arrived); ++turn) {
       const KernelOutcome seen = memory_.keep_waiting(turn, peers_);
       if (!group_.any_of_gang(seen.end != KernelEnd::kDone)) continue;
@@ -261,7 +228,7 @@ class OneShotLL128 {
 
   // Of a gang that leaves: a header may have come although other lines of its batch have not, and
   // never will in a call that is shorter there.
-  WEFT_HD void look_at_headers(std::uint64_t pair, const Share (&headers)[kRanks]) {
+  WEFT_HD void look_at_headers(std::uint64_t pair, const LineShare (&headers)[kRanks]) {
     WEFT_UNROLL
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if (peers_.inbox[rank] == nullptr) continue;
@@ -271,7 +238,7 @@ class OneShotLL128 {
     }
   }
 
-  WEFT_HD void compare_tag(std::uint32_t rank, const Share& header) {
+  WEFT_HD void compare_tag(std::uint32_t rank, const LineShare& header) {
     const std::uint64_t tag = header.first.low;
     if (lane_ != 0 || tag == item_.tag) return;
     outcome_ = {.end = KernelEnd::kTagMismatch, .peer = rank, .expected = item_.tag, .found = tag};

@@ -115,7 +115,7 @@ concept device_memory = lane_group<G> && requires(T& memory, G& group, std::uint
   memory.copy(group, to, to, from, value);
 };
 
-/// What a step posts. A counter that is null is not stored, and `meta` only with `tail`.
+/// What a step posts. What is null is not stored, and `meta` only with `tail`.
 struct StepPosts {
   std::uint64_t* tail = nullptr;
   std::uint64_t filled = 0;
@@ -181,14 +181,14 @@ concept gang_group = lane_group<T> && requires(T& group, bool flag) {
 /// store and load, 16 bytes each. All lanes of the gang make the same calls; null: this lane has no
 /// share.
 ///  - store_wide(group, to, share, last): `last` lanes hold the flag, in `high`.
-///  - load_wide(group, from, last): where the flag that `last` loads is that of a store, what the
-///    other seven load at the same time is that of the same store.
+///  - load_wide(group, from, flag, last): where what `last` loads in `high` is `flag`, what the
+///    other seven load at the same time is of the same store; otherwise it may be anything.
 template <class T, class G>
-concept wide_line_memory =
-    flagged_memory<T> && gang_group<G> &&
-    requires(T& memory, G& group, std::byte* to, const std::byte* from, Line line, bool last) {
-      memory.store_wide(group, to, line, last);
-      { memory.load_wide(group, from, last) } -> std::same_as<Line>;
-    };
+concept wide_line_memory = flagged_memory<T> && gang_group<G> &&
+                           requires(T& memory, G& group, std::byte* to, const std::byte* from,
+                                    Line line, std::uint64_t flag, bool last) {
+                             memory.store_wide(group, to, line, last);
+                             { memory.load_wide(group, from, flag, last) } -> std::same_as<Line>;
+                           };
 
 }  // namespace weft::device

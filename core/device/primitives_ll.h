@@ -10,6 +10,8 @@
 // Slots are used for one protocol alone, from the first step on, and hold nothing but its lines:
 // payload lies where no flag is looked for, so it cannot be mistaken for one.
 //
+// Of LL128, lanes that go on in gangs share lines (shared_lines.h); others have lines of their own.
+//
 // Each step begins with the call's tag and the bytes of its payload, which the leader compares
 // before a lane uses anything of the step. Nothing that a peer wrote bounds a loop or forms an
 // address.
@@ -24,6 +26,7 @@
 #include "core/device/policies.h"
 #include "core/device/portability.h"
 #include "core/device/primitives.h"
+#include "core/device/shared_lines.h"
 #include "core/device/slot_check.h"
 #include "core/device/step_lines.h"
 #include "core/model/connection_view.h"
@@ -52,7 +55,7 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
         loops_(memory, reduction, element_bytes),
         lines_(memory, loops_),
         element_bytes_(element_bytes),
-        by_fragments_(Lines::kWide && group.size() % kLineFragments == 0) {
+        shares_(kMayShare && group.size() % kWideLineLanes == 0) {
     const ConnectionView& from = item.from_previous;
     const ConnectionView& to = item.to_next;
     if (receives) {
@@ -88,6 +91,8 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
   using Loops = AloneLoops<Memory, Reduction>;
   using Lines = StepLines<kProtocol, Memory, Loops>;
   using Content = typename Lines::Content;
+  static constexpr bool kMayShare = may_share_lines<kProtocol, Group, Memory>;
+  static constexpr bool kMustShare = must_share_lines<kProtocol, Group, Memory>;
 
   /// Pointers of one step.
   struct Step {
@@ -120,17 +125,17 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
       if constexpr (kSend) {
         step.slot = to.buffer + static_cast<std::size_t>(send_slot_) * to.step_bytes;
       }
-      if (!agree(group_.leader() ? await<kBits>(step) : 0)) return false;
+      StepHeader header;
+      const bool begun = read_header<kBits>(step, header);
+      if (!agree(group_.leader() ? await<kBits>(step, begun, header) : 0)) return false;
       const bool moved = move_step<kBits>(step);
       if (group_.any(!moved)) return agree(group_.leader() ? why_left(bytes) : 0);
+      publish<kBits>();
       if constexpr (kSend) {
-        if (by_fragments_) raise_flags(step);
-        if (group_.leader()) memory_.post(to.tail, to.tail_waiters, send_step_ + 1);
         ++send_step_;
         send_slot_ = send_slot_ + 1 == to.steps ? 0 : send_slot_ + 1;
       }
       if constexpr (kRecv) {
-        if (group_.leader()) memory_.post(from.head, from.head_waiters, recv_step_ + 1);
         ++recv_step_;
         recv_slot_ = recv_slot_ + 1 == from.steps ? 0 : recv_slot_ + 1;
       }
@@ -148,37 +153,80 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
     return end == 0;
   }
 
+  /// By others than the lanes, where the device has them.
+  template <unsigned kBits>
+  WEFT_HD void publish() {
+    constexpr bool kRecv = (kBits & kRecvBit) != 0;
+    constexpr bool kSend = (kBits & kSendBit) != 0;
+    const ConnectionView& from = item_.from_previous;
+    const ConnectionView& to = item_.to_next;
+    if constexpr (posts_apart<Memory, Group>) {
+      StepPosts posts;
+      if constexpr (kSend) {
+        posts.tail = to.tail;
+        posts.filled = send_step_ + 1;
+      }
+      if constexpr (kRecv) {
+        posts.head = from.head;
+        posts.freed = recv_step_ + 1;
+      }
+      memory_.publish(group_, posts);
+    } else {
+      if (!group_.leader()) return;
+      if constexpr (kSend) memory_.post(to.tail, to.tail_waiters, send_step_ + 1);
+      if constexpr (kRecv) memory_.post(from.head, from.head_waiters, recv_step_ + 1);
+    }
+  }
+
   // All lanes: each does its parts of the step.
   template <unsigned kBits>
   WEFT_HD bool move_step(const Step& step) {
-    if (by_fragments_) return move_fragments<kBits>(step);
-    if (!Lines::each_part(group_, step.bytes,
-                          [&](const LinePart& part) { return move_part<kBits>(step, part); })) {
-      return false;
+    if constexpr (kMayShare) {
+      if (shares_) {
+        const auto lines = shared_lines();
+        return lines.each_pair(
+            step.bytes, [&](std::uint32_t pair) { return move_pair<kBits>(lines, step, pair); });
+      }
     }
-    if constexpr ((kBits & kSendBit) != 0 && !Lines::kWide) {
-      const ConnectionView& to = item_.to_next;
-      if (fills_whole_slot(send_step_, to.steps)) {
-        lines_.fill_rest(group_, step.slot, send_step_, Lines::lines_of(step.bytes), to.step_bytes);
+    if constexpr (!kMustShare) {
+      if (!Lines::each_part(group_, step.bytes,
+                            [&](const LinePart& part) { return move_part<kBits>(step, part); })) {
+        return false;
+      }
+      if constexpr ((kBits & kSendBit) != 0 && !Lines::kWide) {
+        const ConnectionView& to = item_.to_next;
+        if (fills_whole_slot(send_step_, to.steps)) {
+          lines_.fill_rest(group_, step.slot, send_step_, Lines::lines_of(step.bytes),
+                           to.step_bytes);
+        }
       }
     }
     return true;
   }
 
-  template <unsigned kBits>
-  WEFT_HD bool move_fragments(const Step& step) {
-    if constexpr (Lines::kWide) {
-      if constexpr ((kBits & kRecvBit) != 0) {
-        // Some lanes see the flags; behind the barrier all lanes may read the lines.
-        const std::uint32_t lines = Lines::lines_of(step.bytes);
-        bool come = true;
-        for (std::uint32_t line = group_.rank(); come && line < lines; line += group_.size()) {
-          come = lines_.await_line(step.arrived, recv_step_, line, waiting());
-        }
-        if (group_.any(!come)) return false;
+  // By all lanes of a gang.
+  template <unsigned kBits, class Shared>
+  WEFT_HD bool move_pair(const Shared& lines, const Step& step, std::uint32_t pair) {
+    constexpr bool kRecv = (kBits & kRecvBit) != 0;
+    LineShare share{};
+    if constexpr ((kBits & kInputBit) != 0) {
+      share = lines.read_input(step.input, pair, step.bytes);  // while lines are under way
+    }
+    if constexpr (kRecv) {
+      LineShare arrived;
+      if (!lines.take(step.arrived, recv_step_, pair, step.bytes, arrived, waiting<true>())) {
+        return false;
       }
-      return Lines::each_fragment(
-          group_, step.bytes, [&](const LinePart& part) { return move_part<kBits>(step, part); });
+      if constexpr ((kBits & kInputBit) != 0) {
+        share = lines.combine(arrived, share);
+        if constexpr ((kBits & kFinishBit) != 0) share = lines.finish(share);
+      } else {
+        share = arrived;
+      }
+    }
+    if constexpr ((kBits & kOutputBit) != 0) lines.write(step.output, pair, step.bytes, share);
+    if constexpr ((kBits & kSendBit) != 0) {
+      lines.put(step.slot, send_step_, pair, {.tag = item_.tag, .bytes = step.bytes}, share);
     }
     return true;
   }
@@ -218,31 +266,33 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
     return true;
   }
 
-  // Of lines that lanes share: behind the barrier before this all of them are filled, and behind
-  // the one after it all have their flags, which tail promises.
-  WEFT_HD void raise_flags(const Step& step) {
-    const std::uint32_t lines = Lines::lines_of(step.bytes);
-    for (std::uint32_t line = group_.rank(); line < lines; line += group_.size())
-      lines_.raise(step.slot, send_step_, line);
-    group_.sync();
+  [[nodiscard]] WEFT_HD auto shared_lines() {
+    return SharedLines<Group, Memory, Reduction>(group_, memory_, loops_.reduction());
   }
 
-  /// Any lane: waits until `come()`; false where the kernel must end, and outcome_ may say why.
+  /// Any lane, or all of a gang together: waits until `come()`; false where the kernel must end,
+  /// and outcome_ may say why.
+  template <bool kTogether = false>
   WEFT_HD auto waiting() {
     return [this](const auto& come) {
       for (std::uint32_t turn = 0; memory_.look_again(turn); ++turn) {
         if (come()) return true;
       }
-      if (seen_tail_ <= recv_step_) {
+      bool leaves = false;
+      if ((!kTogether || leads_gang()) && seen_tail_ <= recv_step_) {
         const WaitResult result = wait_for_tail();
-        if (result.status != WaitStatus::kReady) {
-          outcome_ = end_of_wait(result, item_.from_previous.peer);
-          return false;
-        }
-        seen_tail_ = result.value;
+        leaves = result.status != WaitStatus::kReady;
+        if (leaves) outcome_ = end_of_wait(result, item_.from_previous.peer);
+        if (!leaves) seen_tail_ = result.value;
       }
-      return static_cast<bool>(come());
+      if constexpr (kTogether) leaves = group_.any_of_gang(leaves);
+      return !leaves && static_cast<bool>(come());
     };
+  }
+
+  [[nodiscard]] WEFT_HD bool leads_gang() const {
+    if constexpr (kMayShare) return group_.rank() % group_.gang_size() == 0;
+    return false;
   }
 
   WEFT_HD WaitResult wait_for_tail() {
@@ -271,15 +321,30 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
     return static_cast<std::uint64_t>(outcome_.end) << 32;
   }
 
-  /// Leader only: waits for the beginning of what is to come and compares it; waits for a free
-  /// slot. Answers the end of the kernel in the upper half.
+  /// By the leader, with its gang where lanes share lines: waits for the beginning of what is to
+  /// come. False where the kernel must end.
   template <unsigned kBits>
-  WEFT_HD std::uint64_t await(const Step& step) {
+  WEFT_HD bool read_header(const Step& step, StepHeader& header) {
     if constexpr ((kBits & kRecvBit) != 0) {
-      StepHeader header;
-      if (!lines_.read_header(step.arrived, recv_step_, header, waiting())) {
-        return why_left(step.bytes);
+      if constexpr (kMayShare) {
+        if (shares_) {
+          return group_.rank() >= group_.gang_size() ||
+                 shared_lines().read_header(step.arrived, recv_step_, header, waiting<true>());
+        }
       }
+      if constexpr (!kMustShare) {
+        return !group_.leader() || lines_.read_header(step.arrived, recv_step_, header, waiting());
+      }
+    }
+    return true;
+  }
+
+  /// Leader only: compares that beginning, and waits for a free slot. Answers the end of the kernel
+  /// in the upper half.
+  template <unsigned kBits>
+  WEFT_HD std::uint64_t await(const Step& step, bool begun, const StepHeader& header) {
+    if constexpr ((kBits & kRecvBit) != 0) {
+      if (!begun) return why_left(step.bytes);
       const KernelOutcome found =
           check_header(header, item_.from_previous.peer, item_.tag, step.bytes);
       if (found.end != KernelEnd::kDone) return leave(found);
@@ -311,7 +376,7 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
   Loops loops_;
   Lines lines_;
   const std::uint32_t element_bytes_;
-  const bool by_fragments_;
+  const bool shares_;
   std::uint32_t step_bytes_ = 0;
   std::uint32_t recv_slot_ = 0;
   std::uint32_t send_slot_ = 0;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The lines of a step of the protocols LL and LL128: how one lane writes and reads them. A line of
-// LL128 may also be shared by eight lanes, of which each has 16 bytes, the last one 8 and the flag.
+// The lines of a step of the protocols LL and LL128: how one lane writes and reads them. How eight
+// share a line of LL128 stands in shared_lines.h.
 //
 // Model: tests/models/step_lines.pml
 #pragma once
@@ -52,16 +52,12 @@ inline constexpr std::uint32_t kLineBytesAtOnce = 0;
 template <runs_lines Memory>
 inline constexpr std::uint32_t kLineBytesAtOnce<Memory> = Memory::kLineBytesAtOnce;
 
-inline constexpr std::uint32_t kLineFragments = 8;
-inline constexpr std::uint32_t kFragmentBytes = 16;
-
 /// What a lane does at once: bytes [begin, end) of a step's content, of which the first
 /// kStepHeaderBytes are the header.
 struct LinePart {
   std::uint32_t line;   ///< That holds the first byte.
-  std::uint32_t begin;  ///< Of a line, or of a fragment.
+  std::uint32_t begin;  ///< Of a line.
   std::uint32_t end;
-  bool fragment;  ///< It lies in one line, whose flag is not this lane's business.
 
   [[nodiscard]] WEFT_HD std::uint32_t bytes() const { return end - begin; }
   /// Bytes that are the header's.
@@ -109,41 +105,14 @@ class StepLines {
          line += group.size() * at_once) {
       const std::uint32_t begin = line * kLine.content;
       const std::uint32_t end = begin + at_once * kLine.content;
-      if (!move(LinePart{.line = line,
-                         .begin = begin,
-                         .end = end < content ? end : content,
-                         .fragment = false})) {
+      if (!move(LinePart{.line = line, .begin = begin, .end = end < content ? end : content})) {
         return false;
       }
     }
     return true;
   }
 
-  /// The same of fragments, where kLineFragments lanes share a line: of LL128.
-  template <class Group, class Move>
-  WEFT_HD static bool each_fragment(const Group& group, std::uint32_t bytes, const Move& move) {
-    const std::uint32_t lines = lines_of(bytes);
-    const std::uint32_t content = kStepHeaderBytes + bytes;
-    const std::uint32_t place = group.rank() % kLineFragments * kFragmentBytes;
-    const std::uint32_t most =
-        place + kFragmentBytes < kLine.content ? place + kFragmentBytes : kLine.content;
-    for (std::uint32_t line = group.rank() / kLineFragments; line < lines;
-         line += group.size() / kLineFragments) {
-      const std::uint32_t begin = line * kLine.content + place;
-      const std::uint32_t end = line * kLine.content + most;
-      if (begin >= content) break;
-      if (!move(LinePart{.line = line,
-                         .begin = begin,
-                         .end = end < content ? end : content,
-                         .fragment = true})) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  /// Writes a part, whose content from its beginning lies at `content` but for the header's. Whole
-  /// lines get their flags, of fragments raise() does that.
+  /// Writes a part, whose content from its beginning lies at `content` but for the header's.
   WEFT_HD void put(std::byte* slot, std::uint64_t step, const LinePart& part,
                    const std::byte* content, const StepHeader& header) {
     if constexpr (!kWide) {
@@ -163,19 +132,14 @@ class StepLines {
         if (bytes != 0) {
           loops_.copy(at_line(slot, line) + place, nullptr, content + (at - part.begin), bytes);
         }
-        if (!part.fragment) raise(slot, step, line);
+        memory_.store_release(flag_of(slot, line), step + 1);
         return true;
       });
     }
   }
 
-  /// Of a line of LL128, all of which is written: says so.
-  WEFT_HD void raise(std::byte* slot, std::uint64_t step, std::uint32_t line) {
-    memory_.store_release(flag_of(slot, line), step + 1);
-  }
-
   /// Reads a part, but for the header, to `content`. `wait_for(come)` waits for a line; where it
-  /// answers false this does as well. Fragments must have come.
+  /// answers false this does as well.
   template <class WaitFor>
   WEFT_HD bool take(const std::byte* slot, std::uint64_t step, const LinePart& part,
                     std::byte* content, const WaitFor& wait_for) {
@@ -199,7 +163,7 @@ class StepLines {
     } else {
       return each_line(part, [&](std::uint32_t line, std::uint32_t place, std::uint32_t at,
                                  std::uint32_t bytes) {
-        if (!part.fragment && !await_line(slot, step, line, wait_for)) return false;
+        if (!await_line(slot, step, line, wait_for)) return false;
         if (bytes != 0) {
           loops_.copy(content + (at - part.begin), nullptr,
                       slot + std::uint64_t{line} * kLine.bytes + place, bytes);
@@ -207,15 +171,6 @@ class StepLines {
         return true;
       });
     }
-  }
-
-  /// Of LL128.
-  template <class WaitFor>
-  WEFT_HD bool await_line(const std::byte* slot, std::uint64_t step, std::uint32_t line,
-                          const WaitFor& wait_for) {
-    std::uint64_t* const flag = flag_of(const_cast<std::byte*>(slot), line);
-    const auto come = [&] { return memory_.load_acquire(flag) == step + 1; };
-    return come() || wait_for(come);
   }
 
   template <class WaitFor>
@@ -250,6 +205,15 @@ class StepLines {
   }
 
  private:
+  // Of LL128.
+  template <class WaitFor>
+  WEFT_HD bool await_line(const std::byte* slot, std::uint64_t step, std::uint32_t line,
+                          const WaitFor& wait_for) {
+    std::uint64_t* const flag = flag_of(const_cast<std::byte*>(slot), line);
+    const auto come = [&] { return memory_.load_acquire(flag) == step + 1; };
+    return come() || wait_for(come);
+  }
+
   [[nodiscard]] WEFT_HD static std::byte* at_line(std::byte* slot, std::uint32_t line) {
     return slot + std::uint64_t{line} * kLine.bytes;
   }

@@ -17,6 +17,7 @@
 #include "core/device/alone_loops.h"
 #include "core/device/policies.h"
 #include "core/device/portability.h"
+#include "core/device/shared_lines.h"
 #include "core/device/slot_check.h"
 #include "core/device/step_lines.h"
 #include "core/device/tree.h"
@@ -43,7 +44,7 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
       : Turns(group, memory, item, reduction, element_bytes, lag),
         loops_(memory, reduction, element_bytes),
         lines_(memory, loops_),
-        by_fragments_(Lines::kWide && group.size() % kLineFragments == 0) {}
+        shares_(kMayShare && group.size() % kWideLineLanes == 0) {}
 
  private:
   using Chunk = typename Turns::Chunk;
@@ -62,6 +63,8 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
   using Loops = AloneLoops<Memory, Reduction>;
   using Lines = StepLines<kProtocol, Memory, Loops>;
   using Content = typename Lines::Content;
+  static constexpr bool kMayShare = may_share_lines<kProtocol, Group, Memory>;
+  static constexpr bool kMustShare = must_share_lines<kProtocol, Group, Memory>;
 
   /// Connections that a chunk comes by, or leaves by.
   struct Edges {
@@ -75,62 +78,81 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
 
   WEFT_HD bool rise(std::uint64_t number) {
     const Chunk now = chunk(number);
-    return step(now, {.views = links_.from_child, .count = links_.children},
-                above(links_.to_parent),
-                [&](const LinePart& part) { return rise_part(now, part); });
+    return step(
+        now, {.views = links_.from_child, .count = links_.children}, above(links_.to_parent),
+        [&](const auto& part) { return rise_part(now, part); },
+        [&](const auto& lines, std::uint32_t pair) { return rise_pair(lines, now, pair); });
   }
 
   WEFT_HD bool fall(std::uint64_t number) {
     const Chunk now = chunk(number);
-    return step(now, above(links_.from_parent),
-                {.views = links_.to_child, .count = links_.children},
-                [&](const LinePart& part) { return fall_part(now, part); });
+    return step(
+        now, above(links_.from_parent), {.views = links_.to_child, .count = links_.children},
+        [&](const auto& part) { return fall_part(now, part); },
+        [&](const auto& lines, std::uint32_t pair) { return fall_pair(lines, now, pair); });
   }
 
-  /// One chunk: `move` does a lane's part of it.
-  template <class Move>
-  WEFT_HD bool step(const Chunk& now, const Edges& from, const Edges& to, const Move& move) {
-    if (!go_on(group_.broadcast(group_.leader() ? await_headers(now, from) : 0))) return false;
+  /// One chunk: `move(part)` does a lane's part of it, or `move_pair(lines, pair)` where lanes
+  /// share lines. Of both the one that is not needed is not made.
+  template <class Move, class MovePair>
+  WEFT_HD bool step(const Chunk& now, const Edges& from, const Edges& to, const Move& move,
+                    const MovePair& move_pair) {
+    if (!go_on(group_.broadcast(await_headers(now, from)))) return false;
     for (std::uint32_t i = 0; i < to.count; ++i) {
       if (!await_free(to.views[i], now.number)) return false;
     }
-    const bool moved =
-        by_fragments_ ? move_fragments(now, from, move) : Lines::each_part(group_, now.bytes, move);
-    if (moved) fill_rests(now, to);
+    const bool moved = move_all(now, to, move, move_pair);
     if (group_.any(!moved)) {
       return go_on(group_.broadcast(group_.leader() ? why_left(now, from) : 0));
     }
-    if (by_fragments_) raise_flags(now, to);
-    if (group_.leader()) {
-      for (std::uint32_t i = 0; i < to.count; ++i)
-        memory_.post(to.views[i].tail, to.views[i].tail_waiters, step_of(to.views[i], now) + 1);
-    }
-    for (std::uint32_t i = 0; i < from.count; ++i)
-      give_back(from.views[i], now.number);
+    publish(now, from, to);
     return true;
+  }
+
+  template <class Move, class MovePair>
+  WEFT_HD bool move_all(const Chunk& now, const Edges& to, const Move& move,
+                        const MovePair& move_pair) {
+    if constexpr (kMayShare) {
+      if (shares_) {
+        const auto lines = shared_lines();
+        return lines.each_pair(now.bytes,
+                               [&](std::uint32_t pair) { return move_pair(lines, pair); });
+      }
+    }
+    if constexpr (!kMustShare) {
+      if (!Lines::each_part(group_, now.bytes, move)) return false;
+      fill_rests(now, to);
+    }
+    return true;
+  }
+
+  /// By others than the lanes, where the device has them: they post for two edges at once.
+  WEFT_HD void publish(const Chunk& now, const Edges& from, const Edges& to) {
+    if constexpr (posts_apart<Memory, Group>) {
+      for (std::uint32_t i = 0; i < from.count || i < to.count; ++i) {
+        StepPosts posts;
+        if (i < to.count) {
+          posts.tail = to.views[i].tail;
+          posts.filled = step_of(to.views[i], now) + 1;
+        }
+        if (i < from.count) {
+          posts.head = from.views[i].head;
+          posts.freed = step_of(from.views[i], now) + 1;
+        }
+        memory_.publish(group_, posts);
+      }
+    } else {
+      if (group_.leader()) {
+        for (std::uint32_t i = 0; i < to.count; ++i)
+          memory_.post(to.views[i].tail, to.views[i].tail_waiters, step_of(to.views[i], now) + 1);
+      }
+      for (std::uint32_t i = 0; i < from.count; ++i)
+        give_back(from.views[i], now.number);
+    }
   }
 
   [[nodiscard]] WEFT_HD static std::uint64_t step_of(const ConnectionView& view, const Chunk& now) {
     return view.cursor->step + now.number;
-  }
-
-  template <class Move>
-  WEFT_HD bool move_fragments(const Chunk& now, const Edges& from, const Move& move) {
-    if constexpr (Lines::kWide) {
-      const std::uint32_t lines = Lines::lines_of(now.bytes);
-      // Some lanes see the flags; behind the barrier all lanes may read the lines.
-      bool come = true;
-      for (std::uint32_t i = 0; come && i < from.count; ++i) {
-        const ConnectionView& view = from.views[i];
-        for (std::uint32_t line = group_.rank(); come && line < lines; line += group_.size()) {
-          come = lines_.await_line(slot(view, now.number), step_of(view, now), line,
-                                   waiting(view, now));
-        }
-      }
-      if (group_.any(!come)) return false;
-      return Lines::each_fragment(group_, now.bytes, move);
-    }
-    return true;
   }
 
   WEFT_HD bool rise_part(const Chunk& now, const LinePart& part) {
@@ -180,6 +202,58 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
     return true;
   }
 
+  // The same by all lanes of a gang.
+  template <class Shared>
+  WEFT_HD bool rise_pair(const Shared& lines, const Chunk& now, std::uint32_t pair) {
+    LineShare sum = lines.read_input(item_.send + now.at, pair, now.bytes);
+    for (std::uint32_t i = 0; i < links_.children; ++i) {
+      LineShare arrived;
+      if (!take(lines, links_.from_child[i], now, pair, arrived)) return false;
+      sum = lines.combine(arrived, sum);
+    }
+    if (links_.root) {
+      lines.write(item_.recv + now.at, pair, now.bytes, lines.finish(sum));
+    } else {
+      put(lines, links_.to_parent, now, pair, sum);
+    }
+    return true;
+  }
+
+  template <class Shared>
+  WEFT_HD bool fall_pair(const Shared& lines, const Chunk& now, std::uint32_t pair) {
+    std::byte* const output = item_.recv == nullptr ? nullptr : item_.recv + now.at;
+    LineShare share;
+    const std::byte* source = nullptr;
+    if (links_.root) {
+      source = item_.operation == Operation::kBroadcast ? item_.send + now.at : output;
+      share = lines.read(source, pair, now.bytes);
+    } else if (!take(lines, links_.from_parent, now, pair, share)) {
+      return false;
+    }
+    if (output != nullptr && output != source) lines.write(output, pair, now.bytes, share);
+    for (std::uint32_t i = 0; i < links_.children; ++i)
+      put(lines, links_.to_child[i], now, pair, share);
+    return true;
+  }
+
+  template <class Shared>
+  WEFT_HD bool take(const Shared& lines, const ConnectionView& from, const Chunk& now,
+                    std::uint32_t pair, LineShare& share) {
+    return lines.take(slot(from, now.number), step_of(from, now), pair, now.bytes, share,
+                      waiting<true>(from, now));
+  }
+
+  template <class Shared>
+  WEFT_HD void put(const Shared& lines, const ConnectionView& to, const Chunk& now,
+                   std::uint32_t pair, const LineShare& share) {
+    lines.put(slot(to, now.number), step_of(to, now), pair, {.tag = item_.tag, .bytes = now.bytes},
+              share);
+  }
+
+  [[nodiscard]] WEFT_HD auto shared_lines() {
+    return SharedLines<Group, Memory, Reduction>(group_, memory_, reduction_);
+  }
+
   WEFT_HD bool take(const ConnectionView& from, const Chunk& now, const LinePart& part,
                     Content& content) {
     return lines_.take(slot(from, now.number), step_of(from, now), part, content.bytes,
@@ -204,41 +278,65 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
     }
   }
 
-  // Of lines that lanes share: behind the barrier before this all of them are filled, and behind
-  // the one after it all have their flags, which tail promises.
-  WEFT_HD void raise_flags(const Chunk& now, const Edges& to) {
-    if constexpr (Lines::kWide) {
-      const std::uint32_t lines = Lines::lines_of(now.bytes);
-      for (std::uint32_t i = 0; i < to.count; ++i) {
-        std::byte* const at = slot(to.views[i], now.number);
-        for (std::uint32_t line = group_.rank(); line < lines; line += group_.size())
-          lines_.raise(at, step_of(to.views[i], now), line);
-      }
-      group_.sync();
-    }
-  }
-
   WEFT_HD WaitResult wait_for_tail(const ConnectionView& from, const Chunk& now) {
     return memory_.wait_at_least(from.tail, from.tail_waiters, step_of(from, now) + 1, from.error);
   }
 
-  /// Any lane: waits until `come()`; false where the kernel must end, and outcome() may say why.
+  /// Any lane, or all of a gang together: waits until `come()`; false where the kernel must end,
+  /// and outcome() may say why.
+  template <bool kTogether = false>
   WEFT_HD auto waiting(const ConnectionView& from, const Chunk& now) {
     return [this, &from, &now](const auto& come) {
       for (std::uint32_t turn = 0; memory_.look_again(turn); ++turn) {
         if (come()) return true;
       }
-      const WaitResult result = wait_for_tail(from, now);
-      if (result.status != WaitStatus::kReady) {
-        note(end_of_wait(result, from.peer));
-        return false;
+      bool leaves = false;
+      if (!kTogether || leads_gang()) {
+        const WaitResult result = wait_for_tail(from, now);
+        leaves = result.status != WaitStatus::kReady;
+        if (leaves) note(end_of_wait(result, from.peer));
       }
-      return static_cast<bool>(come());
+      if constexpr (kTogether) leaves = group_.any_of_gang(leaves);
+      return !leaves && static_cast<bool>(come());
     };
   }
 
-  /// Leader only: waits for the beginning of what is to come and compares it. Answers the verdict.
+  [[nodiscard]] WEFT_HD bool leads_gang() const {
+    if constexpr (kMayShare) return group_.rank() % group_.gang_size() == 0;
+    return false;
+  }
+
+  /// All lanes. The leader, with its gang where lanes share lines, waits for the beginning of what
+  /// is to come, and compares it. Answers the verdict.
   WEFT_HD std::uint64_t await_headers(const Chunk& now, const Edges& edges) {
+    if constexpr (kMayShare) {
+      if (shares_) {
+        if (group_.rank() >= group_.gang_size()) return 0;
+        for (std::uint32_t i = 0; i < edges.count; ++i) {
+          const ConnectionView& from = edges.views[i];
+          StepHeader header;
+          const bool begun = shared_lines().read_header(slot(from, now.number), step_of(from, now),
+                                                        header, waiting<true>(from, now));
+          std::uint64_t verdict = 0;
+          if (group_.leader()) verdict = begun ? judge(header, from, now) : why_left(now, edges);
+          if (group_.any_of_gang(verdict != 0)) return verdict;
+        }
+        return 0;
+      }
+    }
+    if constexpr (!kMustShare) {
+      if (group_.leader()) return await_headers_alone(now, edges);
+    }
+    return 0;
+  }
+
+  WEFT_HD std::uint64_t judge(const StepHeader& header, const ConnectionView& from,
+                              const Chunk& now) {
+    const KernelOutcome found = check_header(header, from.peer, item_.tag, now.bytes);
+    return found.end == KernelEnd::kDone ? 0 : note(found);
+  }
+
+  WEFT_HD std::uint64_t await_headers_alone(const Chunk& now, const Edges& edges) {
     for (std::uint32_t i = 0; i < edges.count; ++i) {
       const ConnectionView& from = edges.views[i];
       const std::uint64_t step = step_of(from, now);
@@ -246,8 +344,8 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
       if (!lines_.read_header(slot(from, now.number), step, header, waiting(from, now))) {
         return why_left(now, edges);
       }
-      const KernelOutcome found = check_header(header, from.peer, item_.tag, now.bytes);
-      if (found.end != KernelEnd::kDone) return note(found);
+      const std::uint64_t verdict = judge(header, from, now);
+      if (verdict != 0) return verdict;
       // What fills the rest of the slot is in no order with the step's own lines; tail is behind
       // it.
       if (!Lines::kWide && fills_whole_slot(step, from.steps)) {
@@ -275,7 +373,7 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
 
   Loops loops_;
   Lines lines_;
-  const bool by_fragments_;
+  const bool shares_;
 };
 
 }  // namespace weft::device

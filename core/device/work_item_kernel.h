@@ -42,8 +42,9 @@ WEFT_HD inline bool usable(const ConnectionView& view, std::uint32_t element_byt
          (view.step_bytes & (element_bytes - 1)) == 0;
 }
 
-/// Whether a view can carry steps of this element by lines: words of 8 bytes arrive whole, and what
-/// keeps a line of LL128 together is the order in which it is stored.
+/// Whether a view can carry steps of this element by lines: words of 8 bytes arrive whole. What
+/// keeps a line of LL128 together is the order in which it is stored, or a device whose lines
+/// arrive whole (DeviceRuntime::line_bytes).
 WEFT_HD inline bool usable_for_lines(const ConnectionView& view, Protocol protocol,
                                      std::uint32_t element_bytes) {
   const std::uint32_t payload = step_payload(protocol, view.step_bytes);
@@ -64,20 +65,25 @@ WEFT_HD inline bool can_run(const WorkItem& item, std::uint32_t element_bytes, b
          (!receives || !sends || item.from_previous.step_bytes == item.to_next.step_bytes);
 }
 
-/// A rank alone, whose result is its input: an average of one, too.
+/// A rank alone, whose result is its input: an average of one, too. Lines are for ranks that have
+/// others.
 template <class G, class M>
 WEFT_HD KernelOutcome copy_alone(G& group, M& memory, const WorkItem& item,
                                  std::uint32_t element_bytes) {
-  if (item.send != item.recv) {
-    memory.copy(group, item.recv, nullptr, item.send, item.count * element_bytes);
+  if constexpr (runs_protocol<M>(Protocol::kSimple)) {
+    if (item.send != item.recv) {
+      memory.copy(group, item.recv, nullptr, item.send, item.count * element_bytes);
+    }
+    return {};
+  } else {
+    return unsupported();
   }
-  return {};
 }
 
 /// The same of a reduction: the rank's own input, multiplied if that is asked for.
 template <class G, class M, class R>
 WEFT_HD KernelOutcome reduce_alone(G& group, M& memory, const WorkItem& item, const R& reduction) {
-  if constexpr (may_premultiply<R>) {
+  if constexpr (may_premultiply<R> && runs_protocol<M>(Protocol::kSimple)) {
     if (reduction.premultiplies()) {
       memory.premultiply_copy(reduction, group, item.recv, item.send, item.count);
       return {};

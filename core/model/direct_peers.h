@@ -58,7 +58,7 @@ struct DirectPeers {
   /// Exchanges through plain halves so far: plain_headers numbers, used as `positions` are, on CPUs
   /// the same memory.
   std::uint64_t* plain_positions = nullptr;
-  /// Halves for wide lines (core/device/wide_line.h), where devices keep those together: as above,
+  /// Halves for wide lines (core/device/wide_lines.h), where devices keep those together: as above,
   /// but calls through them are counted apart, in kMostDirectParts numbers.
   std::uint32_t wide_begin = 0;
   std::uint32_t wide_half_bytes = 0;

@@ -146,6 +146,19 @@ TEST_P(AnyLanes, Rings) {
   });
 }
 
+// Of LL128: eight lanes share a line.
+TEST_P(AnyLanes, RingsByLines) {
+  for (const Protocol protocol : {Protocol::kLL, Protocol::kLL128}) {
+    for_each_type([this, protocol]<class T>() {
+      RingWorld world({.ranks = kRanks, .steps = 3, .downwards = true, .protocol = protocol});
+      const auto item_of = [&](auto&&... call) { return world.items(call...)[0]; };
+      check<T>(Operation::kAllReduce, 333, {}, item_of);
+      check<T>(Operation::kReduceScatter, 150, {.in_place = true, .shift = 3}, item_of);
+      check<T>(Operation::kReduce, 97, {.in_place = true}, item_of);
+    });
+  }
+}
+
 TEST_P(AnyLanes, OneShots) {
   for_each_type([this]<class T>() {
     DirectWorld world(kRanks, 4096);

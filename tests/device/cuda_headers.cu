@@ -36,7 +36,7 @@ __global__ void run_direct_item(const weft::WorkItem* item, const weft::DirectPe
   if (group.leader()) outcomes[blockIdx.x] = outcome;
 }
 
-// Kernels of GPUs choose LL, over reductions that are looked up; LL128 has none yet.
+// Kernels of GPUs choose lines over reductions that are looked up; these know theirs.
 template <weft::Protocol kProtocol>
 __device__ weft::KernelOutcome run_lines(CtaGroup& group, CudaMemory& memory,
                                          const weft::WorkItem& item) {

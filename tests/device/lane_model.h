@@ -18,6 +18,7 @@
 
 #include "core/device/lane_loops.h"
 #include "core/device/policies.h"
+#include "core/model/direct_peers.h"
 
 namespace weft::device::testing {
 
@@ -44,12 +45,15 @@ class LaneBarrier {
   std::atomic<std::uint32_t> phase_{0};
 };
 
+inline constexpr std::uint32_t kMostLanes = 32;
+
 /// What the lanes of one group share.
 struct LaneTeam {
   explicit LaneTeam(std::uint32_t lanes) : size(lanes), barrier(lanes) {}
   const std::uint32_t size;
   LaneBarrier barrier;
   std::uint64_t told[2] = {0, 0};
+  bool come[2][kMostLanes / kWideLineLanes] = {};
   std::atomic<bool> raised{false};
 };
 
@@ -90,6 +94,15 @@ class LaneGroup {
   // All lanes are one gang.
   [[nodiscard]] std::uint32_t gang_size() const { return team_.size; }
   bool any_of_gang(bool flag) { return any(flag); }
+  /// Of eight lanes that share a line: what the last of them says. All lanes call it.
+  bool told_by_last(bool come) {
+    // Two places in turn, as of broadcast().
+    bool& place = team_.come[turn_][rank_ / kWideLineLanes];
+    turn_ = 1 - turn_;
+    if (rank_ % kWideLineLanes + 1 == kWideLineLanes) place = come;
+    wait_for_all();
+    return place;
+  }
 
  private:
   void wait_for_all() { team_.barrier.arrive_and_wait(); }
@@ -181,24 +194,22 @@ class LaneMemory {
     std::this_thread::yield();
     return turn < 8;
   }
-  // Threads do not store together: the flag follows the payload of the other lanes.
+  // Threads do not store together: the flag follows the payload of the other lanes, and payload is
+  // looked at behind its flag alone, so that a sanitizer sees what nothing orders.
   static void store_wide(LaneGroup& group, std::byte* to, Line share, bool last) {
     auto* words = reinterpret_cast<std::uint64_t*>(to);
-    if (to != nullptr) {
-      std::atomic_ref(words[0]).store(share.low, std::memory_order_relaxed);
-      if (!last) std::atomic_ref(words[1]).store(share.high, std::memory_order_relaxed);
-    }
+    if (to != nullptr) words[0] = share.low;
+    if (to != nullptr && !last) words[1] = share.high;
     group.sync();
     if (to != nullptr && last) store_release(&words[1], share.high);
   }
-  static Line load_wide(LaneGroup& group, const std::byte* from, bool last) {
+  static Line load_wide(LaneGroup& group, const std::byte* from, std::uint64_t flag, bool last) {
     auto* words = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(from));
     Line share{};
     if (from != nullptr && last) share.high = load_acquire(&words[1]);
-    group.sync();
-    if (from == nullptr) return share;
-    share.low = std::atomic_ref(words[0]).load(std::memory_order_relaxed);
-    if (!last) share.high = std::atomic_ref(words[1]).load(std::memory_order_relaxed);
+    if (!group.told_by_last(share.high == flag) || from == nullptr) return share;
+    share.low = words[0];
+    if (!last) share.high = words[1];
     return share;
   }
   static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
@@ -237,5 +248,20 @@ class LaneMemory {
  private:
   const std::atomic<std::uint32_t>& abort_;
 };
+
+/// Memory that is given counters to post, as that of GPUs.
+class PostingLaneMemory : public LaneMemory {
+ public:
+  using LaneMemory::LaneMemory;
+
+  static void publish(LaneGroup& group, const StepPosts& posts) {
+    group.sync();
+    if (!group.leader()) return;
+    if (posts.slot != nullptr) *posts.slot = posts.meta;
+    if (posts.tail != nullptr) store_release(posts.tail, posts.filled);
+    if (posts.head != nullptr) store_release(posts.head, posts.freed);
+  }
+};
+static_assert(posts_apart<PostingLaneMemory, LaneGroup> && !posts_apart<LaneMemory, LaneGroup>);
 
 }  // namespace weft::device::testing

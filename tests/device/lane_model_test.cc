@@ -37,6 +37,7 @@ KernelOutcome with_some_reduction(const WorkItem& item, Run&& run) {
 #endif
 
 /// Runs one item a rank with all lanes; answers each lane's outcome.
+template <class Memory>
 std::vector<std::vector<KernelOutcome>> run_lanes(const std::vector<WorkItem>& items,
                                                   std::uint32_t lanes,
                                                   const std::atomic<std::uint32_t>& abort) {
@@ -48,7 +49,7 @@ std::vector<std::vector<KernelOutcome>> run_lanes(const std::vector<WorkItem>& i
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       threads.emplace_back([&, rank, lane, team = teams.back().get()] {
         LaneGroup group(*team, lane);
-        LaneMemory memory(abort);
+        Memory memory(abort);
         outcomes[rank][lane] = with_some_reduction(items[rank], [&](const auto& reduction) {
           return run_work_item(group, memory, items[rank], reduction);
         });
@@ -63,7 +64,7 @@ std::vector<std::vector<KernelOutcome>> run_lanes(const std::vector<WorkItem>& i
 class LaneModel
     : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t, Protocol>> {
  protected:
-  template <class T>
+  template <class T, class Memory = LaneMemory>
   void all_reduce(RingWorld& world, std::uint64_t count, std::uint64_t shift, bool in_place,
                   weft_reduction reduction, std::uint64_t sequence) {
     const auto ranks = std::get<0>(GetParam());
@@ -79,7 +80,7 @@ class LaneModel
       items.push_back(
           world.items(rank, task, sequence, source.data() + shift, output[rank].data() + shift)[0]);
     }
-    for (const auto& outcomes : run_lanes(items, lanes, abort_)) {
+    for (const auto& outcomes : run_lanes<Memory>(items, lanes, abort_)) {
       for (const KernelOutcome& outcome : outcomes)
         ASSERT_EQ(outcome.end, KernelEnd::kDone);
     }
@@ -91,12 +92,20 @@ class LaneModel
     }
   }
 
+  // An odd number of wide lines, which lanes share in pairs: more than eight have at once.
+  static RingShape shape(bool downwards = false) {
+    return {.ranks = std::get<0>(GetParam()),
+            .steps = 3,
+            .step_bytes = std::get<2>(GetParam()) == Protocol::kLL128 ? 1152U : 256U,
+            .downwards = downwards,
+            .protocol = std::get<2>(GetParam())};
+  }
+
   std::atomic<std::uint32_t> abort_{0};
 };
 
 TEST_P(LaneModel, AllReduce) {
-  RingWorld world(
-      {.ranks = std::get<0>(GetParam()), .steps = 3, .protocol = std::get<2>(GetParam())});
+  RingWorld world(shape());
   all_reduce<float>(world, 700, 0, false, WEFT_SUM, 0);
   all_reduce<float>(world, 301, 1, true, WEFT_MAX, 1);
   all_reduce<std::int32_t>(world, 129, 0, true, WEFT_SUM, 2);
@@ -107,9 +116,15 @@ TEST_P(LaneModel, AllReduce) {
   all_reduce<Bfloat16>(world, 129, 0, false, WEFT_MAX, 7);
 }
 
+TEST_P(LaneModel, CountersPostedApart) {
+  RingWorld world(shape());
+  all_reduce<float, PostingLaneMemory>(world, 700, 0, false, WEFT_SUM, 0);
+  all_reduce<float, PostingLaneMemory>(world, 301, 1, true, WEFT_SUM, 1);
+}
+
 TEST_P(LaneModel, EveryOperation) {
   const auto [ranks, lanes, protocol] = GetParam();
-  RingWorld world({.ranks = ranks, .steps = 3, .downwards = true, .protocol = protocol});
+  RingWorld world(shape(true));
   std::uint64_t sequence = 0;
   const auto run = [&]<class T>(Operation operation, weft_reduction reduction, T) {
     for (const bool in_place : {false, true}) {
@@ -131,7 +146,7 @@ TEST_P(LaneModel, EveryOperation) {
         items.push_back(world.items(rank, task, sequence, own.send(), own.recv())[0]);
       }
       ++sequence;
-      for (const auto& outcomes : run_lanes(items, lanes, abort_)) {
+      for (const auto& outcomes : run_lanes<LaneMemory>(items, lanes, abort_)) {
         for (const KernelOutcome& outcome : outcomes)
           ASSERT_EQ(outcome.end, KernelEnd::kDone);
       }
@@ -154,9 +169,9 @@ TEST_P(LaneModel, EveryOperation) {
 
 TEST_P(LaneModel, Broadcast) {
   const auto [ranks, lanes, protocol] = GetParam();
-  RingWorld world({.ranks = ranks, .steps = 3, .protocol = protocol});
+  RingWorld world(shape());
   for (const std::uint64_t shift : {0, 1, 4}) {
-    constexpr std::uint64_t kCount = 1111;
+    constexpr std::uint64_t kCount = 4111;
     const Task task{
         .operation = Operation::kBroadcast, .type = WEFT_UINT8, .root = 1, .count = kCount};
     std::vector<std::vector<std::uint8_t>> data(ranks, std::vector<std::uint8_t>(kCount + shift));
@@ -167,7 +182,7 @@ TEST_P(LaneModel, Broadcast) {
       std::uint8_t* own = data[rank].data() + shift;
       items.push_back(world.items(rank, task, shift, own, own)[0]);
     }
-    run_lanes(items, lanes, abort_);
+    run_lanes<LaneMemory>(items, lanes, abort_);
     for (std::uint32_t rank = 0; rank < ranks; ++rank)
       ASSERT_EQ(data[rank], data[1]);
   }
@@ -189,7 +204,7 @@ TEST_P(LaneModel, AllLanesLeaveTogether) {
     }
     abort_.store(1);
   });
-  const auto outcomes = run_lanes(items, lanes, abort_);
+  const auto outcomes = run_lanes<LaneMemory>(items, lanes, abort_);
   aborter.join();
   for (const auto& rank : outcomes) {
     for (const KernelOutcome& outcome : rank) {

@@ -31,7 +31,7 @@ struct LaneCalls {
 
 /// The items of the calls are `world.item(rank, tag)`; `run(group, memory, item, reduction)` is the
 /// kernel. All lanes are ended when one has found that something is wrong.
-template <class World, class Run>
+template <class Memory = LaneMemory, class World, class Run>
 LaneOutcomes run_lanes(World& world, const LaneCalls& of, const Run& run) {
   LaneOutcomes outcomes(of.ranks, std::vector<KernelOutcome>(of.lanes));
   std::vector<std::unique_ptr<LaneTeam>> teams;
@@ -42,7 +42,7 @@ LaneOutcomes run_lanes(World& world, const LaneCalls& of, const Run& run) {
     for (std::uint32_t lane = 0; lane < of.lanes; ++lane) {
       threads.emplace_back([&, rank, lane, team = teams.back().get()] {
         LaneGroup group(*team, lane);
-        LaneMemory memory(abort);
+        Memory memory(abort);
         for (OperationTag tag = 1; tag <= of.calls; ++tag) {
           const WorkItem item = world.item(rank, rank == of.wrong_rank ? tag + 76 : tag);
           outcomes[rank][lane] = with_reduction(

@@ -127,11 +127,12 @@ class TreeWorld {
   std::vector<TreeLinks> links_;
 };
 
+template <class Memory = LaneMemory>
 LaneOutcomes run_tree(TreeWorld& world, const LaneCalls& of) {
-  return run_lanes(world, of,
-                   [](auto& group, auto& memory, const WorkItem& item, const auto& reduction) {
-                     return run_tree_item(group, memory, item, reduction);
-                   });
+  return run_lanes<Memory>(
+      world, of, [](auto& group, auto& memory, const WorkItem& item, const auto& reduction) {
+        return run_tree_item(group, memory, item, reduction);
+      });
 }
 
 class TreeLanes : public ::testing::TestWithParam<std::tuple<std::uint32_t, Protocol>> {
@@ -171,6 +172,14 @@ TEST_P(TreeLanes, EveryOperation) {
       }
     }
   }
+}
+
+// Of a rank with more edges below than above, and of one with none.
+TEST_P(TreeLanes, CountersPostedApart) {
+  TreeWorld world({.ranks = 4, .most_children = 3, .protocol = protocol_, .count = 475});
+  ASSERT_NO_FATAL_FAILURE(expect_all_done(
+      run_tree<PostingLaneMemory>(world, {.ranks = 4, .lanes = lanes_, .calls = 3})));
+  ASSERT_NO_FATAL_FAILURE(world.check());
 }
 
 // Flags of 32 bits begin again with the first step of the last call; most lines of its slot were

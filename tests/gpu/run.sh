@@ -21,6 +21,9 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   trees        what has them by trees and by PAT, in each of these ways
   chains       sums by rank numbers: by default, and by chains alone
   lines        rings and trees by LL
+  lines128     the same by LL128
+  lines128-sanitizers  small calls of those under compute-sanitizer, each of its tools
+  lines128-bench  rings and trees timed by each protocol, beside NCCL
   two-shot     the two-shot all-reduce forced: its part of algorithms, and timed
   ll128        the same of the one-shot over lines of 128 bytes
   long         1 GiB
@@ -50,8 +53,8 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
 --operation all_gather: of the pieces operations and operations-..., that one alone; "exchange" is
 sends and receives.
 
-Without a piece all of them but soaks; "soak" is those four, "correctness" the first three. Logs go to $WEFT_GPU_LOGS, or to the
-folder logs beside this file.
+Without a piece all of them but soaks and lines128-...; "soak" is those four, "correctness" the first three. Logs go
+to $WEFT_GPU_LOGS, or to the folder logs beside this file.
 END
 }
 
@@ -74,7 +77,7 @@ while (($#)); do
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort transports sharing algorithms trees chains lines long litmus
+  pieces=(threads one-thread processes graphs abort transports sharing algorithms trees chains lines lines128 long litmus
     memcheck initcheck racecheck bench bench-operations mismatch operations types exchanges mix
     operations-processes operations-graphs
     operations-transports explain windows outputs outputs-bench)
@@ -214,26 +217,167 @@ trees() {
   tests call-options 200 'Gpu/CallOptions.*'
 }
 
-# Rings and trees by LL.
-lines() {
+# PROTOCOL: settings by which all goes by rings of it, and by trees of it what has some.
+rings_of() {
   local of
-  local -a rings=() trees=()
   for of in all_reduce broadcast reduce all_gather reduce_scatter; do
-    rings+=("--set=collectives.$of.algorithm=ring" "--set=collectives.$of.protocol=ll")
+    echo "--set=collectives.$of.algorithm=ring --set=collectives.$of.protocol=$1"
   done
+}
+trees_of() {
+  local of
   for of in all_reduce broadcast reduce; do
-    trees+=("--set=collectives.$of.algorithm=tree" "--set=collectives.$of.protocol=ll")
+    echo "--set=collectives.$of.algorithm=tree --set=collectives.$of.protocol=$1"
   done
-  named ring-ll "Gpu/Operations.*:Gpu/Types.*:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*" \
-    --largest=$((8 << 20)) "${rings[@]}"
-  named tree-ll "Gpu/Operations.*:Gpu/Types.*:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*" \
-    --largest=$((8 << 20)) "${trees[@]}"
-  named ring-ll-graphs 'Gpu/OperationGraphs.*:Gpu/MixedGraphs.RandomCalls/*' "${rings[@]}"
-  named tree-ll-graphs 'Gpu/OperationGraphs.*:Gpu/MixedGraphs.RandomCalls/*' "${trees[@]}"
-  # No net has lines.
-  tests ring-ll-processes 400 'Gpu/OperationProcesses.*:Gpu/ProcessPairs.KillOne/*-*_net/*' \
+}
+
+# PROTOCOL NOT: rings and trees of it; `NOT` are tests over transports that do not carry it.
+lines() {
+  local protocol=$1 not=$2
+  local all='Gpu/Operations.*:Gpu/Types.*:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*'
+  local graphs='Gpu/OperationGraphs.*:Gpu/MixedGraphs.RandomCalls/*'
+  local -a rings trees
+  read -ra rings -d '' < <(rings_of "$protocol")
+  read -ra trees -d '' < <(trees_of "$protocol")
+  named "ring-$protocol" "$all" --largest=$((8 << 20)) "${rings[@]}"
+  named "tree-$protocol" "$all" --largest=$((8 << 20)) "${trees[@]}"
+  named "ring-$protocol-graphs" "$graphs" "${rings[@]}"
+  named "tree-$protocol-graphs" "$graphs" "${trees[@]}"
+  tests "ring-$protocol-processes" 400 "Gpu/OperationProcesses.*:Gpu/ProcessPairs.KillOne/*-$not" \
     --largest=$((4 << 20)) "${rings[@]}"
-  tests tree-ll-processes 400 'Gpu/OperationProcesses.*-*_net/*' --largest=$((4 << 20)) "${trees[@]}"
+  tests "tree-$protocol-processes" 400 "Gpu/OperationProcesses.*-$not" --largest=$((4 << 20)) \
+    "${trees[@]}"
+}
+
+# Skips a piece of LL128 where no device knows what its lines do.
+has_wide_lines() { # piece
+  ((gpus > 1)) && return
+  skip "$1" 'needs 2 GPUs: one alone cannot tell what joins it to others'
+  return 1
+}
+
+# PIECE PATTERN NAME=VALUE...: what weft explain tells of an all-reduce with these settings.
+explained() {
+  local piece=$1 pattern=$2 log=$logs/$1.log
+  shift 2
+  timed 60 "$log" env "$@" "$bundle/weft" explain all_reduce 1MiB -n 2 --device cuda
+  if ((status == 0)) && grep -q "$pattern" "$log"; then
+    row "$piece" 1 0 0 $seconds ''
+  else
+    tail -20 "$log"
+    row "$piece" 0 1 0 $seconds "does not tell: $pattern"
+  fi
+}
+
+lines128() {
+  has_wide_lines lines128 || return
+  lines ll128 '*_net/*:*_shm/*'
+  tests call-options-ll128 200 'Gpu/CallOptions.*by_ll128*'
+  explained explain-ll128 'ring, ll128: .*nobody has timed it'
+  explained explain-ll128-shm 'ring, ll128: not possible: not all of these GPUs reach' \
+    WEFT_TRANSPORTS_ORDER=shm
+}
+
+lines128_sanitizers() {
+  local tool way
+  local -a set
+  has_wide_lines lines128-sanitizers || return
+  for tool in memcheck initcheck racecheck; do
+    for way in rings trees; do
+      read -ra set -d '' < <("${way}_of" ll128)
+      sanitized "$way-ll128-$tool" $tool "Gpu/OperationProcesses.Calls/$(layout)" --small "${set[@]}"
+    done
+  done
+}
+
+# WAY OPERATIONS NAME=VALUE...: timed, for the table of lines128_bench.
+timed_way() {
+  local way=$1 operations=$2
+  shift 2
+  local -a library=(--libraries weft)
+  if [[ $way == nccl* ]]; then
+    find_nccl || return
+    library=(--libraries nccl --nccl "$nccl")
+  fi
+  rm -f "$logs/lines128-bench-$way.jsonl"
+  timed 90 "$logs/lines128-bench-$way.log" env "$@" "$bundle/gpu-collectives" --weft "$bundle" \
+    "${library[@]}" --operations "$operations" --modes thread --launch graph --limit 80 \
+    --sizes 8,512,4KiB,16KiB,64KiB,256KiB,1MiB,4MiB,16MiB,64MiB \
+    --json "$logs/lines128-bench-$way.jsonl"
+  if ((status == 0)); then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "failed: $way"
+    tail -5 "$logs/lines128-bench-$way.log"
+  fi
+}
+
+# FILE...: microseconds; a row for an operation and a size, a column for a file.
+table_of_times() {
+  awk '
+    function value(name, digits) {
+      if (!match($0, "\"" name "\": \"?" digits)) return ""
+      found = substr($0, RSTART, RLENGTH)
+      sub(/.*: "?/, "", found)
+      return found
+    }
+    FNR == 1 {
+      way = FILENAME
+      sub(/.*lines128-bench-/, "", way)
+      sub(/\.jsonl$/, "", way)
+      ways[++columns] = way
+    }
+    /"time_us":/ {
+      key = value("operation", "[a-z_]+") " " value("bytes", "[0-9]+")
+      if (!(key in known)) keys[++rows] = key
+      known[key] = 1
+      us[key, way] = value("time_us", "[0-9.]+")
+    }
+    END {
+      printf "%-11s %9s", "us", "bytes"
+      for (c = 1; c <= columns; ++c) printf " %11s", ways[c]
+      print ""
+      for (r = 1; r <= rows; ++r) {
+        split(keys[r], words, " ")
+        printf "%-11s %9d", words[1], words[2]
+        for (c = 1; c <= columns; ++c) {
+          if ((keys[r], ways[c]) in us) printf " %11.2f", us[keys[r], ways[c]]
+          else printf " %11s", "-"
+        }
+        print ""
+      }
+    }' "$@"
+}
+
+lines128_bench() {
+  local protocol algorithm of begin=$SECONDS
+  local -a ways=(nccl nccl-ll128 chosen) set
+  can_bench lines128-bench || return
+  passed=0 failed=0
+  echo '--- lines128-bench'
+  timed_way nccl all_reduce,all_gather
+  timed_way nccl-ll128 all_reduce,all_gather NCCL_PROTO=LL128 NCCL_ALGO=Ring
+  timed_way chosen all_reduce,all_gather
+  for algorithm in ring tree; do
+    for protocol in simple ll ll128; do
+      set=()
+      for of in ALL_REDUCE ALL_GATHER; do
+        [[ $algorithm == tree && $of == ALL_GATHER ]] && continue
+        set+=("WEFT_COLLECTIVES_${of}_ALGORITHM=$algorithm" "WEFT_COLLECTIVES_${of}_PROTOCOL=$protocol")
+      done
+      of=all_reduce
+      [[ $algorithm == ring ]] && of=all_reduce,all_gather
+      timed_way "$algorithm-$protocol" $of "${set[@]}"
+      ways+=("$algorithm-$protocol")
+    done
+  done
+  local -a files=()
+  for of in "${ways[@]}"; do
+    [[ -s $logs/lines128-bench-$of.jsonl ]] && files+=("$logs/lines128-bench-$of.jsonl")
+  done
+  ((${#files[@]} == 0)) || table_of_times "${files[@]}" | tee "$logs/lines128-bench.txt"
+  row lines128-bench $passed $failed 0 $((SECONDS - begin)) ''
 }
 
 # Sums by rank numbers: whichever way the planner takes, and by chains alone.
@@ -251,11 +395,7 @@ chains() {
 
 # Up to four ranks have room for so much.
 forced_ll128() {
-  if ((gpus < 2)); then
-    skip direct-ll128 'needs 2 GPUs: one alone cannot tell what joins it to others'
-  else
-    forced direct ll128 524288
-  fi
+  has_wide_lines direct-ll128 && forced direct ll128 524288
 }
 
 # Skips a piece that times calls where it cannot.
@@ -313,8 +453,9 @@ sanitized() {
     return
   fi
   # What lanes hand to those that post for them passes a barrier of some threads of a CTA alone, or a
-  # queue with flags of its own (posting.cuh, bulk_primitives.cuh): racecheck follows neither.
-  local handed='serve_posts\|::publish\|load_shared\|store_shared\|BulkStorer::post('
+  # queue with flags of its own (posting.cuh, bulk_primitives.cuh): racecheck follows neither. Of what was inlined
+  # the file alone is told.
+  local handed='serve_posts\|::publish\|in posting.cuh:\|load_shared\|store_shared\|BulkStorer::post('
   if [[ $tool == racecheck ]] && ((status == 9)); then
     handed_over=$(grep 'Race reported' "$log" | grep -c "$handed")
     others=$(grep 'Race reported' "$log" | grep -vc "$handed")
@@ -455,7 +596,10 @@ for piece in "${pieces[@]}"; do
     algorithms) algorithms ;;
     trees) trees ;;
     chains) chains ;;
-    lines) lines ;;
+    lines) lines ll '*_net/*' ;; # no net has lines
+    lines128) lines128 ;;
+    lines128-sanitizers) lines128_sanitizers ;;
+    lines128-bench) lines128_bench ;;
     two-shot) two_shot ;;
     ll128) ll128 ;;
     long) tests long 400 'Gpu/Long.*' --patience=120 ;;

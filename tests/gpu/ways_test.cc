@@ -37,7 +37,11 @@ constexpr std::array kWays{
     Way{Operation::kReduceScatter, WEFT_CALL_ALGORITHM_PAT, WEFT_CALL_PROTOCOL_ANY, "pat"},
     Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_RING, WEFT_CALL_PROTOCOL_LL, "ring_by_ll"},
     Way{Operation::kReduceScatter, WEFT_CALL_ALGORITHM_RING, WEFT_CALL_PROTOCOL_LL, "ring_by_ll"},
-    Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_LL, "tree_by_ll"}};
+    Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_LL, "tree_by_ll"},
+    Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_RING, WEFT_CALL_PROTOCOL_LL128, "ring_by_ll128"},
+    Way{Operation::kAllGather, WEFT_CALL_ALGORITHM_RING, WEFT_CALL_PROTOCOL_LL128, "ring_by_ll128"},
+    Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_LL128, "tree_by_ll128"},
+    Way{Operation::kReduce, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_LL128, "tree_by_ll128"}};
 
 void name_way(Team& team, const weft_call_options* options) {
   team.each([&](Member& member) {
@@ -51,6 +55,9 @@ class CallOptions : public testing::TestWithParam<std::tuple<ModeAndLayout, Way>
 TEST_P(CallOptions, NameAWay) {
   const auto& [how, way] = GetParam();
   SKIP_UNLESS_POSSIBLE(how.layout);
+  if (way.protocol == WEFT_CALL_PROTOCOL_LL128 && !options().host && device_count() < 2) {
+    GTEST_SKIP() << "one device alone cannot tell what joins it to others";
+  }
   Team team(how.mode, how.layout);
   Seeds seeds;
   const std::size_t count = 65537 / (has_blocks(way.operation) ? how.layout.ranks : 1);

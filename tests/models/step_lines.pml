@@ -4,9 +4,9 @@
 // The FIFO of steps whose slots are filled with lines (LL, and with WIDE those of LL128): flags that
 // are numbers of steps, their beginning again, slots that are given back by head.
 //
-// Models: core/device/primitives_ll.h (run, await), core/device/step_lines.h (put, take, fill_rest,
-// raise), step_flag and fills_whole_slot in core/model/step_lines.h. How a receiver sleeps on tail is
-// that of step_fifo.pml.
+// Models: core/device/primitives_ll.h (run, await), core/device/step_lines.h (put, take, fill_rest),
+// core/device/shared_lines.h (put, take), step_flag and fills_whole_slot in core/model/step_lines.h. How a
+// receiver sleeps on tail is that of step_fifo.pml.
 //
 // Steps have one line or two, in any order and without end.
 //
@@ -17,7 +17,8 @@
 //
 // Stores of LL are not ordered: the words of a step arrive in any order, and those that fill the
 // rest of a slot may wait in a buffer until the sender writes there again, or until the receiver has
-// seen a tail behind them. Of LL128 a line's flag is stored after its payload, with release.
+// seen a tail behind them. Of LL128 a line's flag is stored after its payload, with release; where lanes
+// share a line it arrives with it, which is less than that.
 //
 // Planted mistakes, and what they are found by:
 // PLANT_FILLS_NO_REST: an assertion

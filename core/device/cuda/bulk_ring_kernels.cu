@@ -21,8 +21,6 @@
 namespace weft::device::cuda {
 namespace {
 
-constexpr std::uint32_t kWarp = 32;
-
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
 /// Which connections an item uses.

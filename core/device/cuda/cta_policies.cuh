@@ -22,6 +22,8 @@ namespace weft::device::cuda {
 inline constexpr int kLanesBarrier = 1;   ///< Of the lanes of a group.
 inline constexpr int kPosterBarrier = 2;  ///< Of those and the warp that posts for them.
 
+inline constexpr std::uint32_t kWarp = 32;
+
 /// The first threads of a CTA, whole warps. Every one of them makes one.
 class CtaGroup {
  public:
@@ -55,7 +57,7 @@ class CtaGroup {
         : "memory");
     return found != 0;
   }
-  [[nodiscard]] __device__ static std::uint32_t gang_size() { return warpSize; }
+  [[nodiscard]] __device__ static constexpr std::uint32_t gang_size() { return kWarp; }
   __device__ static bool any_of_gang(bool flag) { return __any_sync(UINT32_MAX, flag) != 0; }
 
  private:
@@ -177,12 +179,15 @@ class CudaMemory {
   }
 
   // The stores of a warp to one line of 128 bytes go over NVLink in one packet, and arrive as one
-  // (tests/gpu/litmus.cu, "ll128").
+  // (tests/gpu/litmus.cu, "ll128"): so its lanes have to be together again, whatever each did
+  // before.
   __device__ static void store_wide(CtaGroup& /*group*/, std::byte* to, Line share, bool /*last*/) {
+    __syncwarp();
     if (to != nullptr) store_words_system(to, share);
   }
   [[nodiscard]] __device__ static Line load_wide(CtaGroup& /*group*/, const std::byte* from,
-                                                 bool /*last*/) {
+                                                 std::uint64_t /*flag*/, bool /*last*/) {
+    __syncwarp();
     return from == nullptr ? Line{} : load_words_system(from);
   }
 

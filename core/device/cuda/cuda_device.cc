@@ -120,7 +120,8 @@ RingKernel channel_kernel_for(std::span<const WorkItem> items, bool copies_in_bu
   }
   const WorkItem& item = items.front();
   const auto count = static_cast<std::uint32_t>(items.size());
-  if (has_lines(item.protocol)) return line_kernel_for(item, count);
+  if (item.protocol == Protocol::kLL) return ll_kernel_for(item, count);
+  if (item.protocol == Protocol::kLL128) return ll128_kernel_for(item, count);
   switch (item.algorithm) {
     case Algorithm::kChain:
       return chain_kernel_for(item, count);
@@ -196,9 +197,10 @@ weft_result CudaDevice::prepare() {
     fewest = std::min(fewest, on_one);
     return WEFT_OK;
   };
-  for (const auto kernels : {ring_kernels(), all_reduce_kernels(), chain_kernels(), tree_kernels(),
-                             pat_kernels(), line_kernels(), pair_kernels(), direct_kernels(),
-                             blocks_kernels(), wide_kernels(), two_shot_kernels()}) {
+  for (const auto kernels :
+       {ring_kernels(), all_reduce_kernels(), chain_kernels(), tree_kernels(), pat_kernels(),
+        ll_kernels(), ll128_kernels(), pair_kernels(), direct_kernels(), blocks_kernels(),
+        wide_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {
       if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
     }

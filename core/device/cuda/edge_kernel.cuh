@@ -15,6 +15,7 @@
 #include "core/device/cuda/any_reduction.cuh"
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/posting.cuh"
 #include "core/device/cuda/report.cuh"
 #include "core/device/cuda/staged_item.cuh"
 #include "core/device/work_item_kernel.h"
@@ -23,6 +24,10 @@ namespace weft::device::cuda {
 
 /// Of items that have no links.
 struct NoLinks {};
+
+/// Whether the memory of `Edges` hands counters to a warp that posts them.
+template <class Edges>
+inline constexpr bool kHasPoster = posts_apart<typename Edges::Memory, CtaGroup>;
 
 /// A kernel of `Edges`, which has
 ///  - Links: what an item of the algorithm points to, or NoLinks; links(item): the pointer;
@@ -45,6 +50,19 @@ __device__ __noinline__ void run_edges(KernelControl control, const WorkItem& it
   CtaGroup group(slots);
   typename Edges::Memory memory(control.abort, control.waiting, item.tag);
   const KernelOutcome outcome = Edges::run(group, memory, item, reduction_of(item));
+  if (group.leader()) report(control, outcome);
+}
+
+// The same where one warp of the CTA posts for the others.
+template <class Edges>
+__device__ __noinline__ void run_posting_edges(KernelControl control, const WorkItem& item,
+                                               std::uint64_t* slots, PostBoard& board) {
+  constexpr std::uint32_t kLanes = kThreads - kPosterThreads;
+  if (threadIdx.x >= kLanes) return serve_posts(board, kLanes);
+  CtaGroup group(slots, kLanes);
+  typename Edges::Memory memory(control.abort, control.waiting, item.tag, board);
+  const KernelOutcome outcome = Edges::run(group, memory, item, reduction_of(item));
+  memory.dismiss(group);
   if (group.leader()) report(control, outcome);
 }
 
@@ -75,7 +93,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     __shared__ alignas(std::uint64_t) std::byte links[sizeof(typename Edges::Links)];
     stage_links<Edges>(item, links);
   }
-  run_edges<Edges>(argument.all.control, item, slots);
+  if constexpr (kHasPoster<Edges>) {
+    __shared__ PostBoard board;
+    run_posting_edges<Edges>(argument.all.control, item, slots, board);
+  } else {
+    run_edges<Edges>(argument.all.control, item, slots);
+  }
 }
 
 template <class Edges>

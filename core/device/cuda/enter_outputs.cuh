@@ -38,7 +38,6 @@ __device__ inline void store_release_device(std::uint32_t* word, std::uint32_t v
 __device__ __noinline__ inline OutputWay agree_on_outputs(const KernelControl& control,
                                                           const WorkItem& item,
                                                           const OutputArgument& outputs) {
-  constexpr std::uint32_t kWarp = 32;
   __shared__ std::uint64_t slots[2];
   CtaGroup group(slots, kWarp);
   CudaMemory memory(control.abort, control.waiting, item.tag);
@@ -75,7 +74,6 @@ __device__ inline void leave_table(OutputTable& table) {
 /// a CTA; the answer of the first one counts.
 __device__ inline OutputWay enter_outputs(const KernelControl& control, const WorkItem& item,
                                           const OutputArgument& outputs, std::byte** next) {
-  constexpr std::uint32_t kWarp = 32;
   const OutputCall& call = outputs.call;
   if (threadIdx.x >= kWarp) return OutputWay::kSlots;
   const bool is_first = blockIdx.x == 0;

@@ -164,8 +164,9 @@ struct RingKernel {
 [[nodiscard]] RingKernel chain_kernel_for(const WorkItem& item, std::uint32_t items);
 [[nodiscard]] RingKernel tree_kernel_for(const WorkItem& item, std::uint32_t items);
 [[nodiscard]] RingKernel pat_kernel_for(const WorkItem& item, std::uint32_t items);
-/// The same of rings and trees by LL.
-[[nodiscard]] RingKernel line_kernel_for(const WorkItem& item, std::uint32_t items);
+/// The same of rings and trees by LL, and by LL128.
+[[nodiscard]] RingKernel ll_kernel_for(const WorkItem& item, std::uint32_t items);
+[[nodiscard]] RingKernel ll128_kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same among those that know their reduction at compile time, which have room for kMostItems
 /// and have a warp that posts.
 [[nodiscard]] const void* all_reduce_kernel_for(const WorkItem& item, std::uint32_t items);
@@ -196,7 +197,8 @@ struct RingKernel {
 [[nodiscard]] std::span<const void* const> chain_kernels();
 [[nodiscard]] std::span<const void* const> tree_kernels();
 [[nodiscard]] std::span<const void* const> pat_kernels();
-[[nodiscard]] std::span<const void* const> line_kernels();
+[[nodiscard]] std::span<const void* const> ll_kernels();
+[[nodiscard]] std::span<const void* const> ll128_kernels();
 [[nodiscard]] std::span<const void* const> bulk_ring_kernels();
 [[nodiscard]] std::span<const void* const> all_reduce_kernels();
 [[nodiscard]] std::span<const void* const> pair_kernels();

@@ -39,7 +39,7 @@ __device__ inline void serve_posts(const PostBoard& board, std::uint32_t lanes) 
     if (posts.tail == nullptr && posts.head == nullptr) return;
     if (threadIdx.x != lanes) continue;
     if (posts.tail != nullptr) {
-      *posts.slot = posts.meta;
+      if (posts.slot != nullptr) *posts.slot = posts.meta;
       store_release_system(posts.tail, posts.filled);
     }
     if (posts.head != nullptr) store_release_system(posts.head, posts.freed);

@@ -4,7 +4,7 @@
 // Rings and trees by LL, of all operations, types and reductions: the templates of core/device, one
 // CTA an item, a line a thread.
 #include "core/device/any_payload_loops.h"
-#include "core/device/cuda/edge_kernel.cuh"
+#include "core/device/cuda/line_kernels.cuh"
 #include "core/device/single_lane.h"
 
 namespace weft::device::cuda {
@@ -41,10 +41,10 @@ __device__ __noinline__ void premultiply_reduce_payload(AnyReduction reduction, 
 }
 
 /// Memory of kernels by LL alone, whose threads work alone.
-class LineMemory : public CudaMemory {
+class LineMemory : public PostingLineMemory {
  public:
-  using CudaMemory::copy;
-  using CudaMemory::CudaMemory;
+  using CudaMemory::copy;  // of groups, as device_memory has it
+  using PostingLineMemory::PostingLineMemory;
   static constexpr std::uint32_t kLineBytesAtOnce = 0;
   [[nodiscard]] static constexpr bool runs(Protocol protocol) { return protocol == Protocol::kLL; }
 
@@ -66,12 +66,6 @@ class LineMemory : public CudaMemory {
                                           std::uint64_t count) {
     premultiply_payload(reduction, to, input, count);
   }
-  /// Of one rank alone, which has no lines to wait for.
-  __device__ static void premultiply_copy(const AnyReduction& reduction, CtaGroup& group,
-                                          std::byte* to, const std::byte* input,
-                                          std::uint64_t count) {
-    if (group.leader()) premultiply_payload(reduction, to, input, count);
-  }
   // A sum does not ask which comes first.
   __device__ static void premultiply_reduce(const AnyReduction& reduction, SingleLane& /*lane*/,
                                             std::byte* first, std::byte* second,
@@ -81,39 +75,12 @@ class LineMemory : public CudaMemory {
   }
 };
 
-struct LineTreeEdges {
-  using Links = TreeLinks;
-  using Memory = LineMemory;
-  __device__ static const Links*& links(WorkItem& item) { return item.tree; }
-
-  __device__ static KernelOutcome run(CtaGroup& group, LineMemory& memory, const WorkItem& item,
-                                      const AnyReduction& reduction) {
-    return run_tree_item(group, memory, item, reduction);
-  }
-};
-
-struct LineRing {
-  using Links = NoLinks;
-  using Memory = LineMemory;
-
-  __device__ static KernelOutcome run(CtaGroup& group, LineMemory& memory, const WorkItem& item,
-                                      const AnyReduction& reduction) {
-    return run_ring_item(group, memory, item, reduction);
-  }
-};
-
-RingKernel line_kernel_for(const WorkItem& item, std::uint32_t items) {
-  if (item.protocol != Protocol::kLL) return {};
-  if (item.algorithm == Algorithm::kRing) return EdgeKernel<LineRing>::for_item(item, items);
-  if (item.algorithm == Algorithm::kTree) return EdgeKernel<LineTreeEdges>::for_item(item, items);
-  return {};
+RingKernel ll_kernel_for(const WorkItem& item, std::uint32_t items) {
+  return LineKernels<LineMemory>::for_item(item, items);
 }
 
-std::span<const void* const> line_kernels() {
-  static const std::array<const void*, 2 * kSizes> kKernels = {
-      EdgeKernel<LineRing>::all()[0], EdgeKernel<LineRing>::all()[1],
-      EdgeKernel<LineTreeEdges>::all()[0], EdgeKernel<LineTreeEdges>::all()[1]};
-  return kKernels;
+std::span<const void* const> ll_kernels() {
+  return LineKernels<LineMemory>::all();
 }
 
 }  // namespace weft::device::cuda
