@@ -4,18 +4,13 @@
 #include "core/comm/multicast.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fcntl.h>
-#include <span>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "core/base/fd.h"
+#include "core/base/foreign_fd.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 #include "core/model/direct_peers.h"
@@ -27,24 +22,6 @@ namespace {
 
 /// The first rank makes the team, which the others join.
 constexpr std::uint32_t kMaker = 0;
-
-/// What is behind `descriptor` of the process of a rank, opened anew here: for another process as
-/// the kernel allows it, to those who may trace that one.
-Result<UniqueFd> open_of(const Topology& topology, std::uint32_t owner, std::uint32_t rank,
-                         int descriptor) {
-  int copy = -1;
-  if (topology.same_process(owner, rank)) {
-    copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  } else {
-    const auto pid = static_cast<pid_t>(topology.ranks[owner].pid);
-    const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-    if (process) copy = static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), descriptor, 0));
-  }
-  if (copy >= 0) return UniqueFd(copy);
-  return fail(Error(WEFT_ERROR_SYSTEM,
-                    fmt::format("cannot open what rank {} made: {}", owner, std::strerror(errno)))
-                  .with_native(ErrorSource::kErrno, errno));
-}
 
 std::string failure_text(DeviceRuntime& runtime) {
   std::int64_t native = 0;
@@ -137,14 +114,15 @@ Result<Multicast::Made> Multicast::create(DeviceRuntime& runtime, const Topology
 
   if (rank != kMaker) {
     WEFT_TRY_ASSIGN(MemoryTicket ticket, step.ticket());
-    auto opened = open_of(topology, kMaker, rank, ticket.descriptor);
-    if (!opened) {
-      step.refuse(opened.error().what());
-    } else {
-      ticket.descriptor = opened->get();
-      if (runtime.join_multicast(ticket, &memory->team_) != WEFT_OK) {
-        step.refuse(failure_text(runtime));
-      }
+    UniqueFd copy;
+    if (!topology.same_process(kMaker, rank)) {
+      auto copied = copy_foreign_fd(topology.ranks[kMaker].pid, ticket.descriptor);
+      if (copied) copy = std::move(*copied);
+      if (!copied) step.refuse(copied.error().to_string());
+      ticket.descriptor = copy.get();
+    }
+    if (ticket.descriptor >= 0 && runtime.join_multicast(ticket, &memory->team_) != WEFT_OK) {
+      step.refuse(failure_text(runtime));
     }
   }
   WEFT_TRY_ASSIGN(refusal, step.agree("who joined the multicast team"));

@@ -88,17 +88,15 @@ TEST_F(ConfigCommand, Show) {
           file + ":2:17\n"),
       std::string::npos)
       << shown.out;
-  EXPECT_NE(
-      shown.out.find(
-          "\nlog.level                             info                                      "
-          "WEFT_LOG_LEVEL\n"),
-      std::string::npos)
+  EXPECT_NE(shown.out.find(
+                "\nlog.level                             info                                      "
+                "WEFT_LOG_LEVEL\n"),
+            std::string::npos)
       << shown.out;
-  EXPECT_NE(
-      shown.out.find(
-          "\nlog.format                            text                                      "
-          "default\n"),
-      std::string::npos)
+  EXPECT_NE(shown.out.find(
+                "\nlog.format                            text                                      "
+                "default\n"),
+            std::string::npos)
       << shown.out;
 }
 
