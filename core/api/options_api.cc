@@ -34,6 +34,7 @@ constexpr std::array kAlgorithms = {
     std::pair{WEFT_CALL_ALGORITHM_DIRECT, Algorithm::kDirect},
     std::pair{WEFT_CALL_ALGORITHM_TWO_SHOT, Algorithm::kTwoShot},
     std::pair{WEFT_CALL_ALGORITHM_CHAIN, Algorithm::kChain},
+    std::pair{WEFT_CALL_ALGORITHM_MULTICAST, Algorithm::kMulticast},
 };
 constexpr std::array kProtocols = {
     std::pair{WEFT_CALL_PROTOCOL_SIMPLE, Protocol::kSimple},

@@ -21,9 +21,14 @@ struct Task;
 struct WorkItem;
 struct KernelOutcome;
 struct OutputCall;
+struct MulticastView;
 
 /// A device's stream; made and destroyed by its runtime.
 class DeviceStream;
+
+/// A device's place in memory that one address stands for on several devices; made and ended by its
+/// runtime.
+class MulticastTeam;
 
 /// What the drivers of GPUs hand out at a time: memory in whole pieces of this size shares its
 /// pages with nothing, so that a ticket opens it alone.
@@ -203,6 +208,28 @@ class DeviceRuntime {
   /// Closes what import_memory opened. Of the library's own memory that is deferred until the
   /// device goes; a program's is given back at once, and no kernel touches it any more.
   virtual void close_import(void* /*memory*/) {}
+  /// Whether the device's memory and that of others of the host may stand behind one address.
+  /// Asks, and makes nothing.
+  [[nodiscard]] virtual bool has_multicast() const { return false; }
+  /// Makes a team of so many devices, this one in it, each with `bytes` or more. The ticket has a
+  /// descriptor, which the caller owns.
+  virtual weft_result begin_multicast(std::uint32_t /*devices*/, std::size_t /*bytes*/,
+                                      MulticastTeam** /*out*/, MemoryTicket* /*ticket*/) {
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// Brings this device into a team that another one made. The ticket is not trusted; its
+  /// descriptor stays the caller's.
+  virtual weft_result join_multicast(const MemoryTicket& /*ticket*/, MulticastTeam** /*out*/) {
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// Gives memory of this device to the team, and both addresses. May block until all devices are
+  /// in the team.
+  virtual weft_result map_multicast(MulticastTeam* /*team*/, MulticastView* /*out*/) {
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// Leaves the team, mapped or not, and gives the memory back: where kernels of other devices may
+  /// still store there, when the device goes.
+  virtual void end_multicast(MulticastTeam* /*team*/, bool /*may_be_used*/) {}
   /// Lets kernels reach host memory of others, page-aligned, at the same address until
   /// unregister_host.
   virtual weft_result register_host(void* /*memory*/, std::size_t /*bytes*/) { return WEFT_OK; }

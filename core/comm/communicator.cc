@@ -44,6 +44,8 @@ Communicator::~Communicator() {
   failure_->clear_hook();
   windows_ = {};
   table_memory_.release(output_table_);
+  if (multicast_ != nullptr && failure_->stopped()) multicast_->leave_to_peers();
+  multicast_.reset();
   pairs_.reset();
   connections_.reset();
   bootstrap_.reset();
@@ -269,6 +271,7 @@ CommunicatorFacts Communicator::facts() const {
   facts.most_direct = limits_.direct_bytes;
   facts.calls = history_.latest();
   facts.bytes_held = connections_->bytes_held() + table_memory_.bytes_held();
+  if (multicast_ != nullptr) facts.bytes_held += multicast_->view().bytes;
   if (report_ != nullptr) {
     facts.bytes_held += KernelReport::bytes_held();
     facts.by_outputs = report_->calls_that_went(OutputWay::kOutputs);

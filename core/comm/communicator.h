@@ -28,6 +28,7 @@
 #include "core/comm/kernel_report.h"
 #include "core/comm/known_blocks.h"
 #include "core/comm/made_reductions.h"
+#include "core/comm/multicast.h"
 #include "core/comm/pair_calls.h"
 #include "core/comm/plan_tables.h"
 #include "core/comm/stream.h"
@@ -220,6 +221,9 @@ class Communicator {
   /// Why no call writes straight into outputs; empty where some may.
   [[nodiscard]] std::string no_outputs() const;
   Status prepare_outputs();
+  /// Why no call goes by multicast; empty where devices are to be asked.
+  [[nodiscard]] std::string no_multicast() const;
+  Status prepare_multicast();
   /// Of a call whose plan says so; until the next.
   const OutputCall* output_call(const Call& call);
   /// Marks an error that every rank finds, since all compute it from the same: each answers it as
@@ -402,6 +406,7 @@ class Communicator {
   std::vector<std::int32_t> output_devices_;  // of the other ranks, each once
   bool offers_outputs_ = false;               // the devices reach each other
   OutputCall output_call_;                    // of the launch that was prepared last
+  std::unique_ptr<Multicast> multicast_;      // null: there is none
   Windows windows_;
   std::uint64_t least_copied_ = 0;         // bytes of output; 0: copy engines are not used
   std::uint32_t pair_parts_ = UINT32_MAX;  // of a launch of sends and receives, at most

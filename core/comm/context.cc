@@ -46,7 +46,8 @@ BootstrapOptions bootstrap_options(const Config& config, const HostInfo& host) {
 Context::Context(Environment environment) : environment_(std::move(environment)) {}
 
 Result<std::unique_ptr<Context>> Context::create(const std::string& config_file,
-                                                 Environment environment) {
+                                                 Environment environment,
+                                                 std::unique_ptr<DeviceRuntime> host_device) {
   std::unique_ptr<Context> context(new Context(std::move(environment)));
   WEFT_TRY_ASSIGN(auto guard, ForkGuard::create());
   context->fork_guard_ = std::make_unique<ForkGuard>(std::move(guard));
@@ -71,7 +72,8 @@ Result<std::unique_ptr<Context>> Context::create(const std::string& config_file,
     WEFT_TRY(check_fabric_id(fabric_id));
   }
   WEFT_TRY_ASSIGN(context->reactor_, Reactor::create());
-  context->runtime_ = std::make_unique<device::HostDevice>();
+  if (host_device == nullptr) host_device = std::make_unique<device::HostDevice>();
+  context->runtime_ = std::move(host_device);
   PluginHostOptions options;
   options.directories = directories;
   options.parameters = [config = context->config_.get()](const Parameter& parameter) {

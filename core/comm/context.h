@@ -37,8 +37,10 @@ namespace weft {
 class Context {
  public:
   /// `config_file` empty: the file that the rules find. `environment` is read, never the process's.
-  static Result<std::unique_ptr<Context>> create(const std::string& config_file,
-                                                 Environment environment);
+  /// `host_device` stands for the host device of its own; null: that.
+  static Result<std::unique_ptr<Context>> create(
+      const std::string& config_file, Environment environment,
+      std::unique_ptr<DeviceRuntime> host_device = nullptr);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;

@@ -187,6 +187,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   WEFT_TRY(connect());
   if (ranks_ > 1) WEFT_TRY(start_pairs());
   WEFT_TRY(prepare_outputs());
+  WEFT_TRY(prepare_multicast());
   return agree_on_tuner(open_tuner());
 }
 
@@ -504,6 +505,7 @@ Status Communicator::choose_limits() {
     limits_.two_shot_range = two_shot_range();
     if (!on_host && why_lines_come_apart().empty()) limits_.wide_bytes = wide_bytes();
   }
+  limits_.no_multicast = no_multicast();
   limits_.trees = true;
   // Nobody has timed them between GPUs, of one host or of several.
   limits_.late_by_cost = on_host;
@@ -568,6 +570,11 @@ Status Communicator::connect() {
     context_.logger().info(Topic::kTransport, "rank {} has {} port{} to each net", rank_, ports,
                            ports == 1 ? "" : "s");
   }
+  // Calls by multicast meet by the headers of plain halves, and have no payload there.
+  std::uint64_t plain_range = runtime_.reports_ends() ? 0 : limits_.two_shot_range;
+  if (!runtime_.reports_ends() && limits_.no_multicast.empty()) {
+    plain_range = std::max(plain_range, kChunkGrainBytes);
+  }
   const auto limit = config_.duration("timeouts.bootstrap");
   return connections_->connect(
       {.rings = rings_,
@@ -576,7 +583,7 @@ Status Communicator::connect() {
        .direct_bytes = limits_.direct_bytes,
        .direct_parts = direct_parts_,
        .wide_bytes = limits_.wide_bytes,
-       .two_shot_range = runtime_.reports_ends() ? 0 : limits_.two_shot_range},
+       .two_shot_range = plain_range},
       [this](std::uint32_t peer) { return choice_with(peer); }, *bootstrap_,
       limit ? Deadline::after(*limit) : Deadline::never());
 }

@@ -51,6 +51,8 @@ weft_tuner_algorithm algorithm_of(Algorithm algorithm) {
       return WEFT_TUNER_ONE_SHOT;
     case Algorithm::kTwoShot:
       return WEFT_TUNER_TWO_SHOT;
+    case Algorithm::kMulticast:
+      return WEFT_TUNER_IN_NETWORK;
     default:
       return WEFT_TUNER_DIRECT;
   }

@@ -11,6 +11,7 @@
 
 #include "core/base/log.h"
 #include "core/model/direct_peers.h"
+#include "core/model/multicast.h"
 
 namespace weft {
 namespace {
@@ -112,9 +113,11 @@ void add_collective(std::vector<Parameter>& table, const std::string& operation,
 
 void add_collectives(std::vector<Parameter>& table) {
   const std::vector<std::string> protocols = {"simple", "ll", "ll128"};
-  add_collective(table, "all_reduce", {"ring", "tree", "chain", "direct", "two-shot"}, protocols);
-  add_collective(table, "all_gather", {"ring", "pat", "direct"}, protocols);
-  add_collective(table, "reduce_scatter", {"ring", "pat", "chain", "direct"}, protocols);
+  add_collective(table, "all_reduce", {"ring", "tree", "chain", "direct", "two-shot", "multicast"},
+                 protocols);
+  add_collective(table, "all_gather", {"ring", "pat", "direct", "multicast"}, protocols);
+  add_collective(table, "reduce_scatter", {"ring", "pat", "chain", "direct", "multicast"},
+                 protocols);
   add_collective(table, "broadcast", {"ring", "tree", "direct"}, protocols);
   add_collective(table, "reduce", {"ring", "tree", "chain", "direct"}, protocols);
   table.push_back(
@@ -194,6 +197,19 @@ void add_resources(std::vector<Parameter>& table) {
                        "reach each other: in each call all ranks tell whether theirs is open to "
                        "the others, and if one is not, data goes through slots. 0 always takes "
                        "slots. Channels of less than 128KiB do so, too."});
+  table.push_back({.section = "buffers",
+                   .key = "multicast",
+                   .type = ParameterType::kBytes,
+                   .minimum = 0,
+                   .maximum = std::int64_t{kMostMulticastBytes},
+                   .agreed = true,
+                   .default_text = "0B",
+                   .help =
+                       "Memory of each rank for calls by multicast, rounded up to what the driver "
+                       "gives: with it, switches of NVLink combine and store for 2 to 8 GPUs of "
+                       "one host. Nobody has run that on hardware. So a call goes that way only "
+                       "where its options, a list of algorithms or a tuner's table leave or name "
+                       "no other. 0: no multicast is asked for."});
   table.push_back({.section = "windows",
                    .key = "copy_from",
                    .type = ParameterType::kBytes,

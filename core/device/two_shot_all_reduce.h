@@ -3,16 +3,8 @@
 
 // Direct two-shot all-reduce: each rank gets from every other one the range that it owns, reduces
 // it, and writes the result to all others. Two ways over the wire, and no more bytes than a ring
-// sends. Payload lies plainly in an inbox, behind one header a part, whose counter is posted with
-// release and waited for with acquire, as a tail is.
-//
-// A call is a row of exchanges, two for each piece. In each exchange every part of a rank writes to
-// the same part of every other rank and waits for it. Why two halves suffice: a part that begins
-// exchange e + 2, which takes the half of e, has a header of e + 1 from the same part of every
-// other rank, and that one had taken all of e before it wrote anything of e + 1. Other parts of
-// that rank may be behind, but their payload has places of its own for the whole call; and between
-// two calls all parts of a rank have ended. So nobody can be overtaken, however slow it is. Inboxes
-// of CPUs also carry one-shots (core/device/host/host_one_shot.h), which are an exchange each.
+// sends. Payload lies plainly in an inbox, behind one header a part. A call is a row of exchanges
+// (core/device/plain_exchanges.h), two for each piece.
 //
 // All ranges are reduced in the order of rank numbers, each by one rank, so all get the same bits.
 //
@@ -23,9 +15,9 @@
 #include <cstdint>
 
 #include "core/device/lane_loops.h"
+#include "core/device/plain_exchanges.h"
 #include "core/device/policies.h"
 #include "core/device/portability.h"
-#include "core/device/slot_check.h"
 #include "core/model/direct_peers.h"
 #include "core/model/two_shot.h"
 #include "core/model/work_item.h"
@@ -55,21 +47,17 @@ WEFT_HD inline bool fits_two_shot(const WorkItem& item, const DirectPeers& peers
 /// the ranks; fits_two_shot() must hold.
 template <std::uint32_t kRanks, class Group, class Memory, class Reduction>
   requires lane_group<Group> && device_memory<Memory, Group>
-class TwoShotAllReduce {
+class TwoShotAllReduce : PlainExchanges<Group, Memory> {
+  using Base = PlainExchanges<Group, Memory>;
+
  public:
   WEFT_HD TwoShotAllReduce(Group& group, Memory& memory, const WorkItem& item,
                            const DirectPeers& peers, const Reduction& reduction, std::uint32_t part,
                            std::uint32_t parts)
-      : group_(group),
-        memory_(memory),
-        item_(item),
-        peers_(peers),
+      : Base(group, memory, item, peers, part, parts),
         reduction_(reduction),
-        part_(part),
-        parts_(parts),
         element_bytes_(element_size(item.type)),
-        place_(two_shot_place(item.chunk * element_bytes_, part, parts, peers.plain_headers)),
-        exchange_(peers.plain_positions[part]) {}
+        place_(two_shot_place(item.chunk * element_bytes_, part, parts, peers.plain_headers)) {}
 
   /// The leader's answer is the complete one.
   WEFT_HD KernelOutcome run() {
@@ -89,11 +77,22 @@ class TwoShotAllReduce {
 
  private:
   static constexpr bool kWide = combines_ranks<Memory>;
-
-  WEFT_HD void begin_exchange() {
-    ++exchange_;
-    half_ = peers_.plain_begin + (exchange_ % kDirectHalves) * peers_.plain_half_bytes;
-  }
+  using Base::await_all;
+  using Base::begin_exchange;
+  using Base::done_;
+  using Base::finish;
+  using Base::group_;
+  using Base::half_;
+  using Base::half_before;
+  using Base::item_;
+  using Base::memory_;
+  using Base::other;
+  using Base::outcome_;
+  using Base::part_;
+  using Base::parts_;
+  using Base::peers_;
+  using Base::post_all;
+  using Base::post_to;
 
   /// This part's share of a rank's range.
   [[nodiscard]] WEFT_HD Extent share_of(std::uint32_t rank) const {
@@ -105,27 +104,7 @@ class TwoShotAllReduce {
   [[nodiscard]] WEFT_HD std::byte* output(Extent share) const {
     return item_.recv + share.offset * element_bytes_;
   }
-  [[nodiscard]] WEFT_HD DirectHeader* header_in(std::byte* box) const {
-    return reinterpret_cast<DirectHeader*>(box + half_) + part_;
-  }
   [[nodiscard]] WEFT_HD std::byte* payload_in(std::byte* box) const { return box + half_ + place_; }
-  /// The other ranks, the next one first.
-  [[nodiscard]] WEFT_HD std::uint32_t other(std::uint32_t step) const {
-    return (peers_.rank + 1 + step) % peers_.ranks;
-  }
-
-  WEFT_HD void post_to(std::uint32_t peer) {
-    DirectHeader* header = header_in(peers_.outbox[peer]);
-    header->tag = item_.tag;
-    memory_.post(&header->call, &header->waiters, exchange_);
-  }
-
-  /// A header for each other rank, by a lane of its own, behind what all lanes have written.
-  WEFT_HD void post_all() {
-    group_.sync();
-    for (std::uint32_t step = group_.rank(); step + 1 < peers_.ranks; step += group_.size())
-      post_to(other(step));
-  }
 
   WEFT_HD void scatter() {
     if constexpr (kWide) {
@@ -207,9 +186,7 @@ class TwoShotAllReduce {
 
   /// Where what rank `rank` wrote in the exchange before this one lies.
   [[nodiscard]] WEFT_HD std::byte* arrived(std::uint32_t rank) const {
-    const std::uint64_t before =
-        peers_.plain_begin + ((exchange_ - 1) % kDirectHalves) * peers_.plain_half_bytes;
-    return peers_.inbox[rank] + before + place_;
+    return peers_.inbox[rank] + half_before() + place_;
   }
 
   // Tile by tile, so that what one step writes is near when the next one reads it.
@@ -289,65 +266,10 @@ class TwoShotAllReduce {
     }
   }
 
-  /// Waits for one other rank's header of this exchange.
-  WEFT_HD KernelOutcome await(std::uint32_t peer) {
-    DirectHeader* from = header_in(peers_.inbox[peer]);
-    const WaitResult waited =
-        memory_.wait_at_least(&from->call, &from->waiters, exchange_, peers_.error[peer]);
-    if (waited.status == WaitStatus::kAborted) return end_of_wait(waited, peer);
-    // A peer that gave up posted before; its tag says more than that it did.
-    if (waited.status == WaitStatus::kPeerError && memory_.load_acquire(&from->call) < exchange_) {
-      return end_of_wait(waited, peer);
-    }
-    // The first part speaks for its rank, and has posted before it gives up. Another one may give
-    // up before that, but only for an abort or for what some first part has found.
-    if (part_ != 0 || from->tag == item_.tag) return {};
-    return {
-        .end = KernelEnd::kTagMismatch, .peer = peer, .expected = item_.tag, .found = from->tag};
-  }
-
-  /// Waits for all, each by a lane of its own. Also the barrier behind which all lanes may read.
-  WEFT_HD bool await_all() {
-    for (std::uint32_t step = group_.rank(); step + 1 < peers_.ranks && done_;
-         step += group_.size()) {
-      outcome_ = await(other(step));
-      done_ = outcome_.end == KernelEnd::kDone;
-    }
-    done_ = !group_.any(!done_);
-    return done_;
-  }
-
-  WEFT_HD void finish() {
-    // Also the barrier behind which no lane reads the position any more.
-    group_.sync();
-    for (std::uint32_t word = part_ + group_.rank() * parts_; word < peers_.plain_headers;
-         word += group_.size() * parts_) {
-      peers_.plain_positions[word] = exchange_;
-    }
-    if (done_ || !group_.leader()) return;
-    // What made another lane leave is there to be seen still, and nobody waits for long: all lanes
-    // came back from their waits.
-    for (std::uint32_t step = 0; step + 1 < peers_.ranks; ++step) {
-      if (outcome_.end == KernelEnd::kDone) outcome_ = await(other(step));
-    }
-    for (std::uint32_t step = 0; step + 1 < peers_.ranks; ++step)
-      memory_.give_up(peers_.peer_error[other(step)], reason_of(outcome_));
-  }
-
-  Group& group_;
-  Memory& memory_;
-  const WorkItem& item_;
-  const DirectPeers& peers_;
   const Reduction reduction_;
-  const std::uint32_t part_;
-  const std::uint32_t parts_;
   const std::uint64_t element_bytes_;
   const std::uint64_t place_;  // of this part's payload in a half
-  std::uint64_t exchange_;
-  std::uint64_t half_ = 0;
   RingLoop piece_;
-  bool done_ = true;
-  KernelOutcome outcome_;
 };
 
 }  // namespace weft::device

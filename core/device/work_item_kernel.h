@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/device/chain.h"
+#include "core/device/multicast_call.h"
 #include "core/device/one_shot_all_reduce.h"
 #include "core/device/one_shot_ll128.h"
 #include "core/device/pair_batch.h"
@@ -378,6 +379,17 @@ WEFT_HD KernelOutcome run_two_shot_item(G& group, M& memory, const WorkItem& ite
   if (!fits_two_shot(item, peers, kRanks, parts)) return unsupported();
   return TwoShotAllReduce<kRanks, G, M, R>(group, memory, item, peers, reduction, part, parts)
       .run();
+}
+
+/// The same of a call by multicast.
+template <class G, class M, class R>
+  requires lane_group<G> && device_memory<M, G> && multicast_memory<M, R>
+WEFT_HD KernelOutcome run_multicast_item(G& group, M& memory, const WorkItem& item,
+                                         const DirectPeers& peers, const MulticastView& view,
+                                         const R& reduction, std::uint32_t part,
+                                         std::uint32_t parts) {
+  if (!fits_multicast_call(item, peers, view, parts)) return unsupported();
+  return MulticastCall<G, M, R>(group, memory, item, peers, view, reduction, part, parts).run();
 }
 
 }  // namespace weft::device

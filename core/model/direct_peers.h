@@ -12,6 +12,8 @@
 
 namespace weft {
 
+struct MulticastView;
+
 /// The most ranks that write to each other directly, and the most parts that one call is cut into.
 inline constexpr std::uint32_t kMostDirectRanks = 8;
 inline constexpr std::uint32_t kMostDirectParts = 32;
@@ -63,6 +65,9 @@ struct DirectPeers {
   std::uint32_t wide_begin = 0;
   std::uint32_t wide_half_bytes = 0;
   std::uint64_t* wide_positions = nullptr;
+  /// Memory behind one address of all ranks (core/model/multicast.h); null: there is none. Read by
+  /// the device's host side. Its calls are exchanges through plain halves.
+  const MulticastView* multicast = nullptr;
   std::byte* inbox[kMostDirectRanks]{};           ///< Lines from rank r; null for the rank itself.
   std::byte* outbox[kMostDirectRanks]{};          ///< Rank r's inbox of this rank's lines.
   std::uint32_t* error[kMostDirectRanks]{};       ///< Not zero: rank r gave up. May be null.

@@ -39,9 +39,10 @@ enum class Algorithm : std::uint8_t {
   kTwoShot = 4,
   kPat = 5,
   kChain = 6,
-  kCopy = 7  ///< By copy engines into mapped buffers; not planned, as kPair.
+  kCopy = 7,       ///< By copy engines into mapped buffers; not planned, as kPair.
+  kMulticast = 8,  ///< Through memory that a switch combines and stores to; see multicast.h.
 };
-inline constexpr std::size_t kAlgorithmCount = 8;
+inline constexpr std::size_t kAlgorithmCount = 9;
 
 enum class Protocol : std::uint8_t { kSimple = 0, kLL = 1, kLL128 = 2 };
 inline constexpr std::size_t kProtocolCount = 3;
@@ -55,14 +56,15 @@ inline constexpr std::size_t kProtocolCount = 3;
 }
 
 [[nodiscard]] constexpr std::string_view algorithm_name(Algorithm algorithm) {
-  constexpr std::string_view kNames[kAlgorithmCount] = {"ring",     "direct", "pair",  "tree",
-                                                        "two-shot", "pat",    "chain", "copy"};
+  constexpr std::string_view kNames[kAlgorithmCount] = {
+      "ring", "direct", "pair", "tree", "two-shot", "pat", "chain", "copy", "multicast"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
 /// Whether ranks write into each other's inboxes; see direct_peers.h.
 [[nodiscard]] constexpr bool goes_directly(Algorithm algorithm) {
-  return algorithm == Algorithm::kDirect || algorithm == Algorithm::kTwoShot;
+  return algorithm == Algorithm::kDirect || algorithm == Algorithm::kTwoShot ||
+         algorithm == Algorithm::kMulticast;
 }
 
 [[nodiscard]] constexpr std::string_view protocol_name(Protocol protocol) {

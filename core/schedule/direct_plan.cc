@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/model/direct_peers.h"
+#include "core/model/multicast.h"
 #include "core/schedule/ways.h"
 
 namespace weft {
@@ -30,6 +31,22 @@ double two_shot_time_us(const Plan& plan, const CostTable& costs) {
   const double moved = 4.0 * static_cast<double>(plan.task.bytes()) * others / plan.ranks;
   const double exchange_us = costs.exchange_us + others * costs.two_shot.latency_us;
   return costs.call_us + exchanges * exchange_us + moved / costs.two_shot.bytes_per_us;
+}
+
+/// Two meetings for each piece, between which a switch moves what each rank stages and takes out.
+/// Nobody has timed it: the rates are those of a two-shot.
+double multicast_time_us(const Plan& plan, const CostTable& costs) {
+  const Task& task = plan.task;
+  const bool blocks = has_blocks(task.operation);
+  const std::uint64_t all = task.bytes() * (blocks ? plan.ranks : 1);
+  const std::uint64_t pieces =
+      divide_up(task.count, plan.channels[0].chunk * (blocks ? 1 : plan.ranks));
+  const double meeting_us =
+      costs.exchange_us + static_cast<double>(plan.ranks - 1) * costs.two_shot.latency_us;
+  const auto copied = static_cast<double>(blocks ? all + task.bytes() : 2 * all);
+  const double moved = copied + 2.0 * static_cast<double>(all) / plan.ranks;
+  return costs.call_us + static_cast<double>(2 * pieces) * meeting_us +
+         moved / costs.two_shot.bytes_per_us;
 }
 
 std::vector<std::uint32_t> all_ranks(std::uint32_t ranks) {
@@ -94,6 +111,25 @@ Plan make_two_shot_plan(const Task& task, const PlanInput& input) {
   return plan;
 }
 
+Plan make_multicast_plan(const Task& task, const PlanInput& input) {
+  const std::uint32_t ranks = input.topology.rank_count();
+  const std::uint64_t range = input.limits.multicast_range;
+  Plan plan{.task = task,
+            .algorithm = Algorithm::kMulticast,
+            .protocol = Protocol::kSimple,
+            .ranks = ranks,
+            .steps = kDirectHalves,
+            .step_bytes = static_cast<std::uint32_t>(range),
+            .chunk_steps = 1};
+  plan.channels.push_back({.index = 0,
+                           .offset = 0,
+                           .count = task.count,
+                           .chunk = range / element_size(task.type),
+                           .ring = all_ranks(ranks)});
+  plan.predicted_us = multicast_time_us(plan, input.costs);
+  return plan;
+}
+
 /// Why the direct way is out of the question; empty where it is not.
 std::string direct_refusal(const Task& task, const PlanInput& input) {
   if (input.topology.rank_count() == 1) return "there is no other rank";
@@ -132,6 +168,19 @@ std::string two_shot_refusal(const Task& task, const PlanInput& input) {
   if (task.count == 0) return "there are no elements to move";
   if (input.limits.two_shot_range != 0) return {};
   return "these ranks do not write into each other's memory, or buffers.direct is 0";
+}
+
+std::string multicast_refusal(const Task& task, const PlanInput& input) {
+  if (input.topology.rank_count() == 1) return "there is no other rank";
+  if (task.count == 0) return "there are no elements to move";
+  if (input.limits.multicast_range == 0) {
+    return input.limits.no_multicast.empty() ? "buffers.multicast is 0" : input.limits.no_multicast;
+  }
+  if (reduces(task.operation) && !switches_combine(task.type, task.reduction)) {
+    return fmt::format("switches do not combine {} by {}", data_type_name(task.type),
+                       reduction_name(task.reduction));
+  }
+  return {};
 }
 
 }  // namespace weft

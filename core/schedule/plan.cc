@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "core/model/direct_peers.h"
+#include "core/model/multicast.h"
 #include "core/model/pat_geometry.h"
 #include "core/model/ring_geometry.h"
 #include "core/model/tree_links.h"
@@ -130,6 +131,27 @@ Traffic two_shot_traffic(const Plan& plan, const ChannelPlan& channel, std::uint
   return traffic;
 }
 
+/// Two headers to each other rank for each piece, and this rank's ranges once.
+Traffic multicast_traffic(const Plan& plan, const ChannelPlan& channel, std::uint32_t rank) {
+  const Task& task = plan.task;
+  const std::uint64_t element_bytes = element_size(task.type);
+  const std::uint64_t per_piece = channel.chunk * (has_blocks(task.operation) ? 1 : plan.ranks);
+  const std::uint64_t pieces = (channel.count + per_piece - 1) / per_piece;
+  Traffic traffic{.steps = pieces * 2 * (plan.ranks - 1), .bytes = 0};
+  if (task.operation == Operation::kReduceScatter) return traffic;
+  if (task.operation == Operation::kAllGather) {
+    traffic.bytes = channel.count * element_bytes;
+    return traffic;
+  }
+  const std::uint64_t base = channel.count / per_piece * per_piece;
+  traffic.bytes = base / plan.ranks * element_bytes;
+  if (base == channel.count) return traffic;
+  const RingLoop last =
+      two_shot_piece(base, channel.count, channel.chunk, plan.ranks, element_bytes);
+  traffic.bytes += last.extent(rank, channel.count).count * element_bytes;
+  return traffic;
+}
+
 Traffic& operator+=(Traffic& sum, const Traffic& more) {
   sum.steps += more.steps;
   sum.bytes += more.bytes;
@@ -186,6 +208,7 @@ Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
     return {.steps = plan.ranks - 1, .bytes = direct_receivers(plan, rank) * plan.task.bytes()};
   }
   if (plan.algorithm == Algorithm::kTwoShot) return two_shot_traffic(plan, share, rank);
+  if (plan.algorithm == Algorithm::kMulticast) return multicast_traffic(plan, share, rank);
   if (plan.algorithm == Algorithm::kTree) {
     const std::uint64_t passes = tree_passes(plan, share, rank);
     return {.steps = passes * tree_steps(share),
@@ -338,9 +361,13 @@ Status validate_inboxes(const Plan& plan) {
   return validate_ring(plan.channels[0], plan.ranks);
 }
 
-Status validate_two_shot(const Plan& plan) {
-  if (plan.task.operation != Operation::kAllReduce || plan.protocol != Protocol::kSimple) {
-    return invalid("an all-reduce alone goes by two-shot, and plainly");
+Status validate_ranges(const Plan& plan) {
+  const bool by_multicast = plan.algorithm == Algorithm::kMulticast;
+  const bool fits = by_multicast ? fits_multicast(plan.task.operation)
+                                 : plan.task.operation == Operation::kAllReduce;
+  if (!fits || plan.protocol != Protocol::kSimple) {
+    return invalid(by_multicast ? "it does not go by multicast, and plainly"
+                                : "an all-reduce alone goes by two-shot, and plainly");
   }
   WEFT_TRY(validate_inboxes(plan));
   if (plan.steps != kDirectHalves || plan.step_bytes == 0 ||
@@ -473,7 +500,9 @@ Status validate(const Plan& plan, const Topology& topology) {
     return invalid(fmt::format("a {} does not go by rank numbers", algorithm_name(plan.algorithm)));
   }
   if (plan.algorithm == Algorithm::kDirect) return validate_direct(plan);
-  if (plan.algorithm == Algorithm::kTwoShot) return validate_two_shot(plan);
+  if (plan.algorithm == Algorithm::kTwoShot || plan.algorithm == Algorithm::kMulticast) {
+    return validate_ranges(plan);
+  }
   if (plan.step_bytes == 0 || plan.step_bytes % kChunkGrainBytes != 0) {
     return invalid(fmt::format("steps of {} bytes", plan.step_bytes));
   }

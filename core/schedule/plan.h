@@ -25,7 +25,7 @@ struct ChannelPlan {
   std::uint64_t offset = 0;  ///< First element, of the whole call.
   std::uint64_t count = 0;   ///< Elements.
   /// Elements of one chunk at most: chunk_steps whole steps, or of a tree, a chain or PAT one step
-  /// or less; of a rank's range of a two-shot.
+  /// or less; of a rank's range of a two-shot, or by multicast.
   std::uint64_t chunk = 0;
   /// Each rank once; ring[i] sends to ring[i + 1], or to all others in a call that goes directly,
   /// or in PAT to those 1, 2, 4 ... places ahead or behind (Plan::pat_row); in a chain, which has
@@ -54,7 +54,7 @@ struct Plan {
   Protocol protocol = Protocol::kSimple;
   std::uint32_t ranks = 0;
   std::uint32_t steps = 0;        ///< Slots of each connection; halves of each inbox.
-  std::uint32_t step_bytes = 0;   ///< Bytes of one of them; of a two-shot: of a range.
+  std::uint32_t step_bytes = 0;   ///< Bytes of one; of a two-shot or by multicast: of a range.
   std::uint32_t chunk_steps = 0;  ///< Steps of one chunk, on every channel.
   bool small_slots = false;       ///< PlanLimits::small_step_bytes.
   /// Data goes straight into the outputs of other ranks, where all of them agree on that when the
@@ -147,11 +147,11 @@ struct PatPlace {
 /// Steps that `rank` fills towards its next on one channel, and steps that it consumes from its
 /// previous: exactly what the kernels do and what the progress engine has to move. Of trees those
 /// towards all neighbours. Of calls that go directly, which no progress engine carries: one for
-/// each other rank, of a two-shot two for each piece.
+/// each other rank, of a two-shot or by multicast two for each piece.
 [[nodiscard]] std::uint64_t steps_sent(const Plan& plan, std::size_t channel, std::uint32_t rank);
 [[nodiscard]] std::uint64_t steps_received(const Plan& plan, std::size_t channel,
                                            std::uint32_t rank);
-/// Bytes of payload that `rank` sends on one channel.
+/// Bytes of payload that `rank` sends on one channel; by multicast, what it stores to all at once.
 [[nodiscard]] std::uint64_t bytes_sent(const Plan& plan, std::size_t channel, std::uint32_t rank);
 
 /// Whether a plan can be executed on `topology`: each element is on exactly one channel, each ring

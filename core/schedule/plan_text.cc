@@ -154,6 +154,9 @@ std::string connection_text(const Plan& plan) {
     case Algorithm::kTwoShot:
       return fmt::format("  inboxes     {} halves from each other rank, ranges of {} at most\n",
                          plan.steps, size_text(plan.step_bytes));
+    case Algorithm::kMulticast:
+      return fmt::format("  multicast   ranges of {} at most, combined and stored by a switch\n",
+                         size_text(plan.step_bytes));
     case Algorithm::kTree:
     case Algorithm::kPat:
     case Algorithm::kChain:
@@ -182,6 +185,15 @@ std::string direct_text(const Task& task, const ChannelPlan& channel) {
   return fmt::format("        rank {} writes to all others of the ranks {}\n", task.root, ranks);
 }
 
+std::string multicast_text(const Task& task, const ChannelPlan& channel) {
+  const char* const what = task.operation == Operation::kAllGather
+                               ? "stores its block to all at once"
+                           : task.operation == Operation::kReduceScatter
+                               ? "loads its block, combined over all"
+                               : "loads a range, combined over all, and stores it to all at once";
+  return fmt::format("        each of the ranks {} {}\n", fmt::join(channel.ring, ", "), what);
+}
+
 /// Which way a channel's elements go.
 std::string way_text(const Plan& plan, const ChannelPlan& channel) {
   switch (plan.algorithm) {
@@ -191,6 +203,8 @@ std::string way_text(const Plan& plan, const ChannelPlan& channel) {
       return fmt::format(
           "        each of the ranks {} reduces a range and writes it to all others\n",
           fmt::join(channel.ring, ", "));
+    case Algorithm::kMulticast:
+      return multicast_text(plan.task, channel);
     case Algorithm::kTree:
       return tree_text(plan, channel.index);
     case Algorithm::kPat:

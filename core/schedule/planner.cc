@@ -20,6 +20,7 @@
 #include <fmt/ranges.h>
 
 #include "core/model/direct_peers.h"
+#include "core/model/multicast.h"
 #include "core/model/pat_geometry.h"
 #include "core/model/ring_geometry.h"
 #include "core/model/step_lines.h"
@@ -89,6 +90,12 @@ Status check_limits(const PlanLimits& limits) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
                 fmt::format("a range of a two-shot has a multiple of {} bytes, up to {}, not {}",
                             kChunkGrainBytes, kMostTwoShotRange, limits.two_shot_range));
+  }
+  if (limits.multicast_range > kMostMulticastBytes ||
+      limits.multicast_range % kChunkGrainBytes != 0) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                fmt::format("a range by multicast has a multiple of {} bytes, up to {}, not {}",
+                            kChunkGrainBytes, kMostMulticastBytes, limits.multicast_range));
   }
   return {};
 }
@@ -190,6 +197,8 @@ std::vector<const Way*> ways_of(Operation operation) {
       Way{Algorithm::kRing, Protocol::kLL128, fits_lines, ll128_refusal, make_ring_ll128_plan},
       Way{Algorithm::kTree, Protocol::kLL, fits_tree, tree_lines_refusal, make_tree_ll_plan},
       Way{Algorithm::kTree, Protocol::kLL128, fits_tree, tree_ll128_refusal, make_tree_ll128_plan},
+      Way{Algorithm::kMulticast, Protocol::kSimple, fits_multicast, multicast_refusal,
+          make_multicast_plan},
   };
   std::vector<const Way*> ways;
   for (const Way& way : kWays) {
@@ -346,12 +355,14 @@ Status ask_tuner(const Task& task, const PlanInput& input, std::vector<Candidate
 /// Marks those that nobody has timed where others are left.
 void mark_spare(const PlanInput& input, std::vector<Candidate>& candidates,
                 std::span<Alternative> considered) {
-  if (input.limits.late_by_cost) return;
-  const auto is_untimed = [](const Candidate& candidate) {
+  const auto is_untimed = [&](const Candidate& candidate) {
     const Way& way = *candidate.way;
     const bool late =
         has_edges(way.algorithm) || (way.algorithm == Algorithm::kRing && has_lines(way.protocol));
-    return late && !candidate.judgement.us;
+    // Multicast nobody has timed anywhere.
+    const bool untimed =
+        way.algorithm == Algorithm::kMulticast || (late && !input.limits.late_by_cost);
+    return untimed && !candidate.judgement.us;
   };
   if (std::ranges::all_of(candidates, is_untimed)) return;
   for (Candidate& candidate : candidates) {

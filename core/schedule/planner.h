@@ -86,6 +86,9 @@ struct PlanLimits {
   std::uint64_t wide_bytes = 0;
   /// Bytes that a rank writes to each other one at once by two-shot, a multiple of 64; 0: none.
   std::uint64_t two_shot_range = 0;
+  /// Bytes of a rank's range of a call by multicast, a multiple of 64; 0: there is none,
+  std::uint64_t multicast_range = 0;
+  std::string no_multicast{};  ///< and why, for people.
   /// Whether the device has kernels that walk trees, those of PAT included, and chains.
   bool trees = false;
   /// Whether these, and rings and trees by lines, are chosen by their costs. Otherwise, where no

@@ -51,6 +51,7 @@ inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 [[nodiscard]] Plan make_direct_plan(const Task& task, const PlanInput& input);
 [[nodiscard]] Plan make_wide_plan(const Task& task, const PlanInput& input);
 [[nodiscard]] Plan make_two_shot_plan(const Task& task, const PlanInput& input);
+[[nodiscard]] Plan make_multicast_plan(const Task& task, const PlanInput& input);
 
 /// Whether a call goes over PlanLimits::small_steps slots, where it goes by Simple.
 [[nodiscard]] bool has_small_slots(const Task& task, const PlanInput& input);
@@ -68,5 +69,6 @@ inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 [[nodiscard]] std::string direct_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string wide_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string two_shot_refusal(const Task& task, const PlanInput& input);
+[[nodiscard]] std::string multicast_refusal(const Task& task, const PlanInput& input);
 
 }  // namespace weft

@@ -124,6 +124,8 @@ class Connections {
 
   /// By channel; empty for a single rank.
   [[nodiscard]] std::span<const RingConnections> rings() const { return rings_; }
+  /// What direct() tells from now on; outlives all calls.
+  void set_multicast(const MulticastView* view) { direct_.multicast = view; }
   /// Null where ranks do not write to each other directly.
   [[nodiscard]] const DirectPeers* direct() const {
     return direct_.positions != nullptr ? &direct_ : nullptr;

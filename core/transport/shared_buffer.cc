@@ -19,6 +19,21 @@
 #include "core/transport/offer_codec.h"
 
 namespace weft {
+
+Result<std::vector<BufferOffers>> exchange_offers(const BufferOffers& mine, std::string_view what,
+                                                  Bootstrap& bootstrap) {
+  WEFT_TRY_ASSIGN(const auto gathered, bootstrap.all_gather(encode_buffer_offers(mine), what));
+  std::vector<BufferOffers> offers;
+  for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
+    auto decoded = decode_buffer_offers(gathered[rank]);
+    if (!decoded) {
+      return fail(std::move(decoded.error().with_context(fmt::format("of rank {}", rank))));
+    }
+    offers.push_back(std::move(*decoded));
+  }
+  return offers;
+}
+
 SharedBuffer::~SharedBuffer() {
   give_back();
 }
@@ -38,24 +53,6 @@ bool SharedBuffer::is_refused(std::span<const BufferOffers> offers) {
   give_back();
   return true;
 }
-
-namespace {
-
-Result<std::vector<BufferOffers>> exchange(const BufferOffers& mine, std::string_view what,
-                                           Bootstrap& bootstrap) {
-  WEFT_TRY_ASSIGN(const auto gathered, bootstrap.all_gather(encode_buffer_offers(mine), what));
-  std::vector<BufferOffers> offers;
-  for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
-    auto decoded = decode_buffer_offers(gathered[rank]);
-    if (!decoded) {
-      return fail(std::move(decoded.error().with_context(fmt::format("of rank {}", rank))));
-    }
-    offers.push_back(std::move(*decoded));
-  }
-  return offers;
-}
-
-}  // namespace
 
 struct Connections::SharedEnd {
   OpenedTransport* transport = nullptr;
@@ -173,7 +170,7 @@ Result<std::unique_ptr<SharedBuffer>> Connections::share(
   auto shared = std::make_unique<SharedBuffer>();
   std::map<std::string, weft_shared_buffer*> exported;
   const BufferOffers mine = export_buffer(memory, bytes, choice_of, *shared, exported);
-  WEFT_TRY_ASSIGN(const auto offers, exchange(mine, "buffers of a window", bootstrap));
+  WEFT_TRY_ASSIGN(const auto offers, exchange_offers(mine, "buffers of a window", bootstrap));
   const auto other = std::ranges::find_if(
       offers, [&](const BufferOffers& offer) { return offer.bytes != offers[0].bytes; });
   if (other != offers.end()) {
@@ -196,7 +193,7 @@ Result<std::unique_ptr<SharedBuffer>> Connections::share(
   }
   if (!imported) return fail(std::move(imported.error()));
   const BufferOffers found{.bytes = bytes, .refusal = std::move(*imported), .offers = {}};
-  WEFT_TRY_ASSIGN(const auto reached, exchange(found, "reach of a window", bootstrap));
+  WEFT_TRY_ASSIGN(const auto reached, exchange_offers(found, "reach of a window", bootstrap));
   static_cast<void>(shared->is_refused(reached));
   return shared;
 }

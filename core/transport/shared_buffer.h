@@ -8,12 +8,21 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
+
 namespace weft {
 
+class Bootstrap;
 struct BufferOffers;
+
+/// What each rank tells all others in a step that they take together, called `what` in errors.
+[[nodiscard]] Result<std::vector<BufferOffers>> exchange_offers(const BufferOffers& mine,
+                                                                std::string_view what,
+                                                                Bootstrap& bootstrap);
 
 /// Owns what transports made of the buffers, which it gives back to them. The buffers themselves
 /// are their ranks'.

@@ -411,7 +411,8 @@ enum {
   WEFT_CALL_ALGORITHM_PAT = 3,
   WEFT_CALL_ALGORITHM_DIRECT = 4,   /**< One shot: each rank writes to all others. */
   WEFT_CALL_ALGORITHM_TWO_SHOT = 5, /**< Each rank reduces a range and writes it to all others. */
-  WEFT_CALL_ALGORITHM_CHAIN = 6     /**< By rank numbers; with collectives.deterministic alone. */
+  WEFT_CALL_ALGORITHM_CHAIN = 6,    /**< By rank numbers; with collectives.deterministic alone. */
+  WEFT_CALL_ALGORITHM_MULTICAST = 7 /**< A switch combines and stores; with buffers.multicast. */
 };
 
 /** How a receiver sees that data has come. */

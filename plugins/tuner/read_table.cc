@@ -192,8 +192,8 @@ Rule Reader::rule(const YAML::Node& node) const {
         }},
        {"algorithm",
         [&](const YAML::Node& value) {
-          rule.algorithm =
-              named(value, "algorithm", algorithm_of, "ring, tree, pat, direct, two-shot");
+          rule.algorithm = named(value, "algorithm", algorithm_of,
+                                 "ring, tree, pat, direct, two-shot, multicast");
         }},
        {"protocol",
         [&](const YAML::Node& value) {

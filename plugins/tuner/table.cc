@@ -23,12 +23,13 @@ constexpr std::array<std::pair<std::string_view, weft_tuner_operation>, 5> kOper
     {"reduce_scatter", WEFT_TUNER_REDUCE_SCATTER},
     {"reduce", WEFT_TUNER_REDUCE},
 }};
-constexpr std::array<std::pair<std::string_view, weft_tuner_algorithm>, 5> kAlgorithms = {{
+constexpr std::array<std::pair<std::string_view, weft_tuner_algorithm>, 6> kAlgorithms = {{
     {"ring", WEFT_TUNER_RING},
     {"tree", WEFT_TUNER_TREE},
     {"pat", WEFT_TUNER_PAT},
     {"direct", WEFT_TUNER_ONE_SHOT},
     {"two-shot", WEFT_TUNER_TWO_SHOT},
+    {"multicast", WEFT_TUNER_IN_NETWORK},
 }};
 constexpr std::array<std::pair<std::string_view, weft_tuner_protocol>, 3> kProtocols = {{
     {"simple", WEFT_TUNER_SIMPLE},

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/model/direct_peers.h"
+#include "core/model/multicast.h"
 #include "core/model/operation_tag.h"
 #include "core/model/two_shot.h"
 #include "core/model/work_item.h"
@@ -112,6 +113,36 @@ class DirectWorld {
     item.chunk = std::min(most, range_bytes) / element_size(task.type);
     return item;
   }
+  /// Memory of each rank, of so many bytes, that stands behind one address. Once.
+  void add_multicast(std::uint64_t bytes) {
+    for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+      staged_.emplace_back((bytes + sizeof(Block) - 1) / sizeof(Block));
+      each_.push_back(staged_.back().data()->bytes);
+    }
+    for (std::byte* own : each_) {
+      views_.push_back({.own = own,
+                        .all = nullptr,
+                        .each = each_.data(),
+                        .ranks = static_cast<std::uint32_t>(peers_.size()),
+                        .bytes = bytes});
+    }
+    for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
+      peers_[rank].multicast = &views_[rank];
+  }
+  /// A call by it with ranges of up to `range_bytes`, or as large as they may be.
+  [[nodiscard]] WorkItem multicast_item(std::uint32_t rank, const Task& task,
+                                        std::uint64_t sequence, const void* send, void* recv,
+                                        std::uint64_t range_bytes = UINT64_MAX) const {
+    const DirectPeers& own = peers_[rank];
+    const std::uint64_t most =
+        multicast_range_bytes(own.multicast->bytes, own.ranks, own.plain_headers);
+    WorkItem item = this->item(rank, task, sequence, send, recv);
+    item.algorithm = Algorithm::kMulticast;
+    item.protocol = Protocol::kSimple;
+    item.chunk = std::min(most, range_bytes) / element_size(task.type);
+    item.stride = has_blocks(task.operation) ? task.count : 0;
+    return item;
+  }
   [[nodiscard]] const std::vector<std::uint64_t>& plain_positions(std::uint32_t rank) const {
     return plain_positions_[rank];
   }
@@ -126,6 +157,9 @@ class DirectWorld {
   std::vector<std::vector<std::uint64_t>> wide_positions_;
   std::vector<std::vector<std::uint64_t>> plain_positions_;
   std::vector<std::vector<Block>> inboxes_;
+  std::vector<std::vector<Block>> staged_;
+  std::vector<std::byte*> each_;
+  std::vector<MulticastView> views_;
 };
 
 }  // namespace weft::device::testing

@@ -6,102 +6,24 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "core/device/host/host_memory.h"
 #include "tests/device/direct_world.h"
+#include "tests/device/host_direct.h"
 #include "tests/device/ring_world.h"
 
 namespace weft::device::testing {
 namespace {
 
-class HostTwoShotOf : public ::testing::TestWithParam<std::uint32_t> {
+class HostTwoShotOf : public HostDirect {
  protected:
-  using Outcomes = std::vector<KernelOutcome>;  // by rank
-
-  /// Runs `calls[c][r]` on a thread for each rank r, which goes from call to call on its own until
-  /// one ends badly. A rank that is left out at the end of a list does not come.
-  std::vector<Outcomes> run_calls(const std::vector<std::vector<WorkItem>>& calls) {
-    const std::size_t ranks = calls.front().size();
-    std::vector<Outcomes> outcomes(calls.size(), Outcomes(ranks));
-    std::vector<std::thread> threads;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      threads.emplace_back([&, rank] {
-        Launch launch;
-        launch.abort = &abort_;
-        const std::atomic<std::uint32_t> failed{0};
-        Waiter waiter;
-        if (rank > 0) std::this_thread::sleep_for(late_);
-        for (std::size_t call = 0; call < calls.size(); ++call) {
-          HostMemory memory(best_element_loops(), waiter, launch, failed);
-          outcomes[call][rank] = run_on_host(calls[call][rank], memory);
-          if (outcomes[call][rank].end != KernelEnd::kDone) return;
-        }
-      });
-    }
-    for (std::thread& thread : threads)
-      thread.join();
-    return outcomes;
+  WorkItem item_of(const DirectWorld& world, std::uint32_t rank, const Task& task,
+                   std::uint64_t sequence, const void* send, void* recv) override {
+    return world.two_shot_item(rank, task, sequence, send, recv);
   }
-  Outcomes run(const std::vector<WorkItem>& items) { return run_calls({items}).front(); }
-
-  /// Input and output of each rank lie `shift` bytes behind a multiple of 64; what lies around the
-  /// output is checked to be left alone. Of kPremulSum each rank's factor is its number plus 1.
-  template <class T>
-  void all_reduce(DirectWorld& world, std::uint64_t count, std::size_t shift, bool in_place,
-                  weft_reduction reduction = WEFT_SUM) {
-    const std::uint32_t ranks = GetParam();
-    const std::uint64_t sequence = sequence_++;
-    const bool multiplies = reduction == kPremulSum;
-    constexpr std::byte kGuard{77};
-    const std::size_t bytes = count * sizeof(T);
-    std::vector<std::vector<std::byte>> input(ranks, std::vector<std::byte>(bytes + 192, kGuard));
-    std::vector<std::vector<std::byte>> output = input;
-    const Task task{.type = kTypeOf<T>, .reduction = reduction, .count = count};
-    std::vector<WorkItem> items;
-    const auto place = [&](std::vector<std::byte>& buffer) {
-      const std::size_t beyond = reinterpret_cast<std::uintptr_t>(buffer.data()) % 64;
-      return buffer.data() + (64 - beyond) % 64 + shift;
-    };
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      std::byte* const to = place(output[rank]);
-      std::byte* const from = in_place ? to : place(input[rank]);
-      for (std::uint64_t i = 0; i < count; ++i) {
-        const T value = multiplies ? as_element<T>(1) : sample<T>(rank, i + sequence, reduction);
-        std::memcpy(from + i * sizeof(T), &value, sizeof(value));
-      }
-      items.push_back(world.two_shot_item(rank, task, sequence, from, to));
-      const T factor = as_element<T>(static_cast<std::int32_t>(rank + 1));
-      std::memcpy(&items.back().factor.bits, &factor, sizeof(factor));
-    }
-    for (const KernelOutcome& outcome : run(items))
-      ASSERT_EQ(outcome.end, KernelEnd::kDone);
-    const T sum_of_factors = as_element<T>(static_cast<std::int32_t>(ranks * (ranks + 1) / 2));
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      std::byte* const begin = place(output[rank]);
-      for (std::uint64_t i = 0; i < count; ++i) {
-        const T wanted =
-            multiplies ? sum_of_factors : expected_sample<T>(ranks, i + sequence, reduction);
-        T found;
-        std::memcpy(&found, begin + i * sizeof(T), sizeof(T));
-        ASSERT_EQ(found, wanted) << "rank " << rank << ", element " << i << " of " << count
-                                 << ", shift " << shift << (in_place ? ", in place" : "");
-      }
-      for (const std::byte* at = output[rank].data(); at < begin; ++at)
-        ASSERT_EQ(*at, kGuard);
-      for (const std::byte* at = begin + bytes; at < output[rank].data() + output[rank].size();
-           ++at)
-        ASSERT_EQ(*at, kGuard);
-    }
-  }
-
-  std::atomic<std::uint32_t> abort_{0};
-  std::chrono::milliseconds late_{0};  // all ranks but the first come so late
-  std::uint64_t sequence_ = 0;
 };
 
 TEST_P(HostTwoShotOf, AllSizesOnOneSetOfInboxes) {

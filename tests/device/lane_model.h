@@ -19,6 +19,7 @@
 #include "core/device/lane_loops.h"
 #include "core/device/policies.h"
 #include "core/model/direct_peers.h"
+#include "core/model/multicast.h"
 
 namespace weft::device::testing {
 
@@ -230,6 +231,21 @@ class LaneMemory {
     std::this_thread::yield();
     return why_leave(peers);
   }
+  template <class R>
+  static Line reduce_load(const R& reduction, const MulticastView& view, std::uint64_t at) {
+    Line sum = load_line(view.each[0] + at);
+    for (std::uint32_t rank = 1; rank < view.ranks; ++rank) {
+      const Line line = load_line(view.each[rank] + at);
+      sum = {.low = reduction.combine_payloads(sum.low, line.low),
+             .high = reduction.combine_payloads(sum.high, line.high)};
+    }
+    return {.low = reduction.finish_payload(sum.low), .high = reduction.finish_payload(sum.high)};
+  }
+  static void store_all(const MulticastView& view, std::uint64_t at, Line line) {
+    for (std::uint32_t rank = 0; rank < view.ranks; ++rank)
+      store_line(view.each[rank] + at, line);
+  }
+  static void join_addresses() {}
   void copy(LaneGroup& group, std::byte* first, std::byte* second, const std::byte* source,
             std::uint64_t bytes) {
     lane_copy(group, *this, first, second, source, bytes);

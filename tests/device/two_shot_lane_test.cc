@@ -4,10 +4,8 @@
 // The two-shot with 1, 8 and 32 lanes a part and several parts a rank, each lane a thread. Worth
 // most under a thread sanitizer.
 #include <atomic>
-#include <barrier>
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <thread>
 #include <vector>
 
@@ -16,63 +14,15 @@
 #include "core/device/work_item_kernel.h"
 #include "tests/device/direct_world.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/part_lanes.h"
 #include "tests/device/ring_world.h"
 #include "tests/device/typed_dispatch.h"
 
 namespace weft::device::testing {
 namespace {
 
-struct TwoShotShape {
-  std::uint32_t ranks;
-  std::uint32_t parts;
-  std::uint32_t lanes;
-};
-
-class TwoShotLanes : public ::testing::TestWithParam<TwoShotShape> {
+class TwoShotLanes : public PartLanes {
  protected:
-  struct Call {
-    std::vector<WorkItem> items;  // by rank; a rank that is left out at the end does not come
-    std::uint32_t parts;
-  };
-  using Outcomes = std::vector<std::vector<KernelOutcome>>;  // by rank, then by part
-
-  /// Runs each call after the one before as a device does: all lanes of a rank meet between two
-  /// calls, the ranks do not. Answers the leaders' outcomes of each.
-  std::vector<Outcomes> run_calls(const std::vector<Call>& calls) {
-    const auto [all_ranks, most_parts, lanes] = GetParam();
-    const std::size_t ranks = calls.front().items.size();
-    std::vector<Outcomes> outcomes(calls.size(),
-                                   Outcomes(ranks, std::vector<KernelOutcome>(most_parts)));
-    std::vector<std::unique_ptr<LaneTeam>> teams;
-    std::vector<std::unique_ptr<std::barrier<>>> between_calls;
-    std::vector<std::thread> threads;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      between_calls.push_back(std::make_unique<std::barrier<>>(most_parts * lanes));
-      for (std::uint32_t part = 0; part < most_parts; ++part) {
-        teams.push_back(std::make_unique<LaneTeam>(lanes));
-        for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-          threads.emplace_back([&, rank, part, lane, team = teams.back().get(),
-                                next_call = between_calls.back().get()] {
-            if (rank > 0) std::this_thread::sleep_for(late_);
-            for (std::size_t call = 0; call < calls.size(); ++call) {
-              if (part < calls[call].parts) {
-                const KernelOutcome outcome = run_lane(calls[call], rank, part, *team, lane);
-                if (lane == 0) outcomes[call][rank][part] = outcome;
-              }
-              next_call->arrive_and_wait();
-            }
-          });
-        }
-      }
-    }
-    for (std::thread& thread : threads)
-      thread.join();
-    return outcomes;
-  }
-  Outcomes run(std::vector<WorkItem> items) {
-    return run_calls({{.items = std::move(items), .parts = GetParam().parts}}).front();
-  }
-
   template <class T>
   void all_reduce(DirectWorld& world, std::uint64_t count, std::uint64_t shift, bool in_place,
                   weft_reduction reduction, std::uint64_t range_bytes = UINT64_MAX) {
@@ -109,13 +59,11 @@ class TwoShotLanes : public ::testing::TestWithParam<TwoShotShape> {
     return DirectWorld(GetParam().ranks, range_bytes, kFlagPeriod, GetParam().parts);
   }
 
-  std::atomic<std::uint32_t> abort_{0};
-  std::chrono::microseconds late_{0};  // all ranks but the first come so late
   std::uint64_t sequence_ = 0;
 
  private:
   KernelOutcome run_lane(const Call& call, std::size_t rank, std::uint32_t part, LaneTeam& team,
-                         std::uint32_t lane) {
+                         std::uint32_t lane) override {
     const WorkItem& item = call.items[rank];
     LaneGroup group(team, lane);
     LaneMemory memory(abort_);
@@ -293,15 +241,11 @@ TEST_P(TwoShotLanes, WhatDoesNotFitIsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, TwoShotLanes,
-                         ::testing::Values(TwoShotShape{2, 1, 1}, TwoShotShape{2, 1, 8},
-                                           TwoShotShape{2, 3, 4}, TwoShotShape{3, 2, 8},
-                                           TwoShotShape{5, 1, 3}, TwoShotShape{8, 2, 2},
-                                           TwoShotShape{2, 1, 32}),
-                         [](const auto& info) {
-                           return std::to_string(info.param.ranks) + "Ranks" +
-                                  std::to_string(info.param.parts) + "Parts" +
-                                  std::to_string(info.param.lanes) + "Lanes";
-                         });
+                         ::testing::Values(PartsShape{2, 1, 1}, PartsShape{2, 1, 8},
+                                           PartsShape{2, 3, 4}, PartsShape{3, 2, 8},
+                                           PartsShape{5, 1, 3}, PartsShape{8, 2, 2},
+                                           PartsShape{2, 1, 32}),
+                         parts_name);
 
 }  // namespace
 }  // namespace weft::device::testing

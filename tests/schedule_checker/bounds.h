@@ -97,6 +97,14 @@ struct Spread {
                    .order = Promise::kByRank};
     case Algorithm::kTwoShot:
       return Bound{.hops = 2, .bytes = least_bytes(task, ranks), .order = Promise::kByRank};
+    case Algorithm::kMulticast: {
+      // What ranks store goes to all at once; a switch loads what it combines.
+      const bool stores = task.operation != Operation::kReduceScatter;
+      const std::uint64_t blocks = has_blocks(task.operation) ? ranks : 1;
+      return Bound{.hops = task.operation == Operation::kAllReduce ? 2U : 1U,
+                   .bytes = stores ? blocks * task.bytes() : 0,
+                   .order = Promise::kNone};
+    }
     case Algorithm::kTree: {
       // Across hosts first and then in each; only one edge joins two hosts.
       const Spread where = spread.value_or(Spread{.hosts = 1, .most_on_one = ranks});

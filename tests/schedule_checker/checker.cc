@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "core/model/multicast.h"
 #include "core/model/operation_tag.h"
 #include "core/model/step_lines.h"
 #include "core/model/two_shot.h"
@@ -62,6 +63,7 @@ class Executor {
     if (direct()) {
       inboxes_ = std::make_unique<Inboxes>(verdict_.report, plan_.ranks, geometry());
       world_.inboxes = inboxes_.get();
+      if (plan_.algorithm == Algorithm::kMulticast) add_staged_memory();
     } else {
       add_connections();
       world_.connections = &connections_;
@@ -82,11 +84,24 @@ class Executor {
 
   [[nodiscard]] bool direct() const { return goes_directly(plan_.algorithm); }
   [[nodiscard]] Inboxes::Geometry geometry() const {
+    if (plan_.algorithm == Algorithm::kMulticast) {
+      return {.half_bytes = plain_half_bytes(kChunkGrainBytes, execution_.direct_parts),
+              .headers = execution_.direct_parts};
+    }
     if (plan_.algorithm == Algorithm::kTwoShot) {
       return {.half_bytes = plain_half_bytes(plan_.step_bytes, execution_.direct_parts),
               .headers = execution_.direct_parts};
     }
     return {.half_bytes = direct_half_bytes(plan_.task.bytes()), .period = execution_.flag_period};
+  }
+  void add_staged_memory() {
+    const MulticastPlaces places =
+        multicast_places(plan_.step_bytes, plan_.ranks, execution_.direct_parts);
+    staged_ = std::make_unique<StagedMemory>(verdict_.report, *inboxes_, plan_.ranks,
+                                             places.at(execution_.direct_parts, 0));
+    world_.staged = staged_.get();
+    for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank)
+      inboxes_->set_multicast(rank, &staged_->view(rank));
   }
   [[nodiscard]] const Plan& plan_of(std::uint32_t rank) const {
     return *plans_[plans_.size() == 1 ? 0 : rank];
@@ -503,6 +518,7 @@ class Executor {
   Buffers buffers_;
   Connections connections_;
   std::unique_ptr<Inboxes> inboxes_;
+  std::unique_ptr<StagedMemory> staged_;
   World world_;
   std::vector<CallBuffers> of_calls_;              // by call, then by rank
   std::vector<std::vector<std::size_t>> leaving_;  // connections by channel, then by sender

@@ -276,6 +276,30 @@ TEST_F(Collectives, ByTwoShot) {
   }
 }
 
+TEST_F(Collectives, ByMulticast) {
+  constexpr int kSeeds = 4;
+  for (std::uint32_t ranks = 2; ranks <= kMostDirectRanks; ++ranks) {
+    const Topology topology = test::one_host(ranks);
+    for (const Operation operation :
+         {Operation::kAllReduce, Operation::kAllGather, Operation::kReduceScatter}) {
+      const std::uint64_t pieces = has_blocks(operation) ? 1 : ranks;
+      // One element; a piece that leaves ranks without a range; full pieces and a rest.
+      for (const std::uint64_t count :
+           {std::uint64_t{1}, kGrain + 1, 2 * kGrain * pieces, 5 * kGrain * pieces + 3}) {
+        for (const std::uint32_t parts : {1U, 2U, 3U}) {
+          for (const weft_reduction reduction :
+               std::to_array<weft_reduction>({WEFT_SUM, WEFT_AVG, kPremulSum})) {
+            const Plan plan = plan_of(task_of(operation, count, 0, reduction), topology,
+                                      Algorithm::kMulticast, {.step_grains = parts == 1 ? 1U : 4U});
+            for (int i = 0; i < kSeeds; ++i)
+              ASSERT_NO_FATAL_FAILURE(check_ways(plan, {.calls = 3, .direct_parts = parts}, false));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_F(Collectives, DirectlyByLines) {
   for (std::uint32_t ranks = 2; ranks <= kMostDirectRanks; ++ranks) {
     const Topology topology = test::one_host(ranks);

@@ -67,6 +67,18 @@ void Inboxes::seen(const Actor& actor, const std::uint64_t* header, std::uint64_
   if (!leaves(actor, at)) seen_[progress_at(actor.rank, writer(at), actor.part)] = exchange;
 }
 
+std::optional<std::uint64_t> Inboxes::exchanges(const Actor& actor) const {
+  std::optional<std::uint64_t> all;
+  for (std::uint32_t peer = 0; peer < ranks_; ++peer) {
+    if (peer == actor.rank) continue;
+    const std::size_t progress = progress_at(actor.rank, peer, actor.part);
+    if (posted_[progress] != seen_[progress]) return std::nullopt;
+    if (all && *all != posted_[progress]) return std::nullopt;
+    all = posted_[progress];
+  }
+  return all;
+}
+
 // The half was last filled two exchanges ago. That its owner has taken all of that is known to the
 // same part from a header of the exchange in between, to no other part, within a call.
 bool Inboxes::is_free(const Actor& actor, const std::byte* at, std::uint64_t bytes) {

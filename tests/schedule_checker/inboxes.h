@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/model/direct_peers.h"
@@ -21,8 +22,8 @@ class Inboxes {
   struct Geometry {
     std::uint64_t half_bytes = 0;
     std::uint32_t period = kFlagPeriod;  ///< That flags of lines count to.
-    /// Of two-shots: headers at the beginning of each half. 0: all other calls, of which a rank
-    /// fills a half once.
+    /// Of two-shots and by multicast: headers at the beginning of each half. 0: all other calls, of
+    /// which a rank fills a half once.
     std::uint32_t headers = 0;
   };
   /// Between `ranks`.
@@ -44,6 +45,13 @@ class Inboxes {
   /// The actor posted, or saw, the header of an exchange.
   void posted(const Actor& actor, const std::uint64_t* header, std::uint64_t exchange);
   void seen(const Actor& actor, const std::uint64_t* header, std::uint64_t exchange);
+  /// Exchanges of two-shots and by multicast that the actor's part has behind it with all ranks;
+  /// none while it is in one.
+  [[nodiscard]] std::optional<std::uint64_t> exchanges(const Actor& actor) const;
+  /// What the rank's peers tell from now on.
+  void set_multicast(std::uint32_t rank, const MulticastView* view) {
+    peers_[rank].multicast = view;
+  }
   /// All parts of a rank have ended one more call.
   void ended(std::uint32_t rank) { ++ended_[rank]; }
   /// Whether the place lies in an inbox of another rank, and so is on its way.

@@ -24,6 +24,11 @@ KernelOutcome run_kernel(const KernelCall& call) {
                                                        *call.item.direct, call.reduction, call.part,
                                                        call.parts);
   }
+  if (call.item.algorithm == Algorithm::kMulticast && call.item.direct != nullptr) {
+    return device::run_multicast_item(call.group, call.memory, call.item, *call.item.direct,
+                                      *call.item.direct->multicast, call.reduction, call.part,
+                                      call.parts);
+  }
   if (call.item.direct == nullptr) {
     return device::run_work_item(call.group, call.memory, call.item, call.reduction);
   }

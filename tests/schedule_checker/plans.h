@@ -77,6 +77,7 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
     input.limits.direct_block_bytes = task.bytes();
     input.limits.direct_roots = true;
   }
+  if (algorithm == Algorithm::kMulticast) input.limits.multicast_range = shape.step_grains * 64;
   if (algorithm == Algorithm::kTwoShot) input.limits.two_shot_range = shape.step_grains * 64;
   input.deterministic = algorithm == Algorithm::kChain;
   return make_plan(task, input).value();

@@ -6,92 +6,36 @@
 
 #include <gtest/gtest.h>
 
-#include "core/device/work_item_kernel.h"
-#include "tests/schedule_checker/plans.h"
+#include "tests/schedule_checker/planted_direct.h"
 
 namespace weft::checker {
 namespace {
 
-constexpr std::uint32_t kTwoShotRanks = 5;
-/// Some ranks do wrong, the others do not.
-constexpr std::uint32_t kRankInTheWrong = 2;
+constexpr std::uint32_t kTwoShotRanks = kPlantedRanks;
 
-class PlantedTwoShot : public ::testing::Test {
+class PlantedTwoShot : public PlantedDirect {
  protected:
   [[nodiscard]] Plan plan(std::uint64_t count, std::uint32_t grains = 2) const {
-    return plan_of(task_of(Operation::kAllReduce, count), topology_, Algorithm::kTwoShot,
-                   {.step_grains = grains});
+    return PlantedDirect::plan(Algorithm::kTwoShot, count, grains);
   }
-  void expect(Rule rule, const Plan& plan, Execution execution) {
-    for (const Turns turns : kAllTurns) {
-      execution.turns = turns;
-      const Verdict verdict = execute_one(stacks_, plan, execution);
-      ASSERT_FALSE(verdict.report.empty()) << "nothing was found, wanted: " << rule_name(rule);
-      EXPECT_EQ(rule_name(verdict.report.violations().front().rule), rule_name(rule))
-          << verdict.report.text();
-    }
-  }
-  /// With the product's kernel nothing is wrong.
-  void expect_sound(const Plan& plan, Execution execution) {
-    execution.kernel = run_kernel;
-    const Verdict sound = execute_one(stacks_, plan, execution);
-    EXPECT_TRUE(sound.report.empty()) << sound.report.text();
-  }
-
-  Stacks stacks_;
-  const Topology topology_ = test::one_host(kTwoShotRanks);
 };
 
-/// The product's kernel over a memory that does wrong on one rank.
-template <class Memory>
-KernelOutcome run_over(const KernelCall& call) {
-  if (call.rank != kRankInTheWrong) return run_kernel(call);
-  Memory memory(call.memory);
-  return device::run_two_shot_item<kMostDirectRanks>(
-      call.group, memory, call.item, *call.item.direct, call.reduction, call.part, call.parts);
-}
-
-/// The product's kernel for an item that `change(item, part)` spoils on all ranks.
-template <class Change>
-Kernel changed(Change change) {
-  return [change](const KernelCall& call) {
-    WorkItem item = call.item;
-    change(item, call.part);
-    return run_kernel(call.with(item));
-  };
-}
-
-struct WaitsForNobody : SymbolicMemory {
-  explicit WaitsForNobody(const SymbolicMemory& other) : SymbolicMemory(other) {}
-  device::WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t* /*waiters*/,
-                                   std::uint64_t threshold, std::uint32_t* /*error*/) {
-    auto* header = reinterpret_cast<DirectHeader*>(counter);
-    if (header->tag == 0) header->tag = tag_;
-    return {.status = device::WaitStatus::kReady, .value = threshold};
+struct WaitsForNobody : WrongMemory {
+  using WrongMemory::WrongMemory;
+  [[nodiscard]] device::WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t* /*waiters*/,
+                                                 std::uint64_t threshold,
+                                                 std::uint32_t* /*error*/) const {
+    return pass(counter, threshold);
   }
-  OperationTag tag_ = 0;
 };
 
 // The wrong rank has no range of its own, so nothing that it reads shows it.
 TEST_F(PlantedTwoShot, AHalfFilledThatMayStillBeRead) {
   const Plan made = plan(kGrain);
-  const Execution execution{.calls = 2, .kernel = [](const KernelCall& call) {
-                              if (call.rank != kRankInTheWrong) return run_kernel(call);
-                              WaitsForNobody memory(call.memory);
-                              memory.tag_ = call.item.tag;
-                              return device::run_two_shot_item<kMostDirectRanks>(
-                                  call.group, memory, call.item, *call.item.direct, call.reduction,
-                                  call.part, call.parts);
-                            }};
+  const Execution execution{.calls = 2, .kernel = run_over<WaitsForNobody>};
   expect_sound(made, execution);
   expect(Rule::kOverwritten, made, execution);
 }
-
-struct WritesNothing : SymbolicMemory {
-  explicit WritesNothing(const SymbolicMemory& other) : SymbolicMemory(other) {}
-  static void copy(device::SingleLane& /*group*/, std::byte* /*first*/, std::byte* /*second*/,
-                   const std::byte* /*source*/, std::uint64_t /*bytes*/) {}
-};
 
 TEST_F(PlantedTwoShot, AHeaderWithoutPayload) {
   const Plan made = plan(2 * kGrain * kTwoShotRanks);

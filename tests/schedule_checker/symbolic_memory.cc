@@ -36,6 +36,8 @@ bool SymbolicMemory::may_read(const std::byte* at, std::uint64_t bytes) {
     may = world_.connections->may_read(actor_, at, bytes);
   } else if (world_.inboxes != nullptr && world_.inboxes->holds(at)) {
     may = world_.inboxes->may_read(actor_, at, bytes);
+  } else if (world_.staged != nullptr && world_.staged->holds(at)) {
+    may = world_.staged->may_touch(actor_, at, bytes, false);
   } else if (world_.buffers.holds(at)) {
     may = world_.buffers.may_read(actor_, at, bytes);
   } else if (world_.fibers.is_own(at)) {
@@ -54,6 +56,8 @@ bool SymbolicMemory::may_write(const std::byte* at, std::uint64_t bytes) {
     may = world_.connections->may_write(actor_, at, bytes);
   } else if (world_.inboxes != nullptr && world_.inboxes->holds(at)) {
     may = world_.inboxes->may_write(actor_, at, bytes);
+  } else if (world_.staged != nullptr && world_.staged->holds(at)) {
+    may = world_.staged->may_touch(actor_, at, bytes, true);
   } else if (world_.buffers.holds(at)) {
     may = world_.buffers.may_write(actor_, at, bytes);
   } else if (world_.fibers.is_own(at)) {
@@ -178,6 +182,21 @@ KernelOutcome SymbolicMemory::keep_waiting(std::uint32_t /*turn*/, const DirectP
 
 KernelOutcome SymbolicMemory::why_leave(const DirectPeers& /*peers*/) const {
   return world_.fibers.stopped() ? kAborted : KernelOutcome{};
+}
+
+void SymbolicMemory::store_all(const MulticastView& view, std::uint64_t at, device::Line line) {
+  for (const std::uint64_t half : {0U, 1U}) {
+    const std::uint64_t place = at + half * sizeof(Value);
+    if (world_.fibers.stopped()) return;
+    if (!world_.staged->may_touch_all(actor_, place)) return stop_if_wrong();
+    if (!world_.staged->staged_by(actor_, actor_.rank, place)) continue;
+    const Value value = half == 0 ? line.low : line.high;
+    if (!is_something(value)) return;
+    world_.inboxes->sent(actor_, sizeof(Value));
+    for (std::uint32_t rank = 0; rank < view.ranks; ++rank)
+      world_.staged->value(rank, place) = value + 1;  // a hop
+  }
+  world_.fibers.perhaps_yield();
 }
 
 device::Line SymbolicMemory::load_line(const std::byte* from) {

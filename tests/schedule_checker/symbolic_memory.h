@@ -23,6 +23,7 @@
 #include "tests/schedule_checker/fibers.h"
 #include "tests/schedule_checker/inboxes.h"
 #include "tests/schedule_checker/report.h"
+#include "tests/schedule_checker/staged_memory.h"
 
 namespace weft::checker {
 
@@ -34,6 +35,7 @@ struct World {
   Buffers& buffers;
   Connections* connections = nullptr;
   Inboxes* inboxes = nullptr;
+  StagedMemory* staged = nullptr;
   std::uint32_t ranks = 0;
   /// The call that each rank is in, where others read its buffers.
   std::vector<std::optional<std::uint32_t>> under_way{};
@@ -87,6 +89,13 @@ class SymbolicMemory {
   // reads_peers
   [[nodiscard]] KernelOutcome read_peer(const ConnectionView& view, std::byte* to,
                                         std::uint64_t address, std::uint64_t bytes);
+
+  // multicast_memory
+  template <class R>
+  [[nodiscard]] device::Line reduce_load(const R& reduction, const MulticastView& view,
+                                         std::uint64_t at);
+  void store_all(const MulticastView& view, std::uint64_t at, device::Line line);
+  static void join_addresses() {}
 
   // flagged_memory
   [[nodiscard]] device::Line load_words(const std::byte* from);
@@ -155,6 +164,30 @@ class SymbolicReduction {
   bool averages_;
   bool premultiplies_;
 };
+
+// Words that no rank has staged lie behind the elements. The order is that of a switch, and no
+// promise.
+template <class R>
+device::Line SymbolicMemory::reduce_load(const R& reduction, const MulticastView& view,
+                                         std::uint64_t at) {
+  const auto word = [&](std::uint64_t place) -> Value {
+    if (world_.fibers.stopped() || !world_.staged->may_touch_all(actor_, place)) return {};
+    const auto staged = world_.staged->staged(actor_, place);
+    if (staged == StagedMemory::Staged::kByNone) return {};
+    if (staged == StagedMemory::Staged::kBySome) {
+      wrong(Rule::kReadTooEarly, "combines what not all ranks have staged");
+      return {};
+    }
+    Value sum = world_.staged->value(view.ranks - 1, place);
+    for (std::uint32_t rank = view.ranks - 1; rank-- > 0;)
+      sum = reduction.combine(sum, world_.staged->value(rank, place));
+    return (reduction.finishes() ? reduction.finish(sum) : sum) + 1;  // a hop
+  };
+  const device::Line line{.low = word(at), .high = word(at + sizeof(Value))};
+  stop_if_wrong();
+  world_.fibers.perhaps_yield();
+  return line;
+}
 
 template <class Combine>
 void SymbolicMemory::reduce_each(std::byte* first, std::byte* second, const std::byte* a,

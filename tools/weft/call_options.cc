@@ -16,8 +16,9 @@ constexpr std::array kTypes = {WEFT_FLOAT32, WEFT_FLOAT64, WEFT_FLOAT16,     WEF
 constexpr std::array kReductions = {WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG};
 
 // Those that calls can name.
-constexpr std::array kAlgorithms = {Algorithm::kRing,   Algorithm::kTree,    Algorithm::kPat,
-                                    Algorithm::kDirect, Algorithm::kTwoShot, Algorithm::kChain};
+constexpr std::array kAlgorithms = {Algorithm::kRing,     Algorithm::kTree,    Algorithm::kPat,
+                                    Algorithm::kDirect,   Algorithm::kTwoShot, Algorithm::kChain,
+                                    Algorithm::kMulticast};
 constexpr std::array kProtocols = {Protocol::kSimple, Protocol::kLL, Protocol::kLL128};
 
 template <typename Values, typename Name>

@@ -68,6 +68,11 @@ weft_result launch_ring(CudaStream& stream, const Launch& launch, const RingKern
 
 DirectShape direct_shape_of(const WorkItem& item) {
   const std::uint64_t bytes = element_size(item.type);
+  if (item.algorithm == Algorithm::kMulticast) {
+    const RingLoop first =
+        multicast_piece(item.operation, 0, item.count, item.chunk, item.direct->ranks, bytes);
+    return two_shot_shape(first.chunk * bytes, item.direct->plain_headers);
+  }
   if (item.algorithm != Algorithm::kTwoShot) {
     const std::uint64_t lanes = item.protocol == Protocol::kLL128
                                     ? wide_pairs(item.count * bytes) * kWideLineLanes
@@ -80,6 +85,7 @@ DirectShape direct_shape_of(const WorkItem& item) {
 
 const void* inbox_kernel_for(const WorkItem& item, const DirectShape& shape) {
   if (item.algorithm == Algorithm::kTwoShot) return two_shot_kernel_for(item, shape.parts);
+  if (item.algorithm == Algorithm::kMulticast) return multicast_kernel_for(item, shape.parts);
   if (item.protocol == Protocol::kLL128) return wide_kernel_for(item);
   return item.operation == Operation::kAllReduce ? direct_kernel_for(item)
                                                  : blocks_kernel_for(item);
@@ -94,11 +100,14 @@ weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectS
   const WorkItem& item = launch.items.front();
   const void* kernel = launch.items.size() == 1 ? inbox_kernel_for(item, shape) : nullptr;
   if (kernel == nullptr) return WEFT_ERROR_UNSUPPORTED;
-  DirectArgument argument{.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
-                                      .outcome = launch.outcome,
-                                      .waiting = launch.waiting},
-                          .item = item,
-                          .peers = *item.direct};
+  // Kernels of a DirectArgument take as much of it.
+  MulticastArgument argument;
+  argument.direct = {.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
+                                 .outcome = launch.outcome,
+                                 .waiting = launch.waiting},
+                     .item = item,
+                     .peers = *item.direct};
+  if (item.algorithm == Algorithm::kMulticast) argument.view = *item.direct->multicast;
   void* arguments[] = {&argument};
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -210,6 +219,8 @@ weft_result CudaDevice::prepare() {
       const weft_result loaded = load(kernel, bulk_shared_bytes());
       if (loaded != WEFT_OK) return loaded;
     }
+    const weft_result loaded = load(multicast_kernel_address(), 0);
+    if (loaded != WEFT_OK) return loaded;
   }
   processors_ = static_cast<std::uint32_t>(processors);
   groups_at_once_ = static_cast<std::uint32_t>(fewest) * processors_;

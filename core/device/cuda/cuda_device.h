@@ -15,6 +15,7 @@
 
 #include "core/base/device_runtime.h"
 #include "core/device/cuda/cuda_memory.h"
+#include "core/device/cuda/multicast_memory.h"
 
 namespace weft::device::cuda {
 
@@ -69,6 +70,20 @@ class CudaDevice final : public DeviceRuntime {
   weft_result import_memory(const MemoryTicket& ticket, void** out, std::size_t* bytes) override {
     return memory_.import_memory(ticket, out, bytes);
   }
+  [[nodiscard]] bool has_multicast() const override { return multicast_.has_multicast(); }
+  weft_result begin_multicast(std::uint32_t devices, std::size_t bytes, MulticastTeam** out,
+                              MemoryTicket* ticket) override {
+    return multicast_.begin(devices, bytes, out, ticket);
+  }
+  weft_result join_multicast(const MemoryTicket& ticket, MulticastTeam** out) override {
+    return multicast_.join(ticket, out);
+  }
+  weft_result map_multicast(MulticastTeam* team, MulticastView* out) override {
+    return multicast_.map(team, out);
+  }
+  void end_multicast(MulticastTeam* team, bool may_be_used) override {
+    multicast_.end(team, may_be_used);
+  }
   weft_result register_host(void* memory, std::size_t bytes) override {
     return memory_.register_host(memory, bytes);
   }
@@ -85,7 +100,7 @@ class CudaDevice final : public DeviceRuntime {
   weft_result query(DeviceStream* stream) override;
 
  private:
-  explicit CudaDevice(std::int32_t index) : index_(index), memory_(index) {}
+  explicit CudaDevice(std::int32_t index) : index_(index), memory_(index), multicast_(index) {}
   weft_result prepare();
   weft_result find_line_bytes(int major);
 
@@ -98,6 +113,7 @@ class CudaDevice final : public DeviceRuntime {
   bool launches_overlap_ = false;  // the device knows programmatic serialization
   bool copies_in_bulk_ = false;    // the device knows bulk copies
   CudaMemory memory_;
+  MulticastMemory multicast_;
 };
 
 /// What the driver said when open() failed on this thread.

@@ -4,56 +4,19 @@
 #include "core/device/cuda/driver_memory.h"
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <type_traits>
 
 #include <cuda.h>
 
+#include "core/device/cuda/driver_call.h"
 #include "core/device/cuda/failure.h"
 
 namespace weft::device::cuda {
 namespace {
 
 static_assert(std::is_same_v<CUmemGenericAllocationHandle, decltype(MappedMemory::handle)>);
-
-/// A function of the driver, as of CUDA 12.
-template <typename Function>
-weft_result find(const char* name, Function** out) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  WEFT_CUDA(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found));
-  if (function == nullptr) {
-    failure() = {cudaErrorNotSupported, std::string("the driver has no ") + name};
-    return WEFT_ERROR_UNSUPPORTED;
-  }
-  *out = reinterpret_cast<Function*>(function);
-  return WEFT_OK;
-}
-
-/// Calls a function of the driver by name, which is looked up once and `known` from then on; what
-/// it answers becomes this thread's failure.
-template <typename Function, typename... Arguments>
-weft_result call(std::atomic<Function*>& known, const char* name, Arguments... arguments) {
-  Function* function = known.load(std::memory_order_relaxed);
-  if (function == nullptr) {
-    const weft_result result = find(name, &function);
-    if (result != WEFT_OK) return result;
-    known.store(function, std::memory_order_relaxed);
-  }
-  const CUresult answer = function(arguments...);
-  if (answer == CUDA_SUCCESS) return WEFT_OK;
-  // The codes that have a meaning of their own are numbered alike in both interfaces.
-  return check(static_cast<cudaError_t>(answer), name);
-}
-
-// By the types of cuda.h, whose names are macros for the newest revision.
-#define WEFT_DRIVER(function, ...) \
-  [](auto... arguments) { \
-    static constinit std::atomic<decltype(function)*> known{nullptr}; \
-    return call(known, #function, arguments...); \
-  }(__VA_ARGS__)
 
 CUmemAllocationProp properties_of(std::int32_t device) {
   CUmemAllocationProp properties{};
@@ -63,8 +26,8 @@ CUmemAllocationProp properties_of(std::int32_t device) {
   return properties;
 }
 
-/// Gives `memory.handle` an address for kernels of `device`. On failure nothing is left mapped, and
-/// the handle is released.
+}  // namespace
+
 weft_result map(std::int32_t device, std::size_t alignment, MappedMemory memory,
                 MappedMemory* out) {
   CUdeviceptr address = 0;
@@ -93,8 +56,6 @@ weft_result map(std::int32_t device, std::size_t alignment, MappedMemory memory,
   failure() = why;
   return result;
 }
-
-}  // namespace
 
 weft_result address_range(void* memory, void** base, std::size_t* bytes) {
   CUdeviceptr start = 0;

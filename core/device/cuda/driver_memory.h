@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What only the driver's own functions can do with memory. The runtime hands them out by name:
-// linking the driver would need it on every machine.
+// What only the driver's own functions can do with memory.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +36,10 @@ struct MappedMemory {
   std::size_t bytes = 0;
   unsigned long long handle = 0;  ///< The driver's.
 };
+
+/// Gives `memory.handle` an address for kernels of `device`, a multiple of `alignment` where that
+/// is not 0. On failure nothing is left mapped, and the handle is released.
+weft_result map(std::int32_t device, std::size_t alignment, MappedMemory memory, MappedMemory* out);
 
 /// Memory of `device` that can be exported as a descriptor, `bytes` rounded up to the driver's
 /// pages. UNSUPPORTED where the device has none.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/model/multicast.h"
 #include "core/model/output_table.h"
 #include "core/model/pair_transfer.h"
 #include "core/model/work_item.h"
@@ -73,6 +74,12 @@ struct DirectArgument {
   KernelControl control;
   WorkItem item;  ///< Its pointer `direct` is the host's.
   DirectPeers peers;
+};
+
+/// The same by multicast.
+struct MulticastArgument {
+  DirectArgument direct;
+  MulticastView view;
 };
 
 /// Transfers that fit into the argument of a kernel that moves them, in sizes; the largest is what
@@ -183,6 +190,9 @@ struct RingKernel {
 [[nodiscard]] const void* blocks_kernel_for(const WorkItem& item);
 [[nodiscard]] const void* wide_kernel_for(const WorkItem& item);
 [[nodiscard]] const void* two_shot_kernel_for(const WorkItem& item, std::uint32_t parts);
+/// The same by multicast, and the only one. From compute capability 9.0 on.
+[[nodiscard]] const void* multicast_kernel_for(const WorkItem& item, std::uint32_t parts);
+[[nodiscard]] const void* multicast_kernel_address();
 
 /// The kernel that moves so many transfers, no more than kMostArgumentPairs, with the room of
 /// argument_pairs(transfers) in its PairArgument.

@@ -32,7 +32,7 @@ struct HostDeviceStatistics {
 };
 
 /// One per context. All streams must be destroyed before the device.
-class HostDevice final : public DeviceRuntime {
+class HostDevice : public DeviceRuntime {
  public:
   explicit HostDevice(HostDeviceOptions options = {});
   ~HostDevice() override;

@@ -67,6 +67,11 @@ KernelOutcome run_with(const WorkItem& item, HostMemory& memory, const HostReduc
   if (item.algorithm == Algorithm::kTwoShot && item.direct != nullptr) {
     return run_two_shot_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
   }
+  if (item.algorithm == Algorithm::kMulticast && item.direct != nullptr) {
+    const MulticastView* const view = item.direct->multicast;
+    if (view == nullptr || view->each == nullptr) return unsupported();
+    return run_multicast_item(group, memory, item, *item.direct, *view, reduction, 0, 1);
+  }
   if (item.direct != nullptr) {
     if (!host_one_shot_knows(item.operation) || item.count == 0 || item.direct->ranks < 2 ||
         !fits_inboxes(item, *item.direct, kMostDirectRanks)) {

@@ -15,6 +15,7 @@
 #include "core/device/host/host_reduction.h"
 #include "core/device/policies.h"
 #include "core/device/single_lane.h"
+#include "core/model/multicast.h"
 
 namespace weft::device {
 
@@ -110,6 +111,24 @@ class HostMemory {
   }
   [[nodiscard]] KernelOutcome read_peer(const ConnectionView& view, std::byte* to,
                                         std::uint64_t address, std::uint64_t bytes);
+
+  // What a switch would do, by loads and stores: nobody gains by it, so the host device has no such
+  // memory. It is for devices that stand in for GPUs.
+  [[nodiscard]] static Line reduce_load(const HostReduction& reduction, const MulticastView& view,
+                                        std::uint64_t at) {
+    const std::uint64_t count = sizeof(Line) / reduction.element_bytes();
+    alignas(Line) std::byte sum[sizeof(Line)];
+    std::memcpy(sum, view.each[0] + at, sizeof(sum));
+    for (std::uint32_t rank = 1; rank < view.ranks; ++rank)
+      reduction.reduce(sum, nullptr, sum, view.each[rank] + at, count);
+    if (reduction.finishes()) reduction.finish(sum, nullptr, count);
+    return load_line(sum);
+  }
+  static void store_all(const MulticastView& view, std::uint64_t at, Line line) {
+    for (std::uint32_t rank = 0; rank < view.ranks; ++rank)
+      store_line(view.each[rank] + at, line);
+  }
+  static void join_addresses() {}
   [[nodiscard]] const ElementLoops& loops() const { return loops_; }
 
  private:

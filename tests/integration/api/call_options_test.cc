@@ -34,6 +34,7 @@ const std::vector<Named> kAlgorithms = {
     {.value = WEFT_CALL_ALGORITHM_DIRECT, .name = "direct"},
     {.value = WEFT_CALL_ALGORITHM_TWO_SHOT, .name = "two-shot"},
     {.value = WEFT_CALL_ALGORITHM_CHAIN, .name = "chain"},
+    {.value = WEFT_CALL_ALGORITHM_MULTICAST, .name = "multicast"},
 };
 const std::vector<Named> kProtocols = {
     {.value = WEFT_CALL_PROTOCOL_ANY, .name = ""},
@@ -65,7 +66,7 @@ class CallOptionsOver : public CallOptions, public testing::WithParamInterface<s
       return memory && protocol == "ll" && kind != Kind::kBroadcast && kind != Kind::kReduce;
     }
     if (algorithm == "two-shot") return memory && simple && kind == Kind::kAllReduce;
-    return false;  // a chain is for deterministic sums
+    return false;  // a chain is for deterministic sums, multicast for GPUs
   }
   [[nodiscard]] bool exists_any(Kind kind, const std::string& algorithm,
                                 const std::string& protocol) const {
@@ -191,8 +192,8 @@ TEST_F(CallOptions, WhatIsNoneIsRefusedAndChangesNothing) {
   const auto answer = [&](const weft_call_options& options) {
     return weft_comm_set_call_options(comms_[0].get(), &options);
   };
-  EXPECT_EQ(answer(options_of(7)), WEFT_ERROR_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(context_.get()), HasSubstr("weft_call_options.algorithm 7 is none"));
+  EXPECT_EQ(answer(options_of(8)), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("weft_call_options.algorithm 8 is none"));
   EXPECT_EQ(answer(options_of(-1)), WEFT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(answer(options_of(WEFT_CALL_ALGORITHM_RING, 4)), WEFT_ERROR_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(context_.get()), HasSubstr("weft_call_options.protocol 4 is none"));

@@ -57,6 +57,14 @@ void join_limited_until(const std::string& text, const std::string& what, std::u
 }
 
 void add_shm(Scenarios& all) {
+  // No error either: calls go other ways.
+  all.push_back({.name = "NoMulticast",
+                 .messages = {"rank <rank> goes without multicast: <why>"},
+                 .play = [](std::vector<Said>& said) {
+                   Job job(2, {{"WEFT_BUFFERS_MULTICAST", "1MiB"}});
+                   join_all(job, said);
+                   said.push_back({.code = {}, .text = job[0].process().err()});
+                 }});
   all.push_back({.name = "MemfdRefused",
                  .messages = {"shm: memfd_create for <bytes> bytes of memory to share with rank "
                               "<rank> refused: <why> (EPERM)",

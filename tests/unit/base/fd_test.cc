@@ -1,14 +1,23 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Owned descriptors: closed once, moved, released, replaced.
+// Owned descriptors: closed once, moved, released, replaced; and those of other processes.
 #include "core/base/fd.h"
 
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
 #include <fcntl.h>
+#include <string>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "core/base/foreign_fd.h"
 
 namespace weft {
 namespace {
@@ -92,6 +101,66 @@ TEST(UniqueFd, ResetClosesAndTakes) {
   fd.reset();
   EXPECT_FALSE(is_open(second));
   EXPECT_FALSE(fd);
+}
+
+/// A process that has a descriptor which others share, until it is told to end.
+class Holder {
+ public:
+  Holder() {
+    int ready[2];
+    EXPECT_EQ(pipe(ready), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      const int held = eventfd(7, EFD_CLOEXEC);
+      static_cast<void>(!write(ready[1], &held, sizeof(held)));
+      while (true)
+        pause();
+    }
+    EXPECT_EQ(read(ready[0], &descriptor_, sizeof(descriptor_)), ssize_t{sizeof(descriptor_)});
+    close(ready[0]);
+    close(ready[1]);
+  }
+  ~Holder() { end(); }
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+  void end() {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    if (pid_ > 0) waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  [[nodiscard]] std::uint64_t pid() const { return static_cast<std::uint64_t>(pid_); }
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+ private:
+  pid_t pid_ = -1;
+  int descriptor_ = -1;
+};
+
+TEST(ForeignFd, IsWhatTheOtherProcessHas) {
+  Holder holder;
+  const auto copied = copy_foreign_fd(holder.pid(), holder.descriptor());
+  if (!copied && copied.error().native() == EPERM) {
+    GTEST_SKIP() << "this system keeps processes apart: " << copied.error().to_string();
+  }
+  ASSERT_TRUE(copied) << copied.error().to_string();
+  holder.end();
+  eventfd_t value = 0;
+  ASSERT_EQ(eventfd_read(copied->get(), &value), 0);
+  EXPECT_EQ(value, 7U);
+  EXPECT_EQ(fcntl(copied->get(), F_GETFD), FD_CLOEXEC);
+}
+
+TEST(ForeignFd, WhatIsNotThereHasAName) {
+  Holder holder;
+  const std::uint64_t pid = holder.pid();
+  const auto no_descriptor = copy_foreign_fd(pid, 1 << 20);
+  ASSERT_FALSE(no_descriptor);
+  EXPECT_THAT(no_descriptor.error().what(),
+              testing::HasSubstr("a descriptor of process " + std::to_string(pid)));
+  holder.end();
+  const auto no_process = copy_foreign_fd(pid, 0);
+  ASSERT_FALSE(no_process);
+  EXPECT_EQ(no_process.error().native(), ESRCH);
 }
 
 }  // namespace

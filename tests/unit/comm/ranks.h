@@ -34,7 +34,8 @@ class Ranks {
   /// Joins `count` ranks, connected by `transport` alone; "shm direct" also makes every all-reduce
   /// go directly. What hangs is an error after 10 s.
   Ranks(std::uint32_t count, std::string transport,
-        std::map<std::string, std::string> variables = {}) {
+        std::map<std::string, std::string> variables = {},
+        std::unique_ptr<DeviceRuntime> host_device = nullptr) {
     constexpr std::string_view kDirect = " direct";
     if (transport.ends_with(kDirect)) {
       transport.resize(transport.size() - kDirect.size());
@@ -44,7 +45,8 @@ class Ranks {
     variables.try_emplace("WEFT_TRANSPORTS_ORDER", transport);
     variables.try_emplace("WEFT_TIMEOUTS_OPERATION", "10s");
     variables.try_emplace("WEFT_NET_SOCKET_INTERFACES", "=lo");
-    context_ = value(Context::create("", environment_with(std::move(variables))));
+    context_ =
+        value(Context::create("", environment_with(std::move(variables)), std::move(host_device)));
     join(communicators, count);
     for (std::uint32_t rank = 0; rank < count; ++rank)
       streams.push_back(value(Stream::create(*context_)));

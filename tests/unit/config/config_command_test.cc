@@ -83,19 +83,20 @@ TEST_F(ConfigCommand, Show) {
   EXPECT_EQ(shown.status, 0) << shown.err;
   EXPECT_EQ(shown.out.find("# file: " + file + "\n"), 0U) << shown.out;
   EXPECT_NE(
-      shown.out.find("\nchannels.max                          4                                " +
-                     file + ":2:17\n"),
+      shown.out.find(
+          "\nchannels.max                          4                                         " +
+          file + ":2:17\n"),
       std::string::npos)
       << shown.out;
-  EXPECT_NE(
-      shown.out.find("\nlog.level                             info                             "
-                     "WEFT_LOG_LEVEL\n"),
-      std::string::npos)
+  EXPECT_NE(shown.out.find(
+                "\nlog.level                             info                                      "
+                "WEFT_LOG_LEVEL\n"),
+            std::string::npos)
       << shown.out;
-  EXPECT_NE(
-      shown.out.find("\nlog.format                            text                             "
-                     "default\n"),
-      std::string::npos)
+  EXPECT_NE(shown.out.find(
+                "\nlog.format                            text                                      "
+                "default\n"),
+            std::string::npos)
       << shown.out;
 }
 

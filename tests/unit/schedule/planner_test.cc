@@ -252,7 +252,7 @@ TEST_F(Planner, ListsWhatWasConsidered) {
   algorithms_ = {"ring", "star"};
   protocols_ = {"simple", "ll64"};
   const Plan made = all_reduce(kMiB);
-  ASSERT_EQ(made.alternatives.size(), 12U);
+  ASSERT_EQ(made.alternatives.size(), 13U);
   EXPECT_EQ(made.alternatives[0].algorithm, "ring");
   EXPECT_EQ(made.alternatives[0].predicted_us, made.predicted_us);
   EXPECT_EQ(made.alternatives[1].algorithm, "direct");
@@ -271,9 +271,10 @@ TEST_F(Planner, ListsWhatWasConsidered) {
   EXPECT_EQ(made.alternatives[8].protocol, "ll");
   EXPECT_EQ(made.alternatives[9].algorithm, "tree");
   EXPECT_EQ(made.alternatives[9].protocol, "ll128");
-  EXPECT_EQ(made.alternatives[10].algorithm, "star");
-  EXPECT_THAT(made.alternatives[10].refused, HasSubstr("all_reduce has no such algorithm"));
-  EXPECT_EQ(made.alternatives[11].protocol, "ll64");
+  EXPECT_EQ(made.alternatives[10].algorithm, "multicast");
+  EXPECT_EQ(made.alternatives[11].algorithm, "star");
+  EXPECT_THAT(made.alternatives[11].refused, HasSubstr("all_reduce has no such algorithm"));
+  EXPECT_EQ(made.alternatives[12].protocol, "ll64");
 }
 
 TEST_F(Planner, GoesRoundRingsByLinesWhereThatIsFasterAndPossible) {
@@ -507,6 +508,84 @@ TEST_F(Planner, PrefersTwoShotsForMediumCallsOfCpus) {
   topology_ = test::one_host(2);
   for (const std::uint64_t bytes : {16 * kKiB, 128 * kKiB, kMiB})
     EXPECT_NE(all_reduce(bytes).algorithm, Algorithm::kTwoShot) << bytes;
+}
+
+// Whatever its costs: only where it is named, or a tuner has timed it.
+TEST_F(Planner, GoesByMulticastWhereNothingElseIsLeft) {
+  costs_.exchange_us = 0;
+  costs_.call_us = 0;
+  costs_.two_shot = {.latency_us = 0, .bytes_per_us = 1e9};
+  const auto multicast = [&](const Plan& made) {
+    return *std::ranges::find(made.alternatives, "multicast", &Alternative::algorithm);
+  };
+  EXPECT_EQ(multicast(all_reduce(kMiB)).refused, "buffers.multicast is 0");
+  limits_.no_multicast = "the device of rank 1 has none";
+  EXPECT_EQ(multicast(all_reduce(kMiB)).refused, "the device of rank 1 has none");
+  limits_.multicast_range = 8192;
+  const Plan other = all_reduce(kMiB);
+  EXPECT_NE(other.algorithm, Algorithm::kMulticast);
+  EXPECT_THAT(multicast(other).note, HasSubstr("nobody has timed it"));
+  EXPECT_LT(multicast(other).predicted_us, other.predicted_us);
+
+  algorithms_ = {"multicast"};
+  const Plan made = all_reduce(kMiB);
+  EXPECT_EQ(made.algorithm, Algorithm::kMulticast);
+  EXPECT_EQ(made.channels.at(0).chunk, 2048U);
+  EXPECT_EQ(steps_sent(made, 0, 1), 32U * 2 * 3);
+  EXPECT_EQ(bytes_sent(made, 0, 1), kMiB / 4);
+  EXPECT_DOUBLE_EQ(made.predicted_us, 2.5 * kMiB / 1e9);
+  EXPECT_THAT(to_text(made), AllOf(HasSubstr("ranges of 8 KiB at most"),
+                                   HasSubstr("combined over all, and stores it to all at once")));
+  // The last piece is cut into grains, as that of a two-shot.
+  const Plan odd = all_reduce(4 * 8192 + 4 * 64 + 4);
+  EXPECT_EQ(bytes_sent(odd, 0, 0), 8192U + 128);
+  EXPECT_EQ(bytes_sent(odd, 0, 3), 8192U);
+  EXPECT_EQ(steps_sent(odd, 0, 0), 2U * 2 * 3);
+  const Plan gather = plan({.operation = Operation::kAllGather, .count = 5000}).value();
+  EXPECT_EQ(bytes_sent(gather, 0, 1), 20000U);
+  EXPECT_EQ(steps_sent(gather, 0, 1), 3U * 2 * 3);
+  EXPECT_THAT(to_text(gather), HasSubstr("stores its block to all at once"));
+  const Plan scatter = plan({.operation = Operation::kReduceScatter, .count = 5000}).value();
+  EXPECT_EQ(bytes_sent(scatter, 0, 1), 0U);
+  EXPECT_THAT(to_text(scatter), HasSubstr("loads its block, combined over all"));
+  EXPECT_THAT(complaint({.reduction = WEFT_MAX, .count = 1}),
+              HasSubstr("switches do not combine float32 by max"));
+  EXPECT_THAT(complaint({.type = WEFT_INT8, .count = 1}),
+              HasSubstr("switches do not combine int8 by sum"));
+  deterministic_ = true;
+  EXPECT_THAT(complaint({.count = 1}), HasSubstr("it does not add up by rank numbers"));
+  deterministic_ = false;
+  limits_.multicast_range = 100;
+  EXPECT_FALSE(plan({.count = 1}));
+}
+
+TEST_F(Planner, ATunerThatTimesMulticastLetsItCompete) {
+  limits_.multicast_range = 8192;
+  algorithms_ = {"ring", "multicast"};
+  protocols_ = {"simple"};
+  SaidBefore tuner({{.us = 10.0}, {.us = 5.0}});
+  tuner_ = &tuner;
+  EXPECT_EQ(all_reduce(kMiB).algorithm, Algorithm::kMulticast);
+  ASSERT_EQ(tuner.asked.size(), 2U);
+  EXPECT_EQ(tuner.asked[1].algorithm, Algorithm::kMulticast);
+  SaidBefore slower({{.us = 10.0}, {.us = 15.0}});
+  tuner_ = &slower;
+  EXPECT_EQ(all_reduce(kMiB).algorithm, Algorithm::kRing);
+}
+
+TEST_F(Planner, ValidateFindsWhatCannotGoByMulticast) {
+  limits_.multicast_range = 8192;
+  algorithms_ = {"multicast"};
+  const Plan made = all_reduce(kMiB);
+  const auto refused = [&](auto change) {
+    Plan other = made;
+    change(other);
+    return !validate(other, topology_);
+  };
+  EXPECT_TRUE(refused([](Plan& plan) { plan.task.operation = Operation::kBroadcast; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.protocol = Protocol::kLL; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.channels[0].chunk = 100; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.by_rank = true; }));
 }
 
 TEST_F(Planner, ValidateFindsWhatCannotBeATwoShot) {

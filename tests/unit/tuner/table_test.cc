@@ -134,7 +134,8 @@ TEST(TunerTable, EveryComplaintOfARuleNamesThePlace) {
   EXPECT_EQ(rule_complaint("bytes: 4"),
             "a.yaml:3:5: a rule says nothing; it needs latency_us, bandwidth_mbs, channels or use");
   EXPECT_EQ(rule_complaint("algorithm: star"),
-            "a.yaml:3:40: algorithm: \"star\" is none of ring, tree, pat, direct, two-shot");
+            "a.yaml:3:40: algorithm: \"star\" is none of ring, tree, pat, direct, two-shot, "
+            "multicast");
   EXPECT_EQ(rule_complaint("protocol: ll64"),
             "a.yaml:3:39: protocol: \"ll64\" is none of simple, ll, ll128");
   EXPECT_EQ(rule_complaint("device: \"a b\""),
