@@ -33,11 +33,12 @@ WEFT_HD constexpr std::uint64_t wide_payload_place(std::uint64_t pair, std::uint
   return pair * kWidePairPayload + lane * sizeof(Line);
 }
 
-/// What this lane stores in both lines; `last`: it has the flags.
+/// What this lane stores in both lines; `last`: it has the flags. Word by word, so that no lane
+/// goes a way of its own.
 WEFT_HD inline LineShare with_flags(const LineShare& payload, bool last, std::uint64_t flag) {
-  if (!last) return payload;
-  return {.first = {.low = payload.first.low, .high = flag},
-          .second = {.low = payload.first.high, .high = flag}};
+  return {.first = {.low = payload.first.low, .high = last ? flag : payload.first.high},
+          .second = {.low = last ? payload.first.high : payload.second.low,
+                     .high = last ? flag : payload.second.high}};
 }
 /// The reverse.
 WEFT_HD inline LineShare without_flags(const LineShare& lines, bool last) {

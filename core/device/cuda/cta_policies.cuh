@@ -180,14 +180,13 @@ class CudaMemory {
 
   // The stores of a warp to one line of 128 bytes go over NVLink in one packet, and arrive as one
   // (tests/gpu/litmus.cu, "ll128"): so its lanes have to be together again, whatever each did
-  // before.
+  // before. Those that load come from a vote of their gang, which has the same place to load from.
   __device__ static void store_wide(CtaGroup& /*group*/, std::byte* to, Line share, bool /*last*/) {
     __syncwarp();
     if (to != nullptr) store_words_system(to, share);
   }
   [[nodiscard]] __device__ static Line load_wide(CtaGroup& /*group*/, const std::byte* from,
                                                  std::uint64_t /*flag*/, bool /*last*/) {
-    __syncwarp();
     return from == nullptr ? Line{} : load_words_system(from);
   }
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <string>
+#include <string_view>
 
 #include <cuda.h>
 
@@ -47,10 +48,14 @@ weft_result call_driver(std::atomic<Function*>& known, const char* name, unsigne
 
 }  // namespace weft::device::cuda
 
-// By the types of cuda.h, whose names are macros for the newest revision.
-#define WEFT_DRIVER_AS_OF(version, function, ...) \
+// By the types of cuda.h, whose names are macros for the newest revision. The runtime finds a
+// function by its name without one: so no macro may expand it before it becomes text.
+#define WEFT_DRIVER_BY_NAME(version, function, name, ...) \
   [](auto... arguments) { \
+    static_assert(!std::string_view(name).contains("_v"), "a name without a revision"); \
     static constinit std::atomic<decltype(function)*> known{nullptr}; \
-    return ::weft::device::cuda::call_driver(known, #function, version, arguments...); \
+    return ::weft::device::cuda::call_driver(known, name, version, arguments...); \
   }(__VA_ARGS__)
-#define WEFT_DRIVER(function, ...) WEFT_DRIVER_AS_OF(12000, function, __VA_ARGS__)
+#define WEFT_DRIVER_AS_OF(version, function, ...) \
+  WEFT_DRIVER_BY_NAME(version, function, #function, __VA_ARGS__)
+#define WEFT_DRIVER(function, ...) WEFT_DRIVER_BY_NAME(12000, function, #function, __VA_ARGS__)

@@ -15,6 +15,13 @@ class WideLineMemory : public PostingLineMemory {
   [[nodiscard]] static constexpr bool runs(Protocol protocol) {
     return protocol == Protocol::kLL128;
   }
+
+  /// By lanes that may come from different places.
+  [[nodiscard]] __device__ static Line load_wide(CtaGroup& group, const std::byte* from,
+                                                 std::uint64_t flag, bool last) {
+    __syncwarp();
+    return PostingLineMemory::load_wide(group, from, flag, last);
+  }
 };
 static_assert(must_share_lines<Protocol::kLL128, CtaGroup, WideLineMemory>);
 
