@@ -143,7 +143,7 @@ TEST(Exhausted, SharedMemoryMountIsNotNeeded) {
     Command command{.arguments = {"unshare", "-m", "/bin/sh", "-c",
                                   std::string(mount) +
                                       " && exec \"$0\" run -n 4 -- \"$0\" bench all_reduce --check "
-                                      "--min 16MiB --max 16MiB --iters 1 --warmup 0",
+                                      "--min 1MiB --max 1MiB --iters 1 --warmup 0",
                                   WEFT_COMMAND},
                     .environment = {{"WEFT_TRANSPORTS_ORDER", "shm"}},
                     .input = {}};
