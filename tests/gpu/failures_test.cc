@@ -301,9 +301,10 @@ TEST_P(MismatchTest, CountsOfReduceScatter) {
          {"reduce_scatter of"});
 }
 TEST_P(MismatchTest, CountsOfBlocks) {
+  // Of a kernel's peer no more is known than its tag.
   differ([](Member& member, Scratch& scratch) { scratch.all_gather(member, 1000); },
          [](Member& member, Scratch& scratch) { scratch.all_gather(member, 2000); },
-         {"all_gather of", "another number"});
+         {"all_gather of", options().host ? "2000 float32" : "another number"});
 }
 TEST_P(MismatchTest, OperationsOfOtherKinds) {
   differ([](Member& member, Scratch& scratch) { scratch.all_to_all(member, 1000); },
@@ -331,6 +332,7 @@ TEST_P(MismatchTest, Tables) {
 }
 // Outputs lie in the window, but elsewhere, or not in it.
 TEST_P(MismatchTest, PlacesInAWindow) {
+  SKIP_ON_HOST();
   Team team(Mode::kThreads, GetParam(), {{"windows.copy_from", "1"}});
   Scratch scratch(team);
   scratch.register_windows(team);
@@ -340,6 +342,7 @@ TEST_P(MismatchTest, PlacesInAWindow) {
       {"all_gather of", "window"});
 }
 TEST_P(MismatchTest, InAWindowAndInNone) {
+  SKIP_ON_HOST();
   Team team(Mode::kThreads, GetParam(), {{"windows.copy_from", "1"}});
   Scratch scratch(team);
   scratch.register_windows(team);
