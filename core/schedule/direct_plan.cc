@@ -73,6 +73,25 @@ Plan make_one_shot_plan(const Task& task, const PlanInput& input, Protocol proto
   return plan;
 }
 
+/// A plan but for its time, whose ranks have a range of `range` bytes each at a time.
+Plan make_ranges_plan(const Task& task, const PlanInput& input, Algorithm algorithm,
+                      std::uint64_t range) {
+  const std::uint32_t ranks = input.topology.rank_count();
+  Plan plan{.task = task,
+            .algorithm = algorithm,
+            .protocol = Protocol::kSimple,
+            .ranks = ranks,
+            .steps = kDirectHalves,
+            .step_bytes = static_cast<std::uint32_t>(range),
+            .chunk_steps = 1};
+  plan.channels.push_back({.index = 0,
+                           .offset = 0,
+                           .count = task.count,
+                           .chunk = range / element_size(task.type),
+                           .ring = all_ranks(ranks)});
+  return plan;
+}
+
 }  // namespace
 
 Plan make_direct_plan(const Task& task, const PlanInput& input) {
@@ -93,39 +112,13 @@ Plan make_wide_plan(const Task& task, const PlanInput& input) {
 }
 
 Plan make_two_shot_plan(const Task& task, const PlanInput& input) {
-  const std::uint32_t ranks = input.topology.rank_count();
-  const std::uint64_t range = input.limits.two_shot_range;
-  Plan plan{.task = task,
-            .algorithm = Algorithm::kTwoShot,
-            .protocol = Protocol::kSimple,
-            .ranks = ranks,
-            .steps = kDirectHalves,
-            .step_bytes = static_cast<std::uint32_t>(range),
-            .chunk_steps = 1};
-  plan.channels.push_back({.index = 0,
-                           .offset = 0,
-                           .count = task.count,
-                           .chunk = range / element_size(task.type),
-                           .ring = all_ranks(ranks)});
+  Plan plan = make_ranges_plan(task, input, Algorithm::kTwoShot, input.limits.two_shot_range);
   plan.predicted_us = two_shot_time_us(plan, input.costs);
   return plan;
 }
 
 Plan make_multicast_plan(const Task& task, const PlanInput& input) {
-  const std::uint32_t ranks = input.topology.rank_count();
-  const std::uint64_t range = input.limits.multicast_range;
-  Plan plan{.task = task,
-            .algorithm = Algorithm::kMulticast,
-            .protocol = Protocol::kSimple,
-            .ranks = ranks,
-            .steps = kDirectHalves,
-            .step_bytes = static_cast<std::uint32_t>(range),
-            .chunk_steps = 1};
-  plan.channels.push_back({.index = 0,
-                           .offset = 0,
-                           .count = task.count,
-                           .chunk = range / element_size(task.type),
-                           .ring = all_ranks(ranks)});
+  Plan plan = make_ranges_plan(task, input, Algorithm::kMulticast, input.limits.multicast_range);
   plan.predicted_us = multicast_time_us(plan, input.costs);
   return plan;
 }

@@ -352,24 +352,24 @@ Status ask_tuner(const Task& task, const PlanInput& input, std::vector<Candidate
   return {};
 }
 
-/// Marks those that nobody has timed where others are left.
+/// Marks those whose costs nobody has checked where others are left.
 void mark_spare(const PlanInput& input, std::vector<Candidate>& candidates,
                 std::span<Alternative> considered) {
-  const auto is_untimed = [&](const Candidate& candidate) {
+  const auto is_unchecked = [&](const Candidate& candidate) {
     const Way& way = *candidate.way;
     const bool late =
         has_edges(way.algorithm) || (way.algorithm == Algorithm::kRing && has_lines(way.protocol));
-    // Multicast nobody has timed anywhere.
-    const bool untimed =
+    // Those of multicast nobody has checked anywhere.
+    const bool unchecked =
         way.algorithm == Algorithm::kMulticast || (late && !input.limits.late_by_cost);
-    return untimed && !candidate.judgement.us;
+    return unchecked && !candidate.judgement.us;
   };
-  if (std::ranges::all_of(candidates, is_untimed)) return;
+  if (std::ranges::all_of(candidates, is_unchecked)) return;
   for (Candidate& candidate : candidates) {
-    candidate.spare = is_untimed(candidate);
+    candidate.spare = is_unchecked(candidate);
     if (!candidate.spare) continue;
     considered[candidate.alternative].note =
-        "nobody has timed it between these devices: taken only for want of another way";
+        "nobody has checked its costs between these devices: taken only for want of another way";
   }
 }
 

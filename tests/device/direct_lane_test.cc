@@ -5,10 +5,8 @@
 // lines and by wide lines.
 // Worth most under a thread sanitizer.
 #include <atomic>
-#include <barrier>
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <thread>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "core/device/work_item_kernel.h"
 #include "tests/device/direct_world.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/part_lanes.h"
 #include "tests/device/ring_world.h"
 #include "tests/device/typed_dispatch.h"
 
@@ -32,48 +31,26 @@ struct Shape {
 
 class DirectLanes : public ::testing::TestWithParam<Shape> {
  protected:
-  using Outcomes = std::vector<std::vector<KernelOutcome>>;  // by rank, then by part
+  using Outcomes = PartOutcomes;
 
-  /// Runs each call after the one before as a device does: all lanes of a rank meet between two
-  /// calls, the ranks do not. Answers the leaders' outcomes of each.
+  /// As run_part_lanes. Answers the leaders' outcomes of each call.
   std::vector<Outcomes> run_calls(const std::vector<std::vector<WorkItem>>& calls) {
-    const std::uint32_t parts = GetParam().parts;
-    const std::uint32_t lanes = GetParam().lanes;
-    const bool wide = GetParam().protocol == Protocol::kLL128;
-    const std::size_t ranks = calls.front().size();
-    std::vector<Outcomes> outcomes(calls.size(),
-                                   Outcomes(ranks, std::vector<KernelOutcome>(parts)));
-    std::vector<std::unique_ptr<LaneTeam>> teams;
-    std::vector<std::unique_ptr<std::barrier<>>> between_calls;
-    std::vector<std::thread> threads;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      between_calls.push_back(std::make_unique<std::barrier<>>(parts * lanes));
-      for (std::uint32_t part = 0; part < parts; ++part) {
-        teams.push_back(std::make_unique<LaneTeam>(lanes));
-        for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-          threads.emplace_back([&, rank, part, lane, team = teams.back().get(),
-                                next_call = between_calls.back().get()] {
-            if (rank > 0) std::this_thread::sleep_for(late_);
-            for (std::size_t call = 0; call < calls.size(); ++call) {
-              const WorkItem& now = calls[call][rank];
-              LaneGroup group(*team, lane);
-              LaneMemory memory(abort_);
-              const KernelOutcome outcome = with_reduction(now, [&](const auto& reduction) {
-                return wide ? run_wide_item<kMostDirectRanks>(group, memory, now, *now.direct,
-                                                              reduction, part, parts)
-                            : run_direct_item<kMostDirectRanks>(group, memory, now, *now.direct,
-                                                                reduction, part, parts);
-              });
-              if (lane == 0) outcomes[call][rank][part] = outcome;
-              next_call->arrive_and_wait();
-            }
+    const auto& [ranks, parts, lanes, protocol] = GetParam();
+    const bool wide = protocol == Protocol::kLL128;
+    return run_part_lanes(
+        calls.size(), calls.front().size(), parts, lanes, late_,
+        [&](std::size_t call, std::size_t rank, std::uint32_t part, LaneTeam& team,
+            std::uint32_t lane) {
+          const WorkItem& now = calls[call][rank];
+          LaneGroup group(team, lane);
+          LaneMemory memory(abort_);
+          return with_reduction(now, [&](const auto& reduction) {
+            return wide ? run_wide_item<kMostDirectRanks>(group, memory, now, *now.direct,
+                                                          reduction, part, GetParam().parts)
+                        : run_direct_item<kMostDirectRanks>(group, memory, now, *now.direct,
+                                                            reduction, part, GetParam().parts);
           });
-        }
-      }
-    }
-    for (std::thread& thread : threads)
-      thread.join();
-    return outcomes;
+        });
   }
 
   Outcomes run(const std::vector<WorkItem>& items) { return run_calls({items}).front(); }

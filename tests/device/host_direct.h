@@ -5,6 +5,7 @@
 // compared with what each element must be.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -99,6 +100,34 @@ class HostDirect : public ::testing::TestWithParam<std::uint32_t> {
       for (const std::byte* at = begin + bytes; at < output[rank].data() + output[rank].size();
            ++at)
         ASSERT_EQ(*at, kGuard);
+    }
+  }
+
+  /// So many all-reduces of `count` elements in place, in a row: a rank may be a call ahead of
+  /// another, which must still find what it was sent. `item(call, rank, task, own)` makes the share
+  /// of a rank.
+  template <class Item>
+  void sum_in_a_row(std::uint32_t calls, std::uint64_t count, const Item& item) {
+    const std::uint32_t ranks = GetParam();
+    std::vector<std::vector<std::int32_t>> output(ranks, std::vector<std::int32_t>(calls * count));
+    std::vector<std::vector<WorkItem>> items(calls);
+    for (std::uint32_t call = 0; call < calls; ++call) {
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        std::int32_t* const own = output[rank].data() + call * count;
+        std::fill(own, own + count, static_cast<std::int32_t>(call + rank));
+        items[call].push_back(item(call, rank, {.type = WEFT_INT32, .count = count}, own));
+      }
+    }
+    for (const Outcomes& call : run_calls(items)) {
+      for (const KernelOutcome& outcome : call)
+        ASSERT_EQ(outcome.end, KernelEnd::kDone);
+    }
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      for (std::uint64_t i = 0; i < calls * count; ++i) {
+        ASSERT_EQ(output[rank][i],
+                  static_cast<std::int32_t>(ranks * (i / count) + ranks * (ranks - 1) / 2))
+            << "rank " << rank << ", call " << i / count;
+      }
     }
   }
 

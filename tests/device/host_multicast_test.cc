@@ -3,7 +3,6 @@
 
 // Calls by multicast of ranks on CPUs, which stand in for GPUs: every type and reduction that
 // switches combine, all sizes, buffers that begin anywhere.
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -88,33 +87,12 @@ TEST_P(HostMulticastOf, SleepersAreWoken) {
 
 // Between one-shots and two-shots, whose exchanges are counted with these.
 TEST_P(HostMulticastOf, MixesWithOtherDirectCalls) {
-  constexpr std::uint32_t kCalls = 300;
-  constexpr std::uint64_t kCount = 60;
-  const std::uint32_t ranks = GetParam();
   DirectWorld world = make_world();
-  std::vector<std::vector<std::int32_t>> output(ranks, std::vector<std::int32_t>(kCalls * kCount));
-  std::vector<std::vector<WorkItem>> calls(kCalls);
-  for (std::uint32_t call = 0; call < kCalls; ++call) {
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      std::int32_t* own = output[rank].data() + call * kCount;
-      std::fill(own, own + kCount, static_cast<std::int32_t>(call + rank));
-      const Task task{.type = WEFT_INT32, .count = kCount};
-      calls[call].push_back(call % 3 == 0   ? world.item(rank, task, call, own, own)
-                            : call % 3 == 1 ? world.two_shot_item(rank, task, call, own, own, 64)
-                                            : world.multicast_item(rank, task, call, own, own, 64));
-    }
-  }
-  for (const Outcomes& call : run_calls(calls)) {
-    for (const KernelOutcome& outcome : call)
-      ASSERT_EQ(outcome.end, KernelEnd::kDone);
-  }
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    for (std::uint32_t i = 0; i < kCalls * kCount; ++i) {
-      ASSERT_EQ(output[rank][i],
-                static_cast<std::int32_t>(ranks * (i / kCount) + ranks * (ranks - 1) / 2))
-          << "rank " << rank << ", call " << i / kCount;
-    }
-  }
+  sum_in_a_row(300, 60, [&](std::uint32_t call, std::uint32_t rank, const Task& task, void* own) {
+    return call % 3 == 0   ? world.item(rank, task, call, own, own)
+           : call % 3 == 1 ? world.two_shot_item(rank, task, call, own, own, 64)
+                           : world.multicast_item(rank, task, call, own, own, 64);
+  });
 }
 
 TEST_P(HostMulticastOf, WithoutSuchMemoryItIsRefused) {

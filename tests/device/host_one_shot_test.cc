@@ -5,7 +5,6 @@
 #include "core/device/host/host_one_shot.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <thread>
@@ -13,42 +12,19 @@
 
 #include <gtest/gtest.h>
 
-#include "core/device/host/host_memory.h"
 #include "tests/device/direct_world.h"
+#include "tests/device/host_direct.h"
 #include "tests/device/ring_world.h"
 
 namespace weft::device::testing {
 namespace {
 
-class HostOneShotOf : public ::testing::TestWithParam<std::uint32_t> {
+class HostOneShotOf : public HostDirect {
  protected:
-  using Outcomes = std::vector<KernelOutcome>;  // by rank
-
-  /// Runs `calls[c][r]` on a thread for each rank r, which goes from call to call on its own until
-  /// one ends badly. A rank that is left out at the end of a list does not come.
-  std::vector<Outcomes> run_calls(const std::vector<std::vector<WorkItem>>& calls) {
-    const std::size_t ranks = calls.front().size();
-    std::vector<Outcomes> outcomes(calls.size(), Outcomes(ranks));
-    std::vector<std::thread> threads;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      threads.emplace_back([&, rank] {
-        Launch launch;
-        launch.abort = &abort_;
-        const std::atomic<std::uint32_t> failed{0};
-        Waiter waiter;
-        if (rank > 0) std::this_thread::sleep_for(late_);
-        for (std::size_t call = 0; call < calls.size(); ++call) {
-          HostMemory memory(best_element_loops(), waiter, launch, failed);
-          outcomes[call][rank] = run_on_host(calls[call][rank], memory);
-          if (outcomes[call][rank].end != KernelEnd::kDone) return;
-        }
-      });
-    }
-    for (std::thread& thread : threads)
-      thread.join();
-    return outcomes;
+  WorkItem item_of(const DirectWorld& world, std::uint32_t rank, const Task& task,
+                   std::uint64_t sequence, const void* send, void* recv) override {
+    return world.item(rank, task, sequence, send, recv);
   }
-  Outcomes run(const std::vector<WorkItem>& items) { return run_calls({items}).front(); }
 
   /// One operation on random-looking input, everything else of the buffers checked to be left
   /// alone.
@@ -109,10 +85,6 @@ class HostOneShotOf : public ::testing::TestWithParam<std::uint32_t> {
       }
     }
   }
-
-  std::atomic<std::uint32_t> abort_{0};
-  std::chrono::milliseconds late_{0};  // all ranks but the first come so late
-  std::uint64_t sequence_ = 0;
 };
 
 TEST_P(HostOneShotOf, AllOperationsOnOneSetOfInboxes) {
@@ -141,31 +113,10 @@ TEST_P(HostOneShotOf, SleepersAreWoken) {
 
 // A rank may be a call ahead of another, which must still find what it was sent.
 TEST_P(HostOneShotOf, RanksRunAheadByOneCall) {
-  constexpr std::uint32_t kCalls = 500;
-  constexpr std::uint64_t kCount = 100;
-  const std::uint32_t ranks = GetParam();
-  DirectWorld world(ranks, 1024);
-  std::vector<std::vector<std::int32_t>> output(ranks, std::vector<std::int32_t>(kCalls * kCount));
-  std::vector<std::vector<WorkItem>> calls(kCalls);
-  for (std::uint32_t call = 0; call < kCalls; ++call) {
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      std::int32_t* own = output[rank].data() + call * kCount;
-      std::fill(own, own + kCount, static_cast<std::int32_t>(call + rank));
-      calls[call].push_back(
-          world.item(rank, {.type = WEFT_INT32, .count = kCount}, call, own, own));
-    }
-  }
-  for (const Outcomes& call : run_calls(calls)) {
-    for (const KernelOutcome& outcome : call)
-      ASSERT_EQ(outcome.end, KernelEnd::kDone);
-  }
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    for (std::uint32_t i = 0; i < kCalls * kCount; ++i) {
-      ASSERT_EQ(output[rank][i],
-                static_cast<std::int32_t>(ranks * (i / kCount) + ranks * (ranks - 1) / 2))
-          << "rank " << rank << ", call " << i / kCount;
-    }
-  }
+  DirectWorld world(GetParam(), 1024);
+  sum_in_a_row(500, 100, [&](std::uint32_t call, std::uint32_t rank, const Task& task, void* own) {
+    return world.item(rank, task, call, own, own);
+  });
 }
 
 TEST_P(HostOneShotOf, AllLeaveWhenCallsDiffer) {

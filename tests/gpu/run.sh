@@ -273,7 +273,7 @@ lines128() {
   has_wide_lines lines128 || return
   lines ll128 '*_net/*:*_shm/*'
   tests call-options-ll128 200 'Gpu/CallOptions.*by_ll128*'
-  explained explain-ll128 'ring, ll128: .*nobody has timed it'
+  explained explain-ll128 'ring, ll128: .*nobody has checked its costs'
   explained explain-ll128-shm 'ring, ll128: not possible: not all of these GPUs reach' \
     WEFT_TRANSPORTS_ORDER=shm
 }

@@ -130,7 +130,7 @@ TEST_F(Multicasts, NobodyElsesDo) {
   EXPECT_NE((*planned)->algorithm, Algorithm::kMulticast);
   const auto way =
       std::ranges::find((*planned)->alternatives, "multicast", &Alternative::algorithm);
-  EXPECT_THAT(way->note, StartsWith("nobody has timed it"));
+  EXPECT_THAT(way->note, StartsWith("nobody has checked its costs"));
 }
 
 TEST_F(Multicasts, AListThatLeavesNothingElseNamesIt) {

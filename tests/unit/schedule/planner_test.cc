@@ -524,7 +524,7 @@ TEST_F(Planner, GoesByMulticastWhereNothingElseIsLeft) {
   limits_.multicast_range = 8192;
   const Plan other = all_reduce(kMiB);
   EXPECT_NE(other.algorithm, Algorithm::kMulticast);
-  EXPECT_THAT(multicast(other).note, HasSubstr("nobody has timed it"));
+  EXPECT_THAT(multicast(other).note, HasSubstr("nobody has checked its costs"));
   EXPECT_LT(multicast(other).predicted_us, other.predicted_us);
 
   algorithms_ = {"multicast"};
@@ -915,8 +915,8 @@ TEST_F(Planner, KeepsAWayWhenTheTunerWantsNone) {
   EXPECT_EQ(all_reduce(1024).algorithm, best);
 }
 
-// As between GPUs: what nobody has timed is left to who names it.
-TEST_F(Planner, TakesTreesThatNobodyTimedForWantOfAnotherWay) {
+// As between GPUs: ways whose costs nobody has checked are left to who names them.
+TEST_F(Planner, TakesTreesOfUncheckedCostForWantOfAnotherWay) {
   limits_.trees = true;
   topology_ = test::one_host(16);
   ASSERT_EQ(all_reduce(8).algorithm, Algorithm::kTree);
@@ -926,7 +926,7 @@ TEST_F(Planner, TakesTreesThatNobodyTimedForWantOfAnotherWay) {
   EXPECT_THAT(made.reason, HasSubstr("the only one of 2 that need not be named"));
   const auto tree = std::ranges::find(made.alternatives, "tree", &Alternative::algorithm);
   EXPECT_EQ(tree->refused, "");
-  EXPECT_THAT(tree->note, HasSubstr("nobody has timed it"));
+  EXPECT_THAT(tree->note, HasSubstr("nobody has checked its costs"));
   EXPECT_THAT(to_text(made), HasSubstr("taken only for want of another way"));
   // So are lines.
   limits_.line_step_bytes = 16 * kKiB;
