@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <poll.h>
 #include <string>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -27,7 +28,8 @@ struct Hello {
 /// From the taker. The hash covers the hello's nonce too.
 struct Request {
   std::uint64_t magic = 0;
-  std::uint64_t rank = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t stays = 0;
   Nonce nonce{};
   Nonce memory{};
   Mac mac{};
@@ -41,7 +43,7 @@ struct Grant {
 };
 
 constexpr std::uint64_t kHelloMagic = UINT64_C(0x31454c4854465457);    // "WTFTHLE1"
-constexpr std::uint64_t kRequestMagic = UINT64_C(0x3151524854465457);  // "WTFTHRQ1"
+constexpr std::uint64_t kRequestMagic = UINT64_C(0x3251524854465457);  // "WTFTHRQ2"
 constexpr std::uint64_t kGrantMagic = UINT64_C(0x3152474854465457);    // "WTFTHGR1"
 
 static_assert(std::has_unique_object_representations_v<Hello>);
@@ -213,6 +215,11 @@ void Giver::close() {
   listener_.reset();
 }
 
+bool Giver::has_ended(const OwnedFd& line) {
+  pollfd entry{.fd = line.get(), .events = 0, .revents = 0};
+  return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 void Giver::evict_idle() {
   const std::uint64_t now = host_.now_ns();
   std::erase_if(sessions_, [&](const Session& one) { return now - one.since_ns > kIdleNs; });
@@ -237,24 +244,24 @@ weft_result Giver::accept_all() {
   return WEFT_OK;
 }
 
-Giver::Outcome Giver::answer(const Session& session, const Key& key, Store& store) {
+Giver::Outcome Giver::answer(Session& session, const Key& key, Store& store) {
   Request request;
   const int got = receive_message(session.socket.get(), &request);
   if (got == 0) return Outcome::kWaiting;
-  if (got < 0 || request.magic != kRequestMagic || request.rank > UINT32_MAX ||
+  if (got < 0 || request.magic != kRequestMagic || request.stays > 1 ||
       !key.verify(request.mac, {signed_part(request), std::as_bytes(std::span(session.nonce))})) {
     host_.debug(plugin_ + ": turned away a stranger on the Unix socket");
     return Outcome::kOver;
   }
-  const auto rank = static_cast<std::uint32_t>(request.rank);
-  const int descriptor = store.find(request.memory, rank);
+  const int descriptor = store.find(request.memory, request.rank);
   if (descriptor < 0) return Outcome::kOver;
   Grant grant{kGrantMagic, request.memory, {}};
   grant.mac = key.sign({signed_part(grant), std::as_bytes(std::span(request.nonce)),
                         std::as_bytes(std::span(session.nonce))});
   const int error = send_descriptor(session.socket.get(), grant, descriptor);
   if (error == 0) {
-    store.given(request.memory, rank);
+    store.given(request.memory, request.rank,
+                request.stays != 0 ? std::move(session.socket) : OwnedFd());
     return Outcome::kOver;
   }
   // A peer that has gone is noticed elsewhere; here it only ends the talk.
@@ -331,7 +338,7 @@ weft_result Taker::await_hello(const Host& host, const Key& key, const Ends& end
   if (hello.magic != kHelloMagic) return stranger(host, ends);
   theirs_ = hello.nonce;
   ours_ = random_nonce();
-  Request request{kRequestMagic, ends.rank, ours_, place.memory, {}};
+  Request request{kRequestMagic, ends.rank, ends.stays ? 1U : 0U, ours_, place.memory, {}};
   request.mac = key.sign({signed_part(request), std::as_bytes(std::span(theirs_))});
   if (!send_message(socket_.get(), request)) return try_again(host, ends);
   asked_ = true;

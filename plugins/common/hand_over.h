@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plugins/common/host.h"
@@ -37,8 +38,9 @@ class Giver {
     virtual ~Store() = default;
     /// The descriptor for what `rank` may have under that name, or -1.
     virtual int find(const Nonce& memory, std::uint32_t rank) = 0;
-    /// It has left.
-    virtual void given(const Nonce& memory, std::uint32_t rank) = 0;
+    /// It has left. `line` is the socket where the taker keeps its end (Taker::Ends::stays), else
+    /// none.
+    virtual void given(const Nonce& memory, std::uint32_t rank, OwnedFd line) = 0;
   };
 
   /// `plugin` begins the texts of errors and the socket's name.
@@ -49,6 +51,8 @@ class Giver {
   /// Takes all that has come in. Strangers are turned away; an error is one of this process.
   weft_result serve(const Key& key, Store& store);
   void close();
+  /// Whether the taker at the other end of a line has let go of all that it took.
+  [[nodiscard]] static bool has_ended(const OwnedFd& line);
 
  private:
   struct Session {
@@ -60,7 +64,7 @@ class Giver {
 
   weft_result accept_all();
   weft_result answer_all(const Key& key, Store& store);
-  Outcome answer(const Session& session, const Key& key, Store& store);
+  Outcome answer(Session& session, const Key& key, Store& store);
   void evict_idle();
 
   Host host_;
@@ -78,6 +82,8 @@ class Taker {
     const char* plugin;  ///< As the giver's.
     std::uint32_t rank;  ///< Who asks.
     std::uint32_t peer;  ///< Who gives.
+    /// The socket is kept by both sides: its end tells the giver that this one has let go, or died.
+    bool stays = false;
   };
 
   /// Goes on as far as possible: OK with the descriptor, WEFT_IN_PROGRESS, or an error that names
@@ -88,6 +94,8 @@ class Taker {
   /// Whether it holds a socket.
   [[nodiscard]] bool started() const { return static_cast<bool>(socket_); }
   void stop() { socket_.reset(); }
+  /// The socket, to be kept, once the descriptor has come.
+  [[nodiscard]] OwnedFd keep() { return std::move(socket_); }
 
  private:
   weft_result start(const Host& host, const Ends& ends, const HandOverPlace& place);

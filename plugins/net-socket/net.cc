@@ -20,6 +20,8 @@ namespace weft::net_socket {
 namespace {
 
 constexpr int kEventBatch = 64;
+/// So many times in a row what is known already is enough for a poll.
+constexpr uint32_t kMostWithoutEvents = 16;
 
 /// How often deadlines are looked at: a small part of the shortest of them.
 std::chrono::nanoseconds tick_of(const Options& options) {
@@ -102,6 +104,11 @@ void Net::abort() {
 }
 
 void Net::pump() {
+  // What was written at once, or read ahead, is news enough: the kernel need not be asked each
+  // time.
+  run_scheduled();
+  if (first_completion_ != nullptr && !aborted() && ++without_events_ < kMostWithoutEvents) return;
+  without_events_ = 0;
   std::array<epoll_event, kEventBatch> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventBatch, 0);
   for (int i = 0; i < count; ++i) {
@@ -113,6 +120,10 @@ void Net::pump() {
       member->on_abort();
   }
   if (timer_due_.raised) run_ticks();
+  run_scheduled();
+}
+
+void Net::run_scheduled() {
   running_.swap(scheduled_);
   for (Member* member : running_) {
     member->scheduled_ = false;

@@ -121,6 +121,7 @@ class Net {
       : host_(host), options_(std::move(options)), key_(key.begin(), key.end()) {}
   void set_timer(bool on);
   void run_ticks();
+  void run_scheduled();
 
   Host host_;
   Options options_;
@@ -140,6 +141,7 @@ class Net {
   std::vector<Member*> scheduled_;
   std::vector<Member*> running_;
   size_t ticking_ = 0;
+  uint32_t without_events_ = 0;  // polls since the kernel was asked
   Request* first_completion_ = nullptr;
   Request* last_completion_ = nullptr;
 };

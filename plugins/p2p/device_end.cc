@@ -56,6 +56,21 @@ Imports::~Imports() {
   }
 }
 
+// One socket of a peer tells that all of this rank's imports from there have gone. So the next ones
+// need not stay; those that were asked for before the first had come do.
+weft_result Imports::take(const plugins::Key& key, const DeviceBlob& blob, Import& import,
+                          plugins::OwnedFd* out) {
+  std::vector<plugins::OwnedFd>& lines = lines_[blob.rank];
+  if (!import.taker.started()) import.stays = lines.empty();
+  const weft_result result = import.taker.step(
+      host_, key, {.plugin = "p2p", .rank = blob.peer, .peer = blob.rank, .stays = import.stays},
+      blob.arena, out);
+  if (result != WEFT_OK) return result;
+  if (import.stays) lines.push_back(import.taker.keep());
+  import.taker.stop();
+  return WEFT_OK;
+}
+
 weft_result Imports::open(const plugins::Key& key, const DeviceBlob& blob, weft_memory* out) {
   Import& import = imports_[blob.arena.memory];
   if (import.memory.address == nullptr) {
@@ -65,11 +80,8 @@ weft_result Imports::open(const plugins::Key& key, const DeviceBlob& blob, weft_
     form.descriptor = -1;
     if (blob.sharing == WEFT_SHARING_DESCRIPTOR) {
       plugins::OwnedFd descriptor;
-      const weft_result got =
-          import.taker.step(host_, key, {.plugin = "p2p", .rank = blob.peer, .peer = blob.rank},
-                            blob.arena, &descriptor);
+      const weft_result got = take(key, blob, import, &descriptor);
       if (got != WEFT_OK) return got;
-      import.taker.stop();
       form.descriptor = descriptor.release();
     }
     form.bytes_used = sizeof(form.bytes);

@@ -44,6 +44,7 @@ class Arena {
   [[nodiscard]] const weft_memory_export& ticket() const { return ticket_; }
   /// Where it is handed out by its descriptor.
   [[nodiscard]] const plugins::Nonce& name() const { return name_; }
+  [[nodiscard]] bool by_descriptor() const { return ticket_.sharing == WEFT_SHARING_DESCRIPTOR; }
   /// -1 where it travels as bytes alone, and once nobody waits for it.
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
 
@@ -70,7 +71,9 @@ class Arena {
 
 struct DeviceBlob;
 
-/// Arenas of peers, opened once each. [one-thread]
+/// Arenas of peers, opened once each, until this is destroyed, which kernels that store there have
+/// to precede. Their owners learn of it, by the end of a socket: each peer's first takes stay
+/// connected. [one-thread]
 class Imports {
  public:
   explicit Imports(const plugins::Host& host, std::int32_t device) : host_(host), device_(device) {}
@@ -84,11 +87,15 @@ class Imports {
  private:
   struct Import {
     plugins::Taker taker;
+    bool stays = false;    ///< Its socket; chosen when it is asked for.
     weft_memory memory{};  ///< Open where it has an address.
   };
+  weft_result take(const plugins::Key& key, const DeviceBlob& blob, Import& import,
+                   plugins::OwnedFd* out);
 
   const plugins::Host host_;
   const std::int32_t device_;
+  std::map<std::uint32_t, std::vector<plugins::OwnedFd>> lines_;  ///< By peer.
   std::map<plugins::Nonce, Import> imports_;
 };
 

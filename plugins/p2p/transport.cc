@@ -35,12 +35,34 @@ int weft_transport::find(const weft::plugins::Nonce& memory, std::uint32_t peer)
   return buffer != exported.end() && (*buffer)->awaits(peer) ? (*buffer)->descriptor.get() : -1;
 }
 
-void weft_transport::given(const weft::plugins::Nonce& memory, std::uint32_t peer) {
+void weft_transport::given(const weft::plugins::Nonce& memory, std::uint32_t peer,
+                           weft::plugins::OwnedFd line) {
+  if (line) lines.push_back(std::move(line));
   if (const auto arena = find_arena(*this, memory); arena != arenas.end()) {
     (*arena)->taken_by(peer);
   } else if (const auto buffer = find_exported(*this, memory); buffer != exported.end()) {
     (*buffer)->takers.insert(peer);
   }
+}
+
+bool weft_plugin::Ends::is_over() const {
+  if (open != 0) return false;
+  if (abandoned.empty() || closed == ranks) return true;
+  return std::ranges::all_of(abandoned, [](const auto& arena) { return arena->by_descriptor(); }) &&
+         std::ranges::all_of(lines, weft::plugins::Giver::has_ended);
+}
+
+std::vector<std::shared_ptr<weft::p2p::Arena>> weft_plugin::reclaim() {
+  std::vector<std::shared_ptr<weft::p2p::Arena>> over;
+  for (auto at = ends.begin(); at != ends.end();) {
+    if (!at->second.is_over()) {
+      ++at;
+      continue;
+    }
+    std::ranges::move(at->second.abandoned, std::back_inserter(over));
+    at = ends.erase(at);
+  }
+  return over;
 }
 
 weft_result weft_transport::hand_out() {
@@ -92,8 +114,12 @@ weft_result open(weft_plugin* plugin, const weft_transport_open_info* info, weft
       transport->info.user = ::geteuid();
       transport->device_sharing = plugin->device_sharing;
       transport->imports = std::make_unique<Imports>(plugin->host, info->device);
+      std::vector<std::shared_ptr<Arena>> over;  // goes without the lock
       const std::scoped_lock lock(plugin->mutex);
-      ++plugin->ends[info->communicator].open;
+      over = plugin->reclaim();
+      weft_plugin::Ends& ends = plugin->ends[info->communicator];
+      ends.ranks = info->ranks;
+      ++ends.open;
     }
     *out = transport.release();
     return weft_result{WEFT_OK};
@@ -101,21 +127,23 @@ weft_result open(weft_plugin* plugin, const weft_transport_open_info* info, weft
 }
 
 void close(weft_transport* transport) {
-  const std::unique_ptr<weft_transport> owner(transport);
+  std::unique_ptr<weft_transport> owner(transport);
   if (transport->device < 0) return;
   weft_plugin& plugin = *transport->plugin;
-  std::vector<std::shared_ptr<Arena>> over;  // goes without the lock
-  const std::scoped_lock lock(plugin.mutex);
-  const auto found = plugin.ends.find(transport->communicator);
-  weft_plugin::Ends& ends = found->second;
-  --ends.open;
-  ++ends.closed;
-  if (transport->aborted.load()) {
-    std::ranges::move(transport->arenas, std::back_inserter(ends.abandoned));
+  {
+    const std::scoped_lock lock(plugin.mutex);
+    weft_plugin::Ends& ends = plugin.ends.at(transport->communicator);
+    --ends.open;
+    ++ends.closed;
+    if (transport->aborted.load()) {
+      std::ranges::move(transport->arenas, std::back_inserter(ends.abandoned));
+      std::ranges::move(transport->lines, std::back_inserter(ends.lines));
+    }
   }
-  if (ends.open != 0 || (ends.closed < transport->ranks && !ends.abandoned.empty())) return;
-  over = std::move(ends.abandoned);
-  plugin.ends.erase(found);
+  owner.reset();  // what it imported goes, and others of this process learn of it
+  std::vector<std::shared_ptr<Arena>> over;
+  const std::scoped_lock lock(plugin.mutex);
+  over = plugin.reclaim();
 }
 
 weft_result peer_info(weft_transport* transport, weft_blob* out) {

@@ -35,16 +35,23 @@ struct weft_plugin {
   weft_memory_sharing device_sharing = WEFT_SHARING_DESCRIPTOR | WEFT_SHARING_IPC;
   /// The transports of this process' ranks on CUDA devices of one communicator.
   struct Ends {
+    std::uint32_t ranks = 0;  ///< Of the communicator.
     std::uint32_t open = 0;
     std::uint32_t closed = 0;
-    /// Of those that were aborted.
+    /// Of those that were aborted: memory that kernels of peers may still store in, and lines to
+    /// the ranks that have imported it.
     std::vector<std::shared_ptr<weft::p2p::Arena>> abandoned;
+    std::vector<weft::plugins::OwnedFd> lines;
+
+    /// Whether nobody stores there any more: all ranks have closed, whose kernels end before, or
+    /// each that had imported something has closed, or its process has ended. What travelled by
+    /// CUDA IPC has no lines: of ranks in other processes nothing is known then.
+    [[nodiscard]] bool is_over() const;
   };
   std::mutex mutex;
-  /// By communicator, guarded by mutex. Kernels of peers may still store in what was abandoned. It
-  /// is used again once all ranks have closed, since a rank's kernels end before; of ranks in
-  /// other processes that is not known, and it is kept while the instance lives.
-  std::map<std::uint64_t, Ends> ends;
+  std::map<std::uint64_t, Ends> ends;  ///< By communicator, guarded by mutex.
+  /// Takes what is over out of `ends`, to be destroyed without the mutex. With it.
+  [[nodiscard]] std::vector<std::shared_ptr<weft::p2p::Arena>> reclaim();
 };
 
 namespace weft::p2p {
@@ -108,7 +115,8 @@ struct weft_transport final : weft::plugins::Giver::Store {
   explicit weft_transport(weft_plugin* owner) : plugin(owner), giver(owner->host, "p2p") {}
 
   int find(const weft::plugins::Nonce& memory, std::uint32_t peer) override;
-  void given(const weft::plugins::Nonce& memory, std::uint32_t peer) override;
+  void given(const weft::plugins::Nonce& memory, std::uint32_t peer,
+             weft::plugins::OwnedFd line) override;
   /// Hands out what peers ask for; listens no more once nobody can.
   weft_result hand_out();
 
@@ -123,8 +131,9 @@ struct weft_transport final : weft::plugins::Giver::Store {
   std::vector<weft_shared_buffer*> exported;  ///< Buffers whose descriptors may be taken.
   weft_memory_sharing device_sharing = WEFT_SHARING_NONE;  ///< What all peers can take.
   weft::plugins::Key key;
-  weft::plugins::Giver giver;  ///< Of arenas whose descriptors somebody waits for.
-  weft::p2p::Offers offers;    ///< Of ranks on CPUs: what connections of them wait for.
+  weft::plugins::Giver giver;                 ///< Of arenas whose descriptors somebody waits for.
+  std::vector<weft::plugins::OwnedFd> lines;  ///< Of ranks that have imported arenas.
+  weft::p2p::Offers offers;  ///< Of ranks on CPUs: what connections of them wait for.
   std::atomic<bool> aborted = false;
   std::atomic<std::uint64_t> bytes_held = 0;  ///< Memory that this end allocated.
   std::mutex mutex;  ///< Guards `connections`, since abort comes from any thread.

@@ -17,7 +17,8 @@ int weft_transport::find(const weft::plugins::Nonce& memory, std::uint32_t peer)
   return found->second->descriptor.get();
 }
 
-void weft_transport::given(const weft::plugins::Nonce& memory, std::uint32_t /*peer*/) {
+void weft_transport::given(const weft::plugins::Nonce& memory, std::uint32_t /*peer*/,
+                           weft::plugins::OwnedFd /*line*/) {
   weft_connection* connection = offered.at(memory);
   connection->taken = true;
   connection->descriptor.reset();

@@ -63,7 +63,8 @@ struct weft_transport final : weft::plugins::Giver::Store {
   explicit weft_transport(weft_plugin* owner) : plugin(owner), giver(owner->host, "shm") {}
 
   int find(const weft::plugins::Nonce& memory, std::uint32_t peer) override;
-  void given(const weft::plugins::Nonce& memory, std::uint32_t peer) override;
+  void given(const weft::plugins::Nonce& memory, std::uint32_t peer,
+             weft::plugins::OwnedFd line) override;
   /// Forgets an end whose memory was passed or that is closed; stops listening after the last.
   void withdraw(const weft_connection& connection);
 

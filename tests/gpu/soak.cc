@@ -241,8 +241,8 @@ class Program {
               << ": " << done_.communicators << " communicators, " << done_.calls << " calls ("
               << done_.windows << " with windows, " << done_.options << " with options, of which "
               << done_.refused << " refused), " << done_.graphs << " graphs, " << done_.aborts
-              << " aborts (" << done_.misnamed << " told as a mismatch, " << (done_.abandoned >> 20)
-              << " MiB abandoned), " << kernels_ << " kernels beside\n"
+              << " aborts (" << done_.misnamed << " told as a mismatch), " << kernels_
+              << " kernels beside\n"
               << growth_.text() << std::endl;
   }
 
@@ -263,7 +263,7 @@ class Program {
     const std::int64_t device = device_bytes(devices_);
     round.close();
     Usage usage = process_usage();
-    usage.device = device - done_.abandoned;
+    usage.device = device;
     growth_.add(usage);
     if (tells_ && seconds() >= next_told_) {
       next_told_ = seconds() + 30;

@@ -49,7 +49,6 @@ struct Done {
   std::uint64_t graphs = 0;
   std::uint64_t aborts = 0;
   std::uint64_t misnamed = 0;  ///< After which some rank was told another cause.
-  std::int64_t abandoned = 0;  ///< Bytes of all ranks that aborts have cost for good.
   std::uint64_t windows = 0;   ///< Calls whose output lay in one.
   std::uint64_t options = 0;   ///< Calls with options.
   std::uint64_t refused = 0;   ///< Such calls that could not go as they wanted.

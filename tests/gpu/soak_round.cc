@@ -292,7 +292,7 @@ void Round::abort() {
     };
     if (launches) graphs.emplace(team, call);
     // A process may be far ahead of others, which are to come to their calls.
-    soak_.done.abandoned += sum(*teams_[another], abandoned_by(team));
+    sum(*teams_[another], 0);
     Batch beside(*teams_[another], soak_.second[another], draws_, 1 + draws_.next(4), Kind::kSmall);
     beside.prepare(draws_);
 
@@ -344,17 +344,6 @@ bool Round::any(bool wanted) {
   soak_.tell("the end of a round");
   if (teams_[0] == nullptr) renew(0);
   return sum(*teams_[0], wanted ? 1 : 0) != 0;
-}
-
-// What ranks in other processes may still write to is not used again, as the transport promises:
-// what it has of memory stays, however often ranks give up.
-std::int64_t Round::abandoned_by(Team& team) const {
-  if (soak_.mode != Mode::kProcess || options().host) return 0;
-  weft_comm_properties properties{};
-  properties.struct_size = sizeof(properties);
-  check(weft_comm_get_properties(team.members().front().comm, &properties),
-        "weft_comm_get_properties");
-  return static_cast<std::int64_t>(properties.bytes_held);
 }
 
 std::int64_t Round::sum(Team& team, std::int64_t of_process) {

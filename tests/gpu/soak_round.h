@@ -54,7 +54,6 @@ class Round {
   Team& pick();
   SecondStreams& second_of(const Team& team);
   void finish(Batch& batch);
-  std::int64_t abandoned_by(Team& team) const;
   /// Of what each process says (or each rank of this one): a call of all ranks.
   static std::int64_t sum(Team& team, std::int64_t of_process);
 

@@ -60,7 +60,10 @@ class HandOver : public testing::Test, public Giver::Store {
     const auto found = wanted_.find(memory);
     return found != wanted_.end() && found->second == rank ? memory_.get() : -1;
   }
-  void given(const Nonce& memory, std::uint32_t /*rank*/) override { wanted_.erase(memory); }
+  void given(const Nonce& memory, std::uint32_t /*rank*/, OwnedFd line) override {
+    wanted_.erase(memory);
+    line_ = std::move(line);
+  }
 
   /// Memory for rank `rank`, handed out by `giver`.
   HandOverPlace offer(Giver& giver, std::uint32_t rank) {
@@ -82,6 +85,7 @@ class HandOver : public testing::Test, public Giver::Store {
   const std::vector<std::uint8_t> secret_ = std::vector<std::uint8_t>(32, 7);
   Key key_{secret_};
   OwnedFd memory_;
+  OwnedFd line_;
   std::map<Nonce, std::uint32_t> wanted_;
 };
 

@@ -53,23 +53,32 @@ Rank::Rank(const weft_plugin_descriptor* entry, Options options)
   }
   table_ = static_cast<const weft_transport_interface*>(
       entry->get_interface(plugin_, WEFT_TRANSPORT_INTERFACE));
+  join(options_.communicator);
+}
+
+Rank::~Rank() {
+  leave();
+  entry_->deinit(plugin_);
+}
+
+void Rank::leave() {
+  if (transport_ != nullptr) table_->close(transport_);
+  transport_ = nullptr;
+}
+
+void Rank::join(std::uint64_t communicator) {
   weft_transport_open_info info{};
   info.struct_size = sizeof(info);
   info.rank = options_.rank;
   info.ranks = options_.ranks;
   info.device = options_.device;
-  info.communicator = options_.communicator;
+  info.communicator = communicator;
   info.key = options_.key.data();
   info.key_size = options_.key.size();
   info.host_id = options_.host_id.c_str();
   if (table_->open(plugin_, &info, &transport_) != WEFT_OK) {
     throw std::runtime_error("open: " + host_.last_error().what);
   }
-}
-
-Rank::~Rank() {
-  table_->close(transport_);
-  entry_->deinit(plugin_);
 }
 
 Bytes Rank::peer_info() const {

@@ -54,6 +54,10 @@ class Rank {
   Rank& operator=(const Rank&) = delete;
   ~Rank();
 
+  /// Closes the transport; the instance stays, and may open another one.
+  void leave();
+  void join(std::uint64_t communicator);
+
   [[nodiscard]] const weft_transport_interface& table() const { return *table_; }
   [[nodiscard]] weft_plugin* plugin() const { return plugin_; }
   [[nodiscard]] weft_transport* transport() const { return transport_; }
