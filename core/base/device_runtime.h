@@ -22,6 +22,7 @@ struct WorkItem;
 struct KernelOutcome;
 struct OutputCall;
 struct MulticastView;
+struct WindowReduction;
 
 /// A device's stream; made and destroyed by its runtime.
 class DeviceStream;
@@ -79,6 +80,8 @@ struct Launch {
   /// Of calls whose data may go straight into outputs of other ranks, on devices that are asked
   /// whether those are open: what the ranks agree by before. Copied before launch() returns.
   const OutputCall* outputs = nullptr;
+  /// Of a reduction in windows, whose one item says how the ranks meet. Copied likewise.
+  const WindowReduction* window_reduction = nullptr;
   /// What a waiting worker may do instead of idling (drive a progress engine); may be null. Called
   /// from several workers at once; must not block; answers true when it achieved something.
   /// `about_to_sleep`: the worker will not call again before it is woken or 50 ms have passed.

@@ -59,7 +59,7 @@ bool Communicator::is_connected(const Call& call) {
   if (joins_pair(call.task.operation)) {
     return call.task.root != rank_ && is_joined(call.task.root, call.task.bytes());
   }
-  if (goes_by_inboxes(call.task) || copied_into(call)) return true;
+  if (goes_by_inboxes(call.task) || goes_through_windows(call)) return true;
   if (is_exchange(call.task.operation)) {
     for (std::uint32_t other = 0; other < ranks_; ++other) {
       const std::uint64_t bytes = bytes_with(call, other);
@@ -89,7 +89,7 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
       continue;
     }
     const CallNote note = make_call_note(task, history_.latest() + 1 + ahead);
-    if (goes_by_inboxes(task) || copied_into(*call)) continue;
+    if (goes_by_inboxes(task) || goes_through_windows(*call)) continue;
     if (is_exchange(task.operation)) {
       for (std::uint32_t other = 0; other < ranks_; ++other) {
         add_message(other, bytes_with(*call, other), note);

@@ -31,6 +31,7 @@ Communicator::Communicator(Context& context, Config config, std::uint32_t rank, 
   report_after_ns_ = limit_of("timeouts.report");
   operation_limit_ns_ = limit_of("timeouts.operation");
   least_copied_ = config_.bytes("windows.copy_from");
+  least_reduced_ = config_.bytes("windows.reduce_from");
 }
 
 Communicator::~Communicator() {
@@ -44,6 +45,7 @@ Communicator::~Communicator() {
   failure_->clear_hook();
   windows_ = {};
   table_memory_.release(output_table_);
+  table_memory_.release(window_staging_);
   if (multicast_ != nullptr && failure_->stopped()) multicast_->leave_to_peers();
   multicast_.reset();
   pairs_.reset();
@@ -129,6 +131,11 @@ Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
       WEFT_TRY(check_call(stream));
       WEFT_TRY(order_after_latest(stream));
       return copy_launch(call, *place, stream);
+    }
+    if (const auto places = reduced_in(call)) {
+      WEFT_TRY(check_call(stream));
+      WEFT_TRY(order_after_latest(stream));
+      return reduction_launch(call, *places, stream);
     }
   }
   if (is_exchange(task.operation)) return prepare_exchange(call, stream);

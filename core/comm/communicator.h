@@ -117,6 +117,9 @@ class Communicator {
   /// From how many bytes of output on the call's output, where it lies in a window, is written by
   /// copy engines; 0 where it never is.
   [[nodiscard]] std::uint64_t copied_from(const Task& task) const;
+  /// From how many bytes of input on a call that reduces is carried out in windows by copy engines
+  /// and a kernel that sums up, where its buffers lie in some; 0 where it never is.
+  [[nodiscard]] std::uint64_t reduced_from(const Task& task) const;
   /// How an exchange goes between the ranks of this communicator; `calls` are those of all, in
   /// order, outputs in no window.
   [[nodiscard]] ExchangePlan explain_exchange(std::span<const Call> calls) const;
@@ -275,6 +278,10 @@ class Communicator {
   const Launch* inbox_launch(const Call& call, Stream& stream);
   [[nodiscard]] std::optional<WindowPlace> copied_into(const Call& call) const;
   const Launch* copy_launch(const Call& call, const WindowPlace& place, Stream& stream);
+  [[nodiscard]] std::optional<ReductionPlaces> reduced_in(const Call& call) const;
+  Result<const Launch*> reduction_launch(const Call& call, const ReductionPlaces& places,
+                                         Stream& stream);
+  [[nodiscard]] bool goes_through_windows(const Call& call) const;
   /// Slots of a connection that is made when two ranks first send to each other; alike on all.
   [[nodiscard]] SlotGeometry slots_of_pairs() const;
   void choose_spread();
@@ -409,6 +416,9 @@ class Communicator {
   std::unique_ptr<Multicast> multicast_;      // null: there is none
   Windows windows_;
   std::uint64_t least_copied_ = 0;         // bytes of output; 0: copy engines are not used
+  std::uint64_t least_reduced_ = 0;        // the same of input, of reductions in windows
+  std::byte* window_staging_ = nullptr;    // of the device; null until first needed
+  WindowReduction window_reduction_;       // of the launch that was prepared last
   std::uint32_t pair_parts_ = UINT32_MAX;  // of a launch of sends and receives, at most
   // As items_.
   std::vector<PairTransfer> pair_transfers_;

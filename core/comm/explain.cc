@@ -42,6 +42,12 @@ std::uint64_t Communicator::copied_from(const Task& task) const {
   return can && copied_output(task, ranks_) != 0 ? least_copied_ : 0;
 }
 
+std::uint64_t Communicator::reduced_from(const Task& task) const {
+  if (task.options.names_way()) return 0;
+  const bool can = report_ != nullptr && connections_->direct() != nullptr && ranks_ > 1;
+  return can && reduced_input(task, ranks_) != 0 ? least_reduced_ : 0;
+}
+
 // Rank `rank`'s, as this rank's device would launch it; its transfers are not made.
 WorkItem Communicator::exchange_item(const ExchangePlan& plan, std::uint32_t rank) const {
   WorkItem item;

@@ -262,11 +262,13 @@ void Communicator::choose_spread() {
     return;
   }
   pair_parts_ = std::min(limits_.max_channels, pair_parts_);
-  if (reach_ == Reach::kMessages) return;
   const std::uint32_t share = std::bit_floor(std::max(kPairChannelsOfARank / (ranks_ - 1), 1U));
-  const std::uint32_t most = reach_ == Reach::kDeviceMemory ? kMostPairChannels : kStagedChannels;
-  most_direct_exchange_ = std::min(limits_.direct_block_bytes, kMostDirectExchangeBytes);
+  const std::uint32_t most = reach_ == Reach::kDeviceMemory ? kMostPairChannels
+                             : reach_ == Reach::kMemory     ? kStagedChannels
+                                                            : kMessageChannels;
   pair_ends_.spread = {.channels = std::min(share, most), .least_bytes = kLeastPairPartBytes};
+  if (reach_ == Reach::kMessages) return;  // whose payload no flags can lie in
+  most_direct_exchange_ = std::min(limits_.direct_block_bytes, kMostDirectExchangeBytes);
   pair_ends_.spread.line_bytes = kPairLineBytes;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A communicator's windows, and the launches of calls that go through them.
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -60,6 +61,56 @@ std::optional<WindowPlace> Communicator::copied_into(const Call& call) const {
   const std::uint64_t bytes = copied_output(call.task, ranks_);
   if (bytes == 0 || bytes < least_copied_) return std::nullopt;
   return windows_.find(call.recv, bytes);
+}
+
+// Where the inputs of such a call lie, and of an all-reduce its outputs: all ranks read and write
+// there.
+std::optional<ReductionPlaces> Communicator::reduced_in(const Call& call) const {
+  if (windows_.empty() || report_ == nullptr) return std::nullopt;
+  const std::uint64_t least = reduced_from(call.task);
+  const std::uint64_t bytes = reduced_input(call.task, ranks_);
+  if (least == 0 || bytes < least) return std::nullopt;
+  const auto input = windows_.find(call.send, bytes);
+  if (!input) return std::nullopt;
+  if (call.task.operation != Operation::kAllReduce) {
+    return ReductionPlaces{.input = *input, .output = {}};
+  }
+  const auto output = windows_.find(call.recv, bytes);
+  if (!output) return std::nullopt;
+  return ReductionPlaces{.input = *input, .output = *output};
+}
+
+bool Communicator::goes_through_windows(const Call& call) const {
+  return copied_into(call).has_value() || reduced_in(call).has_value();
+}
+
+Result<const Launch*> Communicator::reduction_launch(const Call& call,
+                                                     const ReductionPlaces& places,
+                                                     Stream& stream) {
+  if (window_staging_ == nullptr) {
+    void* memory = nullptr;
+    const std::uint64_t bytes = config_.bytes("windows.staging");
+    if (const weft_result result = table_memory_.allocate(bytes, &memory); result != WEFT_OK) {
+      return fail(result,
+                  fmt::format("cannot allocate {} bytes of device {} {} for reductions in windows",
+                              bytes, runtime_.name(), runtime_.index()),
+                  "make windows.staging smaller, or windows.reduce_from 0");
+    }
+    window_staging_ = static_cast<std::byte*>(memory);
+  }
+  window_reduction_ = make_window_reduction(call, rank_, ranks_, places);
+  window_reduction_.staging = window_staging_;
+  window_reduction_.staging_bytes = config_.bytes("windows.staging");
+  const std::uint32_t named = call.task.options.max_channels;
+  window_reduction_.most_parts =
+      named != 0 ? std::min(named, limits_.max_channels) : limits_.max_channels;
+  Task task = call.task;
+  task.place = places.number();
+  WorkItem& item = begin_inbox_item(task);
+  item.algorithm = Algorithm::kCopy;
+  launch_by_report(stream);
+  reported_launch_.window_reduction = &window_reduction_;
+  return &reported_launch_;
 }
 
 const Launch* Communicator::copy_launch(const Call& call, const WindowPlace& place,

@@ -71,4 +71,50 @@ void make_copies(const Call& call, std::uint32_t rank, std::uint32_t ranks,
   }
 }
 
+std::uint64_t reduced_input(const Task& task, std::uint32_t ranks) {
+  // Each rank multiplies its input by a factor of its own, which others do not know.
+  if (task.reduction == kPremulSum) return 0;
+  switch (task.operation) {
+    case Operation::kAllReduce:
+      return task.bytes();
+    case Operation::kReduceScatter:
+      return task.bytes() * ranks;
+    case Operation::kReduce:
+      // A root reads over its own link alone; of more than one rank a ring is the shorter way.
+      return ranks == 2 ? task.bytes() : 0;
+    default:
+      return 0;
+  }
+}
+
+WindowReduction make_window_reduction(const Call& call, std::uint32_t rank, std::uint32_t ranks,
+                                      const ReductionPlaces& places) {
+  const Task& task = call.task;
+  const std::uint64_t element_bytes = element_size(task.type);
+  Extent range{.offset = 0, .count = task.count};
+  if (task.operation == Operation::kAllReduce) {
+    range = window_range(task.count, rank, ranks, element_bytes);
+  } else if (task.operation == Operation::kReduceScatter) {
+    range.offset = rank * task.count;
+  } else if (rank != task.root) {
+    range.count = 0;
+  }
+  WindowReduction made{.ranks = ranks,
+                       .rank = rank,
+                       .type = task.type,
+                       .reduction = task.reduction,
+                       .count = range.count};
+  const std::uint64_t at = range.offset * element_bytes;
+  const bool all = task.operation == Operation::kAllReduce;
+  made.output = static_cast<std::byte*>(call.recv) + (all ? at : 0);
+  for (std::uint32_t other = 0; other < ranks; ++other) {
+    made.sources[other] = other == rank
+                              ? static_cast<const std::byte*>(call.send) + at
+                              : places.input.window->addresses()[other] + places.input.offset + at;
+    if (!all || other == rank) continue;
+    made.targets[other] = places.output.window->addresses()[other] + places.output.offset + at;
+  }
+  return made;
+}
+
 }  // namespace weft

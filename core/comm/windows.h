@@ -4,11 +4,11 @@
 // Windows: buffers that all ranks registered together, so that each reaches those of all others,
 // and calls that move data straight into them.
 //
-// Whether a call goes through a window is a matter of where its output lies, which each rank sees
-// for itself. That it is alike on all ranks is the program's promise; the tag of the call carries
-// window and offset, so a promise that was broken is an error on every rank. Copies that were
-// queued behind the comparison are made all the same: what windows hold after an error is
-// undefined.
+// Whether a call goes through a window is a matter of where its output lies, and the input of one
+// that reduces, which each rank sees for itself. That it is alike on all ranks is the program's
+// promise; the tag of the call carries window and offset, so a promise that was broken is an error
+// on every rank. Copies that were queued behind the comparison are made all the same: what windows
+// hold after an error is undefined.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,7 @@
 
 #include "core/comm/start.h"
 #include "core/model/pair_transfer.h"
+#include "core/model/window_reduction.h"
 #include "core/transport/shared_buffer.h"
 
 namespace weft {
@@ -46,6 +47,18 @@ struct WindowPlace {
   }
 };
 inline constexpr std::uint32_t kMostWindows = (1U << 15) - 1;
+
+/// Where the buffers of a call lie whose inputs are reduced out of windows.
+struct ReductionPlaces {
+  WindowPlace input;
+  WindowPlace output;  ///< Of all-reduce alone: others keep what they reduce.
+
+  /// Task::place.
+  [[nodiscard]] std::uint64_t number() const {
+    constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15ULL;
+    return output.window == nullptr ? input.number() : (input.number() * kOdd) ^ output.number();
+  }
+};
 
 /// The windows of one rank of a communicator. Used by the thread that makes the calls.
 class Windows {
@@ -74,5 +87,13 @@ class Windows {
 void make_copies(const Call& call, std::uint32_t rank, std::uint32_t ranks,
                  std::span<std::byte* const> addresses, std::uint64_t offset,
                  std::vector<PairTransfer>& copies);
+
+/// Bytes of a rank's input of a call that may be reduced out of windows; 0 of other calls.
+[[nodiscard]] std::uint64_t reduced_input(const Task& task, std::uint32_t ranks);
+
+/// What rank `rank` does in such a call, without staging memory.
+[[nodiscard]] WindowReduction make_window_reduction(const Call& call, std::uint32_t rank,
+                                                    std::uint32_t ranks,
+                                                    const ReductionPlaces& places);
 
 }  // namespace weft

@@ -221,6 +221,28 @@ void add_resources(std::vector<Parameter>& table) {
                        "Calls that move data without reducing it, whose output lies in a window, "
                        "are left to the GPUs' copy engines from so many bytes of output on; 0 "
                        "leaves all to kernels."});
+  table.push_back(
+      {.section = "windows",
+       .key = "reduce_from",
+       .type = ParameterType::kBytes,
+       .minimum = 0,
+       .maximum = std::int64_t{1} << 50,
+       .agreed = true,
+       .default_text = "64MiB",
+       .help = "All-reduces and reduce-scatters, and reduces of two ranks, whose inputs lie "
+               "in a window, and outputs of all-reduces, are moved by the GPUs' copy "
+               "engines and summed up by a kernel beside, from so many bytes of input on; "
+               "0 leaves all to kernels."});
+  table.push_back({.section = "windows",
+                   .key = "staging",
+                   .type = ParameterType::kBytes,
+                   .minimum = std::int64_t{1} << 20,
+                   .maximum = std::int64_t{1} << 40,
+                   .agreed = true,
+                   .default_text = "64MiB",
+                   .help =
+                       "Memory of each GPU for what such reductions have read and not yet summed "
+                       "up; made when a communicator first needs it."});
   table.push_back({.section = "bootstrap",
                    .key = "interfaces",
                    .type = ParameterType::kList,

@@ -449,9 +449,9 @@ void Connections::close_unused(const std::function<PairChoice(std::uint32_t peer
 Status Connections::connect(const ConnectionNeeds& needs,
                             const std::function<PairChoice(std::uint32_t peer)>& choice_of,
                             Bootstrap& bootstrap, Deadline deadline) {
-  std::vector<Edge> edges = edges_of(needs, choice_of);
   close_unused(choice_of);
   WEFT_TRY(open_ports(needs.net_ports));
+  std::vector<Edge> edges = edges_of(needs, choice_of);  // dealt out to the ports that there are
   WEFT_TRY_ASSIGN(const ConnectionBlobs mine, prepare(edges));
   WEFT_TRY_ASSIGN(const auto gathered,
                   bootstrap.all_gather(encode_blobs(mine), "connection blobs"));

@@ -72,6 +72,13 @@ class Scratch {
     check(weft_all_reduce(buffer, buffer, count, type, reduction, member.comm, member.stream),
           "weft_all_reduce");
   }
+  /// `at`: bytes of the buffer before what is reduced.
+  void all_reduce_at(const Member& member, std::size_t count, std::size_t at) {
+    std::byte* buffer = zones_[member.rank]->data() + at;
+    check(
+        weft_all_reduce(buffer, buffer, count, WEFT_FLOAT32, WEFT_SUM, member.comm, member.stream),
+        "weft_all_reduce");
+  }
   void broadcast(const Member& member, std::size_t count, std::uint32_t root) {
     std::byte* buffer = zones_[member.rank]->data();
     check(weft_broadcast(buffer, buffer, count, WEFT_FLOAT32, root, member.comm, member.stream),
@@ -340,6 +347,17 @@ TEST_P(MismatchTest, PlacesInAWindow) {
       team, scratch, [](Member& member, Scratch& scratch) { scratch.all_gather(member, 1000); },
       [](Member& member, Scratch& scratch) { scratch.all_gather(member, 1000, 4); },
       {"all_gather of", "window"});
+}
+TEST_P(MismatchTest, PlacesOfReductionsInAWindow) {
+  SKIP_ON_HOST();
+  Team team(Mode::kThreads, GetParam(), {{"windows.reduce_from", "1"}});
+  Scratch scratch(team);
+  scratch.register_windows(team);
+  differ(
+      team, scratch,
+      [](Member& member, Scratch& scratch) { scratch.all_reduce_at(member, 1000, 0); },
+      [](Member& member, Scratch& scratch) { scratch.all_reduce_at(member, 1000, 4); },
+      {"all_reduce of", "window"});
 }
 TEST_P(MismatchTest, InAWindowAndInNone) {
   SKIP_ON_HOST();

@@ -33,7 +33,7 @@ constexpr const char* kUsage =
     "  --largest=BYTES    of a call (64 MiB)\n"
     "  --patience=N       seconds for one test; then its communicators are aborted (60)\n"
     "  --operation=NAME   where a test tries all of them: all_gather and so on, this one alone\n"
-    "  --windows=KIND     outputs lie in windows wherever they can: of weft or cuda memory\n"
+    "  --windows=KIND     buffers lie in windows wherever they can: of weft or cuda memory\n"
     "  --one-device       of a rank's process: all ranks are on device 0\n"
     "  --host             the host device stands in for four CUDA devices: proves these tests\n";
 

@@ -45,7 +45,11 @@ Team::Team(Mode mode, const Layout& layout, const Settings& settings)
     all.emplace_back("collectives.all_reduce.protocol", options().protocol);
   }
   // Of calls of any size, so that the few bytes of most tests are copied, too.
-  if (!options().windows.empty()) all.emplace_back("windows.copy_from", "1");
+  if (!options().windows.empty()) {
+    for (const char* const from : {"windows.copy_from", "windows.reduce_from"})
+      all.emplace_back(from, "1");
+    all.emplace_back("windows.staging", "1MiB");  // several pieces of what is tried
+  }
   for (Member& member : members_) {
     const Stream stream = open_stream(member.device);
     member.cuda = stream.cuda;

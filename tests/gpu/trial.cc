@@ -100,30 +100,47 @@ Trial::Trial(Team& team, const Call& call)
     }
     if (call.premul != Premul::kNo) make_reduction(member);
   });
-  // Of operations that go through windows, and as large on all ranks.
-  const bool in_window =
-      call.operation == Operation::kAllGather || call.operation == Operation::kAllToAll ||
-      call.operation == Operation::kScatter || call.operation == Operation::kBroadcast;
-  if (!options().windows.empty() && in_window && call.count != 0) {
-    team.issue([&](Member& member) { register_window(member); });
+  if (!options().windows.empty() && call.count != 0) register_windows();
+}
+
+// Of operations that go through windows, and as large on all ranks.
+void Trial::register_windows() {
+  const Operation operation = call_.operation;
+  const bool copies = operation == Operation::kAllGather || operation == Operation::kAllToAll ||
+                      operation == Operation::kScatter || operation == Operation::kBroadcast;
+  const bool all = operation == Operation::kAllReduce;
+  const bool reads =
+      all || operation == Operation::kReduce || operation == Operation::kReduceScatter;
+  if (reads) {
+    team_.issue([&](Member& member) {
+      Rank& own = ranks_[member.rank];
+      const Zone& zone = own.buffers.in_place ? *own.recv : *own.send;
+      register_window(member, zone.data() + send_base(own.buffers), own.buffers.send.extent);
+    });
+  }
+  if (copies || (all && !call_.in_place)) {
+    team_.issue([&](Member& member) {
+      Rank& own = ranks_[member.rank];
+      register_window(member, own.recv->data() + recv_base(own.buffers), own.buffers.recv.extent);
+    });
   }
 }
 
-// It begins before the output, and ends behind it.
-void Trial::register_window(Member& member) {
+// It begins before the buffer, and ends behind it.
+void Trial::register_window(Member& member, std::byte* buffer, std::size_t bytes) {
   constexpr std::size_t kMargin = 512;
   static_assert(kMargin <= Zone::kGuard);
-  Rank& own = ranks_[member.rank];
-  std::byte* const output = own.recv->data() + recv_base(own.buffers);
-  gpu_test::check(weft_window_register(member.comm, output - kMargin,
-                                       own.buffers.recv.extent + 2 * kMargin, &own.window),
+  weft_window* window = nullptr;
+  gpu_test::check(weft_window_register(member.comm, buffer - kMargin, bytes + 2 * kMargin, &window),
                   "weft_window_register");
+  ranks_[member.rank].windows.push_back(window);
 }
 
 Trial::~Trial() {
   for (const Member& member : team_.members()) {
     if (member.comm == nullptr) continue;
-    static_cast<void>(weft_window_deregister(ranks_[member.rank].window));
+    for (weft_window* const window : ranks_[member.rank].windows)
+      static_cast<void>(weft_window_deregister(window));
   }
   if (call_.premul == Premul::kNo) return;
   for (const Member& member : team_.members()) {

@@ -45,12 +45,13 @@ class Trial {
     std::unique_ptr<Zone> recv;
     std::unique_ptr<Zone> factor;  // that is read by each call
     weft_reduction reduction = WEFT_SUM;
-    weft_window* window = nullptr;  // that the output lies in
+    std::vector<weft_window*> windows;  // that its buffers lie in
     Bytes send_before, recv_before;
   };
 
   void make_reduction(const Member& member);
-  void register_window(Member& member);
+  void register_windows();
+  void register_window(Member& member, std::byte* buffer, std::size_t bytes);
   void fill(const Member& member, int poison);
   void call_tables(const Rank& own, const void* send, void* recv, Member& member,
                    weft_stream* stream) const;

@@ -168,6 +168,13 @@ Status explain_as_rank(const ExplainOptions& options) {
       fmt::print("windows: an output of {} or more that lies in one is written by copy engines\n",
                  size_text(least));
     }
+    if (const std::uint64_t least = communicator->reduced_from(task); least != 0) {
+      fmt::print(
+          "windows: inputs of {} or more that lie in one, and outputs of an all-reduce, are read "
+          "and "
+          "written by copy engines, beside a kernel that sums up\n",
+          size_text(least));
+    }
     for (std::uint32_t rank = 0; rank < communicator->ranks(); ++rank) {
       const std::uint32_t next = (rank + 1) % communicator->ranks();
       if (next == rank || (communicator->ranks() == 2 && rank == 1)) continue;

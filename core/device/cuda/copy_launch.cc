@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Calls whose data the copy engines move, straight into buffers of other ranks. All ranks meet
-// before, since an output may still be in use, and afterwards, since others write here: by a kernel
-// of one warp that writes nothing but headers into inboxes, and compares their tags. A copy is
+// before, since an output may still be in use, and afterwards, since others write here. A copy is
 // complete, and seen by all devices, before the kernel behind it in the stream begins.
 #include <cstdint>
 #include <span>
@@ -17,6 +16,14 @@ namespace {
 
 constexpr DirectShape kOneWarp{.parts = 1, .threads = 32};
 
+weft_result copy(const PairTransfer& transfer, cudaStream_t stream) {
+  return check(
+      cudaMemcpyAsync(transfer.to, transfer.from, transfer.bytes, cudaMemcpyDefault, stream),
+      "cudaMemcpyAsync");
+}
+
+}  // namespace
+
 // A one-shot without elements.
 weft_result meet(CudaStream& stream, const Launch& launch, bool may_overlap) {
   WorkItem meeting = launch.items.front();
@@ -29,14 +36,6 @@ weft_result meet(CudaStream& stream, const Launch& launch, bool may_overlap) {
   by_kernel.items = {&meeting, 1};
   return launch_inbox(stream, by_kernel, kOneWarp, may_overlap);
 }
-
-weft_result copy(const PairTransfer& transfer, cudaStream_t stream) {
-  return check(
-      cudaMemcpyAsync(transfer.to, transfer.from, transfer.bytes, cudaMemcpyDefault, stream),
-      "cudaMemcpyAsync");
-}
-
-}  // namespace
 
 weft_result fork_side(CudaStream& stream) {
   if (stream.side == nullptr) {

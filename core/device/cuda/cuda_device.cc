@@ -146,6 +146,7 @@ RingKernel channel_kernel_for(std::span<const WorkItem> items, bool copies_in_bu
 weft_result launch_one(CudaStream& stream, const Launch& launch) {
   if (launch.items.empty()) return WEFT_OK;
   if (launch.items.front().algorithm == Algorithm::kPair) return launch_pairs(stream, launch);
+  if (launch.window_reduction != nullptr) return launch_window_reduction(stream, launch);
   if (launch.items.front().algorithm == Algorithm::kCopy) return launch_copies(stream, launch);
   if (launch.items.front().direct != nullptr) {
     return launch_inbox(stream, launch, direct_shape_of(launch.items.front()), stream.may_overlap);
@@ -213,6 +214,9 @@ weft_result CudaDevice::prepare() {
     for (const void* kernel : kernels) {
       if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
     }
+  }
+  if (const weft_result loaded = load(reduce_sources_kernel_address(), 0); loaded != WEFT_OK) {
+    return loaded;
   }
   if (copies_in_bulk_) {
     for (const void* kernel : bulk_ring_kernels()) {
@@ -320,9 +324,16 @@ void CudaDevice::destroy_stream(DeviceStream* stream) {
     static_cast<void>(cudaStreamSynchronize(owned->native));
     static_cast<void>(cudaStreamDestroy(owned->native));
   }
-  if (owned->side != nullptr) static_cast<void>(cudaStreamDestroy(owned->side));
+  for (const cudaStream_t side : {owned->side, owned->writing}) {
+    if (side != nullptr) static_cast<void>(cudaStreamDestroy(side));
+  }
   for (const cudaEvent_t event : {owned->event, owned->forked, owned->joined}) {
     if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+  }
+  for (const auto& events : {owned->read, owned->reduced}) {
+    for (std::uint32_t slot = 0; slot < kWindowSlots; ++slot) {
+      if (events[slot] != nullptr) static_cast<void>(cudaEventDestroy(events[slot]));
+    }
   }
 }
 

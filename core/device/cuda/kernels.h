@@ -11,6 +11,7 @@
 #include "core/model/multicast.h"
 #include "core/model/output_table.h"
 #include "core/model/pair_transfer.h"
+#include "core/model/window_reduction.h"
 #include "core/model/work_item.h"
 
 namespace weft::device::cuda {
@@ -201,6 +202,9 @@ struct RingKernel {
 /// address, count), and the one that moves StoredPairs.
 [[nodiscard]] const void* store_pairs_kernel();
 [[nodiscard]] const void* stored_pairs_kernel_address();
+
+/// The kernel of a reduction in windows (argument: SourcesToReduce), CTAs of kThreads.
+[[nodiscard]] const void* reduce_sources_kernel_address();
 
 /// All kernels, to be loaded before anything spins.
 [[nodiscard]] std::span<const void* const> ring_kernels();

@@ -8,6 +8,7 @@
 
 #include "core/base/device_runtime.h"
 #include "core/device/cuda/kernels.h"
+#include "core/model/window_reduction.h"
 
 namespace weft::device::cuda {
 
@@ -21,6 +22,10 @@ struct CudaStream {
   cudaStream_t side = nullptr;
   cudaEvent_t forked = nullptr;
   cudaEvent_t joined = nullptr;
+  // The same of reductions in windows, which read by `side`.
+  cudaStream_t writing = nullptr;
+  cudaEvent_t read[kWindowSlots]{};
+  cudaEvent_t reduced[kWindowSlots]{};
 };
 
 /// A launch of one item that goes directly, by a kernel of that shape.
@@ -30,6 +35,12 @@ weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectS
 weft_result launch_pairs(CudaStream& stream, const Launch& launch);
 /// A launch of one item of copies into buffers of other ranks.
 weft_result launch_copies(CudaStream& stream, const Launch& launch);
+/// A launch of one item without elements, and of a reduction in windows.
+weft_result launch_window_reduction(CudaStream& stream, const Launch& launch);
+
+/// All ranks meet: a kernel of one warp that writes nothing but headers into inboxes, and compares
+/// their tags. What copy engines were given before is complete, and seen by all devices.
+weft_result meet(CudaStream& stream, const Launch& launch, bool may_overlap);
 
 // What runs beside the stream: between the two, work on `side` comes after what the stream held at
 // the fork, and what the stream gets later comes after it.

@@ -2,9 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Ranks that live in one process: a thread for each, and all of them in one thread.
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <mutex>
+#include <netinet/in.h>
 #include <string>
+#include <sys/socket.h>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -163,6 +167,45 @@ TEST_P(LocalRanks, LargeOnes) {
     for (const auto& trial : trials)
       EXPECT_EQ(trial->wrong(), "");
   }
+}
+
+bool is_connected_over_tcp(int fd) {
+  int protocol = 0;
+  socklen_t size = sizeof(protocol);
+  if (::getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0) return false;
+  sockaddr_storage peer{};
+  size = sizeof(peer);
+  return protocol == IPPROTO_TCP &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
+}
+
+/// Event descriptors of this process that watch connections over TCP; each port has one.
+std::size_t watchers_of_connections() {
+  std::size_t watchers = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
+    std::ifstream info(entry.path());
+    bool watches = false;
+    for (std::string word; info >> word;) {
+      int watched = -1;
+      if (word == "tfd:" && info >> watched) watches |= is_connected_over_tcp(watched);
+    }
+    watchers += watches ? 1 : 0;
+  }
+  return watchers;
+}
+
+// Each port has a thread, which helps nobody where all connections are the first one's.
+TEST(PortsOfNets, AllOfThemHaveConnectionsOfRings) {
+  const ContextHandle context = make_context();
+  const auto watchers = [&](const char* ports) {
+    const CommSettings settings(settings_of(
+        {.transport = "net-socket", .ranks = 2, .channels = "4", .step = "4KiB", .ports = ports}));
+    const std::vector<CommHandle> comms = init_all(context.get(), settings, 2);
+    return watchers_of_connections();
+  };
+  const std::size_t with_one = watchers("1");
+  ASSERT_GE(with_one, 2U);
+  EXPECT_EQ(watchers("4"), with_one + 2 * 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Wires, LocalRanks,
