@@ -111,7 +111,10 @@ print(json.load(open(sys.argv[1]))["directories"]["source"])' \
 }
 
 # -g1: what a backtrace shows, for three quarters of the compiler's time.
-line_tables=(-Dc_args=-g1 -Dcpp_args=-g1)
+line_tables=-g1
+
+# g++ frees no memory while it compiles: a sixth of its time, for half as much memory again.
+spend_memory='--param=ggc-min-heapsize=2000000'
 
 # All sources of a target are read as one unit, so that what they share is compiled once.
 # That each source includes what it needs is proven by the step `includes` of .ci/run.
@@ -123,8 +126,8 @@ prepare_plain_build() {
   # Where no GPU runs them, nobody waits for kernels to be assembled.
   local ptx_only=true
   [[ ! -e /dev/nvidiactl ]] || ptx_only=false
-  prepare_build "$folder" --buildtype=debugoptimized "${line_tables[@]}" "${unity[@]}" "-Dtests=$1" \
-    "-Dgpu_ptx_only=$ptx_only"
+  prepare_build "$folder" --buildtype=debugoptimized "-Dc_args=$line_tables" \
+    "-Dcpp_args=$line_tables $spend_memory" "${unity[@]}" "-Dtests=$1" "-Dgpu_ptx_only=$ptx_only"
   if [[ "$1" == true && "$(build_option "$folder" tests)" != true ]]; then
     say "adding the tests to build/"
     meson configure "$folder" -Dtests=true >/dev/null || die "meson could not add the tests to $folder"

@@ -19,7 +19,8 @@ import sys
 
 # The analyzer gives a function up after so many states instead of 225000: half of the time.
 CLANG_TIDY = ["clang-tidy-19", "-quiet",
-              *(f"-extra-arg={a}" for a in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=5000"))]
+              *(f"-extra-arg={a}" for a in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=5000",
+                                            "-Wreserved-identifier"))]
 
 
 def write_units(build, folder, below):

@@ -17,7 +17,6 @@
 #include "core/model/chain_links.h"
 #include "tests/schedule_checker/plans.h"
 #include "tests/schedule_checker/rank_counts.h"
-#include "tests/support/sanitized.h"
 
 namespace weft::checker {
 namespace {
@@ -126,7 +125,7 @@ TEST_F(Chains, AveragesAreDividedOnceAndFactorsMultiplyOnce) {
 
 // Many orders in which kernels get on, over few slots and several calls.
 TEST_F(Chains, AnyOrderOfTurns) {
-  constexpr int kSeeds = test::kSanitized ? 10 : 60;
+  constexpr int kSeeds = 60;
   for (const std::uint32_t ranks : {2U, 3U, 6U}) {
     for (const Operation operation : kReducing) {
       const Shape shape{.steps = 2, .step_grains = 1, .channels = 2, .count = 17 * kGrain + 3};
@@ -168,7 +167,6 @@ TEST_F(Chains, BlocksThatDiffer) {
 }
 
 TEST_F(Chains, ManyRanks) {
-  if (test::kSanitized) GTEST_SKIP() << "takes minutes under sanitizers; few ranks do not";
   for (const std::uint32_t ranks : {65U, 128U, 1000U, 4096U}) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : {Operation::kAllReduce, Operation::kReduce}) {

@@ -12,7 +12,6 @@
 #include "core/model/direct_peers.h"
 #include "tests/schedule_checker/plans.h"
 #include "tests/schedule_checker/rank_counts.h"
-#include "tests/support/sanitized.h"
 
 namespace weft::checker {
 namespace {
@@ -101,7 +100,7 @@ TEST_F(Collectives, RingsByLines) {
 }
 
 TEST_F(Collectives, LinesInAnyOrderOfTurns) {
-  constexpr int kSeeds = test::kSanitized ? 5 : 25;
+  constexpr int kSeeds = 25;
   for (const std::uint32_t ranks : {2U, 3U, 5U}) {
     for (const Protocol protocol : {Protocol::kLL, Protocol::kLL128}) {
       for (const Operation operation : kCollectives) {
@@ -220,7 +219,7 @@ TEST_F(Collectives, InputsAreMultipliedOnce) {
 
 // Many orders in which kernels get on, over few slots and several calls.
 TEST_F(Collectives, AnyOrderOfTurns) {
-  constexpr int kSeeds = test::kSanitized ? 5 : 40;
+  constexpr int kSeeds = 40;
   for (const std::uint32_t ranks : {2U, 3U, 5U, 8U}) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kCollectives) {

@@ -3,7 +3,7 @@
 
 // ucontext, since the C library has it. Each of its switches makes two system calls, for masks of
 // signals that nobody changes: two that have begun change places by setjmp and longjmp, which make
-// none. Sanitizers know ucontext alone, and are told of each switch.
+// none.
 #include "tests/schedule_checker/fibers.h"
 
 #include <algorithm>
@@ -19,30 +19,6 @@
 #include <unistd.h>
 #include <utility>
 #include <vector>
-
-#include "tests/support/sanitized.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define WEFT_FIBERS_ASAN
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WEFT_FIBERS_ASAN
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define WEFT_FIBERS_TSAN
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define WEFT_FIBERS_TSAN
-#endif
-#endif
-#ifdef WEFT_FIBERS_ASAN
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
-#ifdef WEFT_FIBERS_TSAN
-#include <sanitizer/tsan_interface.h>
-#endif
 
 namespace weft::checker {
 namespace {
@@ -61,7 +37,7 @@ Stacks::~Stacks() {
 }
 
 std::size_t Stacks::size() {
-  return test::kSanitized ? std::size_t{256} << 10 : std::size_t{32} << 10;
+  return std::size_t{32} << 10;
 }
 
 std::byte* Stacks::at(std::size_t index) {
@@ -88,38 +64,16 @@ struct Fibers::Fiber {
   const std::uint64_t* counter = nullptr;
   std::uint64_t threshold = 0;
   bool ended = false;
-#ifdef WEFT_FIBERS_ASAN
-  void* fake_stack = nullptr;
-  const void* bottom = nullptr;
-  std::size_t bytes = 0;
-#endif
-#ifdef WEFT_FIBERS_TSAN
-  void* thread = nullptr;
-#endif
 };
 
 Fibers::Fibers(Stacks& stacks, Turns turns, std::uint64_t seed)
     : stacks_(stacks), turns_(turns), random_(seed), main_(std::make_unique<Fiber>()) {}
 
-Fibers::~Fibers() {
-#ifdef WEFT_FIBERS_TSAN
-  for (const auto& fiber : fibers_)
-    if (fiber->thread != nullptr) __tsan_destroy_fiber(fiber->thread);
-#endif
-}
+Fibers::~Fibers() = default;
 
 bool Fibers::is_own(const std::byte* at) const {
   const std::byte* const stack = current_->stack;
-  if (stack != nullptr && at >= stack && at < stack + Stacks::size()) return true;
-#ifdef WEFT_FIBERS_ASAN
-  // The sanitizer puts variables beside the stack.
-  void* address = const_cast<std::byte*>(at);
-  void* beside = __asan_get_current_fake_stack();
-  return beside != nullptr &&
-         __asan_addr_is_in_fake_stack(beside, address, nullptr, nullptr) != nullptr;
-#else
-  return false;
-#endif
+  return stack != nullptr && at >= stack && at < stack + Stacks::size();
 }
 
 void Fibers::add(std::function<void()> body) {
@@ -135,13 +89,6 @@ void Fibers::add(std::function<void()> body) {
   const auto address = reinterpret_cast<std::uintptr_t>(fiber.get());
   makecontext(&fiber->context, reinterpret_cast<void (*)()>(&Fibers::enter), 2,
               static_cast<unsigned>(address >> 32), static_cast<unsigned>(address));
-#ifdef WEFT_FIBERS_ASAN
-  fiber->bottom = fiber->stack;
-  fiber->bytes = Stacks::size();
-#endif
-#ifdef WEFT_FIBERS_TSAN
-  fiber->thread = __tsan_create_fiber(0);
-#endif
   ready_.push_back(fiber->number);
   fibers_.push_back(std::move(fiber));
 }
@@ -149,16 +96,6 @@ void Fibers::add(std::function<void()> body) {
 void Fibers::enter(unsigned high, unsigned low) {
   auto* self = reinterpret_cast<Fiber*>(static_cast<std::uintptr_t>(high) << 32 | low);
   Fibers& fibers = *self->owner;
-#ifdef WEFT_FIBERS_ASAN
-  Fiber& main = *fibers.main_;
-  const void* bottom = nullptr;
-  std::size_t bytes = 0;
-  __sanitizer_finish_switch_fiber(nullptr, &bottom, &bytes);
-  if (main.bottom == nullptr) {  // The very first switch came from the thread's own stack.
-    main.bottom = bottom;
-    main.bytes = bytes;
-  }
-#endif
   self->body();
   self->ended = true;
   --fibers.left_;
@@ -170,34 +107,17 @@ void Fibers::switch_to(Fiber* next) {
   Fiber* before = current_;
   if (next == before) return;
   current_ = next;
-#ifdef WEFT_FIBERS_ASAN
-  __sanitizer_start_switch_fiber(before->ended ? nullptr : &before->fake_stack, next->bottom,
-                                 next->bytes);
-#endif
-#ifdef WEFT_FIBERS_TSAN
-  __tsan_switch_to_fiber(next->thread, 0);
-#endif
-  if (test::kSanitized) {
-    if (swapcontext(&before->context, &next->context) != 0) std::abort();
-  } else {
-    before->begun = true;
-    if (_setjmp(before->registers) == 0) {
-      if (next->begun) _longjmp(next->registers, 1);
-      setcontext(&next->context);
-      std::abort();
-    }
+  before->begun = true;
+  if (_setjmp(before->registers) == 0) {
+    if (next->begun) _longjmp(next->registers, 1);
+    setcontext(&next->context);
+    std::abort();
   }
-#ifdef WEFT_FIBERS_ASAN
-  __sanitizer_finish_switch_fiber(before->fake_stack, nullptr, nullptr);
-#endif
 }
 
 void Fibers::run(const std::function<void(const std::vector<Wait>&)>& stuck) {
   left_ = fibers_.size();
   current_ = main_.get();
-#ifdef WEFT_FIBERS_TSAN
-  main_->thread = __tsan_get_current_fiber();
-#endif
   if (turns_ == Turns::kShuffled) std::ranges::shuffle(ready_, random_);
   while (left_ != 0) {
     Fiber* first = next();

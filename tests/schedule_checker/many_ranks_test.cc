@@ -7,16 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "tests/schedule_checker/plans.h"
-#include "tests/support/sanitized.h"
 
 namespace weft::checker {
 namespace {
 
 class ManyRanks : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (test::kSanitized) GTEST_SKIP() << "takes minutes under sanitizers; few ranks do not";
-  }
   void check(Operation operation, std::uint32_t ranks, const Shape& shape,
              const Execution& execution) {
     const Topology& topology = topology_of(ranks);

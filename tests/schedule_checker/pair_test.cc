@@ -18,7 +18,6 @@
 #include "tests/schedule_checker/pair_checker.h"
 #include "tests/schedule_checker/plans.h"
 #include "tests/schedule_checker/rank_counts.h"
-#include "tests/support/sanitized.h"
 
 namespace weft::checker {
 namespace {
@@ -97,7 +96,7 @@ class Pairs : public ::testing::Test {
 };
 
 TEST_F(Pairs, AnyMixOfAllNumbersOfRanks) {
-  constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 16 : 64;
+  constexpr std::uint32_t kMostRanksOfAll = 64;
   std::mt19937_64 random(20261122);
   for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
     for (const Turns turns : kAllTurns) {
@@ -115,7 +114,7 @@ TEST_F(Pairs, AnyMixOfAllNumbersOfRanks) {
 
 // Messages by lines, longer ones with a header there, and many of each on one connection.
 TEST_F(Pairs, AnyMixByLinesOfAllNumbersOfRanks) {
-  constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 9 : 40;
+  constexpr std::uint32_t kMostRanksOfAll = 40;
   constexpr std::uint64_t kMostElements = 12;  // of which 8 fit into a step of lines
   std::mt19937_64 random(20261123);
   for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
@@ -141,7 +140,7 @@ TEST_F(Pairs, ExchangesByLines) {
 
 // Messages that their receivers read where they lie, mixed with ones that go by steps.
 TEST_F(Pairs, AnyMixOfLentMessages) {
-  constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 9 : 40;
+  constexpr std::uint32_t kMostRanksOfAll = 40;
   std::mt19937_64 random(20261123);
   for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
     for (const Turns turns : kAllTurns) {

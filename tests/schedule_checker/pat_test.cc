@@ -13,7 +13,6 @@
 #include "core/device/work_item_kernel.h"
 #include "tests/schedule_checker/plans.h"
 #include "tests/schedule_checker/rank_counts.h"
-#include "tests/support/sanitized.h"
 
 namespace weft::checker {
 namespace {
@@ -145,7 +144,7 @@ TEST_F(Pat, AveragesAreDividedOnceAndFactorsMultiplyOnce) {
 
 // Many orders in which kernels get on, over as few slots as there may be and several calls.
 TEST_F(Pat, AnyOrderOfTurns) {
-  constexpr int kSeeds = test::kSanitized ? 10 : 100;
+  constexpr int kSeeds = 100;
   for (const std::uint32_t ranks : {2U, 3U, 5U, 6U, 11U, 13U}) {
     for (const Operation operation : kPatOperations) {
       for (const std::uint64_t count : {std::uint64_t{3}, 2 * kGrain + 3}) {
@@ -160,7 +159,6 @@ TEST_F(Pat, AnyOrderOfTurns) {
 }
 
 TEST_F(Pat, ManyRanks) {
-  if (test::kSanitized) GTEST_SKIP() << "takes minutes under sanitizers; few ranks do not";
   for (const std::uint32_t ranks : {65U, 127U, 128U, 129U, 255U, 257U, 1000U}) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kPatOperations) {
@@ -173,7 +171,6 @@ TEST_F(Pat, ManyRanks) {
 }
 
 TEST_F(Pat, LongManyRanks) {
-  if (test::kSanitized) GTEST_SKIP() << "takes minutes under sanitizers; few ranks do not";
   for (const std::uint32_t ranks : {2047U, 4096U}) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kPatOperations) {

@@ -14,7 +14,6 @@
 #include "core/schedule/planner.h"
 #include "tests/schedule_checker/checker.h"
 #include "tests/support/sample_topology.h"
-#include "tests/support/sanitized.h"
 
 namespace weft::checker {
 
@@ -25,9 +24,7 @@ inline constexpr Operation kCollectives[] = {Operation::kAllReduce, Operation::k
 /// Elements of one block of 64 bytes, the least that a chunk is cut into.
 inline constexpr std::uint64_t kGrain = 8;
 
-/// Sanitizers take tens of times as long; what they find is in the kernels and in the checker
-/// itself.
-inline constexpr std::uint32_t kMostRanksOfAll = test::kSanitized ? 9 : 64;
+inline constexpr std::uint32_t kMostRanksOfAll = 64;
 
 inline constexpr Turns kAllTurns[] = {Turns::kInOrder, Turns::kShuffled, Turns::kLateReceivers,
                                       Turns::kEarlyReceivers};

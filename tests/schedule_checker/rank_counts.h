@@ -11,7 +11,8 @@
 
 namespace weft::checker {
 
-/// Whether a test takes all numbers of ranks: in the suite `long`, which sets WEFT_CHECK_ALL_RANKS.
+/// Whether a test takes all numbers of ranks: by `scripts/test --long`, which sets
+/// WEFT_CHECK_ALL_RANKS.
 inline bool takes_all_numbers() {
   return std::getenv("WEFT_CHECK_ALL_RANKS") != nullptr;
 }

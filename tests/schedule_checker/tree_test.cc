@@ -13,7 +13,6 @@
 #include "core/model/tree_links.h"
 #include "tests/schedule_checker/plans.h"
 #include "tests/schedule_checker/rank_counts.h"
-#include "tests/support/sanitized.h"
 
 namespace weft::checker {
 namespace {
@@ -127,7 +126,7 @@ TEST_P(Trees, AveragesAreDividedOnceAndFactorsMultiplyOnce) {
 
 // Many orders in which kernels get on, over few slots and several calls.
 TEST_P(Trees, AnyOrderOfTurns) {
-  constexpr int kSeeds = test::kSanitized ? 10 : 100;
+  constexpr int kSeeds = 100;
   for (const std::uint32_t ranks : {2U, 3U, 6U, 11U}) {
     for (const Operation operation : kTreeOperations) {
       const Shape shape{.steps = 2, .step_grains = 1, .channels = 2, .count = 17 * kGrain + 3};
@@ -140,7 +139,6 @@ TEST_P(Trees, AnyOrderOfTurns) {
 }
 
 TEST_P(Trees, ManyRanks) {
-  if (test::kSanitized) GTEST_SKIP() << "takes minutes under sanitizers; few ranks do not";
   const std::vector<std::uint32_t> all = {65, 127, 128, 129, 1000, 4095, 4096};
   const std::vector<std::uint32_t> some = {65, 129, 4096};
   for (const std::uint32_t ranks : takes_all_numbers() ? all : some) {

@@ -96,10 +96,10 @@ void add_misuse(Scenarios& all) {
            "elements of <number> bytes than memory can hold");
   add_case(all, "overlap", "the buffers of <operation> overlap, which cannot work in place");
   add_program(all, "kernel", "this version has no kernel for <call> on devices of kind <device>",
-              {NO_KERNEL_PROGRAM});
+              {MEMORY_DEVICE_PROGRAM, "kernel"});
   add_program(all, "crowded-device",
               "<ranks> ranks share device <device> of <host>, which runs <number> groups at once",
-              {SHARED_DEVICE_PROGRAM});
+              {MEMORY_DEVICE_PROGRAM, "groups"});
   add_case(all, "send-alone", "rank <rank> sends to itself and does not receive in the same group");
   add_case(all, "unequal-halves",
            "rank <rank> sends <number> <type> to itself and receives <number> <type>");

@@ -39,14 +39,14 @@ rc::Gen<std::int64_t> any_count() {
                    [](const auto& pair) { return pair.first * pair.second; }));
 }
 
-RC_GTEST_PROP(Units, BytesPrintAndReadBack, ()) {
+RC_GTEST_PROP(UnitsProperty, BytesPrintAndReadBack, ()) {
   const auto bytes = *any_count();
   const auto back = parse_bytes(print_bytes(bytes));
   RC_ASSERT(back.has_value());
   RC_ASSERT(*back == bytes);
 }
 
-RC_GTEST_PROP(Units, DurationsPrintAndReadBack, ()) {
+RC_GTEST_PROP(UnitsProperty, DurationsPrintAndReadBack, ()) {
   const std::chrono::nanoseconds duration(*any_count());
   const auto back = parse_duration(print_duration(duration));
   RC_ASSERT(back.has_value());
@@ -73,14 +73,14 @@ Network any_network() {
   return {address, prefix};
 }
 
-RC_GTEST_PROP(Network, PrintsAndReadsBack, ()) {
+RC_GTEST_PROP(NetworkProperty, PrintsAndReadsBack, ()) {
   const Network network = any_network();
   const auto back = parse_network(network.to_string());
   RC_ASSERT(back.has_value());
   RC_ASSERT(*back == network);
 }
 
-RC_GTEST_PROP(Network, ContainmentIsThatOfItsAddresses, ()) {
+RC_GTEST_PROP(NetworkProperty, ContainmentIsThatOfItsAddresses, ()) {
   const Network outer = any_network();
   const Network inner = any_network();
   IpAddress member = any_address(inner.base.v6);
@@ -143,7 +143,7 @@ PairFacts any_pair() {
   return pair;
 }
 
-RC_GTEST_PROP(Rules, PrintAndReadBack, ()) {
+RC_GTEST_PROP(RulesProperty, PrintAndReadBack, ()) {
   std::vector<Rule> rules;
   const int count = *rc::gen::inRange(0, 4);
   for (int i = 0; i < count; ++i) {
@@ -163,7 +163,7 @@ RC_GTEST_PROP(Rules, PrintAndReadBack, ()) {
   }
 }
 
-RC_GTEST_PROP(Rules, MatchAlikeFromBothSides, ()) {
+RC_GTEST_PROP(RulesProperty, MatchAlikeFromBothSides, ()) {
   const Between between = any_between();
   PairFacts pair = any_pair();
   const bool forward = matches(between, pair);
@@ -171,7 +171,7 @@ RC_GTEST_PROP(Rules, MatchAlikeFromBothSides, ()) {
   RC_ASSERT(matches(between, pair) == forward);
 }
 
-RC_GTEST_PROP(Rules, CoveredMeansNeverDecided, ()) {
+RC_GTEST_PROP(RulesProperty, CoveredMeansNeverDecided, ()) {
   const Between outer = any_between();
   const Between inner = any_between();
   const PairFacts pair = any_pair();
@@ -179,7 +179,7 @@ RC_GTEST_PROP(Rules, CoveredMeansNeverDecided, ()) {
   RC_ASSERT(covers(outer, outer));
 }
 
-RC_GTEST_PROP(Layers, EnvironmentOverFileOverDefault, ()) {
+RC_GTEST_PROP(LayersProperty, EnvironmentOverFileOverDefault, ()) {
   const auto any_step = rc::gen::map(rc::gen::inRange(12, 23), [](int bits) { return 1L << bits; });
   const auto in_file = *rc::gen::maybe(any_step);
   const auto in_environment = *rc::gen::maybe(any_step);
@@ -214,7 +214,7 @@ RC_GTEST_PROP(Layers, EnvironmentOverFileOverDefault, ()) {
   RC_ASSERT(config->find("buffers.step")->origin().kind == kind);
 }
 
-RC_GTEST_PROP(Layers, FileAndEnvironmentReadAlike, ()) {
+RC_GTEST_PROP(LayersProperty, FileAndEnvironmentReadAlike, ()) {
   const std::vector<Parameter> table = core_parameters();
   const Parameter parameter = *rc::gen::elementOf(table);
   const std::string text =
@@ -239,7 +239,7 @@ RC_GTEST_PROP(Layers, FileAndEnvironmentReadAlike, ()) {
   if (value) RC_ASSERT(config->find(parameter.name())->value() == *value);
 }
 
-RC_GTEST_PROP(Values, PrintAndReadBack, ()) {
+RC_GTEST_PROP(ValuesProperty, PrintAndReadBack, ()) {
   const std::vector<Parameter> table = core_parameters();
   const Parameter parameter = *rc::gen::elementOf(table);
   const auto value = parse_value(parameter, *rc::gen::string<std::string>());
@@ -249,7 +249,7 @@ RC_GTEST_PROP(Values, PrintAndReadBack, ()) {
   RC_ASSERT(*back == *value);
 }
 
-RC_GTEST_PROP(Bytes, AreAnsweredWhateverTheyAre, ()) {
+RC_GTEST_PROP(BytesProperty, AreAnsweredWhateverTheyAre, ()) {
   const auto piece = rc::gen::oneOf(
       rc::gen::string<std::string>(),
       rc::gen::element<std::string>(

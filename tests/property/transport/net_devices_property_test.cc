@@ -25,10 +25,10 @@ namespace {
 
 using test::pick;
 
-constexpr const char* kNet = "net";
+constexpr const char* kRandomNet = "net";
 
 std::vector<PluginOffer> offers_of(std::vector<OfferedDevice> devices) {
-  return {{.id = kNet,
+  return {{.id = kRandomNet,
            .version = "1",
            .kind = PluginKind::kNet,
            .unusable = {},
@@ -92,8 +92,8 @@ RC_GTEST_PROP(NetDevicesProperty, AreAlikeOnAllRanksAndOffered, ()) {
       if (from == to) continue;
       for (const std::uint32_t channel : {0U, 1U, 2U, 5U, kPairChannel}) {
         const NetEdge edge{.channel = channel, .from = from, .to = to};
-        const DevicePair pair = choose_devices(input, kNet, edge);
-        RC_ASSERT(pair == choose_devices(there, kNet, edge));
+        const DevicePair pair = choose_devices(input, kRandomNet, edge);
+        RC_ASSERT(pair == choose_devices(there, kRandomNet, edge));
         const auto& mine = input.offers[from][0].devices;
         const auto& theirs = input.offers[to][0].devices;
         RC_ASSERT(pair.from < std::max<std::size_t>(1, mine.size()));
@@ -163,7 +163,7 @@ RC_GTEST_PROP(NetDevicesProperty, ChannelsUseAllEqualNics, ()) {
     std::set<std::string> in;
     for (std::uint32_t channel = 0; channel < channels; ++channel) {
       const DevicePair pair =
-          choose_devices(input, kNet, {.channel = channel, .from = from, .to = 1 - from});
+          choose_devices(input, kRandomNet, {.channel = channel, .from = from, .to = 1 - from});
       out.insert(input.offers[from][0].devices[pair.from].name);
       in.insert(input.offers[1 - from][0].devices[pair.to].name);
     }
