@@ -60,6 +60,20 @@ struct MemoryTicket {
   int descriptor = -1;  ///< Of kDescriptor; its owner is who holds the ticket.
 };
 
+/// A stretch of a device's memory that stands for itself, as a program made it: an allocation, or
+/// what the driver mapped at once.
+struct MemoryPiece {
+  void* base = nullptr;
+  std::size_t bytes = 0;
+  std::uint64_t number = 0;  ///< Of all that the process ever made; not used again, and never 0.
+};
+
+/// Another process's piece.
+struct ForeignPiece {
+  int descriptor = -1;
+  std::size_t bytes = 0;
+};
+
 /// One communicator's share of a launch. Its items block on other ranks and on each other, so the
 /// device runs all of them at once.
 ///
@@ -208,6 +222,26 @@ class DeviceRuntime {
   virtual bool is_open_to(std::int32_t /*device*/, const void* /*memory*/, std::size_t /*bytes*/) {
     return false;
   }
+  /// The piece of a program's memory of this device that lies at an address. UNSUPPORTED where that
+  /// is none.
+  virtual weft_result find_piece(const void* /*address*/, MemoryPiece* /*out*/) {
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// MemoryPiece::number of what lies at an address now, 0 for nothing. In some 0.1 us.
+  [[nodiscard]] virtual std::uint64_t piece_number(const void* /*address*/) { return 0; }
+  /// Hands out a piece that find_piece found, as a descriptor, which the caller owns, although
+  /// nobody registered it. UNSUPPORTED where its program did not make it so that it can be, or has
+  /// made another in its place.
+  virtual weft_result export_piece(const MemoryPiece& /*piece*/, int* /*descriptor*/) {
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// Maps pieces of another process one behind the other, for kernels of this device. What is
+  /// behind the descriptors, which stay the caller's, is not trusted.
+  virtual weft_result import_pieces(std::span<const ForeignPiece> /*pieces*/, void** /*out*/) {
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  /// Ends what import_pieces began, at once: no kernel touches it any more.
+  virtual void close_pieces(void* /*memory*/) {}
   /// Closes what import_memory opened. Of the library's own memory that is deferred until the
   /// device goes; a program's is given back at once, and no kernel touches it any more.
   virtual void close_import(void* /*memory*/) {}

@@ -3,6 +3,7 @@
 
 #include "core/bootstrap/bootstrap.h"
 
+#include <array>
 #include <atomic>
 #include <optional>
 #include <unistd.h>
@@ -27,6 +28,8 @@ struct Bootstrap::State {
   std::unique_ptr<FailureWatch> watch;
   std::optional<RingGather> ring;    // none for an only rank
   std::unique_ptr<Letters> letters;  // likewise
+  // Each is set before letters come to it, and stays.
+  std::array<std::function<void(int from, std::vector<std::byte> text)>, kLetterSubjects> readers;
 };
 
 Bootstrap::Bootstrap(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -113,13 +116,23 @@ void Bootstrap::on_round(std::function<void(const RoundText&)> callback) {
 bool Bootstrap::hand_on(std::size_t side, int asker, std::span<const std::byte> text) {
   return state_->watch->hand_on(side, asker, text);
 }
-void Bootstrap::on_letter(std::function<void(int from, std::vector<std::byte> text)> callback) {
-  if (state_->letters) state_->letters->on_letter(std::move(callback));
+// The last byte of a letter tells its subject.
+void Bootstrap::on_letter(LetterSubject subject,
+                          std::function<void(int from, std::vector<std::byte> text)> callback) {
+  state_->readers.at(static_cast<std::size_t>(subject)) = std::move(callback);
+  if (subject != LetterSubject::kPairs || !state_->letters) return;
+  state_->letters->on_letter([readers = state_->readers](int from, std::vector<std::byte> text) {
+    if (text.empty()) return;
+    const auto about = std::to_integer<std::size_t>(text.back());
+    text.pop_back();
+    if (about < readers.size() && readers[about]) readers[about](from, std::move(text));
+  });
 }
 void Bootstrap::on_undelivered(std::function<void(int to, const Error& why)> callback) {
   if (state_->letters) state_->letters->on_undelivered(std::move(callback));
 }
-void Bootstrap::post(int to, std::vector<std::byte> text) {
+void Bootstrap::post(int to, LetterSubject subject, std::vector<std::byte> text) {
+  text.push_back(static_cast<std::byte>(subject));
   if (state_->letters) state_->letters->post(to, std::move(text));
 }
 std::vector<Departure> Bootstrap::departed_neighbours() const {

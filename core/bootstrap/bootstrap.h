@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +24,15 @@
 #include "core/bootstrap/unique_id.h"
 
 namespace weft {
+
+/// What a letter is about: each subject has a reader of its own.
+enum class LetterSubject : std::uint8_t {
+  kPairs = 0,    ///< Connections of two ranks.
+  kOutputs = 1,  ///< Memory that others map.
+};
+inline constexpr std::size_t kLetterSubjects = 2;
+/// What a letter of any subject may say.
+inline constexpr std::size_t kMostLetterText = kMaxLetterBytes - 1;
 
 /// Threads: all_gather and barrier by one thread at a time; everything else by any. The reactor and
 /// the logger outlive it. Destroyed without leave(), it is dead to the others. Not to be destroyed
@@ -55,10 +65,14 @@ class Bootstrap {
   void ask(std::span<const std::byte> question);
   void on_round(std::function<void(const RoundText&)> callback);
   bool hand_on(std::size_t side, int asker, std::span<const std::byte> text);
-  /// See Letters. Nothing for an only rank.
-  void on_letter(std::function<void(int from, std::vector<std::byte> text)> callback);
+  /// See Letters. Nothing for an only rank. Letters wait until the reader of kPairs is set, which
+  /// comes last: those of a subject that has no reader by then are dropped.
+  void on_letter(LetterSubject subject,
+                 std::function<void(int from, std::vector<std::byte> text)> callback);
+  /// Of any subject.
   void on_undelivered(std::function<void(int to, const Error& why)> callback);
-  void post(int to, std::vector<std::byte> text);
+  /// At most kMostLetterText.
+  void post(int to, LetterSubject subject, std::vector<std::byte> text);
   [[nodiscard]] std::vector<Departure> departed_neighbours() const;
   /// Tells every other rank that this rank's communicator failed. They get the text, and as code
   /// PEER (MISMATCH stays MISMATCH). Nothing if there was a failure before.

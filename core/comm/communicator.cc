@@ -37,6 +37,7 @@ Communicator::Communicator(Context& context, Config config, std::uint32_t rank, 
 Communicator::~Communicator() {
   static_cast<void>(finish());
   if (kernel_watch_ != 0) context_.reactor().remove(kernel_watch_);
+  if (output_watch_ != 0) context_.reactor().remove(output_watch_);
   // Orderly only where all is well: a failure has been announced, or is about to be by the close.
   if (bootstrap_ != nullptr) {
     const auto last = history_.find(history_.latest());
@@ -44,6 +45,8 @@ Communicator::~Communicator() {
   }
   failure_->clear_hook();
   windows_ = {};
+  output_mappings_.reset();
+  runtime_.release_shared(output_map_);
   table_memory_.release(output_table_);
   table_memory_.release(window_staging_);
   if (multicast_ != nullptr && failure_->stopped()) multicast_->leave_to_peers();
@@ -161,7 +164,7 @@ Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
     if (connections_->busy()) connections_->leave();
     launch_by_report(stream);
     if (bound->plan().into_outputs && output_table_ != nullptr) {
-      reported_launch_.outputs = output_call(call);
+      reported_launch_.outputs = output_call(call, stream);
     }
     return &reported_launch_;
   }
@@ -283,6 +286,11 @@ CommunicatorFacts Communicator::facts() const {
     facts.bytes_held += KernelReport::bytes_held();
     facts.by_outputs = report_->calls_that_went(OutputWay::kOutputs);
     facts.by_slots = report_->calls_that_went(OutputWay::kSlots);
+  }
+  if (output_mappings_ != nullptr) {
+    facts.bytes_held += sizeof(OutputMap);
+    facts.outputs_shared = output_mappings_->bytes_shared();
+    facts.outputs_mapped = output_mappings_->bytes_mapped();
   }
   return facts;
 }

@@ -29,6 +29,7 @@
 #include "core/comm/known_blocks.h"
 #include "core/comm/made_reductions.h"
 #include "core/comm/multicast.h"
+#include "core/comm/output_mappings.h"
 #include "core/comm/pair_calls.h"
 #include "core/comm/plan_tables.h"
 #include "core/comm/stream.h"
@@ -59,6 +60,9 @@ struct CommunicatorFacts {
   /// Of calls that may write straight into outputs: which way they went.
   std::uint64_t by_outputs = 0;
   std::uint64_t by_slots = 0;
+  /// Bytes of its outputs that ranks of other processes may write to, and of theirs.
+  std::uint64_t outputs_shared = 0;
+  std::uint64_t outputs_mapped = 0;
 };
 
 /// Threads: calls (prepare, finish) by one thread at a time; abort and async_error by any; drive,
@@ -228,7 +232,9 @@ class Communicator {
   [[nodiscard]] std::string no_multicast() const;
   Status prepare_multicast();
   /// Of a call whose plan says so; until the next.
-  const OutputCall* output_call(const Call& call);
+  const OutputCall* output_call(const Call& call, const Stream& stream);
+  Status start_output_mappings();
+  [[nodiscard]] bool is_of_one_process() const;
   /// Marks an error that every rank finds, since all compute it from the same: each answers it as
   /// its own, and no rank tells it to another.
   template <typename R>
@@ -407,13 +413,17 @@ class Communicator {
   std::vector<PairMessage> pair_messages_;
   std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
   PairEnds pair_ends_;
-  std::size_t most_pairs_ = 0;                // transfers of a launch so far
-  std::uint64_t most_direct_exchange_ = 0;    // bytes of a block
-  OutputTable* output_table_ = nullptr;       // of the device; null: calls go by slots alone
-  std::vector<std::int32_t> output_devices_;  // of the other ranks, each once
-  bool offers_outputs_ = false;               // the devices reach each other
-  OutputCall output_call_;                    // of the launch that was prepared last
-  std::unique_ptr<Multicast> multicast_;      // null: there is none
+  std::size_t most_pairs_ = 0;                       // transfers of a launch so far
+  std::uint64_t most_direct_exchange_ = 0;           // bytes of a block
+  OutputTable* output_table_ = nullptr;              // of the device; null: calls go by slots alone
+  std::vector<std::int32_t> output_devices_;         // of the other ranks, each once
+  bool offers_outputs_ = false;                      // the devices reach each other
+  OutputCall output_call_;                           // of the launch that was prepared last
+  OutputMap* output_map_ = nullptr;                  // shared memory of the device, or null
+  std::unique_ptr<OutputMappings> output_mappings_;  // between processes; else null
+  UniqueFd output_timer_;                            // when they are looked after
+  Reactor::WatchId output_watch_ = 0;
+  std::unique_ptr<Multicast> multicast_;  // null: there is none
   Windows windows_;
   std::uint64_t least_copied_ = 0;         // bytes of output; 0: copy engines are not used
   std::uint64_t least_reduced_ = 0;        // the same of input, of reductions in windows

@@ -185,8 +185,8 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   WEFT_TRY(agree_on_topology());
   WEFT_TRY(choose_transports());
   WEFT_TRY(connect());
-  if (ranks_ > 1) WEFT_TRY(start_pairs());
   WEFT_TRY(prepare_outputs());
+  if (ranks_ > 1) WEFT_TRY(start_pairs());
   WEFT_TRY(prepare_multicast());
   return agree_on_tuner(open_tuner());
 }
@@ -533,7 +533,10 @@ Status Communicator::choose_limits() {
   limits_.steps = kDeviceSteps;
   if (links) limits_.min_channel_bytes = kLeastDeviceChannelBytes;
   limits_.outputs_from = config_.bytes("buffers.outputs_from");
-  if (limits_.outputs_from != 0) limits_.no_outputs = no_outputs();
+  if (limits_.outputs_from != 0) {
+    limits_.no_outputs = no_outputs();
+    limits_.are_outputs_mapped = !is_of_one_process();
+  }
   limits_.max_channels = wanted != 0 ? std::min(wanted, kDeviceChannels) : kDeviceChannels;
   if (!links && wanted == 0) {
     limits_.max_channels = reach_ == Reach::kMemory ? kStagedChannels : kMessageChannels;

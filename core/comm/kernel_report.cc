@@ -77,6 +77,15 @@ void explain_kernel_end(Failure& failure, std::uint32_t rank, std::uint32_t rank
                            static_cast<std::int64_t>(culprit < ranks ? culprit : outcome.peer)));
       return;
     }
+    case KernelEnd::kForeignPlace:
+      failure.establish(
+          Error(WEFT_ERROR_PEER,
+                fmt::format("rank {} offers an output in memory that it has not shared",
+                            outcome.peer),
+                "buffers.outputs_from 0 goes without; please report this")
+              .with_native(ErrorSource::kPeer, outcome.peer),
+          true);
+      return;
     case KernelEnd::kUnsupported:
       failure.establish(
           Error(WEFT_ERROR_UNSUPPORTED, fmt::format("the device has no kernel for {}", called)),

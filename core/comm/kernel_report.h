@@ -46,6 +46,8 @@ class KernelReport {
   [[nodiscard]] std::uint64_t* waiting_word() const { return &shared_->waiting; }
   /// OutputCall::calls, and what stands there.
   [[nodiscard]] std::uint64_t* output_calls() const { return shared_->output_calls; }
+  /// OutputCall::ended
+  [[nodiscard]] std::uint64_t* outputs_ended() const { return &shared_->outputs_ended; }
   [[nodiscard]] std::uint64_t calls_that_went(OutputWay way) const {
     std::uint64_t& calls = shared_->output_calls[static_cast<std::size_t>(way)];
     return std::atomic_ref(calls).load(std::memory_order_relaxed);
@@ -67,6 +69,7 @@ class KernelReport {
     alignas(128) KernelOutcome outcome;
     alignas(128) std::uint64_t waiting;
     alignas(128) std::uint64_t output_calls[2];
+    std::uint64_t outputs_ended;
   };
 
   KernelReport(DeviceRuntime& runtime, std::uint32_t rank, std::uint32_t ranks,

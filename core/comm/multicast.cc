@@ -13,6 +13,7 @@
 #include "core/base/foreign_fd.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
+#include "core/comm/device_failure.h"
 #include "core/model/direct_peers.h"
 #include "core/transport/offer_codec.h"
 #include "core/transport/shared_buffer.h"
@@ -22,12 +23,6 @@ namespace {
 
 /// The first rank makes the team, which the others join.
 constexpr std::uint32_t kMaker = 0;
-
-std::string failure_text(DeviceRuntime& runtime) {
-  std::int64_t native = 0;
-  const std::string_view said = runtime.last_failure(&native);
-  return std::string(said.empty() ? "its device cannot" : said);
-}
 
 /// All ranks tell of a step, as of buffers: their reason for refusing, if any; of the first step
 /// that makes something its maker tells the ticket, whose descriptor stands as the offset.
@@ -106,7 +101,7 @@ Result<Multicast::Made> Multicast::create(DeviceRuntime& runtime, const Topology
       made.reset(ticket.descriptor);
       step.offer(ticket);
     } else {
-      step.refuse(failure_text(runtime));
+      step.refuse(device_failure_text(runtime));
     }
   }
   WEFT_TRY_ASSIGN(refusal, step.agree("a multicast team"));
@@ -122,7 +117,7 @@ Result<Multicast::Made> Multicast::create(DeviceRuntime& runtime, const Topology
       ticket.descriptor = copy.get();
     }
     if (ticket.descriptor >= 0 && runtime.join_multicast(ticket, &memory->team_) != WEFT_OK) {
-      step.refuse(failure_text(runtime));
+      step.refuse(device_failure_text(runtime));
     }
   }
   WEFT_TRY_ASSIGN(refusal, step.agree("who joined the multicast team"));
@@ -130,7 +125,7 @@ Result<Multicast::Made> Multicast::create(DeviceRuntime& runtime, const Topology
 
   // Blocks until every device is in the team: now each is.
   if (runtime.map_multicast(memory->team_, &memory->view_) != WEFT_OK) {
-    step.refuse(failure_text(runtime));
+    step.refuse(device_failure_text(runtime));
   }
   WEFT_TRY_ASSIGN(refusal, step.agree("memory for multicast"));
   if (!refusal.empty()) return Made{.memory = nullptr, .refusal = std::move(refusal)};

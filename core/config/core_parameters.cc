@@ -184,19 +184,31 @@ void add_resources(std::vector<Parameter>& table) {
                        "size into pieces that fit there; between GPUs that reach each other they "
                        "have as much again of their own, less with more than 4 ranks, unless "
                        "collectives.all_reduce.algorithm leaves two-shot out."});
+  table.push_back(
+      {.section = "buffers",
+       .key = "outputs_from",
+       .type = ParameterType::kBytes,
+       .minimum = 0,
+       .maximum = std::int64_t{1} << 50,
+       .agreed = true,
+       .default_text = "0B",
+       .help = "Broadcasts and all-gathers of so many bytes of output and more may write "
+               "straight into the outputs of other ranks, of GPUs of one host that reach "
+               "each other: in each call all ranks tell whether theirs is open to the "
+               "others, and if one is not, data goes through slots. Between processes "
+               "that is so once the others have mapped it, which they do in the background. "
+               "0 always takes slots. Channels of less than 128KiB do so, too."});
   table.push_back({.section = "buffers",
-                   .key = "outputs_from",
+                   .key = "outputs_mapped",
                    .type = ParameterType::kBytes,
                    .minimum = 0,
-                   .maximum = std::int64_t{1} << 50,
+                   .maximum = std::int64_t{1} << 40,
                    .agreed = true,
-                   .default_text = "0B",
-                   .help =
-                       "Broadcasts and all-gathers of so many bytes of output and more may write "
-                       "straight into the outputs of other ranks, of GPUs of one process that "
-                       "reach each other: in each call all ranks tell whether theirs is open to "
-                       "the others, and if one is not, data goes through slots. 0 always takes "
-                       "slots. Channels of less than 128KiB do so, too."});
+                   .default_text = "4GiB",
+                   .help = "Of its outputs each rank shares at most so many bytes at a time with "
+                           "ranks of other processes, where buffers.outputs_from lets those write "
+                           "there. What a program has freed meanwhile stays in use for a second or "
+                           "so. 0 shares nothing."});
   table.push_back({.section = "buffers",
                    .key = "multicast",
                    .type = ParameterType::kBytes,

@@ -86,6 +86,7 @@ enum class KernelEnd : std::uint32_t {
   kTagMismatch = 3,   ///< A slot belongs to another call than this one.
   kSizeMismatch = 4,  ///< A slot carries another number of bytes than this call expects.
   kUnsupported = 5,   ///< The device has no kernel for this operation, type or reduction.
+  kForeignPlace = 6,  ///< The peer offers an output in memory that it has not shared.
 };
 
 struct KernelOutcome {

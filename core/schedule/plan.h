@@ -60,6 +60,8 @@ struct Plan {
   /// Data goes straight into the outputs of other ranks, where all of them agree on that when the
   /// call runs; else by the slots, as the plan says otherwise.
   bool into_outputs = false;
+  /// Then: other processes write there, which have to map them first.
+  bool are_outputs_mapped = false;
   /// Each element is combined in the order of rank numbers, from rank 0 on, every step rounded to
   /// its type: collectives.deterministic, of a call in which the order tells.
   bool by_rank = false;

@@ -236,6 +236,11 @@ std::string to_text(const Plan& plan) {
   if (plan.into_outputs) {
     text +=
         "  outputs     written by other ranks where all can, else by slots: seen in each call\n";
+    if (plan.are_outputs_mapped) {
+      text +=
+          "              by other processes once they have mapped them: of memory that was mapped\n"
+          "              to be exported by descriptors; of any other, or captured, by slots\n";
+    }
   } else if (!plan.no_outputs.empty()) {
     text += fmt::format("  outputs     not written by other ranks: {}\n", plan.no_outputs);
   }

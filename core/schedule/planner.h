@@ -114,7 +114,8 @@ struct PlanLimits {
   /// From how many bytes of output on a ring that only copies may write straight into the outputs
   /// of the ranks, on devices that can; 0: never.
   std::uint64_t outputs_from = 0;
-  std::string no_outputs{};  ///< Why it may not all the same, for people.
+  std::string no_outputs{};         ///< Why it may not all the same, for people.
+  bool are_outputs_mapped = false;  ///< The ranks are of several processes.
   friend bool operator==(const PlanLimits&, const PlanLimits&) = default;
 };
 

@@ -75,6 +75,7 @@ void consider_outputs(const PlanInput& input, Plan& plan) {
     plan.no_outputs = fmt::format("blocks have no multiple of {} bytes", kLine);
   } else {
     plan.into_outputs = true;
+    plan.are_outputs_mapped = limits.are_outputs_mapped;
   }
 }
 

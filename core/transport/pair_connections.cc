@@ -151,11 +151,12 @@ Status PairConnector::listen() {
     static_cast<void>(read(timer_.get(), &expirations, sizeof(expirations)));
     work(true);
   }));
-  bootstrap_.on_letter([inbox = inbox_](int from, std::vector<std::byte> text) {
-    const std::scoped_lock lock(inbox->mutex);
-    inbox->letters.emplace_back(static_cast<std::uint32_t>(from), std::move(text));
-    eventfd_write(inbox->wake.get(), 1);
-  });
+  bootstrap_.on_letter(
+      LetterSubject::kPairs, [inbox = inbox_](int from, std::vector<std::byte> text) {
+        const std::scoped_lock lock(inbox->mutex);
+        inbox->letters.emplace_back(static_cast<std::uint32_t>(from), std::move(text));
+        eventfd_write(inbox->wake.get(), 1);
+      });
   bootstrap_.on_undelivered([inbox = inbox_](int to, const Error& why) {
     const std::scoped_lock lock(inbox->mutex);
     inbox->undelivered.emplace_back(static_cast<std::uint32_t>(to), why);
@@ -410,11 +411,11 @@ Status PairConnector::prepare(Pair& pair) {
   const auto lock = via != nullptr ? via->port->lock() : std::unique_lock<std::mutex>();
   WEFT_TRY_ASSIGN(const ConnectionBlobs mine, connections_.prepare(pair.edges));
   pair.blobs = encode_blobs(mine);
-  if (pair.blobs.size() + kLetterHead > kMaxLetterBytes) {
+  if (pair.blobs.size() + kLetterHead > kMostLetterText) {
     return fail(
         WEFT_ERROR_PLUGIN,
         fmt::format("plugin {} describes its ends by {} bytes, more than the {} of a letter",
-                    pair.edges[0].choice.plugin, pair.blobs.size(), kMaxLetterBytes - kLetterHead));
+                    pair.edges[0].choice.plugin, pair.blobs.size(), kMostLetterText - kLetterHead));
   }
   return {};
 }
@@ -425,7 +426,7 @@ void PairConnector::post(Pair& pair) {
                                    static_cast<std::byte>(pair.link.channel >> 8U)};
   letter.insert(letter.end(), pair.blobs.begin(), pair.blobs.end());
   pair.posted = std::chrono::steady_clock::now();
-  bootstrap_.post(static_cast<int>(pair.link.peer), std::move(letter));
+  bootstrap_.post(static_cast<int>(pair.link.peer), LetterSubject::kPairs, std::move(letter));
 }
 
 Status PairConnector::begin(Pair& pair) {

@@ -235,7 +235,7 @@ typedef struct weft_comm_properties {
   uint64_t bytes_held;
   /** Calls of this rank that could have written straight into the outputs of other ranks
    * (buffers.outputs_from), by how they went: so, or through slots because some rank's output was
-   * not open to the others. Of a captured call each replay counts. */
+   * not open to the others, or not yet mapped by them. Of a captured call each replay counts. */
   uint64_t calls_by_outputs;
   uint64_t calls_by_slots;
 } weft_comm_properties;

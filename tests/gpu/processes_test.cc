@@ -1,144 +1,28 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A process for each rank: this program starts itself as the ranks of a job, with the environment
-// that a launcher sets. The tests RankOfJob are what such a rank does; without a job they are left
-// out.
+// All kinds of calls between ranks that are processes, and a process that is killed.
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
-#include <memory>
-#include <netinet/in.h>
-#include <random>
 #include <string>
-#include <sys/socket.h>
 #include <thread>
 #include <tuple>
 #include <unistd.h>
 
 #include "tests/gpu/calls.h"
+#include "tests/gpu/job.h"
 #include "tests/gpu/operations.h"
-#include "tests/support/process.h"
-
-extern char** environ;
 
 namespace weft::gpu_test {
 namespace {
 
 using namespace std::chrono_literals;
-using Environment = std::map<std::string, std::optional<std::string>>;
-
-/// So that nobody takes the lines of a rank's GoogleTest for this one's.
-std::string indented(const std::string& text) {
-  std::string result = "  ";
-  for (const char c : text) {
-    result += c;
-    if (c == '\n') result += "  ";
-  }
-  return result;
-}
-
-/// The ranks of one job as processes that run the test RankOfJob.`name`.
-class Job {
- public:
-  Job(const Layout& layout, const std::string& name, const Environment& extra = {}) {
-    Environment environment;
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string text(*entry);
-      const std::size_t equals = text.find('=');
-      if (text.starts_with("WEFT_")) environment[text.substr(0, equals)] = text.substr(equals + 1);
-    }
-    environment["WEFT_WORLD_SIZE"] = std::to_string(layout.ranks);
-    environment["WEFT_ROOT"] = "127.0.0.1:" + std::to_string(reserve_port());
-    environment["WEFT_SECRET"] = random_hex(64);
-    for (const auto& [key, value] : extra)
-      environment[key] = value;
-    const Options& own = options();
-    std::vector<std::string> arguments{"/proc/self/exe", "--gtest_filter=RankOfJob." + name,
-                                       "--seed=" + std::to_string(own.seed),
-                                       "--largest=" + std::to_string(own.largest),
-                                       "--patience=" + std::to_string(patience().count())};
-    if (!own.algorithm.empty()) arguments.push_back("--algorithm=" + own.algorithm);
-    if (!own.protocol.empty()) arguments.push_back("--protocol=" + own.protocol);
-    for (const auto& [name, value] : own.settings)
-      arguments.push_back("--set=" + name + "=" + value);
-    if (own.small) arguments.emplace_back("--small");
-    if (own.host) arguments.emplace_back("--host");
-    if (own.operation) arguments.push_back("--operation=" + std::string(name_of(*own.operation)));
-    if (!own.windows.empty()) arguments.push_back("--windows=" + own.windows);
-    if (layout.one_device) arguments.emplace_back("--one-device");
-    for (std::uint32_t rank = 0; rank < layout.ranks; ++rank) {
-      environment["WEFT_RANK"] = environment["WEFT_LOCAL_RANK"] = std::to_string(rank);
-      ranks_.push_back(std::make_unique<test::Process>(
-          test::Command{.arguments = arguments, .environment = environment, .input = {}}));
-    }
-  }
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
-  ~Job() { close(port_); }
-
-  test::Process& operator[](std::size_t rank) { return *ranks_[rank]; }
-
-  /// Waits for all. A test that a rank skipped makes this test a skipped one.
-  void expect_success() {
-    const auto deadline = std::chrono::steady_clock::now() + patience() + 5s;
-    std::string skipped;
-    std::string failures;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      const auto left = deadline - std::chrono::steady_clock::now();
-      const test::Outcome outcome =
-          ranks_[rank]->wait(std::chrono::duration_cast<std::chrono::milliseconds>(left));
-      if (outcome.out.find("[  SKIPPED ]") != std::string::npos) skipped = outcome.out;
-      if (outcome.exit_status != 0) {
-        failures += "rank " + std::to_string(rank) + ": " + outcome.describe() + "\n";
-      }
-    }
-    if (!skipped.empty()) GTEST_SKIP() << indented(skipped);
-    if (!failures.empty()) ADD_FAILURE() << indented(failures);
-  }
-
- private:
-  static std::chrono::seconds patience() {
-    return std::chrono::seconds(options().patience > 20 ? options().patience - 10 : 10);
-  }
-
-  /// Bound, not listening, until the job is over: rank 0 listens there, and no other program.
-  int reserve_port() {
-    port_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const int on = 1;
-    setsockopt(port_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    setsockopt(port_, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    if (bind(port_, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-        getsockname(port_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-      throw std::runtime_error("no port of 127.0.0.1 can be had");
-    }
-    return ntohs(address.sin_port);
-  }
-  static std::string random_hex(std::size_t digits) {
-    std::random_device random;
-    std::string text;
-    while (text.size() < digits)
-      text += "0123456789abcdef"[random() % 16];
-    return text;
-  }
-
-  int port_ = -1;
-  std::vector<std::unique_ptr<test::Process>> ranks_;
-};
 
 // ---- in a process of its own ----
-
-Layout layout_of_job() {
-  const char* ranks = std::getenv("WEFT_WORLD_SIZE");
-  if (ranks == nullptr) throw std::runtime_error("this is no rank of a job");
-  return {static_cast<std::uint32_t>(std::strtoul(ranks, nullptr, 10)), options().one_device};
-}
 
 void say(const std::string& line) {
   std::cout << line << std::endl;

@@ -554,6 +554,7 @@ outputs() {
     set+=("--set=collectives.$of.algorithm=ring" "--set=collectives.$of.protocol=simple")
   done
   tests outputs 200 'Gpu/Outputs*:OutputCosts.*'
+  tests outputs-of-processes 400 'Gpu/OutputProcesses.*'
   named outputs-operations \
     'Gpu/Operations.*_of_all_gather:Gpu/Operations.*_of_broadcast:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*' \
     --largest=$((16 << 20)) "${set[@]}"

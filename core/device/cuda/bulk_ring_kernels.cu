@@ -80,7 +80,8 @@ __global__ void __launch_bounds__(kBulkThreads, 1)
   if (threadIdx.x == 0) prepare(board);
   if constexpr (agrees_on_outputs<Argument>) {
     std::byte* next = nullptr;
-    const OutputWay way = enter_outputs(argument.all.control, item, argument.outputs, &next);
+    const OutputWay way =
+        enter_outputs(argument.all.control, item, argument.outputs, ends_of(item).sends, &next);
     if (threadIdx.x == 0) {
       board.way = way;
       board.next_output = next;
@@ -89,6 +90,11 @@ __global__ void __launch_bounds__(kBulkThreads, 1)
   __syncthreads();
   if (board.way == OutputWay::kNone) return;
   run_walkers(argument.all.control, item, board);
+  if constexpr (agrees_on_outputs<Argument>) {
+    if (board.way != OutputWay::kOutputs) return;
+    __syncthreads();
+    if (threadIdx.x == 0) leave_outputs(argument.outputs.call);
+  }
 #endif
 }
 

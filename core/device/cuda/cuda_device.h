@@ -60,6 +60,19 @@ class CudaDevice final : public DeviceRuntime {
     return memory_.find_allocation(address, out);
   }
   weft_result reach(std::string_view pci_address, std::int32_t* device) override;
+  weft_result find_piece(const void* address, MemoryPiece* out) override {
+    return memory_.find_piece(address, out);
+  }
+  [[nodiscard]] std::uint64_t piece_number(const void* address) override {
+    return memory_.piece_number(address);
+  }
+  weft_result export_piece(const MemoryPiece& piece, int* descriptor) override {
+    return memory_.export_piece(piece, descriptor);
+  }
+  weft_result import_pieces(std::span<const ForeignPiece> pieces, void** out) override {
+    return memory_.import_pieces(pieces, out);
+  }
+  void close_pieces(void* memory) override { memory_.close_pieces(memory); }
   bool is_open_to(std::int32_t device, const void* memory, std::size_t bytes) override {
     return memory_.is_open_to(device, memory, bytes);
   }

@@ -65,6 +65,8 @@ CudaMemory::~CudaMemory() {
   }
   for (const auto& [name, import] : mapped_)
     unmap(import.memory);
+  for (const auto& [memory, bytes] : pieces_)
+    cuda::close_pieces(memory, bytes);
   for (const auto& [size, block] : free_)
     destroy(block);
   for (const auto& [address, block] : used_)
@@ -347,6 +349,52 @@ void CudaMemory::close_import(void* memory) {
   }
   if (mapped.address != nullptr) unmap(mapped);
   if (memory != nullptr) static_cast<void>(cudaIpcCloseMemHandle(memory));
+}
+
+weft_result CudaMemory::find_piece(const void* address, MemoryPiece* out) const {
+  const Scope scope(device_);
+  return cuda::find_piece(device_, address, out);
+}
+
+std::uint64_t CudaMemory::piece_number(const void* address) const {
+  const Scope scope(device_);
+  return cuda::piece_number(address);
+}
+
+weft_result CudaMemory::export_piece(const MemoryPiece& piece, int* descriptor) const {
+  const Scope scope(device_);
+  return cuda::export_piece(device_, piece, descriptor);
+}
+
+weft_result CudaMemory::import_pieces(std::span<const ForeignPiece> pieces, void** out) {
+  const Scope scope(device_);
+  std::size_t bytes = 0;
+  for (const ForeignPiece& piece : pieces) {
+    if (piece.bytes == 0 || piece.bytes > kMostBytes || piece.bytes % kExportGrain != 0) {
+      failure() = {cudaErrorInvalidValue,
+                   "a piece is said to have " + std::to_string(piece.bytes) + " bytes"};
+      return WEFT_ERROR_PEER;
+    }
+    bytes += piece.bytes;
+  }
+  const weft_result imported = cuda::import_pieces(device_, pieces, out);
+  if (imported != WEFT_OK) return imported;
+  const std::scoped_lock lock(mutex_);
+  pieces_.emplace(*out, bytes);
+  return WEFT_OK;
+}
+
+void CudaMemory::close_pieces(void* memory) {
+  std::size_t bytes = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto known = pieces_.find(memory);
+    if (known == pieces_.end()) return;
+    bytes = known->second;
+    pieces_.erase(known);
+  }
+  const Scope scope(device_);
+  cuda::close_pieces(memory, bytes);
 }
 
 // Memory that this process holds itself has an address already, but the ticket may be stale.

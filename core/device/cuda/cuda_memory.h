@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <cuda_runtime.h>
@@ -50,6 +51,11 @@ class CudaMemory {
   weft_result export_memory(void* memory, MemoryTicket* out);
   weft_result import_memory(const MemoryTicket& ticket, void** out, std::size_t* bytes);
   void close_import(void* memory);
+  weft_result find_piece(const void* address, MemoryPiece* out) const;
+  [[nodiscard]] std::uint64_t piece_number(const void* address) const;
+  weft_result export_piece(const MemoryPiece& piece, int* descriptor) const;
+  weft_result import_pieces(std::span<const ForeignPiece> pieces, void** out);
+  void close_pieces(void* memory);
   weft_result register_host(void* memory, std::size_t bytes);
   void unregister_host(void* memory);
   /// As DeviceRuntime::reach, by the driver's number of the device.
@@ -91,6 +97,7 @@ class CudaMemory {
   std::multiset<void*> opened_;              // by CUDA IPC, of the library's own memory
   std::multiset<void*> opened_of_programs_;  // the same of theirs
   std::map<AllocationName, Import> mapped_;  // by descriptors
+  std::map<void*, std::size_t> pieces_;      // of other processes, and their bytes
 };
 
 }  // namespace weft::device::cuda

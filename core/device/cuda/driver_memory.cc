@@ -168,6 +168,130 @@ bool open_to(std::int32_t device, std::int32_t peer, const void* memory, std::si
   return facts.by_malloc != 0 || pool_is_open_to(facts.pool, peer);
 }
 
+weft_result find_piece(std::int32_t device, const void* address, MemoryPiece* out) {
+  const auto at = reinterpret_cast<CUdeviceptr>(address);
+  PointerFacts facts;
+  if (facts_of(at, &facts) != WEFT_OK || facts.type != CU_MEMORYTYPE_DEVICE ||
+      facts.device != device) {
+    failure() = {cudaErrorInvalidDevicePointer,
+                 "it is no memory of CUDA device " + std::to_string(device)};
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  MemoryPiece piece;
+  piece.number = piece_number(address);
+  const weft_result known = address_range(const_cast<void*>(address), &piece.base, &piece.bytes);
+  if (known != WEFT_OK) return known;
+  *out = piece;
+  return WEFT_OK;
+}
+
+std::uint64_t piece_number(const void* address) {
+  std::uint64_t number = 0;
+  const weft_result asked =
+      WEFT_DRIVER(cuPointerGetAttribute, static_cast<void*>(&number),
+                  CU_POINTER_ATTRIBUTE_BUFFER_ID, reinterpret_cast<CUdeviceptr>(address));
+  return asked == WEFT_OK ? number : 0;
+}
+
+namespace {
+
+/// Why the driver has no handle for what lies there that could travel.
+std::string no_handle(CUdeviceptr address) {
+  PointerFacts facts;
+  if (facts_of(address, &facts) != WEFT_OK) return "the driver knows nothing of its memory";
+  if (facts.by_malloc != 0) {
+    return "its memory is of cudaMalloc, which is shared only where it is registered as a window";
+  }
+  if (facts.pool != nullptr) {
+    return "its memory is of a pool, which must not take it back while others have it mapped";
+  }
+  return "its memory has no handle";
+}
+
+}  // namespace
+
+// The number is asked for again behind the handle: so that is of the very piece.
+weft_result export_piece(std::int32_t device, const MemoryPiece& piece, int* descriptor) {
+  const auto at = reinterpret_cast<CUdeviceptr>(piece.base);
+  MappedMemory held;
+  if (WEFT_DRIVER(cuMemRetainAllocationHandle, &held.handle, piece.base) != WEFT_OK) {
+    failure() = {cudaErrorNotSupported, no_handle(at)};
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  CUmemAllocationProp properties{};
+  weft_result result =
+      WEFT_DRIVER(cuMemGetAllocationPropertiesFromHandle, &properties, held.handle);
+  const auto types = static_cast<unsigned>(properties.requestedHandleTypes);
+  if (result == WEFT_OK && (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0) {
+    failure() = {cudaErrorNotSupported,
+                 "its memory was not made to be exported by descriptors "
+                 "(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)"};
+    result = WEFT_ERROR_UNSUPPORTED;
+  }
+  if (result == WEFT_OK && (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+                            properties.location.id != device)) {
+    failure() = {cudaErrorNotSupported, "its memory is not all of one device"};
+    result = WEFT_ERROR_UNSUPPORTED;
+  }
+  if (result == WEFT_OK && piece_number(piece.base) != piece.number) {
+    failure() = {cudaErrorNotSupported, "its memory was made anew meanwhile"};
+    result = WEFT_ERROR_UNSUPPORTED;
+  }
+  if (result == WEFT_OK) result = export_descriptor(held, descriptor);
+  const Failure why = failure();
+  static_cast<void>(WEFT_DRIVER(cuMemRelease, held.handle));
+  if (result != WEFT_OK) failure() = why;
+  return result;
+}
+
+// The mappings hold the memory, so no handle is kept.
+weft_result import_pieces(std::int32_t device, std::span<const ForeignPiece> pieces, void** out) {
+  std::size_t all = 0;
+  for (const ForeignPiece& piece : pieces)
+    all += piece.bytes;
+  CUdeviceptr begin = 0;
+  weft_result result =
+      WEFT_DRIVER(cuMemAddressReserve, &begin, all, std::size_t{0}, CUdeviceptr{0}, 0ULL);
+  if (result != WEFT_OK) return result;
+  std::size_t mapped = 0;
+  for (const ForeignPiece& piece : pieces) {
+    CUmemGenericAllocationHandle handle = 0;
+    result = WEFT_DRIVER(cuMemImportFromShareableHandle, &handle,
+                         reinterpret_cast<void*>(static_cast<std::uintptr_t>(piece.descriptor)),
+                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (result != WEFT_OK) break;
+    result = WEFT_DRIVER(cuMemMap, begin + mapped, piece.bytes, std::size_t{0}, handle, 0ULL);
+    const Failure why = failure();
+    static_cast<void>(WEFT_DRIVER(cuMemRelease, handle));
+    if (result != WEFT_OK) {
+      failure() = why;
+      break;
+    }
+    mapped += piece.bytes;
+  }
+  if (result == WEFT_OK) {
+    CUmemAccessDesc access{};
+    access.location = location_of(device);
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    result = WEFT_DRIVER(cuMemSetAccess, begin, all, &access, std::size_t{1});
+  }
+  if (result == WEFT_OK) {
+    *out = reinterpret_cast<void*>(begin);
+    return WEFT_OK;
+  }
+  const Failure why = failure();  // Cleaning up may fail as well.
+  if (mapped != 0) static_cast<void>(WEFT_DRIVER(cuMemUnmap, begin, mapped));
+  static_cast<void>(WEFT_DRIVER(cuMemAddressFree, begin, all));
+  failure() = why;
+  return result;
+}
+
+void close_pieces(void* memory, std::size_t bytes) {
+  const auto address = reinterpret_cast<CUdeviceptr>(memory);
+  static_cast<void>(WEFT_DRIVER(cuMemUnmap, address, bytes));
+  static_cast<void>(WEFT_DRIVER(cuMemAddressFree, address, bytes));
+}
+
 bool has_fabric_handles(std::int32_t device) {
   int possible = 0;
   return WEFT_DRIVER(cuDeviceGetAttribute, &possible,

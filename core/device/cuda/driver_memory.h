@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <weft/types.h>
 
@@ -25,6 +26,17 @@ weft_result program_memory(std::int32_t device, void* address, DeviceAllocation*
 /// open, as it is to a peer that has enabled access to the device. False for anything but memory of
 /// the device, and for what the driver does not tell of.
 bool open_to(std::int32_t device, std::int32_t peer, const void* memory, std::size_t bytes);
+
+/// What DeviceRuntime::find_piece, piece_number, export_piece and import_pieces promise, of
+/// `device`, the current one. A piece is what the driver mapped at once, with the number that it
+/// has for that, or an allocation; the former alone can be exported, where its handle may travel as
+/// a descriptor.
+weft_result find_piece(std::int32_t device, const void* address, MemoryPiece* out);
+[[nodiscard]] std::uint64_t piece_number(const void* address);
+weft_result export_piece(std::int32_t device, const MemoryPiece& piece, int* descriptor);
+weft_result import_pieces(std::int32_t device, std::span<const ForeignPiece> pieces, void** out);
+/// Takes back what import_pieces mapped, so many bytes.
+void close_pieces(void* memory, std::size_t bytes);
 
 /// Whether `device` can export memory to the fabric that joins it to other hosts. False where the
 /// driver does not know.

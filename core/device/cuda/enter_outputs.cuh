@@ -8,6 +8,10 @@
 // acquired it puts it back to 0, for the next launch, which begins when this one has ended. All
 // CTAs of a launch run at once (core/comm/co_residency.h), so none waits in vain. Where this rank
 // offers nothing the outcome is known without the others: nobody is told, and nobody waits.
+//
+// OutputCall::ended is stored by one thread: of a call by slots by the first CTA, at once; by
+// outputs by the CTA that ends last, which has acquired what the others did. Where one ended badly
+// it has reported that before, so the host looks for reports after it has read the word.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +21,7 @@
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/report.cuh"
 #include "core/device/output_agreement.h"
+#include "core/device/shared_place.h"
 #include "core/model/output_table.h"
 #include "core/model/work_item.h"
 
@@ -70,10 +75,43 @@ __device__ inline void leave_table(OutputTable& table) {
   table.state = 0;
 }
 
-/// The way of this call, and by outputs where the item's begins at the next rank. By all threads of
-/// a CTA; the answer of the first one counts.
+__device__ inline void tell_end(const OutputCall& call) {
+  if (call.ended != nullptr) store_release_system(call.ended, call.number);
+}
+
+/// By one thread of each CTA of a call by outputs, once the CTA is done with all outputs.
+__device__ inline void leave_outputs(const OutputCall& call) {
+  if (call.ended == nullptr) return;
+  __threadfence_system();
+  if (atomicAdd(&call.table->ended, 1) + 1 != gridDim.x) return;
+  __threadfence_system();
+  call.table->ended = 0;
+  tell_end(call);
+}
+
+/// Where the item's output begins at the next rank; null where that rank is at fault.
+__device__ inline std::byte* next_output(const KernelControl& control, const WorkItem& item,
+                                         const OutputCall& call) {
+  const std::uint32_t peer = item.to_next.peer;
+  const std::uint64_t offer = call.table->offers[peer];
+  auto* begin = reinterpret_cast<std::byte*>(offer);
+  if (call.map != nullptr) {
+    CudaMemory memory(control.abort, control.waiting, item.tag);
+    begin = shared_place(memory, *call.map, peer, offer, call.bytes);
+    if (begin == nullptr) {
+      report(control, {.end = KernelEnd::kForeignPlace, .peer = peer, .found = offer});
+      return nullptr;
+    }
+  }
+  const std::byte* const own = item.recv != nullptr ? item.recv : item.send;
+  return begin + (own - call.begin);
+}
+
+/// The way of this call, and by outputs, where the item `sends`, where its output begins at the
+/// next rank. By all threads of a CTA; the answer of the first one counts.
 __device__ inline OutputWay enter_outputs(const KernelControl& control, const WorkItem& item,
-                                          const OutputArgument& outputs, std::byte** next) {
+                                          const OutputArgument& outputs, bool sends,
+                                          std::byte** next) {
   const OutputCall& call = outputs.call;
   if (threadIdx.x >= kWarp) return OutputWay::kSlots;
   const bool is_first = blockIdx.x == 0;
@@ -81,14 +119,14 @@ __device__ inline OutputWay enter_outputs(const KernelControl& control, const Wo
   OutputWay way = OutputWay::kSlots;
   if (is_first) way = agree_on_outputs(control, item, outputs);
   if (threadIdx.x != 0) return way;
+  if (is_first && way == OutputWay::kSlots) tell_end(call);
   if (is_first && tells) {
     store_release_device(&call.table->state, static_cast<std::uint32_t>(way) + 1);
   }
   if (!is_first && tells) way = await_agreement(*call.table);
-  if (way == OutputWay::kOutputs) {
-    const std::byte* const own = item.recv != nullptr ? item.recv : item.send;
-    const std::uint64_t begin = call.table->offers[item.to_next.peer];
-    *next = reinterpret_cast<std::byte*>(begin) + (own - call.begin);
+  if (way == OutputWay::kOutputs && sends) {
+    *next = next_output(control, item, call);
+    if (*next == nullptr) way = OutputWay::kNone;
   }
   if (!is_first && tells) leave_table(*call.table);
   return way;

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if constexpr (agrees_on_outputs<Argument>) {
     // It fills no outputs, and offers none: all ranks go by slots. The barrier parts that of the
     // first warp from the same one of all lanes.
-    enter_outputs(argument.all.control, item, argument.outputs, nullptr);
+    enter_outputs(argument.all.control, item, argument.outputs, false, nullptr);
     __syncthreads();
   }
   run_staged(argument.all.control, item, slots);

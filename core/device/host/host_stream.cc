@@ -30,6 +30,7 @@ weft_result result_of(KernelEnd end) {
     case KernelEnd::kAborted:
       return WEFT_ERROR_ABORTED;
     case KernelEnd::kPeerError:
+    case KernelEnd::kForeignPlace:
       return WEFT_ERROR_PEER;
     case KernelEnd::kTagMismatch:
     case KernelEnd::kSizeMismatch:

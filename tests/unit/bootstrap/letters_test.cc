@@ -10,11 +10,13 @@
 #include <array>
 #include <condition_variable>
 #include <csignal>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <type_traits>
 #include <unistd.h>
 #include <utility>
 
@@ -51,12 +53,19 @@ class Mailbox {
       undelivered_.emplace_back(to, why);
       changed_.notify_all();
     });
-    at.on_letter([this](int from, std::vector<std::byte> text) {
+    if constexpr (std::is_same_v<T, Bootstrap>) {
+      at.on_letter(LetterSubject::kPairs, reader());
+    } else {
+      at.on_letter(reader());
+    }
+  }
+  std::function<void(int from, std::vector<std::byte> text)> reader() {
+    return [this](int from, std::vector<std::byte> text) {
       const std::lock_guard lock(mutex_);
       letters_[from].push_back(std::move(text));
       ++count_;
       changed_.notify_all();
-    });
+    };
   }
   /// Until so many came.
   std::map<int, std::vector<std::vector<std::byte>>> wait(std::size_t count) {
@@ -91,7 +100,8 @@ TEST_F(BootstrapTest, LettersReachTheRankThatTheyAreFor) {
       if (to == from) continue;
       for (int i = 0; i < kEach; ++i) {
         ranks[static_cast<std::size_t>(from)].bootstrap->post(
-            to, letter_text(from, to, i == 0 ? 0 : kMaxLetterBytes - static_cast<std::size_t>(i)));
+            to, LetterSubject::kPairs,
+            letter_text(from, to, i == 0 ? 0 : kMostLetterText - static_cast<std::size_t>(i)));
       }
     }
   }
@@ -108,6 +118,24 @@ TEST_F(BootstrapTest, LettersReachTheRankThatTheyAreFor) {
   }
 }
 
+// Each subject has a reader of its own, and what has none is dropped.
+TEST_F(BootstrapTest, LettersComeToTheReadersOfTheirSubjects) {
+  Mailbox pairs;
+  Mailbox outputs;
+  Mailbox pairs_alone;
+  const auto ranks = joined_ranks(3);
+  ranks[1].bootstrap->on_letter(LetterSubject::kOutputs, outputs.reader());
+  pairs.listen(*ranks[1].bootstrap);
+  pairs_alone.listen(*ranks[2].bootstrap);
+  for (const int to : {1, 2}) {
+    ranks[0].bootstrap->post(to, LetterSubject::kOutputs, letter_text(0, to, 20));
+    ranks[0].bootstrap->post(to, LetterSubject::kPairs, letter_text(0, to, 30));
+  }
+  EXPECT_THAT(pairs.wait(1)[0], ElementsAre(letter_text(0, 1, 30)));
+  EXPECT_THAT(outputs.wait(1)[0], ElementsAre(letter_text(0, 1, 20)));
+  EXPECT_THAT(pairs_alone.wait(1)[0], ElementsAre(letter_text(0, 2, 30)));
+}
+
 TEST_F(BootstrapTest, LettersNeedNoRankBetween) {
   constexpr int kRanks = 8;
   std::array<Mailbox, kRanks> boxes;
@@ -122,10 +150,10 @@ TEST_F(BootstrapTest, LettersNeedNoRankBetween) {
   for (const auto& [a, b] : {std::pair(0, 4), std::pair(1, 6), std::pair(3, 7)}) {
     const auto one = static_cast<std::size_t>(a);
     const auto other = static_cast<std::size_t>(b);
-    ranks[one].bootstrap->post(b, letter_text(a, b, 100));
+    ranks[one].bootstrap->post(b, LetterSubject::kPairs, letter_text(a, b, 100));
     EXPECT_THAT(boxes[other].wait(1)[a], ElementsAre(letter_text(a, b, 100)));
-    ranks[other].bootstrap->post(a, letter_text(b, a, kMaxLetterBytes));
-    EXPECT_THAT(boxes[one].wait(1)[b], ElementsAre(letter_text(b, a, kMaxLetterBytes)));
+    ranks[other].bootstrap->post(a, LetterSubject::kPairs, letter_text(b, a, kMostLetterText));
+    EXPECT_THAT(boxes[one].wait(1)[b], ElementsAre(letter_text(b, a, kMostLetterText)));
   }
 }
 
@@ -135,8 +163,8 @@ TEST_F(BootstrapTest, ALetterToARankThatLeftNamesIt) {
   for (std::size_t rank = 0; rank < 4; ++rank)
     boxes[rank].listen(*ranks[rank].bootstrap);
   ranks[2].bootstrap->leave();
-  ranks[0].bootstrap->post(2, letter_text(0, 2, 10));
-  ranks[0].bootstrap->post(3, letter_text(0, 3, 10));
+  ranks[0].bootstrap->post(2, LetterSubject::kPairs, letter_text(0, 2, 10));
+  ranks[0].bootstrap->post(3, LetterSubject::kPairs, letter_text(0, 3, 10));
   const auto undelivered = boxes[0].wait_for_undelivered(1);
   ASSERT_EQ(undelivered.size(), 1U);
   EXPECT_EQ(undelivered[0].first, 2);
@@ -162,7 +190,7 @@ TEST_F(BootstrapTest, AForkedChildOfARankThatLeftIsNotTakenForIt) {
       pause();
   }
   ranks[2].bootstrap->leave();
-  ranks[0].bootstrap->post(2, letter_text(0, 2, 10));
+  ranks[0].bootstrap->post(2, LetterSubject::kPairs, letter_text(0, 2, 10));
   EXPECT_EQ(box.wait_for_undelivered(1).size(), 1U);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
@@ -174,7 +202,7 @@ TEST_F(BootstrapTest, ARankThatFailedTakesNoLetters) {
   boxes[0].listen(*ranks[0].bootstrap);
   boxes[1].listen(*ranks[2].bootstrap);
   ranks[2].bootstrap->interrupt(Error(WEFT_ERROR_INTERNAL, "of itself"));
-  ranks[0].bootstrap->post(2, letter_text(0, 2, 10));
+  ranks[0].bootstrap->post(2, LetterSubject::kPairs, letter_text(0, 2, 10));
   EXPECT_EQ(boxes[0].wait_for_undelivered(1).size(), 1U);
   EXPECT_TRUE(boxes[1].wait(0).empty());
 }
@@ -211,7 +239,8 @@ TEST_F(BootstrapTest, LettersBetweenRanksOfOneContextNeedNoDescriptor) {
     for (int from = 0; from < kRanks; ++from) {
       for (int to = 0; to < kRanks; ++to) {
         for (std::size_t i = 0; i < 20 && to != from; ++i)
-          ranks[static_cast<std::size_t>(from)].bootstrap->post(to, letter_text(from, to, i));
+          ranks[static_cast<std::size_t>(from)].bootstrap->post(to, LetterSubject::kPairs,
+                                                                letter_text(from, to, i));
       }
     }
     // Until somebody takes them they wait.
@@ -229,8 +258,8 @@ TEST_F(BootstrapTest, LettersBetweenRanksOfOneContextNeedNoDescriptor) {
   // As without: who left, or failed, takes none, and that is said.
   ranks[2].bootstrap->leave();
   ranks[3].bootstrap->interrupt(Error(WEFT_ERROR_INTERNAL, "of itself"));
-  ranks[0].bootstrap->post(2, letter_text(0, 2, 10));
-  ranks[0].bootstrap->post(3, letter_text(0, 3, 10));
+  ranks[0].bootstrap->post(2, LetterSubject::kPairs, letter_text(0, 2, 10));
+  ranks[0].bootstrap->post(3, LetterSubject::kPairs, letter_text(0, 3, 10));
   EXPECT_EQ(boxes[0].wait_for_undelivered(2).size(), 2U);
   EXPECT_EQ(boxes[3].wait(0).at(0).size(), 20U);
 }

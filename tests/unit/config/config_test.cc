@@ -73,6 +73,7 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
       "buffers.direct=16KiB\n"
       "buffers.multicast=0B\n"
       "buffers.outputs_from=0B\n"
+      "buffers.outputs_mapped=4GiB\n"
       "buffers.step=128KiB\n"
       "channels.max=0\n"
       "collectives.all_gather.algorithm=ring,pat,direct,multicast\n"

@@ -25,6 +25,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint64_t kMiB = kKiB * 1024;
@@ -237,6 +238,9 @@ TEST_F(Planner, LetsWhatIsOnlyCopiedGoIntoOutputs) {
   limits_.outputs_from = 4 * kMiB;
   EXPECT_TRUE(gather(kMiB).into_outputs) << "of four ranks";
   EXPECT_THAT(to_text(gather(kMiB)), HasSubstr("outputs     written by other ranks where all can"));
+  EXPECT_THAT(to_text(gather(kMiB)), Not(HasSubstr("by other processes")));
+  limits_.are_outputs_mapped = true;
+  EXPECT_THAT(to_text(gather(kMiB)), HasSubstr("by other processes once they have mapped them"));
   EXPECT_THAT(gather(kMiB - 16).no_outputs, HasSubstr("fewer than the 4194304"));
   EXPECT_FALSE(gather(kMiB - 16).into_outputs);
   EXPECT_THAT(gather(kMiB + 8).no_outputs, HasSubstr("no multiple of 16"));
