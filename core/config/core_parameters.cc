@@ -240,7 +240,7 @@ void add_resources(std::vector<Parameter>& table) {
        .minimum = 0,
        .maximum = std::int64_t{1} << 50,
        .agreed = true,
-       .default_text = "64MiB",
+       .default_text = "0B",
        .help = "All-reduces and reduce-scatters, and reduces of two ranks, whose inputs lie "
                "in a window, and outputs of all-reduces, are moved by the GPUs' copy "
                "engines and summed up by a kernel beside, from so many bytes of input on; "
