@@ -91,6 +91,7 @@ WindowReduction make_window_reduction(const Call& call, std::uint32_t rank, std:
                                       const ReductionPlaces& places) {
   const Task& task = call.task;
   const std::uint64_t element_bytes = element_size(task.type);
+  if (element_bytes == 0) return {};  // of no type: check_task() has refused it
   Extent range{.offset = 0, .count = task.count};
   if (task.operation == Operation::kAllReduce) {
     range = window_range(task.count, rank, ranks, element_bytes);

@@ -45,7 +45,7 @@ inline constexpr std::uint64_t kLeastWindowPiece = std::uint64_t{4} << 20;
 [[nodiscard]] constexpr std::uint64_t window_piece_bytes(std::uint64_t range_bytes,
                                                          std::uint64_t staging_bytes,
                                                          std::uint32_t ranks) {
-  const std::uint64_t room = staging_bytes / (kWindowSlots * (ranks - 1));
+  const std::uint64_t room = staging_bytes / (std::uint64_t{kWindowSlots} * (ranks - 1));
   const std::uint64_t wanted = std::max(range_bytes / kLeastWindowPieces, kLeastWindowPiece);
   return std::max(std::min(room, wanted) / kChunkGrainBytes, std::uint64_t{1}) * kChunkGrainBytes;
 }
