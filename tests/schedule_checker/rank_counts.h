@@ -12,9 +12,9 @@
 namespace weft::checker {
 
 /// Whether a test takes all numbers of ranks: by `scripts/test --long`, which sets
-/// WEFT_CHECK_ALL_RANKS.
+/// CHECK_ALL_RANKS.
 inline bool takes_all_numbers() {
-  return std::getenv("WEFT_CHECK_ALL_RANKS") != nullptr;
+  return std::getenv("CHECK_ALL_RANKS") != nullptr;
 }
 
 /// The numbers of ranks from `least` to `most` that a test of all of them takes; without

@@ -92,7 +92,9 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
       "transports.rules=[{between: same-host, use: [shm]}]\n"
       "transports.single_copy=64KiB\n"
       "tuner.plugin=tuner\n"
-      "windows.copy_from=32MiB\n");
+      "windows.copy_from=32MiB\n"
+      "windows.reduce_from=0B\n"
+      "windows.staging=64MiB\n");
 }
 
 TEST(Config, AgreedTextHoldsValuesAndNotHowTheyWereWritten) {
