@@ -22,8 +22,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostText = 512;
-/// More than any device has.
-constexpr std::uint64_t kMostPieceBytes = std::uint64_t{1} << 40;
 
 std::uint64_t number(const json& value, std::uint64_t least, std::uint64_t most) {
   if (!value.is_number_unsigned()) throw std::invalid_argument("not a whole number");
@@ -40,7 +38,7 @@ std::vector<SharedPiece> pieces_of(const json& list) {
   for (const json& item : list) {
     const SharedPiece piece{
         .descriptor = static_cast<std::uint32_t>(number(item.at(0), 0, INT32_MAX)),
-        .bytes = number(item.at(1), 1, kMostPieceBytes)};
+        .bytes = number(item.at(1), 1, kMostOutputBytes)};
     if (piece.bytes % kExportGrain != 0) throw std::invalid_argument("a part of a piece");
     pieces.push_back(piece);
   }

@@ -20,9 +20,6 @@ constexpr std::uint64_t kIdleLooks = 64;
 /// Different reasons that are logged.
 constexpr std::size_t kMostReasons = 16;
 
-/// More than any device has.
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
-
 const std::byte* address(const void* memory) {
   return static_cast<const std::byte*>(memory);
 }
@@ -63,7 +60,7 @@ bool OutputMappings::is_there(const Mapping& mapping, const std::byte* begin,
 }
 
 std::uint64_t OutputMappings::offer(const void* memory, std::uint64_t bytes) {
-  if (bytes == 0 || bytes > kMostBytes) return 0;
+  if (bytes == 0 || bytes > kMostOutputBytes) return 0;
   if (reinterpret_cast<std::uintptr_t>(memory) % kOutputGrain != 0) return 0;
   const std::byte* const begin = address(memory);
   const std::byte* const end = begin + bytes;

@@ -193,8 +193,8 @@ struct Task {
   /// Elements; of one rank's block where the operation has blocks. 0 of kAllToAllV, whose blocks
   /// are a matter of two ranks each.
   std::uint64_t count = 0;
-  /// Which window the output lies in, and where, alike on all ranks; 0 of calls that do not go
-  /// through windows. See WindowPlace.
+  /// Which window the output lies in, and where, and of reductions the input, alike on all ranks; 0
+  /// of calls that do not go through windows. See WindowPlace, ReductionPlaces.
   std::uint64_t place = 0;
   WayOptions options{};
 

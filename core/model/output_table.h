@@ -51,7 +51,9 @@ struct OutputPlace {
 inline constexpr std::uint64_t kOutputGrain = 16;
 inline constexpr std::uint32_t kGenerationBits = 20;
 inline constexpr std::uint32_t kMostGeneration = (1U << kGenerationBits) - 1;
-inline constexpr std::uint32_t kPlaceBits = 36;  ///< Of grains: more than any device has.
+inline constexpr std::uint32_t kPlaceBits = 36;
+/// What an offer can tell of: more than any device has.
+inline constexpr std::uint64_t kMostOutputBytes = kOutputGrain << kPlaceBits;
 
 /// In one word: never 0, as the generation is not.
 [[nodiscard]] constexpr std::uint64_t offer_of(const OutputPlace& place) {

@@ -96,8 +96,11 @@ class Job {
         failures += "rank " + std::to_string(rank) + ": " + outcome.describe() + "\n";
       }
     }
+    if (!failures.empty()) {
+      ADD_FAILURE() << indented(failures);
+      return;
+    }
     if (!skipped.empty()) GTEST_SKIP() << indented(skipped);
-    if (!failures.empty()) ADD_FAILURE() << indented(failures);
   }
 
  private:

@@ -171,8 +171,8 @@ Status explain_as_rank(const ExplainOptions& options) {
     if (const std::uint64_t least = communicator->reduced_from(task); least != 0) {
       fmt::print(
           "windows: inputs of {} or more that lie in one, and outputs of an all-reduce, are read "
-          "and "
-          "written by copy engines, beside a kernel that sums up\n",
+          "and\n"
+          "         written by copy engines, beside a kernel that sums up\n",
           size_text(least));
     }
     for (std::uint32_t rank = 0; rank < communicator->ranks(); ++rank) {

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The sum of a reduction in windows, by lanes that are threads: sources begin at lines and between
+// them, so that a step's lanes take other elements than those of the step before.
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/any_lane_loops.h"
+#include "core/device/reduce_sources.h"
+#include "tests/device/lane_model.h"
+
+namespace weft::device::testing {
+namespace {
+
+constexpr std::uint32_t kRanks = 4;
+constexpr std::uint64_t kCount = 1003;
+
+/// Lanes of a group, the rank whose input is the output, too.
+class ReduceSourcesLanes
+    : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t>> {};
+
+TEST_P(ReduceSourcesLanes, SumUpInAnyPlace) {
+  constexpr std::uint32_t kParts = 2;
+  const auto [lanes, own] = GetParam();
+  // Every other source begins one element behind a line.
+  std::vector<std::vector<std::int32_t>> memory(kRanks, std::vector<std::int32_t>(kCount + 8));
+  const auto input = [](std::uint32_t rank, std::uint64_t i) {
+    return static_cast<std::int32_t>(rank * 100 + i % 50);
+  };
+  SourcesToReduce sources{
+      .count = kCount, .ranks = kRanks, .type = WEFT_INT32, .reduction = WEFT_AVG};
+  std::vector<std::int32_t*> places;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    std::int32_t* place = memory[rank].data();
+    while (reinterpret_cast<std::uintptr_t>(place) % sizeof(Line) != 0)
+      ++place;
+    place += rank % 2;
+    for (std::uint64_t i = 0; i < kCount; ++i)
+      place[i] = input(rank, i);
+    places.push_back(place);
+    sources.from[rank] = reinterpret_cast<const std::byte*>(place);
+  }
+  sources.to = reinterpret_cast<std::byte*>(places[own]);
+  sources.between = reinterpret_cast<std::byte*>(places[own == 0 ? 1 : 0]);
+  const std::atomic<std::uint32_t> abort{0};
+  std::vector<std::unique_ptr<LaneTeam>> teams;
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t part = 0; part < kParts; ++part) {
+      teams.push_back(std::make_unique<LaneTeam>(lanes));
+      for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+        threads.emplace_back([&, part, lane, team = teams.back().get()] {
+          LaneGroup group(*team, lane);
+          LaneMemory lane_memory(abort);
+          reduce_sources(group, lane_memory, sources, part, kParts);
+        });
+      }
+    }
+  }
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    std::int32_t sum = 0;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      sum += input(rank, i);
+    ASSERT_EQ(places[own][i], sum / static_cast<std::int32_t>(kRanks)) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Lanes, ReduceSourcesLanes,
+                         ::testing::Combine(::testing::Values(8U, 32U),
+                                            ::testing::Range(0U, kRanks)));
+
+}  // namespace
+}  // namespace weft::device::testing
