@@ -19,7 +19,7 @@
 namespace weft::device::testing {
 namespace {
 
-constexpr std::uint32_t kRanks = 4;
+constexpr std::uint32_t kSourceRanks = 4;
 constexpr std::uint64_t kCount = 1003;
 
 /// Lanes of a group, the rank whose input is the output, too.
@@ -30,14 +30,15 @@ TEST_P(ReduceSourcesLanes, SumUpInAnyPlace) {
   constexpr std::uint32_t kParts = 2;
   const auto [lanes, own] = GetParam();
   // Every other source begins one element behind a line.
-  std::vector<std::vector<std::int32_t>> memory(kRanks, std::vector<std::int32_t>(kCount + 8));
+  std::vector<std::vector<std::int32_t>> memory(kSourceRanks,
+                                                std::vector<std::int32_t>(kCount + 8));
   const auto input = [](std::uint32_t rank, std::uint64_t i) {
     return static_cast<std::int32_t>(rank * 100 + i % 50);
   };
   SourcesToReduce sources{
-      .count = kCount, .ranks = kRanks, .type = WEFT_INT32, .reduction = WEFT_AVG};
+      .count = kCount, .ranks = kSourceRanks, .type = WEFT_INT32, .reduction = WEFT_AVG};
   std::vector<std::int32_t*> places;
-  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+  for (std::uint32_t rank = 0; rank < kSourceRanks; ++rank) {
     std::int32_t* place = memory[rank].data();
     while (reinterpret_cast<std::uintptr_t>(place) % sizeof(Line) != 0)
       ++place;
@@ -66,15 +67,15 @@ TEST_P(ReduceSourcesLanes, SumUpInAnyPlace) {
   }
   for (std::uint64_t i = 0; i < kCount; ++i) {
     std::int32_t sum = 0;
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+    for (std::uint32_t rank = 0; rank < kSourceRanks; ++rank)
       sum += input(rank, i);
-    ASSERT_EQ(places[own][i], sum / static_cast<std::int32_t>(kRanks)) << i;
+    ASSERT_EQ(places[own][i], sum / static_cast<std::int32_t>(kSourceRanks)) << i;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, ReduceSourcesLanes,
                          ::testing::Combine(::testing::Values(8U, 32U),
-                                            ::testing::Range(0U, kRanks)));
+                                            ::testing::Range(0U, kSourceRanks)));
 
 }  // namespace
 }  // namespace weft::device::testing
