@@ -117,8 +117,10 @@ line_tables=-g1
 spend_memory='--param=ggc-min-heapsize=2000000'
 
 # All sources of a target are read as one unit, so that what they share is compiled once.
-# That each source includes what it needs is proven by the step `includes` of .ci/run.
-unity=(-Dunity=on -Dunity_size=1000)
+# That each source includes what it needs is seen by `.ci/run includes`.
+read_once=(-Dunity=on -Dunity_size=1000 -Dprecompiled=true)
+# Or it compiles anew whatever reads a precompiled header; that is told from others by the file beside it.
+export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
 
 # prepare_plain_build true|false: build/, with the tests or not. Tests once wanted stay.
 prepare_plain_build() {
@@ -127,7 +129,7 @@ prepare_plain_build() {
   local ptx_only=true
   [[ ! -e /dev/nvidiactl ]] || ptx_only=false
   prepare_build "$folder" --buildtype=debugoptimized "-Dc_args=$line_tables" \
-    "-Dcpp_args=$line_tables $spend_memory" "${unity[@]}" "-Dtests=$1" "-Dgpu_ptx_only=$ptx_only"
+    "-Dcpp_args=$line_tables $spend_memory" "${read_once[@]}" "-Dtests=$1" "-Dgpu_ptx_only=$ptx_only"
   if [[ "$1" == true && "$(build_option "$folder" tests)" != true ]]; then
     say "adding the tests to build/"
     meson configure "$folder" -Dtests=true >/dev/null || die "meson could not add the tests to $folder"
@@ -149,7 +151,7 @@ prepare_sanitizer_build() {
   shift 3
   ! command -v ccache >/dev/null || ccache="ccache "
   CC="${ccache}clang-19" CXX="${ccache}clang++-19" prepare_build "$folder" \
-    "${unity[@]}" -Doptimization=1 -Ddebug=true -Db_lundef=false "-Db_sanitize=$sanitizer" \
+    "${read_once[@]}" -Doptimization=1 -Ddebug=true -Db_lundef=false "-Db_sanitize=$sanitizer" \
     "-Dc_args=$arguments" "-Dcpp_args=$arguments" "$@"
 }
 
