@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What most tests include of the system, read once: a third of a test's time in the compiler. Tests include
-// what they need themselves all the same, and nothing of Weft's stands here, so that no test waits for it.
+// What most tests include of the system, read once by the compiler. Tests include what they need
+// themselves all the same, and nothing of Weft's stands here, so that no test waits for it.
 #pragma once
 #include <algorithm>
 #include <array>
