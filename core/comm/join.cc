@@ -54,6 +54,10 @@ constexpr std::uint32_t kDeviceChannels = 64;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 16;
 constexpr std::uint32_t kMessageChannels = 8;
+// What a step costs the thread that moves it counts more than what it holds up; each message of a
+// pair, of which a rank has as many as there are others, has less of the host's memory.
+constexpr std::uint32_t kMessageStepBytes = 512 * 1024;
+constexpr std::uint32_t kPairMessageStepBytes = 256 * 1024;
 // A thread that moves messages both ways carries half of what a stream of TCP could.
 constexpr std::uint32_t kMostDeviceNetPorts = 8;
 // Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
@@ -242,7 +246,9 @@ Status Communicator::agree_on_tuner(const Status& opened) {
 
 SlotGeometry Communicator::slots_of_pairs() const {
   if (!runtime_.reports_ends()) {
-    return {.steps = limits_.steps, .step_bytes = limits_.step_bytes};
+    const bool usual = reach_ == Reach::kMessages && !config_.is_set("buffers.step");
+    return {.steps = limits_.steps,
+            .step_bytes = usual ? kPairMessageStepBytes : limits_.step_bytes};
   }
   const std::uint32_t share = std::bit_floor(kPairBytesOfARank / kPairSteps / ranks_);
   return {.steps = kPairSteps,
@@ -476,8 +482,7 @@ void Communicator::choose_lines() {
 // of them together no more than twice: the more ranks, the smaller the calls that these are for,
 // and for all inboxes of a rank together no more room than two ranks have.
 std::uint64_t Communicator::wide_bytes() const {
-  const ConfigEntry* direct = config_.find("buffers.direct");
-  if (direct != nullptr && direct->is_set()) return limits_.direct_bytes;
+  if (config_.is_set("buffers.direct")) return limits_.direct_bytes;
   const auto& allowed = config_.list("collectives.all_reduce.protocol");
   if (std::ranges::find(allowed, protocol_name(Protocol::kLL128)) == allowed.end()) return 0;
   return whole_grains(8 * kDeviceWideBytes / ranks_ / ranks_ / ranks_);
@@ -486,18 +491,16 @@ std::uint64_t Communicator::wide_bytes() const {
 // Computed from what all ranks have in common.
 Status Communicator::choose_limits() {
   const auto wanted = static_cast<std::uint32_t>(config_.integer("channels.max"));
-  const ConfigEntry* step = config_.find("buffers.step");
   limits_ = {.steps = kSteps,
              .step_bytes = static_cast<std::uint32_t>(config_.bytes("buffers.step")),
              .max_channels = wanted != 0 ? wanted : host_channels(topology_)};
   const bool on_host = runtime_.reports_ends();
   reach_ = find_reach();
   const bool links = reach_ == Reach::kDeviceMemory;
-  const ConfigEntry* direct = config_.find("buffers.direct");
   if (ranks_ > 1 && ranks_ <= kMostDirectRanks && reach_ != Reach::kMessages) {
-    const bool wanted_by_user = direct != nullptr && direct->is_set();
-    const std::uint64_t usual = links ? kDeviceDirectBytes : kStagedDirectBytes;
-    limits_.direct_bytes = on_host || wanted_by_user ? config_.bytes("buffers.direct") : usual;
+    const bool usual = !on_host && !config_.is_set("buffers.direct");
+    const std::uint64_t of_devices = links ? kDeviceDirectBytes : kStagedDirectBytes;
+    limits_.direct_bytes = usual ? of_devices : config_.bytes("buffers.direct");
     // On GPUs each part of such a call has a header of its own.
     limits_.direct_block_bytes =
         on_host ? limits_.direct_bytes
@@ -509,7 +512,7 @@ Status Communicator::choose_limits() {
   }
   limits_.no_multicast = no_multicast();
   limits_.trees = true;
-  // Nobody has timed them between GPUs, of one host or of several.
+  // Between two GPUs they are slower than what else there is; between more nobody has timed them.
   limits_.late_by_cost = on_host;
   choose_lines();
   limits_.tree_step_bytes = std::min(limits_.step_bytes, kMostTreeStepBytes);
@@ -529,7 +532,9 @@ Status Communicator::choose_limits() {
     own_processors_ = have_own_processors(topology_, rank_, limits_.max_channels);
     return {};
   }
-  if (step == nullptr || !step->is_set()) limits_.step_bytes = kDeviceStepBytes;
+  if (!config_.is_set("buffers.step")) {
+    limits_.step_bytes = reach_ == Reach::kMessages ? kMessageStepBytes : kDeviceStepBytes;
+  }
   limits_.steps = kDeviceSteps;
   if (links) limits_.min_channel_bytes = kLeastDeviceChannelBytes;
   limits_.outputs_from = config_.bytes("buffers.outputs_from");

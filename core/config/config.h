@@ -49,6 +49,11 @@ class Config {
   /// The entry of `section.key`, or null. Lives as long as this Config is neither changed nor
   /// moved.
   [[nodiscard]] const ConfigEntry* find(std::string_view name) const;
+  /// Whether somebody set `section.key`: false where the default stands, and for unknown names.
+  [[nodiscard]] bool is_set(std::string_view name) const {
+    const ConfigEntry* entry = find(name);
+    return entry != nullptr && entry->is_set();
+  }
   /// The entries of one section, in the order of the table; lives as those of find.
   [[nodiscard]] std::vector<const ConfigEntry*> section(std::string_view name) const;
   /// The file that was read; empty where there was none.

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What most tests include of the system, read once by the compiler. Tests include what they need
-// themselves all the same, and nothing of Weft's stands here, so that no test waits for it.
-#pragma once
+// themselves all the same, and nothing of Weft's stands here, so that no test waits for it. Nothing
+// includes it, hence no guard.
 #include <algorithm>
 #include <array>
 #include <atomic>
