@@ -168,9 +168,10 @@ void add_resources(std::vector<Parameter>& table) {
                    .power_of_two = true,
                    .agreed = true,
                    .default_text = "128KiB",
-                   .help = "Size of one step of a connection's buffer; a buffer has 8 steps, of GPUs "
-                           "4. GPUs that a net alone joins take 512KiB unless it is set, 256KiB for "
-                           "sends and exchanges."});
+                   .help =
+                       "Size of one step of a connection's buffer; a buffer has 8 steps, of GPUs "
+                       "4. GPUs that a net alone joins take 512KiB unless it is set, 256KiB for "
+                       "sends and exchanges."});
   table.push_back({.section = "buffers",
                    .key = "direct",
                    .type = ParameterType::kBytes,
