@@ -30,7 +30,7 @@ struct Window {
   std::uint32_t number = 0;  ///< Of the communicator's windows, from 1 on; alike on all ranks.
   std::byte* base = nullptr;
   std::uint64_t bytes = 0;
-  std::unique_ptr<SharedBuffer> shared;
+  std::unique_ptr<SharedBuffer> shared{};
 
   /// Where it is seen from this rank, by rank; none where not all ranks reach all others.
   [[nodiscard]] std::span<std::byte* const> addresses() const { return shared->addresses(); }

@@ -32,7 +32,7 @@ class PieceDevice : public MemoryRuntime {
   }
 
   /// Addresses without memory.
-  std::byte* reserve(std::size_t bytes) {
+  std::byte* reserve_addresses(std::size_t bytes) {
     void* const base =
         ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) throw std::bad_alloc();
@@ -94,7 +94,7 @@ class PieceDevice : public MemoryRuntime {
       }
       all += piece.bytes;
     }
-    std::byte* const base = reserve(all);
+    std::byte* const base = reserve_addresses(all);
     std::byte* at = base;
     for (const ForeignPiece& piece : pieces) {
       place(at, piece.bytes, piece.descriptor);

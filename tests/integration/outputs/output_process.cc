@@ -91,7 +91,7 @@ class Rank {
       mappings_->work();
     }));
     wake();
-    output_ = device_.reserve(kPieces * kExportGrain);
+    output_ = device_.reserve_addresses(kPieces * kExportGrain);
     make(true);
   }
   ~Rank() {

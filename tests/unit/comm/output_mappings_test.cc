@@ -87,7 +87,7 @@ class OutputMappingsTest : public testing::Test {
   std::vector<std::byte*> place_all(std::size_t pieces = 1) {
     std::vector<std::byte*> outputs;
     for (const auto& rank : ranks_) {
-      std::byte* const at = rank->device.reserve(pieces * kPiece);
+      std::byte* const at = rank->device.reserve_addresses(pieces * kPiece);
       for (std::size_t i = 0; i < pieces; ++i)
         rank->device.map(at + i * kPiece, kPiece);
       outputs.push_back(at);
@@ -406,7 +406,7 @@ TEST_F(OutputMappingsTest, LargerThanTheBoundAreNotShared) {
 }
 
 TEST_F(OutputMappingsTest, OfManyPiecesAreNotShared) {
-  std::byte* const at = rank(0).device.reserve((kMostSharedPieces + 1) * kPiece);
+  std::byte* const at = rank(0).device.reserve_addresses((kMostSharedPieces + 1) * kPiece);
   for (std::size_t i = 0; i <= kMostSharedPieces; ++i)
     rank(0).device.map(at + i * kPiece, kPiece);
   EXPECT_EQ(rank(0).mappings->offer(at, (kMostSharedPieces + 1) * kPiece), 0U);
@@ -416,10 +416,10 @@ TEST_F(OutputMappingsTest, OfManyPiecesAreNotShared) {
 }
 
 TEST_F(OutputMappingsTest, OfMoreThanThereAreNumbersComeAndGo) {
-  std::byte* const at = rank(0).device.reserve(kPiece);
+  std::byte* const at = rank(0).device.reserve_addresses(kPiece);
   rank(0).device.map(at, kPiece, false);
   // Refused ones are forgotten for the sake of others.
-  std::byte* const many = rank(0).device.reserve(2 * kMostMappings * kPiece);
+  std::byte* const many = rank(0).device.reserve_addresses(2 * kMostMappings * kPiece);
   for (std::size_t i = 0; i < std::size_t{2} * kMostMappings; ++i) {
     rank(0).device.map(many + i * kPiece, kPiece, false);
     EXPECT_EQ(rank(0).mappings->offer(many + i * kPiece, kBytes), 0U);

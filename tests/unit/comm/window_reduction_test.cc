@@ -203,7 +203,9 @@ TEST_P(WindowReductions, AllRanksGetAllReduces) {
           ASSERT_EQ(got[rank][i], reduced(reduction, i)) << rank << " of " << ranks_ << ", " << i;
     }
   }
-  if (staging_ < 4096) EXPECT_GT(pieces_, 2 * kWindowSlots) << "one piece overlaps with nothing";
+  if (staging_ < 4096) {
+    EXPECT_GT(pieces_, 2 * kWindowSlots) << "one piece overlaps with nothing";
+  }
 }
 
 TEST_P(WindowReductions, RanksGetTheirBlocksOfReduceScatters) {
