@@ -39,9 +39,13 @@ def main():
     target, header, output = sys.argv[1:]
     subprocess.run([*arguments_of(target), "-x", "c++-header", header, "-o", output,
                     "-MD", "-MF", output + ".d", "-MQ", output], check=True)
-    # What ccache takes for the file's contents, since two precompilations of the same differ.
     with open(output + ".d") as file:
-        read = file.read().replace("\\\n", " ").split(":", 1)[1].split()
+        made = file.read()
+    # With other arguments it has to be made anew: its users could not read it.
+    with open(output + ".d", "w") as file:
+        file.write(made.replace(":", ": compile_commands.json", 1))
+    # What ccache takes for the file's contents, since two precompilations of the same differ.
+    read = made.replace("\\\n", " ").split(":", 1)[1].split()
     contents = hashlib.sha256()
     for name in read:
         with open(name, "rb") as file:
