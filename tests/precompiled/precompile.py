@@ -35,23 +35,39 @@ def arguments_of(target):
     return arguments
 
 
+def is_current(output, command):
+    """Whether the output was made by this command, of files that have not changed since."""
+    try:
+        with open(output + ".made") as file:
+            made = json.load(file)
+        age = os.stat(output).st_mtime
+        return made["command"] == command and all(os.stat(name).st_mtime <= age for name in made["read"])
+    except (OSError, ValueError, KeyError):
+        return False
+
+
 def main():
     target, header, output = sys.argv[1:]
-    subprocess.run([*arguments_of(target), "-x", "c++-header", header, "-o", output,
-                    "-MD", "-MF", output + ".d", "-MQ", output], check=True)
-    with open(output + ".d") as file:
-        made = file.read()
-    # With other arguments it has to be made anew: its users could not read it.
+    command = [*arguments_of(target), "-x", "c++-header", header, "-o", output,
+               "-MD", "-MF", output + ".d", "-MQ", output]
+    if not is_current(output, command):
+        subprocess.run(command, check=True)
+        with open(output + ".d") as file:
+            read = file.read().replace("\\\n", " ").split(":", 1)[1].split()
+        # What ccache takes for the file's contents, since two precompilations of the same differ.
+        contents = hashlib.sha256()
+        for name in read:
+            with open(name, "rb") as file:
+                contents.update(file.read())
+        with open(output + ".sum", "w") as file:
+            file.write(contents.hexdigest())
+        with open(output + ".made", "w") as file:
+            json.dump({"command": command, "read": read}, file)
+    # With other arguments it has to be made anew: its users could not read it. ninja takes this file away.
+    with open(output + ".made") as file:
+        read = json.load(file)["read"]
     with open(output + ".d", "w") as file:
-        file.write(made.replace(":", ": compile_commands.json", 1))
-    # What ccache takes for the file's contents, since two precompilations of the same differ.
-    read = made.replace("\\\n", " ").split(":", 1)[1].split()
-    contents = hashlib.sha256()
-    for name in read:
-        with open(name, "rb") as file:
-            contents.update(file.read())
-    with open(output + ".sum", "w") as file:
-        file.write(contents.hexdigest())
+        file.write(output + ": compile_commands.json " + " ".join(read) + "\n")
 
 
 main()
