@@ -139,7 +139,9 @@ std::string Config::agreed_text() const {
   // By name: tables of plugins come in whatever order the plugins were found.
   for (const auto& [name, position] : index_) {
     const ConfigEntry& entry = entries_[position];
-    if (entry.parameter.agreed) out += fmt::format("{}={}\n", name, entry.text());
+    if (!entry.parameter.agreed) continue;
+    const bool varies = entry.parameter.default_varies && !entry.is_set();
+    out += fmt::format("{}={}{}\n", name, entry.text(), varies ? " by default" : "");
   }
   return out;
 }

@@ -167,17 +167,19 @@ void add_resources(std::vector<Parameter>& table) {
                    .maximum = std::int64_t{4} << 20,
                    .power_of_two = true,
                    .agreed = true,
+                   .default_varies = true,
                    .default_text = "128KiB",
                    .help =
                        "Size of one step of a connection's buffer; a buffer has 8 steps, of GPUs "
-                       "4. GPUs that a net alone joins take 512KiB unless it is set, 256KiB for "
-                       "sends and exchanges."});
+                       "4. GPUs of which a net joins any take 512KiB unless it is set, 256KiB "
+                       "for sends and exchanges."});
   table.push_back({.section = "buffers",
                    .key = "direct",
                    .type = ParameterType::kBytes,
                    .minimum = 0,
                    .maximum = std::int64_t{kMostDirectBytes},
                    .agreed = true,
+                   .default_varies = true,
                    .default_text = "16KiB",
                    .help =
                        "Largest call, or block of a call, that up to 8 ranks which memory joins "

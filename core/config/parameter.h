@@ -54,6 +54,9 @@ struct Parameter {
   bool power_of_two = false;  ///< kBytes, kInteger.
   bool may_be_off = false;    ///< kDuration.
   bool agreed = false;        ///< Must be alike on all ranks of a job.
+  /// The default is kept apart from the same value that somebody set, where ranks agree: on some
+  /// devices another one counts as long as nobody sets it.
+  bool default_varies = false;
   /// Names files or folders: the environment does not count where the process has raised
   /// privileges.
   bool path = false;

@@ -93,10 +93,11 @@ TEST(Settings, RanksThatDifferTellBothValues) {
                           ("[ $WEFT_RANK = 2 ] && export WEFT_BUFFERS_STEP=64KiB; exec "
                            "\"$0\" bench all_reduce --max 8"),
                           WEFT_COMMAND});
-  expect_all_say(command, 3,
-                 {"ranks are configured differently, with rank 0 as here and rank 2 as there: "
-                  "buffers.step is \"128KiB\" here and \"64KiB\" there; try: give every rank the "
-                  "same configuration file and WEFT_ variables"});
+  expect_all_say(
+      command, 3,
+      {"ranks are configured differently, with rank 0 as here and rank 2 as there: "
+       "buffers.step is \"128KiB by default\" here and \"64KiB\" there; try: give every rank the "
+       "same configuration file and WEFT_ variables"});
 }
 
 TEST(Settings, InterfacesThatMatchNothingListWhatThereIs) {

@@ -70,11 +70,11 @@ TEST(Config, OverridesOfACommunicator) {
 TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
   EXPECT_EQ(
       made("version: 1\ntransports: {rules: [{use: [shm], between: same-host}]}\n").agreed_text(),
-      "buffers.direct=16KiB\n"
+      "buffers.direct=16KiB by default\n"
       "buffers.multicast=0B\n"
       "buffers.outputs_from=0B\n"
       "buffers.outputs_mapped=4GiB\n"
-      "buffers.step=128KiB\n"
+      "buffers.step=128KiB by default\n"
       "channels.max=0\n"
       "collectives.all_gather.algorithm=ring,pat,direct,multicast\n"
       "collectives.all_gather.protocol=simple,ll,ll128\n"
@@ -99,9 +99,20 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
 
 TEST(Config, AgreedTextHoldsValuesAndNotHowTheyWereWritten) {
   const std::string text = made("version: 1\n").agreed_text();
-  EXPECT_EQ(made("version: 1\nbuffers: {step: 131072}\n").agreed_text(), text);
+  EXPECT_EQ(made("version: 1\nbuffers: {outputs_mapped: 4294967296}\n").agreed_text(), text);
   EXPECT_EQ(made("version: 1\nlog: {level: info}\n").agreed_text(), text);
   EXPECT_NE(made("version: 1\nbuffers: {step: 64KiB}\n").agreed_text(), text);
+}
+
+// GPUs take other steps and inboxes than the default where nobody has set it.
+TEST(Config, AgreedTextTellsWhetherAValueThatVariesWasSet) {
+  const Config unset = made("version: 1\n");
+  const Config set = made("version: 1\nbuffers: {step: 128KiB}\n");
+  EXPECT_FALSE(unset.is_set("buffers.step"));
+  EXPECT_TRUE(set.is_set("buffers.step"));
+  EXPECT_FALSE(set.is_set("no.such"));
+  EXPECT_EQ(describe_difference(set.agreed_text(), unset.agreed_text()),
+            "buffers.step is \"128KiB\" here and \"128KiB by default\" there");
 }
 
 TEST(Config, DifferencesAreNamed) {
@@ -109,7 +120,7 @@ TEST(Config, DifferencesAreNamed) {
   const std::string there = made("version: 1\nbuffers: {step: 64KiB}\n").agreed_text();
   EXPECT_EQ(describe_difference(here, here), "");
   EXPECT_EQ(describe_difference(here, there),
-            "buffers.step is \"128KiB\" here and \"64KiB\" there");
+            "buffers.step is \"128KiB by default\" here and \"64KiB\" there");
   EXPECT_EQ(describe_difference("a=1\nb=2\n", "a=1\n"), "b is \"2\" here and unknown there");
   EXPECT_EQ(describe_difference("a=1\n", "a=1\nb=2\n"), "\"b\" is unknown here and \"2\" there");
   EXPECT_EQ(describe_difference("a=1\n", "\x01\n\n=="), "a is \"1\" here and unknown there");
