@@ -1,0 +1,303 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// How many channels a communicator has, and what slots its connections have: by the device, by how
+// far the memory reaches that joins its ranks, and by its configuration. Of what all ranks have in
+// common, so it comes out alike.
+#include <algorithm>
+#include <bit>
+
+#include <fmt/format.h>
+
+#include "core/comm/co_residency.h"
+#include "core/comm/communicator.h"
+#include "core/comm/context.h"
+#include "core/model/ring_geometry.h"
+#include "core/model/two_shot.h"
+
+namespace weft {
+namespace {
+
+constexpr std::uint32_t kSteps = 8;  // slots of a connection
+
+// There may be as many pairs as ranks, so their buffers are small, and smaller where there are
+// many: together they shall not take more than this of a rank, as long as their steps are worth a
+// message.
+constexpr std::uint32_t kPairSteps = 4;
+constexpr std::uint32_t kMostPairStepBytes = 64 * 1024;
+constexpr std::uint32_t kLeastPairStepBytes = 16 * 1024;
+constexpr std::uint32_t kPairBytesOfARank = 16U << 20U;
+constexpr std::uint32_t kMostTreeStepBytes = 32 * 1024;
+// Lines are for small calls.
+constexpr std::uint32_t kMostLineStepBytes = 16 * 1024;
+// Of calls that have a root. On fewer processors than ranks a rank runs until its slots are used
+// up: with 256 of them a change of ranks is shared by as many calls, with 8 it takes longer than
+// those.
+constexpr std::uint32_t kSmallStepBytes = 1024;
+constexpr std::uint32_t kMostSmallSteps = 256;
+
+// Of ranks on GPUs. A channel is a CTA, which moves nothing while a step changes hands: so many
+// together fill a link. Where data goes through host memory, which carries far less, fewer do, and
+// fewer still where a net takes it on from there. The costs order alternatives; those of links and
+// of host memory are what two and four H200 took (docs/performance.md).
+constexpr std::uint32_t kDeviceSteps = 4;
+constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
+// Of lines; by LL128 each thread has its part of one pair of them.
+constexpr std::uint32_t kDeviceLineStepBytes = 15 * 1024;
+constexpr std::uint32_t kDeviceChannels = 64;
+constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
+constexpr std::uint32_t kStagedChannels = 16;
+constexpr std::uint32_t kMessageChannels = 8;
+// What a step costs the thread that moves it counts more than what it holds up; each message of a
+// pair, of which a rank has as many as there are others, has less of the host's memory.
+constexpr std::uint32_t kMessageStepBytes = 512 * 1024;
+constexpr std::uint32_t kPairMessageStepBytes = 256 * 1024;
+// A thread that moves messages both ways carries half of what a stream of TCP could.
+constexpr std::uint32_t kMostDeviceNetPorts = 8;
+// Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
+constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{512} << 10;
+// Two ranks send to each other over so many channels that these are those of a rank together.
+constexpr std::uint32_t kPairChannelsOfARank = 64;
+constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
+// Messages of a step of lines. Of LL a line is twice its payload.
+constexpr std::uint32_t kPairLineBytes = 16U << 10U;
+constexpr std::uint32_t kPairLineStepBytes = 2 * (kPairLineBytes + 128);
+constexpr std::uint32_t kPairLineSteps = 8;
+// Payload that the lines of so many headers would hold.
+constexpr std::uint64_t kDirectHeaderBytes = std::uint64_t{8} * kMostDirectParts;
+constexpr std::uint64_t kDeviceDirectBytes = (std::uint64_t{1} << 20) + kDirectHeaderBytes;
+constexpr std::uint64_t kStagedDirectBytes = (std::uint64_t{256} << 10) + kDirectHeaderBytes;
+constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{4} << 20;  // of two ranks
+constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
+                                           HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
+                                           HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
+                                  .call_us = 1.5,
+                                  .rooted_bytes = 1.0,
+                                  .direct = {.latency_us = 0.5, .bytes_per_us = 240000.0},
+                                  .wide = {.latency_us = 1.25, .bytes_per_us = 225000.0},
+                                  .exchange_us = 3.0,
+                                  .two_shot = {.latency_us = 0.75, .bytes_per_us = 620000.0}};
+constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
+                                             HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
+                                             HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
+                                    .call_us = 3.0,
+                                    .rooted_bytes = 1.0,
+                                    .direct = {.latency_us = 2.5, .bytes_per_us = 30000.0}};
+
+std::uint64_t whole_grains(std::uint64_t bytes) {
+  return std::max(bytes / kChunkGrainBytes, std::uint64_t{1}) * kChunkGrainBytes;
+}
+
+}  // namespace
+
+// How far the memory reaches that joins the pairs.
+Communicator::Reach Communicator::find_reach() const {
+  Reach reach = Reach::kDeviceMemory;
+  for (std::uint32_t a = 0; a < ranks_; ++a) {
+    for (std::uint32_t b = a + 1; b < ranks_; ++b) {
+      // Cannot fail: choose_transports has chosen for every pair.
+      const PairWire wire = chooser_->wire(a, b).value_or(PairWire{});
+      if (wire.kind == PluginKind::kNet) return Reach::kMessages;
+      if (!wire.device_memory) reach = Reach::kMemory;
+    }
+  }
+  return reach;
+}
+
+// On GPUs a two-shot needs memory of its own, which it gets unless the configuration leaves it out.
+// Where it would be the host's, a ring moves less through there.
+std::uint64_t Communicator::two_shot_range() const {
+  if (limits_.direct_bytes == 0) return 0;
+  const std::uint64_t twice = whole_grains(2 * limits_.direct_block_bytes);
+  // What a line takes beside its payload is free, but for the header.
+  if (runtime_.reports_ends())
+    return std::min(plain_range_bytes(direct_half_bytes(limits_.direct_bytes), 1), twice);
+  if (reach_ != Reach::kDeviceMemory) return 0;
+  const auto& allowed = config_.list("collectives.all_reduce.algorithm");
+  if (std::ranges::find(allowed, algorithm_name(Algorithm::kTwoShot)) == allowed.end()) return 0;
+  // A piece of them all together is 8 direct calls at most, however many ranks there are.
+  return std::min(twice, whole_grains(8 * limits_.direct_block_bytes / ranks_));
+}
+
+// Of ranks on GPUs: why a line of 128 bytes that one of them stores may not arrive whole at
+// another; empty where it does.
+std::string Communicator::why_lines_come_apart() const {
+  if (reach_ != Reach::kDeviceMemory) {
+    return "not all of these GPUs reach each other's memory, and elsewhere lines of 128 bytes may "
+           "come apart";
+  }
+  if (line_bytes_ >= kWideLineBytes) return {};
+  return "of these GPUs nobody knows that lines of 128 bytes arrive whole: they do by NVLink "
+         "between GPUs of compute capability 9.0 and more, of which each process sees two";
+}
+
+// Memory keeps words together, and a CPU's kernels order a line's words before its flag. A net
+// moves whole steps.
+void Communicator::choose_lines() {
+  if (!runtime_.reports_ends()) limits_.no_ll128 = why_lines_come_apart();
+  for (std::uint32_t a = 0; a < ranks_; ++a) {
+    for (std::uint32_t b = a + 1; b < ranks_; ++b) {
+      // Cannot fail: choose_transports has chosen for every pair.
+      if (chooser_->wire(a, b).value_or(PairWire{}).kind != PluginKind::kNet) continue;
+      limits_.no_lines = fmt::format("{} joins ranks {} and {}, and a net moves whole steps",
+                                     chooser_->choose(a, b).value_or(PairChoice{}).plugin, a, b);
+      return;
+    }
+  }
+  constexpr std::uint32_t kLineBytes = 128;
+  limits_.line_step_bytes =
+      std::min(limits_.step_bytes / kLineBytes * kLineBytes,
+               runtime_.reports_ends() ? kMostLineStepBytes : kDeviceLineStepBytes);
+}
+
+// Of wide lines each rank writes its whole input to each other one, while a two-shot writes to all
+// of them together no more than twice: the more ranks, the smaller the calls that these are for,
+// and for all inboxes of a rank together no more room than two ranks have.
+std::uint64_t Communicator::wide_bytes() const {
+  if (config_.is_set("buffers.direct")) return limits_.direct_bytes;
+  const auto& allowed = config_.list("collectives.all_reduce.protocol");
+  if (std::ranges::find(allowed, protocol_name(Protocol::kLL128)) == allowed.end()) return 0;
+  return whole_grains(8 * kDeviceWideBytes / ranks_ / ranks_ / ranks_);
+}
+
+// Computed from what all ranks have in common.
+Status Communicator::choose_limits() {
+  const auto wanted = static_cast<std::uint32_t>(config_.integer("channels.max"));
+  limits_ = {.steps = kSteps,
+             .step_bytes = static_cast<std::uint32_t>(config_.bytes("buffers.step")),
+             .max_channels = wanted != 0 ? wanted : host_channels(topology_)};
+  const bool on_host = runtime_.reports_ends();
+  reach_ = find_reach();
+  const bool links = reach_ == Reach::kDeviceMemory;
+  if (ranks_ > 1 && ranks_ <= kMostDirectRanks && reach_ != Reach::kMessages) {
+    const bool usual = !on_host && !config_.is_set("buffers.direct");
+    const std::uint64_t of_devices = links ? kDeviceDirectBytes : kStagedDirectBytes;
+    limits_.direct_bytes = usual ? of_devices : config_.bytes("buffers.direct");
+    // On GPUs each part of such a call has a header of its own.
+    limits_.direct_block_bytes =
+        on_host ? limits_.direct_bytes
+                : limits_.direct_bytes - std::min(limits_.direct_bytes, kDirectHeaderBytes);
+    // A CPU's rates of such calls are those of a ring, in which a root does not wait for others.
+    limits_.direct_roots = !on_host;
+    limits_.two_shot_range = two_shot_range();
+    if (!on_host && why_lines_come_apart().empty()) limits_.wide_bytes = wide_bytes();
+  }
+  limits_.no_multicast = no_multicast();
+  limits_.trees = true;
+  // Between two GPUs they are slower than what else there is; between more nobody has timed them.
+  limits_.late_by_cost = on_host;
+  choose_lines();
+  limits_.tree_step_bytes = std::min(limits_.step_bytes, kMostTreeStepBytes);
+  if (on_host) {
+    // A net moves whole steps, each for itself. No rank gets further ahead of another than calls
+    // are remembered (CallHistory), so that calls that differ are found.
+    const auto ahead = static_cast<std::uint32_t>(CallHistory::kLength / ranks_);
+    limits_.small_steps = std::min(std::bit_floor(ahead), kMostSmallSteps);
+    if (reach_ != Reach::kMessages && limits_.small_steps > kSteps) {
+      limits_.small_step_bytes = kSmallStepBytes;
+    }
+    // What PAT does more is little beside what messages cost, which it has fewer of.
+    if (reach_ == Reach::kMessages) {
+      costs_.pat_us = 0;
+      costs_.pat_bytes = 1.25;
+    }
+    own_processors_ = have_own_processors(topology_, rank_, limits_.max_channels);
+    return {};
+  }
+  if (!config_.is_set("buffers.step")) {
+    limits_.step_bytes = reach_ == Reach::kMessages ? kMessageStepBytes : kDeviceStepBytes;
+  }
+  limits_.steps = kDeviceSteps;
+  if (links) limits_.min_channel_bytes = kLeastDeviceChannelBytes;
+  limits_.outputs_from = config_.bytes("buffers.outputs_from");
+  if (limits_.outputs_from != 0) {
+    limits_.no_outputs = no_outputs();
+    limits_.are_outputs_mapped = !is_of_one_process();
+  }
+  limits_.max_channels = wanted != 0 ? std::min(wanted, kDeviceChannels) : kDeviceChannels;
+  if (!links && wanted == 0) {
+    limits_.max_channels = reach_ == Reach::kMemory ? kStagedChannels : kMessageChannels;
+  }
+  costs_ = links ? kLinkCosts : kStagedCosts;
+  WEFT_TRY_ASSIGN(const std::uint32_t groups, groups_of_each_rank(topology_, device_groups_));
+  if (groups == 0) return {};
+  limits_.max_channels = std::min(limits_.max_channels, groups);
+  // Beside a direct kernel the next may wait already, and takes room as well; so it is with sends
+  // and receives.
+  direct_parts_ = std::clamp(groups / 2, 1U, kMostDirectParts);
+  pair_parts_ = std::max(groups / 2, 1U);
+  return {};
+}
+
+// Workers of CPUs move their messages themselves; a GPU has the engines do it, whose threads share
+// the host's processors with the program's.
+std::uint32_t Communicator::net_ports() const {
+  const auto wanted = static_cast<std::uint32_t>(config_.integer("transports.net_ports"));
+  if (wanted != 0) return wanted;
+  if (runtime_.reports_ends()) return 1;
+  return std::clamp(processors_of_each(topology_, rank_) / 2, 1U, kMostDeviceNetPorts);
+}
+
+SlotGeometry Communicator::slots_of_pairs() const {
+  if (!runtime_.reports_ends()) {
+    const bool usual = reach_ == Reach::kMessages && !config_.is_set("buffers.step");
+    return {.steps = limits_.steps,
+            .step_bytes = usual ? kPairMessageStepBytes : limits_.step_bytes};
+  }
+  const std::uint32_t share = std::bit_floor(kPairBytesOfARank / kPairSteps / ranks_);
+  return {.steps = kPairSteps,
+          .step_bytes = std::min(limits_.step_bytes,
+                                 std::clamp(share, kLeastPairStepBytes, kMostPairStepBytes))};
+}
+
+// GPUs move a message by several groups at once, each over a channel of its own; a CPU has but one
+// worker for all.
+void Communicator::choose_spread() {
+  pair_ends_.towards = [this](std::uint32_t rank, std::uint32_t channel) -> const PairConnections& {
+    return *partner(rank, channel);
+  };
+  if (runtime_.reports_ends()) {
+    const std::uint64_t least = config_.bytes("transports.single_copy");
+    if (least != 0) pair_ends_.spread.least_lent_bytes = least;
+    return;
+  }
+  pair_parts_ = std::min(limits_.max_channels, pair_parts_);
+  const std::uint32_t share = std::bit_floor(std::max(kPairChannelsOfARank / (ranks_ - 1), 1U));
+  const std::uint32_t most = reach_ == Reach::kDeviceMemory ? kMostPairChannels
+                             : reach_ == Reach::kMemory     ? kStagedChannels
+                                                            : kMessageChannels;
+  pair_ends_.spread = {.channels = std::min(share, most), .least_bytes = kLeastPairPartBytes};
+  if (reach_ == Reach::kMessages) return;  // whose payload no flags can lie in
+  most_direct_exchange_ = std::min(limits_.direct_block_bytes, kMostDirectExchangeBytes);
+  pair_ends_.spread.line_bytes = kPairLineBytes;
+}
+
+Status Communicator::start_pairs() {
+  choose_spread();
+  const SlotGeometry of_pairs = slots_of_pairs();
+  const SlotGeometry of_trees{.steps = limits_.steps, .step_bytes = limits_.tree_step()};
+  const SlotGeometry of_lines{.steps = limits_.steps, .step_bytes = limits_.line_step_bytes};
+  const SlotGeometry of_small{.steps = limits_.small_steps, .step_bytes = limits_.small_step_bytes};
+  const SlotGeometry of_pair_lines{.steps = kPairLineSteps, .step_bytes = kPairLineStepBytes};
+  WEFT_TRY_ASSIGN(pairs_, PairConnector::start(
+                              *connections_, *bootstrap_, context_.reactor(),
+                              [=](const PairLink& link) {
+                                if (link.channel == kPairLineChannel) return of_pair_lines;
+                                if (is_of_pairs(link.channel)) return of_pairs;
+                                if (link.channel >= kFirstSmallChannel) return of_small;
+                                return link.channel < kFirstLLChannel ? of_trees : of_lines;
+                              },
+                              [this](std::uint32_t peer) { return choice_with(peer); },
+                              [failure = failure_](const Error& error) {
+                                // Who knows that the partner died, or how it left, may say so in a
+                                // moment.
+                                if (error.source() == ErrorSource::kPeer) {
+                                  failure->suspect(error);
+                                } else {
+                                  failure->establish(error, true);
+                                }
+                              }));
+  return {};
+}
+
+}  // namespace weft
