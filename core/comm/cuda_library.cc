@@ -70,7 +70,10 @@ Result<std::unique_ptr<DeviceRuntime>> open_cuda_device(std::int32_t index) {
   if (result != WEFT_OK) {
     return fail(result == WEFT_ERROR_INVALID_ARGUMENT ? result : WEFT_ERROR_DEVICE,
                 fmt::format("CUDA device {} cannot be used: {}", index, text.data()),
-                "nvidia-smi shows driver and devices; CUDA_VISIBLE_DEVICES may hide some");
+                result == WEFT_ERROR_UNSUPPORTED
+                    ? "take a libweft-cuda.so of the same version that was built to run: meson "
+                      "configure BUILD -Dgpu_ptx_only=false"
+                    : "nvidia-smi shows driver and devices; CUDA_VISIBLE_DEVICES may hide some");
   }
   return std::unique_ptr<DeviceRuntime>(device);
 }
