@@ -4,7 +4,8 @@
 """precompile.py TARGET HEADER OUTPUT: precompiles a header as the sources of a target are compiled.
 
 To be run where ninja runs. The compiler's arguments are those that Meson wrote into
-compile_commands.json, so that they cannot come to differ. Beside the output stands its dependency file.
+compile_commands.json, so that they cannot come to differ. Beside the output stand its dependency file,
+what it was made of (.made), and what ccache takes for its contents (.sum).
 """
 
 import hashlib
