@@ -20,6 +20,8 @@
 namespace weft::device::cuda {
 namespace {
 
+constexpr bool kKernelsAreOptimised = WEFT_CUDA_KERNELS_ARE_OPTIMISED != 0;
+
 // DeviceStream is never defined: its address stands for the stream of the runtime that made it.
 CudaStream* cuda(DeviceStream* stream) {
   return reinterpret_cast<CudaStream*>(stream);
@@ -172,6 +174,14 @@ weft_result CudaDevice::open(std::int32_t index, CudaDevice** out) {
     failure() = {cudaErrorInvalidDevice, "there is no CUDA device " + std::to_string(index) +
                                              ": this process sees " + std::to_string(count)};
     return WEFT_ERROR_INVALID_ARGUMENT;
+  }
+  // The driver would compile them all first, for minutes, and they would run several times slower
+  // than anybody expects.
+  if (!kKernelsAreOptimised) {
+    failure() = {cudaErrorNoKernelImageForDevice,
+                 "the kernels of libweft-cuda.so are not optimised, since it was built where no GPU "
+                 "is"};
+    return WEFT_ERROR_UNSUPPORTED;
   }
   std::unique_ptr<CudaDevice> device(new CudaDevice(index));
   const weft_result prepared = device->prepare();

@@ -10,10 +10,6 @@
 
 #include "core/device/cuda/cuda_device.h"
 
-namespace {
-constexpr bool kKernelsAreOptimised = WEFT_CUDA_KERNELS_ARE_OPTIMISED != 0;
-}  // namespace
-
 extern "C" __attribute__((visibility("default"))) weft_result
 weft_cuda_open(const char* version, std::int32_t index, weft::DeviceRuntime** out, char* text,
                std::size_t size) {
@@ -27,15 +23,6 @@ weft_cuda_open(const char* version, std::int32_t index, weft::DeviceRuntime** ou
       weft::device::cuda::CudaDevice* device = nullptr;
       result = weft::device::cuda::CudaDevice::open(index, &device);
       if (result != WEFT_OK) why = weft::device::cuda::last_open_failure();
-      // Where there is a device kernels would run, and be several times slower than anybody
-      // expects.
-      if (result == WEFT_OK && !kKernelsAreOptimised) {
-        delete device;
-        device = nullptr;
-        why =
-            "the kernels of libweft-cuda.so are not optimised, since it was built where no GPU is";
-        result = WEFT_ERROR_UNSUPPORTED;
-      }
       *out = device;
     }
   } catch (const std::bad_alloc&) {

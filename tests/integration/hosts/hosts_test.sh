@@ -290,7 +290,7 @@ cut_cable() {
 
 stopped_for_a_while() {
   make_hosts 2
-  start "1 2" "$(netns_ipv4 1)" -- bench all_reduce --max 8KiB --factor 1024 --iters 2500 --check
+  start "1 2" "$(netns_ipv4 1)" -- bench all_reduce --max 8KiB --factor 1024 --iters 20000 --check
   first_row
   kill -STOP "${ranks[1]}"
   sleep 12
