@@ -45,7 +45,7 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const UniqueId& id, int rank,
     WEFT_TRY_ASSIGN(state->watch, FailureWatch::start_alone(reactor, log));
     return std::unique_ptr<Bootstrap>(new Bootstrap(std::move(state)));
   }
-  WEFT_TRY_ASSIGN(RingConnections ring, join_ring(id, rank, nranks, options, log));
+  WEFT_TRY_ASSIGN(RingWires ring, join_ring(id, rank, nranks, options, log));
   // Until everyone's identity is here, errors name ranks by number alone, but for the neighbours.
   for (int i = 0; i < nranks; ++i) {
     state->peers.push_back({.rank = i, .pid = 0, .host = "a host not known yet", .address = {}});

@@ -45,7 +45,7 @@ class Joiner {
     if (options.report_after) report_ = Deadline::after(*options.report_after);
   }
 
-  Result<RingConnections> run() {
+  Result<RingWires> run() {
     WEFT_TRY(reach_root());
     WEFT_TRY_ASSIGN(const WelcomeMessage welcome, await_welcome());
     const Status connected = connect_ring(welcome);
@@ -54,15 +54,15 @@ class Joiner {
       tell_root(connected.error(), {});
       return fail(connected.error());
     }
-    return RingConnections{.self = self_,
-                           .next = welcome.next,
-                           .previous = welcome.previous,
-                           .data_to_next = std::move(outgoing_[0].wire()),
-                           .data_from_previous = std::move(*incoming_[0]),
-                           .control_to_next = std::move(outgoing_[1].wire()),
-                           .control_to_previous = std::move(*incoming_[1]),
-                           .acceptor = std::move(acceptor_),
-                           .key = contents_.secret};
+    return RingWires{.self = self_,
+                     .next = welcome.next,
+                     .previous = welcome.previous,
+                     .data_to_next = std::move(outgoing_[0].wire()),
+                     .data_from_previous = std::move(*incoming_[0]),
+                     .control_to_next = std::move(outgoing_[1].wire()),
+                     .control_to_previous = std::move(*incoming_[1]),
+                     .acceptor = std::move(acceptor_),
+                     .key = contents_.secret};
   }
 
  private:
@@ -382,8 +382,8 @@ Status Joiner::connect_ring(const WelcomeMessage& welcome) {
 
 }  // namespace
 
-Result<RingConnections> join_ring(const UniqueId& id, int rank, int nranks,
-                                  const BootstrapOptions& options, Logger& log) {
+Result<RingWires> join_ring(const UniqueId& id, int rank, int nranks,
+                            const BootstrapOptions& options, Logger& log) {
   WEFT_TRY_ASSIGN(const UniqueIdContents contents, read_unique_id(id));
   return Joiner(contents, rank, nranks, options, log).run();
 }

@@ -16,7 +16,7 @@
 namespace weft {
 
 /// The four connections of a rank in a ring of at least two, and where it listens on.
-struct RingConnections {
+struct RingWires {
   PeerIdentity self;
   PeerIdentity next;
   PeerIdentity previous;
@@ -29,7 +29,7 @@ struct RingConnections {
 };
 
 /// Blocks until every rank has its connections, or answers the error that every rank gets.
-[[nodiscard]] Result<RingConnections> join_ring(const UniqueId& id, int rank, int nranks,
-                                                const BootstrapOptions& options, Logger& log);
+[[nodiscard]] Result<RingWires> join_ring(const UniqueId& id, int rank, int nranks,
+                                          const BootstrapOptions& options, Logger& log);
 
 }  // namespace weft
