@@ -200,6 +200,10 @@ Status Communicator::choose_limits() {
     if (reach_ == Reach::kMessages) {
       costs_.pat_us = 0;
       costs_.pat_bytes = 1.25;
+      // Half of a tree's ranks only write, and run ahead; but who has two children moves twice as
+      // much.
+      costs_.tree_reduce_us = 1;
+      costs_.tree_reduce_bytes = 1.5;
     }
     own_processors_ = have_own_processors(topology_, rank_, limits_.max_channels);
     return {};

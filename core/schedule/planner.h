@@ -42,6 +42,9 @@ struct CostTable {
   };
   double call_us = 2.0;  ///< Spent once per call, whatever its size.
   double tree_us = 4.0;  ///< Spent once more by tree: the busiest ranks have several neighbours.
+  /// The same of reduces, and how much longer their bytes take than those of other trees.
+  double tree_reduce_us = 4.0;
+  double tree_reduce_bytes = 1.0;
   /// Spent for each channel of a tree after the first: another worker has to be woken.
   double tree_channel_us = 10.0;
   /// How long bytes take in a ring from or to a root, within a host and by Simple, beside other

@@ -62,6 +62,7 @@ TreeCost tree_cost(const Topology& topology, const CostTable& costs,
 double tree_time_us(const Plan& plan, const Topology& topology, const CostTable& costs) {
   if (plan.channels.empty() || plan.ranks < 2) return costs.call_us;
   const auto element_bytes = static_cast<double>(element_size(plan.task.type));
+  const bool reduces = plan.task.operation == Operation::kReduce;
   double slowest_us = 0;
   for (const ChannelPlan& channel : plan.channels) {
     const TreeCost cost =
@@ -69,13 +70,13 @@ double tree_time_us(const Plan& plan, const Topology& topology, const CostTable&
     const auto steps = static_cast<double>(tree_steps(channel));
     const double chunk =
         static_cast<double>(std::min(channel.count, channel.chunk)) * element_bytes;
-    const double on_edge = chunk / cost.bytes_per_us;
+    const double on_edge = chunk / cost.bytes_per_us * (reduces ? costs.tree_reduce_bytes : 1);
     const double hop = cost.latency_us / cost.edges + on_edge;
     slowest_us = std::max(
         slowest_us, cost.latency_us + cost.edges * on_edge + (steps - 1) * cost.children * hop);
   }
   const double ways = plan.task.operation == Operation::kAllReduce ? 2 : 1;
-  return costs.call_us + costs.tree_us + ways * slowest_us +
+  return costs.call_us + (reduces ? costs.tree_reduce_us : costs.tree_us) + ways * slowest_us +
          costs.tree_channel_us * static_cast<double>(plan.channels.size() - 1);
 }
 

@@ -385,6 +385,19 @@ TEST_F(Planner, WalksTreesByLinesWhereThatIsFasterAndPossible) {
   EXPECT_EQ(all_reduce(kMiB).protocol, Protocol::kSimple);
 }
 
+TEST_F(Planner, TreesOfReducesHaveCostsOfTheirOwn) {
+  limits_.trees = true;
+  limits_.max_channels = 1;
+  costs_ = {.call_us = 10, .tree_us = 1, .tree_reduce_us = 2, .tree_reduce_bytes = 3};
+  costs_.hops.fill({.latency_us = 3, .bytes_per_us = 100});
+  const auto predicted = [&](Operation operation) {
+    algorithms_ = {"tree"};
+    return plan({.operation = operation, .count = 25}).value().predicted_us;
+  };
+  EXPECT_DOUBLE_EQ(predicted(Operation::kBroadcast), 10 + 1 + 2 * (3 + 100.0 / 100));
+  EXPECT_DOUBLE_EQ(predicted(Operation::kReduce), 10 + 2 + 2 * (3 + 3 * 100.0 / 100));
+}
+
 TEST_F(Planner, GoesDirectlyWhereItIsFasterAndFits) {
   costs_.direct = {.latency_us = 0.1, .bytes_per_us = 10000};
   EXPECT_EQ(all_reduce(8).algorithm, Algorithm::kRing);
