@@ -110,6 +110,8 @@ struct Launch {
   /// Whether each worker of this host that waits for others should have a processor for itself: a
   /// hint for how workers wait.
   bool own_processors = false;
+  /// Whether messages bring what workers wait for, which `progress` moves: a hint, likewise.
+  bool waits_for_messages = false;
   /// Called exactly once, by the worker that ended last, with the first outcome that is not kDone
   /// (or kDone). What it answers is what the stream reports. Must not block or call the runtime.
   weft_result (*finished)(void* context, const KernelOutcome& outcome) = nullptr;

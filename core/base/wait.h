@@ -98,7 +98,8 @@ class Waiter {
                      Leave&& leave, Progress&& progress) {
     std::uint64_t seen = load_counter(counter);
     if (seen >= threshold) return seen;
-    for (std::uint32_t i = 0; i < spins_; ++i) {
+    const std::uint32_t spins = needs_progress_ ? 0 : spins_;
+    for (std::uint32_t i = 0; i < spins; ++i) {
       cpu_relax();
       seen = load_counter(counter);
       if (seen >= threshold) {
@@ -112,6 +113,10 @@ class Waiter {
   /// Whether nobody whom the thread waits for should need its processor: then it looks on for
   /// longer before it yields. False unless told.
   void expect_own_processor(bool own) { own_processor_ = own; }
+
+  /// Whether what the thread waits for comes by its own `progress`: then it does not look at the
+  /// counter alone first. False unless told.
+  void expect_progress(bool needed) { needs_progress_ = needed; }
 
   /// How often it looks before it yields, by what it has learnt.
   [[nodiscard]] std::uint32_t spins() const { return spins_; }
@@ -176,6 +181,7 @@ class Waiter {
   std::uint32_t spins_ = kMostSpins;
   std::uint64_t sleeps_ = 0;
   bool own_processor_ = false;
+  bool needs_progress_ = false;
 };
 
 }  // namespace weft

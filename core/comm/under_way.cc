@@ -40,6 +40,7 @@ void Communicator::add_free_record() {
                    .read_peer = read_hook,
                    .progress_context = this,
                    .own_processors = own_processors_,
+                   .waits_for_messages = reach_ == Reach::kMessages,
                    .finished = finished_hook,
                    .finished_context = &record};
   free_records_.push_back(&record);

@@ -48,6 +48,21 @@ TEST(Wait, ASleeperIsWoken) {
   EXPECT_EQ(counter.waiters, 0U);
 }
 
+TEST(Wait, WhoNeedsProgressMakesItAtOnce) {
+  Counter counter;
+  Waiter waiter;
+  waiter.expect_progress(true);
+  int calls = 0;
+  const auto bring = [&](bool about_to_sleep) {
+    EXPECT_FALSE(about_to_sleep);
+    post(&counter.value, &counter.waiters, ++calls == 2 ? 1 : 0);
+    return true;
+  };
+  EXPECT_EQ(waiter.wait(&counter.value, &counter.waiters, 1, kNever, bring), 1U);
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(waiter.sleeps(), 0U);
+}
+
 TEST(Wait, WithAProcessorOfItsOwnItSleepsInTheEnd) {
   Counter counter;
   std::thread sleeper([&] {

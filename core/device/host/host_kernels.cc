@@ -23,6 +23,7 @@ WaitResult HostMemory::wait_slowly(std::uint64_t* counter, std::uint32_t* waiter
            launch_.progress(launch_.progress_context, about_to_sleep);
   };
   waiter_.expect_own_processor(launch_.own_processors);
+  waiter_.expect_progress(launch_.waits_for_messages);
   const std::uint64_t seen = waiter_.wait(counter, waiters, threshold, leave, progress);
   if (aborted()) return {.status = WaitStatus::kAborted, .value = 0};
   if (seen >= threshold) return {.status = WaitStatus::kReady, .value = seen};
