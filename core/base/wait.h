@@ -98,8 +98,8 @@ class Waiter {
                      Leave&& leave, Progress&& progress) {
     std::uint64_t seen = load_counter(counter);
     if (seen >= threshold) return seen;
-    const std::uint32_t spins = needs_progress_ ? 0 : spins_;
-    for (std::uint32_t i = 0; i < spins; ++i) {
+    const std::uint32_t looks = spins();
+    for (std::uint32_t i = 0; i < looks; ++i) {
       cpu_relax();
       seen = load_counter(counter);
       if (seen >= threshold) {
@@ -118,8 +118,9 @@ class Waiter {
   /// counter alone first. False unless told.
   void expect_progress(bool needed) { needs_progress_ = needed; }
 
-  /// How often it looks before it yields, by what it has learnt.
-  [[nodiscard]] std::uint32_t spins() const { return spins_; }
+  /// How often it looks before it does anything else: by what it has learnt, never where it needs
+  /// progress.
+  [[nodiscard]] std::uint32_t spins() const { return needs_progress_ ? 0 : spins_; }
 
   /// How often a thread went to sleep in the kernel.
   [[nodiscard]] std::uint64_t sleeps() const { return sleeps_; }

@@ -51,7 +51,9 @@ TEST(Wait, ASleeperIsWoken) {
 TEST(Wait, WhoNeedsProgressMakesItAtOnce) {
   Counter counter;
   Waiter waiter;
+  EXPECT_GT(waiter.spins(), 0U);
   waiter.expect_progress(true);
+  EXPECT_EQ(waiter.spins(), 0U);
   int calls = 0;
   const auto bring = [&](bool about_to_sleep) {
     EXPECT_FALSE(about_to_sleep);
@@ -61,6 +63,7 @@ TEST(Wait, WhoNeedsProgressMakesItAtOnce) {
   EXPECT_EQ(waiter.wait(&counter.value, &counter.waiters, 1, kNever, bring), 1U);
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(waiter.sleeps(), 0U);
+  EXPECT_EQ(waiter.spins(), 0U) << "whatever it has learnt";
 }
 
 TEST(Wait, WithAProcessorOfItsOwnItSleepsInTheEnd) {

@@ -178,10 +178,8 @@ weft_result CudaDevice::open(std::int32_t index, CudaDevice** out) {
   // The driver would compile them all first, for minutes, and they would run several times slower
   // than anybody expects.
   if (!kKernelsAreOptimised) {
-    failure() = {
-        cudaErrorNoKernelImageForDevice,
-        "the kernels of libweft-cuda.so are not optimised, since it was built where no GPU "
-        "is"};
+    failure() = {cudaErrorNoKernelImageForDevice,
+                 "libweft-cuda.so was built where no GPU is: its kernels are not optimised"};
     return WEFT_ERROR_UNSUPPORTED;
   }
   std::unique_ptr<CudaDevice> device(new CudaDevice(index));
