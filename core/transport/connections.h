@@ -32,6 +32,7 @@
 #include "core/transport/net_port.h"
 #include "core/transport/offer_codec.h"
 #include "core/transport/progress_engine.h"
+#include "core/transport/run_ahead.h"
 #include "core/transport/shared_buffer.h"
 
 namespace weft {
@@ -134,8 +135,8 @@ class Connections {
   /// Moves messages of the nets if nobody else does; for waiting workers. True if any moved. A
   /// worker that is about to sleep leaves the nets to the engine.
   bool drive(bool about_to_sleep);
-  /// For workers that end with messages still under way: starts what is ready, leaves the rest to
-  /// the engine.
+  /// For workers that end with messages still under way: starts what is ready, or keeps it for a
+  /// moment where the rank runs ahead, and leaves the rest to the engine.
   void leave();
   [[nodiscard]] bool busy() const;
 
@@ -168,6 +169,7 @@ class Connections {
   Result<std::string> import_buffers(std::span<SharedEnd> ends, SharedBuffer& shared,
                                      const Bootstrap& bootstrap, Deadline deadline);
   void hand_over();
+  bool keep(RunAhead::Time until);
   [[nodiscard]] std::string describe_waiting_inboxes();
   Edge edge_to(std::uint32_t peer, std::uint32_t channel, weft_direction direction,
                const std::function<PairChoice(std::uint32_t peer)>& choice_of);
@@ -198,6 +200,7 @@ class Connections {
   void* cursors_ = nullptr;         // ConnectionCursor of each ring's end, in the device's memory
   void* positions_ = nullptr;       // of direct_, in the device's memory
   std::set<void*> registered_;      // host memory that the device was allowed to reach
+  RunAhead run_ahead_;
   std::atomic<bool> in_host_memory_{true};  // all that is described so far; reactor and builder
   std::vector<RingConnections> rings_;
   DirectPeers direct_;

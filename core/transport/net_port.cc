@@ -19,6 +19,8 @@ namespace {
 constexpr std::size_t kLine = 128;
 constexpr std::size_t kCompletionBatch = 32;
 constexpr std::size_t kMostOftenIncoming = 256;
+/// Larger messages gain nothing by company.
+constexpr std::uint64_t kMostKept = std::uint64_t{16} * 1024;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t to) {
   return (value + to - 1) / to * to;
@@ -74,6 +76,10 @@ struct NetPort::Connection {
     landing = 0;
   }
 
+  // Of a sender: steps that the kernel has filled and the net may have.
+  [[nodiscard]] std::uint64_t ready() const {
+    return std::min({target, done + view.steps, load_counter(view.tail)});
+  }
   [[nodiscard]] std::uint32_t slot_of(std::uint64_t step) const {
     return static_cast<std::uint32_t>(step % view.steps);
   }
@@ -209,7 +215,7 @@ bool NetPort::progress() {
   bool moved = false;
   {
     const std::scoped_lock lock(mutex_);
-    moved = progress_locked();
+    moved = progress_locked(true);
   }
   report_failure();
   return moved;
@@ -220,24 +226,68 @@ bool NetPort::try_progress() {
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return false;
-    moved = progress_locked();
+    moved = progress_locked(false);
   }
   report_failure();
   return moved;
 }
 
-bool NetPort::progress_locked() {
+bool NetPort::keep(Time until) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || must_be_polled()) return false;
+  take_in_locked();
+  bool any = false;
+  std::uint64_t bytes = 0;
+  for (const auto& connection : connections_) {
+    if (connection->direction != WEFT_DIRECTION_SEND) continue;
+    const std::uint64_t ready = connection->ready();
+    // The next call would have to wait for a slot.
+    if (ready == connection->done + connection->view.steps) return false;
+    for (std::uint64_t step = connection->posted; step < ready; ++step) {
+      const SlotMeta& meta = connection->view.slots[connection->slot_of(step)];
+      if (connection->view.borrows && meta.offset == kLent) return false;
+      bytes += meta.size;
+      any = true;
+    }
+  }
+  if (!any || bytes > kMostKept) return false;
+  keeps_until_.store(until.time_since_epoch().count(), std::memory_order_relaxed);
+  return true;
+}
+
+bool NetPort::progress_locked(bool sends_first) {
   if (broken_.load(std::memory_order_relaxed) || !busy()) return false;
   take_in_locked();
   bool moved = false;
+  if (!sends_first && keeps_until_.load(std::memory_order_relaxed) != 0) {
+    advance(WEFT_DIRECTION_RECV, moved);
+    bool came = false;
+    poll(came);
+    if (came) return true;
+  }
+  keeps_until_.store(0, std::memory_order_relaxed);
+  advance(WEFT_DIRECTION_SEND, moved);
+  advance(WEFT_DIRECTION_RECV, moved);
+  poll(moved);
+  return moved;
+}
+
+void NetPort::advance(weft_direction direction, bool& moved) {
   for (const auto& connection : connections_) {
-    if (connection->posted >= connection->target) continue;
-    if (connection->direction == WEFT_DIRECTION_SEND) {
+    if (connection->direction != direction || connection->posted >= connection->target) continue;
+    if (broken_.load(std::memory_order_relaxed)) return;
+    if (direction == WEFT_DIRECTION_SEND) {
       advance_sender(*connection, moved);
     } else {
       advance_receiver(*connection, moved);
     }
-    if (broken_.load(std::memory_order_relaxed)) return true;
+  }
+}
+
+void NetPort::poll(bool& moved) {
+  if (broken_.load(std::memory_order_relaxed)) {
+    moved = true;
+    return;
   }
   std::array<weft_net_completion, kCompletionBatch> completions{};
   for (auto& completion : completions)
@@ -247,21 +297,20 @@ bool NetPort::progress_locked() {
       net_, completions.data(), sizeof(weft_net_completion), completions.size(), &count);
   if (result < 0) {
     fail_locked(*connections_.front(), result);
-    return true;
+    moved = true;
+    return;
   }
   count = std::min<std::uint64_t>(count, completions.size());
   for (std::uint64_t i = 0; i < count && !broken_.load(std::memory_order_relaxed); ++i) {
     complete(completions[i]);
     moved = true;
   }
-  return moved;
 }
 
 void NetPort::advance_sender(Connection& connection, bool& moved) {
   const ConnectionView& view = connection.view;
-  while (connection.posted < connection.target &&
-         connection.posted - connection.done < view.steps &&
-         load_counter(view.tail) > connection.posted) {
+  const std::uint64_t ready = connection.ready();
+  while (connection.posted < ready) {
     const SlotMeta& meta = view.slots[connection.slot_of(connection.posted)];
     weft_net_send message{};
     message.struct_size = sizeof(message);
@@ -275,6 +324,7 @@ void NetPort::advance_sender(Connection& connection, bool& moved) {
     message.size = meta.size;
     message.value = meta.tag;
     message.user = user_value(connection.index, connection.slot_of(connection.posted));
+    message.flags = connection.posted + 1 < ready ? WEFT_NET_SEND_MORE : 0;
     weft_net_request* request = nullptr;
     const weft_result result = plugin_.table().isend(connection.net, &message, &request);
     if (result == WEFT_AGAIN) return;

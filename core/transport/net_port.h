@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -70,8 +71,21 @@ class NetPort {
 
   /// Moves what can be moved; true if anything did.
   bool progress();
-  /// The same, unless another thread is at it.
+  /// The same, unless another thread is at it. What is kept stays so while other messages come.
   bool try_progress();
+
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// For whoever leaves: keeps the messages that are ready, so that they are sent together with
+  /// what becomes ready by `until`. False if there are none, or they had better be sent now: there
+  /// are so many or so large ones, one is still its owner's, the port must be polled, or another
+  /// thread is at it. Who is told true has the engine look after the port
+  /// (ProgressEngine::look_in).
+  bool keep(Time until);
+  /// Until when messages are kept; long ago if none are.
+  [[nodiscard]] Time keeps_until() const {
+    return Time(Time::duration(keeps_until_.load(std::memory_order_relaxed)));
+  }
 
   /// True while an operation's messages are under way.
   [[nodiscard]] bool busy() const {
@@ -98,7 +112,9 @@ class NetPort {
   struct Connection;
 
   void take_in_locked();
-  bool progress_locked();
+  bool progress_locked(bool sends_first);
+  void advance(weft_direction direction, bool& moved);
+  void poll(bool& moved);
   void advance_sender(Connection& connection, bool& moved);
   void advance_receiver(Connection& connection, bool& moved);
   void complete(const weft_net_completion& completion);
@@ -124,6 +140,8 @@ class NetPort {
   std::atomic<bool> broken_{false};
   std::atomic<std::uint64_t> outstanding_{0};  // steps of operations not yet moved
   std::atomic<bool> on_duty_{false};           // written by the engine and take_over
+  std::atomic<bool> looked_after_{false};      // written by the engine and look_in
+  std::atomic<Time::rep> keeps_until_{0};      // written by the holder of mutex_; 0: keeps nothing
 };
 
 }  // namespace weft

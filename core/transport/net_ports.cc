@@ -7,6 +7,7 @@
 // failure of one is told to the communicator, which keeps the first that it hears of and aborts
 // them all.
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
@@ -80,11 +81,25 @@ bool Connections::drive(bool about_to_sleep) {
     // Before a sleep the last look must not be skipped because another thread is at it.
     moved |= about_to_sleep ? opened->port->progress() : opened->port->try_progress();
   }
+  if (!moved) run_ahead_.waits();
   if (!moved && about_to_sleep) hand_over();
   return moved;
 }
 
+bool Connections::keep(RunAhead::Time until) {
+  for (const OpenedPort* opened : ports_) {
+    if (opened->port->busy() && !opened->port->keep(until)) return false;
+  }
+  for (const OpenedPort* opened : ports_) {
+    if (opened->port->busy()) opened->engine->look_in(*opened->port);
+  }
+  return true;
+}
+
 void Connections::leave() {
+  const auto now = std::chrono::steady_clock::now();
+  if (const auto until = run_ahead_.call_ended(now); until && keep(*until)) return;
+  run_ahead_.sent(now);
   // The engine may be asleep on the net's descriptors, which a slot filled just now does not
   // touch: what is ready is given to the net here, under the lock. Where it polls it would only be
   // held up.

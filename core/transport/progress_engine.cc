@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <chrono>
 #include <mutex>
+#include <optional>
+#include <poll.h>
 #include <string>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -25,7 +27,8 @@ namespace weft {
 // `mutex` guards the list of ports and is held by the thread during a round over them, so remove()
 // returns only between rounds. A round never blocks: NetPort::progress does not, and the sleep in
 // epoll happens without the lock. take_over sets the port's duty flag, then writes the wake-up; the
-// thread reads the flags after it has cleared the wake-up, so no duty is lost.
+// thread reads the flags after it has cleared the wake-up, so no duty is lost. look_in does alike
+// with a flag of its own, since a thread that sleeps for a port on duty would not look at a clock.
 //
 // Models: tests/models/engine_duty.pml; of remove() tests/models/abort.pml
 struct ProgressEngine::State {
@@ -43,22 +46,28 @@ struct ProgressEngine::State {
   // What a round over the ports on duty found.
   struct Found {
     bool moved = false;
-    bool on_duty = false;  // one is still
-    bool polled = false;   // one was that must be polled
+    bool on_duty = false;               // one is still
+    bool polled = false;                // one was that must be polled
+    std::optional<NetPort::Time> look;  // when the first of those looked after must not keep more
   };
 
   void loop();
   Found round();
-  int prepare_sleep();
+  void look_after(NetPort& port, NetPort::Time now, Found& found);
+  std::optional<std::chrono::nanoseconds> prepare_sleep();
+  void sleep(std::optional<std::chrono::nanoseconds> at_most);
   void watch(NetPort& port, int descriptor);
   void unwatch(NetPort& port);
 };
 
 namespace {
 
-constexpr int kIdleRounds = 50;       // rounds without movement before the thread sleeps
-constexpr int kCannotSleepNapMs = 1;  // between looks at nets that cannot wake a sleeper
-constexpr int kForever = -1;
+constexpr int kIdleRounds = 50;  // rounds without movement before the thread sleeps
+// Between looks at nets that cannot wake a sleeper.
+constexpr std::chrono::milliseconds kCannotSleepNap(1);
+// A kernel that fills or frees a slot does not touch the descriptor, and its worker moves the port
+// itself; the bound is for the moment between its last look and its sleep.
+constexpr std::chrono::milliseconds kLongestSleep(50);
 // A program that waits for a GPU's call and then makes the next one finds the thread awake.
 constexpr std::chrono::microseconds kLinger(100);
 
@@ -67,7 +76,12 @@ constexpr std::chrono::microseconds kLinger(100);
 ProgressEngine::State::Found ProgressEngine::State::round() {
   const std::scoped_lock lock(mutex);
   Found found;
+  std::optional<NetPort::Time> now;
   for (NetPort* port : ports) {
+    if (port->looked_after_.load(std::memory_order_acquire)) {
+      if (!now) now = std::chrono::steady_clock::now();
+      look_after(*port, *now, found);
+    }
     if (!port->on_duty_.load(std::memory_order_acquire)) continue;
     found.polled |= port->must_be_polled();
     found.moved |= port->progress();
@@ -86,6 +100,19 @@ ProgressEngine::State::Found ProgressEngine::State::round() {
     unwatch(*port);
   }
   return found;
+}
+
+void ProgressEngine::State::look_after(NetPort& port, NetPort::Time now, Found& found) {
+  const NetPort::Time until = port.keeps_until();
+  if (until > now) {
+    found.look = std::min(until, found.look.value_or(until));
+    return;
+  }
+  // Whoever keeps messages from here on calls look_in again; what was kept before is moved now.
+  port.looked_after_.store(false, std::memory_order_seq_cst);
+  if (!port.busy()) return;
+  found.moved |= port.progress();
+  if (port.busy()) port.on_duty_.store(true, std::memory_order_seq_cst);
 }
 
 void ProgressEngine::State::watch(NetPort& port, int descriptor) {
@@ -108,25 +135,41 @@ void ProgressEngine::State::unwatch(NetPort& port) {
   found->second = -1;
 }
 
-// Milliseconds to sleep: 0 when some port has work right now.
-int ProgressEngine::State::prepare_sleep() {
+// How long to sleep at most for the ports on duty: not at all when some port has work right now.
+std::optional<std::chrono::nanoseconds> ProgressEngine::State::prepare_sleep() {
   const std::scoped_lock lock(mutex);
-  int sleep_ms = kForever;
+  std::optional<std::chrono::nanoseconds> at_most;
   for (NetPort* port : ports) {
     if (!port->on_duty_.load(std::memory_order_acquire)) continue;
     int descriptor = -1;
     const weft_result result = port->arm(&descriptor);
-    if (result == WEFT_AGAIN) return 0;
-    if (result == WEFT_OK && descriptor >= 0) {
-      watch(*port, descriptor);
-      // A kernel that fills or frees a slot does not touch the descriptor, and its worker moves the
-      // port itself; the bound is for the moment between its last look and its sleep.
-      sleep_ms = sleep_ms == kForever ? 50 : std::min(sleep_ms, 50);
-    } else {
-      sleep_ms = kCannotSleepNapMs;
+    if (result == WEFT_AGAIN) return std::chrono::nanoseconds(0);
+    const bool woken = result == WEFT_OK && descriptor >= 0;
+    if (woken) watch(*port, descriptor);
+    const std::chrono::nanoseconds bound = woken ? kLongestSleep : kCannotSleepNap;
+    at_most = std::min(bound, at_most.value_or(bound));
+  }
+  return at_most;
+}
+
+void ProgressEngine::State::sleep(std::optional<std::chrono::nanoseconds> at_most) {
+  timespec limit{};
+  if (at_most) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(*at_most);
+    limit.tv_sec = seconds.count();
+    limit.tv_nsec = (*at_most - seconds).count();
+  }
+  // epoll_wait counts in milliseconds.
+  pollfd ready{.fd = epoll.get(), .events = POLLIN, .revents = 0};
+  if (ppoll(&ready, 1, at_most ? &limit : nullptr, nullptr) <= 0) return;
+  std::array<epoll_event, 8> events{};
+  const int count = epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    if (events[static_cast<std::size_t>(i)].data.u64 == 0) {
+      eventfd_t value = 0;
+      eventfd_read(wake.get(), &value);
     }
   }
-  return sleep_ms;
 }
 
 void ProgressEngine::State::loop() {
@@ -152,17 +195,13 @@ void ProgressEngine::State::loop() {
       }
       last_polled = {};
     }
-    const int sleep_ms = found.on_duty ? prepare_sleep() : kForever;
-    if (sleep_ms == 0) continue;
-    std::array<epoll_event, 8> events{};
-    const int ready =
-        epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), sleep_ms);
-    for (int i = 0; i < ready; ++i) {
-      if (events[static_cast<std::size_t>(i)].data.u64 == 0) {
-        eventfd_t value = 0;
-        eventfd_read(wake.get(), &value);
-      }
+    auto at_most = found.on_duty ? prepare_sleep() : std::nullopt;
+    if (found.look) {
+      const std::chrono::nanoseconds left = *found.look - Clock::now();
+      at_most = std::min(left, at_most.value_or(left));
     }
+    if (at_most && at_most->count() <= 0) continue;
+    sleep(at_most);
   }
 }
 
@@ -210,6 +249,7 @@ void ProgressEngine::remove(NetPort& port) {
   const std::scoped_lock lock(state_->mutex);
   std::erase(state_->ports, &port);
   port.on_duty_.store(false, std::memory_order_release);
+  port.looked_after_.store(false, std::memory_order_release);
   state_->unwatch(port);
   state_->watched.erase(&port);
 }
@@ -217,6 +257,11 @@ void ProgressEngine::remove(NetPort& port) {
 void ProgressEngine::take_over(NetPort& port) {
   if (port.on_duty_.load(std::memory_order_seq_cst)) return;
   if (port.on_duty_.exchange(true, std::memory_order_seq_cst)) return;
+  eventfd_write(state_->wake.get(), 1);
+}
+
+void ProgressEngine::look_in(NetPort& port) {
+  if (port.looked_after_.exchange(true, std::memory_order_seq_cst)) return;
   eventfd_write(state_->wake.get(), 1);
 }
 

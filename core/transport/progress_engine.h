@@ -20,6 +20,9 @@ class NetPort;
 /// their port themselves (NetPort::try_progress); they call take_over when that has brought nothing
 /// for long and they are about to sleep, or when they leave with sends still under way.
 ///
+/// Ports that keep messages (NetPort::keep) are looked after: the engine sleeps no longer than they
+/// may, and moves them then. A rank that goes on calling sends them itself before that.
+///
 /// Threads: every member from any thread.
 class ProgressEngine {
  public:
@@ -35,6 +38,8 @@ class ProgressEngine {
 
   /// Puts a port on duty. Cheap when it already is.
   void take_over(NetPort& port);
+  /// Moves the port's messages when it need not keep them any longer. Cheap when it is going to.
+  void look_in(NetPort& port);
 
   /// Ports on duty at this moment, for tests and status.
   [[nodiscard]] std::size_t ports_on_duty() const;

@@ -30,13 +30,13 @@
 extern "C" {
 #endif
 
-#define WEFT_NET_INTERFACE "weft.net/1-draft.6"
-#define WEFT_NET_RMA_INTERFACE "weft.net.rma/1-draft.6"
+#define WEFT_NET_INTERFACE "weft.net/1-draft.7"
+#define WEFT_NET_RMA_INTERFACE "weft.net.rma/1-draft.7"
 
 /** Reserved: reductions offered by the network. */
-#define WEFT_COLLNET_INTERFACE "weft.collnet/1-draft.6"
+#define WEFT_COLLNET_INTERFACE "weft.collnet/1-draft.7"
 /** Reserved: kernels that post to a NIC themselves. */
-#define WEFT_NET_DEVICE_INTERFACE "weft.net.device/1-draft.6"
+#define WEFT_NET_DEVICE_INTERFACE "weft.net.device/1-draft.7"
 
 /** A net opened for one communicator (or for one engine that serves several). */
 typedef struct weft_net weft_net;
@@ -126,7 +126,16 @@ typedef struct weft_net_send {
   uint64_t value;                      /**< Delivered to the receiver with the message. */
   weft_net_registration* registration; /**< That data lies in; see WEFT_NET_UNREGISTERED. */
   uint64_t user;                       /**< Given back by poll. */
+  uint32_t flags;                      /**< WEFT_NET_SEND_* */
+  uint32_t reserved;
 } weft_net_send;
+
+enum {
+  /** More messages of this connection most likely follow before the next poll: a net for which few
+   * large writes are cheaper may wait until then, and sends all it has in that poll at the latest.
+   */
+  WEFT_NET_SEND_MORE = 1
+};
 
 /** One buffer to receive into. Read during irecv; data is valid once poll has reported it. */
 typedef struct weft_net_recv {

@@ -220,7 +220,8 @@ Result<weft_result> Sender::isend(const weft_net_send& message, Request** out) {
   net_.want_ticks(this, true);
   *out = request;
   // A short message need not wait for poll; a failure is poll's to report.
-  if (idle && message.size < kGatheredMessage) {
+  const bool more = (message.flags & WEFT_NET_SEND_MORE) != 0;
+  if (idle && !more && message.size < kGatheredMessage) {
     progress();
   } else {
     net_.schedule(this);

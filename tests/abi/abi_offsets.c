@@ -269,7 +269,7 @@ AT(weft_net_register_info, dmabuf, 24);
 AT(weft_net_register_info, flags, 28);
 AT(weft_net_register_info, dmabuf_offset, 32);
 
-SIZE(weft_net_send, 48);
+SIZE(weft_net_send, 56);
 AT(weft_net_send, struct_size, 0);
 AT(weft_net_send, tag, 4);
 AT(weft_net_send, data, 8);
@@ -277,6 +277,8 @@ AT(weft_net_send, size, 16);
 AT(weft_net_send, value, 24);
 AT(weft_net_send, registration, 32);
 AT(weft_net_send, user, 40);
+AT(weft_net_send, flags, 48);
+AT(weft_net_send, reserved, 52);
 
 SIZE(weft_net_recv, 48);
 AT(weft_net_recv, struct_size, 0);

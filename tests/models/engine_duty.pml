@@ -3,18 +3,20 @@
 
 // Who moves messages: waiting workers, and the progress engine when a port is on duty.
 //
-// Models: round, prepare_sleep, loop and take_over in core/transport/progress_engine.cc; enqueue,
-// progress, try_progress and busy of core/transport/net_port.h; drive and leave in
-// core/transport/net_ports.cc, and how a call's end (Communicator::finished) leaves.
+// Models: round, look_after, prepare_sleep, loop, take_over and look_in in
+// core/transport/progress_engine.cc; enqueue, progress, try_progress, keep and busy of
+// core/transport/net_port.h; drive and leave in core/transport/net_ports.cc, and how a call's end
+// (Communicator::finished) leaves.
 //
-// Holds, for two calls of two steps each, which their worker waits for or leaves under way:
+// Holds, for three calls of two steps each, which their worker waits for or leaves under way:
 //  - every step is moved, though its worker may sleep or be gone. No sleep has a time limit here
 //    until all is moved (in the code those of the worker and of the engine on duty have, of 50 ms);
 //  - then the engine rests.
 //
 // A step is under way from its call on; the kernel fills it, the port posts it to the net, the
 // other side lets it through, the port sees that and calls it moved. The flag `on_duty` is stored
-// through a buffer where that is not sequentially consistent.
+// through a buffer where that is not sequentially consistent. A call that leaves may keep what is
+// filled; when the time for that ends is the engine's choice.
 //
 // Planted mistakes, and what they are found by:
 // PLANT_NO_SECOND_LOOK: a deadlock
@@ -25,15 +27,23 @@
 // PLANT_LEAVES_WITHOUT_HAND_OVER: a deadlock
 // PLANT_SLEEPS_WITHOUT_HAND_OVER: a deadlock
 // PLANT_STAYS_ON_DUTY: an assertion
+// PLANT_KEEPS_WITHOUT_LOOK_IN: a deadlock
+// PLANT_KEEPS_BY_DUTY: a deadlock
+// PLANT_FORGETS_AFTER_LOOK: a deadlock
 
-#define kCalls 2
-#define kStepsOfCall 2
+#define kCalls 3
+#ifndef STEPS
+#define STEPS 2
+#endif
+#define kStepsOfCall STEPS
 #define kSteps (kCalls * kStepsOfCall)
 
 byte target, filled, posted, let, moved;  // steps so far
 bool locked;                              // NetPort::mutex_
 bool on_duty;
 bool off_duty_stored;  // a store of false that is still in a buffer
+bool keeps;            // NetPort::keeps_until_ is not 0
+bool looked_after;
 bool wake_up;          // the eventfd is readable
 bool worker_gone;
 bool late;  // so late that every sleep with a limit ends
@@ -58,16 +68,21 @@ end:
 }
 
 // NetPort::progress_locked, which leaves the lock too.
+inline poll_net() {
+  do
+  :: moved < let -> moved++; any = true
+  :: else -> break
+  od
+}
+
 inline progress_and_unlock() {
   any = false;
+  keeps = false;
   do
   :: posted < filled -> posted++; any = true
   :: else -> break
   od;
-  do
-  :: moved < let -> moved++; any = true
-  :: else -> break
-  od;
+  poll_net();
   locked = false
 }
 
@@ -78,7 +93,16 @@ inline progress() {
 
 inline try_progress() {
   if
-  :: atomic { !locked -> locked = true }; progress_and_unlock()
+  :: atomic { !locked -> locked = true };
+     any = false;
+     if
+     :: keeps -> poll_net()
+     :: else
+     fi;
+     if
+     :: any -> locked = false
+     :: else -> progress_and_unlock()
+     fi
   :: atomic { locked -> any = false }
   fi
 }
@@ -98,6 +122,20 @@ inline hand_over() {
      :: !was_on_duty -> wake_up = true
      :: else
      fi
+  fi
+}
+
+// ProgressEngine::look_in
+inline look_in() {
+  atomic {
+    if
+    :: looked_after -> was_on_duty = true
+    :: else -> looked_after = true; was_on_duty = false
+    fi
+  };
+  if
+  :: !was_on_duty -> wake_up = true
+  :: else
   fi
 }
 
@@ -141,6 +179,14 @@ active proctype worker() {
     od;
     // Communicator::finished
     if
+    :: atomic { BUSY && !locked && posted < filled -> keeps = true }
+#ifdef PLANT_KEEPS_BY_DUTY
+       hand_over()
+#else
+#ifndef PLANT_KEEPS_WITHOUT_LOOK_IN
+       look_in()
+#endif
+#endif
     :: BUSY ->
 #ifndef PLANT_LEAVES_WITHOUT_LOOK
        progress();
@@ -157,9 +203,33 @@ active proctype worker() {
 // A port that has nothing under way goes off duty.
 inline round() {
   port_on_duty = false;
+  looks_again = false;
+  moved_kept = false;
+  if
+  :: looked_after && keeps -> looks_again = true
+  :: looked_after ->  // the time is over, or nothing is kept
+#ifndef PLANT_FORGETS_AFTER_LOOK
+     looked_after = false;
+#endif
+     if
+     :: BUSY ->
+        progress();
+        moved_kept = any;
+        if
+        :: BUSY -> atomic { !off_duty_stored -> on_duty = true }
+        :: else
+        fi
+     :: else
+     fi;
+#ifdef PLANT_FORGETS_AFTER_LOOK
+     looked_after = false
+#endif
+  :: else
+  fi;
   if
   :: on_duty ->
      progress();
+     any = any || moved_kept;
 #ifdef PLANT_STAYS_ON_DUTY
      port_on_duty = true
 #else
@@ -179,7 +249,7 @@ inline round() {
 #endif
      fi
 #endif
-  :: else -> any = false
+  :: else -> any = moved_kept
   fi;
   if
   :: late -> late_rounds++; assert(late_rounds < 4)
@@ -188,7 +258,7 @@ inline round() {
 }
 
 active proctype engine() {
-  bool any, port_on_duty;
+  bool any, port_on_duty, looks_again, moved_kept;
   do
   :: round();
 #ifdef PLANT_CLEARS_WAKE_UP_LATE
@@ -205,6 +275,7 @@ end:       if
            :: wake_up
            :: port_on_duty && moved < let
            :: port_on_duty && late
+           :: looks_again
            fi;
 #ifndef PLANT_CLEARS_WAKE_UP_LATE
            wake_up = false

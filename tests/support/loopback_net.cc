@@ -135,6 +135,8 @@ struct LoopbackTable {
     if (owner.again() || pipe.sends_under_way >= owner.options_.max_requests) return WEFT_AGAIN;
     ++pipe.sends_under_way;
     pipe.sends.push_back(*message);
+    ++owner.sends_;
+    if ((message->flags & WEFT_NET_SEND_MORE) != 0) ++owner.followed_sends_;
     *out = nullptr;
     announce(owner, pipe);
     return WEFT_OK;

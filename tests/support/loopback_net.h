@@ -66,6 +66,9 @@ class LoopbackNet {
   void pause(bool paused);
   /// Calls of poll on all nets so far.
   [[nodiscard]] std::uint64_t polls() const { return polls_.load(); }
+  /// Messages that isend took so far, and how many of them were said to be followed by another.
+  [[nodiscard]] std::uint64_t sends() const { return sends_.load(); }
+  [[nodiscard]] std::uint64_t followed_sends() const { return followed_sends_.load(); }
   /// Objects that were not closed: nets, connections, registrations.
   [[nodiscard]] int open_objects() const { return objects_.load(); }
 
@@ -94,6 +97,8 @@ class LoopbackNet {
   bool paused_ = false;
   bool stop_ = false;
   std::atomic<std::uint64_t> polls_{0};
+  std::atomic<std::uint64_t> sends_{0};
+  std::atomic<std::uint64_t> followed_sends_{0};
   std::atomic<int> objects_{0};
   std::thread wire_;
 };

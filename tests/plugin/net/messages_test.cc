@@ -77,6 +77,33 @@ TEST(NetMessages, OfOneTagKeepTheirOrder) {
   }
 }
 
+TEST(NetMessages, GoByTheNextPollThoughMoreWereSaidToFollow) {
+  NetRank a;
+  NetRank b;
+  Link link = make_link(a, b);
+  std::vector<Bytes> data;
+  std::vector<Bytes> rooms;
+  for (std::size_t i = 0; i < 8; ++i) {
+    data.push_back(pattern(i % 3 == 2 ? 100'000 : 8, i));
+    rooms.emplace_back(100'000);
+  }
+  for (std::size_t i = 0; i < rooms.size(); ++i)
+    link.receiver.must_receive(link.sender, rooms[i], i);
+  // None of them is followed by one without the flag.
+  for (std::size_t first = 0; first < data.size(); first += 4) {
+    for (std::size_t i = first; i < first + 4; ++i) {
+      ASSERT_EQ(link.sender.send(data[i], 100 + i, 0, i, nullptr, WEFT_NET_SEND_MORE), WEFT_OK);
+    }
+    for (std::size_t i = first; i < first + 4; ++i) {
+      EXPECT_EQ(await(a, b, 100 + i).status, WEFT_OK);
+      const weft_net_completion received = await(b, a, i);
+      EXPECT_EQ(received.size, data[i].size());
+      EXPECT_EQ(received.value, i);
+      EXPECT_TRUE(std::equal(data[i].begin(), data[i].end(), rooms[i].begin())) << i;
+    }
+  }
+}
+
 TEST(NetMessages, NeedNoRegistrationWhereTheDeviceSaysSo) {
   NetRank a;
   NetRank b;
@@ -230,6 +257,7 @@ struct Step {
   Kind kind;
   std::uint32_t tag;
   std::size_t size;
+  std::uint32_t flags;
 };
 
 rc::Gen<Step> any_step() {
@@ -237,10 +265,11 @@ rc::Gen<Step> any_step() {
       rc::gen::oneOf(rc::gen::inRange<std::size_t>(0, 40), rc::gen::inRange<std::size_t>(0, 5000),
                      rc::gen::inRange<std::size_t>(0, 300000));
   return rc::gen::apply(
-      [](int kind, std::uint32_t tag, std::size_t bytes) {
-        return Step{static_cast<Step::Kind>(kind), tag, bytes};
+      [](int kind, std::uint32_t tag, std::size_t bytes, std::uint32_t flags) {
+        return Step{static_cast<Step::Kind>(kind), tag, bytes, flags};
       },
-      rc::gen::inRange(0, 4), rc::gen::inRange<std::uint32_t>(0, 3), size);
+      rc::gen::inRange(0, 4), rc::gen::inRange<std::uint32_t>(0, 3), size,
+      rc::gen::element<std::uint32_t>(0, WEFT_NET_SEND_MORE));
 }
 
 TEST(NetProperty, AnyInterleavingDeliversEachTagInOrder) {
@@ -271,8 +300,8 @@ TEST(NetProperty, AnyInterleavingDeliversEachTagInOrder) {
       if (step.kind == Step::kSend) {
         if (messages.size() == most) continue;
         messages.push_back({step.tag, pattern(step.size, messages.size())});
-        if (link.sender.send(messages.back().data, messages.size() - 1, step.tag,
-                             messages.size()) == WEFT_OK) {
+        if (link.sender.send(messages.back().data, messages.size() - 1, step.tag, messages.size(),
+                             nullptr, step.flags) == WEFT_OK) {
           sent_of_tag[step.tag].push_back(messages.size() - 1);
         } else {
           messages.pop_back();

@@ -179,7 +179,7 @@ weft_net_registration* End::registration_of(const void* data, std::size_t size) 
 }
 
 weft_result End::send(const Bytes& data, std::uint64_t user, std::uint32_t tag, std::uint64_t value,
-                      weft_net_request** request) {
+                      weft_net_request** request, std::uint32_t flags) {
   weft_net_send message{};
   message.struct_size = sizeof message;
   message.tag = tag;
@@ -188,6 +188,7 @@ weft_result End::send(const Bytes& data, std::uint64_t user, std::uint32_t tag, 
   message.value = value;
   message.registration = registration_of(data.data(), data.size());
   message.user = user;
+  message.flags = flags;
   weft_net_request* ignored = nullptr;
   return rank_->api().isend(connection_, &message, request == nullptr ? &ignored : request);
 }

@@ -92,7 +92,8 @@ class End {
 
   /// Sends or receives once; registers the memory first. The memory must outlive the request.
   weft_result send(const Bytes& data, std::uint64_t user, std::uint32_t tag = 0,
-                   std::uint64_t value = 0, weft_net_request** request = nullptr);
+                   std::uint64_t value = 0, weft_net_request** request = nullptr,
+                   std::uint32_t flags = 0);
   weft_result receive(Bytes& room, std::uint64_t user, std::uint32_t tag = 0,
                       weft_net_request** request = nullptr);
   weft_result receive_group(std::vector<Bytes>& rooms, std::uint64_t first_user,

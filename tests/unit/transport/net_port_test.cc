@@ -89,6 +89,13 @@ class NetPortTest : public testing::Test {
     const ConnectionView view = receiver_->view(0);
     post(view.head, view.head_waiters, step + 1);
   }
+  // A connection the other way, of the same ports: it is of index 1 at both.
+  void start_both_ways(LoopbackOptions options) {
+    start(options);
+    const LoopbackNet::Pair back = net_->connect(receiving_, sending_);
+    ASSERT_EQ(receiver_->add(back.sender, WEFT_DIRECTION_SEND, 0, kGeometry).value(), 1U);
+    ASSERT_EQ(sender_->add(back.receiver, WEFT_DIRECTION_RECV, 1, kGeometry).value(), 1U);
+  }
   void drive() {
     for (int i = 0; i < 100; ++i) {
       sender_->progress();
@@ -297,6 +304,142 @@ TEST_F(NetPortTest, KeepsWhatTheReceiverHasNotFreed) {
   }
   EXPECT_EQ(arrived(), 9U);
   EXPECT_FALSE(sender_->busy() || receiver_->busy());
+}
+
+const NetPort::Time kMuchLater = std::chrono::steady_clock::now() + std::chrono::hours(1);
+
+TEST_F(NetPortTest, SendsWhatItKeptTogetherOnceNothingElseComes) {
+  start({});
+  enqueue(*receiver_, 3);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    enqueue(*sender_, 1);
+    fill(step, 8, 70 + step);
+    EXPECT_TRUE(sender_->keep(kMuchLater));
+    EXPECT_EQ(sender_->keeps_until(), kMuchLater);
+  }
+  EXPECT_EQ(net_->sends(), 0U);
+  EXPECT_TRUE(sender_->busy());
+  EXPECT_TRUE(sender_->try_progress());
+  EXPECT_EQ(net_->sends(), 3U);
+  EXPECT_EQ(net_->followed_sends(), 2U);
+  EXPECT_EQ(sender_->keeps_until(), NetPort::Time());
+  drive();
+  EXPECT_EQ(arrived(), 3U);
+  for (std::uint64_t step = 0; step < 3; ++step)
+    EXPECT_EQ(test::check_slot(receiver_->view(0), step, 8, 70 + step), "");
+  EXPECT_FALSE(sender_->busy());
+}
+
+TEST_F(NetPortTest, KeepsOnWhileMessagesComeUnlessItIsToLeave) {
+  start_both_ways({});
+  const auto hear = [&](std::uint64_t step) {
+    const ProgressOp back{.connection = 1, .reserved = 0, .steps = 1};
+    sender_->enqueue({&back, 1});
+    receiver_->enqueue({&back, 1});
+    const ConnectionView view = receiver_->view(1);
+    test::fill_slot(view, step, 8, 5);
+    post(view.tail, view.tail_waiters, step + 1);
+    receiver_->progress();
+  };
+  enqueue(*sender_, 1);
+  fill(0, 8, 1);
+  ASSERT_TRUE(sender_->keep(kMuchLater));
+  hear(0);
+  const std::uint64_t before = net_->sends();
+  EXPECT_TRUE(sender_->try_progress());
+  EXPECT_EQ(load_counter(sender_->view(1).tail), 1U);
+  EXPECT_EQ(net_->sends(), before);
+  hear(1);
+  EXPECT_TRUE(sender_->progress());
+  EXPECT_EQ(net_->sends(), before + 2);  // what was heard, and what was kept
+}
+
+TEST_F(NetPortTest, KeepsNothingThatHadBetterGo) {
+  start({.unregistered = true});
+  enqueue(*sender_, 8);
+  EXPECT_FALSE(sender_->keep(kMuchLater));  // nothing is ready
+  fill(0, 8, 1);
+  EXPECT_TRUE(sender_->keep(kMuchLater));
+  // The next one waits for a slot.
+  for (std::uint64_t step = 1; step < kGeometry.steps; ++step)
+    fill(step, 8, 1);
+  EXPECT_FALSE(sender_->keep(kMuchLater));
+  enqueue(*receiver_, 8);
+  drive();
+  ASSERT_EQ(taken(), kGeometry.steps);
+  // Its owner waits for it.
+  const ConnectionView view = sender_->view(0);
+  const std::byte* address = view.buffer;
+  std::memcpy(view.buffer, static_cast<const void*>(&address), sizeof(address));
+  view.slots[0] = {.size = 8, .offset = kLent, .tag = 1};
+  post(view.tail, view.tail_waiters, kGeometry.steps + 1);
+  EXPECT_FALSE(sender_->keep(kMuchLater));
+}
+
+TEST_F(NetPortTest, KeepsNoLargeMessages) {
+  start({});
+  const std::uint32_t large = 10'000;
+  const LoopbackNet::Pair pair = net_->connect(sending_, receiving_);
+  const SlotGeometry geometry{.steps = 4, .step_bytes = large};
+  ASSERT_EQ(sender_->add(pair.sender, WEFT_DIRECTION_SEND, 1, geometry).value(), 1U);
+  ASSERT_EQ(receiver_->add(pair.receiver, WEFT_DIRECTION_RECV, 0, geometry).value(), 1U);
+  const ProgressOp operation{.connection = 1, .reserved = 0, .steps = 2};
+  sender_->enqueue({&operation, 1});
+  receiver_->enqueue({&operation, 1});
+  const ConnectionView view = sender_->view(1);
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    test::fill_slot(view, step, large, 1);
+    post(view.tail, view.tail_waiters, step + 1);
+    EXPECT_EQ(sender_->keep(kMuchLater), step == 0);
+  }
+  drive();
+  EXPECT_FALSE(sender_->busy());
+}
+
+TEST_F(NetPortTest, EngineLetsKeptMessagesLieUntilTheirTimeIsOver) {
+  start({});
+  auto engine = ProgressEngine::create(net_->logger()).value();
+  ASSERT_TRUE(engine->add(*sender_));
+  enqueue(*receiver_, 1);
+  enqueue(*sender_, 1);
+  fill(0, 8, 1);
+  ASSERT_TRUE(sender_->keep(kMuchLater));
+  engine->look_in(*sender_);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(net_->sends(), 0U);
+  EXPECT_EQ(net_->polls(), 0U);
+  engine->remove(*sender_);
+}
+
+TEST_F(NetPortTest, EngineSendsWhatWasKeptOnceItsTimeIsOver) {
+  start({});
+  auto engine = ProgressEngine::create(net_->logger()).value();
+  ASSERT_TRUE(engine->add(*sender_));
+  enqueue(*receiver_, 40);
+  for (std::uint64_t step = 0; step < 40; ++step) {
+    const std::chrono::microseconds time(step < 10 ? -1 : 5 * step);
+    enqueue(*sender_, 1);
+    fill(step, 8, 1);
+    // It says no while the engine is at the port, or has sent the message already.
+    if (sender_->keep(std::chrono::steady_clock::now() + time)) {
+      engine->look_in(*sender_);
+    } else {
+      engine->take_over(*sender_);
+    }
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (arrived() <= step && std::chrono::steady_clock::now() < limit)
+      receiver_->progress();
+    ASSERT_EQ(arrived(), step + 1);
+    free_slot(step);
+  }
+  // Then it sleeps, a moment after its last look.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(comes_to_rest(*engine));
+  EXPECT_FALSE(sender_->busy());
+  const std::uint64_t polls = net_->polls();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(net_->polls(), polls);
+  engine->remove(*sender_);
 }
 
 TEST_F(NetPortTest, ReportsAFailureOnceAndRests) {
