@@ -36,7 +36,7 @@ def documented_plants(text):
 
 def check_sources(model, text):
     """The sources that the head names name the model."""
-    named = re.findall(r"\bcore/[\w/]+\.(?:h|cc)\b", text)
+    named = re.findall(r"\bcore/[\w/]+\.(?:h|cc|cuh|cu)\b", text)
     for source in sorted(set(named)):
         path = model.resolve().parents[2] / source
         if not path.exists() or f"models/{model.name}" not in path.read_text(encoding="utf-8"):

@@ -20,6 +20,8 @@
 // waits for microseconds: a third thread, the poster, takes them in turn from `posts`, whose
 // entries are the storer's until `queued` has passed them and again once `posted` has. `ended` is
 // raised by whichever of the two walkers ends badly; the other one then ends without a word.
+//
+// Model of steps by outputs: tests/models/output_agreement.pml
 #pragma once
 
 #include <cstddef>

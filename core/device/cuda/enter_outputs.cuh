@@ -12,6 +12,8 @@
 // OutputCall::ended is stored by one thread: of a call by slots by the first CTA, at once; by
 // outputs by the CTA that ends last, which has acquired what the others did. Where one ended badly
 // it has reported that before, so the host looks for reports after it has read the word.
+//
+// Model of `ended`: tests/models/output_mappings.pml
 #pragma once
 
 #include <cstddef>
