@@ -2,10 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Many more ranks than processors, all in this process: every operation, of 8 bytes and then of a
-// megabyte for each rank. 64 ranks are promised to be through within a minute, joining included.
+// MiB. 64 ranks are promised to be through within a minute, joining included; 256 ranks with each
+// call within a minute, on two processors.
+//
+// A MiB is what one rank has, in the larger of its buffers: all of the call where ranks have the
+// same elements, and where there is a block for each rank all blocks together, so that each pair of
+// 256 ranks moves 4 KiB. Of 8 bytes each block has all.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -58,10 +65,12 @@ class Call {
 constexpr std::size_t kSizes[] = {8, std::size_t{1} << 20};
 
 /// Of an operation with a block for each rank, a block has all of the 8 bytes, and its share of a
-/// megabyte.
+/// MiB; where blocks differ that is their mean, which a trial draws as three quarters of its count.
 std::size_t bytes_of_a_call(const Operation& operation, std::size_t bytes, std::uint32_t ranks) {
-  const Shape one{.kind = operation.kind.value_or(Kind::kAllGather), .count = 1};
-  return std::max<std::size_t>(8, bytes / one.most_elements(ranks));
+  const Kind kind = operation.kind.value_or(Kind::kAllToAll);
+  if (!has_blocks(kind)) return bytes;
+  const std::size_t share = bytes / ranks;
+  return std::max<std::size_t>(8, has_uneven_blocks(kind) ? share * 4 / 3 : share);
 }
 
 std::vector<Operation> operations() {
@@ -79,32 +88,47 @@ std::vector<Operation> operations() {
           {"send_recv", std::nullopt}};
 }
 
+using Clock = std::chrono::steady_clock;
+
+/// From a rank's call until its stream was empty.
+struct Span {
+  Clock::time_point begin;
+  Clock::time_point end;
+};
+
 class Ranks : public testing::Test {
  protected:
-  /// One operation behind the other, of both sizes, on one communicator.
-  void by_a_thread_each(std::uint32_t ranks, const std::vector<Operation>& operations);
+  /// One operation behind the other, of both sizes, on one communicator. Answers each rank's spans,
+  /// in this order.
+  std::vector<std::vector<Span>> by_a_thread_each(std::uint32_t ranks,
+                                                  const std::vector<Operation>& operations);
   const ContextHandle context_ = make_context();
   /// No deadline but the test's own: a busy machine is no failure.
   const CommSettings settings_{{"timeouts.bootstrap", "off"}};
 };
 
-void Ranks::by_a_thread_each(std::uint32_t ranks, const std::vector<Operation>& operations) {
+std::vector<std::vector<Span>> Ranks::by_a_thread_each(std::uint32_t ranks,
+                                                       const std::vector<Operation>& operations) {
+  std::vector<std::vector<Span>> spans(ranks);
   const auto problems = test::by_a_thread_each(
       context_.get(), settings_, ranks,
       [&](weft_comm* comm, weft_stream* stream, std::uint32_t rank) {
         for (const Operation& operation : operations) {
           for (const std::size_t bytes : kSizes) {
             Call call(operation, bytes_of_a_call(operation, bytes, ranks), rank, ranks);
+            const Clock::time_point begin = Clock::now();
             must(context_.get(), weft_group_start(context_.get()));
             must(context_.get(), call.start(comm, stream));
             must(context_.get(), weft_group_end(context_.get()));
             must(context_.get(), weft_stream_synchronize(stream));
+            spans[rank].push_back({.begin = begin, .end = Clock::now()});
             if (const std::string text = call.wrong(); !text.empty())
               throw std::runtime_error(operation.name + ": " + text);
           }
         }
       });
   EXPECT_EQ(problems, std::vector<std::string>());
+  return spans;
 }
 
 class ManyRanks : public Ranks, public testing::WithParamInterface<Operation> {
@@ -113,9 +137,9 @@ class ManyRanks : public Ranks, public testing::WithParamInterface<Operation> {
   /// Of the promise, of both sizes together. What a sanitizer makes of it says nothing.
   void expect_a_minute() const {
     if (kSanitized) return;
-    EXPECT_LT(std::chrono::steady_clock::now() - begun_, std::chrono::minutes(1));
+    EXPECT_LT(Clock::now() - begun_, std::chrono::minutes(1));
   }
-  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  const Clock::time_point begun_ = Clock::now();
 };
 
 TEST_P(ManyRanks, AThreadEach) {
@@ -149,8 +173,33 @@ INSTANTIATE_TEST_SUITE_P(Operations, ManyRanks, testing::ValuesIn(operations()),
 // operations, so all of them follow one another on one communicator.
 class MostRanks : public Ranks {};
 
+/// From the first rank's call until the last one was through, what other ranks did meanwhile before
+/// or after it included: so no call took longer.
+Span of_all(const std::vector<std::vector<Span>>& spans, std::size_t call) {
+  Span all = spans[0][call];
+  for (const std::vector<Span>& rank : spans) {
+    all.begin = std::min(all.begin, rank[call].begin);
+    all.end = std::max(all.end, rank[call].end);
+  }
+  return all;
+}
+
 TEST_F(MostRanks, AThreadEach) {
-  by_a_thread_each(256, operations());
+  const std::vector<Operation> all = operations();
+  const Clock::time_point begun = Clock::now();
+  const auto spans = by_a_thread_each(256, all);
+  ASSERT_FALSE(HasFailure());
+  using Seconds = std::chrono::duration<double>;
+  std::printf("joining: %.2f s\n", Seconds(of_all(spans, 0).begin - begun).count());
+  for (std::size_t call = 0; call < spans[0].size(); ++call) {
+    const std::string& name = all[call / std::size(kSizes)].name;
+    const std::size_t bytes = kSizes[call % std::size(kSizes)];
+    const Span span = of_all(spans, call);
+    const Seconds took = span.end - span.begin;
+    std::printf("%s of %zu bytes: %.2f s\n", name.c_str(), bytes, took.count());
+    if (kSanitized) continue;  // what a sanitizer makes of it says nothing
+    EXPECT_LT(took, std::chrono::minutes(1)) << name << " of " << bytes << " bytes";
+  }
 }
 
 }  // namespace
