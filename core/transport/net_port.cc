@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kLine = 128;
 constexpr std::size_t kCompletionBatch = 32;
 constexpr std::size_t kMostOftenIncoming = 256;
-/// Larger messages gain nothing by company.
+// Larger messages gain nothing by company.
 constexpr std::uint64_t kMostKept = std::uint64_t{16} * 1024;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t to) {
