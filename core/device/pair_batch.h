@@ -3,6 +3,8 @@
 
 // Sends and receives of one rank, all at once: whatever can be moved is moved, a step at a time, so
 // that no order in which ranks name their partners can lock them up.
+//
+// Model of steps and of what is lent: tests/models/step_fifo.pml
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,8 @@
 // The FIFO of steps between two ranks, and how each sleeps on the other's counter.
 //
 // Models: core/model/connection_view.h (slots, head, tail), core/base/wait.h (post, sleep_on),
-// SimplePrimitives::run, await and await_return in core/device/primitives_simple.h.
+// SimplePrimitives::run, await and await_return in core/device/primitives_simple.h,
+// PairBatch::step, look_at_counter and wait_until_taken in core/device/pair_batch.h.
 //
 // Holds, for 1 to 3 slots:
 //  - no slot is filled before it was consumed, none is read before it was filled, steps keep their
