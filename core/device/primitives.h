@@ -24,6 +24,10 @@ enum PrimitiveBits : std::uint8_t {
   kFinishBit = 16U,  ///< What was reduced is complete: finishes it, if the reduction asks for that.
 };
 
+/// Whether what is sent lies in the caller's output and nowhere else.
+template <unsigned kBits>
+inline constexpr bool kReadsOutput = (kBits & (kRecvBit | kInputBit)) == 0;
+
 /// What a protocol's class gets by deriving from this with itself as `Generic`, which has the
 /// generic operation: run<bits>(extent, output) answers false when the kernel must end.
 template <class Generic>
@@ -32,12 +36,15 @@ class Primitives {
   // Extents are elements of the caller's buffers. Where a primitive reads the input and writes the
   // output at different places, `output` is the first element of the output.
 
-  /// Input to the next rank, where it is to lie in the output from element `place` on: of interest
-  /// where data goes there without a slot.
-  WEFT_HD bool send(Extent input, std::uint64_t place) {
-    return generic().template run<(kSendBit | kInputBit)>(input, place);
+  /// Input to the next rank.
+  WEFT_HD bool send(Extent input) {
+    return generic().template run<(kSendBit | kInputBit)>(input, input.offset);
   }
-  WEFT_HD bool send(Extent input) { return send(input, input.offset); }
+  /// What lies in the output already to the next rank: it is not multiplied, and has the same place
+  /// in that one's output, which is of interest where data goes there without a slot.
+  WEFT_HD bool send_from_output(Extent output) {
+    return generic().template run<kSendBit>(output, output.offset);
+  }
   /// Previous rank to output.
   WEFT_HD bool recv(Extent output) {
     return generic().template run<(kRecvBit | kOutputBit)>(output, output.offset);

@@ -211,6 +211,8 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
     LineShare share{};
     if constexpr ((kBits & kInputBit) != 0) {
       share = lines.read_input(step.input, pair, step.bytes);  // while lines are under way
+    } else if constexpr (kReadsOutput<kBits>) {
+      share = lines.read(step.output, pair, step.bytes);
     }
     if constexpr (kRecv) {
       LineShare arrived;
@@ -256,8 +258,10 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
       } else if constexpr (kRecv) {
         loops_.copy(first, nullptr, arrived.bytes + header, bytes);
         leaves = arrived.bytes;
-      } else {
+      } else if constexpr (kInput) {
         loops_.read(first, second, input, bytes);
+      } else {
+        loops_.copy(first, nullptr, at(step.output, place), bytes);
       }
     }
     if constexpr (kSend) {

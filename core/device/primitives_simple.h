@@ -133,7 +133,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       std::uint32_t place = 0;  // NOLINT(misc-const-correctness): a lender changes it
       if constexpr (kSend && kHasBuffer<kBits> && lends_payloads<Memory>) {
         // What is to be multiplied first does not lie in the input.
-        const bool lies_there = !kReadsAlone<kBits> || !premultiplies(reduction_);
+        const bool lies_there = !kReadsInputAlone<kBits> || !premultiplies(reduction_);
         if (to.borrows && bytes >= kLeastLentBytes && lies_there) {
           lend<kBits>(slot, arrived, input, result, bytes);
           place = kLent;
@@ -209,7 +209,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       }
       reduce(first, second, arrived, input, count);
     } else {
-      if constexpr (kReadsAlone<kBits> && may_premultiply<Reduction>) {
+      if constexpr (kReadsInputAlone<kBits> && may_premultiply<Reduction>) {
         if (reduction_.premultiplies()) {
           memory_.premultiply_copy(reduction_, group_, first, input, bytes / element_bytes_);
           if (second == nullptr) return;
@@ -218,7 +218,8 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
           return;
         }
       }
-      memory_.copy(group_, first, second, kRecv ? arrived : input, bytes);
+      const std::byte* const source = kRecv ? arrived : kInput ? input : output;
+      memory_.copy(group_, first, second, source, bytes);
     }
   }
 
@@ -235,9 +236,9 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
 
   // The caller's input is all that is read.
   template <unsigned kBits>
-  static constexpr bool kReadsAlone = (kBits & kInputBit) != 0 && (kBits & kRecvBit) == 0;
+  static constexpr bool kReadsInputAlone = (kBits & kInputBit) != 0 && (kBits & kRecvBit) == 0;
 
-  // What is sent lies in a buffer of the caller as well: in the output, or still in the input.
+  // What is sent lies in a buffer of the caller as well: in the output, or still where it is read.
   template <unsigned kBits>
   static constexpr bool kHasBuffer = (kBits & kOutputBit) != 0 || (kBits & kRecvBit) == 0;
 
@@ -252,7 +253,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
   template <unsigned kBits>
   void lend(std::byte* slot, const std::byte* arrived, const std::byte* input, std::byte* output,
             std::uint32_t bytes) {
-    const std::byte* payload = input;
+    const std::byte* payload = kReadsOutput<kBits> ? output : input;
     if constexpr ((kBits & kOutputBit) != 0) {
       move<kBits & ~kSendBit>(nullptr, arrived, input, output, bytes);
       payload = output;

@@ -36,7 +36,7 @@ WEFT_HD void ring_all_gather(Primitives& primitives, const WorkItem& item,
   for (std::uint64_t base = 0; base < item.count; base += item.chunk) {
     const Extent mine = chunk_at(0, base);
     const Extent own{.offset = base, .count = mine.count};
-    if (!(in_place ? primitives.send(own, mine.offset) : primitives.copy_send(own, mine.offset)))
+    if (!(in_place ? primitives.send_from_output(mine) : primitives.copy_send(own, mine.offset)))
       return;
     for (std::uint32_t hop = 1; hop + 1 < ranks; ++hop) {
       if (!primitives.recv_copy_send(chunk_at(hop, base))) return;

@@ -24,7 +24,7 @@ WEFT_HD void ring_broadcast(Primitives& primitives, const WorkItem& item) {
     } else if (item.ring_position != 0) {
       done = primitives.recv_copy_send(extent);
     } else if (item.send == item.recv) {
-      done = primitives.send(extent);
+      done = primitives.send_from_output(extent);
     } else {
       done = primitives.copy_send(extent);
     }

@@ -238,6 +238,12 @@ void check_each_primitive() {
   }
   {
     World world;
+    run(world, [](auto& all) { return all.send_from_output(World::kExtent); });
+    EXPECT_EQ(world.output, untouched);
+    EXPECT_EQ(world.passed_on(), untouched);
+  }
+  {
+    World world;
     run(world, [](auto& all) { return all.recv(World::kExtent); });
     EXPECT_EQ(world.output, world.arriving);
     EXPECT_EQ(world.world.link(0).head(), world.world.link(0).tail());

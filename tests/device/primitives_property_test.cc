@@ -16,40 +16,13 @@
 #include "core/device/host/host_memory.h"
 #include "core/device/primitives_ll.h"
 #include "core/device/primitives_simple.h"
+#include "tests/device/each_primitive.h"
 #include "tests/device/every_type.h"
 #include "tests/device/ring_world.h"
 
 namespace weft::device::testing {
 namespace {
 
-/// What a primitive does to each element, in words of its own.
-struct Does {
-  const char* name;
-  bool receives;
-  bool reads;  ///< The input.
-  bool writes;
-  bool sends;
-};
-constexpr std::array kPrimitives = {
-    Does{.name = "send", .receives = false, .reads = true, .writes = false, .sends = true},
-    Does{.name = "recv", .receives = true, .reads = false, .writes = true, .sends = false},
-    Does{.name = "copy_send", .receives = false, .reads = true, .writes = true, .sends = true},
-    Does{.name = "recv_copy_send", .receives = true, .reads = false, .writes = true, .sends = true},
-    Does{.name = "recv_reduce_copy",
-         .receives = true,
-         .reads = true,
-         .writes = true,
-         .sends = false},
-    Does{.name = "recv_reduce_send",
-         .receives = true,
-         .reads = true,
-         .writes = false,
-         .sends = true},
-    Does{.name = "recv_reduce_copy_send",
-         .receives = true,
-         .reads = true,
-         .writes = true,
-         .sends = true}};
 constexpr std::array kProtocols = {Protocol::kSimple, Protocol::kLL, Protocol::kLL128};
 
 constexpr std::uint32_t kSteps = 16;
@@ -115,24 +88,11 @@ Case any_case(const Does& does, Protocol protocol, std::uint64_t width) {
     made.pieces.push_back({.from = from, .to = from.offset});
     made.elements += from.count + 1;
   }
-  // Those two may write elsewhere than they read.
-  const std::string name = does.name;
-  if (!made.in_place && (name == "copy_send" || name == "recv_reduce_copy")) {
+  if (!made.in_place && takes_two_places(does.name)) {
     for (Piece& piece : made.pieces)
       piece.to = made.elements - piece.from.offset - piece.from.count;
   }
   return made;
-}
-
-template <class Primitives>
-bool run_primitive(Primitives& primitives, const std::string& name, const Piece& piece) {
-  if (name == "send") return primitives.send(piece.from);
-  if (name == "recv") return primitives.recv(piece.from);
-  if (name == "copy_send") return primitives.copy_send(piece.from, piece.to);
-  if (name == "recv_copy_send") return primitives.recv_copy_send(piece.from);
-  if (name == "recv_reduce_copy") return primitives.recv_reduce_copy(piece.from, piece.to);
-  if (name == "recv_reduce_send") return primitives.recv_reduce_send(piece.from);
-  return primitives.recv_reduce_copy_send(piece.from);
 }
 
 /// What comes of element `i` of the input: only what is written to an output is an average yet.
@@ -191,7 +151,7 @@ class Neighbours {
     Primitives primitives(lane_, memory_, item, reduction_, element_size(task_.type), does.receives,
                           does.sends);
     for (const Piece& piece : of_.pieces)
-      RC_ASSERT(run_primitive(primitives, does.name, piece));
+      RC_ASSERT(run_primitive(primitives, does.name, piece.from, piece.to));
     RC_ASSERT(primitives.finish().end == KernelEnd::kDone);
   }
 
@@ -215,12 +175,14 @@ void check_case(const Case& of) {
   };
   std::vector<T> arriving = with_guards(0);
   std::vector<T> input = with_guards(of.input_shift);
+  const std::uint64_t output_shift = of.in_place ? of.input_shift : of.output_shift;
+  std::vector<T> output = with_guards(output_shift);
   for (std::uint64_t i = 0; i < of.elements; ++i) {
     arriving[i] = sample<T>(0, i, of.reduction);
-    input[of.input_shift + i] = sample<T>(1, i, of.reduction);
+    const T own = sample<T>(1, i, of.reduction);
+    if (of.in_place || !of.does.holds) input[of.input_shift + i] = own;
+    if (of.in_place || of.does.holds) output[output_shift + i] = own;
   }
-  const std::uint64_t output_shift = of.in_place ? of.input_shift : of.output_shift;
-  std::vector<T> output = of.in_place ? input : with_guards(output_shift);
   std::vector<T> passed_on = with_guards(0);
 
   std::vector<T> due_output = output;
@@ -234,11 +196,11 @@ void check_case(const Case& of) {
   }
 
   Neighbours ring(of, kTypeOf<T>);
-  if (of.does.receives) ring.run(0, kPrimitives[0], arriving.data(), nullptr);
+  if (of.does.receives) ring.run(0, kSend, arriving.data(), nullptr);
   const std::vector<T> input_before = input;
   ring.run(1, of.does, (of.in_place ? output : input).data() + of.input_shift,
            output.data() + output_shift);
-  if (of.does.sends) ring.run(2, kPrimitives[1], nullptr, passed_on.data());
+  if (of.does.sends) ring.run(2, kRecv, nullptr, passed_on.data());
   RC_ASSERT(output == due_output);
   RC_ASSERT(passed_on == due_passed_on);
   RC_ASSERT(input == input_before);

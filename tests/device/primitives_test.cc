@@ -89,6 +89,32 @@ TEST_F(Primitives, Send) {
   expect_output(nullptr);
 }
 
+TEST_F(Primitives, SendFromOutput) {
+  std::swap(output_, input_);
+  items_ = world_.items(1, task_, 0, input_.data(), output_.data());
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.send_from_output(kExtent));
+  EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
+  expect_received(false);
+  for (std::uint64_t i = 0; i < kCount; ++i)
+    ASSERT_EQ(output_[i], sample<float>(1, i)) << "the output was written";
+  expect_sent(&output_);
+}
+
+// What lies there has been multiplied, if at all, before.
+TEST_F(Primitives, SendFromOutputMultipliesNothing) {
+  items_ = world_.items(1, task_, 0, nullptr, input_.data());
+  constexpr float kFactor = 3;
+  Factor factor;
+  std::memcpy(&factor.bits, &kFactor, sizeof(kFactor));
+  const Premultiplier triples(best_element_loops(), WEFT_FLOAT32, factor);
+  const HostReduction multiplies(best_element_loops(), WEFT_FLOAT32, kPremulSum, 3, &triples);
+  SumPrimitives primitive(lane_, memory_, items_[0], multiplies, 4, false, true);
+  EXPECT_TRUE(primitive.send_from_output(kExtent));
+  EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
+  expect_sent(&input_);
+}
+
 TEST_F(Primitives, Recv) {
   auto primitive = primitives();
   EXPECT_TRUE(primitive.recv(kExtent));
@@ -234,6 +260,14 @@ TEST_F(Lending, SendLendsTheInput) {
   EXPECT_TRUE(primitive.send(kExtent));
   EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
   expect_lent(input_);
+  EXPECT_EQ(output_, std::vector<float>(kCount, -1.0F));
+}
+
+TEST_F(Lending, SendFromOutputLendsTheOutput) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.send_from_output(kExtent));
+  EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
+  expect_lent(output_);
   EXPECT_EQ(output_, std::vector<float>(kCount, -1.0F));
 }
 

@@ -220,9 +220,10 @@ class BulkLoader : public BulkWalker, public Primitives<BulkLoader> {
   __device__ bool run(Extent extent, std::uint64_t output) {
     constexpr bool kRecv = (kBits & kRecvBit) != 0;
     constexpr bool kSend = (kBits & kSendBit) != 0;
-    static_assert(!kRecv || (kBits & kInputBit) == 0, "bulk copies do not reduce");
-    const std::byte* source = kRecv ? item_.recv : item_.send;
-    source += (kRecv ? output : extent.offset) * element_bytes_;
+    constexpr bool kInput = (kBits & kInputBit) != 0;
+    static_assert(!kRecv || !kInput, "bulk copies do not reduce");
+    const std::byte* source = kInput ? item_.send : item_.recv;
+    source += (kInput ? extent.offset : output) * element_bytes_;
     std::uint64_t left = extent.count * element_bytes_;
     while (left != 0) {
       const auto bytes = static_cast<std::uint32_t>(left < step_bytes_ ? left : step_bytes_);
