@@ -28,15 +28,20 @@ namespace weft::device::testing {
 class LaneBarrier {
  public:
   explicit LaneBarrier(std::uint32_t lanes) : lanes_(lanes) {}
-  void arrive_and_wait() {
-    const std::uint32_t phase = phase_.load(std::memory_order_acquire);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == lanes_) {
+  /// Not `orders`: lanes meet, and nothing of what they wrote is promised to be seen.
+  void arrive_and_wait(bool orders = true) {
+    const auto acquire = orders ? std::memory_order_acquire : std::memory_order_relaxed;
+    const auto release = orders ? std::memory_order_release : std::memory_order_relaxed;
+    const std::uint32_t phase = phase_.load(acquire);
+    const std::uint32_t before =
+        arrived_.fetch_add(1, orders ? std::memory_order_acq_rel : std::memory_order_relaxed);
+    if (before + 1 == lanes_) {
       arrived_.store(0, std::memory_order_relaxed);
-      phase_.store(phase + 1, std::memory_order_release);
+      phase_.store(phase + 1, release);
       syscall(SYS_futex, &phase_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
       return;
     }
-    while (phase_.load(std::memory_order_acquire) == phase)
+    while (phase_.load(acquire) == phase)
       syscall(SYS_futex, &phase_, FUTEX_WAIT_PRIVATE, phase, nullptr, nullptr, 0);
   }
 
@@ -48,10 +53,25 @@ class LaneBarrier {
 
 inline constexpr std::uint32_t kMostLanes = 32;
 
-/// What the lanes of one group share.
+// The defects that the model must find, planted at compile time. Data still arrives on x86; the
+// order is not promised.
+#ifdef WEFT_LANE_MODEL_PLANTED_BUG
+inline constexpr bool kPlantedRelaxedFlag = true;
+#else
+inline constexpr bool kPlantedRelaxedFlag = false;
+#endif
+#ifdef WEFT_LANE_MODEL_PLANTED_MISSING_BARRIER
+inline constexpr bool kPlantedMissingBarrier = true;
+#else
+inline constexpr bool kPlantedMissingBarrier = false;
+#endif
+
+/// What the lanes of one group share. `planted`: they have the defect, if one is planted.
 struct LaneTeam {
-  explicit LaneTeam(std::uint32_t lanes) : size(lanes), barrier(lanes) {}
+  explicit LaneTeam(std::uint32_t lanes, bool planted = true)
+      : size(lanes), lacks_barriers(kPlantedMissingBarrier && planted), barrier(lanes) {}
   const std::uint32_t size;
+  const bool lacks_barriers;
   LaneBarrier barrier;
   std::uint64_t told[2] = {0, 0};
   bool come[2][kMostLanes / kWideLineLanes] = {};
@@ -67,9 +87,7 @@ class LaneGroup {
   [[nodiscard]] std::uint32_t size() const { return team_.size; }
   [[nodiscard]] bool leader() const { return rank_ == 0; }
   void sync() {
-#ifndef WEFT_LANE_MODEL_PLANTED_MISSING_BARRIER
-    wait_for_all();
-#endif
+    if (!team_.lacks_barriers) wait_for_all();
   }
   std::uint64_t broadcast(std::uint64_t value) {
     // Two places in turn: the next broadcast must not overwrite what a slow lane still reads, and
@@ -81,15 +99,14 @@ class LaneGroup {
     return place;
   }
   bool any(bool flag) {
-#ifdef WEFT_LANE_MODEL_PLANTED_MISSING_BARRIER
-    return flag;
-#endif
+    // Without a barrier it is a vote still: lanes that went different ways would wait for ever.
+    const bool orders = !team_.lacks_barriers;
     if (flag) team_.raised.store(true, std::memory_order_relaxed);
-    wait_for_all();
+    team_.barrier.arrive_and_wait(orders);
     const bool answer = team_.raised.load(std::memory_order_relaxed);
-    wait_for_all();
+    team_.barrier.arrive_and_wait(orders);
     if (leader()) team_.raised.store(false, std::memory_order_relaxed);
-    wait_for_all();
+    team_.barrier.arrive_and_wait(orders);
     return answer;
   }
   // All lanes are one gang.
@@ -118,20 +135,19 @@ class LaneMemory {
   static constexpr bool kCombinesRanks = true;
   static constexpr std::uint32_t kLineBytesAtOnce = 0;
 
-  explicit LaneMemory(const std::atomic<std::uint32_t>& abort) : abort_(abort) {}
+  /// `planted`: as of LaneTeam.
+  explicit LaneMemory(const std::atomic<std::uint32_t>& abort, bool planted = true)
+      : abort_(abort),
+        release_(kPlantedRelaxedFlag && planted ? std::memory_order_relaxed
+                                                : std::memory_order_release) {}
 
   static std::uint64_t load_acquire(std::uint64_t* counter) {
     return std::atomic_ref<std::uint64_t>(*counter).load(std::memory_order_acquire);
   }
-  static void store_release(std::uint64_t* counter, std::uint64_t value) {
-#ifdef WEFT_LANE_MODEL_PLANTED_BUG
-    // The defect that the model must find: data still arrives on x86, the order is not promised.
-    std::atomic_ref<std::uint64_t>(*counter).store(value, std::memory_order_relaxed);
-#else
-    std::atomic_ref<std::uint64_t>(*counter).store(value, std::memory_order_release);
-#endif
+  void store_release(std::uint64_t* counter, std::uint64_t value) const {
+    std::atomic_ref<std::uint64_t>(*counter).store(value, release_);
   }
-  static void post(std::uint64_t* counter, std::uint32_t*, std::uint64_t value) {
+  void post(std::uint64_t* counter, std::uint32_t*, std::uint64_t value) const {
     store_release(counter, value);
   }
   static void give_up(std::uint32_t* word, std::uint32_t reason) {
@@ -197,7 +213,7 @@ class LaneMemory {
   }
   // Threads do not store together: the flag follows the payload of the other lanes, and payload is
   // looked at behind its flag alone, so that a sanitizer sees what nothing orders.
-  static void store_wide(LaneGroup& group, std::byte* to, Line share, bool last) {
+  void store_wide(LaneGroup& group, std::byte* to, Line share, bool last) const {
     auto* words = reinterpret_cast<std::uint64_t*>(to);
     if (to != nullptr) words[0] = share.low;
     if (to != nullptr && !last) words[1] = share.high;
@@ -263,6 +279,7 @@ class LaneMemory {
 
  private:
   const std::atomic<std::uint32_t>& abort_;
+  const std::memory_order release_;
 };
 
 /// Memory that is given counters to post, as that of GPUs.
@@ -270,7 +287,7 @@ class PostingLaneMemory : public LaneMemory {
  public:
   using LaneMemory::LaneMemory;
 
-  static void publish(LaneGroup& group, const StepPosts& posts) {
+  void publish(LaneGroup& group, const StepPosts& posts) const {
     group.sync();
     if (!group.leader()) return;
     if (posts.slot != nullptr) *posts.slot = posts.meta;
