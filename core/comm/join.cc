@@ -309,6 +309,7 @@ Status Communicator::connect() {
        .direct_bytes = limits_.direct_bytes,
        .direct_parts = direct_parts_,
        .wide_bytes = limits_.wide_bytes,
+       .line_bytes = line_bytes_,
        .two_shot_range = plain_range},
       [this](std::uint32_t peer) { return choice_with(peer); }, *bootstrap_,
       limit ? Deadline::after(*limit) : Deadline::never());

@@ -13,6 +13,7 @@
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 #include "core/model/ring_geometry.h"
+#include "core/model/step_lines.h"
 #include "core/model/two_shot.h"
 
 namespace weft {
@@ -126,7 +127,7 @@ std::string Communicator::why_lines_come_apart() const {
     return "not all of these GPUs reach each other's memory, and elsewhere lines of 128 bytes may "
            "come apart";
   }
-  if (line_bytes_ >= kWideLineBytes) return {};
+  if (line_bytes_ >= least_order_bytes(Protocol::kLL128)) return {};
   return "of these GPUs nobody knows that lines of 128 bytes arrive whole: they do by NVLink "
          "between GPUs of compute capability 9.0 and more, of which each process sees two";
 }

@@ -177,6 +177,10 @@ concept gang_group = lane_group<T> && requires(T& group, bool flag) {
   { group.any_of_gang(flag) } -> std::same_as<bool>;
 };
 
+/// Memory that stores a wide line's payload before its flag, whatever the path keeps together.
+template <class T>
+concept orders_wide_lines = requires { requires T::kOrdersWideLines; };
+
 /// Flagged memory that keeps lines of 128 bytes together, which eight neighbouring lanes of a gang
 /// store and load, 16 bytes each. All lanes of the gang make the same calls; null: this lane has no
 /// share.

@@ -34,6 +34,16 @@ template <Protocol kProtocol, class Group, class Memory>
 concept must_share_lines = may_share_lines<kProtocol, Group, Memory> &&
                            requires { requires Group::gang_size() % kWideLineLanes == 0; };
 
+/// Bytes that a view must keep together for lanes of this group. Lanes that have a line each order
+/// its words before its flag: each word has to arrive whole, and no more.
+template <class Group, class Memory>
+WEFT_HD std::uint32_t order_needed(const Group& group, Protocol protocol) {
+  if constexpr (may_share_lines<Protocol::kLL128, Group, Memory> && !orders_wide_lines<Memory>) {
+    if (group.size() % kWideLineLanes == 0) return least_order_bytes(protocol);
+  }
+  return has_lines(protocol) ? least_order_bytes(Protocol::kLL) : 0;
+}
+
 /// One lane's part of steps. All lanes of a gang make the same calls, in the same order. A pair is
 /// two lines, numbered from the slot's first on, and may lie behind the end of the step's `bytes`.
 template <class Group, class Memory, class Reduction>

@@ -43,27 +43,39 @@ WEFT_HD inline bool usable(const ConnectionView& view, std::uint32_t element_byt
          (view.step_bytes & (element_bytes - 1)) == 0;
 }
 
-/// Whether a view can carry steps of this element by lines: words of 8 bytes arrive whole. What
-/// keeps a line of LL128 together is the order in which it is stored, or a device whose lines
-/// arrive whole (DeviceRuntime::line_bytes).
+/// Whether a view can carry steps of this element by lines, for lanes that need `order` bytes kept
+/// together: order_needed().
 WEFT_HD inline bool usable_for_lines(const ConnectionView& view, Protocol protocol,
-                                     std::uint32_t element_bytes) {
+                                     std::uint32_t element_bytes, std::uint32_t order) {
   const std::uint32_t payload = step_payload(protocol, view.step_bytes);
-  return usable(view, 1) && view.order_bytes >= sizeof(std::uint64_t) && payload != 0 &&
+  return usable(view, 1) && view.order_bytes >= order && payload != 0 &&
          payload % element_bytes == 0 && view.step_bytes % step_line(protocol).bytes == 0;
 }
 
-/// Whether an item can run with the connections that it uses.
+/// The same by whichever protocol.
+WEFT_HD inline bool carries_steps(const ConnectionView& view, Protocol protocol,
+                                  std::uint32_t element_bytes, std::uint32_t order) {
+  return has_lines(protocol) ? usable_for_lines(view, protocol, element_bytes, order)
+                             : usable(view, element_bytes);
+}
+
+/// Whether an item can run with the connections that it uses; `order` as above.
 WEFT_HD inline bool can_run(const WorkItem& item, std::uint32_t element_bytes, bool receives,
-                            bool sends) {
+                            bool sends, std::uint32_t order) {
   const auto carries = [&](const ConnectionView& view) {
-    return has_lines(item.protocol) ? usable_for_lines(view, item.protocol, element_bytes)
-                                    : usable(view, element_bytes);
+    return carries_steps(view, item.protocol, element_bytes, order);
   };
   return element_bytes != 0 && item.ranks != 0 && item.ring_position < item.ranks &&
          item.chunk != 0 && (!receives || carries(item.from_previous)) &&
          (!sends || carries(item.to_next)) &&
          (!receives || !sends || item.from_previous.step_bytes == item.to_next.step_bytes);
+}
+
+/// The same for these lanes.
+template <class G, class M>
+WEFT_HD bool can_run(const G& group, const M& /*memory*/, const WorkItem& item,
+                     std::uint32_t element_bytes, bool receives, bool sends) {
+  return can_run(item, element_bytes, receives, sends, order_needed<G, M>(group, item.protocol));
 }
 
 /// A rank alone, whose result is its input: an average of one, too. Lines are for ranks that have
@@ -129,7 +141,8 @@ WEFT_HD KernelOutcome all_reduce_item(G& group, M& memory, const WorkItem& item,
   const std::uint32_t bytes = reduction.element_bytes();
   if (item.count == 0) return {};
   if (item.ranks == 1) return reduce_alone(group, memory, item, reduction);
-  if (!can_run(item, bytes, true, true) || !ring_all_reduce_fits(item, bytes)) return unsupported();
+  if (!can_run(group, memory, item, bytes, true, true) || !ring_all_reduce_fits(item, bytes))
+    return unsupported();
   return with_primitives(group, memory, item, reduction, bytes, true, true,
                          [&](auto& primitives) { ring_all_reduce(primitives, item, bytes); });
 }
@@ -144,7 +157,8 @@ WEFT_HD KernelOutcome reduce_scatter_item(G& group, M& memory, const WorkItem& i
     if (item.blocks != nullptr) alone.send += item.blocks[0].offset * bytes;
     return reduce_alone(group, memory, alone, reduction);
   }
-  if (!can_run(item, bytes, true, true) || item.ring == nullptr || !ring_chunk_fits(item, bytes)) {
+  if (!can_run(group, memory, item, bytes, true, true) || item.ring == nullptr ||
+      !ring_chunk_fits(item, bytes)) {
     return unsupported();
   }
   return with_primitives(group, memory, item, reduction, bytes, true, true,
@@ -158,7 +172,7 @@ WEFT_HD KernelOutcome reduce_item(G& group, M& memory, const WorkItem& item, con
   if (item.ranks == 1) return reduce_alone(group, memory, item, reduction);
   const bool receives = item.ring_position != 1;
   const bool sends = item.ring_position != 0;
-  if (!can_run(item, bytes, receives, sends)) return unsupported();
+  if (!can_run(group, memory, item, bytes, receives, sends)) return unsupported();
   return with_primitives(group, memory, item, reduction, bytes, receives, sends,
                          [&](auto& primitives) { ring_reduce(primitives, item); });
 }
@@ -172,7 +186,8 @@ WEFT_HD KernelOutcome all_gather_item(G& group, M& memory, const WorkItem& item)
     if (item.blocks != nullptr) alone.recv += item.blocks[0].offset * bytes;
     return copy_alone(group, memory, alone, bytes);
   }
-  if (!can_run(item, bytes, true, true) || item.ring == nullptr || !ring_chunk_fits(item, bytes)) {
+  if (!can_run(group, memory, item, bytes, true, true) || item.ring == nullptr ||
+      !ring_chunk_fits(item, bytes)) {
     return unsupported();
   }
   return with_primitives(group, memory, item, NoReduction{}, bytes, true, true,
@@ -186,20 +201,20 @@ WEFT_HD KernelOutcome broadcast_item(G& group, M& memory, const WorkItem& item) 
   if (item.ranks == 1) return copy_alone(group, memory, item, bytes);
   const bool receives = item.ring_position != 0;
   const bool sends = item.ring_position + 1 < item.ranks;
-  if (!can_run(item, bytes, receives, sends)) return unsupported();
+  if (!can_run(group, memory, item, bytes, receives, sends)) return unsupported();
   return with_primitives(group, memory, item, NoReduction{}, bytes, receives, sends,
                          [&](auto& primitives) { ring_broadcast(primitives, item); });
 }
 
 /// Whether the links are those of a tree that can carry the item's chunks.
-WEFT_HD inline bool can_walk_tree(const WorkItem& item, std::uint32_t element_bytes) {
+WEFT_HD inline bool can_walk_tree(const WorkItem& item, std::uint32_t element_bytes,
+                                  std::uint32_t order) {
   if (item.tree == nullptr || item.chunk == 0 || item.tree->children > kMostTreeChildren) {
     return false;
   }
   const auto carries = [&](const ConnectionView& view) {
-    const bool can = has_lines(item.protocol) ? usable_for_lines(view, item.protocol, element_bytes)
-                                              : usable(view, element_bytes);
-    return can && item.chunk <= step_payload(item.protocol, view.step_bytes) / element_bytes;
+    return carries_steps(view, item.protocol, element_bytes, order) &&
+           item.chunk <= step_payload(item.protocol, view.step_bytes) / element_bytes;
   };
   const TreeLinks& links = *item.tree;
   for (std::uint32_t i = 0; i < links.children; ++i) {
@@ -215,7 +230,7 @@ WEFT_HD KernelOutcome run_tree_item(G& group, M& memory, const WorkItem& item, c
   const auto bytes = static_cast<std::uint32_t>(element_size(item.type));
   if (!is_planned(item.operation) || has_blocks(item.operation) || bytes == 0) return unsupported();
   if (item.count == 0) return {};
-  if (!can_walk_tree(item, bytes)) return unsupported();
+  if (!can_walk_tree(item, bytes, order_needed<G, M>(group, item.protocol))) return unsupported();
   // The root does not wait for itself.
   const std::uint64_t lag = item.tree->root ? 0 : tree_lag(item.tree->to_parent.steps);
   if constexpr (runs_protocol<M>(Protocol::kLL)) {

@@ -30,6 +30,13 @@ struct StepLine {
                                    : StepLine{.bytes = 128, .content = 120};
 }
 
+/// Bytes that a path must keep together for a protocol: of LL a word with its flag, of LL128 a
+/// line, where several lanes store it and nothing but the path keeps it whole.
+[[nodiscard]] constexpr std::uint32_t least_order_bytes(Protocol protocol) {
+  if (!has_lines(protocol)) return 0;
+  return protocol == Protocol::kLL ? 8 : step_line(protocol).bytes;
+}
+
 /// Before the payload of a step its lines hold two words: the call's tag, the bytes of payload.
 inline constexpr std::uint32_t kStepHeaderBytes = 16;
 

@@ -16,6 +16,7 @@
 #include "core/transport/connection_edge.h"
 #include "core/transport/net_devices.h"
 #include "core/transport/offer_codec.h"
+#include "core/transport/view_order.h"
 
 namespace weft {
 namespace {
@@ -321,7 +322,7 @@ Result<ConnectionView> Connections::view_of(const Edge& edge) {
   view.error = described.error;
   view.steps = described.steps;
   view.step_bytes = described.step_bytes;
-  view.order_bytes = static_cast<std::uint16_t>(described.order_bytes);
+  view.order_bytes = order_of(described, line_bytes_);
   view.peer_error = described.peer_error;
   view.peer = edge.peer;
   if (edge.has_lines()) {
@@ -330,7 +331,7 @@ Result<ConnectionView> Connections::view_of(const Edge& edge) {
     view.buffer = static_cast<std::byte*>(lines.buffer);
     view.steps = lines.steps;
     view.step_bytes = lines.step_bytes;
-    view.order_bytes = static_cast<std::uint16_t>(lines.order_bytes);
+    view.order_bytes = order_of(lines, line_bytes_);
   }
   if (described.memory != WEFT_MEMORY_HOST) in_host_memory_ = false;
   if (described.memory == WEFT_MEMORY_HOST) WEFT_TRY(let_device_reach(view));
@@ -449,6 +450,7 @@ void Connections::close_unused(const std::function<PairChoice(std::uint32_t peer
 Status Connections::connect(const ConnectionNeeds& needs,
                             const std::function<PairChoice(std::uint32_t peer)>& choice_of,
                             Bootstrap& bootstrap, Deadline deadline) {
+  line_bytes_ = needs.line_bytes;
   close_unused(choice_of);
   WEFT_TRY(open_ports(needs.net_ports));
   std::vector<Edge> edges = edges_of(needs, choice_of);  // dealt out to the ports that there are

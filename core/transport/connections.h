@@ -66,6 +66,9 @@ struct ConnectionNeeds {
   std::uint64_t direct_bytes = 0;  ///< The largest call written straight to all others; 0: none.
   std::uint32_t direct_parts = kMostDirectParts;  ///< That such a call is cut into, at most.
   std::uint64_t wide_bytes = 0;  ///< The same by lines of 128 bytes; needs direct_bytes.
+  /// What each rank's device keeps together in the memory of the others: the least of their
+  /// DeviceRuntime::line_bytes.
+  std::uint32_t line_bytes = 8;
   /// Bytes that a rank writes to another at once by two-shot, where that has halves of its own in
   /// each inbox; 0: it has those of direct calls.
   std::uint64_t two_shot_range = 0;
@@ -201,6 +204,7 @@ class Connections {
   void* positions_ = nullptr;       // of direct_, in the device's memory
   std::set<void*> registered_;      // host memory that the device was allowed to reach
   RunAhead run_ahead_;
+  std::uint32_t line_bytes_ = 8;  // as of ConnectionNeeds; also of what is connected later
   std::atomic<bool> in_host_memory_{true};  // all that is described so far; reactor and builder
   std::vector<RingConnections> rings_;
   DirectPeers direct_;

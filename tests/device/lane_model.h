@@ -134,6 +134,7 @@ class LaneMemory {
  public:
   static constexpr bool kCombinesRanks = true;
   static constexpr std::uint32_t kLineBytesAtOnce = 0;
+  static constexpr bool kOrdersWideLines = true;
 
   /// `planted`: as of LaneTeam.
   explicit LaneMemory(const std::atomic<std::uint32_t>& abort, bool planted = true)

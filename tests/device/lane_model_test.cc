@@ -214,6 +214,43 @@ TEST_P(LaneModel, AllLanesLeaveTogether) {
   }
 }
 
+/// Memory whose wide lines nothing keeps together but the path, as that of GPUs.
+class PathMemory : public LaneMemory {
+ public:
+  static constexpr bool kOrdersWideLines = false;
+  using LaneMemory::LaneMemory;
+};
+
+// Lanes that share a line need a path that keeps it whole, if they do not order it themselves;
+// others, and LL, need whole words.
+TEST_P(LaneModel, ViewsMustKeepTogetherWhatLanesStoreTogether) {
+  const auto [ranks, lanes, protocol] = GetParam();
+  RingWorld world(shape());
+  std::vector<std::vector<float>> data(ranks, std::vector<float>(100));
+  const auto end_by = [&]<class Memory>(std::uint16_t order, std::uint64_t sequence,
+                                        const Memory*) {
+    std::vector<WorkItem> items;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      items.push_back(world.items(rank, {.count = data[rank].size()}, sequence, data[rank].data(),
+                                  data[rank].data())[0]);
+      items.back().from_previous.order_bytes = items.back().to_next.order_bytes = order;
+    }
+    const auto outcomes = run_lanes<Memory>(items, lanes, abort_);
+    EXPECT_EQ(outcomes[0][lanes - 1].end, outcomes[0][0].end);
+    return outcomes[0][0].end;
+  };
+  const PathMemory* const by_path = nullptr;
+  const LaneMemory* const by_order = nullptr;
+  const bool needs_lines = protocol == Protocol::kLL128 && lanes % kWideLineLanes == 0;
+  for (const std::uint16_t order : {8, 16}) {
+    EXPECT_EQ(end_by(order, order, by_path),
+              needs_lines ? KernelEnd::kUnsupported : KernelEnd::kDone)
+        << order;
+  }
+  EXPECT_EQ(end_by(128, 128, by_path), KernelEnd::kDone);
+  EXPECT_EQ(end_by(8, 129, by_order), KernelEnd::kDone);
+}
+
 std::string name_of(const ::testing::TestParamInfo<LaneModel::ParamType>& info) {
   const auto [ranks, lanes, protocol] = info.param;
   return std::to_string(ranks) + "_ranks_" + std::to_string(lanes) + "_lanes_" +

@@ -50,8 +50,8 @@ __device__ __noinline__ void run_walkers(KernelControl control, const WorkItem& 
                                          BulkBoard& board) {
   if (threadIdx.x % kWarp != 0) return;
   const Ends ends = ends_of(item);
-  if (!can_run(item, static_cast<std::uint32_t>(element_size(item.type)), ends.receives,
-               ends.sends)) {
+  if (!can_run(item, static_cast<std::uint32_t>(element_size(item.type)), ends.receives, ends.sends,
+               least_order_bytes(item.protocol))) {
     if (threadIdx.x == 0) report(control, unsupported());
     return;
   }
