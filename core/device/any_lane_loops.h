@@ -22,47 +22,39 @@ template <class T, class G, class M>
 WEFT_HD void lane_scale(const Scaling<T>& scaling, G& group, M& memory, std::byte* to,
                         const std::byte* from, std::uint64_t count) {
   const std::uint64_t bytes = count * sizeof(T);
-  std::uint64_t whole = 0;
-  if (all_aligned(reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from),
-                  sizeof(Line))) {
-    whole = bytes / sizeof(Line) * sizeof(Line);
-    for (std::uint64_t at = group.rank() * sizeof(Line); at < whole;
-         at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
-      memory.store_line(to + at, scaling.scale(memory.load_line(from + at)));
-    }
+  const LineRange lines = Alignment(to, from).lines(bytes);
+  for (std::uint64_t at = lines.begin + group.rank() * sizeof(Line); at < lines.end;
+       at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
+    memory.store_line(to + at, scaling.scale(memory.load_line(from + at)));
   }
-  for (std::uint64_t at = whole + group.rank() * sizeof(T); at < bytes;
-       at += static_cast<std::uint64_t>(group.size()) * sizeof(T)) {
+  const auto scale_element = [&](std::uint64_t at) {
     store_unit(to + at, scaling.scale(load_unit<T>(from + at)));
-  }
+  };
+  lane_units(group, sizeof(T), 0, lines.begin, scale_element);
+  lane_units(group, sizeof(T), lines.end, bytes, scale_element);
 }
 
 template <class T, class G, class M>
 WEFT_HD void lane_scale_add(const Scaling<T>& scaling, G& group, M& memory, std::byte* first,
                             std::byte* second, const std::byte* other, const std::byte* input,
                             std::uint64_t count) {
-  const std::uintptr_t joined =
-      reinterpret_cast<std::uintptr_t>(first) | reinterpret_cast<std::uintptr_t>(second) |
-      reinterpret_cast<std::uintptr_t>(other) | reinterpret_cast<std::uintptr_t>(input);
   const std::uint64_t bytes = count * sizeof(T);
-  std::uint64_t whole = 0;
-  if (all_aligned(joined, sizeof(Line))) {
-    whole = bytes / sizeof(Line) * sizeof(Line);
-    for (std::uint64_t at = group.rank() * sizeof(Line); at < whole;
-         at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
-      const Line scaled = scaling.scale(memory.load_line(input + at));
-      const Line line = combine_lines<Sum<T>>(memory.load_line(other + at), scaled);
-      memory.store_line(first + at, line);
-      if (second != nullptr) memory.store_line(second + at, line);
-    }
+  const LineRange lines = Alignment(first, second, other, input).lines(bytes);
+  for (std::uint64_t at = lines.begin + group.rank() * sizeof(Line); at < lines.end;
+       at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
+    const Line scaled = scaling.scale(memory.load_line(input + at));
+    const Line line = combine_lines<Sum<T>>(memory.load_line(other + at), scaled);
+    memory.store_line(first + at, line);
+    if (second != nullptr) memory.store_line(second + at, line);
   }
-  for (std::uint64_t at = whole + group.rank() * sizeof(T); at < bytes;
-       at += static_cast<std::uint64_t>(group.size()) * sizeof(T)) {
+  const auto add_element = [&](std::uint64_t at) {
     const T scaled = scaling.scale(load_unit<T>(input + at));
     const T value = Sum<T>::combine(load_unit<T>(other + at), scaled);
     store_unit(first + at, value);
     if (second != nullptr) store_unit(second + at, value);
-  }
+  };
+  lane_units(group, sizeof(T), 0, lines.begin, add_element);
+  lane_units(group, sizeof(T), lines.end, bytes, add_element);
 }
 
 // The loops of lane_loops.h over it.
@@ -89,35 +81,32 @@ WEFT_HD void lane_reduce_ranks(const AnyReduction& reduction, G& group, M& memor
                                std::byte* const (&to)[kRanks],
                                const std::byte* const (&from)[kRanks], std::uint32_t ranks,
                                std::uint64_t count) {
-  std::uintptr_t joined = 0;
+  Alignment alignment;
   WEFT_UNROLL
   for (std::uint32_t r = 0; r < kRanks; ++r) {
     if (r >= ranks) continue;
-    joined |= reinterpret_cast<std::uintptr_t>(to[r]) | reinterpret_cast<std::uintptr_t>(from[r]);
+    alignment.add(to[r]);
+    alignment.add(from[r]);
   }
   const std::uint64_t element_bytes = reduction.element_bytes();
   const std::uint64_t bytes = count * element_bytes;
-  std::uint64_t whole = 0;
-  if (all_aligned(joined, sizeof(Line))) {
-    whole = bytes / sizeof(Line) * sizeof(Line);
-    for (std::uint64_t at = group.rank() * sizeof(Line); at < whole;
-         at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
-      Line lines[kRanks];
-      WEFT_UNROLL
-      for (std::uint32_t r = 0; r < kRanks; ++r)
-        if (r < ranks) lines[r] = memory.load_line(from[r] + at);
-      Line sum = lines[0];
-      WEFT_UNROLL
-      for (std::uint32_t r = 1; r < kRanks; ++r)
-        if (r < ranks) sum = reduction.combine_lines(sum, lines[r]);
-      sum = {.low = reduction.finish_payload(sum.low), .high = reduction.finish_payload(sum.high)};
-      WEFT_UNROLL
-      for (std::uint32_t r = 0; r < kRanks; ++r)
-        if (r < ranks) memory.store_line(to[r] + at, sum);
-    }
+  const LineRange lines = alignment.lines(bytes);
+  for (std::uint64_t at = lines.begin + group.rank() * sizeof(Line); at < lines.end;
+       at += static_cast<std::uint64_t>(group.size()) * sizeof(Line)) {
+    Line arrived[kRanks];
+    WEFT_UNROLL
+    for (std::uint32_t r = 0; r < kRanks; ++r)
+      if (r < ranks) arrived[r] = memory.load_line(from[r] + at);
+    Line sum = arrived[0];
+    WEFT_UNROLL
+    for (std::uint32_t r = 1; r < kRanks; ++r)
+      if (r < ranks) sum = reduction.combine_lines(sum, arrived[r]);
+    sum = {.low = reduction.finish_payload(sum.low), .high = reduction.finish_payload(sum.high)};
+    WEFT_UNROLL
+    for (std::uint32_t r = 0; r < kRanks; ++r)
+      if (r < ranks) memory.store_line(to[r] + at, sum);
   }
-  for (std::uint64_t at = whole + group.rank() * element_bytes; at < bytes;
-       at += group.size() * element_bytes) {
+  const auto reduce_element = [&](std::uint64_t at) {
     std::uint64_t sum = AnyReduction::load_payload(from[0] + at, element_bytes);
     WEFT_UNROLL
     for (std::uint32_t r = 1; r < kRanks; ++r) {
@@ -129,7 +118,9 @@ WEFT_HD void lane_reduce_ranks(const AnyReduction& reduction, G& group, M& memor
     WEFT_UNROLL
     for (std::uint32_t r = 0; r < kRanks; ++r)
       if (r < ranks) AnyReduction::store_payload(to[r] + at, sum, element_bytes);
-  }
+  };
+  lane_units(group, element_bytes, 0, lines.begin, reduce_element);
+  lane_units(group, element_bytes, lines.end, bytes, reduce_element);
 }
 
 /// Multiplies `count` elements at `from` and writes them to `to`, which may be the same address.

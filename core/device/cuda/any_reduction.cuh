@@ -52,18 +52,11 @@ __device__ std::uint64_t for_each_unit(std::byte* first, std::byte* second, std:
   return whole;
 }
 
-__device__ inline bool are_lines(const std::byte* a, const std::byte* b, const std::byte* c,
-                                 const std::byte* d) {
-  return all_aligned(reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
-                         reinterpret_cast<std::uintptr_t>(c) | reinterpret_cast<std::uintptr_t>(d),
-                     sizeof(Line));
-}
-
 template <class R>
 __device__ __noinline__ void reduce_slice(std::byte* first, std::byte* second, const std::byte* a,
                                           const std::byte* b, std::uint64_t count) {
   using Element = typename R::Element;
-  if (!are_lines(first, second, a, b)) {
+  if (Alignment(first, second, a, b).lines(count * sizeof(Element)).empty()) {
     const std::uint64_t done =
         for_each_unit<Element>(first, second, count * sizeof(Element), [a, b](std::uint64_t at) {
           return R::combine(load_unit<Element>(a + at), load_unit<Element>(b + at));
@@ -106,11 +99,9 @@ __device__ __noinline__ void scale_add_slice(S scaling, std::byte* first, std::b
 
 __device__ __noinline__ inline void copy_slice(std::byte* first, std::byte* second,
                                                const std::byte* source, std::uint64_t bytes) {
-  if (!are_lines(first, second, source, nullptr)) {
-    const bool words = all_aligned(reinterpret_cast<std::uintptr_t>(first) |
-                                       reinterpret_cast<std::uintptr_t>(second) |
-                                       reinterpret_cast<std::uintptr_t>(source),
-                                   sizeof(std::uint32_t));
+  const Alignment alignment(first, second, source);
+  if (alignment.lines(bytes).empty()) {
+    const bool words = alignment.all_to(sizeof(std::uint32_t));
     const std::uint64_t done =
         words ? for_each_unit<std::uint32_t>(
                     first, second, bytes,

@@ -42,13 +42,15 @@ __device__ std::uint64_t for_each_round(CtaGroup& group, std::byte* first, std::
 
 __device__ inline void CudaMemory::copy(CtaGroup& group, std::byte* first, std::byte* second,
                                         const std::byte* source, std::uint64_t bytes) {
-  const std::uintptr_t joined = reinterpret_cast<std::uintptr_t>(first) |
-                                reinterpret_cast<std::uintptr_t>(second) |
-                                reinterpret_cast<std::uintptr_t>(source);
+  const LineRange lines = Alignment(first, second, source).lines(bytes);
   std::uint64_t done = 0;
-  if (all_aligned(joined, sizeof(Line))) {
-    done = for_each_round<kLinesInFlight>(
-        group, first, second, bytes, [source](std::uint64_t at) { return load_line(source + at); });
+  if (!lines.empty()) {
+    done = lines.begin;
+    lane_copy_units<std::uint8_t>(group, first, second, source, 0, done);
+    std::byte* const also = second == nullptr ? nullptr : second + done;
+    done += for_each_round<kLinesInFlight>(
+        group, first + done, also, lines.end - lines.begin,
+        [from = source + done](std::uint64_t at) { return load_line(from + at); });
   }
   lane_copy(group, *this, first + done, second == nullptr ? nullptr : second + done, source + done,
             bytes - done);
@@ -58,20 +60,23 @@ template <std::uint32_t kLines, class R>
 __device__ void CudaMemory::reduce_by(const R& reduction, CtaGroup& group, std::byte* first,
                                       std::byte* second, const std::byte* a, const std::byte* b,
                                       std::uint64_t count) {
-  const std::uintptr_t joined =
-      reinterpret_cast<std::uintptr_t>(first) | reinterpret_cast<std::uintptr_t>(second) |
-      reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b);
-  const std::uint64_t bytes = count * sizeof(typename R::Element);
+  constexpr std::uint64_t kElement = sizeof(typename R::Element);
   std::uint64_t done = 0;
   if constexpr (kLines > 1) {  // lane_reduce has one under way
-    if (all_aligned(joined, sizeof(Line))) {
-      done = for_each_round<kLines>(group, first, second, bytes, [a, b](std::uint64_t at) {
-        return combine_lines<R>(load_line(a + at), load_line(b + at));
-      });
+    const LineRange lines = Alignment(first, second, a, b).lines(count * kElement);
+    if (!lines.empty()) {
+      done = lines.begin;
+      lane_reduce_elements<R>(group, first, second, a, b, 0, done);
+      std::byte* const also = second == nullptr ? nullptr : second + done;
+      done +=
+          for_each_round<kLines>(group, first + done, also, lines.end - lines.begin,
+                                 [a = a + done, b = b + done](std::uint64_t at) {
+                                   return combine_lines<R>(load_line(a + at), load_line(b + at));
+                                 });
     }
   }
   lane_reduce(reduction, group, *this, first + done, second == nullptr ? nullptr : second + done,
-              a + done, b + done, (bytes - done) / sizeof(typename R::Element));
+              a + done, b + done, count - done / kElement);
 }
 
 template <class R>
