@@ -23,8 +23,11 @@ namespace weft {
 namespace {
 
 // A cut link is found after about five seconds: keepalive probes while nothing is under way, the
-// user timeout while something is. The kernel of a stopped process still answers both.
-void watch_link(int fd) {
+// user timeout while something is. The kernel of a stopped process still answers both. Inside a
+// host there is no link to be cut, but a machine that stands still for seconds would look like one.
+void watch_link(const Wire& wire) {
+  if (wire.stays_on_host()) return;
+  const int fd = wire.fd();
   const auto set = [fd](int level, int option, int value) {
     (void)setsockopt(fd, level, option, &value, sizeof(value));
   };
@@ -37,7 +40,7 @@ void watch_link(int fd) {
 
 Error death_of(const PeerIdentity& who, int errno_value) {
   const std::string how =
-      errno_value == 0 || errno_value == ECONNRESET
+      errno_value == 0 || errno_value == ECONNRESET || errno_value == EPIPE
           ? std::string("its connection was closed")
           : fmt::format("its connection broke ({})", std::generic_category().message(errno_value));
   Error error(WEFT_ERROR_PEER, fmt::format("{} died: {}", who.to_string(), how),
@@ -57,6 +60,7 @@ struct FailureWatch::State {
     std::unique_ptr<ClosedInChildren> not_in_children{};
     Reactor::WatchId watch = 0;
     bool watched = false;
+    int broken = 0;  // errno of what could not be sent: the socket tells it once, and then its end
     std::optional<Departure> departure{};
   };
 
@@ -120,7 +124,9 @@ void FailureWatch::State::send(std::size_t index, MessageType type,
   // At most a few kilobytes pass here in the life of a communicator: an idle socket takes them. A
   // broken connection is found by its own event.
   side->wire.queue(type, payload);
-  (void)side->wire.flush();
+  if (const auto sent = side->wire.flush(); !sent && side->broken == 0) {
+    side->broken = static_cast<int>(sent.error().native());
+  }
 }
 
 void FailureWatch::State::died(std::size_t index, const Error& error) {
@@ -231,7 +237,8 @@ void FailureWatch::State::read_side(std::size_t index) {
     if (!*message) {
       if (input && *input == Wire::Input::kOpen) return;
       if (!side.departure) {
-        died(index, death_of(side.who, input ? 0 : static_cast<int>(input.error().native())));
+        died(index,
+             death_of(side.who, input ? side.broken : static_cast<int>(input.error().native())));
       }
       break;
     }
@@ -302,8 +309,8 @@ Result<std::unique_ptr<FailureWatch>> FailureWatch::start(const PeerIdentity& se
   auto state = std::make_unique<State>(reactor, log);
   state->self = self;
   state->nranks = nranks;
-  watch_link(to_next.fd());
-  watch_link(to_previous.fd());
+  watch_link(to_next);
+  watch_link(to_previous);
   state->sides[0].emplace(State::Side{.who = next, .wire = std::move(to_next)});
   state->sides[1].emplace(State::Side{.who = previous, .wire = std::move(to_previous)});
   for (auto& side : state->sides)

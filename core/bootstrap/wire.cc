@@ -23,6 +23,14 @@ void set_option(int fd, int level, int option, int value) {
   (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
+/// Nothing once the connection is broken.
+std::optional<SocketAddress> remote_address(int fd) {
+  sockaddr_storage native{};
+  socklen_t length = sizeof(native);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&native), &length) != 0) return std::nullopt;
+  return SocketAddress::from_native(reinterpret_cast<const sockaddr*>(&native));
+}
+
 }  // namespace
 
 Status Wire::flush() {
@@ -32,7 +40,8 @@ Status Wire::flush() {
     if (count < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
-      return fail(Error::from_errno(errno, "cannot send to " + remote()));
+      const int error = errno;  // remote() sets it, too
+      return fail(Error::from_errno(error, "cannot send to " + remote()));
     }
     sent_ += static_cast<std::size_t>(count);
   }
@@ -49,7 +58,8 @@ Result<Wire::Input> Wire::fill() {
     if (count < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return Input::kOpen;
-      return fail(Error::from_errno(errno, "cannot receive from " + remote()));
+      const int error = errno;  // remote() sets it, too
+      return fail(Error::from_errno(error, "cannot receive from " + remote()));
     }
     parser_.feed(std::span(bytes).first(static_cast<std::size_t>(count)));
   }
@@ -57,13 +67,14 @@ Result<Wire::Input> Wire::fill() {
 }
 
 std::string Wire::remote() const {
-  sockaddr_storage native{};
-  socklen_t length = sizeof(native);
-  if (getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&native), &length) != 0) {
-    return "a peer that is gone";
-  }
-  const auto address = SocketAddress::from_native(reinterpret_cast<const sockaddr*>(&native));
-  return address ? address->to_string() : "a peer without address";
+  const auto address = remote_address(fd_.get());
+  return address ? address->to_string() : "a peer that is gone";
+}
+
+bool Wire::stays_on_host() const {
+  const auto ours = local_address(fd_.get());
+  const auto theirs = remote_address(fd_.get());
+  return ours && theirs && ours->family == theirs->family && ours->bytes == theirs->bytes;
 }
 
 std::optional<SocketAddress> local_address(int fd) {

@@ -54,6 +54,8 @@ class Wire {
 
   /// The other end, for messages to people.
   [[nodiscard]] std::string remote() const;
+  /// Both ends have one address, so that one kernel passes everything on.
+  [[nodiscard]] bool stays_on_host() const;
 
  private:
   UniqueFd fd_;

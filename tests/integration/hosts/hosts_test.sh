@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Jobs over several hosts, which are network namespaces: what joins which ranks, IPv4 and IPv6,
-# what leaves a host, rules by network, hosts with two NICs, lost packets, a cut cable and a rank that does
-# nothing for a while.
+# what leaves a host, rules by network, hosts with two NICs, lost packets, a cut cable, a rank that does
+# nothing for a while and a host that stands still.
 #
 #   hosts_test.sh WEFT [CASE...]
 #
@@ -284,6 +284,7 @@ cut_cable() {
     [[ "${statuses[$rank]}" == 1 ]] || fail "rank $rank ended with ${statuses[$rank]}"
     # Whoever stays with most of the others names the one that is gone; that one names any of them.
     grep -qE '^weft bench: .*rank [0-9]' "$scratch/rank$rank.err" || fail "rank $rank names nobody"
+    ! grep 'is not connected' "$scratch/rank$rank.err" || fail "rank $rank hides why the connection broke"
     tail -n 1 "$scratch/rank$rank.err"
   done
 }
@@ -300,13 +301,30 @@ stopped_for_a_while() {
   all_well 240
 }
 
+# Nothing arrives for longer than a cut cable takes to be found, but inside a host there is no cable.
+still_for_a_while() {
+  make_hosts 1
+  start "1 1" "$(netns_ipv4 1)" -- bench all_reduce --max 8KiB --factor 1024 --iters 20000 --check
+  first_row
+  netns_exec 1 nft -f - <<'END'
+table inet weft_still {
+  chain incoming {
+    type filter hook input priority 0; policy drop;
+  }
+}
+END
+  sleep 8
+  netns_exec 1 nft delete table inet weft_still
+  all_well 240
+}
+
 trap clean EXIT
 netns_available || exit 77
 # Ranks are given what a case says, and no more.
 for name in $(compgen -v WEFT_ || true); do unset "$name"; done
 cases=("$@")
 ((${#cases[@]})) || cases=(two_hosts two_hosts_ipv6 four_hosts blocks_across_hosts step_of_slurm rules_by_network
-  two_networks one_network_in_common lost_packets cut_cable stopped_for_a_while)
+  two_networks one_network_in_common lost_packets cut_cable stopped_for_a_while still_for_a_while)
 for name in "${cases[@]}"; do
   say "$name"
   "$name"
