@@ -16,7 +16,8 @@ std::size_t Buffers::add(Buffer buffer) {
   buffer.begin = size_ + 1;
   size_ = buffer.begin + buffer.elements;
   if (of_rank_.size() <= buffer.rank) of_rank_.resize(buffer.rank + 1);
-  of_rank_[buffer.rank].push_back(buffers_.size());
+  of_rank_[buffer.rank].push_back(
+      {.begin = buffer.begin, .end = buffer.begin + buffer.elements, .buffer = buffers_.size()});
   buffers_.push_back(buffer);
   return buffers_.size() - 1;
 }
@@ -27,9 +28,8 @@ void Buffers::allocate() {
 
 const Buffer* Buffers::find(std::uint32_t rank, std::uint64_t first, std::uint64_t count) const {
   if (rank >= of_rank_.size()) return nullptr;
-  for (const std::size_t number : of_rank_[rank]) {
-    const Buffer& buffer = buffers_[number];
-    if (first >= buffer.begin && first + count <= buffer.begin + buffer.elements) return &buffer;
+  for (const Range& range : of_rank_[rank]) {
+    if (first >= range.begin && first + count <= range.end) return &buffers_[range.buffer];
   }
   return nullptr;
 }

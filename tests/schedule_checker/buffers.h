@@ -71,7 +71,12 @@ class Buffers {
   Report& report_;
   std::vector<ChannelPart> parts_;
   std::vector<Buffer> buffers_;
-  std::vector<std::vector<std::size_t>> of_rank_;
+  struct Range {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::size_t buffer = 0;
+  };
+  std::vector<std::vector<Range>> of_rank_;
   std::uint64_t size_ = 0;
   std::vector<Value> memory_;
 };

@@ -181,8 +181,8 @@ TEST_F(Chains, ManyRanks) {
 template <std::uint64_t kMore>
 KernelOutcome run_chain_behind(const KernelCall& call) {
   const std::uint64_t lag = chain_lag(call.item.chain->to_above.steps) + kMore;
-  return device::ChainWalk(call.group, call.memory, call.item, call.reduction, sizeof(Value), lag)
-      .run();
+  TestMemory memory(call.memory);
+  return device::ChainWalk(call.group, memory, call.item, call.reduction, sizeof(Value), lag).run();
 }
 
 // The lag is as long as it can be.
@@ -331,7 +331,7 @@ TEST_F(Chains, AnotherTrafficThanAnnouncedIsFound) {
   expect(Rule::kTraffic, plan, {.kernel = [](const KernelCall& call) {
            WorkItem item = call.item;
            item.chunk = kGrain;
-           return device::run_chain_item(call.group, call.memory, item, call.reduction);
+           return run_kernel(call.with(item));
          }});
 }
 

@@ -69,7 +69,9 @@ class Executor {
       world_.connections = &connections_;
     }
     add_kernels();
-    fibers_.run([this](const std::vector<Wait>& waits) { report_deadlock(waits); });
+    fibers_.run(
+        actors_.size(), [this](std::size_t fiber) { run_calls(actors_[fiber]); },
+        [this](const std::vector<Wait>& waits) { report_deadlock(waits); });
     if (verdict_.report.empty()) check_results();
     if (verdict_.report.empty()) check_traffic();
     if (verdict_.report.empty()) check_bound();
@@ -288,32 +290,32 @@ class Executor {
   }
 
   void add_kernels() {
-    ended_.assign(plan_.ranks, 0);
+    ended_.resize(plan_.ranks);
+    for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel)
+      blocks_.push_back(channel_blocks(plan_, channel));
     for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
       for (std::uint32_t kernel = 0; kernel < kernels_of(rank); ++kernel) {
         actors_.push_back({.rank = rank,
                            .channel = direct() ? 0 : kernel,
                            .call = 0,
                            .part = direct() ? kernel : 0});
-        fibers_.add([this, rank, kernel, number = actors_.size() - 1] {
-          run_calls(rank, kernel, actors_[number]);
-        });
       }
     }
   }
 
   // The kernels of a rank's call begin when those of its call before have ended; ranks do not wait
   // for each other.
-  void run_calls(std::uint32_t rank, std::uint32_t kernel, Actor& actor) {
+  void run_calls(Actor& actor) {
+    const std::uint32_t rank = actor.rank;
     const std::uint32_t kernels = kernels_of(rank);
-    const std::uint32_t channel = direct() ? 0 : kernel;
+    const std::uint32_t channel = actor.channel;
     const Plan& plan = plan_of(rank);
     WorkItem item = work_item(plan, channel, rank);
-    const std::vector<Extent> blocks = channel_blocks(plan, channel);
-    if (!blocks.empty()) item.blocks = blocks.data();
+    if (!blocks_[channel].empty()) item.blocks = blocks_[channel].data();
     connect(channel, rank, item);
+    Ended& ended = ended_[rank];
     for (actor.call = 0; actor.call < execution_.calls; ++actor.call) {
-      if (!fibers_.wait(&ended_[rank], std::uint64_t{actor.call} * kernels)) return;
+      if (!fibers_.wait(&ended.kernels, std::uint64_t{actor.call} * kernels, ended.waiters)) return;
       set_call(plan, channel, input_of(actor.call, rank), output_of(actor.call, rank),
                make_operation_tag(plan.task, kFirstSequence + actor.call), item);
       device::SingleLane group;
@@ -324,13 +326,13 @@ class Executor {
                                                        .item = item,
                                                        .reduction = reduction,
                                                        .rank = rank,
-                                                       .part = direct() ? kernel : 0,
+                                                       .part = actor.part,
                                                        .parts = direct() ? kernels : 1});
       if (fibers_.stopped()) return;
       if (outcome.end != KernelEnd::kDone) return report_outcome(actor, outcome);
-      ++ended_[rank];
-      if (direct() && ended_[rank] % kernels == 0) inboxes_->ended(rank);
-      fibers_.raised(&ended_[rank], false);
+      ++ended.kernels;
+      if (direct() && ended.kernels % kernels == 0) inboxes_->ended(rank);
+      fibers_.raised(&ended.kernels, false, ended.waiters);
     }
   }
 
@@ -348,8 +350,8 @@ class Executor {
       text += fmt::format("\n  {} waits", actors_[wait.fiber].name());
       if (wait.counter == nullptr) {
         text += " for what it looks at";
-      } else if (connections_.counts(wait.counter)) {
-        text += fmt::format(" for {} of {}", wait.threshold, connections_.describe(wait.counter));
+      } else if (const std::string which = connections_.describe(wait.counter); !which.empty()) {
+        text += fmt::format(" for {} of {}", wait.threshold, which);
       } else {
         text += fmt::format(" for {} of a counter, which is {}", wait.threshold, *wait.counter);
       }
@@ -408,11 +410,24 @@ class Executor {
   }
 
   bool check_output(std::vector<Results>& results, std::uint32_t call, std::uint32_t rank) {
+    const std::uint64_t count = plan_.task.count;
+    for (std::uint64_t first = 0; first < output_elements(); first += count) {
+      for (std::size_t channel = 0; channel < results.size(); ++channel) {
+        const ChannelPlan& share = plan_.channels[channel];
+        const Extent part{.offset = first + share.offset, .count = share.count};
+        if (!check_part(results[channel], call, rank, part)) return false;
+      }
+    }
+    return true;
+  }
+
+  /// Elements of one block and one channel.
+  bool check_part(Results& results, std::uint32_t call, std::uint32_t rank, const Extent& part) {
     const Value* const output = output_of(call, rank);
     const bool all_alike = plan_.task.operation == Operation::kAllReduce;
     const Value* const other = all_alike ? output_of(call, 0) : nullptr;
-    std::size_t channel = 0;
-    for (std::uint64_t i = 0; i < output_elements(); ++i) {
+    Due due = this->due(call, rank, part.offset);
+    for (std::uint64_t i = part.offset; i < part.offset + part.count; ++i, ++due.element) {
       if (!is_due(rank, i)) {
         if (execution_.in_place || output[i] == make_nothing(Nothing::kUnwritten)) continue;
         verdict_.report.add(Rule::kWrongElement,
@@ -421,11 +436,8 @@ class Executor {
                                         call, rank, i));
         return false;
       }
-      const std::uint64_t in_block = i % plan_.task.count;
-      if (in_block == 0) channel = 0;
-      while (in_block >= plan_.channels[channel].offset + plan_.channels[channel].count)
-        ++channel;
-      auto violation = results[channel].judge(output[i], due(call, rank, i));
+      std::optional<Violation> violation;
+      if (!results.is_as_before(output[i], due)) violation = results.judge(output[i], due);
       if (!violation && all_alike && expression_of(output[i]) != expression_of(other[i])) {
         violation = Violation{.rule = Rule::kAgreement, .text = "is not the sum that rank 0 has"};
       }
@@ -460,34 +472,37 @@ class Executor {
       std::uint64_t received = 0;
       std::uint64_t bytes = 0;
     };
-    std::map<std::pair<std::uint32_t, std::uint32_t>, Moved> moved;  // by channel and rank
-    std::map<std::uint32_t, std::uint64_t> sent;                     // steps, by rank
-    std::map<std::uint32_t, std::uint64_t> far;                      // bytes, by rank
+    std::vector<Moved> moved(plan_.channels.size() * plan_.ranks);  // by channel, then by rank
+    const auto of = [&](const Connection& connection, std::uint32_t rank) -> Moved& {
+      return moved[std::size_t{connection.channel} * plan_.ranks + rank];
+    };
+    std::vector<std::uint64_t> far(plan_.ranks);  // bytes
     const auto& host_of = execution_.host_of;
     for (const Connection& connection : connections_.all()) {
-      Moved& from = moved[{connection.channel, connection.from}];
+      Moved& from = of(connection, connection.from);
       from.sent += connection.tail;
       from.bytes += connection.bytes;
-      moved[{connection.channel, connection.to}].received += connection.head;
+      of(connection, connection.to).received += connection.head;
       bytes += connection.bytes;
       if (!host_of.empty() && host_of.at(connection.from) != host_of.at(connection.to)) {
         far[connection.from] += connection.bytes;
       }
     }
-    for (const auto& [place, of_rank] : moved) {
-      const auto [channel, rank] = place;
-      compare("sent steps:", rank, channel, of_rank.sent, steps_sent(plan_, channel, rank));
-      compare("received steps:", rank, channel, of_rank.received,
-              steps_received(plan_, channel, rank));
-      compare("sent bytes:", rank, channel, of_rank.bytes, bytes_sent(plan_, channel, rank));
-      sent[rank] += of_rank.sent;
+    if (!connections_.all().empty()) {
+      std::vector<std::uint64_t> sent(plan_.ranks);  // steps
+      for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
+        for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
+          const Moved& of_rank = moved[std::size_t{channel} * plan_.ranks + rank];
+          compare("sent steps:", rank, channel, of_rank.sent, steps_sent(plan_, channel, rank));
+          compare("received steps:", rank, channel, of_rank.received,
+                  steps_received(plan_, channel, rank));
+          compare("sent bytes:", rank, channel, of_rank.bytes, bytes_sent(plan_, channel, rank));
+          sent[rank] += of_rank.sent;
+        }
+      }
+      verdict_.measures.steps = std::ranges::max(sent) / execution_.calls;
     }
-    for (const auto& [rank, steps] : sent)
-      verdict_.measures.steps = std::max(verdict_.measures.steps, steps / execution_.calls);
-    for (const auto& [rank, sent_far] : far) {
-      verdict_.measures.most_far_bytes =
-          std::max(verdict_.measures.most_far_bytes, sent_far / execution_.calls);
-    }
+    verdict_.measures.most_far_bytes = std::ranges::max(far) / execution_.calls;
     verdict_.measures.bytes = bytes / execution_.calls;
   }
 
@@ -528,8 +543,13 @@ class Executor {
   std::vector<std::vector<TreeLinks>> trees_;
   std::vector<std::vector<ChainLinks>> chains_;
   std::vector<std::vector<PatLinks>> pats_;
-  std::vector<Actor> actors_;         // by fiber
-  std::vector<std::uint64_t> ended_;  // kernels, by rank
+  std::vector<std::vector<Extent>> blocks_;  // by channel
+  std::vector<Actor> actors_;                // by fiber
+  struct Ended {
+    std::uint64_t kernels = 0;
+    Waiters waiters;
+  };
+  std::vector<Ended> ended_;  // by rank
 };
 
 }  // namespace

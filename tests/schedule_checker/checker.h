@@ -48,6 +48,13 @@ using Kernel = std::function<KernelOutcome(const KernelCall& call)>;
 /// The product's: of direct calls that of GPUs.
 [[nodiscard]] KernelOutcome run_line_kernel(const KernelCall& call);
 
+/// The same memory, for kernels that tests instantiate: as others of the very same template they
+/// would be taken for the product's, without optimisation.
+class TestMemory : public SymbolicMemory {
+ public:
+  explicit TestMemory(const SymbolicMemory& memory) : SymbolicMemory(memory) {}
+};
+
 struct Execution {
   bool in_place = false;
   std::uint32_t calls = 1;  ///< One after the other, over the same connections.

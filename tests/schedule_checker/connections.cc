@@ -23,12 +23,11 @@ std::string name_of(const Connection& connection) {
 
 std::size_t Connections::add(std::uint32_t from, std::uint32_t to, std::uint32_t channel,
                              Arrival arrival) {
-  connections_.push_back({.from = from,
-                          .to = to,
-                          .channel = channel,
-                          .arrival = arrival,
-                          .sender = {},
-                          .receiver = {}});
+  Connection& connection = connections_.emplace_back();
+  connection.from = from;
+  connection.to = to;
+  connection.channel = channel;
+  connection.arrival = arrival;
   return connections_.size() - 1;
 }
 
@@ -76,119 +75,51 @@ ConnectionView Connections::receiver(std::size_t connection) {
 
 Value* Connections::slot(const Connection& connection, std::uint64_t index) {
   const auto number = static_cast<std::size_t>(&connection - connections_.data());
-  return &memory_[(number * steps_ + index) * step_bytes_ / sizeof(Value)];
+  return &memory_[(number * steps_ + index) * step_values_];
 }
 
-Connections::Slot Connections::slot_of(const std::byte* at, std::uint64_t bytes) {
-  const auto offset =
-      static_cast<std::uint64_t>(at - reinterpret_cast<const std::byte*>(memory_.data()));
-  const std::uint64_t number = offset / step_bytes_;
-  if (offset % sizeof(Value) != 0 || bytes % sizeof(Value) != 0 ||
-      offset % step_bytes_ + bytes > step_bytes_) {
-    return {.connection = nullptr, .index = 0};
-  }
-  return {.connection = &connections_[number / steps_], .index = number % steps_};
+bool Connections::report_outside(const Actor& actor, const Slot& slot, std::uint64_t bytes) {
+  report_.add(Rule::kOutside, fmt::format("{}: writes {} bytes of {}", actor.name(), bytes,
+                                          slot.connection == nullptr ? "more than one slot"
+                                                                     : name_of(*slot.connection)));
+  return false;
 }
 
-bool Connections::has_come(const Connection& connection, std::uint64_t index) const {
-  const std::uint64_t step = step_in(index, connection.head);
-  return step < connection.tail && step < connection.tail_known;
-}
-
-bool Connections::takes(const Actor& actor, const std::byte* at) {
-  const Connection* const connection = slot_of(at, sizeof(Value)).connection;
-  return connection != nullptr && connection->to == actor.rank &&
-         connection->channel == actor.channel;
-}
-
-bool Connections::may_read(const Actor& actor, const std::byte* at, std::uint64_t bytes) {
-  const auto [connection, index] = slot_of(at, bytes);
-  if (connection == nullptr || connection->to != actor.rank ||
-      connection->channel != actor.channel) {
+bool Connections::report_read(const Actor& actor, const Slot& slot, const std::byte* at,
+                              std::uint64_t bytes) {
+  const Connection* const connection = slot.connection;
+  if (!takes(actor, slot)) {
     report_.add(Rule::kOutside,
                 fmt::format("{}: reads {} bytes of {}", actor.name(), bytes,
                             connection == nullptr ? "more than one slot" : name_of(*connection)));
     return false;
   }
-  // Whoever looks at lines finds out; what it then takes is judged by what it says.
-  if (connection->has_lines() || has_come(*connection, index)) return true;
-  const std::uint64_t step = step_in(index, connection->head);
   const Value first = *reinterpret_cast<const Value*>(at);
   if (first == make_nothing(Nothing::kGivenBack)) {
     report_.add(Rule::kReadTooLate, fmt::format("{}: reads slot {} of {}, which it gave back",
-                                                actor.name(), index, name_of(*connection)));
+                                                actor.name(), slot.index, name_of(*connection)));
   } else {
     report_.add(Rule::kReadTooEarly,
                 fmt::format("{}: reads slot {} of {} for step {}; {} steps are filled, it knows of "
                             "{}",
-                            actor.name(), index, name_of(*connection), step, connection->tail,
-                            connection->tail_known));
+                            actor.name(), slot.index, name_of(*connection), step_to_take(slot),
+                            connection->tail, connection->tail_known));
   }
   return false;
 }
 
-bool Connections::may_write(const Actor& actor, const std::byte* at, std::uint64_t bytes) {
-  const auto [connection, index] = slot_of(at, bytes);
-  if (takes(actor, at) && has_come(*connection, index)) return true;
-  if (connection == nullptr || connection->from != actor.rank ||
-      connection->channel != actor.channel) {
-    report_.add(Rule::kOutside,
-                fmt::format("{}: writes {} bytes of {}", actor.name(), bytes,
-                            connection == nullptr ? "more than one slot" : name_of(*connection)));
-    return false;
-  }
-  const std::uint64_t step = step_in(index, connection->filled());
-  if (step >= connection->head + steps_ || step >= connection->head_known + steps_) {
-    report_.add(Rule::kOverwritten,
-                fmt::format("{}: fills slot {} of {} for step {} of {} slots; {} steps were taken, "
-                            "it knows of {}",
-                            actor.name(), index, name_of(*connection), step, steps_,
-                            connection->head, connection->head_known));
-    return false;
-  }
-  if (!connection->has_lines()) connection->bytes += bytes;
-  return true;
+bool Connections::report_overwritten(const Actor& actor, const Slot& slot, std::uint64_t step) {
+  const Connection& connection = *slot.connection;
+  report_.add(Rule::kOverwritten,
+              fmt::format("{}: fills slot {} of {} for step {} of {} slots; {} steps were taken, "
+                          "it knows of {}",
+                          actor.name(), slot.index, name_of(connection), step, steps_,
+                          connection.head, connection.head_known));
+  return false;
 }
 
-void Connections::sent(const std::byte* at, std::uint64_t bytes) {
-  Connection& connection = *slot_of(at, bytes).connection;
-  if (connection.has_lines()) connection.bytes += bytes;
-}
-
-const Connection* Connections::owner(const std::uint64_t* counter) const {
-  const auto* at = reinterpret_cast<const std::byte*>(counter);
-  const auto* first = reinterpret_cast<const std::byte*>(connections_.data());
-  if (at < first || at >= first + connections_.size() * sizeof(Connection)) return nullptr;
-  const Connection& connection =
-      connections_[static_cast<std::size_t>(at - first) / sizeof(Connection)];
-  return counter == &connection.head || counter == &connection.tail ? &connection : nullptr;
-}
-
-Connection* Connections::owner(const std::uint64_t* counter) {
-  return const_cast<Connection*>(std::as_const(*this).owner(counter));
-}
-
-bool Connections::counts(const std::uint64_t* counter) const {
-  return owner(counter) != nullptr;
-}
-
-bool Connections::is_tail(const std::uint64_t* counter) const {
-  const Connection* connection = owner(counter);
-  return connection != nullptr && counter == &connection->tail;
-}
-
-void Connections::seen(const Actor& actor, const std::uint64_t* counter, std::uint64_t value) {
-  Connection* connection = owner(counter);
-  if (connection == nullptr) return;
-  if (counter == &connection->tail && actor.rank == connection->to) {
-    connection->tail_known = std::max(connection->tail_known, value);
-  } else if (counter == &connection->head && actor.rank == connection->from) {
-    connection->head_known = std::max(connection->head_known, value);
-  }
-}
-
-bool Connections::post(const Actor& actor, std::uint64_t* counter, std::uint64_t value) {
-  Connection& connection = *owner(counter);
+bool Connections::post(const Actor& actor, Connection& connection, std::uint64_t* counter,
+                       std::uint64_t value) {
   const bool fills = counter == &connection.tail;
   if (actor.rank != (fills ? connection.from : connection.to) ||
       actor.channel != connection.channel) {
@@ -206,21 +137,23 @@ bool Connections::post(const Actor& actor, std::uint64_t* counter, std::uint64_t
                     fills ? "tail" : "head", name_of(connection), *counter, value, most));
     return false;
   }
-  // Lines stay: what is old must be told from what is new.
-  if (!fills && !connection.has_lines()) {
-    for (std::uint64_t step = *counter; step < value; ++step) {
-      std::fill_n(slot(connection, step % steps_), step_bytes_ / sizeof(Value),
-                  make_nothing(Nothing::kGivenBack));
+  std::uint32_t& place = fills ? connection.tail_slot : connection.head_slot;
+  for (std::uint64_t step = *counter; step < value; ++step) {
+    // Lines stay: what is old must be told from what is new.
+    if (!fills && !connection.has_lines()) {
+      std::fill_n(slot(connection, place), step_values_, make_nothing(Nothing::kGivenBack));
     }
+    place = place + 1 == steps_ ? 0 : place + 1;
   }
   *counter = value;
   return true;
 }
 
-std::string Connections::describe(const std::uint64_t* counter) const {
-  const Connection& connection = *owner(counter);
-  return fmt::format("the {} of {}, which is {}", counter == &connection.tail ? "tail" : "head",
-                     name_of(connection), *counter);
+std::string Connections::describe(const std::uint64_t* counter) {
+  const Connection* const connection = owner(counter);
+  if (connection == nullptr) return {};
+  return fmt::format("the {} of {}, which is {}", counter == &connection->tail ? "tail" : "head",
+                     name_of(*connection), *counter);
 }
 
 }  // namespace weft::checker

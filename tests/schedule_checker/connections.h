@@ -5,6 +5,7 @@
 // out of its turn.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,6 +14,7 @@
 #include "core/model/connection_view.h"
 #include "tests/schedule_checker/actor.h"
 #include "tests/schedule_checker/expressions.h"
+#include "tests/schedule_checker/fibers.h"
 #include "tests/schedule_checker/report.h"
 
 namespace weft::checker {
@@ -25,29 +27,54 @@ enum class Arrival : std::uint8_t {
 };
 
 /// One direction between two ranks on one channel.
-struct Connection {
+struct alignas(64) Connection {
+  // What views point to.
+  std::uint64_t head = 0;
+  std::uint64_t tail = 0;
+  // The highest counters that the other end's kernel was seen to read: what it may rely on.
+  std::uint64_t head_known = 0;
+  std::uint64_t tail_known = 0;
+  Waiters at_head;
+  Waiters at_tail;
+  std::uint32_t head_slot = 0;  ///< That holds the step `head`,
+  std::uint32_t tail_slot = 0;  ///< `tail`.
+
   std::uint32_t from = 0;
   std::uint32_t to = 0;
   std::uint32_t channel = 0;
   Arrival arrival = Arrival::kTail;
-
-  // What views point to.
-  std::uint64_t head = 0;
-  std::uint64_t tail = 0;
   std::uint32_t error = 0;
-  ConnectionCursor sender;
-  ConnectionCursor receiver;
-
-  // The highest counters that the other end's kernel was seen to read: what it may rely on.
-  std::uint64_t head_known = 0;
-  std::uint64_t tail_known = 0;
   std::uint64_t bytes = 0;  ///< Filled into slots.
+  ConnectionCursor sender{};
+  ConnectionCursor receiver{};
 
   [[nodiscard]] bool has_lines() const { return arrival != Arrival::kTail; }
   /// Steps that were filled.
   [[nodiscard]] std::uint64_t filled() const {
     return arrival == Arrival::kLinesAlone ? sender.step : tail;
   }
+  [[nodiscard]] Waiters& waiters(const std::uint64_t* counter) {
+    return counter == &tail ? at_tail : at_head;
+  }
+  /// Who does not touch it as `rank` does.
+  [[nodiscard]] std::uint32_t other_end(std::uint32_t rank) const {
+    return rank == from ? to : from;
+  }
+};
+
+/// Divides by one number again and again, which a multiplication does as well: the slot of each
+/// address is looked for.
+class Divisor {
+ public:
+  explicit Divisor(std::uint32_t divisor) : divisor_(divisor), inverse_(UINT64_MAX / divisor + 1) {}
+  [[nodiscard]] std::uint32_t quotient(std::uint32_t number) const {
+    __extension__ using Wide = unsigned __int128;
+    return divisor_ == 1 ? number : static_cast<std::uint32_t>(Wide{inverse_} * number >> 64);
+  }
+
+ private:
+  std::uint32_t divisor_;
+  std::uint64_t inverse_;  // 2^64 / divisor, rounded up: exact for all numbers of 32 bits
 };
 
 class Connections {
@@ -57,6 +84,9 @@ class Connections {
       : report_(report),
         steps_(steps),
         step_bytes_(step_bytes),
+        step_values_(step_bytes / sizeof(Value)),
+        of_step_values_(step_values_),
+        of_steps_(steps),
         arrival_(lines ? Arrival::kLines : Arrival::kTail) {}
 
   /// Answers its number. Before allocate().
@@ -74,48 +104,114 @@ class Connections {
     const auto* first = reinterpret_cast<const std::byte*>(memory_.data());
     return at >= first && at < first + memory_.size() * sizeof(Value);
   }
-  /// Whether it lies in a slot that comes to the actor.
-  [[nodiscard]] bool takes(const Actor& actor, const std::byte* at);
-  /// Of slots: whether the actor may touch all of it now; reports where not. What has come is its
+  struct Slot {
+    Connection* connection = nullptr;
+    std::uint32_t index = 0;
+  };
+  /// Of what it holds: the slot with all of it; a null connection where none has.
+  [[nodiscard]] Slot slot_of(const std::byte* at, std::uint64_t bytes) {
+    const auto offset =
+        static_cast<std::uint64_t>(at - reinterpret_cast<const std::byte*>(memory_.data()));
+    const std::uint32_t number =
+        of_step_values_.quotient(static_cast<std::uint32_t>(offset / sizeof(Value)));
+    if ((offset | bytes) % sizeof(Value) != 0 ||
+        offset - std::uint64_t{number} * step_bytes_ + bytes > step_bytes_) {
+      return {};
+    }
+    const std::uint32_t connection = of_steps_.quotient(number);
+    return {.connection = &connections_[connection], .index = number - connection * steps_};
+  }
+  /// Whether it is one that comes to the actor.
+  [[nodiscard]] static bool takes(const Actor& actor, const Slot& slot) {
+    return slot.connection != nullptr && slot.connection->to == actor.rank &&
+           slot.connection->channel == actor.channel;
+  }
+  /// Whether the actor may touch what was looked up now; reports where not. What has come is its
   /// own, to write as well, until it gives the slot back.
-  [[nodiscard]] bool may_read(const Actor& actor, const std::byte* at, std::uint64_t bytes);
-  [[nodiscard]] bool may_write(const Actor& actor, const std::byte* at, std::uint64_t bytes);
-
+  [[nodiscard]] bool may_read(const Actor& actor, const Slot& slot, const std::byte* at,
+                              std::uint64_t bytes) {
+    // Whoever looks at lines finds out; what it then takes is judged by what it says.
+    if (takes(actor, slot) && (slot.connection->has_lines() || has_come(slot))) return true;
+    return report_read(actor, slot, at, bytes);
+  }
+  [[nodiscard]] bool may_write(const Actor& actor, const Slot& slot, std::uint64_t bytes) {
+    Connection* const connection = slot.connection;
+    if (connection == nullptr || connection->from != actor.rank ||
+        connection->channel != actor.channel) {
+      return (takes(actor, slot) && has_come(slot)) || report_outside(actor, slot, bytes);
+    }
+    const std::uint64_t step = step_to_fill(slot);
+    if (step >= connection->head + steps_ || step >= connection->head_known + steps_) {
+      return report_overwritten(actor, slot, step);
+    }
+    if (!connection->has_lines()) connection->bytes += bytes;
+    return true;
+  }
   /// So many bytes of elements were written into a slot of lines; those of other slots are counted
   /// as they are written.
-  void sent(const std::byte* at, std::uint64_t bytes);
+  static void sent(const Slot& slot, std::uint64_t bytes) {
+    if (slot.connection->has_lines()) slot.connection->bytes += bytes;
+  }
 
-  /// Whether it is one of the counters.
-  [[nodiscard]] bool counts(const std::uint64_t* counter) const;
-  [[nodiscard]] bool is_tail(const std::uint64_t* counter) const;
-  /// The actor has read a counter.
-  void seen(const Actor& actor, const std::uint64_t* counter, std::uint64_t value);
-  /// The actor raises a counter; false, and reported, where it must not.
-  [[nodiscard]] bool post(const Actor& actor, std::uint64_t* counter, std::uint64_t value);
-  /// "the tail of 0 -> 1 on channel 2, which is 5"
-  [[nodiscard]] std::string describe(const std::uint64_t* counter) const;
+  /// That the counter is of; null: it is none.
+  [[nodiscard]] Connection* owner(const std::uint64_t* counter) {
+    const auto* at = reinterpret_cast<const std::byte*>(counter);
+    const auto* first = reinterpret_cast<const std::byte*>(connections_.data());
+    if (at < first || at >= first + connections_.size() * sizeof(Connection)) return nullptr;
+    Connection& connection =
+        connections_[static_cast<std::size_t>(at - first) / sizeof(Connection)];
+    return counter == &connection.head || counter == &connection.tail ? &connection : nullptr;
+  }
+  /// The actor has read its counter.
+  static void seen(const Actor& actor, Connection& connection, const std::uint64_t* counter,
+                   std::uint64_t value) {
+    if (counter == &connection.tail && actor.rank == connection.to) {
+      connection.tail_known = std::max(connection.tail_known, value);
+    } else if (counter == &connection.head && actor.rank == connection.from) {
+      connection.head_known = std::max(connection.head_known, value);
+    }
+  }
+  /// The actor raises its counter; false, and reported, where it must not.
+  [[nodiscard]] bool post(const Actor& actor, Connection& connection, std::uint64_t* counter,
+                          std::uint64_t value);
+  /// "the tail of 0 -> 1 on channel 2, which is 5"; nothing of what is no counter of these.
+  [[nodiscard]] std::string describe(const std::uint64_t* counter);
 
  private:
-  struct Slot {
-    Connection* connection;
-    std::uint64_t index;
-  };
-  [[nodiscard]] Connection* owner(const std::uint64_t* counter);
-  [[nodiscard]] const Connection* owner(const std::uint64_t* counter) const;
-  /// The slot that holds all of it; a null connection where none does.
-  [[nodiscard]] Slot slot_of(const std::byte* at, std::uint64_t bytes);
-  /// The first step from `first` on that lies in slot `index`.
-  [[nodiscard]] std::uint64_t step_in(std::uint64_t index, std::uint64_t first) const {
-    return first + (index + steps_ - first % steps_) % steps_;
+  /// Of a slot that can be filled: the step that is filled there next.
+  [[nodiscard]] std::uint64_t step_to_fill(const Slot& slot) const {
+    const Connection& connection = *slot.connection;
+    if (connection.arrival != Arrival::kLinesAlone) {
+      return connection.tail + distance(connection.tail_slot, slot.index);
+    }
+    const std::uint64_t filled = connection.sender.step;
+    return filled + distance(static_cast<std::uint32_t>(filled % steps_), slot.index);
+  }
+  [[nodiscard]] std::uint32_t distance(std::uint32_t from, std::uint32_t to) const {
+    return to >= from ? to - from : to + steps_ - from;
+  }
+  /// The step that its receiver takes from the slot next.
+  [[nodiscard]] std::uint64_t step_to_take(const Slot& slot) const {
+    return slot.connection->head + distance(slot.connection->head_slot, slot.index);
   }
   /// Whether its receiver knows that the slot holds a step that it has not given back.
-  [[nodiscard]] bool has_come(const Connection& connection, std::uint64_t index) const;
+  [[nodiscard]] bool has_come(const Slot& slot) const {
+    const std::uint64_t step = step_to_take(slot);
+    return step < slot.connection->tail && step < slot.connection->tail_known;
+  }
+  // These answer false.
+  bool report_read(const Actor& actor, const Slot& slot, const std::byte* at, std::uint64_t bytes);
+  bool report_outside(const Actor& actor, const Slot& slot, std::uint64_t bytes);
+  bool report_overwritten(const Actor& actor, const Slot& slot, std::uint64_t step);
   [[nodiscard]] Value* slot(const Connection& connection, std::uint64_t index);
   [[nodiscard]] ConnectionView view(std::size_t connection);
 
   Report& report_;
   const std::uint32_t steps_;
   const std::uint32_t step_bytes_;
+  const std::uint32_t step_values_;
+  const Divisor of_step_values_;
+  const Divisor of_steps_;
   const Arrival arrival_;
   std::vector<Connection> connections_;
   std::vector<SlotMeta> metas_;

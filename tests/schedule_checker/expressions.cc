@@ -58,7 +58,6 @@ Expression Expressions::premultiplied(Expression raw) const {
 }
 
 Expression Expressions::combine(Expression a, Expression b) {
-  if (a == latest_left_ && b == latest_right_) return latest_;
   const auto ranks = static_cast<std::uint32_t>(ring_.size());
   Expression result = kNothing;
   if (!is_kept(a) && !is_kept(b) && length_of(b) == 1 && length_of(a) < ranks &&
@@ -68,9 +67,6 @@ Expression Expressions::combine(Expression a, Expression b) {
     const std::uint64_t both = std::uint64_t{contributions(a)} + contributions(b);
     result = kept(a, b, static_cast<std::uint32_t>(std::min<std::uint64_t>(both, UINT32_MAX)));
   }
-  latest_left_ = a;
-  latest_right_ = b;
-  latest_ = result;
   return result;
 }
 

@@ -28,14 +28,16 @@ inline constexpr unsigned kHopBits = 14;
 inline constexpr unsigned kElementBits = 22;
 inline constexpr Value kValueMark = Value{1} << 63;
 inline constexpr std::uint32_t kMostElements = 1U << kElementBits;
+inline constexpr unsigned kExpressionShift = kElementBits + kHopBits;
+/// From this one on values are of elements, and not of nothing.
+inline constexpr Value kFirstSomething = kValueMark | Value{1} << kExpressionShift;
 
 /// What stands where nothing was written, by why.
 enum class Nothing : std::uint32_t { kUnwritten = 1, kNeverFilled = 2, kGivenBack = 3 };
 
 [[nodiscard]] constexpr Value make_value(Expression expression, std::uint32_t element,
                                          std::uint32_t hops = 0) {
-  return kValueMark | Value{expression} << (kElementBits + kHopBits) | Value{element} << kHopBits |
-         hops;
+  return kValueMark | Value{expression} << kExpressionShift | Value{element} << kHopBits | hops;
 }
 [[nodiscard]] constexpr Value make_nothing(Nothing why) {
   return make_value(kNothing, static_cast<std::uint32_t>(why));
@@ -44,7 +46,7 @@ enum class Nothing : std::uint32_t { kUnwritten = 1, kNeverFilled = 2, kGivenBac
   return (bits & kValueMark) != 0;
 }
 [[nodiscard]] constexpr Expression expression_of(Value value) {
-  return static_cast<Expression>((value & ~kValueMark) >> (kElementBits + kHopBits));
+  return static_cast<Expression>((value & ~kValueMark) >> kExpressionShift);
 }
 [[nodiscard]] constexpr std::uint32_t element_of(Value value) {
   return static_cast<std::uint32_t>(value >> kHopBits) & (kMostElements - 1);
@@ -95,10 +97,6 @@ class Expressions {
   std::vector<std::uint32_t> place_;  // by rank
   std::vector<Node> nodes_;
   std::unordered_map<std::uint64_t, Expression> numbers_;
-  // All elements of a step are combined alike.
-  Expression latest_left_ = kNothing;
-  Expression latest_right_ = kNothing;
-  Expression latest_ = kNothing;
 };
 
 }  // namespace weft::checker

@@ -7,17 +7,18 @@
 #include "tests/schedule_checker/fibers.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <malloc.h>
 #include <memory>
 #include <setjmp.h>
 #include <stdexcept>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 namespace weft::checker {
@@ -29,42 +30,96 @@ std::size_t page_size() {
 
 }  // namespace
 
-Stacks::Stacks() = default;
+struct Stacks::Fiber {
+  enum class State : std::uint8_t { kReady, kWaiting, kLooking, kEnded };
 
-Stacks::~Stacks() {
-  for (std::byte* map : maps_)
-    munmap(map, size() + page_size());
+  alignas(64) jmp_buf registers{};
+  // What is touched each time that it waits.
+  alignas(64) const std::uint64_t* counter = nullptr;
+  std::uint64_t threshold = 0;
+  std::uint64_t seen_changes = 0;  // when its look began
+  Fibers* owner = nullptr;
+  std::byte* stack = nullptr;
+  std::uint32_t number = 0;
+  std::uint32_t next = 0;  // of those that wait for the same: its number + 1
+  State state = State::kReady;
+  bool begun = false;
+  std::unique_ptr<ucontext_t> context;  // until it has begun
+
+  Fiber() = default;
+  explicit Fiber(std::size_t index);
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+  static void enter(unsigned high, unsigned low);
+};
+
+// Below the stack lies a page that ends who overruns it.
+Stacks::Fiber::Fiber(std::size_t index) {
+  void* const map = mmap(nullptr, size() + page_size(), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED || mprotect(map, page_size(), PROT_NONE) != 0) {
+    throw std::runtime_error("no memory for the stack of another fiber");
+  }
+  stack = static_cast<std::byte*>(map) + page_size();
+  context = std::make_unique<ucontext_t>();
+  if (getcontext(context.get()) != 0) throw std::runtime_error("getcontext failed");
+  // Stacks that all begin at the same place of a page share a few sets of the processor's caches.
+  constexpr std::size_t kColours = 32;
+  constexpr std::size_t kColourBytes = 128;
+  context->uc_stack.ss_sp = stack;
+  context->uc_stack.ss_size = size() - index % kColours * kColourBytes;
+  context->uc_link = nullptr;
+  const auto address = reinterpret_cast<std::uintptr_t>(this);
+  makecontext(context.get(), reinterpret_cast<void (*)()>(&Fiber::enter), 2,
+              static_cast<unsigned>(address >> 32), static_cast<unsigned>(address));
 }
+
+Stacks::Fiber::~Fiber() {
+  if (stack != nullptr) munmap(stack - page_size(), size() + page_size());
+}
+
+// One body after the other, each of another execution.
+void Stacks::Fiber::enter(unsigned high, unsigned low) {
+  auto* const self = reinterpret_cast<Fiber*>(static_cast<std::uintptr_t>(high) << 32 | low);
+  for (;;) {
+    (*self->owner->body_)(self->number);
+    self->state = State::kEnded;
+    --self->owner->left_;
+    self->owner->pause();
+  }
+}
+
+// The memory of an execution serves the next: of the kernel it would come page by page.
+Stacks::Stacks() {
+  constexpr int kMost = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kMost);
+  mallopt(M_TRIM_THRESHOLD, kMost);
+}
+
+Stacks::~Stacks() = default;
 
 std::size_t Stacks::size() {
-  return std::size_t{32} << 10;
+  return std::size_t{36} << 10;
 }
 
-std::byte* Stacks::at(std::size_t index) {
-  while (maps_.size() <= index) {
-    void* map = mmap(nullptr, size() + page_size(), PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED || mprotect(map, page_size(), PROT_NONE) != 0) {
-      throw std::runtime_error("no memory for the stack of another fiber");
-    }
-    maps_.push_back(static_cast<std::byte*>(map));
-  }
-  return maps_[index] + page_size();
+Stacks::Fiber& Stacks::at(std::size_t index) {
+  while (fibers_.size() <= index)
+    fibers_.push_back(std::make_unique<Fiber>(fibers_.size()));
+  return *fibers_[index];
 }
 
-struct Fibers::Fiber {
-  ucontext_t context{};
-  jmp_buf registers{};
-  bool begun = false;
-  std::function<void()> body;
-  Fibers* owner = nullptr;
-  std::size_t number = 0;
-  std::byte* stack = nullptr;
-  std::uint64_t seen_changes = 0;  // when its look at several began
-  const std::uint64_t* counter = nullptr;
-  std::uint64_t threshold = 0;
-  bool ended = false;
-};
+void Fibers::Queue::reserve(std::size_t count) {
+  ring_.resize(std::bit_ceil(count));
+  mask_ = static_cast<std::uint32_t>(ring_.size() - 1);
+}
+
+std::uint32_t Fibers::Queue::pop_front() {
+  const std::uint32_t fiber = at(0);
+  ++first_;
+  --size_;
+  return fiber;
+}
 
 Fibers::Fibers(Stacks& stacks, Turns turns, std::uint64_t seed)
     : stacks_(stacks), turns_(turns), random_(seed), main_(std::make_unique<Fiber>()) {}
@@ -76,33 +131,6 @@ bool Fibers::is_own(const std::byte* at) const {
   return stack != nullptr && at >= stack && at < stack + Stacks::size();
 }
 
-void Fibers::add(std::function<void()> body) {
-  auto fiber = std::make_unique<Fiber>();
-  fiber->owner = this;
-  fiber->number = fibers_.size();
-  fiber->body = std::move(body);
-  fiber->stack = stacks_.at(fiber->number);
-  if (getcontext(&fiber->context) != 0) throw std::runtime_error("getcontext failed");
-  fiber->context.uc_stack.ss_sp = fiber->stack;
-  fiber->context.uc_stack.ss_size = Stacks::size();
-  fiber->context.uc_link = nullptr;
-  const auto address = reinterpret_cast<std::uintptr_t>(fiber.get());
-  makecontext(&fiber->context, reinterpret_cast<void (*)()>(&Fibers::enter), 2,
-              static_cast<unsigned>(address >> 32), static_cast<unsigned>(address));
-  ready_.push_back(fiber->number);
-  fibers_.push_back(std::move(fiber));
-}
-
-void Fibers::enter(unsigned high, unsigned low) {
-  auto* self = reinterpret_cast<Fiber*>(static_cast<std::uintptr_t>(high) << 32 | low);
-  Fibers& fibers = *self->owner;
-  self->body();
-  self->ended = true;
-  --fibers.left_;
-  fibers.changed();
-  fibers.pause();
-}
-
 void Fibers::switch_to(Fiber* next) {
   Fiber* before = current_;
   if (next == before) return;
@@ -110,15 +138,34 @@ void Fibers::switch_to(Fiber* next) {
   before->begun = true;
   if (_setjmp(before->registers) == 0) {
     if (next->begun) _longjmp(next->registers, 1);
-    setcontext(&next->context);
+    setcontext(next->context.get());
     std::abort();
   }
 }
 
-void Fibers::run(const std::function<void(const std::vector<Wait>&)>& stuck) {
-  left_ = fibers_.size();
+void Fibers::run(std::size_t count, const std::function<void(std::size_t)>& body,
+                 const std::function<void(const std::vector<Wait>&)>& stuck) {
+  body_ = &body;
+  left_ = count;
   current_ = main_.get();
-  if (turns_ == Turns::kShuffled) std::ranges::shuffle(ready_, random_);
+  for (Queue* queue : {&ready_, &late_, &stirred_})
+    queue->reserve(std::max<std::size_t>(count, 1));
+  fibers_.reserve(count);
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t number = 0; number < count; ++number) {
+    Fiber& fiber = stacks_.at(number);
+    fiber.owner = this;
+    fiber.number = number;
+    fiber.next = 0;
+    fiber.counter = nullptr;
+    fiber.seen_changes = 0;
+    fiber.state = Fiber::State::kReady;
+    fibers_.push_back(&fiber);
+    order.push_back(number);
+  }
+  if (turns_ == Turns::kShuffled) std::ranges::shuffle(order, random_);
+  for (const std::uint32_t number : order)
+    ready_.push(number);
   while (left_ != 0) {
     Fiber* first = next();
     if (first != main_.get()) {
@@ -126,8 +173,8 @@ void Fibers::run(const std::function<void(const std::vector<Wait>&)>& stuck) {
       continue;
     }
     std::vector<Wait> waits;
-    for (const auto& fiber : fibers_) {
-      if (!fiber->ended) {
+    for (const Fiber* fiber : fibers_) {
+      if (fiber->state != Fiber::State::kEnded) {
         waits.push_back(
             {.fiber = fiber->number, .counter = fiber->counter, .threshold = fiber->threshold});
       }
@@ -140,42 +187,34 @@ void Fibers::run(const std::function<void(const std::vector<Wait>&)>& stuck) {
 }
 
 Fibers::Fiber* Fibers::next() {
-  if (stopped_) wake_all();
-  if (ready_.empty() && late_.empty() && !wake_looking()) return main_.get();
-  std::deque<std::size_t>& from = ready_.empty() ? late_ : ready_;
-  if (turns_ == Turns::kShuffled) std::swap(from[random_() % from.size()], from.back());
-  const bool oldest = turns_ == Turns::kInOrder;
-  const std::size_t number = oldest ? from.front() : from.back();
-  if (oldest) {
-    from.pop_front();
-  } else {
-    from.pop_back();
+  if (stopped_ && !all_woken_) wake_all();
+  if (ready_.empty() && late_.empty()) {
+    while (!stirred_.empty())
+      make_ready(stirred_.pop_front(), false);
+    if (ready_.empty()) return main_.get();
   }
-  return fibers_[number].get();
+  Queue& from = ready_.empty() ? late_ : ready_;
+  if (turns_ == Turns::kInOrder) return &fiber(from.pop_front());
+  if (turns_ == Turns::kShuffled) {
+    std::swap(from.at(random_.below(from.size())), from.at(from.size() - 1));
+  }
+  return &fiber(from.pop_back());
 }
 
-void Fibers::make_ready(std::size_t fiber, bool late) {
-  (late ? late_ : ready_).push_back(fiber);
-}
-
-bool Fibers::wake_looking() {
-  std::erase_if(looking_, [&](std::size_t number) {
-    if (fibers_[number]->seen_changes == changes_) return false;
-    make_ready(number, false);
-    return true;
-  });
-  return !ready_.empty();
+void Fibers::make_ready(std::uint32_t number, bool late) {
+  fiber(number).state = Fiber::State::kReady;
+  (late ? late_ : ready_).push(number);
 }
 
 void Fibers::wake_all() {
-  for (auto& [counter, waiters] : waiting_) {
-    for (const std::size_t number : waiters)
-      make_ready(number, false);
-    waiters.clear();
+  all_woken_ = true;
+  while (!stirred_.empty())
+    make_ready(stirred_.pop_front(), false);
+  for (const Fiber* fiber : fibers_) {
+    if (fiber->state == Fiber::State::kWaiting || fiber->state == Fiber::State::kLooking) {
+      make_ready(fiber->number, false);
+    }
   }
-  for (const std::size_t number : looking_)
-    make_ready(number, false);
-  looking_.clear();
 }
 
 // To whoever goes on next; back when it is this one's turn again.
@@ -183,43 +222,80 @@ void Fibers::pause() {
   switch_to(next());
 }
 
-bool Fibers::wait(const std::uint64_t* counter, std::uint64_t threshold) {
+void Fibers::append(std::uint32_t& first, Fiber& fiber) {
+  fiber.next = 0;
+  std::uint32_t* link = &first;
+  while (*link != 0)
+    link = &this->fiber(*link - 1).next;
+  *link = fiber.number + 1;
+}
+
+bool Fibers::wait(const std::uint64_t* counter, std::uint64_t threshold, Waiters& waiters) {
   while (*counter < threshold) {
     if (stopped_) return false;
-    current_->counter = counter;
-    current_->threshold = threshold;
-    waiting_[counter].push_back(current_->number);
+    Fiber& self = *current_;
+    self.counter = counter;
+    self.threshold = threshold;
+    self.state = Fiber::State::kWaiting;
+    append(waiters.first_, self);
     pause();
   }
   return !stopped_;
 }
 
-bool Fibers::look_again() {
+void Fibers::raised(const std::uint64_t* counter, bool filled, Waiters& waiters) {
+  if (stopped_) return;  // all are woken
+  const bool late =
+      (turns_ == Turns::kLateReceivers && filled) || (turns_ == Turns::kEarlyReceivers && !filled);
+  for (std::uint32_t* link = &waiters.first_; *link != 0;) {
+    Fiber& waiting = fiber(*link - 1);
+    if (*counter < waiting.threshold) {
+      link = &waiting.next;
+      continue;
+    }
+    *link = waiting.next;
+    make_ready(waiting.number, late);
+  }
+}
+
+Fibers::Outlook& Fibers::outlook(std::uint32_t where) {
+  if (outlooks_.size() <= where) outlooks_.resize(where + 1);
+  return outlooks_[where];
+}
+
+bool Fibers::look_again(std::uint32_t where) {
   if (stopped_) return false;
   Fiber& self = *current_;
+  Outlook& here = outlook(where);
   self.counter = nullptr;
-  looking_.push_back(self.number);
+  self.state = Fiber::State::kLooking;
+  if (self.seen_changes != here.changes) {
+    self.state = Fiber::State::kReady;
+    stirred_.push(self.number);
+  } else {
+    append(here.looking, self);
+  }
   pause();
-  self.seen_changes = changes_;
+  self.seen_changes = outlook(where).changes;
   return !stopped_;
 }
 
-void Fibers::raised(const std::uint64_t* counter, bool filled) {
-  ++changes_;
-  const auto found = waiting_.find(counter);
-  if (found == waiting_.end()) return;
-  const bool late =
-      (turns_ == Turns::kLateReceivers && filled) || (turns_ == Turns::kEarlyReceivers && !filled);
-  std::erase_if(found->second, [&](std::size_t number) {
-    if (*counter < fibers_[number]->threshold) return false;
-    make_ready(number, late);
-    return true;
-  });
+void Fibers::changed(std::uint32_t where) {
+  if (where >= outlooks_.size()) return;  // nobody has looked there
+  Outlook& there = outlooks_[where];
+  ++there.changes;
+  if (stopped_) return;
+  while (there.looking != 0) {
+    Fiber& looking = fiber(there.looking - 1);
+    there.looking = looking.next;
+    looking.state = Fiber::State::kReady;
+    stirred_.push(looking.number);
+  }
 }
 
-void Fibers::perhaps_yield() {
+void Fibers::yield_sometimes() {
   constexpr std::uint64_t kOneOf = 4;
-  if (turns_ != Turns::kShuffled || stopped_ || random_() % kOneOf != 0) return;
+  if (stopped_ || random_() % kOneOf != 0) return;
   make_ready(current_->number, false);
   pause();
 }

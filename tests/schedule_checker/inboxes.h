@@ -34,7 +34,11 @@ class Inboxes {
   [[nodiscard]] bool holds(const std::byte* at) const {
     return at >= first() && at < first() + memory_.size() * sizeof(Block);
   }
-  /// Of memory that it holds: whether the actor may touch all of it now; reports where not.
+  /// Of memory that it holds: the rank whose inbox it is in.
+  [[nodiscard]] std::uint32_t owner(const std::byte* at) const {
+    return static_cast<std::uint32_t>(box(at) / ranks_);
+  }
+  /// Whether the actor may touch all of it now; reports where not.
   [[nodiscard]] bool may_read(const Actor& actor, const std::byte* at, std::uint64_t bytes);
   [[nodiscard]] bool may_write(const Actor& actor, const std::byte* at, std::uint64_t bytes);
 
@@ -68,9 +72,6 @@ class Inboxes {
   }
   [[nodiscard]] std::uint64_t box(const std::byte* at) const {
     return static_cast<std::uint64_t>(at - first()) / box_bytes_;
-  }
-  [[nodiscard]] std::uint32_t owner(const std::byte* at) const {
-    return static_cast<std::uint32_t>(box(at) / ranks_);
   }
   [[nodiscard]] std::uint32_t writer(const std::byte* at) const {
     return static_cast<std::uint32_t>(box(at) % ranks_);

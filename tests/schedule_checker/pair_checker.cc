@@ -55,10 +55,9 @@ class PairExecutor {
     add_connections();
     buffers_.allocate();
     fill_what_is_sent();
-    for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-      fibers_.add([this, rank] { run_rounds(rank); });
-    }
-    fibers_.run([this](const std::vector<Wait>& waits) { report_deadlock(waits); });
+    fibers_.run(
+        ranks_, [this](std::size_t rank) { run_rounds(static_cast<std::uint32_t>(rank)); },
+        [this](const std::vector<Wait>& waits) { report_deadlock(waits); });
     if (verdict_.report.empty()) check_received();
     if (verdict_.report.empty()) check_nothing_else_written();
     if (verdict_.report.empty()) check_traffic();

@@ -14,7 +14,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/device/work_item_kernel.h"
 #include "tests/schedule_checker/pair_checker.h"
 #include "tests/schedule_checker/plans.h"
 #include "tests/schedule_checker/rank_counts.h"
@@ -234,8 +233,7 @@ KernelOutcome one_by_one(const KernelCall& call) {
     WorkItem item = call.item;
     item.transfers = &alone;
     item.transfer_count = 1;
-    const KernelOutcome outcome =
-        device::run_work_item(call.group, call.memory, item, call.reduction);
+    const KernelOutcome outcome = run_kernel(call.with(item));
     if (outcome.end != KernelEnd::kDone) return outcome;
   }
   return {};
@@ -332,7 +330,7 @@ TEST_F(Pairs, AMessageCutIntoMoreSteps) {
     WorkItem item = call.item;
     item.transfers = both;
     item.transfer_count = 2;
-    return device::run_work_item(call.group, call.memory, item, call.reduction);
+    return run_kernel(call.with(item));
   };
   expect(Rule::kTraffic, {.rounds = {groups}, .kernel = finer});
 }

@@ -123,8 +123,7 @@ TEST_F(PlantedExchange, ARankThatMovesOneBlockAfterTheOther) {
       WorkItem item = call.item;
       item.transfers += i;
       item.transfer_count = 1;
-      const KernelOutcome outcome =
-          device::run_work_item(call.group, call.memory, item, call.reduction);
+      const KernelOutcome outcome = run_kernel(call.with(item));
       if (outcome.end != KernelEnd::kDone) return outcome;
     }
     return KernelOutcome{};
@@ -201,7 +200,7 @@ TEST_F(PlantedExchange, ABlockCutOtherwise) {
            WorkItem item = call.item;
            item.transfers = transfers.data();
            item.transfer_count = static_cast<std::uint32_t>(transfers.size());
-           return device::run_work_item(call.group, call.memory, item, call.reduction);
+           return run_kernel(call.with(item));
          },
          {.operation = Operation::kAllToAll, .count = 8});
 }

@@ -24,7 +24,7 @@ Kernel with_transfers(Change change) {
     WorkItem item = call.item;
     item.transfers = transfers.data();
     item.transfer_count = static_cast<std::uint32_t>(transfers.size());
-    return device::run_work_item(call.group, call.memory, item, call.reduction);
+    return run_kernel(call.with(item));
   };
 }
 

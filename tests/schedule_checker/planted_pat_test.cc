@@ -139,7 +139,7 @@ TEST_F(PlantedPat, BlocksOfOtherRanks) {
   const auto turned = [](const KernelCall& call) {
     WorkItem item = call.item;
     item.ring = kTurned;
-    return device::run_pat_item(call.group, call.memory, item, call.reduction);
+    return run_kernel(call.with(item));
   };
   expect_of_kernel(Rule::kWrongElement, plan(Operation::kAllGather), turned);
   expect_of_kernel(Rule::kWrongElement, plan(Operation::kReduceScatter), turned);
@@ -216,7 +216,7 @@ TEST_F(PlantedPat, AnothersConnection) {
       WorkItem item = call.item;
       item.pat = &links;
       if (call.rank == kWrongPatRank) std::swap(links.to[1], links.from[1]);
-      return device::run_pat_item(call.group, call.memory, item, call.reduction);
+      return run_kernel(call.with(item));
     });
   }
 }
@@ -226,7 +226,7 @@ TEST_F(PlantedPat, MoreStepsThanAnnounced) {
     expect_of_kernel(Rule::kTraffic, plan(operation), [](const KernelCall& call) {
       WorkItem item = call.item;
       item.chunk = kGrain - 3;
-      return device::run_pat_item(call.group, call.memory, item, call.reduction);
+      return run_kernel(call.with(item));
     });
   }
 }

@@ -257,8 +257,9 @@ TEST_F(Planted, RanksWithDifferentPlans) {
 // Slots.
 
 KernelOutcome unchecked_all_reduce(const KernelCall& call) {
-  device::SimplePrimitives<device::SingleLane, SymbolicMemory, SymbolicReduction> primitives(
-      call.group, call.memory, call.item, call.reduction, sizeof(Value), true, true);
+  TestMemory memory(call.memory);
+  device::SimplePrimitives<device::SingleLane, TestMemory, SymbolicReduction> primitives(
+      call.group, memory, call.item, call.reduction, sizeof(Value), true, true);
   device::ring_all_reduce(primitives, call.item, sizeof(Value));
   return primitives.finish();
 }

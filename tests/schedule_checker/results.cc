@@ -47,9 +47,13 @@ std::optional<Violation> Results::judge(Value value, const Due& due) {
         fmt::format("is made of ranks {} instead of rank {}",
                     some(expressions_.shape_of(expression, ring_.size()).ranks), *due.of_rank));
   }
-  const auto known = judged_.find(expression);
-  if (known != judged_.end()) return known->second;
-  return judged_.emplace(expression, judge_sum(expression, due.finished)).first->second;
+  if (expression == latest_sound_) return std::nullopt;
+  auto known = judged_.find(expression);
+  if (known == judged_.end()) {
+    known = judged_.emplace(expression, judge_sum(expression, due.finished)).first;
+  }
+  if (!known->second) latest_sound_ = expression;
+  return known->second;
 }
 
 std::optional<Violation> Results::judge_sum(Expression expression, bool finished) const {

@@ -29,6 +29,12 @@ class Results {
   Results(const Expressions& expressions, std::span<const std::uint32_t> ring, Promise order)
       : expressions_(expressions), ring_(ring), order_(order) {}
 
+  /// Whether it is, beyond doubt: as the one before, of another element.
+  [[nodiscard]] bool is_as_before(Value value, const Due& due) const {
+    return expression_of(value) ==
+               (due.of_rank ? expressions_.leaf(*due.of_rank) : latest_sound_) &&
+           element_of(value) == due.element && value >= kFirstSomething;
+  }
   /// nullopt: it is what is due.
   [[nodiscard]] std::optional<Violation> judge(Value value, const Due& due);
 
@@ -40,6 +46,7 @@ class Results {
   std::span<const std::uint32_t> ring_;
   Promise order_;
   std::unordered_map<Expression, std::optional<Violation>> judged_;
+  Expression latest_sound_ = kNothing;  // elements of a chunk are alike
 };
 
 }  // namespace weft::checker

@@ -5,14 +5,11 @@
 // that checks each access, and a reduction that notes who contributed.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "core/device/policies.h"
 #include "core/device/single_lane.h"
@@ -39,9 +36,21 @@ struct World {
   std::uint32_t ranks = 0;
   /// The call that each rank is in, where others read its buffers.
   std::vector<std::optional<std::uint32_t>> under_way{};
+  struct Combined {
+    Expression left = kNothing;
+    Expression right = kNothing;
+    Expression both = kNothing;
+  };
+  /// What was combined last, soundly: all elements of a step are combined alike.
+  Combined latest{};
 };
 
+class SymbolicReduction;
+
 /// A kernel's memory. Whatever it finds wrong it reports, and ends the execution.
+///
+/// Nothing of it is defined here: wrong kernels of the tests, which are not optimised, would
+/// otherwise have it compiled so for all.
 class SymbolicMemory {
  public:
   /// Few, for steps of several parts, and since stacks are small.
@@ -58,42 +67,31 @@ class SymbolicMemory {
   // Whoever fails has reported why, and that ends all.
   static void give_up(std::uint32_t* /*word*/, std::uint32_t /*reason*/) {}
   [[nodiscard]] static std::uint32_t load_word(const std::uint32_t* word) { return *word; }
-  void store_word(std::uint32_t* word, std::uint32_t value) {
-    *word = value;
-    world_.fibers.changed();
-  }
+  void store_word(std::uint32_t* word, std::uint32_t value);
   [[nodiscard]] KernelOutcome pause(std::uint32_t turn);
   [[nodiscard]] device::Line load_line(const std::byte* from);
   void store_line(std::byte* to, device::Line line);
   void copy(device::SingleLane& group, std::byte* first, std::byte* second, const std::byte* source,
             std::uint64_t bytes);
-  template <class R>
-  void reduce(const R& reduction, device::SingleLane& /*group*/, std::byte* first,
-              std::byte* second, const std::byte* a, const std::byte* b, std::uint64_t count) {
-    reduce_each(first, second, a, b, count,
-                [&](Value x, Value y) { return reduction.combine(x, y); });
-  }
-  template <class R>
-  void finish(const R& reduction, device::SingleLane& group, std::byte* first, std::byte* second,
-              std::uint64_t count);
+  void reduce(const SymbolicReduction& reduction, device::SingleLane& group, std::byte* first,
+              std::byte* second, const std::byte* a, const std::byte* b, std::uint64_t count);
+  void finish(const SymbolicReduction& reduction, device::SingleLane& group, std::byte* first,
+              std::byte* second, std::uint64_t count);
 
   // may_premultiply
-  template <class R>
-  void premultiply_copy(const R& reduction, device::SingleLane& group, std::byte* to,
-                        const std::byte* input, std::uint64_t count);
-  template <class R>
-  void premultiply_reduce(const R& reduction, device::SingleLane& group, std::byte* first,
-                          std::byte* second, const std::byte* other, const std::byte* input,
-                          std::uint64_t count, bool input_first);
+  void premultiply_copy(const SymbolicReduction& reduction, device::SingleLane& group,
+                        std::byte* to, const std::byte* input, std::uint64_t count);
+  void premultiply_reduce(const SymbolicReduction& reduction, device::SingleLane& group,
+                          std::byte* first, std::byte* second, const std::byte* other,
+                          const std::byte* input, std::uint64_t count, bool input_first);
 
   // reads_peers
   [[nodiscard]] KernelOutcome read_peer(const ConnectionView& view, std::byte* to,
                                         std::uint64_t address, std::uint64_t bytes);
 
   // multicast_memory
-  template <class R>
-  [[nodiscard]] device::Line reduce_load(const R& reduction, const MulticastView& view,
-                                         std::uint64_t at);
+  [[nodiscard]] device::Line reduce_load(const SymbolicReduction& reduction,
+                                         const MulticastView& view, std::uint64_t at);
   void store_all(const MulticastView& view, std::uint64_t at, device::Line line);
   static void join_addresses() {}
 
@@ -101,10 +99,7 @@ class SymbolicMemory {
   [[nodiscard]] device::Line load_words(const std::byte* from);
   void store_words(std::byte* to, device::Line line);
   static void fence() {}
-  [[nodiscard]] bool look_again(std::uint32_t turn) {
-    world_.fibers.perhaps_yield();
-    return turn == 0;
-  }
+  [[nodiscard]] bool look_again(std::uint32_t turn);
   [[nodiscard]] KernelOutcome keep_waiting(std::uint32_t turn, const DirectPeers& peers);
   [[nodiscard]] KernelOutcome why_leave(const DirectPeers& peers) const;
 
@@ -117,17 +112,33 @@ class SymbolicMemory {
   void store_element(std::byte* to, Value value);
 
  private:
+  /// What an address lies in.
+  struct Place {
+    enum class In : std::uint8_t { kNothing, kSlot, kInbox, kStaged, kBuffer, kStack };
+    In in = In::kNothing;
+    Connections::Slot slot{};
+  };
+  [[nodiscard]] Place find(const std::byte* at, std::uint64_t bytes) const;
   template <class Combine>
   void reduce_each(std::byte* first, std::byte* second, const std::byte* a, const std::byte* b,
                    std::uint64_t count, Combine combine);
   /// Whether all of it may be read, or written, by this kernel now.
-  [[nodiscard]] bool may_read(const std::byte* at, std::uint64_t bytes);
-  [[nodiscard]] bool may_write(const std::byte* at, std::uint64_t bytes);
+  [[nodiscard]] bool may_read(const Place& place, const std::byte* at, std::uint64_t bytes);
+  [[nodiscard]] bool may_read(const std::byte* at, std::uint64_t bytes) {
+    return may_read(find(at, bytes), at, bytes);
+  }
+  [[nodiscard]] bool may_write(const Place& place, const std::byte* at, std::uint64_t bytes);
   /// So many bytes of elements were written there, which is another hop.
-  void sent(const std::byte* at, std::uint64_t bytes);
+  void sent(const Place& place, std::uint64_t bytes);
   /// What an element gains by being written there.
-  [[nodiscard]] std::uint32_t hops_to(const std::byte* at) const;
-  [[nodiscard]] bool is_something(Value value);
+  [[nodiscard]] std::uint32_t hops_to(const Place& place, const std::byte* at) const;
+  /// Something changed there that its other end looks at.
+  void changed(const Place& place, const std::byte* at);
+  [[nodiscard]] bool is_something(Value value) {
+    return value >= kFirstSomething || report_nothing(value);
+  }
+  bool report_nothing(Value value);  // false
+  [[nodiscard]] Value combine_others(Value a, Value b);
   void wrong(Rule rule, std::string_view what);
   void stop_if_wrong();
 
@@ -144,110 +155,18 @@ class SymbolicReduction {
   static constexpr std::uint32_t element_bytes() { return sizeof(Value); }
   [[nodiscard]] bool finishes() const { return averages_; }
   [[nodiscard]] bool premultiplies() const { return premultiplies_; }
-  [[nodiscard]] Value combine(Value a, Value b) const { return memory_->combine(a, b); }
-  [[nodiscard]] Value finish(Value value) const { return memory_->finished(value); }
-  [[nodiscard]] std::uint64_t combine_payloads(std::uint64_t a, std::uint64_t b) const {
-    return combine(a, b);
-  }
-  [[nodiscard]] std::uint64_t finish_payload(std::uint64_t payload) const {
-    return averages_ ? finish(payload) : payload;
-  }
-  [[nodiscard]] std::uint64_t load_payload(const std::byte* from, std::uint64_t /*bytes*/) const {
-    return memory_->load_element(from);
-  }
-  void store_payload(std::byte* to, std::uint64_t payload, std::uint64_t /*bytes*/) const {
-    memory_->store_element(to, payload);
-  }
+  [[nodiscard]] Value combine(Value a, Value b) const;
+  [[nodiscard]] Value finish(Value value) const;
+  [[nodiscard]] std::uint64_t combine_payloads(std::uint64_t a, std::uint64_t b) const;
+  [[nodiscard]] std::uint64_t finish_payload(std::uint64_t payload) const;
+  [[nodiscard]] std::uint64_t load_payload(const std::byte* from, std::uint64_t bytes) const;
+  void store_payload(std::byte* to, std::uint64_t payload, std::uint64_t bytes) const;
 
  private:
   SymbolicMemory* memory_;
   bool averages_;
   bool premultiplies_;
 };
-
-// Words that no rank has staged lie behind the elements. The order is that of a switch, and no
-// promise.
-template <class R>
-device::Line SymbolicMemory::reduce_load(const R& reduction, const MulticastView& view,
-                                         std::uint64_t at) {
-  const auto word = [&](std::uint64_t place) -> Value {
-    if (world_.fibers.stopped() || !world_.staged->may_touch_all(actor_, place)) return {};
-    const auto staged = world_.staged->staged(actor_, place);
-    if (staged == StagedMemory::Staged::kByNone) return {};
-    if (staged == StagedMemory::Staged::kBySome) {
-      wrong(Rule::kReadTooEarly, "combines what not all ranks have staged");
-      return {};
-    }
-    Value sum = world_.staged->value(view.ranks - 1, place);
-    for (std::uint32_t rank = view.ranks - 1; rank-- > 0;)
-      sum = reduction.combine(sum, world_.staged->value(rank, place));
-    return (reduction.finishes() ? reduction.finish(sum) : sum) + 1;  // a hop
-  };
-  const device::Line line{.low = word(at), .high = word(at + sizeof(Value))};
-  stop_if_wrong();
-  world_.fibers.perhaps_yield();
-  return line;
-}
-
-template <class Combine>
-void SymbolicMemory::reduce_each(std::byte* first, std::byte* second, const std::byte* a,
-                                 const std::byte* b, std::uint64_t count, Combine combine) {
-  const std::uint64_t bytes = count * sizeof(Value);
-  if (count == 0 || !may_read(a, bytes) || !may_read(b, bytes) || !may_write(first, bytes) ||
-      (second != nullptr && !may_write(second, bytes))) {
-    return;
-  }
-  const std::uint32_t first_hops = hops_to(first);
-  const std::uint32_t second_hops = second == nullptr ? 0 : hops_to(second);
-  if (second_hops != 0) sent(second, bytes);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const Value value =
-        combine(reinterpret_cast<const Value*>(a)[i], reinterpret_cast<const Value*>(b)[i]);
-    reinterpret_cast<Value*>(first)[i] = value + first_hops;
-    if (second != nullptr) reinterpret_cast<Value*>(second)[i] = value + second_hops;
-  }
-}
-
-template <class R>
-void SymbolicMemory::premultiply_copy(const R& /*reduction*/, device::SingleLane& /*group*/,
-                                      std::byte* to, const std::byte* input, std::uint64_t count) {
-  const std::uint64_t bytes = count * sizeof(Value);
-  if (count == 0 || !may_read(input, bytes) || !may_write(to, bytes)) return;
-  const std::uint32_t hops = hops_to(to);
-  if (hops != 0) sent(to, bytes);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const Value value = premultiplied(reinterpret_cast<const Value*>(input)[i]);
-    reinterpret_cast<Value*>(to)[i] = value + hops;
-  }
-}
-
-template <class R>
-void SymbolicMemory::premultiply_reduce(const R& reduction, device::SingleLane& /*group*/,
-                                        std::byte* first, std::byte* second, const std::byte* other,
-                                        const std::byte* input, std::uint64_t count,
-                                        bool input_first) {
-  reduce_each(first, second, other, input, count, [&](Value x, Value y) {
-    const Value own = premultiplied(y);
-    return input_first ? reduction.combine(own, x) : reduction.combine(x, own);
-  });
-}
-
-template <class R>
-void SymbolicMemory::finish(const R& reduction, device::SingleLane& /*group*/, std::byte* first,
-                            std::byte* second, std::uint64_t count) {
-  const std::uint64_t bytes = count * sizeof(Value);
-  if (count == 0 || !may_read(first, bytes) || !may_write(first, bytes) ||
-      (second != nullptr && !may_write(second, bytes))) {
-    return;
-  }
-  const std::uint32_t second_hops = second == nullptr ? 0 : hops_to(second);
-  if (second_hops != 0) sent(second, bytes);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    Value& value = reinterpret_cast<Value*>(first)[i];
-    value = reduction.finish(value);
-    if (second != nullptr) reinterpret_cast<Value*>(second)[i] = value + second_hops;
-  }
-}
 
 static_assert(device::device_memory<SymbolicMemory, device::SingleLane>);
 static_assert(device::flagged_memory<SymbolicMemory>);

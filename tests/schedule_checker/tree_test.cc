@@ -152,16 +152,16 @@ TEST_P(Trees, ManyRanks) {
 }
 
 template <Protocol kProtocol>
-using LineWalk =
-    device::LineTreeWalk<kProtocol, device::SingleLane, SymbolicMemory, SymbolicReduction>;
+using LineWalk = device::LineTreeWalk<kProtocol, device::SingleLane, TestMemory, SymbolicReduction>;
 
 /// As the product's, but for how far down is behind up.
 template <std::uint64_t kMore>
 KernelOutcome run_behind(const KernelCall& call) {
   const WorkItem& item = call.item;
+  TestMemory memory(call.memory);
   const std::uint64_t lag = item.tree->root ? 0 : tree_lag(item.tree->to_parent.steps) + kMore;
   const auto run = [&]<class Walk>(std::type_identity<Walk>) {
-    return Walk(call.group, call.memory, item, call.reduction, sizeof(Value), lag).run();
+    return Walk(call.group, memory, item, call.reduction, sizeof(Value), lag).run();
   };
   switch (item.protocol) {
     case Protocol::kLL:
@@ -169,8 +169,7 @@ KernelOutcome run_behind(const KernelCall& call) {
     case Protocol::kLL128:
       return run(std::type_identity<LineWalk<Protocol::kLL128>>());
     default:
-      return device::TreeWalk(call.group, call.memory, item, call.reduction, sizeof(Value), lag)
-          .run();
+      return device::TreeWalk(call.group, memory, item, call.reduction, sizeof(Value), lag).run();
   }
 }
 
