@@ -29,18 +29,22 @@ class Collectives : public ::testing::Test {
   void check_ways(const Plan& plan, Execution execution, bool all_turns) {
     for (const bool in_place : {false, true}) {
       execution.in_place = in_place;
-      if (all_turns) {
+      if (!all_turns) {
+        ASSERT_NO_FATAL_FAILURE(check_a_way(plan, execution));
+      } else {
         for (const Turns turns : kAllTurns) {
           execution.turns = turns;
           execution.seed = ++seed_;
           ASSERT_NO_FATAL_FAILURE(check(plan, execution));
         }
-      } else {
-        execution.turns = kAllTurns[++seed_ % std::size(kAllTurns)];
-        execution.seed = seed_;
-        ASSERT_NO_FATAL_FAILURE(check(plan, execution));
       }
     }
+  }
+  /// By a seed and turns that differ from case to case.
+  void check_a_way(const Plan& plan, Execution execution) {
+    execution.turns = kAllTurns[++seed_ % std::size(kAllTurns)];
+    execution.seed = seed_;
+    ASSERT_NO_FATAL_FAILURE(check(plan, execution));
   }
   void TearDown() override { EXPECT_GT(executions_, 0U); }
 
@@ -78,22 +82,36 @@ TEST_F(Collectives, RingsOfAllNumbersOfRanks) {
   }
 }
 
+/// Numbers of ranks whose rings by lines are executed in all ways, others in one: the rings are
+/// those of Simple, and the time grows with the square.
+bool takes_all_ways(std::uint32_t ranks) {
+  return ranks <= 16 || ranks % 12 <= 1 || ranks == kMostRanksOfAll;
+}
+
 TEST_F(Collectives, RingsByLines) {
   for (std::uint32_t ranks = 2; ranks <= kMostRanksOfAll; ++ranks) {
-    // Of many ranks some numbers: the rings are those of Simple, and the time grows with the
-    // square.
-    if (ranks > 16 && ranks % 12 > 1 && ranks != kMostRanksOfAll) continue;
+    if (!takes_all_numbers() && !takes_all_ways(ranks)) continue;
     const Topology topology = ranks % 2 == 0 ? test::one_host(ranks) : scattered(ranks, 3);
+    // Slots are used again and again: flags must tell their steps apart.
+    Execution execution{.calls = ranks > kMostRanksOfAll / 4 ? 1U : 3U};
     for (const Operation operation : kCollectives) {
       for (Shape shape : shapes(operation, ranks)) {
-        shape.protocol = (ranks + shape.channels) % 2 == 0 ? Protocol::kLL : Protocol::kLL128;
-        const Task task = task_of(operation, shape.count, ranks / 2,
-                                  ranks % 3 == 0 ? WEFT_AVG : weft_reduction{kPremulSum});
-        const Plan plan = plan_of(task, topology, Algorithm::kRing, shape);
-        EXPECT_EQ(plan.protocol, shape.protocol);
-        // Slots are used again and again: flags must tell their steps apart.
-        const std::uint32_t calls = ranks > kMostRanksOfAll / 4 ? 1 : 3;
-        ASSERT_NO_FATAL_FAILURE(check_ways(plan, {.calls = calls}, ranks <= 8));
+        for (const Protocol protocol : {Protocol::kLL, Protocol::kLL128}) {
+          const bool in_turn =
+              protocol == ((ranks + shape.channels) % 2 == 0 ? Protocol::kLL : Protocol::kLL128);
+          if (!takes_all_numbers() && !in_turn && ranks > 16) continue;
+          shape.protocol = protocol;
+          const Task task = task_of(operation, shape.count, ranks / 2,
+                                    ranks % 3 == 0 ? WEFT_AVG : weft_reduction{kPremulSum});
+          const Plan plan = plan_of(task, topology, Algorithm::kRing, shape);
+          EXPECT_EQ(plan.protocol, protocol);
+          if (in_turn && takes_all_ways(ranks)) {
+            ASSERT_NO_FATAL_FAILURE(check_ways(plan, execution, ranks <= 8));
+          } else {
+            execution.in_place = (ranks + shape.channels) % 4 < 2;
+            ASSERT_NO_FATAL_FAILURE(check_a_way(plan, execution));
+          }
+        }
       }
     }
   }
@@ -136,6 +154,56 @@ TEST_F(Collectives, EveryNumberOfChannels) {
             plan_of(task_of(operation, shape.count), topology, Algorithm::kRing, shape);
         EXPECT_EQ(plan.channels.size(), channels);
         ASSERT_NO_FATAL_FAILURE(check_ways(plan, {}, false));
+      }
+    }
+  }
+}
+
+/// All ways that go over channels.
+struct WayOverChannels {
+  Algorithm algorithm;
+  Protocol protocol;
+  bool (*knows)(Operation operation);
+};
+constexpr WayOverChannels kWaysOverChannels[] = {
+    {Algorithm::kRing, Protocol::kSimple, [](Operation) { return true; }},
+    {Algorithm::kRing, Protocol::kLL, [](Operation) { return true; }},
+    {Algorithm::kRing, Protocol::kLL128, [](Operation) { return true; }},
+    {Algorithm::kTree, Protocol::kSimple, [](Operation it) { return !has_blocks(it); }},
+    {Algorithm::kTree, Protocol::kLL, [](Operation it) { return !has_blocks(it); }},
+    {Algorithm::kTree, Protocol::kLL128, [](Operation it) { return !has_blocks(it); }},
+    {Algorithm::kPat, Protocol::kSimple, [](Operation it) { return fits_pat(it); }},
+    {Algorithm::kChain, Protocol::kSimple, [](Operation it) { return reduces(it); }},
+};
+
+// A grain for each channel, another for the first and less for the last. Above 8 ranks each case
+// has one of the numbers of channels, the next case the next; blocks, whose time grows with the
+// square of the ranks, fewer channels above 32.
+TEST_F(Collectives, ManyChannels) {
+  constexpr std::uint32_t kChannels[] = {16, 33, 64};
+  std::uint32_t number = 0;
+  for (const std::uint32_t ranks :
+       numbers_of_ranks(2, takes_all_numbers() ? kMostRanksOfAll : kMostRanksOfAll / 4)) {
+    const Topology topology = test::one_host(ranks);
+    for (const WayOverChannels& way : kWaysOverChannels) {
+      for (const Operation operation : kCollectives) {
+        if (!way.knows(operation)) continue;
+        ++number;
+        for (std::uint32_t i = 0; i < (ranks <= 8 ? std::size(kChannels) : 1); ++i) {
+          const bool few = has_blocks(operation) && ranks > 32 && ranks != kMostRanksOfAll;
+          const std::uint32_t channels = kChannels[few ? 0 : (number + i) % std::size(kChannels)];
+          const Shape shape{.steps = ranks > 32 ? 8U : 2U,
+                            .step_grains = 1,
+                            .channels = channels,
+                            .count = channels * kGrain + 5,
+                            .protocol = way.protocol};
+          Task task = task_of(operation, shape.count, ranks - 1);
+          if (way.algorithm == Algorithm::kChain) task.type = WEFT_FLOAT64;  // the order tells
+          const Plan plan = plan_of(task, topology, way.algorithm, shape);
+          ASSERT_EQ(plan.channels.size(), channels);
+          ASSERT_EQ(plan.algorithm, way.algorithm);
+          ASSERT_NO_FATAL_FAILURE(check_a_way(plan, {.in_place = number % 2 == 0}));
+        }
       }
     }
   }

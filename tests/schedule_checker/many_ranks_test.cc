@@ -7,9 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "tests/schedule_checker/plans.h"
+#include "tests/schedule_checker/rank_counts.h"
 
 namespace weft::checker {
 namespace {
+
+constexpr Protocol kByLines[] = {Protocol::kLL, Protocol::kLL128};
 
 class ManyRanks : public ::testing::Test {
  protected:
@@ -36,10 +39,15 @@ TEST_F(ManyRanks, AllOfARing) {
   for (const std::uint32_t ranks : {65U, 100U, 127U, 128U, 129U, 255U, 256U, 257U}) {
     for (const Operation operation : kCollectives) {
       const std::uint64_t chunks = operation == Operation::kAllReduce ? ranks : 1;
-      const Shape shape{
+      Shape shape{
           .steps = 4, .step_grains = 1, .channels = 1, .count = chunks * kGrain + kGrain + 3};
       ASSERT_NO_FATAL_FAILURE(check(operation, ranks, shape, {.turns = Turns::kLateReceivers}));
       ASSERT_NO_FATAL_FAILURE(check(operation, ranks, shape, {.in_place = true}));
+      for (const Protocol protocol : kByLines) {
+        if (!takes_all_numbers() && ranks % 64 != 1) continue;
+        shape.protocol = protocol;
+        ASSERT_NO_FATAL_FAILURE(check(operation, ranks, shape, {.in_place = ranks % 2 == 0}));
+      }
     }
   }
 }
@@ -49,8 +57,13 @@ TEST_F(ManyRanks, AFewChunks) {
   for (const std::uint32_t ranks : {1024U, 4095U, 4096U}) {
     for (const Operation operation :
          {Operation::kAllReduce, Operation::kBroadcast, Operation::kReduce}) {
-      const Shape shape{.steps = 3, .step_grains = 1, .channels = 2, .count = 21 * kGrain + 3};
+      Shape shape{.steps = 3, .step_grains = 1, .channels = 2, .count = 21 * kGrain + 3};
       ASSERT_NO_FATAL_FAILURE(check(operation, ranks, shape, {}));
+      for (const Protocol protocol : kByLines) {
+        if (!takes_all_numbers() || ranks == 4095) continue;
+        shape.protocol = protocol;
+        ASSERT_NO_FATAL_FAILURE(check(operation, ranks, shape, {}));
+      }
     }
   }
 }
@@ -68,6 +81,23 @@ TEST_F(ManyRanks, LongAllOfALargeRing) {
                         .step_grains = 1,
                         .channels = 1,
                         .count = blocks ? 1 : chunks * kGrain + 3};
+      ASSERT_NO_FATAL_FAILURE(check(operation, ranks, shape, {.in_place = blocks}));
+    }
+  }
+}
+
+// Of blocks each rank sees those of all others, so that the time grows with the square.
+TEST_F(ManyRanks, LongAllOfALargeRingByLines) {
+  for (const Protocol protocol : kByLines) {
+    for (const Operation operation : kCollectives) {
+      const bool blocks = has_blocks(operation);
+      const std::uint32_t ranks = blocks ? 2048 : 1000;
+      const std::uint64_t chunks = operation == Operation::kAllReduce ? ranks : 1;
+      const Shape shape{.steps = 8,
+                        .step_grains = 1,
+                        .channels = 1,
+                        .count = blocks ? 1 : chunks * kGrain + 3,
+                        .protocol = protocol};
       ASSERT_NO_FATAL_FAILURE(check(operation, ranks, shape, {.in_place = blocks}));
     }
   }
