@@ -4,11 +4,16 @@
 // What an algorithm promises to need at most: who calls itself by its name is held to it.
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
 #include "core/model/operation.h"
+#include "core/model/ring_geometry.h"
+#include "core/model/tree_links.h"
+#include "core/schedule/plan.h"
 
 namespace weft::checker {
 
@@ -125,15 +130,6 @@ struct Spread {
   return std::nullopt;
 }
 
-/// Of algorithms that double what ranks hold in each of `passes` passes: trees, up and down, or
-/// PAT.
-[[nodiscard]] constexpr Bound logarithmic_bound(const Task& task, std::uint32_t ranks,
-                                                std::uint64_t passes) {
-  return {.hops = passes * doublings(ranks),
-          .bytes = least_bytes(task, ranks),
-          .order = Promise::kNone};
-}
-
 /// PAT: one step for each doubling where half of all blocks fit into one, and where they do not as
 /// many as can be joined, some more for what is left over at each distance; blocks that are longer
 /// than a step are cut.
@@ -145,6 +141,76 @@ struct Spread {
   // Two blocks of which one fits twice are joined; powers of two are, so it may be half as many.
   const std::uint64_t joined = rounds > 1 ? 1 : std::bit_floor(step_bytes / block_bytes);
   return rounds * (doublings(ranks) + (ranks - 1) / joined);
+}
+
+/// A ring: each element of an all-reduce goes round twice, of a block once, and other data passes a
+/// rank once. Steps are full but for the last of a chunk, and chunks hold whole steps but for those
+/// of the last loop, or the last.
+[[nodiscard]] inline std::uint64_t most_ring_steps(const Plan& plan, std::size_t channel) {
+  const auto steps = [&](std::uint64_t count) {
+    return steps_of(count, element_size(plan.task.type), plan.step_bytes);
+  };
+  const std::uint64_t count = plan.channels[channel].count;
+  if (plan.ranks == 1) return 0;
+  if (plan.task.operation == Operation::kAllReduce) return 2 * (steps(count) + plan.ranks);
+  if (!has_blocks(plan.task.operation)) return steps(count);
+  if (plan.blocks.empty()) return (plan.ranks - 1) * steps(count);
+  std::uint64_t all = 0;
+  for (std::uint32_t rank = 0; rank < plan.ranks; ++rank)
+    all += steps(block_on(plan, channel, rank).count);
+  return all;
+}
+
+/// Chunks of `count` elements where they are a step or less, so that there are many under way: no
+/// smaller than pays.
+[[nodiscard]] inline std::uint64_t most_chunks(const Plan& plan, std::uint64_t count) {
+  return steps_of(count, element_size(plan.task.type),
+                  std::min<std::uint64_t>(kLeastChunkBytes, plan.step_bytes));
+}
+
+/// A tree: all elements once to the parent, and once to each child.
+[[nodiscard]] inline std::uint64_t most_tree_steps(const Plan& plan, std::size_t channel) {
+  const std::uint64_t up = goes_up(plan.task.operation) ? 1 : 0;
+  const std::uint64_t down = comes_down(plan.task.operation) ? kMostTreeChildren : 0;
+  return (up + down) * most_chunks(plan, plan.channels[channel].count);
+}
+
+/// A chain: all blocks once up, and once down.
+[[nodiscard]] inline std::uint64_t most_chain_steps(const Plan& plan, std::size_t channel) {
+  const std::uint64_t count = plan.channels[channel].count;
+  if (!has_blocks(plan.task.operation)) return 2 * most_chunks(plan, count);
+  if (plan.blocks.empty()) return (2 * plan.ranks - 1) * most_chunks(plan, count);
+  std::uint64_t all = 0;
+  for (std::uint32_t rank = 0; rank < plan.ranks; ++rank)
+    all += 2 * most_chunks(plan, block_on(plan, channel, rank).count);
+  return all;
+}
+
+/// What a call needs at most that is cut as `plan` says, by `algorithm`: the plan's, or one that it
+/// calls itself. The row of the table with the steps that each of its channels takes.
+[[nodiscard]] inline std::optional<Bound> bound_of(const Plan& plan, Algorithm algorithm,
+                                                   std::optional<Spread> spread = {}) {
+  std::optional<Bound> bound = bound_of(algorithm, plan.task, plan.ranks, spread);
+  if (!bound || goes_directly(algorithm)) return bound;
+  bound->steps = 0;
+  for (std::size_t channel = 0; channel < plan.channels.size(); ++channel) {
+    switch (algorithm) {
+      case Algorithm::kTree:
+        bound->steps += most_tree_steps(plan, channel);
+        break;
+      case Algorithm::kChain:
+        bound->steps += most_chain_steps(plan, channel);
+        break;
+      case Algorithm::kPat:
+        bound->steps += most_pat_steps(plan.channels[channel].count * element_size(plan.task.type),
+                                       plan.step_bytes, plan.ranks);
+        break;
+      default:
+        bound->steps += most_ring_steps(plan, channel);
+        break;
+    }
+  }
+  return bound;
 }
 
 }  // namespace weft::checker

@@ -366,14 +366,7 @@ class Executor {
 
   [[nodiscard]] Bound bound() const {
     if (execution_.declared) return *execution_.declared;
-    Bound most =
-        bound_of(plan_.algorithm, plan_.task, plan_.ranks, execution_.spread).value_or(Bound{});
-    if (plan_.algorithm == Algorithm::kPat) {
-      most.steps = 0;
-      for (const ChannelPlan& channel : plan_.channels)
-        most.steps += most_pat_steps(channel.count * sizeof(Value), plan_.step_bytes, plan_.ranks);
-    }
-    return most;
+    return bound_of(plan_, plan_.algorithm, execution_.spread).value_or(Bound{});
   }
 
   [[nodiscard]] Due due(std::uint32_t call, std::uint32_t rank, std::uint64_t index) const {

@@ -462,9 +462,46 @@ TEST_F(Planted, MoreStepsThanAnnounced) {
 TEST_F(Planted, ARingThatCallsItselfPatOrTree) {
   for (const Operation operation : kCollectives) {
     const Plan plan = ring_plan(operation);
-    const std::uint64_t passes = operation == Operation::kAllReduce ? 2 : 1;
     EXPECT_TRUE(execute_one(stacks_, plan, {}).report.empty());
-    expect(Rule::kBound, plan, {.declared = logarithmic_bound(plan.task, kRanks, passes)});
+    const Algorithm other = has_blocks(operation) ? Algorithm::kPat : Algorithm::kTree;
+    expect(Rule::kBound, plan, {.declared = bound_of(plan, other)});
+  }
+}
+
+/// Over the links between neighbours alone, of which a message holds one block: as many steps as
+/// the plan says, and bytes, but from rank to rank.
+KernelOutcome run_ring_over_pat(const KernelCall& call) {
+  WorkItem item = call.item;
+  item.algorithm = Algorithm::kRing;
+  item.to_next = item.pat->to[0];
+  item.from_previous = item.pat->from[0];
+  return run_kernel(call.with(item));
+}
+
+TEST_F(Planted, APatThatIsARing) {
+  const Plan plan = plan_of(task_of(Operation::kAllGather, kGrain), topology_, Algorithm::kPat,
+                            {.steps = 2, .step_grains = 1, .channels = 1});
+  ASSERT_EQ(plan.algorithm, Algorithm::kPat);
+  expect_of_kernel(Rule::kBound, plan, {}, run_ring_over_pat);
+}
+
+// They announce it, and their hops and bytes are those that they promise.
+TEST_F(Planted, StepsThatAreHalfEmpty) {
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kChain}) {
+    for (const Operation operation : kCollectives) {
+      if (algorithm == Algorithm::kTree && has_blocks(operation)) continue;
+      if (algorithm == Algorithm::kChain && !reduces(operation)) continue;
+      Task task = task_of(operation, 40 * kGrain * kRanks);
+      if (algorithm == Algorithm::kChain) task.type = WEFT_FLOAT64;  // the order tells
+      Plan plan = plan_of(task, topology_, algorithm,
+                          {.steps = 4, .step_grains = 4, .channels = 1, .count = task.count});
+      ASSERT_EQ(plan.algorithm, algorithm);
+      const Verdict sound = execute_one(stacks_, plan, {});
+      EXPECT_TRUE(sound.report.empty()) << sound.report.text();
+      // Small enough for a tree, too, of which no rank here has as many children as may be.
+      plan.channels[0].chunk = kGrain;
+      expect(Rule::kBound, plan, {});
+    }
   }
 }
 
