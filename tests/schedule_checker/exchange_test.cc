@@ -175,7 +175,7 @@ TEST_F(Exchanges, LongOfMostRanks) {
            .seed = random()},
           std::string(operation_name(operation)));
   };
-  for (const std::uint32_t ranks : {256U, 384U}) {
+  for (const std::uint32_t ranks : {256U, 384U, 640U}) {
     sample(Operation::kAllToAll, ranks);
     sample(Operation::kAllToAllV, ranks);
   }

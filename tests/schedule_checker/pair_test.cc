@@ -113,7 +113,7 @@ TEST_F(Pairs, AnyMixOfAllNumbersOfRanks) {
 
 // Messages by lines, longer ones with a header there, and many of each on one connection.
 TEST_F(Pairs, AnyMixByLinesOfAllNumbersOfRanks) {
-  constexpr std::uint32_t kMostRanksOfAll = 40;
+  constexpr std::uint32_t kMostRanksOfAll = 64;
   constexpr std::uint64_t kMostElements = 12;  // of which 8 fit into a step of lines
   std::mt19937_64 random(20261123);
   for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
@@ -133,13 +133,32 @@ TEST_F(Pairs, AnyMixByLinesOfAllNumbersOfRanks) {
   }
 }
 
+TEST_F(Pairs, AnyMixOfMoreRanks) {
+  std::mt19937_64 random(20261124);
+  for (const std::uint32_t ranks : {100U, 256U}) {
+    for (const Turns turns : {Turns::kShuffled, Turns::kLateReceivers}) {
+      PairExecution execution{.ranks = ranks, .turns = turns, .seed = random()};
+      for (int round = 0; round < 2; ++round)
+        execution.rounds.push_back(any_groups(ranks, 4 * ranks, 30, random));
+      ASSERT_NO_FATAL_FAILURE(check(execution));
+      execution.step_bytes = 256;
+      execution.line_bytes = 64;
+      ASSERT_NO_FATAL_FAILURE(check(execution));
+      execution.step_bytes = 64;
+      execution.line_bytes = 0;
+      execution.least_lent_bytes = 64;
+      ASSERT_NO_FATAL_FAILURE(check(execution));
+    }
+  }
+}
+
 TEST_F(Pairs, ExchangesByLines) {
   check_exchanges({.step_bytes = 256, .line_bytes = 64}, {1, 8, 9, 70});
 }
 
 // Messages that their receivers read where they lie, mixed with ones that go by steps.
 TEST_F(Pairs, AnyMixOfLentMessages) {
-  constexpr std::uint32_t kMostRanksOfAll = 40;
+  constexpr std::uint32_t kMostRanksOfAll = 64;
   std::mt19937_64 random(20261123);
   for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
     for (const Turns turns : kAllTurns) {

@@ -36,9 +36,9 @@ Bound bound_of_blocks(const Plan& plan) {
   std::uint64_t elements = 0;
   for (const Extent& block : plan.blocks)
     elements += block.count;
-  return {.hops = plan.ranks - 1,
-          .bytes = (plan.ranks - 1) * elements * element_size(plan.task.type),
-          .order = Promise::kAlongRing};
+  Bound bound = bound_of(plan, Algorithm::kRing).value();
+  bound.bytes = (plan.ranks - 1) * elements * element_size(plan.task.type);
+  return bound;
 }
 
 class UnevenRings : public ::testing::Test {
@@ -53,14 +53,31 @@ class UnevenRings : public ::testing::Test {
     return plan;
   }
   Execution drawn_execution(const Plan& plan) {
-    Execution execution{.in_place = random_() % 2 == 0, .calls = 2};
+    Execution execution{.in_place = random_() % 2 == 0, .calls = calls_};
     execution.turns = kAllTurns[random_() % std::size(kAllTurns)];
     execution.seed = random_();
     execution.declared = bound_of_blocks(plan);
     return execution;
   }
+  void check(const Plan& plan, const Topology& topology) {
+    ASSERT_TRUE(validate(plan, topology));
+    const Execution execution = drawn_execution(plan);
+    const Verdict verdict = execute_one(stacks_, plan, execution);
+    ASSERT_TRUE(verdict.report.empty()) << describe(plan, execution) << "\n"
+                                        << verdict.report.text();
+    EXPECT_EQ(verdict.measures.bytes, execution.declared->bytes);
+  }
+  /// The same of few elements a block and one call, for many ranks.
+  void check_many(Operation operation, std::uint32_t ranks, const Shape& shape) {
+    const Topology topology = test::one_host(ranks);
+    Plan plan = plan_of(task_of(operation, shape.count), topology, Algorithm::kRing, shape);
+    plan.blocks = any_blocks(ranks, shape.count, random_);
+    calls_ = 1;
+    ASSERT_NO_FATAL_FAILURE(check(plan, topology));
+  }
   Stacks stacks_;
   std::mt19937_64 random_{20261122};
+  std::uint32_t calls_ = 2;
 };
 
 TEST_F(UnevenRings, AllNumbersOfRanks) {
@@ -68,14 +85,29 @@ TEST_F(UnevenRings, AllNumbersOfRanks) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kUneven) {
       for (int i = 0; i < (ranks <= 16 ? 16 : 2); ++i) {
-        const Plan plan = draw(operation, ranks, topology);
-        ASSERT_TRUE(validate(plan, topology));
-        const Execution execution = drawn_execution(plan);
-        const Verdict verdict = execute_one(stacks_, plan, execution);
-        ASSERT_TRUE(verdict.report.empty()) << describe(plan, execution) << "\n"
-                                            << verdict.report.text();
-        EXPECT_EQ(verdict.measures.bytes, execution.declared->bytes);
+        ASSERT_NO_FATAL_FAILURE(check(draw(operation, ranks, topology), topology));
       }
+    }
+  }
+}
+
+TEST_F(UnevenRings, OfManyRanks) {
+  for (const std::uint32_t ranks : {65U, 127U, 128U, 257U}) {
+    for (const Operation operation : kUneven) {
+      ASSERT_NO_FATAL_FAILURE(
+          check_many(operation, ranks,
+                     {.steps = 3, .step_grains = 1, .channels = 2, .count = 2 * kGrain + 3}));
+    }
+  }
+}
+
+TEST_F(UnevenRings, LongOfMostRanks) {
+  for (const std::uint32_t ranks : {1000U, 4096U}) {
+    for (const Operation operation : kUneven) {
+      if (ranks > 1000 && operation != Operation::kAllGatherV) continue;  // it takes seconds
+      ASSERT_NO_FATAL_FAILURE(check_many(
+          operation, ranks,
+          {.steps = ranks > 1000 ? 32U : 2U, .step_grains = 1, .channels = 1, .count = 3}));
     }
   }
 }
