@@ -14,17 +14,6 @@
 namespace weft {
 namespace {
 
-// Where what a ring all-reduce receives may come to, but for the buffer.
-LandingWalk landing_of(const WorkItem& item) {
-  if (item.operation != Operation::kAllReduce) return {};
-  return {.count = item.count,
-          .chunk = item.chunk,
-          .ranks = item.ranks,
-          .position = item.ring_position,
-          .element_bytes = static_cast<std::uint32_t>(element_size(item.type)),
-          .step_bytes = item.from_previous.step_bytes};
-}
-
 std::uint32_t line_channel(const Plan& plan, std::size_t channel) {
   const std::uint32_t first = plan.protocol == Protocol::kLL ? kFirstLLChannel : kFirstLL128Channel;
   return first + static_cast<std::uint32_t>(channel);

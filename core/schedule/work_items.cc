@@ -24,6 +24,16 @@ WorkItem work_item(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   return item;
 }
 
+LandingWalk landing_of(const WorkItem& item) {
+  if (item.operation != Operation::kAllReduce) return {};
+  return {.count = item.count,
+          .chunk = item.chunk,
+          .ranks = item.ranks,
+          .position = item.ring_position,
+          .element_bytes = static_cast<std::uint32_t>(element_size(item.type)),
+          .step_bytes = item.from_previous.step_bytes};
+}
+
 std::vector<Extent> channel_blocks(const Plan& plan, std::size_t channel) {
   std::vector<Extent> blocks;
   blocks.reserve(plan.blocks.size());

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/model/landing.h"
 #include "core/model/work_item.h"
 #include "core/schedule/plan.h"
 
@@ -73,6 +74,10 @@ inline void set_call(const Plan& plan, std::size_t channel, const void* send, vo
   item.recv = recv == nullptr ? nullptr : static_cast<std::byte*>(recv) + offset;
   item.tag = tag;
 }
+
+/// Where what comes to a connected item of a ring from a net may land, but for the buffer: nowhere
+/// unless it is an all-reduce.
+[[nodiscard]] LandingWalk landing_of(const WorkItem& item);
 
 /// Of a plan with blocks: what WorkItem::blocks of a channel points to.
 [[nodiscard]] std::vector<Extent> channel_blocks(const Plan& plan, std::size_t channel);

@@ -22,6 +22,7 @@
 #include "core/model/step_lines.h"
 #include "core/model/two_shot.h"
 #include "core/schedule/work_items.h"
+#include "tests/schedule_checker/nets.h"
 #include "tests/schedule_checker/results.h"
 
 namespace weft::checker {
@@ -69,8 +70,12 @@ class Executor {
       world_.connections = &connections_;
     }
     add_kernels();
+    const std::size_t kernels = actors_.size();
     fibers_.run(
-        actors_.size(), [this](std::size_t fiber) { run_calls(actors_[fiber]); },
+        kernels + (nets_ ? nets_->size() : 0),
+        [&](std::size_t fiber) {
+          return fiber < kernels ? run_calls(actors_[fiber]) : nets_->run(fiber - kernels);
+        },
         [this](const std::vector<Wait>& waits) { report_deadlock(waits); });
     if (verdict_.report.empty()) check_results();
     if (verdict_.report.empty()) check_traffic();
@@ -174,10 +179,11 @@ class Executor {
                                                : output_elements(),
                             .output_begin = own_block,
                             .output_end = own_block + output_elements(),
-                            .block = block});
+                            .block = block,
+                            .call = call});
         }
         if (has_input(rank) && !joined) {
-          own.input = buffers_.add({.rank = rank, .elements = input_elements()});
+          own.input = buffers_.add({.rank = rank, .elements = input_elements(), .call = call});
         }
       }
     }
@@ -218,6 +224,10 @@ class Executor {
 
   // An algorithm with other edges than a ring's adds them here and binds them in connect().
   void add_connections() {
+    if (execution_.over_nets) {
+      nets_ = std::make_unique<Nets>(world_, connections_, plan_.ranks, plan_.steps);
+      world_.under_way.resize(plan_.ranks);
+    }
     if (plan_.algorithm == Algorithm::kTree) {
       for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
         const std::vector<std::uint32_t>& parents = plan_.channels[channel].parents;
@@ -251,8 +261,16 @@ class Executor {
       for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
         const std::vector<std::uint32_t>& ring = plan_.channels[channel].ring;
         std::vector<std::size_t>& leaving = leaving_.emplace_back(plan_.ranks);
-        for (std::size_t i = 0; i < ring.size(); ++i)
-          leaving.at(ring[i]) = connections_.add(ring[i], ring[(i + 1) % ring.size()], channel);
+        for (std::size_t i = 0; i < ring.size(); ++i) {
+          const std::uint32_t next = ring[(i + 1) % ring.size()];
+          if (!nets_) {
+            leaving.at(ring[i]) = connections_.add(ring[i], next, channel);
+            continue;
+          }
+          leaving.at(ring[i]) = nets_->size();
+          nets_->add(ring[i], next, channel,
+                     steps_sent(plan_, channel, ring[i]) * execution_.calls);
+        }
       }
     }
     connections_.allocate();
@@ -283,9 +301,12 @@ class Executor {
           [&](std::uint32_t other) { return connections_.receiver(edges.at({other, rank})); });
       item.pat = &pats_[channel][rank];
     } else if (plan_.ranks > 1 && channel < leaving_.size()) {
-      const RingPlace place = ring_place(plan_, channel, rank);
-      item.to_next = connections_.sender(leaving_[channel][rank]);
-      item.from_previous = connections_.receiver(leaving_[channel][place.previous]);
+      const std::size_t to_next = leaving_[channel][rank];
+      const std::size_t from_previous =
+          leaving_[channel][ring_place(plan_, channel, rank).previous];
+      item.to_next = nets_ ? nets_->sender(to_next) : connections_.sender(to_next);
+      item.from_previous =
+          nets_ ? nets_->receiver(from_previous) : connections_.receiver(from_previous);
     }
   }
 
@@ -318,6 +339,7 @@ class Executor {
       if (!fibers_.wait(&ended.kernels, std::uint64_t{actor.call} * kernels, ended.waiters)) return;
       set_call(plan, channel, input_of(actor.call, rank), output_of(actor.call, rank),
                make_operation_tag(plan.task, kFirstSequence + actor.call), item);
+      if (nets_) begin_over_net(actor, item);
       device::SingleLane group;
       SymbolicMemory memory(world_, actor);
       const SymbolicReduction reduction(memory, plan.task.reduction == WEFT_AVG, premultiplies());
@@ -331,9 +353,22 @@ class Executor {
       if (fibers_.stopped()) return;
       if (outcome.end != KernelEnd::kDone) return report_outcome(actor, outcome);
       ++ended.kernels;
-      if (direct() && ended.kernels % kernels == 0) inboxes_->ended(rank);
+      const bool all = ended.kernels % kernels == 0;
+      if (direct() && all) inboxes_->ended(rank);
+      if (nets_ && all) world_.under_way[rank] = std::nullopt;
       fibers_.raised(&ended.kernels, false, ended.waiters);
     }
+  }
+
+  void begin_over_net(const Actor& actor, const WorkItem& item) {
+    world_.under_way[actor.rank] = actor.call;
+    if (plan_.ranks == 1) return;
+    LandingWalk walk = landing_of(item);
+    walk.output = item.recv;
+    if (execution_.change_landing) execution_.change_landing(walk, actor.rank);
+    const std::uint32_t previous = ring_place(plan_, actor.channel, actor.rank).previous;
+    nets_->begin(leaving_[actor.channel][previous],
+                 steps_received(plan_, actor.channel, actor.rank), walk);
   }
 
   void report_outcome(const Actor& actor, const KernelOutcome& outcome) {
@@ -347,7 +382,9 @@ class Executor {
   void report_deadlock(const std::vector<Wait>& waits) {
     std::string text = "nobody can go on:";
     for (const Wait& wait : waits) {
-      text += fmt::format("\n  {} waits", actors_[wait.fiber].name());
+      text += fmt::format("\n  {} waits", wait.fiber < actors_.size()
+                                              ? actors_[wait.fiber].name()
+                                              : nets_->name(wait.fiber - actors_.size()));
       if (wait.counter == nullptr) {
         text += " for what it looks at";
       } else if (const std::string which = connections_.describe(wait.counter); !which.empty()) {
@@ -472,10 +509,14 @@ class Executor {
     std::vector<std::uint64_t> far(plan_.ranks);  // bytes
     const auto& host_of = execution_.host_of;
     for (const Connection& connection : connections_.all()) {
+      // Over a net there are two, the sender's and the receiver's.
+      const bool of_sender = !nets_ || !nets_->is_net(connection.from);
+      const bool of_receiver = !nets_ || !nets_->is_net(connection.to);
+      if (of_receiver) of(connection, connection.to).received += connection.head;
+      if (!of_sender) continue;
       Moved& from = of(connection, connection.from);
       from.sent += connection.tail;
       from.bytes += connection.bytes;
-      of(connection, connection.to).received += connection.head;
       bytes += connection.bytes;
       if (!host_of.empty() && host_of.at(connection.from) != host_of.at(connection.to)) {
         far[connection.from] += connection.bytes;
@@ -528,8 +569,10 @@ class Executor {
   std::unique_ptr<Inboxes> inboxes_;
   std::unique_ptr<StagedMemory> staged_;
   World world_;
-  std::vector<CallBuffers> of_calls_;              // by call, then by rank
-  std::vector<std::vector<std::size_t>> leaving_;  // connections by channel, then by sender
+  std::unique_ptr<Nets> nets_;
+  std::vector<CallBuffers> of_calls_;  // by call, then by rank
+  // Connections, or edges of nets, by channel, then by sender.
+  std::vector<std::vector<std::size_t>> leaving_;
   // Connections of trees, chains and PAT by channel, then by sender and receiver; their links by
   // channel and rank.
   std::vector<std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t>> tree_edges_;

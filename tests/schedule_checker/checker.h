@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "core/model/landing.h"
 #include "core/schedule/plan.h"
 #include "tests/schedule_checker/bounds.h"
 #include "tests/schedule_checker/fibers.h"
@@ -45,6 +46,8 @@ using Kernel = std::function<KernelOutcome(const KernelCall& call)>;
 
 /// The product's: of direct calls that of CPUs.
 [[nodiscard]] KernelOutcome run_kernel(const KernelCall& call);
+/// The same over a memory that lends, as that of CPUs. Of rings by Simple.
+[[nodiscard]] KernelOutcome run_lending_kernel(const KernelCall& call);
 /// The product's: of direct calls that of GPUs.
 [[nodiscard]] KernelOutcome run_line_kernel(const KernelCall& call);
 
@@ -63,8 +66,12 @@ struct Execution {
   Kernel kernel = run_kernel;
   std::uint32_t direct_parts = 1;           ///< Of direct calls.
   std::uint32_t flag_period = kFlagPeriod;  ///< Of direct calls.
-  std::optional<Spread> spread{};           ///< Of the ranks over hosts; else all on one.
-  std::optional<Bound> declared{};          ///< Instead of what the algorithm's row says.
+  /// Of rings by Simple: over nets, which read what is lent and let what may land come to outputs.
+  bool over_nets = false;
+  /// Of these: what is changed of where it lands.
+  std::function<void(LandingWalk& walk, std::uint32_t rank)> change_landing{};
+  std::optional<Spread> spread{};   ///< Of the ranks over hosts; else all on one.
+  std::optional<Bound> declared{};  ///< Instead of what the algorithm's row says.
   /// Each rank's host, for Measures::most_far_bytes; none of direct calls, or where nobody asks.
   std::vector<std::uint32_t> host_of{};
 };

@@ -99,6 +99,7 @@ class Connections {
   [[nodiscard]] ConnectionView sender(std::size_t connection);
   [[nodiscard]] ConnectionView receiver(std::size_t connection);
   [[nodiscard]] const std::vector<Connection>& all() const { return connections_; }
+  [[nodiscard]] Connection& at(std::size_t connection) { return connections_[connection]; }
 
   [[nodiscard]] bool holds(const std::byte* at) const {
     const auto* first = reinterpret_cast<const std::byte*>(memory_.data());

@@ -39,6 +39,21 @@ KernelOutcome run_kernel(const KernelCall& call) {
   return device::HostOneShot(call.group, call.memory, call.item, call.reduction).run();
 }
 
+namespace {
+
+struct LendingMemory : SymbolicMemory {
+  static constexpr bool kLendsPayloads = true;
+  explicit LendingMemory(const SymbolicMemory& memory) : SymbolicMemory(memory) {}
+  static constexpr bool runs(Protocol protocol) { return protocol == Protocol::kSimple; }
+};
+
+}  // namespace
+
+KernelOutcome run_lending_kernel(const KernelCall& call) {
+  LendingMemory memory(call.memory);
+  return device::run_ring_item(call.group, memory, call.item, call.reduction);
+}
+
 KernelOutcome run_line_kernel(const KernelCall& call) {
   if (call.item.direct == nullptr) return run_kernel(call);
   if (call.item.operation != Operation::kAllReduce) {
