@@ -17,6 +17,7 @@ struct Actor {
   std::uint32_t channel = 0;
   std::uint32_t call = 0;
   std::uint32_t part = 0;  ///< Of a call that goes directly.
+  std::uint32_t lane = 0;  ///< Of a kernel that has several.
 
   [[nodiscard]] std::string name() const {
     return fmt::format("rank {}, channel {}, call {}", rank, channel, call);

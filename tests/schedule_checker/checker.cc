@@ -71,6 +71,8 @@ class Executor {
     }
     add_kernels();
     const std::size_t kernels = actors_.size();
+    world_.lanes.resize(kernels);
+    World::running = &world_;
     fibers_.run(
         kernels + (nets_ ? nets_->size() : 0),
         [&](std::size_t fiber) {
@@ -90,7 +92,12 @@ class Executor {
   };
 
   [[nodiscard]] bool direct() const { return goes_directly(plan_.algorithm); }
+  /// Whether each kernel has several lanes, each a fiber.
+  [[nodiscard]] bool has_lanes() const {
+    return plan_.algorithm == Algorithm::kDirect && plan_.protocol == Protocol::kLL128;
+  }
   [[nodiscard]] Inboxes::Geometry geometry() const {
+    if (has_lanes()) return {.half_bytes = wide_half_bytes(plan_.task.bytes())};
     if (plan_.algorithm == Algorithm::kMulticast) {
       return {.half_bytes = plain_half_bytes(kChunkGrainBytes, execution_.direct_parts),
               .headers = execution_.direct_parts};
@@ -113,8 +120,9 @@ class Executor {
   [[nodiscard]] const Plan& plan_of(std::uint32_t rank) const {
     return *plans_[plans_.size() == 1 ? 0 : rank];
   }
-  /// Kernels that one call of a rank is.
+  /// Kernels that one call of a rank is, or lanes of them.
   [[nodiscard]] std::uint32_t kernels_of(std::uint32_t rank) const {
+    if (has_lanes()) return execution_.direct_parts * execution_.lanes;
     return direct() ? execution_.direct_parts
                     : static_cast<std::uint32_t>(plan_of(rank).channels.size());
   }
@@ -316,10 +324,15 @@ class Executor {
       blocks_.push_back(channel_blocks(plan_, channel));
     for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
       for (std::uint32_t kernel = 0; kernel < kernels_of(rank); ++kernel) {
+        const std::uint32_t lanes = has_lanes() ? execution_.lanes : 1;
+        if (has_lanes() && kernel % lanes == 0) {
+          teams_.push_back(std::make_unique<LaneTeam>(fibers_, lanes, execution_.gang));
+        }
         actors_.push_back({.rank = rank,
                            .channel = direct() ? 0 : kernel,
                            .call = 0,
-                           .part = direct() ? kernel : 0});
+                           .part = direct() ? kernel / lanes : 0,
+                           .lane = kernel % lanes});
       }
     }
   }
@@ -340,16 +353,7 @@ class Executor {
       set_call(plan, channel, input_of(actor.call, rank), output_of(actor.call, rank),
                make_operation_tag(plan.task, kFirstSequence + actor.call), item);
       if (nets_) begin_over_net(actor, item);
-      device::SingleLane group;
-      SymbolicMemory memory(world_, actor);
-      const SymbolicReduction reduction(memory, plan.task.reduction == WEFT_AVG, premultiplies());
-      const KernelOutcome outcome = execution_.kernel({.group = group,
-                                                       .memory = memory,
-                                                       .item = item,
-                                                       .reduction = reduction,
-                                                       .rank = rank,
-                                                       .part = actor.part,
-                                                       .parts = direct() ? kernels : 1});
+      const KernelOutcome outcome = has_lanes() ? run_lane(actor, item) : run_one(actor, item);
       if (fibers_.stopped()) return;
       if (outcome.end != KernelEnd::kDone) return report_outcome(actor, outcome);
       ++ended.kernels;
@@ -358,6 +362,35 @@ class Executor {
       if (nets_ && all) world_.under_way[rank] = std::nullopt;
       fibers_.raised(&ended.kernels, false, ended.waiters);
     }
+  }
+
+  [[nodiscard]] bool averages() const { return plan_.task.reduction == WEFT_AVG; }
+
+  KernelOutcome run_one(const Actor& actor, const WorkItem& item) {
+    device::SingleLane group;
+    SymbolicMemory memory(world_, actor);
+    const SymbolicReduction reduction(memory, averages(), premultiplies());
+    return execution_.kernel({.group = group,
+                              .memory = memory,
+                              .item = item,
+                              .reduction = reduction,
+                              .rank = actor.rank,
+                              .part = actor.part,
+                              .parts = direct() ? execution_.direct_parts : 1});
+  }
+
+  KernelOutcome run_lane(const Actor& actor, const WorkItem& item) {
+    FiberLane group(*teams_[actor.rank * execution_.direct_parts + actor.part], actor.lane);
+    WideMemory memory(world_, actor);
+    world_.lanes[fibers_.current()] = &memory;
+    const WideReduction reduction(memory, averages(), premultiplies());
+    return execution_.wide_kernel({.group = group,
+                                   .memory = memory,
+                                   .item = item,
+                                   .reduction = reduction,
+                                   .rank = actor.rank,
+                                   .part = actor.part,
+                                   .parts = execution_.direct_parts});
   }
 
   void begin_over_net(const Actor& actor, const WorkItem& item) {
@@ -579,8 +612,9 @@ class Executor {
   std::vector<std::vector<TreeLinks>> trees_;
   std::vector<std::vector<ChainLinks>> chains_;
   std::vector<std::vector<PatLinks>> pats_;
-  std::vector<std::vector<Extent>> blocks_;  // by channel
-  std::vector<Actor> actors_;                // by fiber
+  std::vector<std::vector<Extent>> blocks_;       // by channel
+  std::vector<Actor> actors_;                     // by fiber
+  std::vector<std::unique_ptr<LaneTeam>> teams_;  // by rank, then by part
   struct Ended {
     std::uint64_t kernels = 0;
     Waiters waiters;

@@ -18,6 +18,7 @@
 #include "tests/schedule_checker/fibers.h"
 #include "tests/schedule_checker/report.h"
 #include "tests/schedule_checker/symbolic_memory.h"
+#include "tests/schedule_checker/wide_lanes.h"
 
 namespace weft::checker {
 
@@ -66,6 +67,10 @@ struct Execution {
   Kernel kernel = run_kernel;
   std::uint32_t direct_parts = 1;           ///< Of direct calls.
   std::uint32_t flag_period = kFlagPeriod;  ///< Of direct calls.
+  // Of one-shots by wide lines, instead of `kernel`: lanes of each part, and those of a gang.
+  WideKernel wide_kernel = run_wide_kernel;
+  std::uint32_t lanes = kWideLineLanes;
+  std::uint32_t gang = kWideLineLanes;
   /// Of rings by Simple: over nets, which read what is lent and let what may land come to outputs.
   bool over_nets = false;
   /// Of these: what is changed of where it lands.

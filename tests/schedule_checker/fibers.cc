@@ -126,6 +126,10 @@ Fibers::Fibers(Stacks& stacks, Turns turns, std::uint64_t seed)
 
 Fibers::~Fibers() = default;
 
+std::uint32_t Fibers::current() const {
+  return current_->number;
+}
+
 bool Fibers::is_own(const std::byte* at) const {
   const std::byte* const stack = current_->stack;
   return stack != nullptr && at >= stack && at < stack + Stacks::size();
@@ -189,6 +193,11 @@ void Fibers::run(std::size_t count, const std::function<void(std::size_t)>& body
 Fibers::Fiber* Fibers::next() {
   if (stopped_ && !all_woken_) wake_all();
   if (ready_.empty() && late_.empty()) {
+    for (const std::uint32_t where : overlooked_) {
+      outlooks_[where].overlooked = false;
+      wake_looking(outlooks_[where], ready_);
+    }
+    overlooked_.clear();
     while (!stirred_.empty())
       make_ready(stirred_.pop_front(), false);
     if (ready_.empty()) return main_.get();
@@ -208,6 +217,7 @@ void Fibers::make_ready(std::uint32_t number, bool late) {
 
 void Fibers::wake_all() {
   all_woken_ = true;
+  overlooked_.clear();
   while (!stirred_.empty())
     make_ready(stirred_.pop_front(), false);
   for (const Fiber* fiber : fibers_) {
@@ -271,7 +281,7 @@ bool Fibers::look_again(std::uint32_t where) {
   self.state = Fiber::State::kLooking;
   if (self.seen_changes != here.changes) {
     self.state = Fiber::State::kReady;
-    stirred_.push(self.number);
+    (turns_ == Turns::kShuffled ? ready_ : stirred_).push(self.number);
   } else {
     append(here.looking, self);
   }
@@ -285,11 +295,24 @@ void Fibers::changed(std::uint32_t where) {
   Outlook& there = outlooks_[where];
   ++there.changes;
   if (stopped_) return;
+  if (there.looking == 0) return;
+  constexpr std::uint64_t kOneOf = 4;
+  if (turns_ != Turns::kShuffled) {
+    wake_looking(there, stirred_);
+  } else if (random_() % kOneOf == 0) {
+    wake_looking(there, ready_);  // in time to see what others have not finished
+  } else if (!there.overlooked) {
+    there.overlooked = true;
+    overlooked_.push_back(where);
+  }
+}
+
+void Fibers::wake_looking(Outlook& there, Queue& queue) {
   while (there.looking != 0) {
     Fiber& looking = fiber(there.looking - 1);
     there.looking = looking.next;
     looking.state = Fiber::State::kReady;
-    stirred_.push(looking.number);
+    queue.push(looking.number);
   }
 }
 

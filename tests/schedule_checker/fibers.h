@@ -113,6 +113,8 @@ class Fibers {
   /// All waits end from now on.
   void stop();
   [[nodiscard]] bool stopped() const { return stopped_; }
+  /// The number of the fiber that runs.
+  [[nodiscard]] std::uint32_t current() const;
   /// Whether it lies on the stack of the fiber that runs: what a lane has for itself.
   [[nodiscard]] bool is_own(const std::byte* at) const;
 
@@ -140,6 +142,7 @@ class Fibers {
   struct Outlook {
     std::uint64_t changes = 1;
     std::uint32_t looking = 0;  // as Waiters::first_
+    bool overlooked = false;    // one of `overlooked_`
   };
 
   void switch_to(Fiber* next);
@@ -148,6 +151,7 @@ class Fibers {
   void make_ready(std::uint32_t fiber, bool late);
   void yield_sometimes();
   [[nodiscard]] Outlook& outlook(std::uint32_t where);
+  void wake_looking(Outlook& there, Queue& queue);
   void wake_all();
   /// To the end of those that `first` begins.
   void append(std::uint32_t& first, Fiber& fiber);
@@ -163,6 +167,7 @@ class Fibers {
   Queue ready_;
   Queue late_;     // only when no other is ready
   Queue stirred_;  // that looked, and have something new to look at: only when none is late
+  std::vector<std::uint32_t> overlooked_;  // where something changed, and who looks was not woken
   std::unordered_map<const std::uint64_t*, Waiters> waiters_;
   std::vector<Outlook> outlooks_;
   std::size_t left_ = 0;

@@ -35,6 +35,8 @@ Inboxes::Inboxes(Report& report, std::uint32_t ranks, const Geometry& geometry)
     positions_[rank].resize(kMostDirectParts);
     own.positions = reinterpret_cast<std::uint32_t*>(positions_[rank].data());
     own.plain_positions = positions_[rank].data();
+    own.wide_positions = positions_[rank].data();
+    own.wide_half_bytes = own.half_bytes;
     own.plain_half_bytes = own.half_bytes;
     own.plain_headers = geometry.headers;
     for (std::uint32_t peer = 0; peer < ranks; ++peer) {

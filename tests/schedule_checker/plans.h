@@ -34,7 +34,8 @@ struct Shape {
   std::uint32_t step_grains = 1;
   std::uint32_t channels = 1;
   std::uint64_t count = 1;
-  Protocol protocol = Protocol::kSimple;  ///< Of rings and trees.
+  /// Of rings and trees; of one-shots LL128 means wide lines, and others LL.
+  Protocol protocol = Protocol::kSimple;
 };
 
 /// 8-byte elements, so that each holds a symbol.
@@ -73,6 +74,10 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
     input.limits.direct_bytes = task.bytes() + headers;
     input.limits.direct_block_bytes = task.bytes();
     input.limits.direct_roots = true;
+    if (shape.protocol == Protocol::kLL128) {
+      input.protocols = {std::string(protocol_name(shape.protocol))};
+      input.limits.wide_bytes = task.bytes();
+    }
   }
   if (algorithm == Algorithm::kMulticast) input.limits.multicast_range = shape.step_grains * 64;
   if (algorithm == Algorithm::kTwoShot) input.limits.two_shot_range = shape.step_grains * 64;

@@ -287,6 +287,20 @@ void SymbolicMemory::store_words(std::byte* to, device::Line line) {
   world_.fibers.perhaps_yield();
 }
 
+void SymbolicMemory::store_word_of_line(std::byte* to, std::uint64_t word) {
+  const Place place = find(to, sizeof(word));
+  if (!may_write(place, to, sizeof(word))) return;
+  if (is_value(word)) {
+    if (!is_something(word)) return;
+    const std::uint32_t hops = hops_to(place, to);
+    word += hops;
+    if (hops != 0) sent(place, sizeof(word));
+  }
+  *reinterpret_cast<std::uint64_t*>(to) = word;
+  changed(place, to);
+  world_.fibers.perhaps_yield();
+}
+
 void SymbolicMemory::copy(device::SingleLane& /*group*/, std::byte* first, std::byte* second,
                           const std::byte* source, std::uint64_t bytes) {
   if (bytes == 0 || !may_read(source, bytes)) return;

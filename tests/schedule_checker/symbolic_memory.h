@@ -24,6 +24,9 @@
 
 namespace weft::checker {
 
+class SymbolicMemory;
+class SymbolicReduction;
+
 /// What the kernels of one execution share.
 struct World {
   Report& report;
@@ -43,9 +46,11 @@ struct World {
   };
   /// What was combined last, soundly: all elements of a step are combined alike.
   Combined latest{};
+  /// Of kernels of several lanes: the memory of each fiber, and the execution under way, for what
+  /// such kernels ask a type for that knows of neither.
+  std::vector<SymbolicMemory*> lanes{};
+  static inline World* running = nullptr;
 };
-
-class SymbolicReduction;
 
 /// A kernel's memory. Whatever it finds wrong it reports, and ends the execution.
 ///
@@ -110,6 +115,10 @@ class SymbolicMemory {
   /// One element of the caller's buffers.
   [[nodiscard]] Value load_element(const std::byte* from);
   void store_element(std::byte* to, Value value);
+
+ protected:
+  /// 8 bytes of a line: an element, or something else.
+  void store_word_of_line(std::byte* to, std::uint64_t word);
 
  private:
   /// What an address lies in.

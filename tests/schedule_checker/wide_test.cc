@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// One-shots by wide lines, whose lanes store and load each line together.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <gtest/gtest.h>
+
+#include "core/device/one_shot_ll128.h"
+#include "tests/schedule_checker/plans.h"
+
+namespace weft::checker {
+namespace {
+
+class WideOneShots : public ::testing::Test {
+ protected:
+  [[nodiscard]] static Plan plan_for(std::uint32_t ranks, std::uint64_t count,
+                                     weft_reduction reduction = WEFT_SUM) {
+    return plan_of(task_of(Operation::kAllReduce, count, 0, reduction), test::one_host(ranks),
+                   Algorithm::kDirect, {.protocol = Protocol::kLL128});
+  }
+  void check(const Plan& plan, Execution execution) {
+    ASSERT_EQ(plan.protocol, Protocol::kLL128);
+    ASSERT_EQ(plan.algorithm, Algorithm::kDirect);
+    execution.turns = kAllTurns[++seed_ % std::size(kAllTurns)];
+    execution.seed = seed_;
+    execution.in_place = seed_ / std::size(kAllTurns) % 2 == 1;
+    const Verdict verdict = execute_one(stacks_, plan, execution);
+    ASSERT_TRUE(verdict.report.empty()) << describe(plan, execution) << "\n"
+                                        << verdict.report.text();
+  }
+  /// Nothing is wrong with the product's kernel, whatever the turns, and with this one it is found.
+  void expect(Rule rule, const Plan& plan, const WideKernel& kernel, std::uint32_t calls = 1) {
+    std::size_t found = 0;
+    for (const Turns turns : kAllTurns) {
+      for (std::uint64_t seed = 1; seed <= (turns == Turns::kShuffled ? 100 : 1); ++seed) {
+        Execution execution{.calls = calls, .turns = turns, .seed = seed};
+        const Verdict sound = execute_one(stacks_, plan, execution);
+        ASSERT_TRUE(sound.report.empty()) << sound.report.text();
+        execution.wide_kernel = kernel;
+        const Verdict verdict = execute_one(stacks_, plan, execution);
+        if (verdict.report.empty()) continue;
+        ++found;
+        EXPECT_EQ(rule_name(verdict.report.violations().front().rule), rule_name(rule))
+            << verdict.report.text();
+      }
+    }
+    EXPECT_GT(found, 0U);
+  }
+
+  Stacks stacks_;
+  std::uint64_t seed_ = 20261122;
+};
+
+// One element; a lane's share and a half; a pair of lines; several and a rest.
+TEST_F(WideOneShots, OfAllNumbersOfRanks) {
+  constexpr int kSeeds = 4;
+  for (std::uint32_t ranks = 2; ranks <= kMostDirectRanks; ++ranks) {
+    for (const std::uint64_t count : {1U, 3U, 30U, 97U}) {
+      for (const weft_reduction reduction :
+           std::to_array<weft_reduction>({WEFT_SUM, WEFT_AVG, kPremulSum})) {
+        const Plan plan = plan_for(ranks, count, reduction);
+        for (int i = 0; i < kSeeds; ++i)
+          ASSERT_NO_FATAL_FAILURE(check(plan, {.calls = 5}));
+      }
+    }
+  }
+}
+
+TEST_F(WideOneShots, OfSeveralPartsAndGangs) {
+  for (const std::uint32_t ranks : {2U, 3U, 8U}) {
+    for (const std::uint64_t count : {1U, 65U, 200U}) {
+      const Plan plan = plan_for(ranks, count);
+      for (const std::uint32_t parts : {1U, 2U, 3U}) {
+        for (int i = 0; i < 4; ++i) {
+          ASSERT_NO_FATAL_FAILURE(
+              check(plan, {.calls = 3, .direct_parts = parts, .lanes = 16, .gang = 8}));
+          ASSERT_NO_FATAL_FAILURE(
+              check(plan, {.calls = 3, .direct_parts = parts, .lanes = 32, .gang = 16}));
+        }
+      }
+    }
+  }
+}
+
+constexpr std::uint32_t kWrongWideRank = 1;
+
+template <class Memory>
+KernelOutcome run_wide_over(const WideCall& call) {
+  if (call.rank != kWrongWideRank) return run_wide_kernel(call);
+  Memory memory(call);
+  return device::run_wide_item<kMostDirectRanks>(call.group, memory, call.item, *call.item.direct,
+                                                 call.reduction, call.part, call.parts);
+}
+
+class OtherWideMemory : public WideMemory {
+ public:
+  explicit OtherWideMemory(const WideCall& call)
+      : WideMemory(call.memory), peers_(call.item.direct) {}
+
+ protected:
+  /// Whether it lies in the header of a half.
+  [[nodiscard]] bool is_header(const std::byte* from) const {
+    const std::uint64_t half = peers_->wide_half_bytes;
+    for (const std::byte* const inbox : peers_->inbox) {
+      if (inbox == nullptr || from < inbox || from >= inbox + kDirectHalves * half) continue;
+      return static_cast<std::uint64_t>(from - inbox) % half < std::uint64_t{2} * kWideLineBytes;
+    }
+    return false;
+  }
+
+ private:
+  const DirectPeers* peers_;
+};
+
+/// The flag may be seen before what the others of the eight store, which takes long.
+struct FlagsFirst : OtherWideMemory {
+  using OtherWideMemory::OtherWideMemory;
+  void store_wide(FiberLane& group, std::byte* to, device::Line share, bool last) {
+    // The tag of a header that has not come would be taken for another call's.
+    if (!is_value(share.low)) return WideMemory::store_wide(group, to, share, last);
+    if (to != nullptr && last) store_word_of_line(to + sizeof(Value), share.high);
+    for (std::uint32_t turn = 0; turn < 50; ++turn)
+      static_cast<void>(look_again(turn));
+    group.any_of_eight(false);
+    if (to == nullptr) return;
+    store_word_of_line(to, share.low);
+    if (!last) store_word_of_line(to + sizeof(Value), share.high);
+  }
+};
+
+TEST_F(WideOneShots, AFlagBeforeItsPayload) {
+  expect(Rule::kReadTooEarly, plan_for(3, 97), run_wide_over<FlagsFirst>);
+}
+
+/// Takes what it finds behind the header, whether its flag has come or not.
+struct LooksAtNoFlag : OtherWideMemory {
+  using OtherWideMemory::OtherWideMemory;
+  device::Line load_wide(FiberLane& group, const std::byte* from, std::uint64_t flag, bool last) {
+    if (is_header(from)) return WideMemory::load_wide(group, from, flag, last);
+    device::Line share = from == nullptr ? device::Line{} : load_line(from);
+    if (last) share.high = flag;
+    return share;
+  }
+};
+
+/// Takes long for each line.
+struct Slow : OtherWideMemory {
+  using OtherWideMemory::OtherWideMemory;
+  void store_wide(FiberLane& group, std::byte* to, device::Line share, bool last) {
+    for (std::uint32_t turn = 0; turn < 10; ++turn)
+      static_cast<void>(look_again(turn));
+    WideMemory::store_wide(group, to, share, last);
+  }
+};
+
+TEST_F(WideOneShots, APayloadWithoutItsFlag) {
+  const auto among_slow_ones = [](const WideCall& call) {
+    if (call.rank == kWrongWideRank) return run_wide_over<LooksAtNoFlag>(call);
+    Slow memory(call);
+    return device::run_wide_item<kMostDirectRanks>(call.group, memory, call.item, *call.item.direct,
+                                                   call.reduction, call.part, call.parts);
+  };
+  expect(Rule::kReadTooEarly, plan_for(3, 97), among_slow_ones);
+}
+
+TEST_F(WideOneShots, AnOutputWithAHole) {
+  expect(Rule::kNotWritten, plan_for(3, 97), [](const WideCall& call) {
+    WorkItem item = call.item;
+    --item.count;
+    const WideCall shorter{.group = call.group,
+                           .memory = call.memory,
+                           .item = item,
+                           .reduction = call.reduction,
+                           .rank = call.rank,
+                           .part = call.part,
+                           .parts = call.parts};
+    return run_wide_kernel(shorter);
+  });
+}
+
+TEST_F(WideOneShots, AnInputThatBeginsBeforeItsBuffer) {
+  expect(Rule::kOutside, plan_for(3, 96), [](const WideCall& call) {
+    if (call.rank != kWrongWideRank) return run_wide_kernel(call);
+    WorkItem item = call.item;
+    item.send -= sizeof(Value);
+    const WideCall shifted{.group = call.group,
+                           .memory = call.memory,
+                           .item = item,
+                           .reduction = call.reduction,
+                           .rank = call.rank,
+                           .part = call.part,
+                           .parts = call.parts};
+    return run_wide_kernel(shifted);
+  });
+}
+
+}  // namespace
+}  // namespace weft::checker
