@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <string>
 
 #include "core/model/connection_view.h"
@@ -17,6 +16,7 @@
 #include "tests/schedule_checker/actor.h"
 #include "tests/schedule_checker/connections.h"
 #include "tests/schedule_checker/fibers.h"
+#include "tests/schedule_checker/report.h"
 #include "tests/schedule_checker/symbolic_memory.h"
 
 namespace weft::checker {

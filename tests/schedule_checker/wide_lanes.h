@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "core/device/policies.h"
+#include "core/model/direct_peers.h"
+#include "core/model/work_item.h"
 #include "tests/schedule_checker/fibers.h"
 #include "tests/schedule_checker/symbolic_memory.h"
 

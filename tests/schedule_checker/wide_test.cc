@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/device/one_shot_ll128.h"
+#include "core/device/work_item_kernel.h"
 #include "tests/schedule_checker/plans.h"
 
 namespace weft::checker {
