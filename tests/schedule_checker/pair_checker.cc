@@ -191,16 +191,20 @@ class PairExecutor {
   /// Between any two that have something for each other, or expect it.
   void add_connections() {
     struct Numbers {
-      std::size_t steps;
-      std::size_t lines;
+      Pair pair;
+      std::size_t steps = 0;
+      std::size_t lines = 0;
     };
-    std::map<Pair, Numbers> numbers;
+    std::vector<Numbers> numbers;
     const bool lines = execution_.line_bytes != 0;
+    places_.assign(std::size_t{ranks_} * ranks_, 0);
     const auto add = [&](const Pair& pair) {
-      if (pair.first == pair.second || numbers.contains(pair)) return;
-      Numbers& made = numbers[pair];
-      made.steps = connections_.add(pair.first, pair.second, 0);
+      std::uint32_t& place = places_[std::size_t{pair.first} * ranks_ + pair.second];
+      if (pair.first == pair.second || place != 0) return;
+      Numbers made{.pair = pair, .steps = connections_.add(pair.first, pair.second, 0)};
       if (lines) made.lines = connections_.add(pair.first, pair.second, 0, Arrival::kLinesAlone);
+      numbers.push_back(made);
+      place = static_cast<std::uint32_t>(numbers.size());
     };
     for (const auto* parts : {&sent_, &received_}) {
       for (const auto& [pair, unused] : *parts) {
@@ -209,15 +213,25 @@ class PairExecutor {
       }
     }
     connections_.allocate();
-    for (const auto& [pair, number] : numbers) {
-      const Pair back(pair.second, pair.first);
-      ends_[pair].to.view = connections_.sender(number.steps);
-      ends_[back].from.view = connections_.receiver(number.steps);
-      if (lends()) ends_[pair].to.peer_memory = ends_[back].from.peer_memory = read_by_others();
+    ends_.resize(numbers.size());
+    if (lines) line_ends_.resize(numbers.size());
+    for (const Numbers& number : numbers) {
+      const auto [from, to] = number.pair;
+      PairConnections& there = end(ends_, from, to);
+      PairConnections& back = end(ends_, to, from);
+      there.to.view = connections_.sender(number.steps);
+      back.from.view = connections_.receiver(number.steps);
+      if (lends()) there.to.peer_memory = back.from.peer_memory = read_by_others();
       if (!lines) continue;
-      line_ends_[pair].to.view = connections_.sender(number.lines);
-      line_ends_[back].from.view = connections_.receiver(number.lines);
+      end(line_ends_, from, to).to.view = connections_.sender(number.lines);
+      end(line_ends_, to, from).from.view = connections_.receiver(number.lines);
     }
+  }
+
+  /// Of rank `rank`, towards `partner`.
+  [[nodiscard]] PairConnections& end(std::vector<PairConnections>& ends, std::uint32_t rank,
+                                     std::uint32_t partner) const {
+    return ends.at(places_[std::size_t{rank} * ranks_ + partner] - 1);
   }
 
   [[nodiscard]] bool lends() const { return execution_.least_lent_bytes != UINT64_MAX; }
@@ -257,8 +271,8 @@ class PairExecutor {
     PairNumbers numbers;
     const PairEnds ends{
         .towards = [&](std::uint32_t partner, std::uint32_t channel) -> const PairConnections& {
-          return (channel == kPairLineChannel - kPairChannel ? line_ends_ : ends_)
-              .at({rank, partner});
+          return end(channel == kPairLineChannel - kPairChannel ? line_ends_ : ends_, rank,
+                     partner);
         },
         .spread = {.line_bytes = execution_.line_bytes,
                    .least_lent_bytes = execution_.least_lent_bytes}};
@@ -426,8 +440,9 @@ class PairExecutor {
   Buffers buffers_;
   Connections connections_;
   World world_;
-  std::map<Pair, PairConnections> ends_;             // of a rank, towards a partner
-  std::map<Pair, PairConnections> line_ends_;        // the same for lines
+  std::vector<std::uint32_t> places_;                // of a rank's ends towards another, from 1 on
+  std::vector<PairConnections> ends_;                // by place
+  std::vector<PairConnections> line_ends_;           // the same for lines
   std::vector<std::vector<BoundCall>> calls_;        // by round, then by rank
   std::map<std::size_t, std::uint64_t> own_offset_;  // of buffers that are used in place
   std::map<Pair, std::vector<Part>> sent_;           // from, to; in the order of calls
