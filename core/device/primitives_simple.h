@@ -10,6 +10,7 @@
 // Models: tests/models/step_fifo.pml, tests/models/ring_credits.pml
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include "core/device/primitives.h"
 #include "core/device/slot_check.h"
 #include "core/model/connection_view.h"
+#include "core/model/operation.h"
 #include "core/model/ring_geometry.h"
 #include "core/model/work_item.h"
 
@@ -29,8 +31,15 @@ namespace weft::device {
 inline constexpr std::uint32_t kLeastLentBytes = 16384;
 
 /// A memory policy whose kernels may lend what lies in the caller's buffers: those of CPUs.
+///  - replace_word(word, expected, desired): whether the word was as expected and now is as
+///    desired; orders as an acquire and a release.
+///  - yield(): while another kernel of this process is at work.
 template <class Memory>
-concept lends_payloads = requires { requires Memory::kLendsPayloads; };
+concept lends_payloads = requires(Memory& memory, std::uint32_t* word, std::uint32_t value) {
+  requires Memory::kLendsPayloads;
+  { memory.replace_word(word, value, value) } -> std::same_as<bool>;
+  memory.yield();
+};
 
 /// One item's primitives. Every lane makes one; all lanes make the same calls with the same
 /// arguments. A call answers false when the kernel must end; then outcome() says why, in full on
@@ -66,13 +75,17 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       send_begin_ = send_step_;
       seen_head_ = to.cursor->seen_head;
       step_bytes_ = to.step_bytes;
+      lends_ = to.borrows && (!to.reads_lent || waits_anyway(item, element_bytes));
     }
   }
 
   /// Writes the cursors back. The position of a kernel that failed is written too, though nothing
   /// may go on from it.
   WEFT_HD KernelOutcome finish() {
-    if (lent_ && outcome_.end == KernelEnd::kDone) await_return();
+    if constexpr (lends_payloads<Memory>) {
+      if (lent_ && outcome_.end == KernelEnd::kDone) await_return();
+      if (lent_ && outcome_.end != KernelEnd::kDone) withdraw();
+    }
     // A cursor that did not move is not written: without a step no barrier parts this from the
     // other lanes' reads in the constructor.
     if (group_.leader()) {
@@ -91,6 +104,14 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
 
  private:
   using Family::at;
+
+  /// Whether the call does not end before the next rank has begun it. Of those with a root data
+  /// passes each rank once: they end when all is in slots, if there is room for it.
+  WEFT_HD static bool waits_anyway(const WorkItem& item, std::uint32_t element_bytes) {
+    const ConnectionView& to = item.to_next;
+    return !has_root(item.operation) ||
+           item.count * element_bytes > std::uint64_t{to.steps} * to.step_bytes;
+  }
 
   // Leader only: lets the neighbours' kernels end too, where they can be told from here.
   WEFT_HD void give_up() {
@@ -124,8 +145,10 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       std::byte* const result = at(item_.recv, output_at);
       if constexpr (kRecv) {
         const auto offset = static_cast<std::uint32_t>(verdict);
-        if (kMayLand<kBits> && offset == kLent) {
+        if (kMayLand<kBits> && offset == kLent && from.lands) {
           arrived = result;
+        } else if (lends_payloads<Memory> && offset == kLent) {
+          if (!take_lent(arrived)) return false;
         } else {
           arrived = from.buffer + static_cast<std::size_t>(recv_slot_) * from.step_bytes + offset;
         }
@@ -134,7 +157,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       if constexpr (kSend && kHasBuffer<kBits> && lends_payloads<Memory>) {
         // What is to be multiplied first does not lie in the input.
         const bool lies_there = !kReadsInputAlone<kBits> || !premultiplies(reduction_);
-        if (to.borrows && bytes >= kLeastLentBytes && lies_there) {
+        if (lends_ && bytes >= kLeastLentBytes && lies_there) {
           lend<kBits>(slot, arrived, input, result, bytes);
           place = kLent;
         }
@@ -258,8 +281,41 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       move<kBits & ~kSendBit>(nullptr, arrived, input, output, bytes);
       payload = output;
     }
-    std::memcpy(slot, static_cast<const void*>(&payload), sizeof(payload));
+    auto* const lent = reinterpret_cast<LentSlot*>(slot);
+    lent->payload = payload;
+    memory_.store_word(&lent->state, kLentOpen);
     lent_ = true;
+  }
+
+  /// Where the payload of this step lies, which is read there until the slot is returned. False
+  /// where its sender has taken it back: its end is told as any other.
+  WEFT_HD bool take_lent(const std::byte*& payload) {
+    if constexpr (lends_payloads<Memory>) {
+      const ConnectionView& from = item_.from_previous;
+      auto* const lent = reinterpret_cast<LentSlot*>(
+          from.buffer + static_cast<std::size_t>(recv_slot_) * from.step_bytes);
+      payload = lent->payload;
+      if (memory_.replace_word(&lent->state, kLentOpen, kLentTaken)) return true;
+      const WaitResult told =
+          memory_.wait_at_least(from.tail, from.tail_waiters, UINT64_MAX, from.error);
+      leave(told, from.peer);
+    }
+    return false;
+  }
+
+  /// Of a call that ends badly: nobody reads its caller's buffers afterwards. Who has begun to read
+  /// a step waits for nothing until it returns the slot.
+  WEFT_HD void withdraw() {
+    const ConnectionView& to = item_.to_next;
+    for (std::uint64_t step = memory_.load_acquire(to.head); step < send_step_; ++step) {
+      const auto slot = static_cast<std::uint32_t>(step % to.steps);
+      if (to.slots[slot].offset != kLent) continue;
+      auto* const lent =
+          reinterpret_cast<LentSlot*>(to.buffer + static_cast<std::size_t>(slot) * to.step_bytes);
+      if (memory_.replace_word(&lent->state, kLentOpen, kLentWithdrawn)) continue;
+      while (memory_.load_acquire(to.head) <= step)
+        memory_.yield();
+    }
   }
 
   /// The caller has its buffers back when the call ends. One that ends badly does not wait: its
@@ -289,7 +345,8 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
         return fail(KernelEnd::kTagMismatch, from.peer, item_.tag, meta.tag);
       if (meta.size != bytes) return fail(KernelEnd::kSizeMismatch, from.peer, bytes, meta.size);
       const bool landed = kMayLand<kBits> && from.lands && meta.offset == kLent;
-      if (!landed &&
+      const bool lent = lends_payloads<Memory> && from.reads_lent && meta.offset == kLent;
+      if (!landed && !lent &&
           (meta.offset > from.step_bytes - bytes || meta.offset % kSlotOffsetGrain != 0)) {
         return fail(KernelEnd::kSizeMismatch, from.peer, bytes,
                     static_cast<std::uint64_t>(meta.offset) + meta.size);
@@ -358,6 +415,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
   // The last counters seen, so that a peer's line is read again only when it has to have moved.
   std::uint64_t seen_tail_ = 0;
   std::uint64_t seen_head_ = 0;
+  bool lends_ = false;
   bool lent_ = false;
   KernelOutcome outcome_;
 };

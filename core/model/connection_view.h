@@ -25,6 +25,18 @@ struct SlotMeta {
 /// address at the sender. No receiver takes it for an offset.
 inline constexpr std::uint32_t kLent = UINT32_MAX;
 
+/// What the slot of a sender begins with whose view `borrows`. A receiver whose view `reads_lent`
+/// reads the payload where it lies, once it has replaced kLentOpen by kLentTaken, and until it
+/// returns the slot. A sender that ends badly replaces kLentOpen by kLentWithdrawn, or waits for
+/// the slot where it comes too late: nobody reads its caller's buffer afterwards.
+struct LentSlot {
+  const std::byte* payload;
+  std::uint32_t state;
+};
+inline constexpr std::uint32_t kLentOpen = 1;
+inline constexpr std::uint32_t kLentTaken = 2;
+inline constexpr std::uint32_t kLentWithdrawn = 3;
+
 /// Where an end of a connection stands between operations. Written only by the worker that runs
 /// the channel; kept in memory of the device so that a replayed graph goes on from it.
 struct ConnectionCursor {
@@ -54,11 +66,13 @@ struct ConnectionView {
   ConnectionCursor* cursor = nullptr;     ///< This end's position.
   std::uint32_t steps = 0;
   std::uint32_t step_bytes = 0;
-  std::uint16_t order_bytes = 8;  ///< 8, 16 or 128: what a store keeps together.
+  std::uint8_t order_bytes = 8;  ///< 8, 16 or 128: what a store keeps together.
   /// Of a sender: its slots are taken within this process, which reads the payload where it lies.
   bool borrows = false;
   /// Of a receiver: complete chunks of an all-reduce may come straight to the caller's output.
   bool lands = false;
+  /// What is lent is read by the receiver's kernel, in this process. Alike at both ends.
+  bool reads_lent = false;
   std::uint32_t peer = 0;  ///< Rank at the other end, for reports.
 
   [[nodiscard]] bool connected() const { return buffer != nullptr; }

@@ -103,6 +103,7 @@ PluginOffer Connections::open(const Plugin& plugin, std::vector<std::byte>& peer
 ReachAnswers Connections::ask(const std::string& id, const Topology& topology,
                               std::span<const std::vector<std::byte>> infos) {
   OpenedTransport& opened = *transports_.find(id)->second;
+  of_this_process_.resize(context_.ranks);
   const auto answer_on = [&](std::uint32_t peer) -> ReachAnswer {
     if (peer == context_.rank) return {};
     if (infos[peer].empty()) return {.reason = fmt::format("rank {} does not have it", peer)};
@@ -110,6 +111,7 @@ ReachAnswers Connections::ask(const std::string& id, const Topology& topology,
     end.struct_size = sizeof(end);
     end.rank = peer;
     end.same_process = topology.same_process(context_.rank, peer) ? 1 : 0;
+    of_this_process_[peer] = end.same_process != 0;
     end.same_host = topology.same_host(context_.rank, peer) ? 1 : 0;
     end.info = {.data = infos[peer].data(), .size = infos[peer].size()};
     const auto said = opened.plugin.can_connect(opened.transport, end);
@@ -332,6 +334,11 @@ Result<ConnectionView> Connections::view_of(const Edge& edge) {
     view.steps = lines.steps;
     view.step_bytes = lines.step_bytes;
     view.order_bytes = order_of(lines, line_bytes_);
+  }
+  // Ranks of one process read each other's buffers, where they run on CPUs: both ends know it.
+  if (context_.runtime->reports_ends() && of_this_process_[edge.peer]) {
+    view.reads_lent = true;
+    view.borrows = edge.sends();
   }
   if (described.memory != WEFT_MEMORY_HOST) in_host_memory_ = false;
   if (described.memory == WEFT_MEMORY_HOST) WEFT_TRY(let_device_reach(view));

@@ -15,11 +15,11 @@ namespace weft {
 /// path what holds for whoever stores there. A device may know more of what joins it to memory of
 /// others of its kind: `line_bytes`, the least of all ranks' DeviceRuntime::line_bytes. Of host
 /// memory it says nothing.
-[[nodiscard]] inline std::uint16_t order_of(const weft_protocol_view& described,
-                                            std::uint32_t line_bytes) {
+[[nodiscard]] inline std::uint8_t order_of(const weft_protocol_view& described,
+                                           std::uint32_t line_bytes) {
   const bool of_device = described.memory != WEFT_MEMORY_HOST;
-  return static_cast<std::uint16_t>(of_device ? std::max(described.order_bytes, line_bytes)
-                                              : described.order_bytes);
+  return static_cast<std::uint8_t>(of_device ? std::max(described.order_bytes, line_bytes)
+                                             : described.order_bytes);
 }
 
 }  // namespace weft

@@ -227,8 +227,7 @@ TEST_P(LaneModel, ViewsMustKeepTogetherWhatLanesStoreTogether) {
   const auto [ranks, lanes, protocol] = GetParam();
   RingWorld world(shape());
   std::vector<std::vector<float>> data(ranks, std::vector<float>(100));
-  const auto end_by = [&]<class Memory>(std::uint16_t order, std::uint64_t sequence,
-                                        const Memory*) {
+  const auto end_by = [&]<class Memory>(std::uint8_t order, std::uint64_t sequence, const Memory*) {
     std::vector<WorkItem> items;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       items.push_back(world.items(rank, {.count = data[rank].size()}, sequence, data[rank].data(),
@@ -242,10 +241,10 @@ TEST_P(LaneModel, ViewsMustKeepTogetherWhatLanesStoreTogether) {
   const PathMemory* const by_path = nullptr;
   const LaneMemory* const by_order = nullptr;
   const bool needs_lines = protocol == Protocol::kLL128 && lanes % kWideLineLanes == 0;
-  for (const std::uint16_t order : {8, 16}) {
+  for (const std::uint8_t order : {8, 16}) {
     EXPECT_EQ(end_by(order, order, by_path),
               needs_lines ? KernelEnd::kUnsupported : KernelEnd::kDone)
-        << order;
+        << int{order};
   }
   EXPECT_EQ(end_by(128, 128, by_path), KernelEnd::kDone);
   EXPECT_EQ(end_by(8, 129, by_order), KernelEnd::kDone);

@@ -94,6 +94,7 @@ struct RingShape {
   bool sleepers = true;
   bool downwards = false;  ///< The ring runs from high ranks to low ones.
   Protocol protocol = Protocol::kSimple;
+  bool lends = false;  ///< Ranks read each other's buffers.
 };
 
 /// The links of `channels` rings.
@@ -144,6 +145,8 @@ class RingWorld {
         const std::uint32_t previous = order_[(place + ranks - 1) % ranks];
         item.from_previous = link(previous, channel).receiver(previous);
         item.to_next = link(rank, channel).sender(order_[(place + 1) % ranks]);
+        item.from_previous.reads_lent = item.to_next.reads_lent = shape_.lends;
+        item.to_next.borrows = shape_.lends;
       }
       result.push_back(item);
     }

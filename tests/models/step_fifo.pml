@@ -4,14 +4,15 @@
 // The FIFO of steps between two ranks, and how each sleeps on the other's counter.
 //
 // Models: core/model/connection_view.h (slots, head, tail), core/base/wait.h (post, sleep_on),
-// SimplePrimitives::run, await and await_return in core/device/primitives_simple.h,
+// SimplePrimitives::run, await, await_return, take_lent and withdraw in core/device/primitives_simple.h,
 // PairBatch::step, look_at_counter and wait_until_taken in core/device/pair_batch.h.
 //
 // Holds, for 1 to 3 slots:
 //  - no slot is filled before it was consumed, none is read before it was filled, steps keep their
 //    order;
 //  - no wake-up is lost, though no sleep has a time limit here (in the code each has, of 50 ms);
-//  - a lent payload is not read any more once its owner has it back.
+//  - a lent payload is not read any more once its owner has it back, though its call fails, where
+//    the receiver is of the same process.
 //
 // Memory is weaker than a CPU's: stores wait in a buffer and leave it in any order, except that a
 // counter follows what was stored before it (release); a sequentially consistent store has left the
@@ -27,6 +28,8 @@
 // PLANT_HEAD_BEFORE_READING: an assertion
 // PLANT_CREDIT_OFF_BY_ONE: an assertion
 // PLANT_NO_AWAIT_RETURN: an assertion
+// PLANT_WITHDRAWS_WHILE_READ: an assertion
+// PLANT_READS_WITHOUT_TAKING: an assertion
 
 #define kSlots 3     // at most
 #define kLastStep 6  // steps that are sent
@@ -42,6 +45,11 @@ byte steps;  // slots of this connection
 byte payload[kSlots];
 byte meta[kSlots];
 byte tail, head;
+#define kOpen 1
+#define kTaken 2
+#define kWithdrawn 3
+byte lent[kSlots];  // states of slots that lend
+bool told;          // the receiver's host knows that the sender's call failed
 byte tail_waiters, head_waiters;
 
 // Store buffers: of the sender, then of the receiver.
@@ -68,6 +76,7 @@ end:
   :: atomic { payload_stored -> payload_stored = false;
       assert(!unread[buffered_slot]);  // not consumed yet
       unread[buffered_slot] = true;
+      lent[buffered_slot] = kOpen;
       payload[buffered_slot] = buffered_step }
   :: atomic { meta_stored -> meta_stored = false; meta[buffered_slot] = buffered_step }
   :: atomic { tail_stored && ORDERED -> tail_stored = false; tail = buffered_tail }
@@ -116,7 +125,7 @@ inline wait_for(counter, waiters, asleep, threshold) {
 #endif
           fi
         };
-        !asleep
+        !asleep || told
 #ifndef PLANT_NO_SECOND_LOOK
      :: else
 #endif
@@ -135,7 +144,8 @@ proctype sender() {
   byte step, seen, seen_head;
   do
   :: step == kLastStep -> break
-  :: else ->
+  :: lends -> goto fails  // also while it waits below
+  :: step < kLastStep ->
      if
      :: seen_head + CREDITS <= step || step == 0 ->
         wait_for(head, head_waiters, head_asleep, (step < CREDITS -> 0 : step + 1 - CREDITS));
@@ -153,7 +163,26 @@ proctype sender() {
   :: else
   fi;
 #endif
-  returned = true
+  goto ends;
+fails:
+  atomic { !payload_stored -> seen = head };
+  do
+  :: seen == step -> break
+  :: else ->
+     if
+     :: atomic { lent[seen % steps] == kOpen -> lent[seen % steps] = kWithdrawn }
+     :: else ->
+#ifndef PLANT_WITHDRAWS_WHILE_READ
+        head > seen
+#else
+        skip
+#endif
+     fi;
+     seen++
+  od;
+ends:
+  returned = true;
+  told = step < kLastStep
 }
 
 inline take(slot) {
@@ -176,13 +205,24 @@ proctype receiver() {
 #endif
      if
      :: seen_tail <= step ->
-        wait_for(tail, tail_waiters, tail_asleep, step + 1);
+        wait_for(tail, tail_waiters, tail_asleep, (told -> 0 : step + 1));
         seen_tail = seen
+     :: else
+     fi;
+     if
+     :: seen_tail <= step -> break  // its host has told it
      :: else
      fi;
      assert(meta[slot] == step + 1);
 #ifdef PLANT_TAIL_WITHOUT_ACQUIRE
      assert(early == step + 1);
+#endif
+#ifndef PLANT_READS_WITHOUT_TAKING
+     if
+     :: atomic { lends && lent[slot] == kOpen -> lent[slot] = kTaken }
+     :: lends && lent[slot] == kWithdrawn -> break
+     :: !lends
+     fi;
 #endif
 #ifdef PLANT_HEAD_BEFORE_READING
      post(head_stored, buffered_head, step + 1, head_waiters, head_asleep);

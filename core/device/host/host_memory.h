@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 
 #include "core/base/device_runtime.h"
 #include "core/base/wait.h"
@@ -61,6 +62,11 @@ class HostMemory {
   static void store_word(std::uint32_t* word, std::uint32_t value) {
     std::atomic_ref(*word).store(value, std::memory_order_release);
   }
+  static bool replace_word(std::uint32_t* word, std::uint32_t expected, std::uint32_t desired) {
+    return std::atomic_ref(*word).compare_exchange_strong(expected, desired,
+                                                          std::memory_order_acq_rel);
+  }
+  static void yield() { std::this_thread::yield(); }
   [[nodiscard]] KernelOutcome pause(std::uint32_t turn);
 
   [[nodiscard]] static Line load_line(const std::byte* from) {

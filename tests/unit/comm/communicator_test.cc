@@ -7,14 +7,19 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/comm/group.h"
+#include "core/device/host/host_device.h"
 #include "tests/unit/comm/ranks.h"
 
 namespace weft {
@@ -528,6 +533,56 @@ TEST_P(OverTransport, AbortEndsACallThatNobodyAnswers) {
   while (ranks.communicators[1]->async_error() == WEFT_OK)
     std::this_thread::yield();
   EXPECT_NE(text_of(ranks.communicators[1]->finish()).find("rank 0"), std::string::npos);
+}
+
+/// Remembers how the rings' ends of what it ran were.
+class ViewsDevice : public device::HostDevice {
+ public:
+  weft_result launch(DeviceStream* stream, std::span<const Launch> launches) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      for (const Launch& launch : launches)
+        for (const WorkItem& item : launch.items)
+          ends_.emplace_back(item.from_previous, item.to_next);
+    }
+    return device::HostDevice::launch(stream, launches);
+  }
+  std::vector<std::pair<ConnectionView, ConnectionView>> ends() {
+    const std::scoped_lock lock(mutex_);
+    return ends_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<ConnectionView, ConnectionView>> ends_;
+};
+
+TEST(RanksOfOneProcess, ReadEachOthersBuffersWhicheverTransportHasTheSlots) {
+  for (const char* transport : {"p2p", "shm"}) {
+    auto made = std::make_unique<ViewsDevice>();
+    ViewsDevice& device = *made;
+    Ranks ranks(2, transport, {{"WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM", "ring"}}, std::move(made));
+    std::vector<std::vector<float>> data(2, std::vector<float>(100'000, 1));
+    std::vector<Call> calls;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      calls.push_back({.communicator = ranks.communicators[rank].get(),
+                       .stream = ranks.streams[rank].get(),
+                       .task = sum_of(data[rank].size()),
+                       .send = data[rank].data(),
+                       .recv = data[rank].data()});
+    }
+    ASSERT_EQ(text_of(start_calls(calls)), "");
+    for (const auto& stream : ranks.streams)
+      EXPECT_EQ(text_of(stream->synchronize()), "");
+    for (const auto& each : data)
+      EXPECT_EQ(each, std::vector<float>(100'000, 2));
+    const auto ends = device.ends();
+    EXPECT_GE(ends.size(), 2U);
+    for (const auto& [from, to] : ends) {
+      EXPECT_TRUE(from.reads_lent && to.reads_lent && to.borrows) << transport;
+      EXPECT_FALSE(from.borrows || from.lands || to.lands) << transport;
+    }
+  }
 }
 
 TEST(DirectCalls, AreForRanksThatMemoryJoins) {
