@@ -307,7 +307,10 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
   /// a step waits for nothing until it returns the slot.
   WEFT_HD void withdraw() {
     const ConnectionView& to = item_.to_next;
-    for (std::uint64_t step = memory_.load_acquire(to.head); step < send_step_; ++step) {
+    // Those of earlier calls that ended badly stay withdrawn.
+    const std::uint64_t taken = memory_.load_acquire(to.head);
+    for (std::uint64_t step = taken < send_begin_ ? send_begin_ : taken; step < send_step_;
+         ++step) {
       const auto slot = static_cast<std::uint32_t>(step % to.steps);
       if (to.slots[slot].offset != kLent) continue;
       auto* const lent =

@@ -179,6 +179,15 @@ TEST_F(Withdrawal, WaitsForWhatIsBeingRead) {
   EXPECT_EQ(lent_in(world_.link(0), 1).state, kLentWithdrawn);
 }
 
+// A captured call may be launched once more after its communicator was aborted.
+TEST_F(Withdrawal, DoesNotWaitForWhatAnEarlierCallTookBack) {
+  EXPECT_EQ(send_and_abort(0), 0U);
+  EXPECT_EQ(send_and_abort(0), 0U);
+  EXPECT_EQ(world_.link(0).tail(), 4U);
+  for (std::uint32_t step = 0; step < 4; ++step)
+    EXPECT_EQ(lent_in(world_.link(0), step).state, kLentWithdrawn);
+}
+
 TEST_F(Withdrawal, WhatWasTakenBackIsNotRead) {
   EXPECT_EQ(send_and_abort(0), 0U);
   world_.link(0).receiver_error() = 7;  // as its sender's host would tell
