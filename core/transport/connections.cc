@@ -100,10 +100,28 @@ PluginOffer Connections::open(const Plugin& plugin, std::vector<std::byte>& peer
   return offer;
 }
 
+namespace {
+
+/// Whether each rank of the process has a core of its own. A call whose buffers are read ends when
+/// its reader has come to run, and where ranks take turns that is late: slots would have taken all.
+bool ranks_have_cores(const Topology& topology, std::uint32_t rank) {
+  std::uint32_t ranks = 0;
+  std::uint32_t cores = UINT32_MAX;
+  for (const RankInfo& other : topology.ranks) {
+    if (!topology.same_process(rank, other.rank)) continue;
+    ++ranks;
+    cores = std::min(cores, other.cores);
+  }
+  return ranks <= cores;
+}
+
+}  // namespace
+
 ReachAnswers Connections::ask(const std::string& id, const Topology& topology,
                               std::span<const std::vector<std::byte>> infos) {
   OpenedTransport& opened = *transports_.find(id)->second;
-  of_this_process_.resize(context_.ranks);
+  reads_buffers_of_.resize(context_.ranks);
+  const bool side_by_side = ranks_have_cores(topology, context_.rank);
   const auto answer_on = [&](std::uint32_t peer) -> ReachAnswer {
     if (peer == context_.rank) return {};
     if (infos[peer].empty()) return {.reason = fmt::format("rank {} does not have it", peer)};
@@ -111,7 +129,9 @@ ReachAnswers Connections::ask(const std::string& id, const Topology& topology,
     end.struct_size = sizeof(end);
     end.rank = peer;
     end.same_process = topology.same_process(context_.rank, peer) ? 1 : 0;
-    of_this_process_[peer] = end.same_process != 0;
+    // Kernels of CPUs; both ends find the same.
+    reads_buffers_of_[peer] =
+        context_.runtime->reports_ends() && end.same_process != 0 && side_by_side;
     end.same_host = topology.same_host(context_.rank, peer) ? 1 : 0;
     end.info = {.data = infos[peer].data(), .size = infos[peer].size()};
     const auto said = opened.plugin.can_connect(opened.transport, end);
@@ -335,8 +355,7 @@ Result<ConnectionView> Connections::view_of(const Edge& edge) {
     view.step_bytes = lines.step_bytes;
     view.order_bytes = order_of(lines, line_bytes_);
   }
-  // Ranks of one process read each other's buffers, where they run on CPUs: both ends know it.
-  if (context_.runtime->reports_ends() && of_this_process_[edge.peer]) {
+  if (reads_buffers_of_[edge.peer]) {
     view.reads_lent = true;
     view.borrows = edge.sends();
   }

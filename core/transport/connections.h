@@ -204,7 +204,7 @@ class Connections {
   void* positions_ = nullptr;       // of direct_, in the device's memory
   std::set<void*> registered_;      // host memory that the device was allowed to reach
   RunAhead run_ahead_;
-  std::vector<bool> of_this_process_;  // by rank; as ask() found, before anything is connected
+  std::vector<bool> reads_buffers_of_;  // by rank; as ask() found, before anything is connected
   std::uint32_t line_bytes_ = 8;       // as of ConnectionNeeds; also of what is connected later
   std::atomic<bool> in_host_memory_{true};  // all that is described so far; reactor and builder
   std::vector<RingConnections> rings_;

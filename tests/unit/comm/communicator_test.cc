@@ -557,14 +557,17 @@ class ViewsDevice : public device::HostDevice {
   std::vector<std::pair<ConnectionView, ConnectionView>> ends_;
 };
 
-TEST(RanksOfOneProcess, ReadEachOthersBuffersWhicheverTransportHasTheSlots) {
-  for (const char* transport : {"p2p", "shm"}) {
+TEST(RanksOfOneProcess, ReadEachOthersBuffersWhereEachHasACoreWhicheverTransportHasTheSlots) {
+  const std::uint32_t too_many = std::thread::hardware_concurrency() + 1;
+  for (const auto& [transport, count] :
+       {std::pair("p2p", 2U), std::pair("shm", 2U), std::pair("p2p", std::max(too_many, 3U))}) {
     auto made = std::make_unique<ViewsDevice>();
     ViewsDevice& device = *made;
-    Ranks ranks(2, transport, {{"WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM", "ring"}}, std::move(made));
-    std::vector<std::vector<float>> data(2, std::vector<float>(100'000, 1));
+    Ranks ranks(count, transport, {{"WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM", "ring"}},
+                std::move(made));
+    std::vector<std::vector<float>> data(count, std::vector<float>(100'000, 1));
     std::vector<Call> calls;
-    for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (std::size_t rank = 0; rank < count; ++rank) {
       calls.push_back({.communicator = ranks.communicators[rank].get(),
                        .stream = ranks.streams[rank].get(),
                        .task = sum_of(data[rank].size()),
@@ -576,10 +579,13 @@ TEST(RanksOfOneProcess, ReadEachOthersBuffersWhicheverTransportHasTheSlots) {
       EXPECT_EQ(text_of(stream->synchronize()), "");
     for (const auto& each : data)
       EXPECT_EQ(each, std::vector<float>(100'000, 2));
+    const bool read = count <= ranks.communicators[0]->topology().ranks[0].cores;
+    EXPECT_FALSE(read && count > 2);
     const auto ends = device.ends();
     EXPECT_GE(ends.size(), 2U);
     for (const auto& [from, to] : ends) {
-      EXPECT_TRUE(from.reads_lent && to.reads_lent && to.borrows) << transport;
+      EXPECT_TRUE(from.reads_lent == read && to.reads_lent == read && to.borrows == read)
+          << count << " over " << transport;
       EXPECT_FALSE(from.borrows || from.lands || to.lands) << transport;
     }
   }
