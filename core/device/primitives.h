@@ -28,6 +28,10 @@ enum PrimitiveBits : std::uint8_t {
 template <unsigned kBits>
 inline constexpr bool kReadsOutput = (kBits & (kRecvBit | kInputBit)) == 0;
 
+/// Whether what is sent is not stored anywhere else.
+template <unsigned kBits>
+inline constexpr bool kSentAlone = (kBits & (kRecvBit | kOutputBit)) == 0;
+
 /// What a protocol's class gets by deriving from this with itself as `Generic`, which has the
 /// generic operation: run<bits>(extent, output) answers false when the kernel must end.
 template <class Generic>

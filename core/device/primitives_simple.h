@@ -30,6 +30,10 @@ namespace weft::device {
 /// sooner than waited for.
 inline constexpr std::uint32_t kLeastLentBytes = 16384;
 
+/// Of blocks of that size and more what nobody keeps a copy of is read by ranks of one process
+/// where it lies: measured with two ranks on two cores, docs/performance.md.
+inline constexpr std::uint64_t kLeastReadBytes = std::uint64_t{2} << 20;
+
 /// A memory policy whose kernels may lend what lies in the caller's buffers: those of CPUs.
 ///  - replace_word(word, expected, desired): whether the word was as expected and now is as
 ///    desired; orders as an acquire and a release.
@@ -75,7 +79,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       send_begin_ = send_step_;
       seen_head_ = to.cursor->seen_head;
       step_bytes_ = to.step_bytes;
-      lends_ = to.borrows && (!to.reads_lent || waits_anyway(item, element_bytes));
+      lends_ = to.borrows && (!to.reads_lent || reading_pays(item, element_bytes));
     }
   }
 
@@ -105,12 +109,12 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
  private:
   using Family::at;
 
-  /// Whether the call does not end before the next rank has begun it. Of those with a root data
-  /// passes each rank once: they end when all is in slots, if there is room for it.
-  WEFT_HD static bool waits_anyway(const WorkItem& item, std::uint32_t element_bytes) {
-    const ConnectionView& to = item.to_next;
-    return !has_root(item.operation) ||
-           item.count * element_bytes > std::uint64_t{to.steps} * to.step_bytes;
+  /// Whether a reader in this process gains what its sender waits for it: with blocks that caches
+  /// do not hold. What is in the cache of another core is read slower than a slot written for it.
+  WEFT_HD static bool reading_pays(const WorkItem& item, std::uint32_t element_bytes) {
+    return (item.operation == Operation::kAllGather ||
+            item.operation == Operation::kReduceScatter) &&
+           item.count * element_bytes >= kLeastReadBytes;
   }
 
   // Leader only: lets the neighbours' kernels end too, where they can be told from here.
@@ -157,7 +161,9 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       if constexpr (kSend && kHasBuffer<kBits> && lends_payloads<Memory>) {
         // What is to be multiplied first does not lie in the input.
         const bool lies_there = !kReadsInputAlone<kBits> || !premultiplies(reduction_);
-        if (lends_ && bytes >= kLeastLentBytes && lies_there) {
+        // Where it is copied to the output anyway, the slot's copy costs little more.
+        const bool pays = !to.reads_lent || kSentAlone<kBits>;
+        if (lends_ && bytes >= kLeastLentBytes && lies_there && pays) {
           lend<kBits>(slot, arrived, input, result, bytes);
           place = kLent;
         }

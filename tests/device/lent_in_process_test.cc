@@ -23,17 +23,20 @@ namespace {
 
 using MeanPrimitives = SimplePrimitives<SingleLane, HostMemory, HostReduction>;
 
+constexpr std::uint32_t kStepBytes = 512 << 10;
+static_assert(4 * kStepBytes >= kLeastReadBytes);
+
 /// What the slot of a step holds.
 LentSlot lent_in(Link& link, std::uint32_t slot) {
   LentSlot lent{};
-  std::memcpy(static_cast<void*>(&lent), link.sender(0).buffer + slot * kLeastLentBytes,
-              sizeof(lent));
+  std::memcpy(static_cast<void*>(&lent),
+              link.sender(0).buffer + static_cast<std::size_t>(slot) * kStepBytes, sizeof(lent));
   return lent;
 }
 
 class ReadInProcess : public ::testing::TestWithParam<Does> {
  protected:
-  static constexpr std::uint64_t kStep = kLeastLentBytes / sizeof(float);
+  static constexpr std::uint64_t kStep = kStepBytes / sizeof(float);
   static constexpr std::uint64_t kCount = 5 * kStep + 3;  // the last step is copied
 
   ReadInProcess() {
@@ -50,7 +53,8 @@ class ReadInProcess : public ::testing::TestWithParam<Does> {
     SingleLane lane;
     HostMemory memory(best_element_loops(), waiter, launch, failed);
     const HostReduction mean(best_element_loops(), WEFT_FLOAT32, WEFT_AVG, 2);
-    const WorkItem item = world_.items(rank, {.count = kCount}, 0, send, recv)[0];
+    const Task task{.operation = Operation::kAllGather, .count = kCount};
+    const WorkItem item = world_.items(rank, task, 0, send, recv)[0];
     MeanPrimitives primitives(lane, memory, item, mean, sizeof(float), does.receives, does.sends);
     EXPECT_TRUE(run_primitive(primitives, does.name, {.offset = 0, .count = kCount}, 0));
     EXPECT_EQ(primitives.finish().end, KernelEnd::kDone);
@@ -64,7 +68,7 @@ class ReadInProcess : public ::testing::TestWithParam<Does> {
   }
 
   const Does does_ = GetParam();
-  RingWorld world_{{.ranks = 3, .steps = 8, .step_bytes = kLeastLentBytes, .lends = true}};
+  RingWorld world_{{.ranks = 3, .steps = 8, .step_bytes = kStepBytes, .lends = true}};
   std::vector<float> arriving_ = std::vector<float>(kCount);
   std::vector<float> input_ = std::vector<float>(kCount, -1.0F);
   std::vector<float> output_ = std::vector<float>(kCount, -1.0F);
@@ -84,9 +88,9 @@ TEST_P(ReadInProcess, DoesWhatItsNameSays) {
     ASSERT_EQ(passed_on_[i], does_.sends ? due(i) : -1.0F) << i;
   }
   if (!does_.sends) return;
-  // What is sent lies in a buffer, but where it is a sum that nobody keeps.
-  const bool lies = does_.writes || !does_.receives;
-  const std::vector<float>& where = does_.writes || does_.holds ? output_ : input_;
+  // What is sent lies in a buffer, and is not copied anywhere else.
+  const bool lies = !does_.writes && !does_.receives;
+  const std::vector<float>& where = does_.holds ? output_ : input_;
   for (std::uint32_t step = 0; step < 5; ++step) {
     EXPECT_EQ(world_.link(1).slot(step).offset, lies ? kLent : 0U);
     if (!lies) continue;
@@ -100,20 +104,15 @@ TEST_P(ReadInProcess, DoesWhatItsNameSays) {
 INSTANTIATE_TEST_SUITE_P(Each, ReadInProcess, ::testing::ValuesIn(kPrimitives),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(LentInProcess, EveryOperation) {
-  for (const std::uint32_t ranks : {2U, 3U, 4U}) {
-    RingWorld world({.ranks = ranks, .steps = 4, .step_bytes = kLeastLentBytes, .lends = true});
+TEST(LentInProcess, AllGathersAndReduceScatters) {
+  for (const std::uint32_t ranks : {2U, 3U}) {
+    RingWorld world({.ranks = ranks, .steps = 4, .step_bytes = kStepBytes, .lends = true});
     RingRunner runner(ranks, RingRunner::Threads::kOnePerRank);
     std::uint64_t sequence = 0;
-    for (const Operation operation :
-         {Operation::kAllReduce, Operation::kAllGather, Operation::kReduceScatter,
-          Operation::kBroadcast, Operation::kReduce}) {
-      for (const std::uint64_t count : {1U, 5000U, 50'001U}) {
+    for (const Operation operation : {Operation::kAllGather, Operation::kReduceScatter}) {
+      for (const std::uint64_t count : {50'001U, 600'001U}) {
         for (const bool in_place : {false, true}) {
-          const Task task{.operation = operation,
-                          .type = WEFT_FLOAT32,
-                          .root = has_root(operation) ? 1U : 0U,
-                          .count = count};
+          const Task task{.operation = operation, .type = WEFT_FLOAT32, .count = count};
           check_operation<float>(world, runner, task,
                                  {.in_place = in_place, .shift = 1, .sequence = sequence++});
         }
@@ -138,10 +137,10 @@ class ReturningMemory : public HostMemory {
   Link& link_;
 };
 
-/// A rank that has lent two steps when its call is aborted.
+/// A rank that has lent four steps when its call is aborted.
 class Withdrawal : public ::testing::Test {
  protected:
-  static constexpr std::uint64_t kCount = 2 * kLeastLentBytes / sizeof(float);
+  static constexpr std::uint64_t kCount = 4 * kStepBytes / sizeof(float);
 
   /// `begun` steps are being read meanwhile. Answers how often it waited for them.
   std::uint32_t send_and_abort(std::uint32_t begun) {
@@ -154,7 +153,8 @@ class Withdrawal : public ::testing::Test {
                                                                             sum_, 4, false, true);
     EXPECT_TRUE(primitives.send({.offset = 0, .count = kCount}));
     for (std::uint32_t step = 0; step < begun; ++step) {
-      auto* const lent = reinterpret_cast<LentSlot*>(item.to_next.buffer + step * kLeastLentBytes);
+      auto* const lent = reinterpret_cast<LentSlot*>(item.to_next.buffer +
+                                                     static_cast<std::size_t>(step) * kStepBytes);
       EXPECT_TRUE(memory.replace_word(&lent->state, kLentOpen, kLentTaken));
     }
     abort.store(1);
@@ -162,8 +162,8 @@ class Withdrawal : public ::testing::Test {
     return memory.yields;
   }
 
-  const Task task_{.count = kCount};
-  RingWorld world_{{.ranks = 2, .step_bytes = kLeastLentBytes, .lends = true}};
+  const Task task_{.operation = Operation::kAllGather, .count = kCount};
+  RingWorld world_{{.ranks = 2, .steps = 8, .step_bytes = kStepBytes, .lends = true}};
   std::atomic<std::uint32_t> failed_{0};
   Launch launch_;
   Waiter waiter_;
@@ -176,15 +176,16 @@ TEST_F(Withdrawal, WaitsForWhatIsBeingRead) {
   EXPECT_EQ(send_and_abort(1), 1U);
   EXPECT_EQ(world_.link(0).head(), 1U);
   EXPECT_EQ(lent_in(world_.link(0), 0).state, kLentTaken);
-  EXPECT_EQ(lent_in(world_.link(0), 1).state, kLentWithdrawn);
+  for (std::uint32_t step = 1; step < 4; ++step)
+    EXPECT_EQ(lent_in(world_.link(0), step).state, kLentWithdrawn);
 }
 
 // A captured call may be launched once more after its communicator was aborted.
 TEST_F(Withdrawal, DoesNotWaitForWhatAnEarlierCallTookBack) {
   EXPECT_EQ(send_and_abort(0), 0U);
   EXPECT_EQ(send_and_abort(0), 0U);
-  EXPECT_EQ(world_.link(0).tail(), 4U);
-  for (std::uint32_t step = 0; step < 4; ++step)
+  EXPECT_EQ(world_.link(0).tail(), 8U);
+  for (std::uint32_t step = 0; step < 8; ++step)
     EXPECT_EQ(lent_in(world_.link(0), step).state, kLentWithdrawn);
 }
 

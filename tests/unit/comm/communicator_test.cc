@@ -578,7 +578,7 @@ TEST(RanksOfOneProcess, ReadEachOthersBuffersWhereEachHasACoreWhicheverTransport
     for (const auto& stream : ranks.streams)
       EXPECT_EQ(text_of(stream->synchronize()), "");
     for (const auto& each : data)
-      EXPECT_EQ(each, std::vector<float>(100'000, 2));
+      EXPECT_EQ(each, std::vector<float>(100'000, static_cast<float>(count)));
     const bool read = count <= ranks.communicators[0]->topology().ranks[0].cores;
     EXPECT_FALSE(read && count > 2);
     const auto ends = device.ends();
@@ -587,6 +587,47 @@ TEST(RanksOfOneProcess, ReadEachOthersBuffersWhereEachHasACoreWhicheverTransport
       EXPECT_TRUE(from.reads_lent == read && to.reads_lent == read && to.borrows == read)
           << count << " over " << transport;
       EXPECT_FALSE(from.borrows || from.lands || to.lands) << transport;
+    }
+  }
+}
+
+TEST(RanksOfOneProcess, GatherAndScatterWhatTheyReadWhereItLies) {
+  constexpr std::size_t kCount = 600'000;
+  Ranks ranks(2, "p2p");
+  std::vector<std::vector<float>> gathered(2, std::vector<float>(2 * kCount));
+  std::vector<std::vector<float>> scattered(2, std::vector<float>(2 * kCount));
+  for (std::size_t round = 1; round < 6; ++round) {
+    std::vector<Call> calls;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      for (std::size_t i = 0; i < kCount; ++i)
+        gathered[rank][rank * kCount + i] = static_cast<float>(i * round + rank);
+      for (std::size_t i = 0; i < 2 * kCount; ++i)
+        scattered[rank][i] = static_cast<float>((i + rank) * round % 1000);
+      Call call{.communicator = ranks.communicators[rank].get(),
+                .stream = ranks.streams[rank].get(),
+                .task = {.operation = Operation::kAllGather,
+                         .type = WEFT_FLOAT32,
+                         .reduction = WEFT_SUM,
+                         .count = kCount},
+                .send = gathered[rank].data() + rank * kCount,
+                .recv = gathered[rank].data()};
+      calls.push_back(call);
+      call.task.operation = Operation::kReduceScatter;
+      call.send = scattered[rank].data();
+      call.recv = scattered[rank].data() + rank * kCount;
+      calls.push_back(call);
+    }
+    ASSERT_EQ(text_of(start_calls(calls)), "");
+    for (const auto& stream : ranks.streams)
+      ASSERT_EQ(text_of(stream->synchronize()), "");
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      for (std::size_t i = 0; i < kCount; ++i) {
+        const std::size_t at = rank * kCount + i;
+        ASSERT_EQ(gathered[rank][i], static_cast<float>(i * round));
+        ASSERT_EQ(gathered[rank][kCount + i], static_cast<float>(i * round + 1));
+        ASSERT_EQ(scattered[rank][at],
+                  static_cast<float>(at * round % 1000 + (at + 1) * round % 1000));
+      }
     }
   }
 }
