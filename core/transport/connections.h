@@ -205,7 +205,7 @@ class Connections {
   std::set<void*> registered_;      // host memory that the device was allowed to reach
   RunAhead run_ahead_;
   std::vector<bool> reads_buffers_of_;  // by rank; as ask() found, before anything is connected
-  std::uint32_t line_bytes_ = 8;       // as of ConnectionNeeds; also of what is connected later
+  std::uint32_t line_bytes_ = 8;        // as of ConnectionNeeds; also of what is connected later
   std::atomic<bool> in_host_memory_{true};  // all that is described so far; reactor and builder
   std::vector<RingConnections> rings_;
   DirectPeers direct_;
