@@ -143,6 +143,17 @@ void SymbolicMemory::store_word(std::uint32_t* word, std::uint32_t value) {
   world_.fibers.changed(actor_.rank);
 }
 
+bool SymbolicMemory::replace_word(std::uint32_t* word, std::uint32_t expected,
+                                  std::uint32_t desired) {
+  if (*word != expected) return false;
+  store_word(word, desired);
+  return true;
+}
+
+void SymbolicMemory::yield() {
+  world_.fibers.perhaps_yield();
+}
+
 bool SymbolicMemory::look_again(std::uint32_t turn) {
   world_.fibers.perhaps_yield();
   return turn == 0;

@@ -73,6 +73,8 @@ class SymbolicMemory {
   static void give_up(std::uint32_t* /*word*/, std::uint32_t /*reason*/) {}
   [[nodiscard]] static std::uint32_t load_word(const std::uint32_t* word) { return *word; }
   void store_word(std::uint32_t* word, std::uint32_t value);
+  bool replace_word(std::uint32_t* word, std::uint32_t expected, std::uint32_t desired);
+  void yield();
   [[nodiscard]] KernelOutcome pause(std::uint32_t turn);
   [[nodiscard]] device::Line load_line(const std::byte* from);
   void store_line(std::byte* to, device::Line line);
