@@ -16,12 +16,12 @@
 namespace weft {
 namespace {
 
-struct InterfaceRule {
+struct Rule {
   bool exclude = false;
   bool exact = false;
   std::string_view name;
 
-  explicit InterfaceRule(std::string_view text) {
+  explicit Rule(std::string_view text) {
     if (text.starts_with('^')) {
       exclude = true;
       text.remove_prefix(1);
@@ -71,10 +71,10 @@ Result<std::vector<InterfaceAddress>> list_interfaces() {
 
 Result<std::vector<InterfaceAddress>> select_interfaces(std::span<const InterfaceAddress> all,
                                                         std::span<const std::string> selection) {
-  std::vector<InterfaceRule> include;
-  std::vector<InterfaceRule> exclude;
+  std::vector<Rule> include;
+  std::vector<Rule> exclude;
   for (const std::string& item : selection) {
-    const InterfaceRule rule(item);
+    const Rule rule(item);
     if (rule.name.empty()) {
       return fail(WEFT_ERROR_CONFIG,
                   fmt::format("interface selection \"{}\" names no interface", item),
@@ -82,9 +82,9 @@ Result<std::vector<InterfaceAddress>> select_interfaces(std::span<const Interfac
     }
     (rule.exclude ? exclude : include).push_back(rule);
   }
-  const auto matches_any = [](const std::vector<InterfaceRule>& rules, std::string_view name) {
+  const auto matches_any = [](const std::vector<Rule>& rules, std::string_view name) {
     return std::any_of(rules.begin(), rules.end(),
-                       [name](const InterfaceRule& rule) { return rule.matches(name); });
+                       [name](const Rule& rule) { return rule.matches(name); });
   };
   std::vector<InterfaceAddress> result;
   std::vector<InterfaceAddress> loopback;

@@ -9,7 +9,7 @@ namespace weft {
 namespace {
 
 // The longest name that DNS knows.
-constexpr std::size_t kMaxHostName = 253;
+constexpr std::size_t kMaxName = 253;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -43,7 +43,7 @@ std::optional<std::string> first_node(std::string_view list) {
       name += list.front();
       list.remove_prefix(1);
     }
-    if (name.size() > kMaxHostName) return std::nullopt;
+    if (name.size() > kMaxName) return std::nullopt;
   }
   // A name that begins so would be taken for an option, or is none.
   if (name.empty() || name.front() == '-' || name.front() == '.') return std::nullopt;

@@ -304,8 +304,9 @@ stopped_for_a_while() {
 # Nothing arrives for longer than a cut cable takes to be found, but inside a host there is no cable.
 still_for_a_while() {
   make_hosts 1
-  start "1 1" "$(netns_ipv4 1)" -- bench all_reduce --max 8KiB --factor 1024 --iters 20000 --check
+  start "1 1" "$(netns_ipv4 1)" -- bench all_reduce --max 8KiB --factor 1024 --iters 50000 --check
   first_row
+  kill -STOP "${ranks[1]}"  # so that the job is not over before
   netns_exec 1 nft -f - <<'END'
 table inet weft_still {
   chain incoming {
@@ -314,7 +315,10 @@ table inet weft_still {
 }
 END
   sleep 8
+  [[ "$(state_of "${ranks[1]}")" == T ]] || fail "the job was over before its host stood still"
+  [[ "$(state_of "${ranks[0]}")" == [RSD] ]] || fail "rank 0 did not wait for rank 1"
   netns_exec 1 nft delete table inet weft_still
+  kill -CONT "${ranks[1]}"
   all_well 240
 }
 
