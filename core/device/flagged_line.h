@@ -20,9 +20,14 @@ WEFT_HD inline Line flagged_line(std::uint64_t payload, std::uint32_t flag) {
   return {.low = high_half | (payload & UINT32_MAX), .high = high_half | (payload >> 32)};
 }
 
+/// Bits in which the line's flags are not this one.
+WEFT_HD inline std::uint32_t flag_difference(Line line, std::uint32_t flag) {
+  return (static_cast<std::uint32_t>(line.low >> 32) ^ flag) |
+         (static_cast<std::uint32_t>(line.high >> 32) ^ flag);
+}
+
 WEFT_HD inline bool has_flag(Line line, std::uint32_t flag) {
-  return static_cast<std::uint32_t>(line.low >> 32) == flag &&
-         static_cast<std::uint32_t>(line.high >> 32) == flag;
+  return flag_difference(line, flag) == 0;
 }
 
 WEFT_HD inline std::uint64_t payload_of(Line line) {

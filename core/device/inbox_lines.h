@@ -36,19 +36,18 @@ class InboxLines {
   WEFT_HD void begin() {
     const std::uint32_t position = peers_.positions[part_];
     flag_ = position + 1;
-    half_ = static_cast<std::uint64_t>(position % 2) * peers_.half_bytes;
+    half_ = position % 2 * peers_.half_bytes;
     if (flag_ + 1 >= peers_.period) wipe_other_half();
   }
 
-  /// Each lane has its share of a part's lines.
-  [[nodiscard]] WEFT_HD std::uint64_t first_line() const {
-    return static_cast<std::uint64_t>(part_) * group_.size() + group_.rank();
+  /// Each lane has its share of a part's lines. Their numbers are those of an inbox, whose bytes
+  /// are a number of 32 bits.
+  [[nodiscard]] WEFT_HD std::uint32_t first_line() const {
+    return part_ * group_.size() + group_.rank();
   }
-  [[nodiscard]] WEFT_HD std::uint64_t line_stride() const {
-    return static_cast<std::uint64_t>(parts_) * group_.size();
-  }
-  [[nodiscard]] WEFT_HD std::uint64_t at_line(std::uint64_t line) const {
-    return half_ + line * sizeof(Line);
+  [[nodiscard]] WEFT_HD std::uint32_t line_stride() const { return parts_ * group_.size(); }
+  [[nodiscard]] WEFT_HD std::uint32_t at_line(std::uint32_t line) const {
+    return half_ + line * static_cast<std::uint32_t>(sizeof(Line));
   }
 
   /// The other ranks.
@@ -58,7 +57,7 @@ class InboxLines {
 
   /// Waits for the lines at `at` of the ranks `from`, of all at once, so that their loads are under
   /// way together.
-  WEFT_HD bool wait_for(std::uint64_t at, Ranks from, std::uint64_t (&arrived)[kRanks]) {
+  WEFT_HD bool wait_for(std::uint32_t at, Ranks from, std::uint64_t (&arrived)[kRanks]) {
     for (std::uint32_t turn = 0; !have_come(at, from, arrived); ++turn) {
       outcome_ = memory_.keep_waiting(turn, peers_);
       if (outcome_.end == KernelEnd::kDone) continue;
@@ -71,6 +70,12 @@ class InboxLines {
   }
 
   WEFT_HD void compare_tags(const std::uint64_t (&tags)[kRanks]) {
+    std::uint64_t difference = 0;
+    WEFT_UNROLL
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      if (peers_.inbox[rank] != nullptr) difference |= tags[rank] ^ item_.tag;
+    }
+    if (difference == 0) return;
     WEFT_UNROLL
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if (peers_.inbox[rank] == nullptr || tags[rank] == item_.tag) continue;
@@ -110,25 +115,30 @@ class InboxLines {
   KernelOutcome outcome_;
 
  private:
-  WEFT_HD bool have_come(std::uint64_t at, Ranks from, std::uint64_t (&arrived)[kRanks]) {
-    bool all = true;
+  WEFT_HD bool have_come(std::uint32_t at, Ranks from, std::uint64_t (&arrived)[kRanks]) {
+    Line lines[kRanks];
+    // Two loops: a look at the first line would wait for it before the next is asked for.
+    WEFT_UNROLL
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      if ((from >> rank & 1U) != 0) lines[rank] = memory_.load_words(peers_.inbox[rank] + at);
+    }
+    std::uint32_t difference = 0;
     WEFT_UNROLL
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if ((from >> rank & 1U) == 0) continue;
-      const Line line = memory_.load_words(peers_.inbox[rank] + at);
-      arrived[rank] = payload_of(line);
-      all = all && has_flag(line, flag_);
+      arrived[rank] = payload_of(lines[rank]);
+      difference |= flag_difference(lines[rank], flag_);
     }
-    return all;
+    return difference == 0;
   }
 
   // Before flags begin again, no line may be left that has one of them: the half of the call before
   // is read to its end, and that of this call is wiped by the next. Nobody writes there: others
   // pass on to the next call with the help of lines that this part pushes after this.
   WEFT_HD void wipe_other_half() {
-    const std::uint64_t other = peers_.half_bytes - half_;
-    for (std::uint64_t at = first_line() * sizeof(Line); at < peers_.half_bytes;
-         at += line_stride() * sizeof(Line)) {
+    const std::uint32_t other = peers_.half_bytes - half_;
+    const std::uint64_t stride = std::uint64_t{line_stride()} * sizeof(Line);
+    for (std::uint64_t at = first_line() * sizeof(Line); at < peers_.half_bytes; at += stride) {
       for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
         if (peers_.inbox[rank] != nullptr) memory_.store_words(peers_.inbox[rank] + other + at, {});
       }
@@ -137,7 +147,7 @@ class InboxLines {
     group_.sync();
   }
 
-  std::uint64_t half_ = 0;
+  std::uint32_t half_ = 0;
 };
 
 }  // namespace weft::device

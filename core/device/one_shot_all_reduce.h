@@ -37,15 +37,19 @@ class OneShotAllReduce : InboxLines<kRanks, Group, Memory> {
                            std::uint32_t parts)
       : Base(group, memory, item, peers, part, parts),
         reduction_(reduction),
-        bytes_(item.count * reduction.element_bytes()),
-        lines_(direct_lines(bytes_)) {}
+        bytes_(static_cast<std::uint32_t>(item.count) * reduction.element_bytes()),
+        lines_(static_cast<std::uint32_t>(direct_lines(bytes_))) {}
 
   /// The leader's answer is the complete one.
   WEFT_HD KernelOutcome run() {
+    std::uint32_t line = this->first_line();
+    // Under way while the call's place in the sequence is looked up.
+    const std::uint64_t first = line < lines_ ? own_payload(line) : 0;
     this->begin();
-    for (std::uint64_t line = this->first_line(); line < lines_; line += this->line_stride())
-      push(line);
-    for (std::uint64_t line = this->first_line(); line < lines_ && outcome_.end == KernelEnd::kDone;
+    if (line < lines_) push(line, first);
+    for (line += this->line_stride(); line < lines_; line += this->line_stride())
+      push(line, own_payload(line));
+    for (line = this->first_line(); line < lines_ && outcome_.end == KernelEnd::kDone;
          line += this->line_stride()) {
       take(line);
     }
@@ -60,9 +64,9 @@ class OneShotAllReduce : InboxLines<kRanks, Group, Memory> {
   using Base::peers_;
 
   // Line 0 is the header: the call's tag.
-  [[nodiscard]] WEFT_HD std::uint64_t own_payload(std::uint64_t line) const {
+  [[nodiscard]] WEFT_HD std::uint64_t own_payload(std::uint32_t line) const {
     if (line == 0) return item_.tag;
-    const std::uint64_t at = (line - 1) * kLinePayload;
+    const std::uint32_t at = (line - 1) * kLinePayload;
     const std::uint64_t payload = reduction_.load_payload(item_.send + at, bytes_ - at);
     if constexpr (may_premultiply_payloads<Reduction>) {
       if (reduction_.premultiplies()) return reduction_.premultiply_payload(payload);
@@ -70,16 +74,16 @@ class OneShotAllReduce : InboxLines<kRanks, Group, Memory> {
     return payload;
   }
 
-  WEFT_HD void push(std::uint64_t line) {
-    const Line full = flagged_line(own_payload(line), this->flag_);
-    const std::uint64_t at = this->at_line(line);
+  WEFT_HD void push(std::uint32_t line, std::uint64_t payload) {
+    const Line full = flagged_line(payload, this->flag_);
+    const std::uint32_t at = this->at_line(line);
     WEFT_UNROLL
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if (peers_.outbox[rank] != nullptr) memory_.store_words(peers_.outbox[rank] + at, full);
     }
   }
 
-  WEFT_HD void take(std::uint64_t line) {
+  WEFT_HD void take(std::uint32_t line) {
     const std::uint64_t own = own_payload(line);
     std::uint64_t arrived[kRanks];
     if (!this->wait_for(this->at_line(line), this->others(), arrived)) return;
@@ -90,13 +94,13 @@ class OneShotAllReduce : InboxLines<kRanks, Group, Memory> {
       if (rank >= peers_.ranks) continue;
       reduced = reduction_.combine_payloads(reduced, rank == peers_.rank ? own : arrived[rank]);
     }
-    const std::uint64_t at = (line - 1) * kLinePayload;
+    const std::uint32_t at = (line - 1) * kLinePayload;
     reduction_.store_payload(item_.recv + at, reduction_.finish_payload(reduced), bytes_ - at);
   }
 
   const Reduction reduction_;
-  const std::uint64_t bytes_;
-  const std::uint64_t lines_;
+  const std::uint32_t bytes_;  ///< No more than an inbox holds.
+  const std::uint32_t lines_;
 };
 
 }  // namespace weft::device

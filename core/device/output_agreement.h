@@ -47,10 +47,10 @@ class OutputAgreement : InboxLines<kRanks, Group, Memory> {
 
  private:
   // Lines of a half: that of the header is where all calls have it.
-  static constexpr std::uint64_t kHeader = 0;
-  static constexpr std::uint64_t kOffer = 1;
+  static constexpr std::uint32_t kHeader = 0;
+  static constexpr std::uint32_t kOffer = 1;
 
-  WEFT_HD void push(std::uint64_t line, std::uint64_t payload) {
+  WEFT_HD void push(std::uint32_t line, std::uint64_t payload) {
     const Line full = flagged_line(payload, this->flag_);
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if (this->peers_.outbox[rank] == nullptr) continue;
