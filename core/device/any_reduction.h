@@ -265,4 +265,31 @@ class AnyReduction {
   std::uint8_t element_bytes_ = 0;
 };
 
+/// What calls that only move ask of a reduction, where elements are bytes (moved_as_bytes()). What
+/// begins or ends within a word is outlined, for all ranks' payloads.
+struct MovedBytes {
+  WEFT_HD static constexpr std::uint32_t element_bytes() { return 1; }
+  [[nodiscard]] WEFT_HD static std::uint64_t load_payload(const std::byte* from,
+                                                          std::uint64_t bytes) {
+    const bool whole =
+        bytes >= kLinePayload && reinterpret_cast<std::uintptr_t>(from) % kLinePayload == 0;
+    return whole ? load_unit<std::uint64_t>(from) : load_pieces(from, bytes);
+  }
+  WEFT_HD static void store_payload(std::byte* to, std::uint64_t payload, std::uint64_t bytes) {
+    if (bytes >= kLinePayload && reinterpret_cast<std::uintptr_t>(to) % kLinePayload == 0) {
+      return store_unit(to, payload);
+    }
+    store_pieces(to, payload, bytes);
+  }
+
+ private:
+  WEFT_HD_OUTLINE static std::uint64_t load_pieces(const std::byte* from, std::uint64_t bytes) {
+    return AnyReduction::load_payload(from, bytes);
+  }
+  WEFT_HD_OUTLINE static void store_pieces(std::byte* to, std::uint64_t payload,
+                                           std::uint64_t bytes) {
+    AnyReduction::store_payload(to, payload, bytes);
+  }
+};
+
 }  // namespace weft::device

@@ -47,9 +47,51 @@ namespace weft::device {
   return kMostDirectParts + (bytes + kLinePayload - 1) / kLinePayload;
 }
 
+/// Whether it is one of these, without a question for each of them.
+template <Operation... kOnes>
+[[nodiscard]] WEFT_HD constexpr bool is_one_of(Operation operation) {
+  constexpr std::uint32_t kAll = ((1U << static_cast<std::uint32_t>(kOnes)) | ...);
+  return (kAll >> static_cast<std::uint32_t>(operation) & 1U) != 0;
+}
+
+/// Whether a rank has another share of its input for each rank, and whether it has another place in
+/// its output for what comes from each.
+[[nodiscard]] WEFT_HD constexpr bool has_shares(Operation operation) {
+  return is_one_of<Operation::kAllToAll, Operation::kScatter, Operation::kReduceScatter>(operation);
+}
+[[nodiscard]] WEFT_HD constexpr bool has_places(Operation operation) {
+  return is_one_of<Operation::kAllToAll, Operation::kGather, Operation::kAllGather>(operation);
+}
+
+/// The same call with bytes for elements: calls that only move need not know the type.
+[[nodiscard]] constexpr WorkItem moved_as_bytes(WorkItem item) {
+  item.count *= element_size(item.type);
+  item.type = WEFT_UINT8;
+  return item;
+}
+
+/// Whether all payloads of a call are whole, on this rank: blocks begin and end between them.
+[[nodiscard]] inline bool has_whole_payloads(const WorkItem& item) {
+  return (reinterpret_cast<std::uintptr_t>(item.send) |
+          reinterpret_cast<std::uintptr_t>(item.recv) | (item.count * element_size(item.type))) %
+             kLinePayload ==
+         0;
+}
+
+/// What is known of the calls of a kernel.
+struct BlockCalls {
+  bool reduce = false;  ///< All of them do; else none does, and `Reduction` has payloads alone.
+  bool whole = false;   ///< has_whole_payloads(); else it may hold, or not.
+};
+
 /// WorkItem::count is that of a block; the root, where there is one, is the origin of
 /// WorkItem::ring_position. Otherwise as OneShotAllReduce.
-template <std::uint32_t kRanks, class Reduction, class Group, class Memory>
+///
+/// Operations differ in numbers alone: who gets payload from whom, and how far shares and places
+/// lie apart. The time of a small call is that of the loads that wait for each other: so all that a
+/// line carries is loaded before the first store, and what is this rank's own before others' lines
+/// are waited for.
+template <std::uint32_t kRanks, BlockCalls kCalls, class Reduction, class Group, class Memory>
   requires lane_group<Group> && flagged_memory<Memory>
 class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
   using Base = InboxLines<kRanks, Group, Memory>;
@@ -61,28 +103,30 @@ class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
                         std::uint32_t parts)
       : Base(group, memory, item, peers, part, parts),
         reduction_(reduction),
-        bytes_(item.count * reduction.element_bytes()),
+        bytes_(static_cast<std::uint32_t>(item.count) * reduction.element_bytes()),
         lines_((bytes_ + kLinePayload - 1) / kLinePayload),
-        root_((peers.rank + peers.ranks - item.ring_position) % peers.ranks) {}
+        to_share_(has_shares(item.operation) ? bytes_ : 0),
+        to_place_(has_places(item.operation) ? bytes_ : 0),
+        has_header_lane_(lines_ <= parts * (group.size() - 1)),
+        has_own_(!is_rooted() || item.ring_position == 0),
+        to_(ranks_with_payload(
+            is_one_of<Operation::kBroadcast, Operation::kScatter>(item.operation))),
+        from_(
+            ranks_with_payload(is_one_of<Operation::kReduce, Operation::kGather>(item.operation))) {
+  }
 
   /// The leader's answer is the complete one.
   WEFT_HD KernelOutcome run() {
+    const std::uint32_t own = first();
+    // Under way while the call's place in the sequence is looked up.
+    const Outgoing outgoing = load(own);
     this->begin();
-    if (this->group_.leader()) push(this->part_, this->others(), item_.tag);
-    const Ranks to = receivers();
-    for (std::uint64_t line = first_payload(); to != 0 && line < lines_;
-         line += this->line_stride())
-      push_payload(line, to);
-    const Ranks from = senders();
-    if (has_header_lane()) {
-      const std::uint64_t line = first_payload();
-      if (this->group_.leader() || line < lines_) take(line, from, this->group_.leader());
-    } else {
-      if (this->group_.leader()) take(0, 0, true);
-      for (std::uint64_t line = first_payload(); line < lines_ && outcome_.end == KernelEnd::kDone;
-           line += this->line_stride()) {
-        take(line, from, false);
-      }
+    if (own <= lines_) push(own, outgoing);
+    for (std::uint32_t line = next(own); line <= lines_; line = next(line))
+      push(line, load(line));
+    for (std::uint32_t line = own; line <= lines_ && outcome_.end == KernelEnd::kDone;
+         line = next(line)) {
+      take(line);
     }
     this->finish();
     return outcome_;
@@ -94,144 +138,173 @@ class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
   using Base::outcome_;
   using Base::peers_;
 
-  [[nodiscard]] WEFT_HD bool is_root() const { return peers_.rank == root_; }
+  /// What a line carries to each rank, and what this rank keeps.
+  struct Outgoing {
+    std::uint64_t to[kRanks];
+    std::uint64_t own;
+  };
 
-  /// Ranks that get payload from this one, or send it some.
-  [[nodiscard]] WEFT_HD Ranks receivers() const {
-    switch (item_.operation) {
-      case Operation::kBroadcast:
-      case Operation::kScatter:
-        return is_root() ? this->others() : 0;
-      case Operation::kReduce:
-      case Operation::kGather:
-        return is_root() ? 0 : Ranks{1} << root_;
-      default:
-        return this->others();
-    }
+  [[nodiscard]] WEFT_HD bool is_rooted() const {
+    return is_one_of<Operation::kBroadcast, Operation::kReduce, Operation::kGather,
+                     Operation::kScatter>(item_.operation);
   }
-  [[nodiscard]] WEFT_HD Ranks senders() const {
-    switch (item_.operation) {
-      case Operation::kBroadcast:
-      case Operation::kScatter:
-        return is_root() ? 0 : Ranks{1} << root_;
-      case Operation::kReduce:
-      case Operation::kGather:
-        return is_root() ? this->others() : 0;
-      default:
-        return this->others();
-    }
+  /// Ranks that get payload from this one, or send it some. `at_root`: of calls with a root, those
+  /// that the root has to do with.
+  [[nodiscard]] WEFT_HD Ranks ranks_with_payload(bool at_root) const {
+    const bool is_root = item_.ring_position == 0;
+    const std::uint32_t around = peers_.rank < item_.ring_position ? peers_.ranks : 0;
+    const Ranks root = Ranks{1} << (peers_.rank + around - item_.ring_position);
+    if (!is_rooted()) return this->others();
+    return is_root == at_root ? (is_root ? this->others() : root) : 0;
+  }
+
+  // A lane's lines: 0 is the header of the part, the leader's; payload begins with 1. Where the
+  // other lanes suffice for the payload, the leader has the header alone to look after, and nobody
+  // waits for two lines, one after the other.
+  [[nodiscard]] WEFT_HD std::uint32_t first() const {
+    // Behind the leaders of this part and those before, where there are such.
+    const std::uint32_t payload =
+        has_header_lane_ ? this->first_line() - this->part_ : this->first_line() + 1;
+    return this->group_.leader() ? 0 : payload;
+  }
+  [[nodiscard]] WEFT_HD std::uint32_t next(std::uint32_t line) const {
+    if (line != 0) return line + this->line_stride();
+    return has_header_lane_ ? lines_ + 1 : this->first_line() + 1;
+  }
+  /// Where it lies in a block, and in an inbox.
+  [[nodiscard]] WEFT_HD static std::uint32_t in_block(std::uint32_t line) {
+    return (line - 1) * kLinePayload;
+  }
+  [[nodiscard]] WEFT_HD std::uint32_t in_inbox(std::uint32_t line) const {
+    return this->at_line(line == 0 ? this->part_ : this->parts_ + line - 1);
   }
 
   /// What is `rank`'s of this one's input.
   [[nodiscard]] WEFT_HD const std::byte* share_of(std::uint32_t rank) const {
-    const bool apart = item_.operation == Operation::kAllToAll ||
-                       item_.operation == Operation::kScatter ||
-                       item_.operation == Operation::kReduceScatter;
-    return apart ? item_.send + rank * bytes_ : item_.send;
+    return item_.send + std::uint64_t{rank} * to_share_;
   }
   /// Where what comes from `rank` is to lie, of calls that only move.
   [[nodiscard]] WEFT_HD std::byte* place_of(std::uint32_t rank) const {
-    const bool apart = item_.operation == Operation::kAllToAll ||
-                       item_.operation == Operation::kGather ||
-                       item_.operation == Operation::kAllGather;
-    return apart ? item_.recv + rank * bytes_ : item_.recv;
+    return item_.recv + std::uint64_t{rank} * to_place_;
   }
 
-  [[nodiscard]] WEFT_HD std::uint64_t load(const std::byte* from, std::uint64_t at) const {
-    return reduction_.load_payload(from + at, bytes_ - at);
-  }
-
-  /// This rank's own contribution to a reduction.
-  [[nodiscard]] WEFT_HD std::uint64_t contribution(std::uint32_t rank, std::uint64_t at) const {
-    const std::uint64_t payload = load(share_of(rank), at);
-    if constexpr (may_premultiply_payloads<Reduction>) {
+  [[nodiscard]] WEFT_HD std::uint64_t load_share(std::uint32_t rank, std::uint32_t at) const {
+    const std::uint64_t payload = load_payload(share_of(rank) + at, bytes_ - at);
+    if constexpr (kCalls.reduce && may_premultiply_payloads<Reduction>) {
       if (reduction_.premultiplies()) return reduction_.premultiply_payload(payload);
     }
     return payload;
   }
+  // Known to be whole they need not be looked at: a compiler sees that here.
+  [[nodiscard]] WEFT_HD std::uint64_t load_payload(const std::byte* from,
+                                                   std::uint64_t bytes) const {
+    if constexpr (!kCalls.whole) return reduction_.load_payload(from, bytes);
+    return reduction_.load_payload(
+        static_cast<const std::byte*>(__builtin_assume_aligned(from, kLinePayload)), kLinePayload);
+  }
+  WEFT_HD void store(std::byte* to, std::uint64_t payload, std::uint32_t at) const {
+    if constexpr (!kCalls.whole) {
+      reduction_.store_payload(to + at, payload, bytes_ - at);
+    } else {
+      reduction_.store_payload(
+          static_cast<std::byte*>(__builtin_assume_aligned(to + at, kLinePayload)), payload,
+          kLinePayload);
+    }
+  }
 
-  WEFT_HD void push(std::uint64_t line, Ranks to, std::uint64_t payload) {
-    const Line full = flagged_line(payload, this->flag_);
+  [[nodiscard]] WEFT_HD Outgoing load(std::uint32_t line) const {
+    Outgoing outgoing{};
+    const bool has_payload = line != 0 && line <= lines_;
+    const Ranks to = has_payload ? to_ : 0;
+    const std::uint32_t at = has_payload ? in_block(line) : 0;
+    WEFT_UNROLL
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      outgoing.to[rank] = item_.tag;
+      if ((to >> rank & 1U) != 0) outgoing.to[rank] = load_share(rank, at);
+    }
+    if (!kCalls.reduce && has_payload && has_own_) outgoing.own = load_share(peers_.rank, at);
+    return outgoing;
+  }
+
+  WEFT_HD void push(std::uint32_t line, const Outgoing& outgoing) {
+    const Ranks to = line == 0 ? this->others() : to_;
+    const std::uint32_t at = in_inbox(line);
     WEFT_UNROLL
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if ((to >> rank & 1U) != 0) {
-        memory_.store_words(peers_.outbox[rank] + this->at_line(line), full);
+        memory_.store_words(peers_.outbox[rank] + at, flagged_line(outgoing.to[rank], this->flag_));
       }
     }
-  }
-
-  WEFT_HD void push_payload(std::uint64_t line, Ranks to) {
-    const std::uint64_t at = line * kLinePayload;
-    const std::uint64_t place = this->parts_ + line;
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-      if ((to >> rank & 1U) == 0) continue;
-      const std::uint64_t payload =
-          reduces(item_.operation) ? contribution(rank, at) : load(share_of(rank), at);
-      push(place, Ranks{1} << rank, payload);
+    if constexpr (!kCalls.reduce) {
+      // A rank's own block, where it is to have it.
+      std::byte* const place = place_of(peers_.rank);
+      if (line == 0 || !has_own_ || share_of(peers_.rank) == place) return;
+      store(place, outgoing.own, in_block(line));
     }
-  }
-
-  /// Whether the leader has the header alone to look after: where the other lanes suffice for the
-  /// payload, nobody waits for two lines, one after the other.
-  [[nodiscard]] WEFT_HD bool has_header_lane() const {
-    return lines_ <= std::uint64_t{this->parts_} * (this->group_.size() - 1);
-  }
-  [[nodiscard]] WEFT_HD std::uint64_t first_payload() const {
-    if (!has_header_lane()) return this->first_line();
-    // Behind the leaders of this part and those before.
-    return this->group_.leader() ? lines_ : this->first_line() - this->part_ - 1;
   }
 
   // The lanes of a gang wait together, whatever for. Who finds another call tells the others at
   // once: their other lanes, and this rank's, may wait for payload that nobody sends.
-  WEFT_HD void take(std::uint64_t line, Ranks from, bool header) {
-    const Ranks awaited = header ? this->others() : from;
-    const std::uint64_t place = header ? this->part_ : this->parts_ + line;
-    std::uint64_t arrived[kRanks];
-    if (awaited != 0 && !this->wait_for(this->at_line(place), awaited, arrived)) return;
-    if (!header) return settle(line * kLinePayload, from, arrived);
+  WEFT_HD void take(std::uint32_t line) {
+    const bool is_header = line == 0;
+    const Ranks awaited = is_header ? this->others() : from_;
+    std::uint64_t own = 0;
+    if (kCalls.reduce && !is_header && has_own_) own = load_share(peers_.rank, in_block(line));
+    std::uint64_t arrived[kRanks]{};
+    if (awaited != 0 && !this->wait_for(in_inbox(line), awaited, arrived)) return;
+    if (!is_header) return settle(in_block(line), own, arrived);
     this->compare_tags(arrived);
     if (outcome_.end != KernelEnd::kDone) this->give_up();
   }
 
-  WEFT_HD void settle(std::uint64_t at, Ranks from, const std::uint64_t (&arrived)[kRanks]) {
-    if (reduces(item_.operation)) {
-      if (item_.operation == Operation::kReduceScatter || is_root()) reduce(at, arrived);
-      return;
-    }
-    WEFT_UNROLL
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-      if ((from >> rank & 1U) != 0) {
-        reduction_.store_payload(place_of(rank) + at, arrived[rank], bytes_ - at);
+  WEFT_HD void settle(std::uint32_t at, std::uint64_t own,
+                      const std::uint64_t (&arrived)[kRanks]) const {
+    if constexpr (kCalls.reduce) {
+      if (has_own_) store(item_.recv, reduction_.finish_payload(reduce(own, arrived)), at);
+    } else {
+      static_cast<void>(own);
+      WEFT_UNROLL
+      for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+        if ((from_ >> rank & 1U) != 0) store(place_of(rank), arrived[rank], at);
       }
     }
-    move_own(at);
   }
 
-  // A rank's own block, where it is to have it. Only a root has one of gathers and scatters.
-  WEFT_HD void move_own(std::uint64_t at) {
-    if (has_root(item_.operation) && !is_root()) return;
-    const std::byte* const own = share_of(peers_.rank);
-    std::byte* const to = place_of(peers_.rank);
-    if (own == to) return;
-    reduction_.store_payload(to + at, load(own, at), bytes_ - at);
-  }
-
-  WEFT_HD void reduce(std::uint64_t at, const std::uint64_t (&arrived)[kRanks]) {
-    const std::uint64_t own = contribution(peers_.rank, at);
+  [[nodiscard]] WEFT_HD std::uint64_t reduce(std::uint64_t own,
+                                             const std::uint64_t (&arrived)[kRanks]) const {
     std::uint64_t reduced = peers_.rank == 0 ? own : arrived[0];
     WEFT_UNROLL
     for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
       if (rank >= peers_.ranks) continue;
       reduced = reduction_.combine_payloads(reduced, rank == peers_.rank ? own : arrived[rank]);
     }
-    reduction_.store_payload(item_.recv + at, reduction_.finish_payload(reduced), bytes_ - at);
+    return reduced;
   }
 
   const Reduction reduction_;
-  const std::uint64_t bytes_;
-  const std::uint64_t lines_;
-  const std::uint32_t root_;
+  const std::uint32_t bytes_;  ///< Of a block: no more than an inbox holds.
+  const std::uint32_t lines_;
+  const std::uint32_t to_share_;  ///< From one rank's to the next's: 0 where all get the same.
+  const std::uint32_t to_place_;
+  const bool has_header_lane_;
+  const bool has_own_;  ///< A block or a result: of calls with a root, the root alone.
+  const Ranks to_;
+  const Ranks from_;
 };
+
+/// Runs one part of such a call to its end, by the kernel for as much as is known of it.
+template <std::uint32_t kRanks, bool kReduces, class G, class M, class R>
+  requires lane_group<G> && flagged_memory<M>
+KernelOutcome run_blocks_item(G& group, M& memory, const WorkItem& item, const DirectPeers& peers,
+                              const R& reduction, std::uint32_t part, std::uint32_t parts) {
+  if (has_whole_payloads(item)) {
+    return OneShotBlocks<kRanks, BlockCalls{.reduce = kReduces, .whole = true}, R, G, M>(
+               group, memory, item, peers, reduction, part, parts)
+        .run();
+  }
+  return OneShotBlocks<kRanks, BlockCalls{.reduce = kReduces}, R, G, M>(group, memory, item, peers,
+                                                                        reduction, part, parts)
+      .run();
+}
 
 }  // namespace weft::device

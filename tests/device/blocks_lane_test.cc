@@ -10,11 +10,11 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "core/device/any_reduction.h"
 #include "core/device/one_shot_blocks.h"
 #include "core/device/work_item_kernel.h"
 #include "tests/device/direct_world.h"
@@ -60,12 +60,17 @@ class BlockLanes : public ::testing::TestWithParam<BlockShape> {
             const WorkItem& item = items[rank];
             LaneGroup group(*team, lane);
             LaneMemory memory(abort_);
-            const KernelOutcome outcome = with_reduction(item, [&](const auto& reduction) {
-              using Reduction = std::remove_cvref_t<decltype(reduction)>;
-              return OneShotBlocks<kMostDirectRanks, Reduction, LaneGroup, LaneMemory>(
-                         group, memory, item, *item.direct, reduction, part, count)
-                  .run();
-            });
+            const KernelOutcome outcome =
+                reduces(item.operation)
+                    ? with_reduction(item,
+                                     [&](const auto& reduction) {
+                                       return run_blocks_item<kMostDirectRanks, true>(
+                                           group, memory, item, *item.direct, reduction, part,
+                                           count);
+                                     })
+                    : run_blocks_item<kMostDirectRanks, false>(group, memory, moved_as_bytes(item),
+                                                               *item.direct, MovedBytes{}, part,
+                                                               count);
             if (lane == 0) outcomes[rank][part] = outcome;
           });
         }

@@ -14,8 +14,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/device/any_reduction.h"
 #include "core/device/one_shot_blocks.h"
-#include "core/device/reductions.h"
 #include "core/model/output_table.h"
 #include "tests/device/direct_world.h"
 #include "tests/device/lane_model.h"
@@ -90,9 +90,8 @@ class OutputAgreements : public ::testing::TestWithParam<AgreementShape> {
                  group, memory, item, world.peers(rank), *step.offer, tables_[call][rank])
           .run();
     }
-    return OneShotBlocks<kMostDirectRanks, Sum<std::int64_t>, LaneGroup, LaneMemory>(
-               group, memory, item, world.peers(rank), {}, 0, 1)
-        .run();
+    return run_blocks_item<kMostDirectRanks, false>(group, memory, moved_as_bytes(item),
+                                                    world.peers(rank), MovedBytes{}, 0, 1);
   }
 };
 

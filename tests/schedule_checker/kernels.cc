@@ -61,11 +61,13 @@ KernelOutcome run_line_kernel(const KernelCall& call) {
         !device::fits_inboxes(call.item, *call.item.direct, kMostDirectRanks)) {
       return device::unsupported();
     }
-    return device::OneShotBlocks<kMostDirectRanks, SymbolicReduction, device::SingleLane,
-                                 SymbolicMemory>(call.group, call.memory, call.item,
-                                                 *call.item.direct, call.reduction, call.part,
-                                                 call.parts)
-        .run();
+    const auto run = reduces(call.item.operation)
+                         ? &device::run_blocks_item<kMostDirectRanks, true, device::SingleLane,
+                                                    SymbolicMemory, SymbolicReduction>
+                         : &device::run_blocks_item<kMostDirectRanks, false, device::SingleLane,
+                                                    SymbolicMemory, SymbolicReduction>;
+    return run(call.group, call.memory, call.item, *call.item.direct, call.reduction, call.part,
+               call.parts);
   }
   return device::run_direct_item<kMostDirectRanks>(
       call.group, call.memory, call.item, *call.item.direct, call.reduction, call.part, call.parts);

@@ -13,6 +13,7 @@
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/launch.h"
 #include "core/device/cuda/memory_fabric.h"
+#include "core/device/one_shot_blocks.h"
 #include "core/model/step_lines.h"
 #include "core/model/two_shot.h"
 #include "core/model/work_item.h"
@@ -110,6 +111,9 @@ weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectS
                      .item = item,
                      .peers = *item.direct};
   if (item.algorithm == Algorithm::kMulticast) argument.view = *item.direct->multicast;
+  if (item.algorithm == Algorithm::kDirect && !reduces(item.operation)) {
+    argument.direct.item = moved_as_bytes(item);
+  }
   void* arguments[] = {&argument};
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;

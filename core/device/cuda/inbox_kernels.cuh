@@ -32,14 +32,23 @@ __device__ Reduction reduction_for(const WorkItem& item) {
 template <class Call, class Memory, class Reduction>
 __global__ void __launch_bounds__(kThreads, 1)
     inbox_kernel(const __grid_constant__ DirectArgument argument) {
-  overlap_launches();
   __shared__ std::uint64_t slots[2];
+  // A factor may be what the kernel before this one writes; all else is known.
+  constexpr bool kWaitsFirst = std::is_same_v<Reduction, AnyReduction>;
+  if constexpr (kWaitsFirst) overlap_launches();
   CtaGroup group(slots);
   Memory memory(argument.control.abort, argument.control.waiting, argument.item.tag);
   Call call(group, memory, argument.item, argument.peers, reduction_for<Reduction>(argument.item),
             blockIdx.x, gridDim.x);
+  if constexpr (!kWaitsFirst) overlap_launches();
   const KernelOutcome outcome = call.run();
   if (group.leader()) report(argument.control, outcome);
+}
+
+/// Kernels are for 2, 4 and kMostDirectRanks ranks at most: which of them.
+inline constexpr std::size_t kSizesOfRanks = 3;
+[[nodiscard]] constexpr std::size_t size_of_ranks(std::uint32_t ranks) {
+  return ranks <= 2 ? 0 : ranks <= 4 ? 1 : 2;
 }
 
 /// `Call<kRanks, Reduction, Memory>` is the template of core/device, for a CTA.
@@ -49,11 +58,15 @@ class InboxKernels {
   /// One that knows the item's type and reduction at compile time, or the one for all.
   [[nodiscard]] static const void* of(const WorkItem& item) {
     if (!kernel_exists(item)) return nullptr;
-    const std::size_t size = item.direct->ranks <= 2 ? 0 : item.direct->ranks <= 4 ? 1 : 2;
     for (const Entry& one : entries()) {
-      if (one.type == item.type && one.reduction == item.reduction) return one.by_ranks[size];
+      if (one.type == item.type && one.reduction == item.reduction) {
+        return one.by_ranks[size_of_ranks(item.direct->ranks)];
+      }
     }
     return for_any();
+  }
+  [[nodiscard]] static const void* of_any(const WorkItem& item) {
+    return kernel_exists(item) ? for_any() : nullptr;
   }
 
   [[nodiscard]] static std::span<const void* const> all() {
@@ -71,12 +84,11 @@ class InboxKernels {
 
  private:
   static constexpr std::size_t kKinds = 8;
-  static constexpr std::size_t kSizesOfRanks = 3;
 
   struct Entry {
     weft_data_type type;
     weft_reduction reduction;
-    const void* by_ranks[kSizesOfRanks];  // for 2, 4 and kMostDirectRanks ranks at most
+    const void* by_ranks[kSizesOfRanks];
   };
 
   template <std::uint32_t kRanks, class R, class M>
