@@ -77,6 +77,10 @@ DirectShape direct_shape_of(const WorkItem& item) {
     return two_shot_shape(first.chunk * bytes, item.direct->plain_headers);
   }
   if (item.algorithm != Algorithm::kTwoShot) {
+    if (item.protocol == Protocol::kLL && item.operation != Operation::kAllReduce) {
+      return block_shape((item.count * bytes + kLinePayload - 1) / kLinePayload,
+                         item.direct->most_parts);
+    }
     const std::uint64_t lanes = item.protocol == Protocol::kLL128
                                     ? wide_pairs(item.count * bytes) * kWideLineLanes
                                     : direct_lines(item.count * bytes);

@@ -123,6 +123,20 @@ struct DirectShape {
   return {.parts = 1, .threads = static_cast<std::uint32_t>((lines + kWarp - 1) / kWarp * kWarp)};
 }
 
+/// The same of calls with blocks of so many lines of payload, each part's header besides. A thread
+/// stores a line for every other rank and looks for one of each: few threads keep a multiprocessor
+/// busy with that, so there are more parts before there are more threads in each.
+[[nodiscard]] constexpr DirectShape block_shape(std::uint64_t lines, std::uint32_t most_parts) {
+  constexpr std::uint32_t kWarp = 32;
+  constexpr std::uint64_t kFew = 127;
+  const std::uint64_t wanted = lines == 0 ? 1 : (lines + kFew - 1) / kFew;
+  const auto parts = static_cast<std::uint32_t>(wanted < most_parts ? wanted : most_parts);
+  const std::uint64_t lanes = (lines + parts - 1) / parts + 1;
+  const std::uint64_t threads = (lanes + kWarp - 1) / kWarp * kWarp;
+  return {.parts = parts,
+          .threads = threads < kThreads ? static_cast<std::uint32_t>(threads) : kThreads};
+}
+
 /// The same of a two-shot, of whose own range each part has a share: 16 bytes a thread.
 [[nodiscard]] constexpr DirectShape two_shot_shape(std::uint64_t range_bytes,
                                                    std::uint32_t most_parts) {
