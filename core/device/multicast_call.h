@@ -83,6 +83,7 @@ class MulticastCall : PlainExchanges<Group, Memory> {
 
   /// The leader's answer is the complete one.
   WEFT_HD KernelOutcome run() {
+    this->begin();
     for (std::uint64_t base = 0; base < item_.count;
          base += multicast_step(item_.operation, piece_, peers_.ranks)) {
       piece_ = multicast_piece(item_.operation, base, item_.count, item_.chunk, peers_.ranks,

@@ -85,7 +85,7 @@ class OneShotAllReduce : InboxLines<kRanks, Group, Memory> {
 
   WEFT_HD void take(std::uint32_t line) {
     const std::uint64_t own = own_payload(line);
-    std::uint64_t arrived[kRanks];
+    std::uint64_t arrived[kRanks]{};
     if (!this->wait_for(this->at_line(line), this->others(), arrived)) return;
     if (line == 0) return this->compare_tags(arrived);
     std::uint64_t reduced = peers_.rank == 0 ? own : arrived[0];

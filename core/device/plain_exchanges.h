@@ -34,14 +34,10 @@ class PlainExchanges {
  protected:
   WEFT_HD PlainExchanges(Group& group, Memory& memory, const WorkItem& item,
                          const DirectPeers& peers, std::uint32_t part, std::uint32_t parts)
-      : group_(group),
-        memory_(memory),
-        item_(item),
-        peers_(peers),
-        part_(part),
-        parts_(parts),
-        exchange_(peers.plain_positions[part]) {}
+      : group_(group), memory_(memory), item_(item), peers_(peers), part_(part), parts_(parts) {}
 
+  /// Finds the call's place in the sequence, which the call before it writes. Before anything else.
+  WEFT_HD void begin() { exchange_ = peers_.plain_positions[part_]; }
   WEFT_HD void begin_exchange() {
     ++exchange_;
     half_ = peers_.plain_begin + (exchange_ % kDirectHalves) * peers_.plain_half_bytes;
@@ -123,7 +119,7 @@ class PlainExchanges {
   const DirectPeers& peers_;
   const std::uint32_t part_;
   const std::uint32_t parts_;
-  std::uint64_t exchange_;
+  std::uint64_t exchange_ = 0;
   std::uint64_t half_ = 0;
   bool done_ = true;
   KernelOutcome outcome_;

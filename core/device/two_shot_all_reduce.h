@@ -61,6 +61,7 @@ class TwoShotAllReduce : PlainExchanges<Group, Memory> {
 
   /// The leader's answer is the complete one.
   WEFT_HD KernelOutcome run() {
+    this->begin();
     for (std::uint64_t base = 0; base < item_.count && done_; base += piece_.chunk * peers_.ranks) {
       piece_ = two_shot_piece(base, item_.count, item_.chunk, peers_.ranks, element_bytes_);
       begin_exchange();

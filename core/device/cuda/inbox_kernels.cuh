@@ -33,7 +33,8 @@ template <class Call, class Memory, class Reduction>
 __global__ void __launch_bounds__(kThreads, 1)
     inbox_kernel(const __grid_constant__ DirectArgument argument) {
   __shared__ std::uint64_t slots[2];
-  // A factor may be what the kernel before this one writes; all else is known.
+  // Calls read no memory when they are made, but for a factor, which the kernel before this one may
+  // write: so all else is set up beside that.
   constexpr bool kWaitsFirst = std::is_same_v<Reduction, AnyReduction>;
   if constexpr (kWaitsFirst) overlap_launches();
   CtaGroup group(slots);
@@ -83,6 +84,9 @@ class InboxKernels {
   }
 
  private:
+  // Of one size: what it takes to tell the types apart is more than what fewer ranks save.
+  static const void* for_any() { return kernel<kMostDirectRanks, AnyReduction, SliceMemory>(); }
+
   static constexpr std::size_t kKinds = 8;
 
   struct Entry {
@@ -95,9 +99,6 @@ class InboxKernels {
   static const void* kernel() {
     return reinterpret_cast<const void*>(&inbox_kernel<Call<kRanks, R, M>, M, R>);
   }
-  // Of one size: what it takes to tell the types apart is more than what fewer ranks save.
-  static const void* for_any() { return kernel<kMostDirectRanks, AnyReduction, SliceMemory>(); }
-
   template <class R>
   static Entry entry(weft_data_type type, weft_reduction reduction) {
     return {.type = type,
