@@ -38,9 +38,9 @@ const PairConnections* Communicator::partner(std::uint32_t rank, std::uint32_t c
 }
 
 // Whether all channels are connected that a message of so many bytes takes.
-bool Communicator::is_joined(std::uint32_t rank, std::uint64_t bytes) {
+bool Communicator::is_joined(std::uint32_t rank, std::uint64_t bytes, const PairSpread& spread) {
   bool joined = true;
-  for_each_channel(cut_message(bytes, pair_ends_.spread), [&](std::uint32_t channel) {
+  for_each_channel(cut_message(bytes, spread), [&](std::uint32_t channel) {
     joined = joined && partner(rank, channel) != nullptr;
   });
   return joined;
@@ -57,13 +57,14 @@ std::uint64_t Communicator::bytes_with(const Call& call, std::uint32_t other) co
 bool Communicator::is_connected(const Call& call) {
   if (is_empty(call)) return true;
   if (joins_pair(call.task.operation)) {
-    return call.task.root != rank_ && is_joined(call.task.root, call.task.bytes());
+    return call.task.root != rank_ &&
+           is_joined(call.task.root, call.task.bytes(), pair_ends_.spread);
   }
   if (goes_by_inboxes(call.task) || goes_through_windows(call)) return true;
   if (is_exchange(call.task.operation)) {
     for (std::uint32_t other = 0; other < ranks_; ++other) {
       const std::uint64_t bytes = bytes_with(call, other);
-      if (bytes != 0 && !is_joined(other, bytes)) return false;
+      if (bytes != 0 && !is_joined(other, bytes, exchange_ends_.spread)) return false;
     }
     return true;
   }
@@ -74,9 +75,10 @@ bool Communicator::is_connected(const Call& call) {
 Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const Call* const> calls,
                                                                std::uint64_t ahead) {
   std::vector<Need> needs;
-  const auto add_message = [&](std::uint32_t other, std::uint64_t bytes, const CallNote& note) {
+  const auto add_message = [&](std::uint32_t other, std::uint64_t bytes, const PairSpread& spread,
+                               const CallNote& note) {
     if (bytes == 0) return;
-    for_each_channel(cut_message(bytes, pair_ends_.spread), [&](std::uint32_t channel) {
+    for_each_channel(cut_message(bytes, spread), [&](std::uint32_t channel) {
       needs.push_back({.link = {.peer = other, .channel = kPairChannel + channel}, .call = note});
     });
   };
@@ -85,14 +87,14 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
     if (is_empty(*call)) continue;
     if (joins_pair(task.operation)) {
       if (task.root == rank_) continue;
-      add_message(task.root, task.bytes(), make_call_note(task, 0));
+      add_message(task.root, task.bytes(), pair_ends_.spread, make_call_note(task, 0));
       continue;
     }
     const CallNote note = make_call_note(task, history_.latest() + 1 + ahead);
     if (goes_by_inboxes(task) || goes_through_windows(*call)) continue;
     if (is_exchange(task.operation)) {
       for (std::uint32_t other = 0; other < ranks_; ++other) {
-        add_message(other, bytes_with(*call, other), note);
+        add_message(other, bytes_with(*call, other), exchange_ends_.spread, note);
       }
       continue;
     }

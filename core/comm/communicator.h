@@ -278,7 +278,7 @@ class Communicator {
   static bool are_pairs_of(const UnderWay& record, std::span<const Call* const> calls);
   void enqueue_pair_messages();
   const PairConnections* partner(std::uint32_t rank, std::uint32_t channel);
-  [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes);
+  [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes, const PairSpread& spread);
   [[nodiscard]] bool goes_by_inboxes(const Task& task) const;
   WorkItem& begin_inbox_item(const Task& task);
   const Launch* inbox_launch(const Call& call, Stream& stream);
@@ -291,6 +291,7 @@ class Communicator {
   /// Slots of a connection that is made when two ranks first send to each other; alike on all.
   [[nodiscard]] SlotGeometry slots_of_pairs() const;
   void choose_spread();
+  void choose_exchange_spread();
   [[nodiscard]] std::uint32_t net_ports() const;
   [[nodiscard]] WorkItem exchange_item(const ExchangePlan& plan, std::uint32_t rank) const;
   [[nodiscard]] std::uint64_t bytes_with(const Call& call, std::uint32_t other) const;
@@ -413,13 +414,14 @@ class Communicator {
   std::vector<PairMessage> pair_messages_;
   std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
   PairEnds pair_ends_;
-  std::size_t most_pairs_ = 0;                       // transfers of a launch so far
-  std::uint64_t most_direct_exchange_ = 0;           // bytes of a block
-  OutputTable* output_table_ = nullptr;              // of the device; null: calls go by slots alone
-  std::vector<std::int32_t> output_devices_;         // of the other ranks, each once
-  bool offers_outputs_ = false;                      // the devices reach each other
-  OutputCall output_call_;                           // of the launch that was prepared last
-  OutputMap* output_map_ = nullptr;                  // shared memory of the device, or null
+  PairEnds exchange_ends_;                    // of calls in which every rank has several partners
+  std::size_t most_pairs_ = 0;                // transfers of a launch so far
+  std::uint64_t most_direct_exchange_ = 0;    // bytes of a block
+  OutputTable* output_table_ = nullptr;       // of the device; null: calls go by slots alone
+  std::vector<std::int32_t> output_devices_;  // of the other ranks, each once
+  bool offers_outputs_ = false;               // the devices reach each other
+  OutputCall output_call_;                    // of the launch that was prepared last
+  OutputMap* output_map_ = nullptr;           // shared memory of the device, or null
   std::unique_ptr<OutputMappings> output_mappings_;  // between processes; else null
   UniqueFd output_timer_;                            // when they are looked after
   Reactor::WatchId output_watch_ = 0;

@@ -68,7 +68,7 @@ WorkItem Communicator::exchange_item(const ExchangePlan& plan, std::uint32_t ran
 
 ExchangePlan Communicator::explain_exchange(std::span<const Call> calls) const {
   if (!runtime_.reports_ends()) {
-    const ExchangeWays ways{.spread = pair_ends_.spread,
+    const ExchangeWays ways{.spread = exchange_ends_.spread,
                             .inbox_bytes = most_direct_exchange_,
                             .window_bytes = copied_from(calls.front().task)};
     ExchangePlan plan = plan_exchange(calls, slots_of_pairs(), ways);
@@ -83,7 +83,7 @@ ExchangePlan Communicator::explain_exchange(std::span<const Call> calls) const {
   const auto reads = [this](std::uint32_t from, std::uint32_t to) {
     return chooser_->wire(std::min(from, to), std::max(from, to)).value_or(PairWire{}).single_copy;
   };
-  return plan_exchange(calls, slots_of_pairs(), {.spread = pair_ends_.spread}, reads);
+  return plan_exchange(calls, slots_of_pairs(), {.spread = exchange_ends_.spread}, reads);
 }
 
 std::vector<std::string> Communicator::describe_net_edges(std::optional<std::uint32_t> rank) const {

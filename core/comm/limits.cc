@@ -57,9 +57,14 @@ constexpr std::uint32_t kPairMessageStepBytes = 256 * 1024;
 constexpr std::uint32_t kMostDeviceNetPorts = 8;
 // Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
 constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{512} << 10;
-// Two ranks send to each other over so many channels that these are those of a rank together.
-constexpr std::uint32_t kPairChannelsOfARank = 64;
+// What one rank sends to another goes over so many channels, the fewer the more ranks there are;
+// what it sends to all of them, over as many of all together: a CTA for each end fills a link, and
+// ends that share one wait for each other.
+constexpr std::uint32_t kPairChannelsOfARank = 96;
+constexpr std::uint32_t kExchangeChannelsOfARank = 32;
 constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
+constexpr std::uint32_t kFewPairChannels = 16;
+constexpr std::uint64_t kLeastPairPartBytesOfMany = std::uint64_t{128} << 10;
 // Messages of a step of lines. Of LL a line is twice its payload.
 constexpr std::uint32_t kPairLineBytes = 16U << 10U;
 constexpr std::uint32_t kPairLineStepBytes = 2 * (kPairLineBytes + 128);
@@ -68,7 +73,7 @@ constexpr std::uint32_t kPairLineSteps = 8;
 constexpr std::uint64_t kDirectHeaderBytes = std::uint64_t{8} * kMostDirectParts;
 constexpr std::uint64_t kDeviceDirectBytes = (std::uint64_t{1} << 20) + kDirectHeaderBytes;
 constexpr std::uint64_t kStagedDirectBytes = (std::uint64_t{256} << 10) + kDirectHeaderBytes;
-constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{4} << 20;  // of two ranks
+constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{16} << 20;  // of one rank
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
                                            HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
                                            HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
@@ -76,6 +81,7 @@ constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per
                                   .rooted_bytes = 1.0,
                                   .direct = {.latency_us = 0.5, .bytes_per_us = 240000.0},
                                   .wide = {.latency_us = 1.25, .bytes_per_us = 225000.0},
+                                  .wide_ranges = {.latency_us = 1.4, .bytes_per_us = 230000.0},
                                   .exchange_us = 3.0,
                                   .two_shot = {.latency_us = 0.75, .bytes_per_us = 620000.0}};
 constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
@@ -155,10 +161,18 @@ void Communicator::choose_lines() {
 // of them together no more than twice: the more ranks, the smaller the calls that these are for,
 // and for all inboxes of a rank together no more room than two ranks have.
 std::uint64_t Communicator::wide_bytes() const {
-  if (config_.is_set("buffers.direct")) return limits_.direct_bytes;
-  const auto& allowed = config_.list("collectives.all_reduce.protocol");
-  if (std::ranges::find(allowed, protocol_name(Protocol::kLL128)) == allowed.end()) return 0;
-  return whole_grains(8 * kDeviceWideBytes / ranks_ / ranks_ / ranks_);
+  if (config_.is_set("buffers.direct")) {
+    return limits_.direct_bytes / kChunkGrainBytes * kChunkGrainBytes;
+  }
+  const auto allows = [&](const char* protocols) {
+    const auto& allowed = config_.list(protocols);
+    return std::ranges::find(allowed, protocol_name(Protocol::kLL128)) != allowed.end();
+  };
+  if (!allows("collectives.all_reduce.protocol") && !allows("collectives.all_gather.protocol") &&
+      !allows("collectives.reduce_scatter.protocol")) {
+    return 0;
+  }
+  return whole_grains(kDeviceWideBytes / ranks_ / ranks_);
 }
 
 // Computed from what all ranks have in common.
@@ -271,14 +285,27 @@ void Communicator::choose_spread() {
   const std::uint32_t most = reach_ == Reach::kDeviceMemory ? kMostPairChannels
                              : reach_ == Reach::kMemory     ? kStagedChannels
                                                             : kMessageChannels;
-  pair_ends_.spread = {.channels = std::min(share, most), .least_bytes = kLeastPairPartBytes};
+  PairSpread& spread = pair_ends_.spread;
+  spread = {.channels = std::min(share, most),
+            .least_bytes = kLeastPairPartBytes,
+            .few_channels = kFewPairChannels,
+            .least_bytes_of_many = kLeastPairPartBytesOfMany};
   if (reach_ == Reach::kMessages) return;  // whose payload no flags can lie in
   most_direct_exchange_ = std::min(limits_.direct_block_bytes, kMostDirectExchangeBytes);
-  pair_ends_.spread.line_bytes = kPairLineBytes;
+  spread.line_bytes = kPairLineBytes;
+}
+
+// An exchange has as many partners as there are other ranks, all ranks know.
+void Communicator::choose_exchange_spread() {
+  exchange_ends_ = pair_ends_;
+  if (runtime_.reports_ends()) return;
+  const std::uint32_t share = std::max(kExchangeChannelsOfARank / (ranks_ - 1), 1U);
+  exchange_ends_.spread.channels = std::min(pair_ends_.spread.channels, share);
 }
 
 Status Communicator::start_pairs() {
   choose_spread();
+  choose_exchange_spread();
   const SlotGeometry of_pairs = slots_of_pairs();
   const SlotGeometry of_trees{.steps = limits_.steps, .step_bytes = limits_.tree_step()};
   const SlotGeometry of_lines{.steps = limits_.steps, .step_bytes = limits_.line_step_bytes};

@@ -54,8 +54,11 @@ Status check_own(std::span<const Call* const> calls, std::uint32_t rank) {
 PairCut cut_message(std::uint64_t bytes, const PairSpread& spread) {
   constexpr std::uint64_t kGrain = 128;
   if (bytes <= spread.line_bytes) return {.channels = 0, .part_bytes = 0, .lines = true};
-  const std::uint64_t wanted =
-      std::clamp<std::uint64_t>(bytes / spread.least_bytes, 1, spread.channels);
+  const std::uint64_t few =
+      std::min<std::uint64_t>(bytes / spread.least_bytes, spread.few_channels);
+  const std::uint64_t many =
+      spread.least_bytes_of_many == 0 ? 0 : bytes / spread.least_bytes_of_many;
+  const std::uint64_t wanted = std::clamp<std::uint64_t>(std::max(few, many), 1, spread.channels);
   const std::uint64_t even = (bytes + wanted - 1) / wanted;
   const std::uint64_t part = (even + kGrain - 1) / kGrain * kGrain;
   return {.channels = static_cast<std::uint32_t>((bytes + part - 1) / part),

@@ -30,6 +30,9 @@ namespace weft {
 struct PairSpread {
   std::uint32_t channels = 1;  ///< At most kMostPairChannels.
   std::uint64_t least_bytes = UINT64_MAX;
+  /// Up to so many channels; more pay from longer parts on.
+  std::uint32_t few_channels = kMostPairChannels;
+  std::uint64_t least_bytes_of_many = 0;
   /// Messages of up to so many bytes go by lines, where that is not 0. Longer ones have a header
   /// there: so both ends always meet on one connection, also where they have different lengths in
   /// mind.

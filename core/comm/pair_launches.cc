@@ -68,12 +68,13 @@ Result<const Launch*> Communicator::prepare_exchange(const Call& call, Stream& s
   if (report_ != nullptr) {
     const std::uint64_t sequence = history_.add(call.task);
     return pair_launch(stream, [&](auto& transfers, auto& tasks) {
-      make_exchange(call, rank_, ranks_, sequence, 0, pair_ends_, transfers, pair_messages_, tasks);
+      make_exchange(call, rank_, ranks_, sequence, 0, exchange_ends_, transfers, pair_messages_,
+                    tasks);
     });
   }
   UnderWay& record = begin_record(call.task, stream, history_.add(call.task));
   return pair_launch(record, [&](auto& transfers, auto& tasks) {
-    make_exchange(call, rank_, ranks_, record.sequence, record.past, pair_ends_, transfers,
+    make_exchange(call, rank_, ranks_, record.sequence, record.past, exchange_ends_, transfers,
                   pair_messages_, tasks);
   });
 }

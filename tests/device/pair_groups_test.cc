@@ -97,5 +97,30 @@ TEST(PairGroups, SendsAndReceivesTakeTurns) {
   EXPECT_EQ(groups.transfers[6].view.cursor, nullptr) << "copies come last";
 }
 
+// One end more in each direction than there are groups for, of which two have next to nothing to
+// move, wherever they lie.
+TEST(PairGroups, EndsThatShareAGroupAreSmall) {
+  constexpr std::size_t kEnds = 66;
+  std::byte byte{};
+  for (const std::size_t small : {std::size_t{0}, std::size_t{17}, kEnds / 2 - 1}) {
+    std::vector<ConnectionCursor> ends(kEnds);
+    std::vector<PairTransfer> transfers(kEnds);
+    for (std::size_t i = 0; i < kEnds; ++i) {
+      transfers[i].view.cursor = &ends[i];
+      if (i < kEnds / 2) transfers[i].from = &byte;
+      if (i >= kEnds / 2) transfers[i].to = &byte;
+      transfers[i].bytes = i % (kEnds / 2) == small ? 0 : 4096;
+    }
+    const PairGroups groups = group_transfers(transfers, 64);
+    ASSERT_EQ(groups.count(), 64U);
+    for (std::uint32_t group = 0; group < groups.count(); ++group) {
+      std::uint64_t bytes = 0;
+      for (std::uint32_t i = groups.begin[group]; i < groups.begin[group + 1]; ++i)
+        bytes += groups.transfers[i].bytes;
+      EXPECT_EQ(bytes, 4096U) << group;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft::device::cuda

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <utility>
 
 namespace weft::device::cuda {
@@ -13,10 +14,19 @@ namespace {
 
 /// Which group each transfer belongs to, and how many groups there are. Ends that send and ends
 /// that receive take turns, so that neighbouring CTAs, which share what leads out of their
-/// processors, do different things. Then come copies within the rank, which wait for nobody.
+/// processors, do different things. Ends with most to move come first: where there are more ends
+/// than groups, a group gets its second one of those with least. Then come copies within the rank,
+/// which wait for nobody.
 struct Division {
   std::vector<std::uint32_t> group_of;
   std::uint32_t groups = 0;
+};
+
+/// The transfers of one end: places [begin, end) of a list that is sorted by ends.
+struct End {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::uint64_t bytes = 0;
 };
 
 Division divide(std::span<const PairTransfer> transfers, std::uint32_t most_groups) {
@@ -33,20 +43,23 @@ Division divide(std::span<const PairTransfer> transfers, std::uint32_t most_grou
   }
   std::ranges::sort(by_end);
 
-  // The first transfer of each end's, by direction.
-  std::vector<std::size_t> firsts[2];
-  for (std::size_t at = 0; at < by_end.size(); ++at) {
-    if (at != 0 && by_end[at].first == by_end[at - 1].first) continue;
-    firsts[transfers[by_end[at].second].from == nullptr ? 1 : 0].push_back(at);
+  std::vector<End> ends[2];  // by direction
+  for (std::size_t at = 0; at < by_end.size();) {
+    End end{.begin = at};
+    for (; at < by_end.size() && by_end[at].first == by_end[end.begin].first; ++at)
+      end.bytes += transfers[by_end[at].second].bytes;
+    end.end = at;
+    ends[transfers[by_end[end.begin].second].from == nullptr ? 1 : 0].push_back(end);
   }
+  for (auto& of_direction : ends)
+    std::ranges::stable_sort(of_direction, std::greater{}, &End::bytes);
   Division division{.group_of = std::vector<std::uint32_t>(transfers.size())};
   std::uint32_t next = 0;
-  for (std::size_t turn = 0; turn < std::max(firsts[0].size(), firsts[1].size()); ++turn) {
-    for (const auto& ends : firsts) {
-      if (turn >= ends.size()) continue;
+  for (std::size_t turn = 0; turn < std::max(ends[0].size(), ends[1].size()); ++turn) {
+    for (const auto& of_direction : ends) {
+      if (turn >= of_direction.size()) continue;
       const std::uint32_t group = next++ % most_groups;
-      const ConnectionCursor* const end = by_end[ends[turn]].first;
-      for (std::size_t at = ends[turn]; at < by_end.size() && by_end[at].first == end; ++at)
+      for (std::size_t at = of_direction[turn].begin; at < of_direction[turn].end; ++at)
         division.group_of[by_end[at].second] = group;
     }
   }
