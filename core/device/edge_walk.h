@@ -65,7 +65,8 @@ class EdgeWalk {
   // `number`: of the slots of a connection that the call uses, from 0 on.
 
   WEFT_HD static std::byte* slot(const ConnectionView& view, std::uint64_t number) {
-    return view.buffer + (view.cursor->step + number) % view.steps * view.step_bytes;
+    return view.buffer +
+           std::uint64_t{slot_index(view.cursor->step + number, view.steps)} * view.step_bytes;
   }
 
   /// Waits until the slot may be filled.
@@ -93,7 +94,7 @@ class EdgeWalk {
         verdict = note(end_of_wait(result, from.peer));
       } else {
         // Copied once: what is checked is what is used, even if the peer goes on writing.
-        const SlotMeta meta = from.slots[step % from.steps];
+        const SlotMeta meta = from.slots[slot_index(step, from.steps)];
         const KernelOutcome wrong = check_slot(meta, from, item_.tag, bytes);
         verdict = wrong.end == KernelEnd::kDone ? meta.offset : note(wrong);
       }
@@ -106,7 +107,7 @@ class EdgeWalk {
   WEFT_HD void pass_on(const ConnectionView& to, std::uint64_t number, std::uint32_t bytes) {
     if (!group_.leader()) return;
     const std::uint64_t step = to.cursor->step + number;
-    to.slots[step % to.steps] = SlotMeta{.size = bytes, .offset = 0, .tag = item_.tag};
+    to.slots[slot_index(step, to.steps)] = SlotMeta{.size = bytes, .offset = 0, .tag = item_.tag};
     memory_.post(to.tail, to.tail_waiters, step + 1);
   }
 

@@ -84,7 +84,7 @@ class PairBatch {
       outcome_.end = static_cast<KernelEnd>(verdict >> 32);
       return false;
     }
-    const std::uint64_t slot = at % view.steps;
+    const std::uint64_t slot = slot_index(at, view.steps);
     std::byte* const in_slot = view.buffer + slot * view.step_bytes;
     if (lent) {
       if (!lend_or_read(transfer, in_slot, bytes)) return false;
@@ -108,7 +108,7 @@ class PairBatch {
       if (sends) {
         posts = {.tail = view.tail,
                  .filled = at + 1,
-                 .slot = view.slots + at % view.steps,
+                 .slot = view.slots + slot_index(at, view.steps),
                  .meta = meta,
                  .head = nullptr,
                  .freed = 0};
@@ -121,7 +121,7 @@ class PairBatch {
       group_.sync();
       if (!group_.leader()) return;
       if (!sends) return memory_.post(view.head, view.head_waiters, at + 1);
-      view.slots[at % view.steps] = meta;
+      view.slots[slot_index(at, view.steps)] = meta;
       memory_.post(view.tail, view.tail_waiters, at + 1);
     }
   }
@@ -293,7 +293,7 @@ class PairBatch {
                         sends ? view.head_waiters : view.tail_waiters, threshold, alone);
     if (sends || verdict != 0) return verdict;
     // Copied once: what is checked is what is used, even if the peer goes on writing.
-    const SlotMeta meta = view.slots[at % view.steps];
+    const SlotMeta meta = view.slots[slot_index(at, view.steps)];
     if (transfer.payload == PairPayload::kLent) {
       const KernelOutcome wrong = check_lent_slot(meta, view, transfer.tag, bytes);
       return wrong.end == KernelEnd::kDone ? 0 : note(wrong);

@@ -106,7 +106,7 @@ class PairLines {
     return static_cast<std::uint32_t>((bytes + kLinePayload - 1) / kLinePayload);
   }
   [[nodiscard]] WEFT_HD static std::byte* slot_of(const ConnectionView& view, std::uint64_t at) {
-    return view.buffer + at % view.steps * view.step_bytes;
+    return view.buffer + std::uint64_t{slot_index(at, view.steps)} * view.step_bytes;
   }
 
   struct Header {

@@ -60,14 +60,14 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
     const ConnectionView& to = item.to_next;
     if (receives) {
       recv_step_ = from.cursor->step;
-      recv_slot_ = static_cast<std::uint32_t>(recv_step_ % from.steps);
+      recv_slot_ = slot_index(recv_step_, from.steps);
       recv_begin_ = recv_step_;
       seen_tail_ = recv_step_;
       step_bytes_ = step_payload(kProtocol, from.step_bytes);
     }
     if (sends) {
       send_step_ = to.cursor->step;
-      send_slot_ = static_cast<std::uint32_t>(send_step_ % to.steps);
+      send_slot_ = slot_index(send_step_, to.steps);
       send_begin_ = send_step_;
       step_bytes_ = step_payload(kProtocol, to.step_bytes);
     }

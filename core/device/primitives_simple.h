@@ -68,14 +68,14 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
     const ConnectionView& to = item.to_next;
     if (receives) {
       recv_step_ = from.cursor->step;
-      recv_slot_ = static_cast<std::uint32_t>(recv_step_ % from.steps);
+      recv_slot_ = slot_index(recv_step_, from.steps);
       recv_begin_ = recv_step_;
       seen_tail_ = from.cursor->seen_tail;
       step_bytes_ = from.step_bytes;
     }
     if (sends) {
       send_step_ = to.cursor->step;
-      send_slot_ = static_cast<std::uint32_t>(send_step_ % to.steps);
+      send_slot_ = slot_index(send_step_, to.steps);
       send_begin_ = send_step_;
       seen_head_ = to.cursor->seen_head;
       step_bytes_ = to.step_bytes;
@@ -317,7 +317,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
     const std::uint64_t taken = memory_.load_acquire(to.head);
     for (std::uint64_t step = taken < send_begin_ ? send_begin_ : taken; step < send_step_;
          ++step) {
-      const auto slot = static_cast<std::uint32_t>(step % to.steps);
+      const auto slot = slot_index(step, to.steps);
       if (to.slots[slot].offset != kLent) continue;
       auto* const lent =
           reinterpret_cast<LentSlot*>(to.buffer + static_cast<std::size_t>(slot) * to.step_bytes);

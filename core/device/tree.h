@@ -60,7 +60,7 @@ class TreeTurns : protected EdgeWalk<Group, Memory, Reduction> {
       : Base(group, memory, item, reduction, element_bytes),
         links_(*item.tree),
         lag_(item.operation == Operation::kAllReduce && !item.tree->root ? lag : 0),
-        chunks_((item.count + item.chunk - 1) / item.chunk) {}
+        chunks_(quotient(item.count + item.chunk - 1, item.chunk)) {}
 
   struct Chunk {
     std::uint64_t number;

@@ -46,6 +46,13 @@ struct ConnectionCursor {
   std::uint64_t seen_tail = 0;  ///< By a receiver of steps of Simple in a ring.
 };
 
+/// Which of `steps` slots a step takes. A GPU divides 64 bits by a routine of more than a hundred
+/// instructions; there are nearly always as many slots as a power of two.
+[[nodiscard]] constexpr std::uint32_t slot_index(std::uint64_t step, std::uint32_t steps) {
+  if ((steps & (steps - 1)) == 0) return static_cast<std::uint32_t>(step) & (steps - 1);
+  return static_cast<std::uint32_t>(step % steps);
+}
+
 /// One direction. The sender fills slot (step % steps), then publishes tail = step + 1; the
 /// receiver consumes it, which may mean to write there as well, then returns head = step + 1. The
 /// sender may fill step s once head + steps > s.

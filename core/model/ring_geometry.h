@@ -20,8 +20,27 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
+/// a / b. A GPU divides 64 bits by a routine of more than a hundred instructions, one after the
+/// other; 32 bits suffice nearly always.
+[[nodiscard]] constexpr std::uint64_t quotient(std::uint64_t a, std::uint64_t b) {
+  if (a <= UINT32_MAX && b <= UINT32_MAX) {
+    return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
+  }
+  return a / b;
+}
+
 /// Chunks are cut at multiples of this many bytes, so that lines of 16 bytes stay whole.
 inline constexpr std::uint64_t kChunkGrainBytes = 64;
+
+/// Elements of a grain; of elements that divide one.
+[[nodiscard]] constexpr std::uint64_t grain_elements(std::uint64_t element_bytes) {
+  return std::max<std::uint64_t>(1, quotient(kChunkGrainBytes, element_bytes));
+}
+/// The least multiple of a grain, a power of two, that is not less.
+[[nodiscard]] constexpr std::uint64_t rounded_to_grains(std::uint64_t elements,
+                                                        std::uint64_t grain) {
+  return (elements + grain - 1) & ~(grain - 1);
+}
 
 /// A chunk is not cut smaller than this only to give each rank one: each passes every hop, and what
 /// a hop costs is the same for all that are so small.
@@ -48,17 +67,18 @@ struct RingLoop {
                                            std::uint64_t element_bytes) {
   const std::uint64_t left = count - base;
   if (left >= chunk * ranks) return {.base = base, .chunk = chunk};
-  const std::uint64_t grain = std::max<std::uint64_t>(1, kChunkGrainBytes / element_bytes);
-  const std::uint64_t share = std::max(
-      (left + ranks - 1) / ranks, std::max<std::uint64_t>(1, kLeastChunkBytes / element_bytes));
-  return {.base = base, .chunk = std::min(chunk, (share + grain - 1) / grain * grain)};
+  const std::uint64_t share =
+      std::max(quotient(left + ranks - 1, ranks),
+               std::max<std::uint64_t>(1, quotient(kLeastChunkBytes, element_bytes)));
+  return {.base = base,
+          .chunk = std::min(chunk, rounded_to_grains(share, grain_elements(element_bytes)))};
 }
 
 /// Steps that `count` elements take: full steps of `step_bytes`, the last may be shorter; none for
 /// an empty extent, which both ends pass over.
 [[nodiscard]] constexpr std::uint64_t steps_of(std::uint64_t count, std::uint64_t element_bytes,
                                                std::uint64_t step_bytes) {
-  return (count * element_bytes + step_bytes - 1) / step_bytes;
+  return quotient(count * element_bytes + step_bytes - 1, step_bytes);
 }
 
 /// Which chunk of a loop the rank at `position` of the ring handles at `hop`, going downwards:

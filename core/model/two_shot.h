@@ -49,11 +49,6 @@ inline constexpr std::uint64_t kMostTwoShotRange = 2 * kMostDirectBytes;
   return (range_bytes + plain_spent_bytes(headers) + 127) / 128 * 128;
 }
 
-/// Elements of a grain, to which ranges and shares are rounded up.
-[[nodiscard]] constexpr std::uint64_t grain_elements(std::uint64_t element_bytes) {
-  return std::max<std::uint64_t>(1, kChunkGrainBytes / element_bytes);
-}
-
 /// The piece that begins at element `base` of `count`, base < count: rank r's range is its
 /// extent(r, count). `range` elements at most, a multiple of a grain, go to a rank.
 [[nodiscard]] constexpr RingLoop two_shot_piece(std::uint64_t base, std::uint64_t count,
@@ -61,17 +56,16 @@ inline constexpr std::uint64_t kMostTwoShotRange = 2 * kMostDirectBytes;
                                                 std::uint64_t element_bytes) {
   const std::uint64_t left = count - base;
   if (left >= range * ranks) return {.base = base, .chunk = range};
-  const std::uint64_t grain = grain_elements(element_bytes);
-  const std::uint64_t each = (left + ranks - 1) / ranks;
-  return {.base = base, .chunk = std::min(range, (each + grain - 1) / grain * grain)};
+  const std::uint64_t each = quotient(left + ranks - 1, ranks);
+  return {.base = base,
+          .chunk = std::min(range, rounded_to_grains(each, grain_elements(element_bytes)))};
 }
 
 /// What part `part` of `parts` has of a range; may be empty.
 [[nodiscard]] constexpr Extent two_shot_share(Extent range, std::uint32_t part, std::uint32_t parts,
                                               std::uint64_t element_bytes) {
-  const std::uint64_t grain = grain_elements(element_bytes);
-  const std::uint64_t each = (range.count + parts - 1) / parts;
-  const std::uint64_t share = (each + grain - 1) / grain * grain;
+  const std::uint64_t each = quotient(range.count + parts - 1, parts);
+  const std::uint64_t share = rounded_to_grains(each, grain_elements(element_bytes));
   const std::uint64_t begin = std::min(range.count, part * share);
   return {.offset = range.offset + begin, .count = std::min(share, range.count - begin)};
 }
@@ -80,8 +74,8 @@ inline constexpr std::uint64_t kMostTwoShotRange = 2 * kMostDirectBytes;
 /// all pieces of a call, since parts do not wait for each other.
 [[nodiscard]] constexpr std::uint64_t two_shot_place(std::uint64_t range_bytes, std::uint32_t part,
                                                      std::uint32_t parts, std::uint32_t headers) {
-  const std::uint64_t each = (range_bytes + parts - 1) / parts;
-  const std::uint64_t place = (each + kChunkGrainBytes - 1) / kChunkGrainBytes * kChunkGrainBytes;
+  const std::uint64_t each = quotient(range_bytes + parts - 1, parts);
+  const std::uint64_t place = rounded_to_grains(each, kChunkGrainBytes);
   return headers * sizeof(DirectHeader) + part * place;
 }
 

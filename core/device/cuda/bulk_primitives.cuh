@@ -259,7 +259,7 @@ class BulkLoader : public BulkWalker, public Primitives<BulkLoader> {
     if (seen_tail_ <= step_ && !await(from.tail, step_ + 1, seen_tail_, from.error, from.peer)) {
       return nullptr;
     }
-    const auto slot = static_cast<std::uint32_t>(step_ % from.steps);
+    const auto slot = slot_index(step_, from.steps);
     const SlotMeta meta = from.slots[slot];
     const KernelOutcome found = check_slot(meta, from, item_.tag, bytes);
     if (found.end != KernelEnd::kDone) {
@@ -330,7 +330,7 @@ class BulkStorer : public BulkWalker, public Primitives<BulkStorer> {
       std::uint32_t slot_index = 0;
       if constexpr (kSend) {
         if (!await_credit()) return false;
-        slot_index = static_cast<std::uint32_t>(send_step_ % to.steps);
+        slot_index = weft::slot_index(send_step_, to.steps);
         slot = by_outputs() ? board_.next_output + place
                             : to.buffer + static_cast<std::size_t>(slot_index) * to.step_bytes;
       }
