@@ -26,6 +26,7 @@
 #include "core/device/tree.h"
 #include "core/device/tree_lines.h"
 #include "core/device/two_shot_all_reduce.h"
+#include "core/device/two_shot_ll128.h"
 #include "core/model/operation.h"
 #include "core/model/work_item.h"
 
@@ -375,12 +376,38 @@ WEFT_HD KernelOutcome run_direct_item(G& group, M& memory, const WorkItem& item,
       .run();
 }
 
-/// The same by wide lines.
+/// The same by wide lines, of calls of which each rank has a range, as fits_wide_ranges() wants it.
+template <bool kPlain, std::uint32_t kRanks, class G, class M, class R>
+  requires gang_group<G> && wide_line_memory<M, G>
+WEFT_HD KernelOutcome run_wide_ranges(G& group, M& memory, const WorkItem& item,
+                                      const DirectPeers& peers, const R& reduction,
+                                      std::uint32_t part, std::uint32_t parts) {
+  if (item.operation == Operation::kAllGather) {
+    return AllGatherLL128<kPlain, kRanks, R, G, M>(group, memory, item, peers, reduction, part,
+                                                   parts)
+        .run();
+  }
+  if (item.operation == Operation::kReduceScatter) {
+    return TwoShotLL128<kPlain, Operation::kReduceScatter, kRanks, R, G, M>(
+               group, memory, item, peers, reduction, part, parts)
+        .run();
+  }
+  return TwoShotLL128<kPlain, Operation::kAllReduce, kRanks, R, G, M>(group, memory, item, peers,
+                                                                      reduction, part, parts)
+      .run();
+}
+
+/// The same by wide lines, whichever calls.
 template <std::uint32_t kRanks, class G, class M, class R>
   requires gang_group<G> && wide_line_memory<M, G>
 WEFT_HD KernelOutcome run_wide_item(G& group, M& memory, const WorkItem& item,
                                     const DirectPeers& peers, const R& reduction,
                                     std::uint32_t part, std::uint32_t parts) {
+  if (fits_wide_ranges(item, peers, kRanks)) {
+    return has_plain_ranges(item)
+               ? run_wide_ranges<true, kRanks>(group, memory, item, peers, reduction, part, parts)
+               : run_wide_ranges<false, kRanks>(group, memory, item, peers, reduction, part, parts);
+  }
   if (!fits_wide_lines(item, peers, kRanks)) return unsupported();
   return OneShotLL128<kRanks, R, G, M>(group, memory, item, peers, reduction, part, parts).run();
 }

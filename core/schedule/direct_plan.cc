@@ -33,6 +33,12 @@ double two_shot_time_us(const Plan& plan, const CostTable& costs) {
   return costs.call_us + exchanges * exchange_us + moved / costs.two_shot.bytes_per_us;
 }
 
+/// So many exchanges one after the other, in which a rank sends so many bytes; pieces overlap.
+double wide_ranges_time_us(std::uint32_t exchanges, std::uint64_t sent, const CostTable& costs) {
+  return costs.call_us + exchanges * costs.wide_ranges.latency_us +
+         static_cast<double>(sent) / costs.wide_ranges.bytes_per_us;
+}
+
 /// Two meetings for each piece, between which a switch moves what each rank stages and takes out.
 /// Nobody has timed it: the rates are those of a two-shot.
 double multicast_time_us(const Plan& plan, const CostTable& costs) {
@@ -48,6 +54,9 @@ double multicast_time_us(const Plan& plan, const CostTable& costs) {
   return costs.call_us + static_cast<double>(2 * pieces) * meeting_us +
          moved / costs.two_shot.bytes_per_us;
 }
+
+constexpr const char* kNoWideLines =
+    "what joins these ranks does not keep stores of 128 bytes together";
 
 std::vector<std::uint32_t> all_ranks(std::uint32_t ranks) {
   std::vector<std::uint32_t> all(ranks);
@@ -75,11 +84,11 @@ Plan make_one_shot_plan(const Task& task, const PlanInput& input, Protocol proto
 
 /// A plan but for its time, whose ranks have a range of `range` bytes each at a time.
 Plan make_ranges_plan(const Task& task, const PlanInput& input, Algorithm algorithm,
-                      std::uint64_t range) {
+                      std::uint64_t range, Protocol protocol = Protocol::kSimple) {
   const std::uint32_t ranks = input.topology.rank_count();
   Plan plan{.task = task,
             .algorithm = algorithm,
-            .protocol = Protocol::kSimple,
+            .protocol = protocol,
             .ranks = ranks,
             .steps = kDirectHalves,
             .step_bytes = static_cast<std::uint32_t>(range),
@@ -104,10 +113,24 @@ Plan make_direct_plan(const Task& task, const PlanInput& input) {
 }
 
 Plan make_wide_plan(const Task& task, const PlanInput& input) {
+  if (has_blocks(task.operation)) {
+    Plan plan = make_ranges_plan(task, input, Algorithm::kDirect, input.limits.wide_bytes,
+                                 Protocol::kLL128);
+    plan.predicted_us = wide_ranges_time_us(1, task.bytes() * (plan.ranks - 1), input.costs);
+    return plan;
+  }
   Plan plan =
       make_one_shot_plan(task, input, Protocol::kLL128, wide_half_bytes(input.limits.wide_bytes));
   plan.predicted_us =
       direct_time_us(task.bytes(), plan.ranks, input.costs.call_us, input.costs.wide);
+  return plan;
+}
+
+Plan make_wide_two_shot_plan(const Task& task, const PlanInput& input) {
+  Plan plan =
+      make_ranges_plan(task, input, Algorithm::kTwoShot, input.limits.wide_bytes, Protocol::kLL128);
+  plan.predicted_us = wide_ranges_time_us(
+      2, 2 * divide_up(task.bytes(), plan.ranks) * (plan.ranks - 1), input.costs);
   return plan;
 }
 
@@ -146,13 +169,18 @@ std::string direct_refusal(const Task& task, const PlanInput& input) {
 std::string wide_refusal(const Task& task, const PlanInput& input) {
   if (input.topology.rank_count() == 1) return "there is no other rank";
   if (task.count == 0) return "there are no elements to move";
-  if (input.limits.wide_bytes == 0) {
-    return "what joins these ranks does not keep stores of 128 bytes together";
-  }
-  if (task.bytes() > input.limits.wide_bytes) {
+  if (input.limits.wide_bytes == 0) return kNoWideLines;
+  if (task.operation == Operation::kAllReduce && task.bytes() > input.limits.wide_bytes) {
     return fmt::format("more than the {} bytes that inboxes have room for",
                        input.limits.wide_bytes);
   }
+  return {};
+}
+
+std::string wide_ranges_refusal(const Task& task, const PlanInput& input) {
+  if (input.topology.rank_count() == 1) return "there is no other rank";
+  if (task.count == 0) return "there are no elements to move";
+  if (input.limits.wide_bytes == 0) return kNoWideLines;
   return {};
 }
 

@@ -366,14 +366,7 @@ Status validate_inboxes(const Plan& plan) {
   return validate_ring(plan.channels[0], plan.ranks);
 }
 
-Status validate_ranges(const Plan& plan) {
-  const bool by_multicast = plan.algorithm == Algorithm::kMulticast;
-  const bool fits = by_multicast ? fits_multicast(plan.task.operation)
-                                 : plan.task.operation == Operation::kAllReduce;
-  if (!fits || plan.protocol != Protocol::kSimple) {
-    return invalid(by_multicast ? "it does not go by multicast, and plainly"
-                                : "an all-reduce alone goes by two-shot, and plainly");
-  }
+Status validate_halves_of_ranges(const Plan& plan) {
   WEFT_TRY(validate_inboxes(plan));
   if (plan.steps != kDirectHalves || plan.step_bytes == 0 ||
       plan.step_bytes % kChunkGrainBytes != 0 ||
@@ -384,13 +377,30 @@ Status validate_ranges(const Plan& plan) {
   return {};
 }
 
+Status validate_ranges(const Plan& plan) {
+  const bool by_multicast = plan.algorithm == Algorithm::kMulticast;
+  const bool fits = by_multicast ? fits_multicast(plan.task.operation)
+                                 : plan.task.operation == Operation::kAllReduce;
+  const bool knows =
+      plan.protocol == Protocol::kSimple || (!by_multicast && plan.protocol == Protocol::kLL128);
+  if (!fits || !knows) {
+    return invalid(by_multicast ? "it does not go by multicast, and plainly"
+                                : "an all-reduce alone goes by two-shot, not by LL");
+  }
+  return validate_halves_of_ranges(plan);
+}
+
 Status validate_direct(const Plan& plan) {
   const bool wide = plan.protocol == Protocol::kLL128;
   if (!is_planned(plan.task.operation) || plan.protocol == Protocol::kSimple) {
     return invalid("only collectives go directly, and by lines");
   }
   if (wide && plan.task.operation != Operation::kAllReduce) {
-    return invalid("an all-reduce alone goes by wide lines");
+    if (plan.task.operation != Operation::kAllGather &&
+        plan.task.operation != Operation::kReduceScatter) {
+      return invalid("it does not go by wide lines");
+    }
+    return validate_halves_of_ranges(plan);
   }
   WEFT_TRY(validate_inboxes(plan));
   const std::uint64_t half =

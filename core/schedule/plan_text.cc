@@ -152,8 +152,9 @@ std::string connection_text(const Plan& plan) {
                          size_text(plan.step_bytes),
                          plan.protocol == Protocol::kLL128 ? ", lines of 128 bytes" : "");
     case Algorithm::kTwoShot:
-      return fmt::format("  inboxes     {} halves from each other rank, ranges of {} at most\n",
-                         plan.steps, size_text(plan.step_bytes));
+      return fmt::format("  inboxes     {} halves from each other rank, ranges of {} at most{}\n",
+                         plan.steps, size_text(plan.step_bytes),
+                         plan.protocol == Protocol::kLL128 ? ", lines of 128 bytes" : "");
     case Algorithm::kMulticast:
       return fmt::format("  multicast   ranges of {} at most, combined and stored by a switch\n",
                          size_text(plan.step_bytes));

@@ -176,6 +176,10 @@ constexpr bool fits_tree(Operation operation) {
 constexpr bool is_all_reduce(Operation operation) {
   return operation == Operation::kAllReduce;
 }
+constexpr bool fits_wide(Operation operation) {
+  return operation == Operation::kAllReduce || operation == Operation::kAllGather ||
+         operation == Operation::kReduceScatter;
+}
 constexpr bool fits_chain(Operation operation) {
   return is_planned(operation) && reduces(operation);
 }
@@ -187,10 +191,12 @@ std::vector<const Way*> ways_of(Operation operation) {
   static constexpr std::array kWays = {
       Way{Algorithm::kRing, Protocol::kSimple, fits_ring, never_refused, make_ring_plan},
       Way{Algorithm::kDirect, Protocol::kLL, fits_inbox, direct_refusal, make_direct_plan},
-      Way{Algorithm::kDirect, Protocol::kLL128, is_all_reduce, wide_refusal, make_wide_plan},
+      Way{Algorithm::kDirect, Protocol::kLL128, fits_wide, wide_refusal, make_wide_plan},
       Way{Algorithm::kTree, Protocol::kSimple, fits_tree, tree_refusal, make_tree_plan},
       Way{Algorithm::kTwoShot, Protocol::kSimple, is_all_reduce, two_shot_refusal,
           make_two_shot_plan},
+      Way{Algorithm::kTwoShot, Protocol::kLL128, is_all_reduce, wide_ranges_refusal,
+          make_wide_two_shot_plan},
       Way{Algorithm::kPat, Protocol::kSimple, fits_pat, tree_refusal, make_pat_plan},
       Way{Algorithm::kChain, Protocol::kSimple, fits_chain, chain_refusal, make_chain_plan},
       Way{Algorithm::kRing, Protocol::kLL, fits_lines, lines_refusal, make_ring_ll_plan},

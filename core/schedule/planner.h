@@ -58,6 +58,9 @@ struct CostTable {
   HopCost direct{.latency_us = 1.0, .bytes_per_us = 9000.0};
   /// The same by wide lines.
   HopCost wide{.latency_us = 1.0, .bytes_per_us = 9000.0};
+  /// Of calls by wide lines in which each rank has a range: what an exchange takes, and of what a
+  /// rank sends.
+  HopCost wide_ranges{.latency_us = 1.0, .bytes_per_us = 9000.0};
   /// Of a two-shot: what an exchange takes, what each other rank adds to that, and what a rank
   /// copies or reduces.
   double exchange_us = 1.0;
@@ -85,7 +88,8 @@ struct PlanLimits {
   std::uint64_t direct_block_bytes = 0;
   /// Whether the device has kernels that do so from a root or to one.
   bool direct_roots = false;
-  /// The largest all-reduce whose inputs ranks write to each other by wide lines; 0: none.
+  /// Bytes that a rank writes to each other one at once by wide lines: the largest all-reduce that
+  /// goes so in one shot, and the largest range of a rank. A multiple of 64; 0: none.
   std::uint64_t wide_bytes = 0;
   /// Bytes that a rank writes to each other one at once by two-shot, a multiple of 64; 0: none.
   std::uint64_t two_shot_range = 0;

@@ -50,6 +50,7 @@ inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 
 [[nodiscard]] Plan make_direct_plan(const Task& task, const PlanInput& input);
 [[nodiscard]] Plan make_wide_plan(const Task& task, const PlanInput& input);
+[[nodiscard]] Plan make_wide_two_shot_plan(const Task& task, const PlanInput& input);
 [[nodiscard]] Plan make_two_shot_plan(const Task& task, const PlanInput& input);
 [[nodiscard]] Plan make_multicast_plan(const Task& task, const PlanInput& input);
 
@@ -68,6 +69,8 @@ inline constexpr std::uint64_t kLeastBytesOfTwoTrees = std::uint64_t{256} << 10;
 [[nodiscard]] std::string chain_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string direct_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string wide_refusal(const Task& task, const PlanInput& input);
+/// Of a two-shot by wide lines.
+[[nodiscard]] std::string wide_ranges_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string two_shot_refusal(const Task& task, const PlanInput& input);
 [[nodiscard]] std::string multicast_refusal(const Task& task, const PlanInput& input);
 

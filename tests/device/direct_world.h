@@ -113,6 +113,20 @@ class DirectWorld {
     item.chunk = std::min(most, range_bytes) / element_size(task.type);
     return item;
   }
+  /// A call by wide lines of which each rank has a range, of up to `range_bytes` at a time or as
+  /// much as there may be.
+  [[nodiscard]] WorkItem wide_ranges_item(std::uint32_t rank, const Task& task,
+                                          std::uint64_t sequence, const void* send, void* recv,
+                                          std::uint64_t range_bytes = UINT64_MAX) const {
+    constexpr std::uint64_t kPairBytes = 2 * kWideLineBytes;
+    const std::uint64_t most = (peers_[rank].wide_half_bytes / kPairBytes - 1) * kWidePairPayload /
+                               kChunkGrainBytes * kChunkGrainBytes;
+    WorkItem item = this->item(rank, task, sequence, send, recv);
+    if (!has_blocks(task.operation)) item.algorithm = Algorithm::kTwoShot;
+    item.protocol = Protocol::kLL128;
+    item.chunk = std::min(most, range_bytes) / element_size(task.type);
+    return item;
+  }
   /// Memory of each rank, of so many bytes, that stands behind one address. Once.
   void add_multicast(std::uint64_t bytes) {
     for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {

@@ -21,7 +21,8 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   trees        what has them by trees and by PAT, in each of these ways
   chains       sums by rank numbers: by default, and by chains alone
   lines        rings and trees by LL
-  lines128     the same by LL128
+  lines128     the same by LL128, and what goes directly by ranges in such lines
+  ranges128    the latter alone
   lines128-sanitizers  small calls of those under compute-sanitizer, each of its tools
   lines128-bench  rings and trees timed by each protocol, beside NCCL
   two-shot     the two-shot all-reduce forced: its part of algorithms, and timed
@@ -269,8 +270,23 @@ explained() {
   fi
 }
 
+# What goes by ranges in wide lines where that is named.
+ranges128() {
+  local of
+  local -a set=(--set=collectives.all_reduce.algorithm=two-shot)
+  for of in all_gather reduce_scatter; do set+=("--set=collectives.$of.algorithm=direct"); done
+  for of in all_reduce all_gather reduce_scatter; do set+=("--set=collectives.$of.protocol=ll128"); done
+  named ranges-ll128 'Gpu/Operations.*:Gpu/Types.*:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*' \
+    --largest=$((16 << 20)) "${set[@]}"
+  named ranges-ll128-graphs 'Gpu/OperationGraphs.*:Gpu/MixedGraphs.RandomCalls/*' "${set[@]}"
+  tests ranges-ll128-processes 400 \
+    'Gpu/OperationProcesses.*:Gpu/ProcessPairs.KillOne/*-*_net/*:*_shm/*' --largest=$((8 << 20)) \
+    "${set[@]}"
+}
+
 lines128() {
   has_wide_lines lines128 || return
+  ranges128
   lines ll128 '*_net/*:*_shm/*'
   tests call-options-ll128 200 'Gpu/CallOptions.*by_ll128*'
   explained explain-ll128 'ring, ll128: .*nobody has checked its costs'
@@ -393,9 +409,11 @@ chains() {
     'Gpu/OperationProcesses.*:Gpu/ProcessPairs.KillOne/*' --largest=$((4 << 20)) "${set[@]}"
 }
 
-# Up to four ranks have room for so much.
+# Up to four ranks have room for so much in one shot.
 forced_ll128() {
-  has_wide_lines direct-ll128 && forced direct ll128 524288
+  has_wide_lines direct-ll128 || return
+  forced direct ll128 524288
+  forced two-shot ll128 8388608
 }
 
 # Skips a piece that times calls where it cannot.
@@ -599,6 +617,7 @@ for piece in "${pieces[@]}"; do
     chains) chains ;;
     lines) lines ll '*_net/*' ;; # no net has lines
     lines128) lines128 ;;
+    ranges128) has_wide_lines ranges128 && ranges128 ;;
     lines128-sanitizers) lines128_sanitizers ;;
     lines128-bench) lines128_bench ;;
     two-shot) two_shot ;;

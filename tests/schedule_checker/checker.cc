@@ -93,11 +93,13 @@ class Executor {
 
   [[nodiscard]] bool direct() const { return goes_directly(plan_.algorithm); }
   /// Whether each kernel has several lanes, each a fiber.
-  [[nodiscard]] bool has_lanes() const {
-    return plan_.algorithm == Algorithm::kDirect && plan_.protocol == Protocol::kLL128;
-  }
+  [[nodiscard]] bool has_lanes() const { return direct() && plan_.protocol == Protocol::kLL128; }
   [[nodiscard]] Inboxes::Geometry geometry() const {
-    if (has_lanes()) return {.half_bytes = wide_half_bytes(plan_.task.bytes())};
+    if (has_lanes()) {
+      const bool once = plan_.algorithm == Algorithm::kDirect && !has_blocks(plan_.task.operation);
+      const std::uint64_t bytes = once ? plan_.task.bytes() : plan_.step_bytes;
+      return {.half_bytes = wide_half_bytes(bytes), .lines_are_taken = true};
+    }
     if (plan_.algorithm == Algorithm::kMulticast) {
       return {.half_bytes = plain_half_bytes(kChunkGrainBytes, execution_.direct_parts),
               .headers = execution_.direct_parts};

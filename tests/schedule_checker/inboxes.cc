@@ -23,7 +23,8 @@ Inboxes::Inboxes(Report& report, std::uint32_t ranks, const Geometry& geometry)
       ended_(ranks),
       posted_(std::size_t{ranks} * ranks * kMostDirectParts),
       seen_(posted_.size()),
-      filled_(geometry.headers == 0 ? 0 : memory_.size() * sizeof(Block) / sizeof(Value)) {
+      filled_(geometry.headers == 0 ? 0 : memory_.size() * sizeof(Block) / sizeof(Value)),
+      untaken_(geometry.lines_are_taken ? memory_.size() * sizeof(Block) / sizeof(Value) : 0) {
   auto* const begin = reinterpret_cast<std::byte*>(memory_.data());
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     DirectPeers& own = peers_[rank];
@@ -104,6 +105,26 @@ bool Inboxes::is_free(const Actor& actor, const std::byte* at, std::uint64_t byt
   return true;
 }
 
+void Inboxes::taken(const std::byte* at, std::uint64_t bytes) {
+  const auto begin = static_cast<std::size_t>(at - first()) / sizeof(Value);
+  for (std::size_t word = begin; word < begin + bytes / sizeof(Value); ++word)
+    untaken_[word] = false;
+}
+
+bool Inboxes::was_taken(const Actor& actor, const std::byte* at, std::uint64_t bytes) {
+  const auto begin = static_cast<std::size_t>(at - first()) / sizeof(Value);
+  for (std::size_t word = begin; word < begin + bytes / sizeof(Value); ++word) {
+    if (untaken_[word]) {
+      report_.add(Rule::kOverwritten, fmt::format("{}: writes to rank {}, which has not taken what "
+                                                  "lies there",
+                                                  actor.name(), owner(at)));
+      return false;
+    }
+    untaken_[word] = true;
+  }
+  return true;
+}
+
 bool Inboxes::may_write(const Actor& actor, const std::byte* at, std::uint64_t bytes) {
   const std::uint32_t owner = this->owner(at);
   const bool own = owner == actor.rank;
@@ -114,6 +135,7 @@ bool Inboxes::may_write(const Actor& actor, const std::byte* at, std::uint64_t b
     return false;
   }
   if (geometry_.headers != 0) return own || is_free(actor, at, bytes);
+  if (geometry_.lines_are_taken) return own || was_taken(actor, at, bytes);
   // This half was last filled for the call before the last.
   if (!own && ended_[owner] + 1 < actor.call) {
     report_.add(Rule::kOverwritten,

@@ -25,6 +25,8 @@ class Inboxes {
     /// Of two-shots and by multicast: headers at the beginning of each half. 0: all other calls, of
     /// which a rank fills a half once.
     std::uint32_t headers = 0;
+    /// Whether who reads a line says that it took it: then none may be overwritten before.
+    bool lines_are_taken = false;
   };
   /// Between `ranks`.
   Inboxes(Report& report, std::uint32_t ranks, const Geometry& geometry);
@@ -42,6 +44,8 @@ class Inboxes {
   [[nodiscard]] bool may_read(const Actor& actor, const std::byte* at, std::uint64_t bytes);
   [[nodiscard]] bool may_write(const Actor& actor, const std::byte* at, std::uint64_t bytes);
 
+  /// The actor took a line whole, or a part of one.
+  void taken(const std::byte* at, std::uint64_t bytes);
   /// The actor sent so much to another rank.
   void sent(const Actor& actor, std::uint64_t bytes) { bytes_[actor.rank] += bytes; }
   /// Bytes of payload that a rank sent, over all calls.
@@ -78,6 +82,7 @@ class Inboxes {
   }
   [[nodiscard]] bool within_half(const std::byte* at, std::uint64_t bytes) const;
   [[nodiscard]] bool is_free(const Actor& actor, const std::byte* at, std::uint64_t bytes);
+  [[nodiscard]] bool was_taken(const Actor& actor, const std::byte* at, std::uint64_t bytes);
   [[nodiscard]] std::size_t progress_at(std::uint32_t of, std::uint32_t towards,
                                         std::uint32_t part) const {
     return (std::size_t{of} * ranks_ + towards) * kMostDirectParts + part;
@@ -102,6 +107,7 @@ class Inboxes {
   std::vector<std::uint64_t> posted_;
   std::vector<std::uint64_t> seen_;
   std::vector<Filled> filled_;
+  std::vector<bool> untaken_;  // by words of 8 bytes, where lines are taken
 };
 
 }  // namespace weft::checker

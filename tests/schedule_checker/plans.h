@@ -34,7 +34,8 @@ struct Shape {
   std::uint32_t step_grains = 1;
   std::uint32_t channels = 1;
   std::uint64_t count = 1;
-  /// Of rings and trees; of one-shots LL128 means wide lines, and others LL.
+  /// Of rings and trees; of one-shots and two-shots LL128 means wide lines, and others LL or
+  /// Simple.
   Protocol protocol = Protocol::kSimple;
 };
 
@@ -76,8 +77,12 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
     input.limits.direct_roots = true;
     if (shape.protocol == Protocol::kLL128) {
       input.protocols = {std::string(protocol_name(shape.protocol))};
-      input.limits.wide_bytes = task.bytes();
+      input.limits.wide_bytes = has_blocks(task.operation) ? shape.step_grains * 64 : task.bytes();
     }
+  }
+  if (algorithm == Algorithm::kTwoShot && shape.protocol == Protocol::kLL128) {
+    input.protocols = {std::string(protocol_name(shape.protocol))};
+    input.limits.wide_bytes = shape.step_grains * 64;
   }
   if (algorithm == Algorithm::kMulticast) input.limits.multicast_range = shape.step_grains * 64;
   if (algorithm == Algorithm::kTwoShot) input.limits.two_shot_range = shape.step_grains * 64;

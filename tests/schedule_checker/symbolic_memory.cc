@@ -312,6 +312,10 @@ void SymbolicMemory::store_word_of_line(std::byte* to, std::uint64_t word) {
   world_.fibers.perhaps_yield();
 }
 
+void SymbolicMemory::take_line(const std::byte* from) {
+  if (!world_.fibers.stopped()) world_.inboxes->taken(from, sizeof(device::Line));
+}
+
 void SymbolicMemory::copy(device::SingleLane& /*group*/, std::byte* first, std::byte* second,
                           const std::byte* source, std::uint64_t bytes) {
   if (bytes == 0 || !may_read(source, bytes)) return;

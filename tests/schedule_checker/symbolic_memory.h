@@ -121,6 +121,8 @@ class SymbolicMemory {
  protected:
   /// 8 bytes of a line: an element, or something else.
   void store_word_of_line(std::byte* to, std::uint64_t word);
+  /// This lane's part of a line that has come.
+  void take_line(const std::byte* from);
 
  private:
   /// What an address lies in.

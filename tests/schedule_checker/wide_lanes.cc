@@ -58,6 +58,7 @@ device::Line WideMemory::load_wide(FiberLane& group, const std::byte* from, std:
   // All eight load at one time, behind the flag.
   if (!group.any_of_eight(last && share.high == flag) || from == nullptr) return share;
   const device::Line come = load_line(from);
+  take_line(from);
   share.low = come.low;
   if (!last) share.high = come.high;
   return share;

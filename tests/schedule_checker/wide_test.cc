@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// One-shots by wide lines, whose lanes store and load each line together.
+// One-shots and two-shots by wide lines, whose lanes store and load each line together.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,16 +14,10 @@
 namespace weft::checker {
 namespace {
 
-class WideOneShots : public ::testing::Test {
+class WideCalls : public ::testing::Test {
  protected:
-  [[nodiscard]] static Plan plan_for(std::uint32_t ranks, std::uint64_t count,
-                                     weft_reduction reduction = WEFT_SUM) {
-    return plan_of(task_of(Operation::kAllReduce, count, 0, reduction), test::one_host(ranks),
-                   Algorithm::kDirect, {.protocol = Protocol::kLL128});
-  }
   void check(const Plan& plan, Execution execution) {
     ASSERT_EQ(plan.protocol, Protocol::kLL128);
-    ASSERT_EQ(plan.algorithm, Algorithm::kDirect);
     execution.turns = kAllTurns[++seed_ % std::size(kAllTurns)];
     execution.seed = seed_;
     execution.in_place = seed_ / std::size(kAllTurns) % 2 == 1;
@@ -54,6 +48,29 @@ class WideOneShots : public ::testing::Test {
   std::uint64_t seed_ = 20261122;
 };
 
+class WideOneShots : public WideCalls {
+ protected:
+  [[nodiscard]] static Plan plan_for(std::uint32_t ranks, std::uint64_t count,
+                                     weft_reduction reduction = WEFT_SUM) {
+    return plan_of(task_of(Operation::kAllReduce, count, 0, reduction), test::one_host(ranks),
+                   Algorithm::kDirect, {.protocol = Protocol::kLL128});
+  }
+};
+
+class WideRanges : public WideCalls {
+ protected:
+  /// Ranges of up to `grains` times 8 elements.
+  [[nodiscard]] static Plan plan_for(Operation operation, std::uint32_t ranks, std::uint64_t count,
+                                     std::uint32_t grains, weft_reduction reduction = WEFT_SUM) {
+    const bool halves = operation != Operation::kAllReduce;
+    return plan_of(task_of(operation, count, 0, reduction), test::one_host(ranks),
+                   halves ? Algorithm::kDirect : Algorithm::kTwoShot,
+                   {.step_grains = grains, .protocol = Protocol::kLL128});
+  }
+  static constexpr Operation kOperations[] = {Operation::kAllReduce, Operation::kReduceScatter,
+                                              Operation::kAllGather};
+};
+
 // One element; a lane's share and a half; a pair of lines; several and a rest.
 TEST_F(WideOneShots, OfAllNumbersOfRanks) {
   constexpr int kSeeds = 4;
@@ -75,6 +92,42 @@ TEST_F(WideOneShots, OfSeveralPartsAndGangs) {
       const Plan plan = plan_for(ranks, count);
       for (const std::uint32_t parts : {1U, 2U, 3U}) {
         for (int i = 0; i < 4; ++i) {
+          ASSERT_NO_FATAL_FAILURE(
+              check(plan, {.calls = 3, .direct_parts = parts, .lanes = 16, .gang = 8}));
+          ASSERT_NO_FATAL_FAILURE(
+              check(plan, {.calls = 3, .direct_parts = parts, .lanes = 32, .gang = 16}));
+        }
+      }
+    }
+  }
+}
+
+// One element, so that ranks have none; a pair of lines and a rest; several pieces, the last of
+// which is short.
+TEST_F(WideRanges, OfAllNumbersOfRanks) {
+  for (const Operation operation : kOperations) {
+    for (std::uint32_t ranks = 2; ranks <= kMostDirectRanks; ++ranks) {
+      for (const std::uint64_t count : {1U, 9U, 33U, 70U}) {
+        for (const weft_reduction reduction :
+             std::to_array<weft_reduction>({WEFT_SUM, WEFT_AVG, kPremulSum})) {
+          if (!reduces(operation) && reduction != WEFT_SUM) continue;
+          for (const std::uint32_t grains : {1U, 5U}) {
+            const Plan plan = plan_for(operation, ranks, count, grains, reduction);
+            for (int i = 0; i < 2; ++i)
+              ASSERT_NO_FATAL_FAILURE(check(plan, {.calls = 3}));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(WideRanges, OfSeveralPartsAndGangs) {
+  for (const Operation operation : kOperations) {
+    for (const std::uint32_t ranks : {2U, 3U, 8U}) {
+      for (const std::uint64_t count : {1U, 130U, 300U}) {
+        const Plan plan = plan_for(operation, ranks, count, 9);
+        for (const std::uint32_t parts : {1U, 2U, 3U}) {
           ASSERT_NO_FATAL_FAILURE(
               check(plan, {.calls = 3, .direct_parts = parts, .lanes = 16, .gang = 8}));
           ASSERT_NO_FATAL_FAILURE(
@@ -195,6 +248,49 @@ TEST_F(WideOneShots, AnInputThatBeginsBeforeItsBuffer) {
                            .parts = call.parts};
     return run_wide_kernel(shifted);
   });
+}
+
+/// Has all exchanges in the first half.
+struct OneHalf : OtherWideMemory {
+  explicit OneHalf(const WideCall& call) : OtherWideMemory(call), call_(&call) {}
+  void store_wide(FiberLane& group, std::byte* to, device::Line share, bool last) {
+    OtherWideMemory::store_wide(group, in_first(to, call_->item.direct->outbox), share, last);
+  }
+  device::Line load_wide(FiberLane& group, const std::byte* from, std::uint64_t flag, bool last) {
+    return OtherWideMemory::load_wide(group, in_first(from, call_->item.direct->inbox), flag, last);
+  }
+
+ private:
+  template <class Byte>
+  [[nodiscard]] Byte* in_first(Byte* at, std::byte* const (&boxes)[kMostDirectRanks]) const {
+    const std::uint64_t half = call_->item.direct->wide_half_bytes;
+    for (const std::byte* const box : boxes) {
+      if (box != nullptr && at >= box + half && at < box + kDirectHalves * half) return at - half;
+    }
+    return at;
+  }
+
+  const WideCall* call_;
+};
+
+TEST_F(WideRanges, TwoExchangesInOneHalf) {
+  const auto all_in_one = [](const WideCall& call) {
+    OneHalf memory(call);
+    return device::run_wide_item<kMostDirectRanks>(call.group, memory, call.item, *call.item.direct,
+                                                   call.reduction, call.part, call.parts);
+  };
+  expect(Rule::kOverwritten, plan_for(Operation::kAllReduce, 3, 97, 5), all_in_one);
+}
+
+TEST_F(WideRanges, APayloadWithoutItsFlag) {
+  const auto among_slow_ones = [](const WideCall& call) {
+    if (call.rank == kWrongWideRank) return run_wide_over<LooksAtNoFlag>(call);
+    Slow memory(call);
+    return device::run_wide_item<kMostDirectRanks>(call.group, memory, call.item, *call.item.direct,
+                                                   call.reduction, call.part, call.parts);
+  };
+  for (const Operation operation : kOperations)
+    expect(Rule::kReadTooEarly, plan_for(operation, 3, 40, 5), among_slow_ones);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "core/device/cuda/launch.h"
 #include "core/device/cuda/memory_fabric.h"
 #include "core/device/one_shot_blocks.h"
+#include "core/device/two_shot_ll128.h"
 #include "core/model/step_lines.h"
 #include "core/model/two_shot.h"
 #include "core/model/work_item.h"
@@ -76,24 +77,30 @@ DirectShape direct_shape_of(const WorkItem& item) {
         multicast_piece(item.operation, 0, item.count, item.chunk, item.direct->ranks, bytes);
     return two_shot_shape(first.chunk * bytes, item.direct->plain_headers);
   }
-  if (item.algorithm != Algorithm::kTwoShot) {
-    if (item.protocol == Protocol::kLL && item.operation != Operation::kAllReduce) {
-      return block_shape((item.count * bytes + kLinePayload - 1) / kLinePayload,
-                         item.direct->most_parts);
-    }
-    const std::uint64_t lanes = item.protocol == Protocol::kLL128
-                                    ? wide_pairs(item.count * bytes) * kWideLineLanes
-                                    : direct_lines(item.count * bytes);
-    return direct_shape(lanes, item.direct->most_parts);
+  const std::uint64_t range =
+      item.algorithm == Algorithm::kTwoShot
+          ? two_shot_piece(0, item.count, item.chunk, item.direct->ranks, bytes).chunk
+          : std::min(item.count, item.chunk);
+  if (item.protocol == Protocol::kLL128) {
+    return direct_shape(wide_pairs(range * bytes) * kWideLineLanes, item.direct->most_parts);
   }
-  const RingLoop first = two_shot_piece(0, item.count, item.chunk, item.direct->ranks, bytes);
-  return two_shot_shape(first.chunk * bytes, item.direct->plain_headers);
+  if (item.algorithm == Algorithm::kTwoShot) {
+    return two_shot_shape(range * bytes, item.direct->plain_headers);
+  }
+  if (item.operation != Operation::kAllReduce) {
+    return direct_shape(direct_lines(item.count * bytes) - 1, item.direct->most_parts, 1);
+  }
+  return direct_shape(direct_lines(item.count * bytes), item.direct->most_parts);
 }
 
 const void* inbox_kernel_for(const WorkItem& item, const DirectShape& shape) {
-  if (item.algorithm == Algorithm::kTwoShot) return two_shot_kernel_for(item, shape.parts);
   if (item.algorithm == Algorithm::kMulticast) return multicast_kernel_for(item, shape.parts);
-  if (item.protocol == Protocol::kLL128) return wide_kernel_for(item);
+  if (item.protocol == Protocol::kLL128) {
+    if (!fits_wide_ranges(item, *item.direct, kMostDirectRanks)) return wide_kernel_for(item);
+    return item.operation == Operation::kAllReduce ? wide_two_shot_kernel_for(item)
+                                                   : wide_blocks_kernel_for(item);
+  }
+  if (item.algorithm == Algorithm::kTwoShot) return two_shot_kernel_for(item, shape.parts);
   return item.operation == Operation::kAllReduce ? direct_kernel_for(item)
                                                  : blocks_kernel_for(item);
 }
@@ -115,7 +122,7 @@ weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectS
                      .item = item,
                      .peers = *item.direct};
   if (item.algorithm == Algorithm::kMulticast) argument.view = *item.direct->multicast;
-  if (item.algorithm == Algorithm::kDirect && !reduces(item.operation)) {
+  if (item.protocol == Protocol::kLL && !reduces(item.operation)) {
     argument.direct.item = moved_as_bytes(item);
   }
   void* arguments[] = {&argument};
@@ -227,7 +234,7 @@ weft_result CudaDevice::prepare() {
   for (const auto kernels :
        {ring_kernels(), all_reduce_kernels(), chain_kernels(), tree_kernels(), pat_kernels(),
         ll_kernels(), ll128_kernels(), pair_kernels(), direct_kernels(), blocks_kernels(),
-        wide_kernels(), two_shot_kernels()}) {
+        wide_kernels(), wide_two_shot_kernels(), wide_blocks_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {
       if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
     }

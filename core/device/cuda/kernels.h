@@ -110,28 +110,22 @@ struct StoredPairs {
   std::uint32_t begin[kMostItems + 1];
 };
 
-/// How a direct call is spread: one line a thread as far as CTAs suffice.
+/// How a direct call is spread. A thread stores a line for every other rank and looks for one of
+/// each: few threads keep a multiprocessor busy with that, so there are more parts before there are
+/// more threads in each, and a line a thread as far as both suffice.
 struct DirectShape {
   std::uint32_t parts = 1;
   std::uint32_t threads = 32;  ///< Of each part.
 };
-[[nodiscard]] constexpr DirectShape direct_shape(std::uint64_t lines, std::uint32_t most_parts) {
+/// Of so many lines, and `headers` that each part has besides.
+[[nodiscard]] constexpr DirectShape direct_shape(std::uint64_t lines, std::uint32_t most_parts,
+                                                 std::uint32_t headers = 0) {
   constexpr std::uint32_t kWarp = 32;
-  const std::uint64_t wanted = (lines + kThreads - 1) / kThreads;
+  constexpr std::uint64_t kFew = 128;
+  const std::uint64_t of_part = kFew - headers;
+  const std::uint64_t wanted = lines == 0 ? 1 : (lines + of_part - 1) / of_part;
   const auto parts = static_cast<std::uint32_t>(wanted < most_parts ? wanted : most_parts);
-  if (wanted > 1) return {.parts = parts, .threads = kThreads};
-  return {.parts = 1, .threads = static_cast<std::uint32_t>((lines + kWarp - 1) / kWarp * kWarp)};
-}
-
-/// The same of calls with blocks of so many lines of payload, each part's header besides. A thread
-/// stores a line for every other rank and looks for one of each: few threads keep a multiprocessor
-/// busy with that, so there are more parts before there are more threads in each.
-[[nodiscard]] constexpr DirectShape block_shape(std::uint64_t lines, std::uint32_t most_parts) {
-  constexpr std::uint32_t kWarp = 32;
-  constexpr std::uint64_t kFew = 127;
-  const std::uint64_t wanted = lines == 0 ? 1 : (lines + kFew - 1) / kFew;
-  const auto parts = static_cast<std::uint32_t>(wanted < most_parts ? wanted : most_parts);
-  const std::uint64_t lanes = (lines + parts - 1) / parts + 1;
+  const std::uint64_t lanes = (lines + parts - 1) / parts + headers;
   const std::uint64_t threads = (lanes + kWarp - 1) / kWarp * kWarp;
   return {.parts = parts,
           .threads = threads < kThreads ? static_cast<std::uint32_t>(threads) : kThreads};
@@ -200,10 +194,13 @@ struct RingKernel {
 [[nodiscard]] std::uint32_t bulk_shared_bytes();
 
 /// The kernel that runs direct items like `item` by lines, of all-reduces or of calls with blocks,
-/// by wide lines, or two-shots of so many parts; null where there is none.
+/// by wide lines, once or by ranges, or two-shots of so many parts; null where there is none.
 [[nodiscard]] const void* direct_kernel_for(const WorkItem& item);
 [[nodiscard]] const void* blocks_kernel_for(const WorkItem& item);
 [[nodiscard]] const void* wide_kernel_for(const WorkItem& item);
+/// Of items that fits_wide_ranges() holds of.
+[[nodiscard]] const void* wide_two_shot_kernel_for(const WorkItem& item);
+[[nodiscard]] const void* wide_blocks_kernel_for(const WorkItem& item);
 [[nodiscard]] const void* two_shot_kernel_for(const WorkItem& item, std::uint32_t parts);
 /// The same by multicast, and the only one. From compute capability 9.0 on.
 [[nodiscard]] const void* multicast_kernel_for(const WorkItem& item, std::uint32_t parts);
@@ -233,6 +230,8 @@ struct RingKernel {
 [[nodiscard]] std::span<const void* const> direct_kernels();
 [[nodiscard]] std::span<const void* const> blocks_kernels();
 [[nodiscard]] std::span<const void* const> wide_kernels();
+[[nodiscard]] std::span<const void* const> wide_two_shot_kernels();
+[[nodiscard]] std::span<const void* const> wide_blocks_kernels();
 [[nodiscard]] std::span<const void* const> two_shot_kernels();
 
 }  // namespace weft::device::cuda

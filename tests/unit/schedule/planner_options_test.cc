@@ -47,6 +47,7 @@ class PlannerOptions : public testing::Test {
                      .step_bytes = 64 * 1024,
                      .max_channels = 4,
                      .direct_bytes = 16 * 1024,
+                     .wide_bytes = 8192,
                      .two_shot_range = 4096,
                      .trees = true,
                      .line_step_bytes = 32 * 1024};
@@ -56,10 +57,11 @@ class PlannerOptions : public testing::Test {
 
 TEST_F(PlannerOptions, AWayThatIsNamedIsTaken) {
   constexpr std::pair<Algorithm, Protocol> kWays[] = {
-      {Algorithm::kRing, Protocol::kSimple}, {Algorithm::kRing, Protocol::kLL},
-      {Algorithm::kRing, Protocol::kLL128},  {Algorithm::kTree, Protocol::kSimple},
-      {Algorithm::kTree, Protocol::kLL},     {Algorithm::kTree, Protocol::kLL128},
-      {Algorithm::kDirect, Protocol::kLL},   {Algorithm::kTwoShot, Protocol::kSimple},
+      {Algorithm::kRing, Protocol::kSimple},  {Algorithm::kRing, Protocol::kLL},
+      {Algorithm::kRing, Protocol::kLL128},   {Algorithm::kTree, Protocol::kSimple},
+      {Algorithm::kTree, Protocol::kLL},      {Algorithm::kTree, Protocol::kLL128},
+      {Algorithm::kDirect, Protocol::kLL},    {Algorithm::kTwoShot, Protocol::kSimple},
+      {Algorithm::kDirect, Protocol::kLL128}, {Algorithm::kTwoShot, Protocol::kLL128},
   };
   for (const auto& [algorithm, protocol] : kWays) {
     const Plan made =
@@ -76,7 +78,7 @@ TEST_F(PlannerOptions, WhatIsNotNamedIsChosenByCost) {
   EXPECT_THAT(tree.reason, HasSubstr("the fastest of 3"));
   const Plan lines = plan(Operation::kAllReduce, {.protocol = Protocol::kLL128}, 1000).value();
   EXPECT_EQ(lines.protocol, Protocol::kLL128);
-  EXPECT_THAT(lines.reason, HasSubstr("the fastest of 2"));
+  EXPECT_THAT(lines.reason, HasSubstr("the fastest of 4"));
 }
 
 TEST_F(PlannerOptions, ChannelsAreLimited) {
@@ -89,7 +91,8 @@ TEST_F(PlannerOptions, ChannelsAreLimited) {
   EXPECT_EQ(channels(100), 4U);
   EXPECT_EQ(channels(3), 3U);
   EXPECT_EQ(channels(1), 1U);
-  const Plan one = plan(Operation::kAllReduce, {.max_channels = 1}).value();
+  const Plan one =
+      plan(Operation::kAllReduce, {.algorithm = Algorithm::kRing, .max_channels = 1}).value();
   EXPECT_THAT(one.reason, HasSubstr("the call's options allow 1 channel"));
   EXPECT_EQ(plan(Operation::kAllReduce, {.algorithm = Algorithm::kTree, .max_channels = 1})
                 .value()

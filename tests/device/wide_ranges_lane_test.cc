@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Two-shots, reduce-scatters and all-gathers by wide lines with several lanes and parts, each lane
+// a thread. Worth most under a thread sanitizer.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/work_item_kernel.h"
+#include "tests/device/direct_world.h"
+#include "tests/device/lane_model.h"
+#include "tests/device/part_lanes.h"
+#include "tests/device/ring_world.h"
+#include "tests/device/typed_dispatch.h"
+
+namespace weft::device::testing {
+namespace {
+
+struct RangesShape {
+  std::uint32_t ranks;
+  std::uint32_t parts;
+  std::uint32_t lanes;
+};
+
+class WideRangeLanes : public ::testing::TestWithParam<RangesShape> {
+ protected:
+  std::vector<PartOutcomes> run_calls(const std::vector<std::vector<WorkItem>>& calls) {
+    const auto& [ranks, parts, lanes] = GetParam();
+    return run_part_lanes(
+        calls.size(), calls.front().size(), parts, lanes, std::chrono::microseconds(0),
+        [&](std::size_t call, std::size_t rank, std::uint32_t part, LaneTeam& team,
+            std::uint32_t lane) {
+          const WorkItem& now = calls[call][rank];
+          LaneGroup group(team, lane);
+          LaneMemory memory(abort_);
+          return with_reduction(now, [&](const auto& reduction) {
+            return run_wide_item<kMostDirectRanks>(group, memory, now, *now.direct, reduction, part,
+                                                   GetParam().parts);
+          });
+        });
+  }
+  PartOutcomes run(const std::vector<WorkItem>& items) { return run_calls({items}).front(); }
+
+  /// Runs a call on samples and compares all of each rank's memory.
+  template <class T>
+  void call(const DirectWorld& world, Operation operation, std::uint64_t count, std::uint64_t shift,
+            bool in_place, std::uint64_t sequence, std::uint64_t range_bytes = UINT64_MAX) {
+    const std::uint32_t ranks = GetParam().ranks;
+    const bool gathers = operation == Operation::kAllGather;
+    const bool scatters = operation == Operation::kReduceScatter;
+    const std::uint64_t sent = scatters ? ranks * count : count;
+    const std::uint64_t got = gathers ? ranks * count : count;
+    const std::uint64_t all = shift + ranks * count + 9;
+    const T guard = as_element<T>(77);
+    std::vector<std::vector<T>> input(ranks, std::vector<T>(all, guard));
+    std::vector<std::vector<T>> output = input;
+    std::vector<WorkItem> items;
+    const Task task{
+        .operation = operation, .type = kTypeOf<T>, .reduction = WEFT_SUM, .count = count};
+    // In place a rank's block lies where it does in all of them.
+    const auto own_block = [&](std::uint32_t rank) { return in_place ? rank * count : 0; };
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      std::vector<T>& source = in_place ? output[rank] : input[rank];
+      const std::uint64_t from = shift + (gathers ? own_block(rank) : 0);
+      const std::uint64_t to = shift + (scatters ? own_block(rank) : 0);
+      for (std::uint64_t i = 0; i < sent; ++i)
+        source[from + i] = sample<T>(rank, i + sequence);
+      items.push_back(world.wide_ranges_item(rank, task, sequence, source.data() + from,
+                                             output[rank].data() + to, range_bytes));
+    }
+    for (const auto& parts : run(items)) {
+      for (const KernelOutcome& outcome : parts)
+        ASSERT_EQ(outcome.end, KernelEnd::kDone);
+    }
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const std::uint64_t to = shift + (scatters ? own_block(rank) : 0);
+      for (std::uint64_t i = 0; i < all; ++i) {
+        T wanted = guard;
+        if (i >= to && i < to + got) {
+          const std::uint64_t at = i - to;
+          if (gathers) {
+            wanted = sample<T>(static_cast<std::uint32_t>(at / count), at % count + sequence);
+          } else {
+            const std::uint64_t first = scatters ? rank * count : 0;
+            wanted = expected_sample<T>(ranks, first + at + sequence, WEFT_SUM);
+          }
+        } else if (in_place && i >= shift && i < shift + sent) {
+          wanted = sample<T>(rank, i - shift + sequence);
+        }
+        ASSERT_EQ(output[rank][i], wanted)
+            << operation_name(operation) << ", rank " << rank << " element " << i << " of " << count
+            << " from " << shift << ", call " << sequence;
+      }
+    }
+  }
+
+  std::atomic<std::uint32_t> abort_{0};
+};
+
+constexpr Operation kRangeOperations[] = {Operation::kAllReduce, Operation::kReduceScatter,
+                                          Operation::kAllGather};
+
+TEST_P(WideRangeLanes, Results) {
+  const DirectWorld world(GetParam().ranks, 4096);
+  std::uint64_t sequence = 0;
+  for (const Operation operation : kRangeOperations) {
+    call<float>(world, operation, 700, 0, false, sequence++);
+    call<float>(world, operation, 301, 1, true, sequence++);
+    call<std::int32_t>(world, operation, 1, 0, true, sequence++);
+    call<std::int32_t>(world, operation, 500, 0, true, sequence++, 256);
+    call<Bfloat16>(world, operation, 703, 3, false, sequence++, 320);
+  }
+}
+
+// All take the halves in turn, whatever came before, and however many exchanges it had.
+TEST_P(WideRangeLanes, KindsOfCallsMix) {
+  const DirectWorld world(GetParam().ranks, 4096);
+  std::uint64_t exchanges = 0;
+  for (std::uint64_t sequence = 0; sequence < 12; ++sequence) {
+    const Operation operation = kRangeOperations[sequence * 5 % 3];
+    const std::uint64_t count = sequence % 2 == 0 ? 64 : 3;
+    call<float>(world, operation, count * GetParam().ranks, 0, false, sequence, 128);
+    const std::uint64_t range =
+        operation == Operation::kAllReduce ? count : count * GetParam().ranks;
+    const std::uint64_t pieces = (range * sizeof(float) + 127) / 128;
+    exchanges += operation == Operation::kAllReduce ? 2 * pieces : pieces;
+    for (const std::uint64_t word : world.wide_positions(0))
+      ASSERT_EQ(word, exchanges) << "after call " << sequence;
+  }
+}
+
+// A rank may be ahead of another by a call, and within one by a piece.
+TEST_P(WideRangeLanes, RanksRunAhead) {
+  constexpr std::uint32_t kCalls = 60;
+  const std::uint32_t ranks = GetParam().ranks;
+  const DirectWorld world(ranks, 4096);
+  const std::uint64_t count = 301;
+  std::vector<std::vector<float>> data(ranks, std::vector<float>(count * ranks, 1));
+  std::vector<std::vector<float>> output(ranks, std::vector<float>(kCalls * count * ranks, -1));
+  std::vector<std::vector<WorkItem>> calls(kCalls);
+  for (std::uint32_t call = 0; call < kCalls; ++call) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const Task task{.operation = kRangeOperations[call % 3], .count = count};
+      calls[call].push_back(world.wide_ranges_item(
+          rank, task, call, data[rank].data(), output[rank].data() + call * count * ranks, 256));
+    }
+  }
+  std::atomic<bool> done{false};
+  std::thread watchdog([&] {
+    for (int tenths = 0; tenths < 600 && !done; ++tenths)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    abort_.store(1);
+  });
+  const auto outcomes = run_calls(calls);
+  done = true;
+  watchdog.join();
+  for (const PartOutcomes& call : outcomes) {
+    for (const auto& of_rank : call) {
+      for (const KernelOutcome& outcome : of_rank)
+        ASSERT_EQ(outcome.end, KernelEnd::kDone);
+    }
+  }
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    for (std::uint32_t call = 0; call < kCalls; ++call) {
+      const bool gathers = kRangeOperations[call % 3] == Operation::kAllGather;
+      for (std::uint64_t i = 0; i < count * ranks; ++i) {
+        const float wanted = gathers ? 1.F : i < count ? static_cast<float>(ranks) : -1.F;
+        ASSERT_EQ(output[rank][call * count * ranks + i], wanted)
+            << "rank " << rank << ", call " << call << ", element " << i;
+      }
+    }
+  }
+}
+
+// Of another length, or another operation.
+TEST_P(WideRangeLanes, AllLeaveWhenCallsDiffer) {
+  const std::uint32_t ranks = GetParam().ranks;
+  for (const Task& other : {Task{.operation = Operation::kAllReduce, .count = 100},
+                            Task{.operation = Operation::kReduceScatter, .count = 1000}}) {
+    const DirectWorld world(ranks, 4096);
+    std::vector<std::vector<float>> data(ranks, std::vector<float>(1000 * ranks));
+    std::vector<WorkItem> items;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const Task task = rank == 0 ? other : Task{.operation = Operation::kAllReduce, .count = 1000};
+      items.push_back(
+          world.wide_ranges_item(rank, task, 0, data[rank].data(), data[rank].data(), 512));
+    }
+    const auto outcomes = run(items);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(outcomes[rank][0].end, KernelEnd::kTagMismatch)
+          << "rank " << rank << ", " << operation_name(other.operation);
+    }
+  }
+}
+
+TEST_P(WideRangeLanes, AllLeaveWhenAborted) {
+  const std::uint32_t ranks = GetParam().ranks;
+  const DirectWorld world(ranks, 4096);
+  std::vector<std::vector<float>> data(ranks, std::vector<float>(1000));
+  std::vector<WorkItem> items;
+  for (std::uint32_t rank = 0; rank + 1 < ranks; ++rank) {  // the last never comes
+    items.push_back(
+        world.wide_ranges_item(rank, {.count = 1000}, 0, data[rank].data(), data[rank].data()));
+  }
+  std::thread aborter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    abort_.store(1);
+  });
+  const auto outcomes = run(items);
+  aborter.join();
+  for (const auto& parts : outcomes) {
+    for (const KernelOutcome& outcome : parts)
+      EXPECT_TRUE(outcome.end == KernelEnd::kAborted || outcome.end == KernelEnd::kPeerError);
+  }
+}
+
+TEST_P(WideRangeLanes, WhatDoesNotFitIsRefused) {
+  const DirectWorld world(GetParam().ranks, 1024);
+  std::vector<float> data(1000);
+  WorkItem item = world.wide_ranges_item(0, {.count = 1000}, 0, data.data(), data.data());
+  item.chunk = 512;
+  EXPECT_EQ(run({item})[0][0].end, KernelEnd::kUnsupported);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, WideRangeLanes,
+                         ::testing::Values(RangesShape{2, 1, 8}, RangesShape{2, 3, 8},
+                                           RangesShape{3, 2, 16}, RangesShape{2, 1, 32},
+                                           RangesShape{3, 1, 32}),
+                         [](const ::testing::TestParamInfo<RangesShape>& info) {
+                           return std::to_string(info.param.ranks) + "Ranks" +
+                                  std::to_string(info.param.parts) + "Parts" +
+                                  std::to_string(info.param.lanes) + "Lanes";
+                         });
+
+}  // namespace
+}  // namespace weft::device::testing
