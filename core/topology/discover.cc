@@ -152,8 +152,10 @@ Result<RankInfo> discover_process(const HostInfo& host, std::string_view fabric_
   if (sched_getaffinity(getpid(), set_bytes, set.get()) != 0) {
     return fail(Error::from_errno(errno, "reading which CPUs this process may use failed"));
   }
+  // The set has room for many more than there are: each process that joins looks through it.
+  const auto all = static_cast<std::uint64_t>(CPU_COUNT_S(set_bytes, set.get()));
   std::uint64_t threads = 0;
-  for (std::uint32_t cpu = 0; cpu < kMaxCpus && rank.cpus.size() < kMaxCpuRanges; ++cpu) {
+  for (std::uint32_t cpu = 0; threads < all && rank.cpus.size() < kMaxCpuRanges; ++cpu) {
     if (!CPU_ISSET_S(cpu, set_bytes, set.get())) continue;
     ++threads;
     if (!rank.cpus.empty() && rank.cpus.back().last + 1 == cpu) {
