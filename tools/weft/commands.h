@@ -24,6 +24,9 @@ inline int complain(const Error& error) {
   return 1;
 }
 
+/// The whole command; answers its exit status.
+int run_command_line(int argc, char** argv);
+
 void add_config_command(CLI::App& app, int& exit_status);
 void add_plugin_command(CLI::App& app, int& exit_status);
 void add_info_command(CLI::App& app, int& exit_status);
