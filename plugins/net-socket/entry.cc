@@ -261,7 +261,7 @@ weft_result net_get_error(weft_net_connection* connection, char* text, uint64_t 
   });
 }
 
-constexpr weft_net_interface kNet = {
+constexpr weft_net_interface kInterface = {
     .struct_size = sizeof(weft_net_interface),
     .reserved = 0,
     .open = net_open,
@@ -304,7 +304,7 @@ void plugin_deinit(weft_plugin* plugin) {
 }
 
 const void* plugin_get_interface(weft_plugin* /*plugin*/, const char* id) {
-  return std::strcmp(id, WEFT_NET_INTERFACE) == 0 ? &kNet : nullptr;
+  return std::strcmp(id, WEFT_NET_INTERFACE) == 0 ? &kInterface : nullptr;
 }
 
 constexpr weft_interface kInterfaces[] = {
