@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
-struct Kind {
+struct Watched {
   const char* name;
   std::int64_t Usage::* what;
   std::int64_t allowed;
@@ -28,13 +28,13 @@ struct Kind {
 };
 /// Blocks of the device, and of pinned memory of the host, come in few sizes, which are kept: a new
 /// peak of one of them is no leak. Pages of a heap that has holes are no leak either.
-constexpr std::array kKinds{Kind{"device memory", &Usage::device, 16 * kMiB, true},
-                            Kind{"heap", &Usage::heap, 1 * kMiB, true},
-                            Kind{"resident memory", &Usage::resident, 32 * kMiB, true},
-                            Kind{"descriptors", &Usage::descriptors, 0, false},
-                            Kind{"threads", &Usage::threads, 0, false}};
+constexpr std::array kWatched{Watched{"device memory", &Usage::device, 16 * kMiB, true},
+                              Watched{"heap", &Usage::heap, 1 * kMiB, true},
+                              Watched{"resident memory", &Usage::resident, 32 * kMiB, true},
+                              Watched{"descriptors", &Usage::descriptors, 0, false},
+                              Watched{"threads", &Usage::threads, 0, false}};
 
-std::string amount(const Kind& kind, std::int64_t of) {
+std::string amount(const Watched& kind, std::int64_t of) {
   std::ostringstream text;
   if (!kind.bytes) {
     text << of;
@@ -69,7 +69,7 @@ std::int64_t open_descriptors() {
 
 std::string text_of(const Usage& usage) {
   std::string text;
-  for (const Kind& kind : kKinds)
+  for (const Watched& kind : kWatched)
     text +=
         (text.empty() ? "" : ", ") + std::string(kind.name) + ' ' + amount(kind, usage.*kind.what);
   return text;
@@ -114,7 +114,7 @@ std::int64_t Growth::late(std::int64_t Usage::* what) const {
 
 std::string Growth::grown() const {
   std::string text;
-  for (const Kind& kind : kKinds) {
+  for (const Watched& kind : kWatched) {
     const std::int64_t before = early(kind.what), after = late(kind.what);
     if (after - before <= kind.allowed) continue;
     text += (text.empty() ? "" : "; ") + std::string(kind.name) + " grew from at most " +
@@ -125,7 +125,7 @@ std::string Growth::grown() const {
 
 std::string Growth::text() const {
   std::string text;
-  for (const Kind& kind : kKinds)
+  for (const Watched& kind : kWatched)
     text += (text.empty() ? "" : ", ") + std::string(kind.name) + ' ' +
             amount(kind, early(kind.what)) + " -> " + amount(kind, late(kind.what));
   return text;

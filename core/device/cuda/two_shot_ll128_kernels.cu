@@ -11,17 +11,18 @@ namespace {
 
 // Those that know their type know plain ranges alone, which leaves them their registers.
 template <std::uint32_t kRanks, class Reduction, class Memory>
-using Call = TwoShotLL128<!std::is_same_v<Reduction, AnyReduction>, Operation::kAllReduce, kRanks,
-                          Reduction, CtaGroup, Memory>;
+using ByLines = TwoShotLL128<!std::is_same_v<Reduction, AnyReduction>, Operation::kAllReduce,
+                             kRanks, Reduction, CtaGroup, Memory>;
 
 }  // namespace
 
 const void* wide_two_shot_kernel_for(const WorkItem& item) {
-  return has_plain_ranges(item) ? InboxKernels<Call>::of(item) : InboxKernels<Call>::of_any(item);
+  return has_plain_ranges(item) ? InboxKernels<ByLines>::of(item)
+                                : InboxKernels<ByLines>::of_any(item);
 }
 
 std::span<const void* const> wide_two_shot_kernels() {
-  return InboxKernels<Call>::all();
+  return InboxKernels<ByLines>::all();
 }
 
 }  // namespace weft::device::cuda
