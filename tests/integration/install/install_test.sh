@@ -110,14 +110,12 @@ g++ -std=c++20 -Wall -Wextra -pedantic -Werror "$source_root/examples/cpp/thread
   -o "$scratch/examples/threads"
 run_examples "$scratch/examples"
 
-# by_cmake ROOT: the examples, configured and built against what lies below ROOT.
+# by_cmake ROOT LANGUAGE...: the examples, configured and built against what lies below ROOT.
 by_cmake() (
   build=$(mktemp -d "$scratch/cmake.XXXXXX")
   # What they are linked with they find by themselves.
   unset LD_LIBRARY_PATH PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR
-  languages=(c cpp)
-  ! command -v mpicc >/dev/null || languages+=(mpi)
-  for language in "${languages[@]}"; do
+  for language in "${@:2}"; do
     cmake -S "$source_root/examples/$language" -B "$build/$language" -DCMAKE_PREFIX_PATH="$1$prefix" \
       -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >"$build/log" || fail "cmake: $(<"$build/log")"
     cmake --build "$build/$language" >"$build/log" 2>&1 || fail "cmake --build: $(<"$build/log")"
@@ -139,12 +137,14 @@ by_cmake() (
 version=$(pkg-config --modversion weft)
 if command -v cmake >/dev/null; then
   say "the examples, by CMake"
-  by_cmake "$scratch/root"
+  languages=(c cpp)
+  ! command -v mpicc >/dev/null || languages+=(mpi)
+  by_cmake "$scratch/root" "${languages[@]}"
   say "the examples, by CMake, after the installation has been moved"
   cp -a "$scratch/root" "$scratch/moved"
   mv "$scratch/root" "$scratch/hidden"
   weft=${weft/"$scratch/root"/"$scratch/moved"}
-  by_cmake "$scratch/moved"
+  by_cmake "$scratch/moved" c cpp
   mv "$scratch/hidden" "$scratch/root"
   weft=${weft/"$scratch/moved"/"$scratch/root"}
 else
