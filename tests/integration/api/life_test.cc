@@ -27,6 +27,7 @@
 
 #include "tests/integration/api/handles.h"
 #include "tests/integration/api/trial.h"
+#include "tests/support/sanitized.h"
 
 namespace weft::test {
 namespace {
@@ -339,7 +340,7 @@ TEST_F(Life, RanksLeaveWhileOthersCompare) {
   std::vector<ContextHandle> contexts;
   for (std::uint32_t rank = 0; rank < kRanks; ++rank)
     contexts.push_back(make_context());
-  for (std::uint32_t turn = 0; turn < 100; ++turn) {
+  for (std::uint32_t turn = 0; turn < (kSanitized ? 25 : 100); ++turn) {
     weft_unique_id id;
     must(contexts[0].get(), weft_get_unique_id(contexts[0].get(), &id));
     std::vector<std::thread> threads;
