@@ -53,6 +53,8 @@ constexpr std::uint32_t kMessageChannels = 8;
 // pair, of which a rank has as many as there are others, has less of the host's memory.
 constexpr std::uint32_t kMessageStepBytes = 512 * 1024;
 constexpr std::uint32_t kPairMessageStepBytes = 256 * 1024;
+// Over a link steps of twice as much are no faster (docs/performance.md).
+constexpr std::uint32_t kPairLinkStepBytes = 64 * 1024;
 // A thread that moves messages both ways carries half of what a stream of TCP could.
 constexpr std::uint32_t kMostDeviceNetPorts = 8;
 // Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
@@ -259,9 +261,11 @@ std::uint32_t Communicator::net_ports() const {
 
 SlotGeometry Communicator::slots_of_pairs() const {
   if (!runtime_.reports_ends()) {
-    const bool usual = reach_ == Reach::kMessages && !config_.is_set("buffers.step");
+    const std::uint32_t usual = reach_ == Reach::kMessages       ? kPairMessageStepBytes
+                                : reach_ == Reach::kDeviceMemory ? kPairLinkStepBytes
+                                                                 : limits_.step_bytes;
     return {.steps = limits_.steps,
-            .step_bytes = usual ? kPairMessageStepBytes : limits_.step_bytes};
+            .step_bytes = config_.is_set("buffers.step") ? limits_.step_bytes : usual};
   }
   const std::uint32_t share = std::bit_floor(kPairBytesOfARank / kPairSteps / ranks_);
   return {.steps = kPairSteps,
