@@ -61,7 +61,8 @@ struct DirectPeers {
   /// the same memory.
   std::uint64_t* plain_positions = nullptr;
   /// Halves for wide lines (core/device/wide_lines.h), where devices keep those together: as above,
-  /// but calls through them are counted apart, in kMostDirectParts numbers.
+  /// but exchanges through them, of which a call may have several, are counted apart, in
+  /// kMostDirectParts numbers (core/device/wide_exchanges.h).
   std::uint32_t wide_begin = 0;
   std::uint32_t wide_half_bytes = 0;
   std::uint64_t* wide_positions = nullptr;

@@ -65,7 +65,8 @@ struct Joined {
     }
   }
 
-  /// Segments with data that left so far; acknowledgements do not count.
+  /// Segments with data that left so far. Acknowledgements do not count, nor what was sent again:
+  /// the kernel does that when one is late, as on a busy machine.
   [[nodiscard]] std::uint64_t segments() const {
     std::uint64_t sum = 0;
     for (const int fd : sockets) {
@@ -73,7 +74,7 @@ struct Joined {
       socklen_t size = sizeof info;
       EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
       EXPECT_GE(size, offsetof(tcp_info, tcpi_data_segs_out) + sizeof info.tcpi_data_segs_out);
-      sum += info.tcpi_data_segs_out;
+      sum += info.tcpi_data_segs_out - info.tcpi_total_retrans;
     }
     return sum;
   }
