@@ -124,9 +124,9 @@ class Rank {
     for (int i = 0; i < 50; ++i)
       expect(!call(), "what may not be exported goes by slots");
     // Who looks at the memory does so beside the calls.
-    const auto until = std::chrono::steady_clock::now() + kPatience;
+    const auto told_by = std::chrono::steady_clock::now() + kPatience;
     while (rank_ == 0 && mappings_->last_refusal().empty() &&
-           std::chrono::steady_clock::now() < until) {
+           std::chrono::steady_clock::now() < told_by) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     expect(rank_ != 0 || mappings_->last_refusal() == "not to be exported",
