@@ -129,7 +129,8 @@ prepare_plain_build() {
   local ptx_only=true
   [[ ! -e /dev/nvidiactl ]] || ptx_only=false
   prepare_build "$folder" --buildtype=debugoptimized "-Dc_args=$line_tables" \
-    "-Dcpp_args=$line_tables $spend_memory" "${read_once[@]}" "-Dtests=$1" "-Dgpu_ptx_only=$ptx_only"
+    "-Dcpp_args=$line_tables $spend_memory" "${read_once[@]}" "-Dtests=$1" "-Dgpu_ptx_only=$ptx_only" \
+    -Dseldom_optimised=false
   if [[ "$1" == true && "$(build_option "$folder" tests)" != true ]]; then
     say "adding the tests to build/"
     meson configure "$folder" -Dtests=true >/dev/null || die "meson could not add the tests to $folder"
