@@ -471,9 +471,9 @@ sanitized() {
     return
   fi
   # What lanes hand to those that post for them passes a barrier of some threads of a CTA alone, or a
-  # queue with flags of its own (posting.cuh, bulk_primitives.cuh): racecheck follows neither. Of what was inlined
+  # queue with flags of its own (posting.cuh, bulk_board.h): racecheck follows neither. Of what was inlined
   # the file alone is told.
-  local handed='serve_posts\|::publish\|in posting.cuh:\|load_shared\|store_shared\|BulkStorer::post('
+  local handed='serve_posts\|::publish\|in posting.cuh:\|load_shared\|store_shared\|BulkStorer<.*>::post('
   if [[ $tool == racecheck ]] && ((status == 9)); then
     handed_over=$(grep 'Race reported' "$log" | grep -c "$handed")
     others=$(grep 'Race reported' "$log" | grep -vc "$handed")

@@ -5,7 +5,7 @@
 // and the steps of a ring that follow, whose payload lies in an output or in a slot.
 //
 // Models: core/device/output_agreement.h, core/model/output_table.h, and of
-// core/device/cuda/bulk_primitives.cuh where payload lies and who waits for whom. That lines with
+// core/device/bulk_walkers.h where payload lies and who waits for whom. That lines with
 // flags arrive whole, and that two halves suffice for them, is proven in flagged_lines.pml; the
 // FIFO of steps, in step_fifo.pml.
 //

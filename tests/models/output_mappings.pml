@@ -6,7 +6,7 @@
 // those in the background.
 //
 // Models: core/comm/output_mappings.h, core/device/shared_place.h, and of
-// core/device/cuda/enter_outputs.cuh when `ended` is stored. That all ranks branch alike is proven
+// core/device/output_entry.h when `ended` is stored. That all ranks branch alike is proven
 // in output_agreement.pml.
 //
 // Between calls the owner's program may free its output and make another at the same address; the

@@ -16,9 +16,6 @@
 
 namespace weft::device::cuda {
 
-/// What a bulk copy begins at a multiple of, and has a multiple of.
-inline constexpr std::uint32_t kBulkGrain = 16;
-
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
 __device__ inline std::uint32_t shared_address(const void* of) {

@@ -39,7 +39,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   if constexpr (agrees_on_outputs<Argument>) {
     // It fills no outputs, and offers none: all ranks go by slots. The barrier parts that of the
     // first warp from the same one of all lanes.
-    enter_outputs(argument.all.control, item, argument.outputs, false, nullptr);
+    OutputCta cta{.control = argument.all.control};
+    enter_outputs(cta, item, argument.outputs.call, argument.outputs.peers, false, nullptr);
     __syncthreads();
   }
   run_staged(argument.all.control, item, slots);
