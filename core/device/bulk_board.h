@@ -75,10 +75,10 @@ concept bulk_memory =
 
 /// A counter to be stored, and what is to be written before it.
 struct BulkPost {
-  std::uint64_t* counter;  ///< None: there is nothing more to do.
-  std::uint64_t value;
-  SlotMeta* slot;  ///< None of heads.
-  SlotMeta meta;
+  std::uint64_t* counter = nullptr;  ///< None: there is nothing more to do.
+  std::uint64_t value = 0;
+  SlotMeta* slot = nullptr;  ///< None of heads.
+  SlotMeta meta{};
 };
 
 /// Where its three threads reach it alone.

@@ -3,8 +3,10 @@
 
 #include "tests/schedule_checker/buffers.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 
 #include <fmt/format.h>
@@ -14,6 +16,7 @@ namespace weft::checker {
 std::size_t Buffers::add(Buffer buffer) {
   // An element between two buffers belongs to nobody.
   buffer.begin = size_ + 1;
+  if (buffer.whole_lines) buffer.begin = (buffer.begin + 1) / 2 * 2;
   size_ = buffer.begin + buffer.elements;
   if (of_rank_.size() <= buffer.rank) of_rank_.resize(buffer.rank + 1);
   of_rank_[buffer.rank].push_back(
@@ -24,6 +27,14 @@ std::size_t Buffers::add(Buffer buffer) {
 
 void Buffers::allocate() {
   memory_.assign(size_ + 1, make_nothing(Nothing::kUnwritten));
+}
+
+std::uint32_t Buffers::owner(const std::byte* at) const {
+  const auto place =
+      static_cast<std::uint64_t>(at - reinterpret_cast<const std::byte*>(memory_.data())) /
+      sizeof(Value);
+  const auto behind = std::ranges::upper_bound(buffers_, place, {}, &Buffer::begin);
+  return behind == buffers_.begin() ? 0 : std::prev(behind)->rank;
 }
 
 const Buffer* Buffers::find(std::uint32_t rank, std::uint64_t first, std::uint64_t count) const {

@@ -28,6 +28,8 @@ struct Buffer {
   std::uint64_t block = 0;
   /// Nothing of it is written twice, nor what it held before.
   bool once = false;
+  /// It begins at a multiple of 16 bytes, as kernels want it that copy in bulk.
+  bool whole_lines = false;
   /// Call of its rank that it belongs to: see Buffers::may_borrow.
   std::uint32_t call = 0;
 };
@@ -50,6 +52,8 @@ class Buffers {
   [[nodiscard]] Value* data(std::size_t buffer) { return &memory_[buffers_[buffer].begin]; }
   [[nodiscard]] const Buffer& at(std::size_t buffer) const { return buffers_[buffer]; }
 
+  /// Of memory that it holds: the rank whose buffer is there, or ends right before.
+  [[nodiscard]] std::uint32_t owner(const std::byte* at) const;
   [[nodiscard]] bool holds(const std::byte* at) const {
     const auto* first = reinterpret_cast<const std::byte*>(memory_.data());
     return at >= first && at < first + memory_.size() * sizeof(Value);

@@ -23,6 +23,7 @@
 #include "core/model/two_shot.h"
 #include "core/schedule/work_items.h"
 #include "tests/schedule_checker/nets.h"
+#include "tests/schedule_checker/output_calls.h"
 #include "tests/schedule_checker/results.h"
 
 namespace weft::checker {
@@ -69,6 +70,7 @@ class Executor {
       add_connections();
       world_.connections = &connections_;
     }
+    if (execution_.outputs) add_outputs();
     add_kernels();
     const std::size_t kernels = actors_.size();
     world_.lanes.resize(kernels);
@@ -125,8 +127,9 @@ class Executor {
   /// Kernels that one call of a rank is, or lanes of them.
   [[nodiscard]] std::uint32_t kernels_of(std::uint32_t rank) const {
     if (has_lanes()) return execution_.direct_parts * execution_.lanes;
+    const std::uint32_t threads = execution_.outputs ? kBulkThreads : 1;
     return direct() ? execution_.direct_parts
-                    : static_cast<std::uint32_t>(plan_of(rank).channels.size());
+                    : threads * static_cast<std::uint32_t>(plan_of(rank).channels.size());
   }
 
   [[nodiscard]] bool gathers() const {
@@ -195,6 +198,17 @@ class Executor {
         if (has_input(rank) && !joined) {
           own.input = buffers_.add({.rank = rank, .elements = input_elements(), .call = call});
         }
+      }
+    }
+    for (std::uint32_t rank = 0; execution_.outputs && rank < plan_.ranks; ++rank) {
+      LiveBuffers& live = live_.emplace_back();
+      Buffer output = buffers_.at(*of_call(0, rank).output);
+      output.once = true;
+      output.whole_lines = true;
+      live.output = buffers_.add(output);
+      if (of_call(0, rank).input) {
+        live.input =
+            buffers_.add({.rank = rank, .elements = input_elements(), .whole_lines = true});
       }
     }
     buffers_.allocate();
@@ -327,14 +341,15 @@ class Executor {
     for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
       for (std::uint32_t kernel = 0; kernel < kernels_of(rank); ++kernel) {
         const std::uint32_t lanes = has_lanes() ? execution_.lanes : 1;
+        const std::uint32_t threads = execution_.outputs ? kBulkThreads : 1;
         if (has_lanes() && kernel % lanes == 0) {
           teams_.push_back(std::make_unique<LaneTeam>(fibers_, lanes, execution_.gang));
         }
         actors_.push_back({.rank = rank,
-                           .channel = direct() ? 0 : kernel,
+                           .channel = direct() ? 0 : kernel / threads,
                            .call = 0,
                            .part = direct() ? kernel / lanes : 0,
-                           .lane = kernel % lanes});
+                           .lane = kernel % (direct() ? lanes : threads)});
       }
     }
   }
@@ -352,18 +367,75 @@ class Executor {
     Ended& ended = ended_[rank];
     for (actor.call = 0; actor.call < execution_.calls; ++actor.call) {
       if (!fibers_.wait(&ended.kernels, std::uint64_t{actor.call} * kernels, ended.waiters)) return;
-      set_call(plan, channel, input_of(actor.call, rank), output_of(actor.call, rank),
+      if (outputs_ && outputs_->is_new(rank, actor.call)) begin_outputs(rank, actor.call);
+      set_call(plan, channel, outputs_ ? live_[rank].of_call.input : input_of(actor.call, rank),
+               outputs_ ? live_[rank].of_call.output : output_of(actor.call, rank),
                make_operation_tag(plan.task, kFirstSequence + actor.call), item);
       if (nets_) begin_over_net(actor, item);
-      const KernelOutcome outcome = has_lanes() ? run_lane(actor, item) : run_one(actor, item);
+      const KernelOutcome outcome =
+          outputs_      ? outputs_->run(actor, item, [&] { return run_one(actor, item); })
+          : has_lanes() ? run_lane(actor, item)
+                        : run_one(actor, item);
       if (fibers_.stopped()) return;
       if (outcome.end != KernelEnd::kDone) return report_outcome(actor, outcome);
       ++ended.kernels;
       const bool all = ended.kernels % kernels == 0;
       if (direct() && all) inboxes_->ended(rank);
+      if (outputs_ && all) end_outputs(rank, actor.call);
       if (nets_ && all) world_.under_way[rank] = std::nullopt;
       fibers_.raised(&ended.kernels, false, ended.waiters);
     }
+  }
+
+  // A rank that has an input and an output in place has one live buffer, as it has in each call.
+  void add_outputs() {
+    if (plan_.ranks <= kMostDirectRanks) {
+      constexpr std::uint64_t kHalfBytes = 128;  // of a header and an offer
+      inboxes_ = std::make_unique<Inboxes>(
+          verdict_.report, plan_.ranks,
+          Inboxes::Geometry{.half_bytes = kHalfBytes, .period = execution_.flag_period});
+      world_.inboxes = inboxes_.get();
+    }
+    for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
+      OutputCalls::Live& live = live_[rank].of_call;
+      Value* const output = buffers_.data(*live_[rank].output);
+      live.output = has_output(rank) ? output : nullptr;
+      live.begin = output;
+      if (!has_input(rank)) continue;
+      live.input = live_[rank].input ? buffers_.data(*live_[rank].input)
+                                     : output + (gathers() ? rank * plan_.task.count : 0);
+    }
+    outputs_ = std::make_unique<OutputCalls>(
+        world_, *execution_.outputs, plan_.ranks, static_cast<std::uint32_t>(plan_.channels.size()),
+        output_elements() * sizeof(Value), execution_.turns, execution_.seed);
+  }
+
+  /// The live buffers of a rank to those of a call, or the other way round.
+  void move_live(std::uint32_t rank, std::uint32_t call, bool to_call) {
+    const auto move = [&](const std::optional<std::size_t>& of_call,
+                          const std::optional<std::size_t>& live) {
+      if (!of_call || !live) return;
+      const std::uint64_t elements = buffers_.at(*live).elements;
+      Value* const kept = buffers_.data(*of_call);
+      Value* const at_work = buffers_.data(*live);
+      if (!to_call) return static_cast<void>(std::copy_n(kept, elements, at_work));
+      std::copy_n(at_work, elements, kept);
+      std::fill_n(at_work, elements, make_nothing(Nothing::kUnwritten));
+    };
+    move(of_call(call, rank).output, live_[rank].output);
+    if (!to_call) move(of_call(call, rank).input, live_[rank].input);
+  }
+
+  void begin_outputs(std::uint32_t rank, std::uint32_t call) {
+    move_live(rank, call, false);
+    // Into the output of a broadcast's root nobody writes.
+    outputs_->begin(rank, call, live_[rank].of_call,
+                    !has_root(plan_.task.operation) || rank != plan_.task.root);
+  }
+
+  void end_outputs(std::uint32_t rank, std::uint32_t call) {
+    move_live(rank, call, true);
+    outputs_->end(rank, call);
   }
 
   [[nodiscard]] bool averages() const { return plan_.task.reduction == WEFT_AVG; }
@@ -606,6 +678,13 @@ class Executor {
   World world_;
   std::unique_ptr<Nets> nets_;
   std::vector<CallBuffers> of_calls_;  // by call, then by rank
+  std::unique_ptr<OutputCalls> outputs_;
+  struct LiveBuffers {
+    std::optional<std::size_t> input;
+    std::optional<std::size_t> output;
+    OutputCalls::Live of_call;
+  };
+  std::vector<LiveBuffers> live_;  // of calls into outputs, by rank
   // Connections, or edges of nets, by channel, then by sender.
   std::vector<std::vector<std::size_t>> leaving_;
   // Connections of trees, chains and PAT by channel, then by sender and receiver; their links by

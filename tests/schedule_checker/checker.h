@@ -16,6 +16,7 @@
 #include "core/schedule/plan.h"
 #include "tests/schedule_checker/bounds.h"
 #include "tests/schedule_checker/fibers.h"
+#include "tests/schedule_checker/output_calls.h"
 #include "tests/schedule_checker/report.h"
 #include "tests/schedule_checker/symbolic_memory.h"
 #include "tests/schedule_checker/wide_lanes.h"
@@ -75,6 +76,8 @@ struct Execution {
   bool over_nets = false;
   /// Of these: what is changed of where it lands.
   std::function<void(LandingWalk& walk, std::uint32_t rank)> change_landing{};
+  /// Of rings by Simple that only copy: by bulk copies, and into outputs.
+  std::optional<IntoOutputs> outputs{};
   std::optional<Spread> spread{};   ///< Of the ranks over hosts; else all on one.
   std::optional<Bound> declared{};  ///< Instead of what the algorithm's row says.
   /// Each rank's host, for Measures::most_far_bytes; none of direct calls, or where nobody asks.

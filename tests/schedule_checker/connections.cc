@@ -128,8 +128,10 @@ bool Connections::post(const Actor& actor, Connection& connection, std::uint64_t
     return false;
   }
   // All lines of a step may be taken before tail counts it.
+  const std::uint64_t free =
+      connection.has_lines() ? connection.head : std::min(connection.head, connection.head_known);
   const std::uint64_t most =
-      fills ? connection.head + steps_ : connection.filled() + (connection.has_lines() ? 1 : 0);
+      fills ? free + steps_ : connection.filled() + (connection.has_lines() ? 1 : 0);
   if (value <= *counter || value > most) {
     report_.add(
         fills ? Rule::kOverwritten : Rule::kReadTooEarly,

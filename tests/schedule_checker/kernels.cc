@@ -6,6 +6,7 @@
 #include "core/device/one_shot_blocks.h"
 #include "core/device/work_item_kernel.h"
 #include "tests/schedule_checker/checker.h"
+#include "tests/schedule_checker/output_kernels.h"
 
 namespace weft::checker {
 
@@ -52,6 +53,10 @@ struct LendingMemory : SymbolicMemory {
 KernelOutcome run_lending_kernel(const KernelCall& call) {
   LendingMemory memory(call.memory);
   return device::run_ring_item(call.group, memory, call.item, call.reduction);
+}
+
+void run_bulk_kernel(const BulkCall& call) {
+  run_bulk_with(call.thread, call);
 }
 
 KernelOutcome run_line_kernel(const KernelCall& call) {

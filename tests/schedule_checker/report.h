@@ -28,6 +28,7 @@ enum class Rule : std::uint8_t {
   kTraffic,       ///< Steps and bytes are those that the plan announces.
   kBound,         ///< Hops and bytes meet the algorithm's own bound.
   kKernel,        ///< Kernels end well.
+  kAway,          ///< Others write into an output while its rank is in the call, and let them.
 };
 
 [[nodiscard]] constexpr std::string_view rule_name(Rule rule) {
@@ -44,7 +45,8 @@ enum class Rule : std::uint8_t {
                                          "outside",
                                          "traffic",
                                          "bound",
-                                         "kernel"};
+                                         "kernel",
+                                         "not in the call"};
   return kNames[static_cast<std::size_t>(rule)];
 }
 

@@ -124,7 +124,6 @@ class SymbolicMemory {
   /// This lane's part of a line that has come.
   void take_line(const std::byte* from);
 
- private:
   /// What an address lies in.
   struct Place {
     enum class In : std::uint8_t { kNothing, kSlot, kInbox, kStaged, kBuffer, kStack };
@@ -132,31 +131,35 @@ class SymbolicMemory {
     Connections::Slot slot{};
   };
   [[nodiscard]] Place find(const std::byte* at, std::uint64_t bytes) const;
-  template <class Combine>
-  void reduce_each(std::byte* first, std::byte* second, const std::byte* a, const std::byte* b,
-                   std::uint64_t count, Combine combine);
   /// Whether all of it may be read, or written, by this kernel now.
   [[nodiscard]] bool may_read(const Place& place, const std::byte* at, std::uint64_t bytes);
   [[nodiscard]] bool may_read(const std::byte* at, std::uint64_t bytes) {
     return may_read(find(at, bytes), at, bytes);
   }
   [[nodiscard]] bool may_write(const Place& place, const std::byte* at, std::uint64_t bytes);
+  [[nodiscard]] bool is_something(Value value) {
+    return value >= kFirstSomething || report_nothing(value);
+  }
+  void wrong(Rule rule, std::string_view what);
+  void stop_if_wrong();
+
+  // NOLINTBEGIN(misc-non-private-member-variables-in-classes)
+  World& world_;
+  const Actor actor_;
+  // NOLINTEND(misc-non-private-member-variables-in-classes)
+
+ private:
+  template <class Combine>
+  void reduce_each(std::byte* first, std::byte* second, const std::byte* a, const std::byte* b,
+                   std::uint64_t count, Combine combine);
   /// So many bytes of elements were written there, which is another hop.
   void sent(const Place& place, std::uint64_t bytes);
   /// What an element gains by being written there.
   [[nodiscard]] std::uint32_t hops_to(const Place& place, const std::byte* at) const;
   /// Something changed there that its other end looks at.
   void changed(const Place& place, const std::byte* at);
-  [[nodiscard]] bool is_something(Value value) {
-    return value >= kFirstSomething || report_nothing(value);
-  }
   bool report_nothing(Value value);  // false
   [[nodiscard]] Value combine_others(Value a, Value b);
-  void wrong(Rule rule, std::string_view what);
-  void stop_if_wrong();
-
-  World& world_;
-  const Actor actor_;
 };
 
 /// Stands for any reduction of 8-byte elements, of one kernel.
