@@ -22,6 +22,7 @@
 #include "core/model/step_lines.h"
 #include "core/model/two_shot.h"
 #include "core/schedule/work_items.h"
+#include "tests/schedule_checker/channel_kinds.h"
 #include "tests/schedule_checker/nets.h"
 #include "tests/schedule_checker/output_calls.h"
 #include "tests/schedule_checker/results.h"
@@ -60,6 +61,9 @@ class Executor {
 
   Verdict run() {
     compare_plans();
+    check_cut(plan_, verdict_.report);
+    kinds_ =
+        execution_.one_of_a_kind ? kinds_of_channels(plan_, verdict_.report) : all_channels(plan_);
     if (!verdict_.report.empty()) return std::move(verdict_);
     add_buffers();
     if (direct()) {
@@ -125,11 +129,11 @@ class Executor {
     return *plans_[plans_.size() == 1 ? 0 : rank];
   }
   /// Kernels that one call of a rank is, or lanes of them.
-  [[nodiscard]] std::uint32_t kernels_of(std::uint32_t rank) const {
+  [[nodiscard]] std::uint32_t kernels_of_rank() const {
     if (has_lanes()) return execution_.direct_parts * execution_.lanes;
     const std::uint32_t threads = execution_.outputs ? kBulkThreads : 1;
     return direct() ? execution_.direct_parts
-                    : threads * static_cast<std::uint32_t>(plan_of(rank).channels.size());
+                    : threads * static_cast<std::uint32_t>(kinds_.first.size());
   }
 
   [[nodiscard]] bool gathers() const {
@@ -256,35 +260,39 @@ class Executor {
       for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
         const std::vector<std::uint32_t>& parents = plan_.channels[channel].parents;
         auto& edges = tree_edges_.emplace_back();
+        trees_.emplace_back(plan_.ranks);
+        if (!is_executed(channel)) continue;
         for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
           if (parents.at(rank) == rank) continue;
           edges[{rank, parents[rank]}] = connections_.add(rank, parents[rank], channel);
           edges[{parents[rank], rank}] = connections_.add(parents[rank], rank, channel);
         }
-        trees_.emplace_back(plan_.ranks);
       }
     } else if (plan_.algorithm == Algorithm::kChain) {
       for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
         auto& edges = tree_edges_.emplace_back();
+        chains_.emplace_back(plan_.ranks);
+        if (!is_executed(channel)) continue;
         for (std::uint32_t rank = 0; rank + 1 < plan_.ranks; ++rank) {
           edges[{rank, rank + 1}] = connections_.add(rank, rank + 1, channel);
           edges[{rank + 1, rank}] = connections_.add(rank + 1, rank, channel);
         }
-        chains_.emplace_back(plan_.ranks);
       }
     } else if (plan_.algorithm == Algorithm::kPat) {
       for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
         auto& edges = tree_edges_.emplace_back();
+        pats_.emplace_back(plan_.ranks);
+        if (!is_executed(channel)) continue;
         for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
           for (const std::uint32_t other : pat_place(plan_, channel, rank).to)
             edges[{rank, other}] = connections_.add(rank, other, channel);
         }
-        pats_.emplace_back(plan_.ranks);
       }
     } else if (plan_.ranks > 1) {
       for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
         const std::vector<std::uint32_t>& ring = plan_.channels[channel].ring;
         std::vector<std::size_t>& leaving = leaving_.emplace_back(plan_.ranks);
+        if (!is_executed(channel)) continue;
         for (std::size_t i = 0; i < ring.size(); ++i) {
           const std::uint32_t next = ring[(i + 1) % ring.size()];
           if (!nets_) {
@@ -339,14 +347,14 @@ class Executor {
     for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel)
       blocks_.push_back(channel_blocks(plan_, channel));
     for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
-      for (std::uint32_t kernel = 0; kernel < kernels_of(rank); ++kernel) {
+      for (std::uint32_t kernel = 0; kernel < kernels_of_rank(); ++kernel) {
         const std::uint32_t lanes = has_lanes() ? execution_.lanes : 1;
         const std::uint32_t threads = execution_.outputs ? kBulkThreads : 1;
         if (has_lanes() && kernel % lanes == 0) {
           teams_.push_back(std::make_unique<LaneTeam>(fibers_, lanes, execution_.gang));
         }
         actors_.push_back({.rank = rank,
-                           .channel = direct() ? 0 : kernel / threads,
+                           .channel = direct() ? 0 : kinds_.first[kernel / threads],
                            .call = 0,
                            .part = direct() ? kernel / lanes : 0,
                            .lane = kernel % (direct() ? lanes : threads)});
@@ -358,7 +366,7 @@ class Executor {
   // for each other.
   void run_calls(Actor& actor) {
     const std::uint32_t rank = actor.rank;
-    const std::uint32_t kernels = kernels_of(rank);
+    const std::uint32_t kernels = kernels_of_rank();
     const std::uint32_t channel = actor.channel;
     const Plan& plan = plan_of(rank);
     WorkItem item = work_item(plan, channel, rank);
@@ -550,6 +558,7 @@ class Executor {
     const std::uint64_t count = plan_.task.count;
     for (std::uint64_t first = 0; first < output_elements(); first += count) {
       for (std::size_t channel = 0; channel < results.size(); ++channel) {
+        if (!is_executed(static_cast<std::uint32_t>(channel))) continue;
         const ChannelPlan& share = plan_.channels[channel];
         const Extent part{.offset = first + share.offset, .count = share.count};
         if (!check_part(results[channel], call, rank, part)) return false;
@@ -624,21 +633,22 @@ class Executor {
       Moved& from = of(connection, connection.from);
       from.sent += connection.tail;
       from.bytes += connection.bytes;
-      bytes += connection.bytes;
+      const std::uint64_t all = members_of(connection.channel) * connection.bytes;
+      bytes += all;
       if (!host_of.empty() && host_of.at(connection.from) != host_of.at(connection.to)) {
-        far[connection.from] += connection.bytes;
+        far[connection.from] += all;
       }
     }
     if (!connections_.all().empty()) {
       std::vector<std::uint64_t> sent(plan_.ranks);  // steps
-      for (std::uint32_t channel = 0; channel < plan_.channels.size(); ++channel) {
+      for (const std::uint32_t channel : kinds_.first) {
         for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
           const Moved& of_rank = moved[std::size_t{channel} * plan_.ranks + rank];
           compare("sent steps:", rank, channel, of_rank.sent, steps_sent(plan_, channel, rank));
           compare("received steps:", rank, channel, of_rank.received,
                   steps_received(plan_, channel, rank));
           compare("sent bytes:", rank, channel, of_rank.bytes, bytes_sent(plan_, channel, rank));
-          sent[rank] += of_rank.sent;
+          sent[rank] += members_of(channel) * of_rank.sent;
         }
       }
       verdict_.measures.steps = std::ranges::max(sent) / execution_.calls;
@@ -665,10 +675,21 @@ class Executor {
                                     most.bytes, most.steps));
   }
 
+  [[nodiscard]] bool is_executed(std::uint32_t channel) const {
+    return std::ranges::binary_search(kinds_.first, channel);
+  }
+
+  /// Of a channel that is executed: those that are like it, itself included.
+  [[nodiscard]] std::uint64_t members_of(std::uint32_t channel) const {
+    const auto place = std::ranges::lower_bound(kinds_.first, channel) - kinds_.first.begin();
+    return kinds_.members[static_cast<std::size_t>(place)];
+  }
+
   std::span<const Plan* const> plans_;
   const Plan& plan_;
   const Execution& execution_;
   Verdict verdict_;
+  ChannelKinds kinds_;
   Expressions expressions_;
   Fibers fibers_;
   Buffers buffers_;

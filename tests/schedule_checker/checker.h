@@ -72,6 +72,8 @@ struct Execution {
   WideKernel wide_kernel = run_wide_kernel;
   std::uint32_t lanes = kWideLineLanes;
   std::uint32_t gang = kWideLineLanes;
+  /// Of channels that are alike only the first is executed: see channel_kinds.h.
+  bool one_of_a_kind = false;
   /// Of rings by Simple: over nets, which read what is lent and let what may land come to outputs.
   bool over_nets = false;
   /// Of these: what is changed of where it lands.

@@ -176,33 +176,55 @@ constexpr WayOverChannels kWaysOverChannels[] = {
     {Algorithm::kChain, Protocol::kSimple, [](Operation it) { return reduces(it); }},
 };
 
-// A grain for each channel, another for the first and less for the last. Above 8 ranks each case
-// has one of the numbers of channels, the next case the next; blocks, whose time grows with the
-// square of the ranks, fewer channels above 32.
+// A grain for each channel, another for some and less for the last. Of channels that are alike one
+// is executed: what two of them have to do with each other is seen where there are fewer.
 TEST_F(Collectives, ManyChannels) {
-  constexpr std::uint32_t kChannels[] = {16, 33, 64};
   std::uint32_t number = 0;
   for (const std::uint32_t ranks :
        numbers_of_ranks(2, takes_all_numbers() ? kMostRanksOfAll : kMostRanksOfAll / 4)) {
-    const Topology topology = test::one_host(ranks);
+    const Topology topology = ranks % 2 == 0 ? test::one_host(ranks) : scattered(ranks, 3);
     for (const WayOverChannels& way : kWaysOverChannels) {
       for (const Operation operation : kCollectives) {
         if (!way.knows(operation)) continue;
         ++number;
-        for (std::uint32_t i = 0; i < (ranks <= 8 ? std::size(kChannels) : 1); ++i) {
-          const bool few = has_blocks(operation) && ranks > 32 && ranks != kMostRanksOfAll;
-          const std::uint32_t channels = kChannels[few ? 0 : (number + i) % std::size(kChannels)];
+        for (const std::uint32_t channels : {16U, 33U, 64U}) {
           const Shape shape{.steps = ranks > 32 ? 8U : 2U,
                             .step_grains = 1,
                             .channels = channels,
-                            .count = channels * kGrain + 5,
+                            .count = channels * kGrain + 2 * kGrain - 3,
                             .protocol = way.protocol};
           Task task = task_of(operation, shape.count, ranks - 1);
           if (way.algorithm == Algorithm::kChain) task.type = WEFT_FLOAT64;  // the order tells
           const Plan plan = plan_of(task, topology, way.algorithm, shape);
           ASSERT_EQ(plan.channels.size(), channels);
           ASSERT_EQ(plan.algorithm, way.algorithm);
-          ASSERT_NO_FATAL_FAILURE(check_a_way(plan, {.in_place = number % 2 == 0}));
+          ASSERT_NO_FATAL_FAILURE(check_a_way(
+              plan,
+              {.in_place = number % 2 == 0, .one_of_a_kind = true, .spread = spread_of(topology)}));
+        }
+      }
+    }
+  }
+}
+
+// All of many channels at once.
+TEST_F(Collectives, ManyChannelsAtOnce) {
+  for (const std::uint32_t ranks : {2U, 3U, 5U, 8U}) {
+    const Topology topology = test::one_host(ranks);
+    for (const WayOverChannels& way : kWaysOverChannels) {
+      for (const Operation operation : kCollectives) {
+        if (!way.knows(operation)) continue;
+        for (const std::uint32_t channels : {16U, 33U, 64U}) {
+          const Shape shape{.steps = 2,
+                            .step_grains = 1,
+                            .channels = channels,
+                            .count = channels * kGrain + 5,
+                            .protocol = way.protocol};
+          Task task = task_of(operation, shape.count, ranks - 1);
+          if (way.algorithm == Algorithm::kChain) task.type = WEFT_FLOAT64;
+          const Plan plan = plan_of(task, topology, way.algorithm, shape);
+          ASSERT_EQ(plan.channels.size(), channels);
+          ASSERT_NO_FATAL_FAILURE(check_a_way(plan, {}));
         }
       }
     }
