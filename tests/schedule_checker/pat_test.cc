@@ -89,6 +89,29 @@ TEST_F(Pat, OneStepForEachDoubling) {
   }
 }
 
+// Rows, which are as long as a power of two whatever the numbers of ranks and of hosts are, on all
+// numbers of hosts that have them.
+TEST_F(Pat, RowsOfAllNumbersOfRanks) {
+  std::size_t number = 0;
+  for (const std::uint32_t ranks : numbers_of_ranks(4, kMostRanksOfAll)) {
+    for (std::uint32_t hosts = 2; hosts <= ranks / 2; ++hosts) {
+      const std::uint32_t on_each = ranks / hosts;
+      if (ranks % hosts != 0 || on_each % 2 != 0) continue;
+      const Topology topology = scattered(ranks, hosts);
+      for (const Operation operation : kPatOperations) {
+        const std::vector<Shape> shapes = pat_shapes();
+        // Each case has two of the shapes, the next case the next.
+        for (int i = 0; i < 2; ++i) {
+          const Shape& shape = shapes[++number % shapes.size()];
+          ASSERT_NO_FATAL_FAILURE(
+              check(task_of(operation, shape.count), topology, shape, {.calls = 2}));
+          EXPECT_EQ(plan_.pat_row, 1U << std::countr_zero(on_each));
+        }
+      }
+    }
+  }
+}
+
 TEST_F(Pat, OverSeveralHosts) {
   for (const std::uint32_t ranks : {4U, 7U, 8U, 12U, 24U, 33U}) {
     if (ranks > kMostRanksOfAll) break;
@@ -159,8 +182,9 @@ TEST_F(Pat, AnyOrderOfTurns) {
 }
 
 TEST_F(Pat, ManyRanks) {
-  for (const std::uint32_t ranks : {65U, 127U, 128U, 129U, 255U, 257U, 1000U}) {
-    const Topology topology = test::one_host(ranks);
+  for (const std::uint32_t ranks : {65U, 127U, 128U, 129U, 255U, 257U, 1000U, 1023U}) {
+    // Those that are even in rows, too.
+    const Topology topology = ranks % 8 == 0 ? scattered(ranks, ranks / 8) : test::one_host(ranks);
     for (const Operation operation : kPatOperations) {
       for (const std::uint32_t grains : {1U, 8U, 128U}) {
         const Shape shape{.steps = 2, .step_grains = grains, .channels = 1, .count = 2};
@@ -171,7 +195,7 @@ TEST_F(Pat, ManyRanks) {
 }
 
 TEST_F(Pat, LongManyRanks) {
-  for (const std::uint32_t ranks : {2047U, 4096U}) {
+  for (const std::uint32_t ranks : {2049U, 4095U}) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kPatOperations) {
       const Shape shape{.steps = 2, .step_grains = 256, .channels = 1, .count = 1};
