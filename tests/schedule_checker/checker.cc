@@ -220,8 +220,9 @@ class Executor {
       for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
         if (!has_input(rank)) continue;
         Value* const input = input_of(call, rank);
+        const Value first = make_value(input_expression(rank), element(call, 0));
         for (std::uint64_t i = 0; i < input_elements(); ++i)
-          input[i] = make_value(input_expression(rank), element(call, i));
+          input[i] = first + (i << kHopBits);
       }
     }
   }

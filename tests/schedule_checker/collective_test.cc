@@ -177,7 +177,8 @@ constexpr WayOverChannels kWaysOverChannels[] = {
 };
 
 // A grain for each channel, another for some and less for the last. Of channels that are alike one
-// is executed: what two of them have to do with each other is seen where there are fewer.
+// is executed: what two of them have to do with each other is seen where all are. One or two
+// channels each way has elsewhere.
 TEST_F(Collectives, ManyChannels) {
   std::uint32_t number = 0;
   for (const std::uint32_t ranks :
@@ -187,7 +188,7 @@ TEST_F(Collectives, ManyChannels) {
       for (const Operation operation : kCollectives) {
         if (!way.knows(operation)) continue;
         ++number;
-        for (const std::uint32_t channels : {16U, 33U, 64U}) {
+        for (const std::uint32_t channels : {3U, 4U, 5U, 6U, 7U, 8U, 16U, 33U, 64U}) {
           const Shape shape{.steps = ranks > 32 ? 8U : 2U,
                             .step_grains = 1,
                             .channels = channels,
