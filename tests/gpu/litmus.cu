@@ -159,9 +159,10 @@ template <class Pointer>
 struct Message {
   Pointer cells;  ///< This message's slot in both areas; all its threads have the same.
   Pointer far;
-  uint32_t cell;    ///< Which cell of the slot is this thread's.
-  uint32_t number;  ///< The flag: never the same twice.
-  uint32_t salt;    ///< Of this pair.
+  uint32_t cell;             ///< Which cell of the slot is this thread's.
+  uint32_t number;           ///< The flag: never the same twice.
+  uint32_t salt;             ///< Of this pair.
+  uint64_t* head = nullptr;  ///< Of patterns that give their slots back themselves.
 
   /// The word that this message carries at `index`; a function of all three, so stale words show.
   [[nodiscard]] __device__ uint32_t word(uint32_t index) const {
@@ -227,7 +228,11 @@ enum class Flag {
   kRelaxedStore,  // Planted: nothing keeps the flag behind the data.
   kRelaxedLoad,   // Planted: nothing keeps the reader from an old copy in its L1.
   kStoredFirst,   // Planted.
+  kTaken,         // As kReleaseAcquire; the slot is given back by a relaxed store.
+  kTakenEarly,    // Planted: the same before the slot is read.
 };
+template <Flag kFlag>
+constexpr bool kReturnsSlots = kFlag == Flag::kTaken || kFlag == Flag::kTakenEarly;
 
 template <Flag kFlag>
 struct MessagePassing {
@@ -240,7 +245,8 @@ struct MessagePassing {
     store_weak(to.cells + to.cell * kCellBytes, to.word(to.cell));
     __syncthreads();
     if (threadIdx.x != 0) return;
-    if constexpr (kFlag == Flag::kReleaseAcquire || kFlag == Flag::kRelaxedLoad) {
+    if constexpr (kFlag == Flag::kReleaseAcquire || kFlag == Flag::kRelaxedLoad ||
+                  kReturnsSlots<kFlag>) {
       store_release(to.far, to.number);
     } else if constexpr (kFlag == Flag::kRelaxedStore) {
       store_relaxed(to.far, uint64_t{to.number});
@@ -256,8 +262,14 @@ struct MessagePassing {
       });
     }
     if (!__syncthreads_and(seen)) return false;
+    if constexpr (kFlag == Flag::kTakenEarly) {
+      if (threadIdx.x == 0) store_relaxed(from.head, uint64_t{from.number});
+    }
     const uint32_t got = load_weak(from.cells + from.cell * kCellBytes);
     const bool broken = __syncthreads_or(count.differs(from, from.cell, got));
+    if constexpr (kFlag == Flag::kTaken) {
+      if (threadIdx.x == 0) store_relaxed(from.head, uint64_t{from.number});
+    }
     if (threadIdx.x == 0) {
       ++count.tries;
       count.broken += broken;
@@ -554,10 +566,10 @@ __device__ void pause(uint32_t random, uint32_t longest) {
 
 template <class Pointer>
 __device__ Message<Pointer> message_at(Pointer cells, Pointer far, uint32_t pair, uint32_t number,
-                                       uint32_t cell_bytes) {
+                                       uint32_t cell_bytes, uint32_t slots) {
   // Neighbours in time are no neighbours in memory, and a thread's cell moves by half a line or a
   // whole one from message to message. Slots of a window differ, since 5 is odd.
-  const uint32_t slot = (number * 5 + pair) % kSlots;
+  const uint32_t slot = (number * 5 + pair) % slots;
   const size_t offset = (size_t{pair} * kSlots + slot) * blockDim.x * cell_bytes;
   const uint32_t cell = (threadIdx.x + 8 * number) % blockDim.x;
   return {cells + offset, far + offset, cell, number, pair * 0x51ed27U};
@@ -569,6 +581,17 @@ template <class Pattern>
 constexpr bool kRelaxedAcks = false;
 template <>
 constexpr bool kRelaxedAcks<MessagePassing<Flag::kRelaxedLoad>> = true;
+
+template <class Pattern>
+constexpr bool kGivesBack = false;
+template <Flag kFlag>
+constexpr bool kGivesBack<MessagePassing<kFlag>> = kReturnsSlots<kFlag>;
+
+/// Of a pair. Where slots are given back by the pattern, each is filled again as soon as it may be.
+template <class Pattern>
+__device__ uint32_t slots_of(const Shape& shape) {
+  return kGivesBack<Pattern> ? shape.window : kSlots;
+}
 
 template <class Pattern>
 __device__ bool write_messages(const Side& side, const Shape& shape, uint32_t pair) {
@@ -585,8 +608,8 @@ __device__ bool write_messages(const Side& side, const Shape& shape, uint32_t pa
     }
     if (!__syncthreads_and(room)) return false;
     pause(scramble(number ^ pair << 12 ^ (threadIdx.x / 32) << 28), shape.pauses);
-    Pattern::write(
-        message_at<std::byte*>(side.cells_out, side.far_out, pair, number, Pattern::kCellBytes));
+    Pattern::write(message_at<std::byte*>(side.cells_out, side.far_out, pair, number,
+                                          Pattern::kCellBytes, slots_of<Pattern>(shape)));
   }
   return true;
 }
@@ -598,10 +621,11 @@ __device__ bool read_messages(const Side& side, const Shape& shape, uint32_t pai
   for (uint32_t i = 0; i < shape.messages; ++i) {
     const uint32_t number = shape.first + i;
     pause(scramble(~number ^ pair << 12 ^ (threadIdx.x / 32) << 28), shape.pauses);
-    const bool seen = Pattern::read(
-        message_at<const std::byte*>(side.cells_in, side.far_in, pair, number, Pattern::kCellBytes),
-        count);
-    if (!__syncthreads_and(seen)) return false;
+    auto message = message_at<const std::byte*>(side.cells_in, side.far_in, pair, number,
+                                                Pattern::kCellBytes, slots_of<Pattern>(shape));
+    message.head = ack;
+    if (!__syncthreads_and(Pattern::read(message, count))) return false;
+    if constexpr (kGivesBack<Pattern>) continue;
     const bool due = (i + 1) % ack_every == 0 || i + 1 == shape.messages;
     if (threadIdx.x == 0 && due) store_release(ack, number);
   }
@@ -661,6 +685,8 @@ const std::array kPatterns = {
     row<MessagePassing<Flag::kRelaxedLoad>>("mp-push: relaxed load", Kind::kPlanted, 0),
     row<MessagePassing<Flag::kRelaxedLoad>>("mp-pull: relaxed load", Kind::kPlanted, 0, true),
     row<MessagePassing<Flag::kStoredFirst>>("mp-push: flag first", Kind::kPlanted, 0),
+    row<MessagePassing<Flag::kTaken>>("taken: barrier, relaxed head", Kind::kReal, 0),
+    row<MessagePassing<Flag::kTakenEarly>>("taken: head first", Kind::kPlanted, 0),
     row<BulkPassing<BulkFlag::kFenced>>("bulk: ended, fence, relaxed", Kind::kReal, 0),
     row<BulkPassing<BulkFlag::kEnded>>("bulk: ended, relaxed", Kind::kPlanted, 0),
     row<BulkPassing<BulkFlag::kNotEnded>>("bulk: not ended", Kind::kPlanted, 0),
@@ -708,7 +734,7 @@ constexpr const char* kUsage =
     "  --planted-tries N  of each weakened copy (a tenth of --tries)\n"
     "  --devices A,B      CUDA devices (0,1)\n"
     "  --memory WHERE     device or host: where what is exchanged lies (device)\n"
-    "  --only TEXT        patterns whose names begin so: mp-push, mp-pull, bulk, ll, ll16,\n"
+    "  --only TEXT        patterns whose names begin so: mp-push, mp-pull, taken, bulk, ll, ll16,\n"
     "                     ll128\n"
     "  --limit SECONDS    for all together (60); what was not run by then is a failure\n";
 
