@@ -108,7 +108,8 @@ struct Launch {
                     std::uint64_t bytes) = nullptr;
   void* progress_context = nullptr;  ///< Of both.
   /// Whether each worker of this host that waits for others should have a processor for itself: a
-  /// hint for how workers wait.
+  /// hint for how workers wait. Of a device that runs a number of groups at once, whether all of
+  /// them are this rank's.
   bool own_processors = false;
   /// Whether messages bring what workers wait for, which `progress` moves: a hint, likewise.
   bool waits_for_messages = false;

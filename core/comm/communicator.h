@@ -383,7 +383,7 @@ class Communicator {
   std::uint32_t direct_parts_ = kMostDirectParts;
   std::vector<std::uint32_t> device_groups_;  // by rank, while joining
   std::uint32_t line_bytes_ = UINT32_MAX;     // the least of all ranks'
-  bool own_processors_ = false;               // one for each worker of the host's ranks
+  bool own_processors_ = false;               // Launch::own_processors
   bool all_find_error_ = false;               // of joining
   CostTable costs_;
   std::unique_ptr<Tuner> tuner_;          // null: the built-in costs alone

@@ -242,6 +242,7 @@ Status Communicator::choose_limits() {
   costs_ = links ? kLinkCosts : kStagedCosts;
   WEFT_TRY_ASSIGN(const std::uint32_t groups, groups_of_each_rank(topology_, device_groups_));
   if (groups == 0) return {};
+  own_processors_ = groups == device_groups_[rank_];
   limits_.max_channels = std::min(limits_.max_channels, groups);
   // Beside a direct kernel the next may wait already, and takes room as well; so it is with sends
   // and receives.

@@ -121,7 +121,8 @@ void Communicator::launch_by_report(Stream& stream) {
   reported_launch_ = {.items = items_,
                       .abort = report_->abort_word(),
                       .outcome = report_->outcome(),
-                      .waiting = report_->waiting_word()};
+                      .waiting = report_->waiting_word(),
+                      .own_processors = own_processors_};
 }
 
 void Communicator::withdraw(const Launch& launch, const Error& why) {

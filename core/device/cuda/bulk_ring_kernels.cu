@@ -14,6 +14,7 @@
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/enter_outputs.cuh"
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/spread.cuh"
 #include "core/device/cuda/staged_item.cuh"
 #include "core/model/work_item.h"
 
@@ -25,10 +26,12 @@ template <class Argument>
 __global__ void __launch_bounds__(kBulkThreads, 1)
     bulk_ring_kernel(const __grid_constant__ Argument argument) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  if (!has_item()) return;
   extern __shared__ __align__(alignof(BulkBoard<BulkMemory>)) std::byte raw_board[];
   __shared__ Staged staged;
   auto& board = *reinterpret_cast<BulkBoard<BulkMemory>*>(raw_board);
-  const WorkItem& item = stage(staged, argument.all.items[blockIdx.x], argument.tables[blockIdx.x]);
+  const WorkItem& item =
+      stage(staged, argument.all.items[item_of_cta()], argument.tables[item_of_cta()]);
   BulkCta cta{{.control = argument.all.control}};
   if constexpr (agrees_on_outputs<Argument>) {
     run_bulk_ring<true>(cta, item, board, &argument.outputs.call, &argument.outputs.peers);

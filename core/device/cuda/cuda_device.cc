@@ -55,10 +55,20 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
     if (!kernel.fills_outputs) argument.outputs.call.offer = 0;
   }
   void* arguments[] = {&argument};
-  return check(
-      cudaLaunchKernel(address, dim3(static_cast<unsigned>(launch.items.size())),
-                       dim3(kernel.threads), arguments, kernel.shared_bytes, stream.native),
-      "cudaLaunchKernel");
+  // Clusters need more room for a moment, which ranks that share a device do not have.
+  const bool clusters = stream.copies_in_bulk && launch.own_processors;
+  const std::uint32_t ctas = clusters ? kCtasOfCluster : 1;
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {.x = kCtasOfCluster, .y = 1, .z = 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<std::uint32_t>(launch.items.size()) * ctas);
+  config.blockDim = dim3(kernel.threads);
+  config.dynamicSmemBytes = kernel.shared_bytes;
+  config.stream = stream.native;
+  config.attrs = &cluster;
+  config.numAttrs = clusters ? 1 : 0;
+  return check(cudaLaunchKernelExC(&config, address, arguments), "cudaLaunchKernelExC");
 }
 
 template <std::uint32_t kItems>
@@ -82,7 +92,8 @@ DirectShape direct_shape_of(const WorkItem& item) {
           ? two_shot_piece(0, item.count, item.chunk, item.direct->ranks, bytes).chunk
           : std::min(item.count, item.chunk);
   if (item.protocol == Protocol::kLL128) {
-    return direct_shape(wide_pairs(range * bytes) * kWideLineLanes, item.direct->most_parts);
+    return direct_shape(wide_pairs(range * bytes) * kWideLineLanes, item.direct->most_parts, 0,
+                        kWideThreads);
   }
   if (item.algorithm == Algorithm::kTwoShot) {
     return two_shot_shape(range * bytes, item.direct->plain_headers);
@@ -232,7 +243,7 @@ weft_result CudaDevice::prepare() {
     return WEFT_OK;
   };
   for (const auto kernels :
-       {ring_kernels(), all_reduce_kernels(), chain_kernels(), tree_kernels(), pat_kernels(),
+       {ring_kernels(), known_ring_kernels(), chain_kernels(), tree_kernels(), pat_kernels(),
         ll_kernels(), ll128_kernels(), pair_kernels(), direct_kernels(), blocks_kernels(),
         wide_kernels(), wide_two_shot_kernels(), wide_blocks_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {

@@ -124,7 +124,7 @@ class CudaDevice final : public DeviceRuntime {
   std::uint32_t processors_ = 0;
   std::uint32_t line_bytes_ = 8;
   bool launches_overlap_ = false;  // the device knows programmatic serialization
-  bool copies_in_bulk_ = false;    // the device knows bulk copies
+  bool copies_in_bulk_ = false;    // the device knows bulk copies, and clusters
   CudaMemory memory_;
   MulticastMemory multicast_;
 };

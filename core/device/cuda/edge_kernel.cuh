@@ -17,6 +17,7 @@
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/posting.cuh"
 #include "core/device/cuda/report.cuh"
+#include "core/device/cuda/spread.cuh"
 #include "core/device/cuda/staged_item.cuh"
 #include "core/device/work_item_kernel.h"
 
@@ -85,9 +86,10 @@ __device__ void stage_links(WorkItem& item, std::byte* staged) {
 template <class Edges, std::uint32_t kItems>
 __global__ void __launch_bounds__(kThreads, 1)
     edge_kernel(const __grid_constant__ RingArgument<kItems> argument) {
+  if (!has_item()) return;
   __shared__ Staged staged;
   __shared__ std::uint64_t slots[2];
-  stage(staged, argument.all.items[blockIdx.x], argument.tables[blockIdx.x]);
+  stage(staged, argument.all.items[item_of_cta()], argument.tables[item_of_cta()]);
   auto& item = *reinterpret_cast<WorkItem*>(staged.item);
   if constexpr (!std::is_same_v<typename Edges::Links, NoLinks>) {
     __shared__ alignas(std::uint64_t) std::byte links[sizeof(typename Edges::Links)];

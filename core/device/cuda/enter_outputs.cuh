@@ -10,6 +10,7 @@
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/report.cuh"
+#include "core/device/cuda/spread.cuh"
 #include "core/device/output_entry.h"
 
 namespace weft::device::cuda {
@@ -28,8 +29,8 @@ struct OutputMemory : CudaMemory {
 struct OutputCta {
   KernelControl control;
 
-  [[nodiscard]] __device__ static std::uint32_t index() { return blockIdx.x; }
-  [[nodiscard]] __device__ static std::uint32_t count() { return gridDim.x; }
+  [[nodiscard]] __device__ static std::uint32_t index() { return item_of_cta(); }
+  [[nodiscard]] __device__ static std::uint32_t count() { return items_of_launch(); }
   [[nodiscard]] __device__ static bool is_first_thread() { return threadIdx.x == 0; }
   [[nodiscard]] __device__ static bool is_agreeing() { return threadIdx.x < kWarp; }
   [[nodiscard]] __device__ static CtaGroup group() {

@@ -24,7 +24,10 @@ inline constexpr std::uint32_t kPostingThreads = kThreads + kPosterThreads;
 inline constexpr std::uint32_t kBulkThreads = 96;
 /// From so many bytes of an item on they are taken.
 inline constexpr std::uint64_t kLeastBulkBytes = 128 << 10;
-inline constexpr std::uint32_t kMostItems = 64;  ///< Of a launch: one CTA each.
+/// Of kernels over wide lines, whose threads hold what comes from all ranks in registers.
+inline constexpr std::uint32_t kWideThreads = 288;
+inline constexpr std::uint32_t kMostItems = 64;     ///< Of a launch: one CTA each,
+inline constexpr std::uint32_t kCtasOfCluster = 2;  ///< or such a cluster (spread.cuh).
 
 /// What a kernel is given besides its items. All pointers are device-visible.
 struct KernelControl {
@@ -119,16 +122,19 @@ struct DirectShape {
 };
 /// Of so many lines, and `headers` that each part has besides.
 [[nodiscard]] constexpr DirectShape direct_shape(std::uint64_t lines, std::uint32_t most_parts,
-                                                 std::uint32_t headers = 0) {
+                                                 std::uint32_t headers = 0,
+                                                 std::uint32_t most_threads = kThreads) {
   constexpr std::uint32_t kWarp = 32;
   constexpr std::uint64_t kFew = 128;
   const std::uint64_t of_part = kFew - headers;
   const std::uint64_t wanted = lines == 0 ? 1 : (lines + of_part - 1) / of_part;
   const auto parts = static_cast<std::uint32_t>(wanted < most_parts ? wanted : most_parts);
   const std::uint64_t lanes = (lines + parts - 1) / parts + headers;
-  const std::uint64_t threads = (lanes + kWarp - 1) / kWarp * kWarp;
+  // As many times through all threads as there have to be, each time with as many lines.
+  const std::uint64_t rounds = (lanes + most_threads - 1) / most_threads;
+  const std::uint64_t of_round = (lanes + rounds - 1) / rounds;
   return {.parts = parts,
-          .threads = threads < kThreads ? static_cast<std::uint32_t>(threads) : kThreads};
+          .threads = static_cast<std::uint32_t>((of_round + kWarp - 1) / kWarp * kWarp)};
 }
 
 /// The same of a two-shot, of whose own range each part has a share: 16 bytes a thread.
@@ -185,7 +191,7 @@ struct RingKernel {
 [[nodiscard]] RingKernel ll128_kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same among those that know their reduction at compile time, which have room for kMostItems
 /// and have a warp that posts.
-[[nodiscard]] const void* all_reduce_kernel_for(const WorkItem& item, std::uint32_t items);
+[[nodiscard]] const void* known_ring_kernel_for(const WorkItem& item, std::uint32_t items);
 
 /// The kernel that copies by bulk copies for such items, all of one launch; null where they reduce,
 /// are small, or lie where bulk copies cannot begin. From compute capability 9.0 on.
@@ -213,6 +219,8 @@ struct RingKernel {
 /// address, count), and the one that moves StoredPairs.
 [[nodiscard]] const void* store_pairs_kernel();
 [[nodiscard]] const void* stored_pairs_kernel_address();
+/// Copies (to, from, bytes) by however many CTAs of kThreads.
+[[nodiscard]] const void* copy_kernel_address();
 
 /// The kernel of a reduction in windows (argument: SourcesToReduce), CTAs of kThreads.
 [[nodiscard]] const void* reduce_sources_kernel_address();
@@ -225,7 +233,7 @@ struct RingKernel {
 [[nodiscard]] std::span<const void* const> ll_kernels();
 [[nodiscard]] std::span<const void* const> ll128_kernels();
 [[nodiscard]] std::span<const void* const> bulk_ring_kernels();
-[[nodiscard]] std::span<const void* const> all_reduce_kernels();
+[[nodiscard]] std::span<const void* const> known_ring_kernels();
 [[nodiscard]] std::span<const void* const> pair_kernels();
 [[nodiscard]] std::span<const void* const> direct_kernels();
 [[nodiscard]] std::span<const void* const> blocks_kernels();

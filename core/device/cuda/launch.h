@@ -16,8 +16,8 @@ struct CudaStream {
   cudaStream_t native = nullptr;
   cudaEvent_t event = nullptr;  // for order_after
   bool owned = false;
-  bool may_overlap = false;  // kernels with the end of the one before
-  bool copies_in_bulk = false;
+  bool may_overlap = false;     // kernels with the end of the one before
+  bool copies_in_bulk = false;  // and has clusters
   // For copies beside a kernel; made when first needed.
   cudaStream_t side = nullptr;
   cudaEvent_t forked = nullptr;

@@ -11,6 +11,7 @@
 #include "core/device/cuda/enter_outputs.cuh"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/report.cuh"
+#include "core/device/cuda/spread.cuh"
 #include "core/device/cuda/staged_item.cuh"
 #include "core/device/work_item_kernel.h"
 
@@ -33,9 +34,11 @@ __device__ __noinline__ void run_staged(KernelControl control, const WorkItem& i
 template <class Argument>
 __global__ void __launch_bounds__(kThreads, 1)
     ring_kernel(const __grid_constant__ Argument argument) {
+  if (!has_item()) return;
   __shared__ Staged staged;
   __shared__ std::uint64_t slots[2];
-  const WorkItem& item = stage(staged, argument.all.items[blockIdx.x], argument.tables[blockIdx.x]);
+  const WorkItem& item =
+      stage(staged, argument.all.items[item_of_cta()], argument.tables[item_of_cta()]);
   if constexpr (agrees_on_outputs<Argument>) {
     // It fills no outputs, and offers none: all ranks go by slots. The barrier parts that of the
     // first warp from the same one of all lanes.
@@ -64,7 +67,7 @@ const auto& all_kernels() {
 RingKernel kernel_for(const WorkItem& item, std::uint32_t items) {
   if (item.algorithm != Algorithm::kRing || item.protocol != Protocol::kSimple) return {};
   if (!kernel_exists(item)) return {};
-  const void* known = kPrefersKnownReductions ? all_reduce_kernel_for(item, items) : nullptr;
+  const void* known = kPrefersKnownReductions ? known_ring_kernel_for(item, items) : nullptr;
   if (known != nullptr) return {.address = known, .threads = kPostingThreads};
   const std::size_t size = size_index(items);
   return {.address = all_kernels()[size],
