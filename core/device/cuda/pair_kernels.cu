@@ -64,6 +64,17 @@ __global__ void __launch_bounds__(kPostingThreads, 1)
                  argument.begin[blockIdx.x + 1] - begin);
 }
 
+// Of copies within the device, by CTAs in turn.
+__global__ void __launch_bounds__(kThreads, 1)
+    copy_kernel(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  __shared__ std::uint64_t slots[2];
+  CtaGroup group(slots);
+  CudaMemory memory(nullptr, nullptr, 0);
+  constexpr std::uint64_t kSlice = 1 << 16;
+  for (std::uint64_t at = blockIdx.x * kSlice; at < bytes; at += gridDim.x * kSlice)
+    memory.copy(group, to + at, nullptr, from + at, bytes - at < kSlice ? bytes - at : kSlice);
+}
+
 template <std::uint32_t kTransfers>
 const void* kernel() {
   return reinterpret_cast<const void*>(&pair_kernel<kTransfers>);
@@ -90,10 +101,14 @@ const void* stored_pairs_kernel_address() {
   return reinterpret_cast<const void*>(&stored_pairs_kernel);
 }
 
+const void* copy_kernel_address() {
+  return reinterpret_cast<const void*>(&copy_kernel);
+}
+
 std::span<const void* const> pair_kernels() {
-  static const std::array kAll = {kernel<kFewArgumentPairs>(), kernel<kSomeArgumentPairs>(),
-                                  kernel<kMostArgumentPairs>(), store_pairs_kernel(),
-                                  stored_pairs_kernel_address()};
+  static const std::array kAll = {kernel<kFewArgumentPairs>(),   kernel<kSomeArgumentPairs>(),
+                                  kernel<kMostArgumentPairs>(),  store_pairs_kernel(),
+                                  stored_pairs_kernel_address(), copy_kernel_address()};
   return kAll;
 }
 

@@ -69,9 +69,14 @@ weft_result launch_stored(CudaStream& stream, const Launch& launch, const PairGr
   return check(cudaFreeAsync(memory, stream.native), "cudaFreeAsync");
 }
 
-// From so many bytes on, copies within the rank are left to the driver, on a stream beside: CTAs
-// would move nothing over links meanwhile. Of 16 and 64 MiB the two streams cost more than that.
+// From so many bytes on, copies within the rank go on a stream beside: CTAs would move nothing over
+// links meanwhile. Of 16 and 64 MiB the two streams cost more than that.
 constexpr std::uint64_t kLeastCopiedBeside = std::uint64_t{128} << 20;
+// All at once they would take memory's bandwidth from what goes over links: so few CTAs copy that
+// they are done a little before the rest. A link carries as much as seven of them.
+constexpr std::uint64_t kCopyingCtasOfLink = 10;
+// More are better left to the driver.
+constexpr std::uint64_t kMostCopyingCtas = 20;
 
 bool is_copy(const PairTransfer& transfer) {
   return transfer.view.cursor == nullptr;
@@ -82,6 +87,16 @@ std::uint64_t copied_bytes(std::span<const PairTransfer> transfers) {
   for (const PairTransfer& transfer : transfers)
     bytes += is_copy(transfer) ? transfer.bytes : 0;
   return bytes;
+}
+
+/// What the busier way over links carries.
+std::uint64_t passed_bytes(std::span<const PairTransfer> transfers) {
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  for (const PairTransfer& transfer : transfers) {
+    if (!is_copy(transfer)) (transfer.from != nullptr ? sent : received) += transfer.bytes;
+  }
+  return std::max(sent, received);
 }
 
 std::vector<PairTransfer> without_copies(std::span<const PairTransfer> transfers) {
@@ -99,6 +114,8 @@ std::vector<PairTransfer> without_copies(std::span<const PairTransfer> transfers
 
 // What was cut into parts is one copy again. The side has forked from the stream.
 weft_result copy_beside(CudaStream& stream, std::span<const PairTransfer> transfers) {
+  const std::uint64_t passed = std::max(passed_bytes(transfers), std::uint64_t{1});
+  const std::uint64_t ctas = (kCopyingCtasOfLink * copied_bytes(transfers) + passed - 1) / passed;
   for (std::size_t i = 0; i < transfers.size();) {
     const PairTransfer& first = transfers[i++];
     if (!is_copy(first)) continue;
@@ -107,7 +124,15 @@ weft_result copy_beside(CudaStream& stream, std::span<const PairTransfer> transf
            transfers[i].from == first.from + bytes && transfers[i].to == first.to + bytes) {
       bytes += transfers[i++].bytes;
     }
-    WEFT_CUDA(cudaMemcpyAsync(first.to, first.from, bytes, cudaMemcpyDefault, stream.side));
+    std::byte* to = first.to;
+    const std::byte* from = first.from;
+    void* arguments[] = {&to, &from, &bytes};
+    if (ctas > kMostCopyingCtas) {
+      WEFT_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream.side));
+    } else {
+      WEFT_CUDA(cudaLaunchKernel(copy_kernel_address(), dim3(static_cast<std::uint32_t>(ctas)),
+                                 dim3(kThreads), arguments, 0, stream.side));
+    }
   }
   return join_side(stream);
 }
@@ -137,8 +162,8 @@ weft_result launch_pairs(CudaStream& stream, const Launch& launch) {
   const std::span<const PairTransfer> transfers(item.transfers, item.transfer_count);
   if (copied_bytes(transfers) < kLeastCopiedBeside) return launch_groups(stream, launch, transfers);
   if (const weft_result forked = fork_side(stream); forked != WEFT_OK) return forked;
-  // The kernel first: a copy within a GPU may be a kernel of the driver's, which leaves none of its
-  // processors free.
+  // The kernel first: a copy of the driver's may be a kernel which leaves none of the processors
+  // free.
   const weft_result launched = launch_groups(stream, launch, without_copies(transfers));
   if (launched != WEFT_OK) return launched;
   return copy_beside(stream, transfers);
