@@ -76,14 +76,15 @@ constexpr std::uint64_t kDirectHeaderBytes = std::uint64_t{8} * kMostDirectParts
 constexpr std::uint64_t kDeviceDirectBytes = (std::uint64_t{1} << 20) + kDirectHeaderBytes;
 constexpr std::uint64_t kStagedDirectBytes = (std::uint64_t{256} << 10) + kDirectHeaderBytes;
 constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{16} << 20;  // of one rank
-constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
-                                           HopCost{.latency_us = 4.5, .bytes_per_us = 5300.0},
+constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5700.0},
+                                           HopCost{.latency_us = 6.0, .bytes_per_us = 5700.0},
                                            HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
                                   .call_us = 1.5,
                                   .rooted_bytes = 1.0,
                                   .direct = {.latency_us = 0.5, .bytes_per_us = 240000.0},
-                                  .wide = {.latency_us = 1.25, .bytes_per_us = 225000.0},
-                                  .wide_ranges = {.latency_us = 1.4, .bytes_per_us = 230000.0},
+                                  .wide = {.latency_us = 0.7, .bytes_per_us = 265000.0},
+                                  .wide_ranges = {.latency_us = 0.95, .bytes_per_us = 290000.0},
+                                  .wide_rank_us = 0.4,
                                   .exchange_us = 3.0,
                                   .two_shot = {.latency_us = 0.75, .bytes_per_us = 620000.0}};
 constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5000.0},
@@ -113,8 +114,14 @@ Communicator::Reach Communicator::find_reach() const {
   return reach;
 }
 
-// On GPUs a two-shot needs memory of its own, which it gets unless the configuration leaves it out.
-// Where it would be the host's, a ring moves less through there.
+// Whether the configuration leaves all-reduces that protocol.
+bool Communicator::reduces_by(Protocol protocol) const {
+  const auto& allowed = config_.list("collectives.all_reduce.protocol");
+  return std::ranges::find(allowed, protocol_name(protocol)) != allowed.end();
+}
+
+// On GPUs a two-shot needs memory of its own, which it gets unless the configuration leaves it out,
+// or it is done faster by LL128. Where it would be the host's, a ring moves less through there.
 std::uint64_t Communicator::two_shot_range() const {
   if (limits_.direct_bytes == 0) return 0;
   const std::uint64_t twice = whole_grains(2 * limits_.direct_block_bytes);
@@ -122,6 +129,7 @@ std::uint64_t Communicator::two_shot_range() const {
   if (runtime_.reports_ends())
     return std::min(plain_range_bytes(direct_half_bytes(limits_.direct_bytes), 1), twice);
   if (reach_ != Reach::kDeviceMemory) return 0;
+  if (limits_.wide_bytes != 0 && reduces_by(Protocol::kLL128)) return 0;
   const auto& allowed = config_.list("collectives.all_reduce.algorithm");
   if (std::ranges::find(allowed, algorithm_name(Algorithm::kTwoShot)) == allowed.end()) return 0;
   // A piece of them all together is 8 direct calls at most, however many ranks there are.
@@ -196,8 +204,8 @@ Status Communicator::choose_limits() {
                 : limits_.direct_bytes - std::min(limits_.direct_bytes, kDirectHeaderBytes);
     // A CPU's rates of such calls are those of a ring, in which a root does not wait for others.
     limits_.direct_roots = !on_host;
-    limits_.two_shot_range = two_shot_range();
     if (!on_host && why_lines_come_apart().empty()) limits_.wide_bytes = wide_bytes();
+    limits_.two_shot_range = two_shot_range();
   }
   limits_.no_multicast = no_multicast();
   limits_.trees = true;

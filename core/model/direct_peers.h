@@ -16,7 +16,7 @@ struct MulticastView;
 
 /// The most ranks that write to each other directly, and the most parts that one call is cut into.
 inline constexpr std::uint32_t kMostDirectRanks = 8;
-inline constexpr std::uint32_t kMostDirectParts = 32;
+inline constexpr std::uint32_t kMostDirectParts = 64;
 
 /// The largest call, in bytes, that an inbox may be made for; and the halves of an inbox.
 inline constexpr std::uint64_t kMostDirectBytes = std::uint64_t{16} << 20;

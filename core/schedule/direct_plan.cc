@@ -33,10 +33,18 @@ double two_shot_time_us(const Plan& plan, const CostTable& costs) {
   return costs.call_us + exchanges * exchange_us + moved / costs.two_shot.bytes_per_us;
 }
 
-/// So many exchanges one after the other, in which a rank sends so many bytes; pieces overlap.
-double wide_ranges_time_us(std::uint32_t exchanges, std::uint64_t sent, const CostTable& costs) {
-  return costs.call_us + exchanges * costs.wide_ranges.latency_us +
-         static_cast<double>(sent) / costs.wide_ranges.bytes_per_us;
+/// The same by wide lines.
+HopCost among(std::uint32_t ranks, HopCost cost, const CostTable& costs) {
+  cost.latency_us += costs.wide_rank_us * (ranks - 1);
+  return cost;
+}
+
+/// So many exchanges one after the other, in each of which a rank sends so many bytes to each other
+/// one; pieces overlap.
+double wide_ranges_time_us(std::uint32_t exchanges, std::uint64_t bytes, std::uint32_t ranks,
+                           const CostTable& costs) {
+  const HopCost cost = among(ranks, costs.wide_ranges, costs);
+  return costs.call_us + exchanges * (direct_time_us(bytes, ranks, 0, cost));
 }
 
 /// Two meetings for each piece, between which a switch moves what each rank stages and takes out.
@@ -116,21 +124,21 @@ Plan make_wide_plan(const Task& task, const PlanInput& input) {
   if (has_blocks(task.operation)) {
     Plan plan = make_ranges_plan(task, input, Algorithm::kDirect, input.limits.wide_bytes,
                                  Protocol::kLL128);
-    plan.predicted_us = wide_ranges_time_us(1, task.bytes() * (plan.ranks - 1), input.costs);
+    plan.predicted_us = wide_ranges_time_us(1, task.bytes(), plan.ranks, input.costs);
     return plan;
   }
   Plan plan =
       make_one_shot_plan(task, input, Protocol::kLL128, wide_half_bytes(input.limits.wide_bytes));
-  plan.predicted_us =
-      direct_time_us(task.bytes(), plan.ranks, input.costs.call_us, input.costs.wide);
+  plan.predicted_us = direct_time_us(task.bytes(), plan.ranks, input.costs.call_us,
+                                     among(plan.ranks, input.costs.wide, input.costs));
   return plan;
 }
 
 Plan make_wide_two_shot_plan(const Task& task, const PlanInput& input) {
   Plan plan =
       make_ranges_plan(task, input, Algorithm::kTwoShot, input.limits.wide_bytes, Protocol::kLL128);
-  plan.predicted_us = wide_ranges_time_us(
-      2, 2 * divide_up(task.bytes(), plan.ranks) * (plan.ranks - 1), input.costs);
+  plan.predicted_us =
+      wide_ranges_time_us(2, divide_up(task.bytes(), plan.ranks), plan.ranks, input.costs);
   return plan;
 }
 
@@ -188,6 +196,10 @@ std::string two_shot_refusal(const Task& task, const PlanInput& input) {
   if (input.topology.rank_count() == 1) return "there is no other rank";
   if (task.count == 0) return "there are no elements to move";
   if (input.limits.two_shot_range != 0) return {};
+  if (input.limits.wide_bytes != 0) {
+    return "by LL128 it is faster here, and memory is kept for that alone, as long as "
+           "collectives.all_reduce.protocol has it";
+  }
   return "these ranks do not write into each other's memory, or buffers.direct is 0";
 }
 

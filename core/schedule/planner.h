@@ -61,6 +61,8 @@ struct CostTable {
   /// Of calls by wide lines in which each rank has a range: what an exchange takes, and of what a
   /// rank sends.
   HopCost wide_ranges{.latency_us = 1.0, .bytes_per_us = 9000.0};
+  /// What each other rank adds to these latencies, since all are waited for.
+  double wide_rank_us = 0;
   /// Of a two-shot: what an exchange takes, what each other rank adds to that, and what a rank
   /// copies or reduces.
   double exchange_us = 1.0;

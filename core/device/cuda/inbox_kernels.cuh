@@ -29,8 +29,8 @@ __device__ Reduction reduction_for(const WorkItem& item) {
   }
 }
 
-template <class Call, class Memory, class Reduction>
-__global__ void __launch_bounds__(kThreads, 1)
+template <class Call, class Memory, class Reduction, std::uint32_t kMostThreads = kThreads>
+__global__ void __launch_bounds__(kMostThreads, 1)
     inbox_kernel(const __grid_constant__ DirectArgument argument) {
   __shared__ std::uint64_t slots[2];
   // Calls read no memory when they are made, but for a factor, which the kernel before this one may
@@ -53,7 +53,8 @@ inline constexpr std::size_t kSizesOfRanks = 3;
 }
 
 /// `Call<kRanks, Reduction, Memory>` is the template of core/device, for a CTA.
-template <template <std::uint32_t kRanks, class Reduction, class Memory> class Call>
+template <template <std::uint32_t kRanks, class Reduction, class Memory> class Call,
+          std::uint32_t kMostThreads = kThreads>
 class InboxKernels {
  public:
   /// One that knows the item's type and reduction at compile time, or the one for all.
@@ -97,7 +98,7 @@ class InboxKernels {
 
   template <std::uint32_t kRanks, class R, class M>
   static const void* kernel() {
-    return reinterpret_cast<const void*>(&inbox_kernel<Call<kRanks, R, M>, M, R>);
+    return reinterpret_cast<const void*>(&inbox_kernel<Call<kRanks, R, M>, M, R, kMostThreads>);
   }
   template <class R>
   static Entry entry(weft_data_type type, weft_reduction reduction) {

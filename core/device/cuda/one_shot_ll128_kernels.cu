@@ -13,12 +13,13 @@ using Call = OneShotLL128<kRanks, Reduction, CtaGroup, Memory>;
 }  // namespace
 
 const void* wide_kernel_for(const WorkItem& item) {
-  return fits_wide_lines(item, *item.direct, kMostDirectRanks) ? InboxKernels<Call>::of(item)
-                                                               : nullptr;
+  return fits_wide_lines(item, *item.direct, kMostDirectRanks)
+             ? InboxKernels<Call, kWideThreads>::of(item)
+             : nullptr;
 }
 
 std::span<const void* const> wide_kernels() {
-  return InboxKernels<Call>::all();
+  return InboxKernels<Call, kWideThreads>::all();
 }
 
 }  // namespace weft::device::cuda

@@ -17,12 +17,12 @@ using ByLines = TwoShotLL128<!std::is_same_v<Reduction, AnyReduction>, Operation
 }  // namespace
 
 const void* wide_two_shot_kernel_for(const WorkItem& item) {
-  return has_plain_ranges(item) ? InboxKernels<ByLines>::of(item)
-                                : InboxKernels<ByLines>::of_any(item);
+  return has_plain_ranges(item) ? InboxKernels<ByLines, kWideThreads>::of(item)
+                                : InboxKernels<ByLines, kWideThreads>::of_any(item);
 }
 
 std::span<const void* const> wide_two_shot_kernels() {
-  return InboxKernels<ByLines>::all();
+  return InboxKernels<ByLines, kWideThreads>::all();
 }
 
 }  // namespace weft::device::cuda

@@ -19,7 +19,7 @@ using Scattering = TwoShotLL128<!std::is_same_v<Reduction, AnyReduction>, Operat
 template <bool kPlain, std::uint32_t kRanks>
 const void* gathering() {
   using Call = AllGatherLL128<kPlain, kRanks, MovedBytes, CtaGroup, CudaMemory>;
-  return reinterpret_cast<const void*>(&inbox_kernel<Call, CudaMemory, MovedBytes>);
+  return reinterpret_cast<const void*>(&inbox_kernel<Call, CudaMemory, MovedBytes, kWideThreads>);
 }
 
 const std::array<const void*, kSizesOfRanks>& plain_gatherings() {
@@ -33,7 +33,8 @@ const std::array<const void*, kSizesOfRanks>& plain_gatherings() {
 const void* wide_blocks_kernel_for(const WorkItem& item) {
   const bool plain = has_plain_ranges(item);
   if (item.operation == Operation::kReduceScatter) {
-    return plain ? InboxKernels<Scattering>::of(item) : InboxKernels<Scattering>::of_any(item);
+    return plain ? InboxKernels<Scattering, kWideThreads>::of(item)
+                 : InboxKernels<Scattering>::of_any(item);
   }
   return plain ? plain_gatherings()[size_of_ranks(item.direct->ranks)]
                : gathering<false, kMostDirectRanks>();
@@ -41,7 +42,7 @@ const void* wide_blocks_kernel_for(const WorkItem& item) {
 
 std::span<const void* const> wide_blocks_kernels() {
   static const std::vector<const void*> kAll = [] {
-    const std::span<const void* const> scattering = InboxKernels<Scattering>::all();
+    const std::span<const void* const> scattering = InboxKernels<Scattering, kWideThreads>::all();
     std::vector<const void*> kernels(scattering.begin(), scattering.end());
     kernels.insert(kernels.end(), plain_gatherings().begin(), plain_gatherings().end());
     kernels.push_back(gathering<false, kMostDirectRanks>());
