@@ -126,8 +126,8 @@ struct StepPosts {
 };
 
 /// Memory that posts while the lanes go on, where nobody sleeps on counters.
-///  - publish(group, posts): all lanes; as sync(), then by one `meta` to `slot`, the tail, the
-///  head.
+///  - publish(group, posts): all lanes; as sync(), then by one `meta` to `slot` and the tail behind
+///    all that lanes wrote, and by one the head behind all that they read.
 template <class T, class G>
 concept posts_apart =
     requires(T& memory, G& group, const StepPosts& posts) { memory.publish(group, posts); };
