@@ -109,7 +109,7 @@ struct Launch {
   void* progress_context = nullptr;  ///< Of both.
   /// Whether each worker of this host that waits for others should have a processor for itself: a
   /// hint for how workers wait. Of a device that runs a number of groups at once, whether all of
-  /// them are this rank's.
+  /// them are this rank's, and this communicator's.
   bool own_processors = false;
   /// Whether messages bring what workers wait for, which `progress` moves: a hint, likewise.
   bool waits_for_messages = false;
@@ -139,6 +139,9 @@ class DeviceRuntime {
   DeviceRuntime(const DeviceRuntime&) = delete;
   DeviceRuntime& operator=(const DeviceRuntime&) = delete;
   virtual ~DeviceRuntime() = default;
+
+  /// Communicators of this process that launch here. They count themselves.
+  std::atomic<std::uint32_t>& communicators() { return communicators_; }
 
   /// "host", "cuda".
   [[nodiscard]] virtual std::string_view name() const = 0;
@@ -307,6 +310,9 @@ class DeviceRuntime {
   virtual weft_result synchronize(DeviceStream* stream) = 0;
   /// Like synchronize, but answers WEFT_IN_PROGRESS instead of waiting.
   virtual weft_result query(DeviceStream* stream) = 0;
+
+ private:
+  std::atomic<std::uint32_t> communicators_{0};
 };
 
 }  // namespace weft

@@ -24,6 +24,7 @@ Communicator::Communicator(Context& context, Config config, std::uint32_t rank, 
       ranks_(ranks),
       runtime_(runtime),
       made_reductions_(context.reduction_numbers()) {
+  runtime_.communicators().fetch_add(1);
   const auto limit_of = [&](const char* name) -> std::int64_t {
     const auto span = config_.duration(name);
     return span ? span->count() : 0;
@@ -36,6 +37,7 @@ Communicator::Communicator(Context& context, Config config, std::uint32_t rank, 
 
 Communicator::~Communicator() {
   static_cast<void>(finish());
+  runtime_.communicators().fetch_sub(1);
   if (kernel_watch_ != 0) context_.reactor().remove(kernel_watch_);
   if (output_watch_ != 0) context_.reactor().remove(output_watch_);
   // Orderly only where all is well: a failure has been announced, or is about to be by the close.

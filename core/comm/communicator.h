@@ -193,6 +193,9 @@ class Communicator {
   /// The same with its text; nothing while all is well.
   [[nodiscard]] std::optional<Error> known_failure();
 
+  /// Of a device that runs a number of groups at once: whether no other rank, and no other
+  /// communicator of this process, has kernels there. Any thread.
+  [[nodiscard]] bool has_device_for_itself() const;
   /// Where this rank is and what it has. Any thread; never blocks.
   [[nodiscard]] CommunicatorFacts facts() const;
   /// "shm: same host; first that can of ..."; empty for ranks that do not exist.
@@ -384,7 +387,7 @@ class Communicator {
   std::uint32_t direct_parts_ = kMostDirectParts;
   std::vector<std::uint32_t> device_groups_;  // by rank, while joining
   std::uint32_t line_bytes_ = UINT32_MAX;     // the least of all ranks'
-  bool own_processors_ = false;               // Launch::own_processors
+  bool own_processors_ = false;               // as far as other ranks go
   bool all_find_error_ = false;               // of joining
   CostTable costs_;
   std::unique_ptr<Tuner> tuner_;          // null: the built-in costs alone

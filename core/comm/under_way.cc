@@ -115,6 +115,12 @@ std::uint64_t Communicator::await_ends() {
   return left;
 }
 
+// What several communicators launch may have to run side by side, if ranks call them in different
+// orders; launches that take all there is for a moment would then wait for each other.
+bool Communicator::has_device_for_itself() const {
+  return own_processors_ && runtime_.communicators().load(std::memory_order_relaxed) == 1;
+}
+
 // Of a device whose launches do not call back.
 void Communicator::launch_by_report(Stream& stream) {
   stream.watch(report_);
@@ -122,7 +128,7 @@ void Communicator::launch_by_report(Stream& stream) {
                       .abort = report_->abort_word(),
                       .outcome = report_->outcome(),
                       .waiting = report_->waiting_word(),
-                      .own_processors = own_processors_};
+                      .own_processors = has_device_for_itself()};
 }
 
 void Communicator::withdraw(const Launch& launch, const Error& why) {

@@ -4,11 +4,16 @@
 // Ranks that share a device share the groups that it runs at once.
 #include "core/comm/co_residency.h"
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "core/device/host/host_device.h"
+#include "tests/unit/comm/ranks.h"
 
 namespace weft {
 namespace {
@@ -81,6 +86,32 @@ TEST(OwnProcessors, ARangeOfAllNumbersIsCounted) {
   topology.ranks[0].cpus = {{0, UINT32_MAX}};
   topology.ranks[1].cpus = {{7, 9}};
   EXPECT_TRUE(have_own_processors(topology, 0, 1U << 31));
+}
+
+class GroupDevice : public device::HostDevice {
+ public:
+  [[nodiscard]] bool reports_ends() const override { return false; }
+  [[nodiscard]] std::uint32_t groups_at_once() const override { return 132; }
+  [[nodiscard]] std::string_view pci_address() const override { return "0000:18:00.0"; }
+};
+
+// Kernels of two communicators may have to run side by side.
+TEST(OwnDevice, IsThatOfTheOnlyCommunicator) {
+  test::Ranks ranks(1, "shm", {}, std::make_unique<GroupDevice>());
+  const Communicator& first = *ranks.communicators[0];
+  EXPECT_TRUE(first.has_device_for_itself());
+  std::vector<std::unique_ptr<Communicator>> second;
+  ranks.join(second, 1);
+  EXPECT_FALSE(first.has_device_for_itself());
+  EXPECT_FALSE(second[0]->has_device_for_itself());
+  second.clear();
+  EXPECT_TRUE(first.has_device_for_itself());
+}
+
+TEST(OwnDevice, IsNobodysWhereRanksShareIt) {
+  const test::Ranks ranks(2, "shm", {}, std::make_unique<GroupDevice>());
+  for (const auto& communicator : ranks.communicators)
+    EXPECT_FALSE(communicator->has_device_for_itself());
 }
 
 }  // namespace
