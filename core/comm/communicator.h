@@ -226,7 +226,6 @@ class Communicator {
   void choose_lines();
   enum class Reach : std::uint8_t { kMessages = 0, kMemory = 1, kDeviceMemory = 2 };
   [[nodiscard]] Reach find_reach() const;
-  [[nodiscard]] bool reduces_by(Protocol protocol) const;
   [[nodiscard]] std::uint64_t two_shot_range() const;
   [[nodiscard]] std::uint64_t wide_bytes() const;
   /// Why no call writes straight into outputs; empty where some may.

@@ -6,6 +6,7 @@
 // common, so it comes out alike.
 #include <algorithm>
 #include <bit>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -94,6 +95,11 @@ constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_p
                                     .rooted_bytes = 1.0,
                                     .direct = {.latency_us = 2.5, .bytes_per_us = 30000.0}};
 
+bool has(const Config& config, const char* list, std::string_view name) {
+  const auto& all = config.list(list);
+  return std::ranges::find(all, name) != all.end();
+}
+
 std::uint64_t whole_grains(std::uint64_t bytes) {
   return std::max(bytes / kChunkGrainBytes, std::uint64_t{1}) * kChunkGrainBytes;
 }
@@ -114,12 +120,6 @@ Communicator::Reach Communicator::find_reach() const {
   return reach;
 }
 
-// Whether the configuration leaves all-reduces that protocol.
-bool Communicator::reduces_by(Protocol protocol) const {
-  const auto& allowed = config_.list("collectives.all_reduce.protocol");
-  return std::ranges::find(allowed, protocol_name(protocol)) != allowed.end();
-}
-
 // On GPUs a two-shot needs memory of its own, which it gets unless the configuration leaves it out,
 // or it is done faster by LL128. Where it would be the host's, a ring moves less through there.
 std::uint64_t Communicator::two_shot_range() const {
@@ -129,9 +129,12 @@ std::uint64_t Communicator::two_shot_range() const {
   if (runtime_.reports_ends())
     return std::min(plain_range_bytes(direct_half_bytes(limits_.direct_bytes), 1), twice);
   if (reach_ != Reach::kDeviceMemory) return 0;
-  if (limits_.wide_bytes != 0 && reduces_by(Protocol::kLL128)) return 0;
-  const auto& allowed = config_.list("collectives.all_reduce.algorithm");
-  if (std::ranges::find(allowed, algorithm_name(Algorithm::kTwoShot)) == allowed.end()) return 0;
+  const bool by_lines =
+      has(config_, "collectives.all_reduce.protocol", protocol_name(Protocol::kLL128));
+  if (limits_.wide_bytes != 0 && by_lines) return 0;
+  if (!has(config_, "collectives.all_reduce.algorithm", algorithm_name(Algorithm::kTwoShot))) {
+    return 0;
+  }
   // A piece of them all together is 8 direct calls at most, however many ranks there are.
   return std::min(twice, whole_grains(8 * limits_.direct_block_bytes / ranks_));
 }
@@ -175,8 +178,7 @@ std::uint64_t Communicator::wide_bytes() const {
     return limits_.direct_bytes / kChunkGrainBytes * kChunkGrainBytes;
   }
   const auto allows = [&](const char* protocols) {
-    const auto& allowed = config_.list(protocols);
-    return std::ranges::find(allowed, protocol_name(Protocol::kLL128)) != allowed.end();
+    return has(config_, protocols, protocol_name(Protocol::kLL128));
   };
   if (!allows("collectives.all_reduce.protocol") && !allows("collectives.all_gather.protocol") &&
       !allows("collectives.reduce_scatter.protocol")) {

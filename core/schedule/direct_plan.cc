@@ -33,7 +33,7 @@ double two_shot_time_us(const Plan& plan, const CostTable& costs) {
   return costs.call_us + exchanges * exchange_us + moved / costs.two_shot.bytes_per_us;
 }
 
-/// The same by wide lines.
+/// A cost of wide lines between so many ranks.
 HopCost among(std::uint32_t ranks, HopCost cost, const CostTable& costs) {
   cost.latency_us += costs.wide_rank_us * (ranks - 1);
   return cost;
@@ -44,7 +44,7 @@ HopCost among(std::uint32_t ranks, HopCost cost, const CostTable& costs) {
 double wide_ranges_time_us(std::uint32_t exchanges, std::uint64_t bytes, std::uint32_t ranks,
                            const CostTable& costs) {
   const HopCost cost = among(ranks, costs.wide_ranges, costs);
-  return costs.call_us + exchanges * (direct_time_us(bytes, ranks, 0, cost));
+  return costs.call_us + exchanges * direct_time_us(bytes, ranks, 0, cost);
 }
 
 /// Two meetings for each piece, between which a switch moves what each rank stages and takes out.
@@ -197,8 +197,8 @@ std::string two_shot_refusal(const Task& task, const PlanInput& input) {
   if (task.count == 0) return "there are no elements to move";
   if (input.limits.two_shot_range != 0) return {};
   if (input.limits.wide_bytes != 0) {
-    return "by LL128 it is faster here, and memory is kept for that alone, as long as "
-           "collectives.all_reduce.protocol has it";
+    return "no memory is kept for it: collectives.all_reduce.protocol has ll128, by which it is "
+           "faster here, or collectives.all_reduce.algorithm lacks it";
   }
   return "these ranks do not write into each other's memory, or buffers.direct is 0";
 }

@@ -55,7 +55,7 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
     if (!kernel.fills_outputs) argument.outputs.call.offer = 0;
   }
   void* arguments[] = {&argument};
-  // Clusters need more room for a moment, which ranks that share a device do not have.
+  // Clusters need more room for a moment, which those that share a device may not have.
   const bool clusters = stream.copies_in_bulk && launch.own_processors;
   const std::uint32_t ctas = clusters ? kCtasOfCluster : 1;
   cudaLaunchAttribute cluster{};

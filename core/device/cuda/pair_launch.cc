@@ -113,9 +113,12 @@ std::vector<PairTransfer> without_copies(std::span<const PairTransfer> transfers
 }
 
 // What was cut into parts is one copy again. The side has forked from the stream.
-weft_result copy_beside(CudaStream& stream, std::span<const PairTransfer> transfers) {
+weft_result copy_beside(CudaStream& stream, const WorkItem& item) {
+  const std::span<const PairTransfer> transfers(item.transfers, item.transfer_count);
   const std::uint64_t passed = std::max(passed_bytes(transfers), std::uint64_t{1});
-  const std::uint64_t ctas = (kCopyingCtasOfLink * copied_bytes(transfers) + passed - 1) / passed;
+  const std::uint64_t wanted = (kCopyingCtasOfLink * copied_bytes(transfers) + passed - 1) / passed;
+  const auto ctas =
+      static_cast<std::uint32_t>(std::min(wanted, std::uint64_t{std::max(item.most_parts, 1U)}));
   for (std::size_t i = 0; i < transfers.size();) {
     const PairTransfer& first = transfers[i++];
     if (!is_copy(first)) continue;
@@ -127,11 +130,11 @@ weft_result copy_beside(CudaStream& stream, std::span<const PairTransfer> transf
     std::byte* to = first.to;
     const std::byte* from = first.from;
     void* arguments[] = {&to, &from, &bytes};
-    if (ctas > kMostCopyingCtas) {
+    if (wanted > kMostCopyingCtas) {
       WEFT_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream.side));
     } else {
-      WEFT_CUDA(cudaLaunchKernel(copy_kernel_address(), dim3(static_cast<std::uint32_t>(ctas)),
-                                 dim3(kThreads), arguments, 0, stream.side));
+      WEFT_CUDA(cudaLaunchKernel(copy_kernel_address(), dim3(ctas), dim3(kThreads), arguments, 0,
+                                 stream.side));
     }
   }
   return join_side(stream);
@@ -166,7 +169,7 @@ weft_result launch_pairs(CudaStream& stream, const Launch& launch) {
   // free.
   const weft_result launched = launch_groups(stream, launch, without_copies(transfers));
   if (launched != WEFT_OK) return launched;
-  return copy_beside(stream, transfers);
+  return copy_beside(stream, item);
 }
 
 }  // namespace weft::device::cuda

@@ -18,7 +18,7 @@
 namespace weft::device::cuda {
 namespace {
 
-/// Whether all-reduces take the kernel that knows their type and reduction, where there is one.
+/// Whether calls take the kernel that knows their type and reduction, where there is one.
 constexpr bool kPrefersKnownReductions = true;
 
 // Outlined: the sizes of the argument share it.

@@ -34,7 +34,7 @@ const void* wide_blocks_kernel_for(const WorkItem& item) {
   const bool plain = has_plain_ranges(item);
   if (item.operation == Operation::kReduceScatter) {
     return plain ? InboxKernels<Scattering, kWideThreads>::of(item)
-                 : InboxKernels<Scattering>::of_any(item);
+                 : InboxKernels<Scattering, kWideThreads>::of_any(item);
   }
   return plain ? plain_gatherings()[size_of_ranks(item.direct->ranks)]
                : gathering<false, kMostDirectRanks>();
