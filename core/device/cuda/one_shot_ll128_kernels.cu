@@ -9,17 +9,16 @@ namespace {
 
 template <std::uint32_t kRanks, class Reduction, class Memory>
 using Call = OneShotLL128<kRanks, Reduction, CtaGroup, Memory>;
+using WideOneShots = InboxKernels<Call, kWideThreads>;
 
 }  // namespace
 
 const void* wide_kernel_for(const WorkItem& item) {
-  return fits_wide_lines(item, *item.direct, kMostDirectRanks)
-             ? InboxKernels<Call, kWideThreads>::of(item)
-             : nullptr;
+  return fits_wide_lines(item, *item.direct, kMostDirectRanks) ? WideOneShots::of(item) : nullptr;
 }
 
 std::span<const void* const> wide_kernels() {
-  return InboxKernels<Call, kWideThreads>::all();
+  return WideOneShots::all();
 }
 
 }  // namespace weft::device::cuda

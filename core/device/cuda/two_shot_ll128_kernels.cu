@@ -13,16 +13,16 @@ namespace {
 template <std::uint32_t kRanks, class Reduction, class Memory>
 using ByLines = TwoShotLL128<!std::is_same_v<Reduction, AnyReduction>, Operation::kAllReduce,
                              kRanks, Reduction, CtaGroup, Memory>;
+using WideTwoShots = InboxKernels<ByLines, kWideThreads>;
 
 }  // namespace
 
 const void* wide_two_shot_kernel_for(const WorkItem& item) {
-  return has_plain_ranges(item) ? InboxKernels<ByLines, kWideThreads>::of(item)
-                                : InboxKernels<ByLines, kWideThreads>::of_any(item);
+  return has_plain_ranges(item) ? WideTwoShots::of(item) : WideTwoShots::of_any(item);
 }
 
 std::span<const void* const> wide_two_shot_kernels() {
-  return InboxKernels<ByLines, kWideThreads>::all();
+  return WideTwoShots::all();
 }
 
 }  // namespace weft::device::cuda

@@ -15,6 +15,7 @@ namespace {
 template <std::uint32_t kRanks, class Reduction, class Memory>
 using Scattering = TwoShotLL128<!std::is_same_v<Reduction, AnyReduction>, Operation::kReduceScatter,
                                 kRanks, Reduction, CtaGroup, Memory>;
+using WideScatterings = InboxKernels<Scattering, kWideThreads>;
 
 template <bool kPlain, std::uint32_t kRanks>
 const void* gathering() {
@@ -33,8 +34,7 @@ const std::array<const void*, kSizesOfRanks>& plain_gatherings() {
 const void* wide_blocks_kernel_for(const WorkItem& item) {
   const bool plain = has_plain_ranges(item);
   if (item.operation == Operation::kReduceScatter) {
-    return plain ? InboxKernels<Scattering, kWideThreads>::of(item)
-                 : InboxKernels<Scattering, kWideThreads>::of_any(item);
+    return plain ? WideScatterings::of(item) : WideScatterings::of_any(item);
   }
   return plain ? plain_gatherings()[size_of_ranks(item.direct->ranks)]
                : gathering<false, kMostDirectRanks>();
@@ -42,7 +42,7 @@ const void* wide_blocks_kernel_for(const WorkItem& item) {
 
 std::span<const void* const> wide_blocks_kernels() {
   static const std::vector<const void*> kAll = [] {
-    const std::span<const void* const> scattering = InboxKernels<Scattering, kWideThreads>::all();
+    const std::span<const void* const> scattering = WideScatterings::all();
     std::vector<const void*> kernels(scattering.begin(), scattering.end());
     kernels.insert(kernels.end(), plain_gatherings().begin(), plain_gatherings().end());
     kernels.push_back(gathering<false, kMostDirectRanks>());
