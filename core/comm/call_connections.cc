@@ -28,10 +28,12 @@ std::vector<PairLink> links_of(const Needs& needs) {
 }  // namespace
 
 const PairConnections* Communicator::partner(std::uint32_t rank, std::uint32_t channel) {
-  const std::size_t channels = std::size_t{pair_ends_.spread.channels} + 1;
+  const PairSpread& spread = pair_ends_.spread;
+  const std::size_t channels = std::size_t{spread.channels} + spread.line_channels;
   if (partners_.empty()) partners_.resize(ranks_ * channels);
-  // The channel of lines is the last.
-  const std::size_t place = std::min<std::size_t>(channel, channels - 1);
+  // Those of lines are the last.
+  const std::size_t place =
+      channel < kMostPairChannels ? channel : spread.channels + (channel - kMostPairChannels);
   const PairConnections*& known = partners_[rank * channels + place];
   if (known == nullptr) known = pairs_->find({.peer = rank, .channel = kPairChannel + channel});
   return known;

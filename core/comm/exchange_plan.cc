@@ -103,7 +103,7 @@ void append_device_way(const ExchangePlan& plan, std::string& text) {
   for (const ExchangeBlock& block : plan.blocks)
     longest = std::max(longest, block.bytes);
   const PairCut cut = longest == 0 ? PairCut{} : cut_message(longest, plan.ways.spread);
-  const bool lines = inboxes || (cut.lines && cut.channels == 0);
+  const bool lines = inboxes || cut.goes_by_lines();
   text +=
       fmt::format("  protocol    {}\n", protocol_name(lines ? Protocol::kLL : Protocol::kSimple));
   if (inboxes) {
@@ -113,14 +113,18 @@ void append_device_way(const ExchangePlan& plan, std::string& text) {
     return;
   }
   if (lines) {
-    text += fmt::format("  lines       messages of up to {} go whole with their flags\n",
-                        size_text(plan.ways.spread.line_bytes));
+    text += fmt::format("  lines       messages of up to {} go whole with their flags{}\n",
+                        size_text(plan.ways.spread.line_bytes * plan.ways.spread.line_channels),
+                        cut.line_channels < 2
+                            ? std::string()
+                            : fmt::format(", the longest over {} channels", cut.line_channels));
     return;
   }
   text += fmt::format("  connection  {} steps of {} on each channel, each way between two ranks\n",
                       plan.slots.steps, size_text(plan.slots.step_bytes));
   text += fmt::format("  channels    {} of the longest block, {} each{}\n", cut.channels,
-                      size_text(cut.part_bytes), cut.lines ? ", and one of lines for headers" : "");
+                      size_text(cut.part_bytes),
+                      cut.line_channels != 0 ? ", and one of lines for headers" : "");
 }
 
 void append_launches(const ExchangePlan& plan, std::string& text) {
@@ -157,6 +161,7 @@ std::uint64_t messages_of(std::uint64_t bytes, const SlotGeometry& slots,
     return (part + slots.step_bytes - 1) / slots.step_bytes;
   };
   const PairCut cut = cut_message(bytes, spread);
+  if (cut.goes_by_lines()) return cut.line_channels;
   if (cut.channels < 2) return std::max<std::uint64_t>(steps(bytes), 1);
   const std::uint64_t last = bytes - (cut.channels - 1) * cut.part_bytes;
   return (cut.channels - 1) * steps(cut.part_bytes) + steps(last);
@@ -175,7 +180,7 @@ std::uint32_t pair_ends_of(const ExchangePlan& plan, std::uint32_t rank) {
     PairSpread spread = plan.ways.spread;
     if (!lines) spread.line_bytes = 0;
     const PairCut cut = cut_message(bytes, spread);
-    return cut.channels + (cut.lines ? 1U : 0U);
+    return cut.channels + cut.line_channels;
   };
   std::uint32_t ends = channels(plan.copied[rank], false);
   for (const ExchangeBlock& block : plan.blocks) {

@@ -54,8 +54,6 @@ constexpr std::uint32_t kMessageChannels = 8;
 // pair, of which a rank has as many as there are others, has less of the host's memory.
 constexpr std::uint32_t kMessageStepBytes = 512 * 1024;
 constexpr std::uint32_t kPairMessageStepBytes = 256 * 1024;
-// Over a link steps of twice as much are no faster (docs/performance.md).
-constexpr std::uint32_t kPairLinkStepBytes = 64 * 1024;
 // A thread that moves messages both ways carries half of what a stream of TCP could.
 constexpr std::uint32_t kMostDeviceNetPorts = 8;
 // Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
@@ -272,9 +270,8 @@ std::uint32_t Communicator::net_ports() const {
 
 SlotGeometry Communicator::slots_of_pairs() const {
   if (!runtime_.reports_ends()) {
-    const std::uint32_t usual = reach_ == Reach::kMessages       ? kPairMessageStepBytes
-                                : reach_ == Reach::kDeviceMemory ? kPairLinkStepBytes
-                                                                 : limits_.step_bytes;
+    const std::uint32_t usual =
+        reach_ == Reach::kMessages ? kPairMessageStepBytes : limits_.step_bytes;
     return {.steps = limits_.steps,
             .step_bytes = config_.is_set("buffers.step") ? limits_.step_bytes : usual};
   }
@@ -308,6 +305,7 @@ void Communicator::choose_spread() {
   if (reach_ == Reach::kMessages) return;  // whose payload no flags can lie in
   most_direct_exchange_ = std::min(limits_.direct_block_bytes, kMostDirectExchangeBytes);
   spread.line_bytes = kPairLineBytes;
+  if (reach_ == Reach::kDeviceMemory) spread.line_channels = std::min(share, kMostPairLineChannels);
 }
 
 // An exchange has as many partners as there are other ranks, all ranks know.
@@ -315,7 +313,9 @@ void Communicator::choose_exchange_spread() {
   exchange_ends_ = pair_ends_;
   if (runtime_.reports_ends()) return;
   const std::uint32_t share = std::max(kExchangeChannelsOfARank / (ranks_ - 1), 1U);
-  exchange_ends_.spread.channels = std::min(pair_ends_.spread.channels, share);
+  PairSpread& spread = exchange_ends_.spread;
+  spread.channels = std::min(spread.channels, share);
+  spread.line_channels = std::min(spread.line_channels, share);
 }
 
 Status Communicator::start_pairs() {
@@ -329,7 +329,7 @@ Status Communicator::start_pairs() {
   WEFT_TRY_ASSIGN(pairs_, PairConnector::start(
                               *connections_, *bootstrap_, context_.reactor(),
                               [=](const PairLink& link) {
-                                if (link.channel == kPairLineChannel) return of_pair_lines;
+                                if (is_of_pair_lines(link.channel)) return of_pair_lines;
                                 if (is_of_pairs(link.channel)) return of_pairs;
                                 if (link.channel >= kFirstSmallChannel) return of_small;
                                 return link.channel < kFirstLLChannel ? of_trees : of_lines;

@@ -53,17 +53,27 @@ Status check_own(std::span<const Call* const> calls, std::uint32_t rank) {
 // Parts end where a line of memory does, so that a part is aligned as the whole is.
 PairCut cut_message(std::uint64_t bytes, const PairSpread& spread) {
   constexpr std::uint64_t kGrain = 128;
-  if (bytes <= spread.line_bytes) return {.channels = 0, .part_bytes = 0, .lines = true};
+  const auto parts_of = [bytes](std::uint64_t wanted) {
+    const std::uint64_t even = (bytes + wanted - 1) / wanted;
+    return (even + kGrain - 1) / kGrain * kGrain;
+  };
+  const auto count_of = [bytes](std::uint64_t part) {
+    return static_cast<std::uint32_t>((bytes + part - 1) / part);
+  };
+  if (bytes <= spread.line_bytes) return {.channels = 0, .part_bytes = bytes, .line_channels = 1};
+  if (bytes <= spread.line_bytes * spread.line_channels) {
+    const std::uint64_t part = parts_of(spread.line_channels);
+    return {.channels = 0, .part_bytes = part, .line_channels = count_of(part)};
+  }
   const std::uint64_t few =
       std::min<std::uint64_t>(bytes / spread.least_bytes, spread.few_channels);
   const std::uint64_t many =
       spread.least_bytes_of_many == 0 ? 0 : bytes / spread.least_bytes_of_many;
   const std::uint64_t wanted = std::clamp<std::uint64_t>(std::max(few, many), 1, spread.channels);
-  const std::uint64_t even = (bytes + wanted - 1) / wanted;
-  const std::uint64_t part = (even + kGrain - 1) / kGrain * kGrain;
-  return {.channels = static_cast<std::uint32_t>((bytes + part - 1) / part),
+  const std::uint64_t part = parts_of(wanted);
+  return {.channels = count_of(part),
           .part_bytes = part,
-          .lines = spread.line_bytes != 0};
+          .line_channels = spread.line_bytes == 0 ? 0U : 1U};
 }
 
 PairNumbers::Direction& PairNumbers::direction_of(const Task& task) {

@@ -33,25 +33,30 @@ struct PairSpread {
   /// Up to so many channels; more pay from longer parts on.
   std::uint32_t few_channels = kMostPairChannels;
   std::uint64_t least_bytes_of_many = 0;
-  /// Messages of up to so many bytes go by lines, where that is not 0. Longer ones have a header
-  /// there: so both ends always meet on one connection, also where they have different lengths in
-  /// mind.
+  /// Messages of up to so many bytes go by lines, where that is not 0, and longer ones in as many
+  /// parts of no more as there are channels of lines. Those that are longer still have a header on
+  /// the first of these: so both ends always meet on one connection, also where they have different
+  /// lengths in mind.
   std::uint64_t line_bytes = 0;
+  std::uint32_t line_channels = 1;  ///< At most kMostPairLineChannels.
   /// Messages of so many bytes and more are lent where both ends read each other's memory.
   std::uint64_t least_lent_bytes = UINT64_MAX;
 };
 
 /// How both ends cut a message of `bytes`, which is more than 0: in parts of `part_bytes`, but for
-/// the last, on the first `channels`; or none, all by lines.
+/// the last, on the first `channels`; or, where there are none of those, on channels of lines.
 struct PairCut {
   std::uint32_t channels = 1;
   std::uint64_t part_bytes = 0;
-  bool lines = false;  ///< The channel of lines is used, for all of it or for its header.
+  std::uint32_t line_channels = 0;  ///< For all of it, or one for its header.
+
+  [[nodiscard]] bool goes_by_lines() const { return channels == 0; }
 };
 /// The channels of a cut, as numbers beyond kPairChannel.
 template <class Visit>
 void for_each_channel(const PairCut& cut, Visit visit) {
-  if (cut.lines) visit(kPairLineChannel - kPairChannel);
+  for (std::uint32_t channel = 0; channel < cut.line_channels; ++channel)
+    visit(kPairLineChannel - kPairChannel + channel);
   for (std::uint32_t channel = 0; channel < cut.channels; ++channel)
     visit(channel);
 }
@@ -147,9 +152,10 @@ void add_parts(const PairTransfer& whole, std::uint32_t partner, const PairEnds&
   std::uint64_t begin = 0;
   for_each_channel(cut, [&](std::uint32_t channel) {
     PairTransfer part = whole;
-    if (channel == kPairLineChannel - kPairChannel) {
-      part.payload = cut.channels == 0 ? PairPayload::kLines : PairPayload::kHeader;
-      if (cut.channels != 0) part.bytes = 0;
+    const bool lines = is_of_pair_lines(kPairChannel + channel);
+    if (lines) part.payload = cut.goes_by_lines() ? PairPayload::kLines : PairPayload::kHeader;
+    if (part.payload == PairPayload::kHeader) {
+      part.bytes = 0;
     } else {
       if (part.from != nullptr) part.from += begin;
       if (part.to != nullptr) part.to += begin;

@@ -20,10 +20,15 @@ namespace weft {
 /// their other channels follow.
 inline constexpr std::uint32_t kPairChannel = 0xFF00;
 inline constexpr std::uint32_t kMostPairChannels = 32;
-/// After those the one for small messages, whose slots are filled with lines of LL.
+/// After those the ones for small messages, whose slots are filled with lines of LL.
 inline constexpr std::uint32_t kPairLineChannel = kPairChannel + kMostPairChannels;
+inline constexpr std::uint32_t kMostPairLineChannels = 4;
+inline constexpr std::uint32_t kEndOfPairChannels = kPairLineChannel + kMostPairLineChannels;
 [[nodiscard]] constexpr bool is_of_pairs(std::uint32_t channel) {
-  return channel >= kPairChannel && channel <= kPairLineChannel;
+  return channel >= kPairChannel && channel < kEndOfPairChannels;
+}
+[[nodiscard]] constexpr bool is_of_pair_lines(std::uint32_t channel) {
+  return channel >= kPairLineChannel && channel < kEndOfPairChannels;
 }
 
 /// The channel of trees' edges on channel 0 of a plan; those of its other channels follow.

@@ -48,7 +48,7 @@ constexpr std::size_t kLetterHead = 3;
 constexpr std::uint32_t kLeastStepBytes = 128;
 
 bool has_line_channel(const PairLink& link) {
-  return link.channel == kPairLineChannel ||
+  return is_of_pair_lines(link.channel) ||
          (link.channel >= kFirstLLChannel && link.channel < kEndOfLineChannels);
 }
 
@@ -65,6 +65,9 @@ bool is_pair_channel(std::uint32_t channel) {
 std::string text_of(const PairLink& link) {
   if (link.channel == kPairChannel) return {};
   if (link.channel == kPairLineChannel) return " by lines";
+  if (is_of_pair_lines(link.channel)) {
+    return fmt::format(" by lines on channel {}", link.channel - kPairLineChannel);
+  }
   if (is_of_pairs(link.channel)) return fmt::format(" on channel {}", link.channel - kPairChannel);
   if (is_small_channel(link.channel)) {
     return fmt::format(" on channel {} by small slots", link.channel - kFirstSmallChannel);

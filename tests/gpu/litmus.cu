@@ -229,7 +229,7 @@ enum class Flag {
   kRelaxedLoad,   // Planted: nothing keeps the reader from an old copy in its L1.
   kStoredFirst,   // Planted.
   kTaken,         // As kReleaseAcquire; the slot is given back by a relaxed store.
-  kTakenEarly,    // Planted: the same before the slot is read.
+  kTakenEarly,    // Planted: the same before the slot is read, now and then long before.
 };
 template <Flag kFlag>
 constexpr bool kReturnsSlots = kFlag == Flag::kTaken || kFlag == Flag::kTakenEarly;
@@ -263,7 +263,11 @@ struct MessagePassing {
     }
     if (!__syncthreads_and(seen)) return false;
     if constexpr (kFlag == Flag::kTakenEarly) {
+      // Reading takes less than the way there and back, so that nothing is overwritten before.
+      constexpr uint32_t kTurnsBetweenWaits = 4096;
+      constexpr unsigned kWaitNs = 10'000;
       if (threadIdx.x == 0) store_relaxed(from.head, uint64_t{from.number});
+      if (from.number % kTurnsBetweenWaits == 0) __nanosleep(kWaitNs);
     }
     const uint32_t got = load_weak(from.cells + from.cell * kCellBytes);
     const bool broken = __syncthreads_or(count.differs(from, from.cell, got));

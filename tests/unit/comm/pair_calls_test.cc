@@ -40,6 +40,27 @@ TEST(PairCalls, PartsCoverAMessageAndAreAligned) {
   EXPECT_EQ(cut_message(std::uint64_t{64} << 20, kSpread).channels, 16U);
 }
 
+// Parts of lines are no longer than a message on one channel of them may be, and as alike as the
+// grain lets them.
+TEST(PairCalls, MessagesByLinesTakeSeveralChannelsWhereOneIsTooSmall) {
+  PairSpread spread = kSpread;
+  spread.line_bytes = 16384;
+  spread.line_channels = 4;
+  EXPECT_EQ(cut_message(16384, spread).line_channels, 1U);
+  for (std::uint64_t bytes = 16385; bytes <= 65536; bytes += 37) {
+    const PairCut cut = cut_message(bytes, spread);
+    ASSERT_TRUE(cut.goes_by_lines()) << bytes;
+    ASSERT_LE(cut.line_channels, 4U) << bytes;
+    ASSERT_LE(cut.part_bytes, spread.line_bytes) << bytes;
+    ASSERT_GE(cut.line_channels * cut.part_bytes, bytes);
+    ASSERT_LT((cut.line_channels - 1) * cut.part_bytes, bytes) << "the last part of " << bytes;
+  }
+  EXPECT_FALSE(cut_message(65537, spread).goes_by_lines());
+  EXPECT_EQ(cut_message(65537, spread).line_channels, 1U) << "of its header";
+  spread.line_channels = 1;
+  EXPECT_FALSE(cut_message(16385, spread).goes_by_lines());
+}
+
 Task pair_task(bool sends, std::uint32_t partner, std::uint64_t count) {
   return {.operation = sends ? Operation::kSend : Operation::kRecv,
           .type = WEFT_INT8,
@@ -99,6 +120,33 @@ TEST_F(Ends, EachPartFollowsTheOneBeforeOnItsChannel) {
   EXPECT_NE(transfers_[0].tag, transfers_[4].tag) << "two calls";
   make({small});
   EXPECT_EQ(transfers_[0].after, kNoTransfer) << "what came before is of another launch";
+}
+
+TEST_F(Ends, PartsByLinesAreMessagesOfTheirOwn) {
+  ends_.spread.line_bytes = 1024;
+  ends_.spread.line_channels = 4;
+  std::vector<std::byte> bytes(2500);
+  Call call{.task = pair_task(true, 1, bytes.size())};
+  call.send = bytes.data();
+  make({call, call});
+  ASSERT_EQ(transfers_.size(), 8U);
+  std::uint64_t begin = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(transfers_[i].payload, PairPayload::kLines);
+    EXPECT_EQ(transfers_[i].from, bytes.data() + begin);
+    EXPECT_EQ(transfers_[i].tag, transfers_[0].tag);
+    EXPECT_EQ(transfers_[4 + i].after, i) << "that of the call before on its channel";
+    begin += transfers_[i].bytes;
+  }
+  EXPECT_EQ(begin, bytes.size());
+  bytes.resize(4097);
+  call.task.count = bytes.size();
+  call.send = bytes.data();
+  make({call});
+  ASSERT_EQ(transfers_.size(), 2U);
+  EXPECT_EQ(transfers_[0].payload, PairPayload::kHeader);
+  EXPECT_EQ(transfers_[0].bytes, 0U);
+  EXPECT_EQ(transfers_[1].bytes, bytes.size());
 }
 
 // From what is alike at both ends: whether they read each other's memory, bytes, the agreed limit.
