@@ -3,6 +3,8 @@
 
 // The connections that calls need and that are made when they are first needed.
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <utility>
 
 #include "core/comm/communicator.h"
@@ -48,12 +50,13 @@ bool Communicator::is_joined(std::uint32_t rank, std::uint64_t bytes, const Pair
   return joined;
 }
 
-// Bytes of the longer of the two messages between this rank and another one; what one sends the
-// other receives, so both ask for the same channels.
-std::uint64_t Communicator::bytes_with(const Call& call, std::uint32_t other) const {
-  if (other == rank_) return 0;
-  return element_size(call.task.type) *
-         std::max(block_sent(call, rank_, other).count, block_received(call, rank_, other).count);
+// Bytes of the two messages between this rank and another one; what one sends the other receives,
+// so both ask for the same channels.
+std::array<std::uint64_t, 2> Communicator::bytes_with(const Call& call, std::uint32_t other) const {
+  if (other == rank_) return {};
+  const std::uint64_t element = element_size(call.task.type);
+  return {element * block_sent(call, rank_, other).count,
+          element * block_received(call, rank_, other).count};
 }
 
 bool Communicator::is_connected(const Call& call) {
@@ -65,8 +68,9 @@ bool Communicator::is_connected(const Call& call) {
   if (goes_by_inboxes(call.task) || goes_through_windows(call)) return true;
   if (is_exchange(call.task.operation)) {
     for (std::uint32_t other = 0; other < ranks_; ++other) {
-      const std::uint64_t bytes = bytes_with(call, other);
-      if (bytes != 0 && !is_joined(other, bytes, exchange_ends_.spread)) return false;
+      for (const std::uint64_t bytes : bytes_with(call, other)) {
+        if (bytes != 0 && !is_joined(other, bytes, exchange_ends_.spread)) return false;
+      }
     }
     return true;
   }
@@ -96,7 +100,8 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
     if (goes_by_inboxes(task) || goes_through_windows(*call)) continue;
     if (is_exchange(task.operation)) {
       for (std::uint32_t other = 0; other < ranks_; ++other) {
-        add_message(other, bytes_with(*call, other), exchange_ends_.spread, note);
+        for (const std::uint64_t bytes : bytes_with(*call, other))
+          add_message(other, bytes, exchange_ends_.spread, note);
       }
       continue;
     }

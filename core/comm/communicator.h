@@ -5,6 +5,7 @@
 // what becomes of them, and ends with a cause.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -297,7 +298,8 @@ class Communicator {
   void choose_exchange_spread();
   [[nodiscard]] std::uint32_t net_ports() const;
   [[nodiscard]] WorkItem exchange_item(const ExchangePlan& plan, std::uint32_t rank) const;
-  [[nodiscard]] std::uint64_t bytes_with(const Call& call, std::uint32_t other) const;
+  [[nodiscard]] std::array<std::uint64_t, 2> bytes_with(const Call& call,
+                                                        std::uint32_t other) const;
   Status order_after_latest(Stream& stream) {
     if (latest_stream_ == &stream) [[likely]]
       return {};

@@ -128,7 +128,8 @@ void Communicator::launch_by_report(Stream& stream) {
                       .abort = report_->abort_word(),
                       .outcome = report_->outcome(),
                       .waiting = report_->waiting_word(),
-                      .own_processors = has_device_for_itself()};
+                      .own_processors = has_device_for_itself(),
+                      .shares_device = !own_processors_};
 }
 
 void Communicator::withdraw(const Launch& launch, const Error& why) {

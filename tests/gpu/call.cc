@@ -27,7 +27,8 @@ std::size_t block_count(const Call& call, std::uint32_t ranks, std::uint32_t fro
   if (!has_tables(call.operation) || call.table == 0) return call.count;
   if (call.operation != Operation::kAllToAllV) from = 0;
   const std::uint64_t drawn = draw(call.table, std::uint64_t{from} * ranks + to);
-  const std::uint32_t turn = (from + to + call.table) % ranks;
+  // Both ways between two ranks differ.
+  const std::uint32_t turn = (2 * from + to + call.table) % ranks;
   switch (call.table % 3) {
     case 1:  // one has all
       return turn == 0 ? call.count : 0;

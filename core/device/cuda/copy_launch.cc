@@ -57,7 +57,8 @@ weft_result join_side(CudaStream& stream) {
 weft_result launch_copies(CudaStream& stream, const Launch& launch) {
   const WorkItem& item = launch.items.front();
   const std::span<const PairTransfer> copies(item.transfers, item.transfer_count);
-  const bool has_own = !copies.empty() && copies.back().view.peer == item.direct->rank;
+  const bool has_own =
+      !launch.shares_device && !copies.empty() && copies.back().view.peer == item.direct->rank;
   if (const weft_result met = meet(stream, launch, stream.may_overlap); met != WEFT_OK) return met;
   if (has_own) {
     if (const weft_result forked = fork_side(stream); forked != WEFT_OK) return forked;

@@ -163,7 +163,9 @@ weft_result launch_groups(CudaStream& stream, const Launch& launch,
 weft_result launch_pairs(CudaStream& stream, const Launch& launch) {
   const WorkItem& item = launch.items.front();
   const std::span<const PairTransfer> transfers(item.transfers, item.transfer_count);
-  if (copied_bytes(transfers) < kLeastCopiedBeside) return launch_groups(stream, launch, transfers);
+  if (launch.shares_device || copied_bytes(transfers) < kLeastCopiedBeside) {
+    return launch_groups(stream, launch, transfers);
+  }
   if (const weft_result forked = fork_side(stream); forked != WEFT_OK) return forked;
   // The kernel first: a copy of the driver's may be a kernel which leaves none of the processors
   // free.

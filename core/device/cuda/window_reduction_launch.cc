@@ -22,6 +22,7 @@ weft_result copy(std::byte* to, const std::byte* from, std::uint64_t bytes, cuda
   return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
 }
 
+/// Streams beside the caller's.
 weft_result make_queues(CudaStream& stream) {
   if (const weft_result forked = fork_side(stream); forked != WEFT_OK) return forked;
   if (stream.writing == nullptr) {
@@ -37,11 +38,15 @@ weft_result make_queues(CudaStream& stream) {
 
 class StreamQueues {
  public:
-  StreamQueues(CudaStream& stream, std::uint32_t most_parts)
-      : stream_(stream), most_parts_(most_parts) {}
+  /// Either by those of make_queues() or by the caller's stream alone.
+  StreamQueues(CudaStream& stream, std::uint32_t most_parts, bool alone)
+      : stream_(stream),
+        reading_(alone ? stream.native : stream.side),
+        writing_(alone ? stream.native : stream.writing),
+        most_parts_(most_parts) {}
 
   weft_result read(std::byte* to, const std::byte* from, std::uint64_t bytes) {
-    return copy(to, from, bytes, stream_.side);
+    return copy(to, from, bytes, reading_);
   }
   weft_result sum(SourcesToReduce sources) {
     const std::uint64_t bytes = sources.count * element_size(sources.type);
@@ -53,34 +58,39 @@ class StreamQueues {
                  "cudaLaunchKernel");
   }
   weft_result write(std::byte* to, const std::byte* from, std::uint64_t bytes) {
-    return copy(to, from, bytes, stream_.writing);
+    return copy(to, from, bytes, writing_);
   }
   weft_result sum_after_reads(std::uint32_t slot) {
-    return order(stream_.side, stream_.read[slot], stream_.native);
+    return order(reading_, stream_.read[slot], stream_.native);
   }
   weft_result write_after_sum(std::uint32_t slot) {
-    return order(stream_.native, stream_.reduced[slot], stream_.writing);
+    return order(stream_.native, stream_.reduced[slot], writing_);
   }
   weft_result read_after_sum(std::uint32_t slot) {
-    return check(cudaStreamWaitEvent(stream_.side, stream_.reduced[slot], 0),
-                 "cudaStreamWaitEvent");
+    if (reading_ == stream_.native) return WEFT_OK;
+    return check(cudaStreamWaitEvent(reading_, stream_.reduced[slot], 0), "cudaStreamWaitEvent");
   }
   /// What the caller's stream gets from now on comes after all. The last read has its sum.
-  weft_result end() { return order(stream_.writing, stream_.joined, stream_.native); }
+  weft_result end() { return order(writing_, stream_.joined, stream_.native); }
 
  private:
   static weft_result order(cudaStream_t before, cudaEvent_t event, cudaStream_t after) {
+    if (before == after) return WEFT_OK;
     WEFT_CUDA(cudaEventRecord(event, before));
     return check(cudaStreamWaitEvent(after, event, 0), "cudaStreamWaitEvent");
   }
 
   CudaStream& stream_;
+  const cudaStream_t reading_;
+  const cudaStream_t writing_;
   const std::uint32_t most_parts_;
 };
 
-weft_result reduce_range(CudaStream& stream, const WindowReduction& call) {
-  if (const weft_result made = make_queues(stream); made != WEFT_OK) return made;
-  StreamQueues queues(stream, call.most_parts);
+weft_result reduce_range(CudaStream& stream, const WindowReduction& call, bool alone) {
+  if (!alone) {
+    if (const weft_result made = make_queues(stream); made != WEFT_OK) return made;
+  }
+  StreamQueues queues(stream, call.most_parts, alone);
   const weft_result reduced = reduce_by_pieces(call, queues);
   return reduced == WEFT_OK ? queues.end() : reduced;
 }
@@ -90,7 +100,8 @@ weft_result reduce_range(CudaStream& stream, const WindowReduction& call) {
 weft_result launch_window_reduction(CudaStream& stream, const Launch& launch) {
   if (const weft_result met = meet(stream, launch, stream.may_overlap); met != WEFT_OK) return met;
   if (launch.window_reduction->count != 0) {
-    const weft_result reduced = reduce_range(stream, *launch.window_reduction);
+    const weft_result reduced =
+        reduce_range(stream, *launch.window_reduction, launch.shares_device);
     if (reduced != WEFT_OK) return reduced;
   }
   return meet(stream, launch, false);
