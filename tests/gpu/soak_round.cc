@@ -151,8 +151,10 @@ void Round::call() {
 
 // Windows are registered for the calls, and given up thereafter.
 void Round::call_through_windows() {
+  // What is drawn hangs on the seed alone, also where the host stands in.
+  const bool own = draws_.one_in(2);
   const std::string before =
-      std::exchange(options().windows, options().host || draws_.one_in(2) ? "weft" : "cuda");
+      std::exchange(options().windows, own || options().host ? "weft" : "cuda");
   {
     renew(1);  // such a communicator goes through windows for the smallest calls
     Batch batch(*teams_[1], soak_.second[1], draws_, 3 + draws_.next(6), Kind::kAny);

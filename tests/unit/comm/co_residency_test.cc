@@ -90,9 +90,13 @@ TEST(OwnProcessors, ARangeOfAllNumbersIsCounted) {
 
 class GroupDevice : public device::HostDevice {
  public:
+  explicit GroupDevice(std::uint32_t groups = 132) : groups_(groups) {}
   [[nodiscard]] bool reports_ends() const override { return false; }
-  [[nodiscard]] std::uint32_t groups_at_once() const override { return 132; }
+  [[nodiscard]] std::uint32_t groups_at_once() const override { return groups_; }
   [[nodiscard]] std::string_view pci_address() const override { return "0000:18:00.0"; }
+
+ private:
+  std::uint32_t groups_;
 };
 
 // Kernels of two communicators may have to run side by side.
@@ -106,6 +110,21 @@ TEST(OwnDevice, IsThatOfTheOnlyCommunicator) {
   EXPECT_FALSE(second[0]->has_device_for_itself());
   second.clear();
   EXPECT_TRUE(first.has_device_for_itself());
+}
+
+// One communicator may wait for a late rank, and another one goes on meanwhile.
+TEST(OwnDevice, WhereRanksShareItTwoCommunicatorsFit) {
+  constexpr std::uint32_t kGroups = 40;
+  constexpr std::uint32_t kRanks = 2;
+  const test::Ranks ranks(kRanks, "shm", {}, std::make_unique<GroupDevice>(kGroups));
+  const auto plan = ranks.communicators[0]->plan({.operation = Operation::kAllReduce,
+                                                  .type = WEFT_FLOAT32,
+                                                  .reduction = WEFT_SUM,
+                                                  .root = 0,
+                                                  .count = std::uint64_t{1} << 28});
+  ASSERT_TRUE(plan) << plan.error().to_string();
+  EXPECT_LE(2 * kRanks * (*plan)->channels.size(), kGroups);
+  EXPECT_GT((*plan)->channels.size(), 1U);
 }
 
 TEST(OwnDevice, IsNobodysWhereRanksShareIt) {
