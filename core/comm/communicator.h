@@ -392,6 +392,7 @@ class Communicator {
   bool all_find_error_ = false;               // of joining
   CostTable costs_;
   std::unique_ptr<Tuner> tuner_;          // null: the built-in costs alone
+  std::string no_tuner_;                  // why there is none, if nobody said so
   std::shared_ptr<KernelReport> report_;  // of devices whose launches do not call back
   UniqueFd kernel_timer_;                 // when to look at report_
   Reactor::WatchId kernel_watch_ = 0;

@@ -142,6 +142,7 @@ Status Communicator::open_tuner() {
       context_.logger().warn(Topic::kComm, "there is no tuner, so the built-in costs count: {}",
                              plugin.error().to_string());
     }
+    no_tuner_ = plugin.error().to_string();
     return {};
   }
   WEFT_TRY_ASSIGN(
@@ -156,6 +157,7 @@ Status Communicator::open_tuner() {
 Status Communicator::agree_on_tuner(const Status& opened) {
   TunerNotice mine = tuner_ != nullptr ? tuner_->notice() : TunerNotice{};
   if (!opened) mine.unusable = opened.error().to_string();
+  mine.missing = no_tuner_;
   WEFT_TRY_ASSIGN(const auto gathered,
                   bootstrap_->all_gather(encode_notice(mine), "the end of joining"));
   std::vector<TunerNotice> notices;

@@ -105,7 +105,10 @@ weft_tuner_offer offer_of(const Offer& offer, std::uint32_t id) {
 
 /// "the table a.yaml of plugin tuner (version 1, hash 00ff)".
 std::string describe(const TunerNotice& notice) {
-  if (notice.plugin.empty()) return "the built-in costs";
+  if (notice.plugin.empty()) {
+    if (notice.missing.empty()) return "the built-in costs";
+    return fmt::format("the built-in costs (it has no tuner: {})", notice.missing);
+  }
   return fmt::format("the table {} of plugin {} (version {}, hash {:016x})", notice.table.name,
                      notice.plugin, notice.table.version, notice.table.hash);
 }
@@ -113,9 +116,9 @@ std::string describe(const TunerNotice& notice) {
 }  // namespace
 
 std::vector<std::byte> encode_notice(const TunerNotice& notice) {
-  return encode_document(
-      json::array({notice.plugin, notice.table.version, notice.table.hash, notice.table.name,
-                   notice.unusable.substr(0, kMaxNoticeText)}));
+  return encode_document(json::array({notice.plugin, notice.table.version, notice.table.hash,
+                                      notice.table.name, notice.unusable.substr(0, kMaxNoticeText),
+                                      notice.missing.substr(0, kMaxNoticeText)}));
 }
 
 Result<TunerNotice> decode_notice(std::span<const std::byte> bytes) {
@@ -128,9 +131,11 @@ Result<TunerNotice> decode_notice(std::span<const std::byte> bytes) {
     TunerNotice notice{
         .plugin = document.at(0).get<std::string>(),
         .table = {.version = whole(1), .hash = whole(2), .name = document.at(3).get<std::string>()},
-        .unusable = document.at(4).get<std::string>()};
-    if (notice.plugin.size() > kMaxNoticeText || notice.table.name.size() > kMaxNoticeText ||
-        notice.unusable.size() > kMaxNoticeText) {
+        .unusable = document.at(4).get<std::string>(),
+        .missing = document.at(5).get<std::string>()};
+    const auto is_long = [](const std::string& text) { return text.size() > kMaxNoticeText; };
+    if (is_long(notice.plugin) || is_long(notice.table.name) || is_long(notice.unusable) ||
+        is_long(notice.missing)) {
       return fail(WEFT_ERROR_PEER, "a peer named a tuner by a text that is too long",
                   "run the same version of weft on every rank");
     }

@@ -26,10 +26,13 @@ struct TunerNotice {
   TunerTable table;
   /// Why the rank cannot use the tuner that its configuration names; empty where it can.
   std::string unusable;
+  /// Why the rank has no tuner though its configuration names none; empty where it has one, or is
+  /// not to have any.
+  std::string missing;
 };
 
 [[nodiscard]] std::vector<std::byte> encode_notice(const TunerNotice& notice);
-/// Texts of at most 4 KiB; what is longer of `unusable` is cut by encode_notice.
+/// Texts of at most 4 KiB; what is longer of `unusable` and `missing` is cut by encode_notice.
 [[nodiscard]] Result<TunerNotice> decode_notice(std::span<const std::byte> bytes);
 /// Whether all ranks plan, and alike; names the rank that cannot, or both ranks, what they plan by,
 /// and both hashes.
@@ -51,7 +54,7 @@ class Tuner final : public CostSource {
   Result<std::vector<Judgement>> judge(const Task& task, std::span<const Offer> offers) override;
   [[nodiscard]] std::string name() const override;
   [[nodiscard]] TunerNotice notice() const {
-    return {.plugin = plugin_.id(), .table = table_, .unusable = {}};
+    return {.plugin = plugin_.id(), .table = table_, .unusable = {}, .missing = {}};
   }
 
  private:

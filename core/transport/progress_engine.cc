@@ -226,7 +226,8 @@ Result<std::unique_ptr<ProgressEngine>> ProgressEngine::create(Logger& logger) {
     state.thread = std::thread([&state] { state.loop(); });
   } catch (const std::system_error& error) {
     return fail(Error::from_errno(error.code().value(), "cannot start the progress engine's thread",
-                                  "raise the limit of processes (ulimit -u)"));
+                                  "raise the limits of processes and memory (ulimit -u, "
+                                  "ulimit -v)"));
   }
   return engine;
 }

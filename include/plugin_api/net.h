@@ -301,6 +301,7 @@ typedef struct weft_net_rma_interface {
   /** Reaches the peer's memory that `key` (not trusted) names, `size` bytes. */
   weft_result (*open_window)(weft_net_connection* connection, weft_blob key, uint64_t size,
                              weft_net_window** out);
+  /** Ends what open_window gave; nothing through it is under way any more. */
   void (*close_window)(weft_net_window* window);
   /** Starts a put; poll of the net reports it when `data` may be used again. */
   weft_result (*put)(weft_net_connection* connection, const weft_net_put* operation,

@@ -7,7 +7,7 @@
  * observer.h); this one is needed by all of them.
  *
  * This is a DRAFT of revision 1. Until its owner declares revision 1, host and plugin must carry
- * the same draft number, and every edit of a header raises it.
+ * the same draft number, and every change of what a header declares or asks for raises it.
  *
  * Words used on every function:
  *   [any-thread]     may be called from any thread, several at once on one object.
@@ -28,7 +28,18 @@
  *   - Strings are UTF-8 and end with a zero byte.
  *
  * Errors: a function that fails calls host->set_error first, then answers a negative weft_result,
- * and leaves its outputs untouched.
+ * and leaves its outputs untouched. Any function may answer
+ *   WEFT_ERROR_OUT_OF_MEMORY, WEFT_ERROR_OUT_OF_RESOURCES   memory, or descriptors, threads and
+ *                                  objects of a device, are used up;
+ *   WEFT_ERROR_SYSTEM, WEFT_ERROR_DEVICE                    the operating system, or a driver,
+ *                                  refused: set_error has its code;
+ *   WEFT_ERROR_INVALID_ARGUMENT    an argument that no caller may pass;
+ * and what takes bytes of a peer, or waits for one,
+ *   WEFT_ERROR_PEER                what the peer said is malformed, or it is gone;
+ *   WEFT_ERROR_NETWORK             the path to it failed;
+ *   WEFT_ERROR_TIMEOUT             it did not answer in time.
+ * WEFT_ERROR_UNSUPPORTED has a meaning where a function says so. The host treats all others alike:
+ * the call that led there fails with that code and the text that was set.
  *
  * Fork: a process that forks without exec may not use any object in the child. Plugins open every
  * descriptor close-on-exec, and need do nothing else: the host refuses calls in a child.

@@ -81,10 +81,8 @@ TEST(Exhausted, DescriptorsAreAnErrorWithAdviceOrSuffice) {
           join_with(transport, "limit nofile " + std::to_string(left), &enough);
       if (enough) break;
       EXPECT_NE(text.find(": error WEFT_ERROR_"), std::string::npos) << text;
-      if (std::string(transport) == "shm") {
-        EXPECT_NE(text.find("Too many open files"), std::string::npos) << text;
-        EXPECT_NE(text.find("ulimit -n"), std::string::npos) << text;
-      }
+      EXPECT_NE(text.find("Too many open files"), std::string::npos) << text;
+      EXPECT_NE(text.find("ulimit -n"), std::string::npos) << text;
       if (HasFailure()) return;
     }
     EXPECT_TRUE(enough) << transport;
@@ -103,6 +101,8 @@ TEST(Exhausted, MemoryIsAnErrorWithAdviceOrSuffices) {
           join_with(transport, "limit memory " + std::to_string(bytes), &enough);
       if (enough) break;
       EXPECT_NE(text.find(": error WEFT_ERROR_"), std::string::npos) << text;
+      EXPECT_NE(text.find("; try: "), std::string::npos) << text;
+      EXPECT_NE(text.find("ulimit -v"), std::string::npos) << text;
       if (HasFailure()) return;
     }
   }

@@ -109,6 +109,12 @@ std::string Rank::answer(std::chrono::milliseconds limit) {
   }
 }
 
+Environment Traces::with_places(Environment environment) const {
+  for (const char* place : {"TMPDIR", "HOME", "XDG_RUNTIME_DIR"})
+    environment.try_emplace(place, places_.path());
+  return environment;
+}
+
 void Traces::note(pid_t pid) {
   for (const std::string& target : descriptors(pid)) {
     if (std::string inode = inode_of(target); !inode.empty()) sockets_.insert(std::move(inode));
@@ -145,6 +151,8 @@ std::string Traces::seen() const {
     const std::string name = entry.path().filename().string();
     if (name.find("weft") != std::string::npos) found += entry.path().string() + "\n";
   }
+  for (const auto& entry : fs::recursive_directory_iterator(places_.path(), code))
+    found += entry.path().string() + "\n";
   return found;
 }
 
@@ -161,7 +169,7 @@ std::vector<std::pair<std::uint16_t, bool>> listening_ports(pid_t pid) {
 
 Job::Job(int ranks, const Environment& environment) {
   for (int rank = 0; rank < ranks; ++rank)
-    ranks_.push_back(std::make_unique<Rank>(environment));
+    ranks_.push_back(std::make_unique<Rank>(traces_.with_places(environment)));
 }
 
 void Job::tell_all(const std::string& command) {
@@ -247,6 +255,16 @@ Command weft(const std::vector<std::string>& arguments, const Environment& envir
   // A configuration that somebody has at home is no part of the tests.
   command.environment.try_emplace("XDG_CONFIG_HOME", "/nonexistent");
   return command;
+}
+
+Ended run_to_end(Command command, std::chrono::milliseconds limit) {
+  const Traces traces;
+  command.environment = traces.with_places(std::move(command.environment));
+  Process job(command);
+  Ended ended{job.wait(limit), {}};
+  if (!job.wait_for_relatives().empty()) ended.left = "processes\n";
+  ended.left += traces.left();
+  return ended;
 }
 
 Command bench(int ranks, const std::vector<std::string>& arguments,

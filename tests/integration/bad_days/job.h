@@ -62,6 +62,8 @@ class Rank {
 /// What processes hold that would outlive them, or would be in the way, if it were left behind.
 class Traces {
  public:
+  /// Where processes that get it may leave files and would, of what a user has: empty folders.
+  [[nodiscard]] Environment with_places(Environment environment) const;
   /// Adds what `pid` holds now. Files of others than Weft's are passed over.
   void note(pid_t pid);
   /// What of it the system still shows after a while, a line each; and what was never allowed, such
@@ -71,6 +73,7 @@ class Traces {
  private:
   [[nodiscard]] std::string seen() const;
 
+  ScratchFolder places_;
   std::set<std::string> sockets_;  // inodes
   std::string forbidden_;
 };
@@ -100,8 +103,8 @@ class Job {
   std::string end();
 
  private:
-  std::vector<std::unique_ptr<Rank>> ranks_;
   Traces traces_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
 };
 
 /// Why the kernel's rules keep two ranks from reading each other's memory, asked by ranks in which
@@ -111,6 +114,11 @@ class Job {
 /// The `weft` of this build with arguments.
 [[nodiscard]] Command weft(const std::vector<std::string>& arguments,
                            const Environment& environment = {});
+struct Ended : Outcome {
+  std::string left;  ///< What was left behind, a line each; "" if nothing was.
+};
+/// Runs a job by a launcher to its end.
+[[nodiscard]] Ended run_to_end(Command command, std::chrono::milliseconds limit = kPatience);
 /// `weft run -n RANKS -- weft bench OPERATION ...`
 [[nodiscard]] Command bench(int ranks, const std::vector<std::string>& arguments,
                             const Environment& environment = {});

@@ -24,11 +24,10 @@ Command run_script(int ranks, const std::string& script, const Environment& envi
 TEST(Launched, RankThatNeverComesIsNamed) {
   // The two that come must be there by then.
   const std::string patience = kSanitized ? "6s" : "2s";
-  Process job(run_script(4,
-                         "case $WEFT_RANK in 1|3) exec sleep 60;; esac; "
-                         "exec \"$0\" bench all_reduce --max 8",
-                         {{"WEFT_TIMEOUTS_BOOTSTRAP", patience}}));
-  const Outcome outcome = job.wait();
+  const Ended outcome = run_to_end(run_script(4,
+                                              "case $WEFT_RANK in 1|3) exec sleep 60;; esac; "
+                                              "exec \"$0\" bench all_reduce --max 8",
+                                              {{"WEFT_TIMEOUTS_BOOTSTRAP", patience}}));
   EXPECT_EQ(outcome.exit_status, 1) << outcome.describe();
   EXPECT_EQ(
       count_of(outcome.err, "ranks 1, 3 of 4 did not come within " + patience +
@@ -40,18 +39,19 @@ TEST(Launched, RankThatNeverComesIsNamed) {
   EXPECT_NE(outcome.err.find("stopping ranks 1, 3, still running 5 s after the first failure"),
             std::string::npos)
       << outcome.describe();
-  EXPECT_TRUE(job.wait_for_relatives().empty());
+  EXPECT_EQ(outcome.left, "");
 }
 
 TEST(Launched, TwoProcessesThatClaimOneRankAreNamedAtOnce) {
   // Rank 0 serves the rendezvous: twice, if that were allowed.
   for (const char* twice : {"0", "1"}) {
     SCOPED_TRACE(twice);
-    Process job(run_script(3,
-                           std::string("[ $WEFT_RANK = 2 ] && export WEFT_RANK=") + twice +
-                               "; exec \"$0\" bench all_reduce --max 8",
-                           {}));
-    const Outcome outcome = job.wait(kPromise);
+    const Ended outcome =
+        run_to_end(run_script(3,
+                              std::string("[ $WEFT_RANK = 2 ] && export WEFT_RANK=") + twice +
+                                  "; exec \"$0\" bench all_reduce --max 8",
+                              {}),
+                   kPromise);
     EXPECT_EQ(outcome.exit_status, 1) << outcome.describe();
     EXPECT_EQ(
         count_of(outcome.err, std::string("two processes claim rank ") + twice + " of 3: pid "), 3)
@@ -59,7 +59,7 @@ TEST(Launched, TwoProcessesThatClaimOneRankAreNamedAtOnce) {
     EXPECT_EQ(
         count_of(outcome.err, "start every rank once, with numbers from 0 and the same count"), 3)
         << outcome.describe();
-    EXPECT_TRUE(job.wait_for_relatives().empty());
+    EXPECT_EQ(outcome.left, "");
   }
 }
 
@@ -133,18 +133,18 @@ TEST(Launched, ARankThatAsksForMoreCommunicatorsWaitsForNobody) {
 // Once all have met: before, nobody knows which process is to be rank 1.
 TEST(Launched, KilledRankEndsTheJobWithItsSignal) {
   const ScratchFolder folder;
-  Process job(weft({"run", "-n", "3", "--", "/bin/sh", "-c",
-                    ("[ $WEFT_RANK = 1 ] && { WEFT_LOG_TOPICS_TRANSPORT=info \"$0\" bench "
-                     "all_reduce --iters 1000000 2>\"$1\" & p=$!; "
-                     "until grep -q 'ranks 0 and 1' \"$1\"; do sleep 0.05; done; "
-                     "sleep 0.5; kill -9 $p; wait $p; kill -9 $$; }; "
-                     "exec \"$0\" bench all_reduce --iters 1000000"),
-                    WEFT_COMMAND, folder.path() + "/log"}));
-  const Outcome outcome = job.wait();
+  const Ended outcome =
+      run_to_end(weft({"run", "-n", "3", "--", "/bin/sh", "-c",
+                       ("[ $WEFT_RANK = 1 ] && { WEFT_LOG_TOPICS_TRANSPORT=info \"$0\" bench "
+                        "all_reduce --iters 1000000 2>\"$1\" & p=$!; "
+                        "until grep -q 'ranks 0 and 1' \"$1\"; do sleep 0.05; done; "
+                        "sleep 0.5; kill -9 $p; wait $p; kill -9 $$; }; "
+                        "exec \"$0\" bench all_reduce --iters 1000000"),
+                       WEFT_COMMAND, folder.path() + "/log"}));
   EXPECT_EQ(count_of(outcome.err, "rank 1 (pid "), 3) << outcome.describe();
   EXPECT_EQ(count_of(outcome.err, "died: its connection was closed"), 2) << outcome.describe();
   EXPECT_NE(outcome.exit_status, 0);
-  EXPECT_TRUE(job.wait_for_relatives().empty());
+  EXPECT_EQ(outcome.left, "");
 }
 
 // Nobody gets to clean up: what is left would be left for good.
@@ -154,7 +154,7 @@ TEST(Launched, KillingEverythingLeavesNothing) {
       SCOPED_TRACE(order);
       Traces traces;
       Process job(bench(4, {"all_reduce", "--min", "1MiB", "--max", "1MiB", "--iters", "1000000"},
-                        {{"WEFT_TRANSPORTS_ORDER", order}}));
+                        traces.with_places({{"WEFT_TRANSPORTS_ORDER", order}})));
       ASSERT_TRUE(job.wait_for_output("(GB/s)")) << job.err();
       const auto all = job.relatives();
       EXPECT_EQ(all.size(), 5U);

@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 
 /// That a job failed with status 1, that every rank wrote `parts`, and that nothing of it lives.
 void expect_all_say(const Command& command, int ranks, const std::vector<std::string>& parts) {
-  Process job(command);
-  const Outcome outcome = job.wait();
+  const Ended outcome = run_to_end(command);
   EXPECT_EQ(outcome.exit_status, 1) << outcome.describe();
+  EXPECT_EQ(outcome.left, "");
   EXPECT_EQ(outcome.out, "");
   // Each rank finds it itself: none answers it as the failure of another.
   EXPECT_EQ(outcome.err.find(" failed ("), std::string::npos) << outcome.describe();
@@ -40,7 +40,6 @@ void expect_all_say(const Command& command, int ranks, const std::vector<std::st
           << outcome.describe();
     }
   }
-  EXPECT_TRUE(job.wait_for_relatives().empty());
 }
 
 struct BadFile {

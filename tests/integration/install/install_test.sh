@@ -169,6 +169,8 @@ lines=$(wc -l <"$source_root/examples/net-plugin/net_example.cc")
 ((lines < 300)) || fail "the example has grown to $lines lines"
 cp -r "$source_root/examples/net-plugin" "$scratch/net-plugin"
 make --silent -C "$scratch/net-plugin" clean weft-net-example.so
+exported=$(nm -D --defined-only "$scratch/net-plugin/weft-net-example.so" | awk '{ print $NF }')
+[[ "$exported" == weft_plugin_entry ]] || fail "the example exports $exported"
 "$weft" plugin inspect "$scratch/net-plugin/weft-net-example.so" >"$scratch/inspected"
 grep -q '^id  *net-example$' "$scratch/inspected" || fail "inspect says $(cat "$scratch/inspected")"
 # A vendor may build against a build tree, too.

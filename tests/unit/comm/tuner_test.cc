@@ -22,13 +22,15 @@ using nlohmann::json;
 TunerNotice sample_notice() {
   return {.plugin = "tuner",
           .table = {.version = 1, .hash = 0xfedcba9876543210, .name = "a.yaml"},
-          .unusable = {}};
+          .unusable = {},
+          .missing = {}};
 }
 
 TEST(TunerNotices, ComeBack) {
   for (const TunerNotice& notice :
        {sample_notice(), TunerNotice{},
-        TunerNotice{.plugin = {}, .table = {}, .unusable = "no table"}}) {
+        TunerNotice{.plugin = {}, .table = {}, .unusable = "no table", .missing = {}},
+        TunerNotice{.plugin = {}, .table = {}, .unusable = {}, .missing = "no file"}}) {
     const auto back = decode_notice(encode_notice(notice));
     ASSERT_TRUE(back) << back.error().to_string();
     EXPECT_EQ(back->plugin, notice.plugin);
@@ -36,6 +38,7 @@ TEST(TunerNotices, ComeBack) {
     EXPECT_EQ(back->table.hash, notice.table.hash);
     EXPECT_EQ(back->table.name, notice.table.name);
     EXPECT_EQ(back->unusable, notice.unusable);
+    EXPECT_EQ(back->missing, notice.missing);
   }
 }
 
@@ -44,17 +47,18 @@ TEST(TunerNotices, RefuseWhatIsNone) {
     const auto decoded = decode_notice(encode_document(document));
     return !decoded && decoded.error().code() == WEFT_ERROR_PEER;
   };
-  EXPECT_FALSE(refused(json::array({"tuner", 1U, 2U, "a", ""})));
+  EXPECT_FALSE(refused(json::array({"tuner", 1U, 2U, "a", "", ""})));
   EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U})));
-  EXPECT_TRUE(refused(json::array({"tuner", -1, 2U, "a", ""})));
-  EXPECT_TRUE(refused(json::array({"tuner", 1U, "2", "a", ""})));
-  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2.5, "a", ""})));
-  EXPECT_TRUE(refused(json::array({1U, 1U, 2U, "a", ""})));
+  EXPECT_TRUE(refused(json::array({"tuner", -1, 2U, "a", "", ""})));
+  EXPECT_TRUE(refused(json::array({"tuner", 1U, "2", "a", "", ""})));
+  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2.5, "a", "", ""})));
+  EXPECT_TRUE(refused(json::array({1U, 1U, 2U, "a", "", ""})));
   EXPECT_TRUE(refused(json{{"plugin", "tuner"}}));
-  EXPECT_TRUE(refused(json::array({std::string(5000, 'x'), 1U, 2U, "a", ""})));
-  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, std::string(5000, 'x'), ""})));
-  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, "a", std::string(5000, 'x')})));
-  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, "a"})));
+  EXPECT_TRUE(refused(json::array({std::string(5000, 'x'), 1U, 2U, "a", "", ""})));
+  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, std::string(5000, 'x'), "", ""})));
+  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, "a", std::string(5000, 'x'), ""})));
+  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, "a", "", std::string(5000, 'x')})));
+  EXPECT_TRUE(refused(json::array({"tuner", 1U, 2U, "a", ""})));
   const std::vector<std::byte> bytes = encode_notice(sample_notice());
   for (std::size_t size = 0; size < bytes.size(); ++size)
     EXPECT_FALSE(decode_notice(std::span(bytes).first(size))) << size;
@@ -78,6 +82,11 @@ TEST(TunerNotices, DifferencesAreNamed) {
   notices[2].unusable.clear();
   notices[1] = {};
   EXPECT_NE(check_tuners(notices).error().to_string().find("rank 1 by the built-in costs"),
+            std::string::npos);
+  notices[1].missing = "cannot open a file; try: close others";
+  EXPECT_NE(check_tuners(notices).error().to_string().find(
+                "rank 1 by the built-in costs (it has no tuner: cannot open a file; try: close "
+                "others)"),
             std::string::npos);
   notices[1] = sample_notice();
   notices[1].table.version = 2;
