@@ -94,6 +94,8 @@ class Connections {
     return add(from, to, channel, arrival_);
   }
   std::size_t add(std::uint32_t from, std::uint32_t to, std::uint32_t channel, Arrival arrival);
+  /// Of so many in all: they do not move while they are added.
+  void reserve(std::size_t connections) { connections_.reserve(connections); }
   void allocate();
 
   [[nodiscard]] ConnectionView sender(std::size_t connection);

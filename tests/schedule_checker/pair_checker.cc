@@ -13,6 +13,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -47,7 +48,9 @@ class PairExecutor {
                .buffers = buffers_,
                .connections = &connections_,
                .ranks = execution.ranks,
-               .under_way = std::vector<std::optional<std::uint32_t>>(execution.ranks)} {}
+               .under_way = std::vector<std::optional<std::uint32_t>>(execution.ranks)},
+        sent_(execution.ranks),
+        received_(execution.ranks) {}
 
   Verdict run() {
     for (const auto& round : execution_.rounds)
@@ -65,21 +68,22 @@ class PairExecutor {
   }
 
  private:
-  /// Elements of a buffer that are sent, or received.
+  /// Elements of a buffer that are sent to, or received from, another rank. Of most ranks there are
+  /// as many as the square of those: small.
   struct Part {
-    std::size_t buffer = 0;
-    std::uint64_t offset = 0;
-    std::uint64_t count = 0;
+    std::uint32_t partner = 0;
+    std::uint32_t buffer = 0;
+    std::uint32_t offset = 0;
+    std::uint32_t count = 0;
     std::uint32_t first_element = 0;  // of what is sent
   };
+  using Parts = std::vector<Part>;
   /// A rank's call of a round, or one of several.
   struct BoundCall {
     Task task;
     std::optional<std::size_t> send{};
     std::optional<std::size_t> recv{};
-    std::shared_ptr<const BlockTable> blocks = nullptr;
   };
-  using Pair = std::pair<std::uint32_t, std::uint32_t>;
 
   /// Of what is added next.
   [[nodiscard]] std::uint32_t round() const {
@@ -102,12 +106,8 @@ class PairExecutor {
                       .root = call.partner,
                       .count = call.count};
         (call.sends ? bound.send : bound.recv) = buffer;
-        const Part part{.buffer = buffer, .count = call.count};
-        if (call.sends) {
-          sent_[{rank, call.partner}].push_back(part);
-        } else {
-          received_[{call.partner, rank}].push_back(part);
-        }
+        (call.sends ? sent_ : received_)[rank].push_back(
+            {.partner = call.partner, .buffer = narrow(buffer), .count = narrow(call.count)});
       }
     }
   }
@@ -119,7 +119,7 @@ class PairExecutor {
                          .type = WEFT_UINT64,
                          .root = has_root(call.operation) ? call.root : 0,
                          .count = call.count}};
-      if (call.operation == Operation::kAllToAllV) seen.blocks = table_of(call, rank);
+      seen.blocks = table_of(call, rank);
       const auto end_of = [&](auto block_of) {
         std::uint64_t end = 0;
         for (std::uint32_t other = 0; other < ranks_; ++other) {
@@ -130,7 +130,7 @@ class PairExecutor {
       };
       const std::uint64_t sent = end_of(block_sent);
       const std::uint64_t received = end_of(block_received);
-      BoundCall bound{.task = seen.task, .blocks = seen.blocks};
+      BoundCall bound{.task = seen.task};
       if (call.in_place && rank == call.root) {
         // One buffer, of which a gather writes what others send, and a scatter nothing.
         bound.send = bound.recv =
@@ -152,12 +152,12 @@ class PairExecutor {
         const Block out = block_sent(seen, rank, other);
         const Block in = block_received(seen, rank, other);
         if (out.count != 0) {
-          sent_[{rank, other}].push_back(
-              part_of(bound, *bound.send, out, call.operation == Operation::kGather));
+          sent_[rank].push_back(
+              part_of(bound, other, *bound.send, out, call.operation == Operation::kGather));
         }
         if (in.count != 0) {
-          received_[{other, rank}].push_back(
-              part_of(bound, *bound.recv, in, call.operation == Operation::kScatter));
+          received_[rank].push_back(
+              part_of(bound, other, *bound.recv, in, call.operation == Operation::kScatter));
         }
       }
       calls_.emplace_back().push_back(std::move(bound));
@@ -165,15 +165,26 @@ class PairExecutor {
   }
 
   /// `own`: in place it is the rank's own block, which is no buffer by itself.
-  [[nodiscard]] Part part_of(const BoundCall& bound, std::size_t buffer, const Block& block,
-                             bool own) const {
+  [[nodiscard]] Part part_of(const BoundCall& bound, std::uint32_t partner, std::size_t buffer,
+                             const Block& block, bool own) const {
     const std::uint64_t begin = own && bound.send == bound.recv ? own_offset_.at(buffer) : 0;
-    return {.buffer = buffer, .offset = begin + block.offset, .count = block.count};
+    return {.partner = partner,
+            .buffer = narrow(buffer),
+            .offset = narrow(begin + block.offset),
+            .count = narrow(block.count)};
   }
 
-  /// Blocks in the order of ranks, with an element between them that is nobody's.
+  [[nodiscard]] static std::uint32_t narrow(std::uint64_t number) {
+    if (number > UINT32_MAX) throw std::length_error("more elements than a part counts");
+    return static_cast<std::uint32_t>(number);
+  }
+
+  /// Blocks in the order of ranks, with an element between them that is nobody's; null: of calls
+  /// whose blocks are alike. Made anew where it is needed: those of all ranks take as much as the
+  /// square of the ranks.
   [[nodiscard]] std::shared_ptr<const BlockTable> table_of(const ExchangeCall& call,
                                                            std::uint32_t rank) const {
+    if (call.operation != Operation::kAllToAllV) return nullptr;
     auto table = std::make_shared<BlockTable>();
     std::uint64_t to = 0;
     std::uint64_t from = 0;
@@ -190,48 +201,70 @@ class PairExecutor {
 
   /// Between any two that have something for each other, or expect it.
   void add_connections() {
-    struct Numbers {
-      Pair pair;
-      std::size_t steps = 0;
-      std::size_t lines = 0;
-    };
-    std::vector<Numbers> numbers;
-    const bool lines = execution_.line_bytes != 0;
     places_.assign(std::size_t{ranks_} * ranks_, 0);
-    const auto add = [&](const Pair& pair) {
-      std::uint32_t& place = places_[std::size_t{pair.first} * ranks_ + pair.second];
-      if (pair.first == pair.second || place != 0) return;
-      Numbers made{.pair = pair, .steps = connections_.add(pair.first, pair.second, 0)};
-      if (lines) made.lines = connections_.add(pair.first, pair.second, 0, Arrival::kLinesAlone);
-      numbers.push_back(made);
-      place = static_cast<std::uint32_t>(numbers.size());
+    std::uint32_t pairs = 0;
+    const auto add = [&](std::uint32_t from, std::uint32_t to) {
+      std::uint32_t& place = place_of(from, to);
+      if (from != to && place == 0) place = ++pairs;
     };
     for (const auto* parts : {&sent_, &received_}) {
-      for (const auto& [pair, unused] : *parts) {
-        add(pair);
-        add({pair.second, pair.first});
+      for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+        for (const Part& part : (*parts)[rank]) {
+          add(rank, part.partner);
+          add(part.partner, rank);
+        }
+      }
+    }
+    has_steps_ = has_steps();
+    for (const Arrival arrival : {Arrival::kTail, Arrival::kLinesAlone}) {
+      if (arrival == Arrival::kLinesAlone) first_line_ = connections_.all().size();
+      if (arrival == Arrival::kLinesAlone ? !lines() : !has_steps_) continue;
+      connections_.reserve(connections_.all().size() + pairs);
+      // By places, which are in no order of ranks.
+      const std::size_t first = connections_.all().size();
+      for (std::uint32_t i = 0; i < pairs; ++i)
+        connections_.add(0, 0, 0, arrival);
+      for (std::uint32_t from = 0; from < ranks_; ++from) {
+        for (std::uint32_t to = 0; to < ranks_; ++to) {
+          const std::uint32_t place = place_of(from, to);
+          if (place == 0) continue;
+          Connection& connection = connections_.at(first + place - 1);
+          connection.from = from;
+          connection.to = to;
+        }
       }
     }
     connections_.allocate();
-    ends_.resize(numbers.size());
-    if (lines) line_ends_.resize(numbers.size());
-    for (const Numbers& number : numbers) {
-      const auto [from, to] = number.pair;
-      PairConnections& there = end(ends_, from, to);
-      PairConnections& back = end(ends_, to, from);
-      there.to.view = connections_.sender(number.steps);
-      back.from.view = connections_.receiver(number.steps);
-      if (lends()) there.to.peer_memory = back.from.peer_memory = read_by_others();
-      if (!lines) continue;
-      end(line_ends_, from, to).to.view = connections_.sender(number.lines);
-      end(line_ends_, to, from).from.view = connections_.receiver(number.lines);
-    }
   }
 
-  /// Of rank `rank`, towards `partner`.
-  [[nodiscard]] PairConnections& end(std::vector<PairConnections>& ends, std::uint32_t rank,
-                                     std::uint32_t partner) const {
-    return ends.at(places_[std::size_t{rank} * ranks_ + partner] - 1);
+  [[nodiscard]] bool lines() const { return execution_.line_bytes != 0; }
+  /// Whether a message is too long for lines.
+  [[nodiscard]] bool has_steps() const {
+    if (!lines()) return true;
+    const auto goes_by_steps = [&](const Part& part) {
+      return part.count * sizeof(Value) > execution_.line_bytes;
+    };
+    return std::ranges::any_of(
+               sent_,
+               [&](const Parts& parts) { return std::ranges::any_of(parts, goes_by_steps); }) ||
+           std::ranges::any_of(received_, [&](const Parts& parts) {
+             return std::ranges::any_of(parts, goes_by_steps);
+           });
+  }
+  [[nodiscard]] std::uint32_t& place_of(std::uint32_t from, std::uint32_t to) {
+    return places_[std::size_t{from} * ranks_ + to];
+  }
+
+  /// Of rank `rank`, towards `partner`. Made when it is asked for: both ends of all pairs take more
+  /// than all else.
+  [[nodiscard]] PairConnections ends_of(std::uint32_t rank, std::uint32_t partner, bool by_lines) {
+    if (!by_lines && !has_steps_) throw std::logic_error("a message by lines has steps");
+    const std::size_t first = by_lines ? first_line_ : 0;
+    PairConnections ends;
+    ends.to.view = connections_.sender(first + place_of(rank, partner) - 1);
+    ends.from.view = connections_.receiver(first + place_of(partner, rank) - 1);
+    if (lends() && !by_lines) ends.to.peer_memory = ends.from.peer_memory = read_by_others();
+    return ends;
   }
 
   [[nodiscard]] bool lends() const { return execution_.least_lent_bytes != UINT64_MAX; }
@@ -240,24 +273,25 @@ class PairExecutor {
     return {.plugin = reinterpret_cast<const TransportPlugin*>(this)};
   }
 
+  /// Elements have numbers by sender, which is known by its leaf.
   void fill_what_is_sent() {
-    std::uint64_t element = 0;
-    for (auto& [pair, parts] : sent_) {
-      for (Part& part : parts) {
+    for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+      std::uint64_t element = 0;
+      for (Part& part : sent_[rank]) {
         if (element + part.count > kMostElements) {
           throw std::length_error("more elements than have numbers");
         }
         part.first_element = static_cast<std::uint32_t>(element);
-        for (std::uint64_t k = 0; k < part.count; ++k, ++element) {
-          buffers_.data(part.buffer)[part.offset + k] =
-              make_value(expressions_.leaf(pair.first), static_cast<std::uint32_t>(element));
+        for (std::uint32_t k = 0; k < part.count; ++k, ++element) {
+          buffers_.data(part.buffer)[std::size_t{part.offset} + k] =
+              make_value(expressions_.leaf(rank), static_cast<std::uint32_t>(element));
         }
       }
     }
   }
 
   [[nodiscard]] Call call_of(const BoundCall& bound, std::uint32_t rank) {
-    Call call{.task = bound.task, .blocks = bound.blocks};
+    Call call{.task = bound.task};
     if (bound.send) call.send = buffers_.data(*bound.send);
     if (bound.recv) call.recv = buffers_.data(*bound.recv);
     if (bound.send != bound.recv || rank != bound.task.root) return call;
@@ -269,28 +303,40 @@ class PairExecutor {
 
   void run_rounds(std::uint32_t rank) {
     PairNumbers numbers;
+    for (std::uint32_t round = 0; round < execution_.rounds.size(); ++round) {
+      std::vector<PairTransfer> transfers = transfers_of(rank, round, numbers);
+      if (!run_kernel_of(rank, round, transfers)) return;
+    }
+  }
+
+  /// What else is made of calls is freed before others get their turn: all ranks are in a call at
+  /// once.
+  [[nodiscard]] std::vector<PairTransfer> transfers_of(std::uint32_t rank, std::uint32_t round,
+                                                       PairNumbers& numbers) {
+    PairConnections asked_for;
     const PairEnds ends{
         .towards = [&](std::uint32_t partner, std::uint32_t channel) -> const PairConnections& {
-          return end(channel == kPairLineChannel - kPairChannel ? line_ends_ : ends_, rank,
-                     partner);
+          return asked_for = ends_of(rank, partner, channel == kPairLineChannel - kPairChannel);
         },
         .spread = {.line_bytes = execution_.line_bytes,
                    .least_lent_bytes = execution_.least_lent_bytes}};
-    for (std::uint32_t round = 0; round < execution_.rounds.size(); ++round) {
+    const std::vector<BoundCall>& bound = calls_[std::size_t{round} * ranks_ + rank];
+    std::vector<PairTransfer> transfers;
+    std::vector<PairMessage> messages;
+    std::vector<PairTask> tasks;
+    if (const auto* const exchange = std::get_if<ExchangeCall>(&execution_.rounds[round])) {
+      Call call = call_of(bound.front(), rank);
+      call.blocks = table_of(*exchange, rank);
+      make_exchange(call, rank, ranks_, round + 1, 0, ends, transfers, messages, tasks);
+    } else {
       std::deque<Call> made;
       std::vector<const Call*> calls;
-      for (const BoundCall& bound : calls_[std::size_t{round} * ranks_ + rank])
-        calls.push_back(&made.emplace_back(call_of(bound, rank)));
-      std::vector<PairTransfer> transfers;
-      std::vector<PairMessage> messages;
-      std::vector<PairTask> tasks;
-      if (std::holds_alternative<PairGroups>(execution_.rounds[round])) {
-        make_transfers(calls, rank, numbers, ends, transfers, messages, tasks);
-      } else {
-        make_exchange(*calls.front(), rank, ranks_, round + 1, 0, ends, transfers, messages, tasks);
-      }
-      if (!run_kernel_of(rank, round, transfers)) return;
+      for (const BoundCall& call : bound)
+        calls.push_back(&made.emplace_back(call_of(call, rank)));
+      make_transfers(calls, rank, numbers, ends, transfers, messages, tasks);
     }
+    transfers.shrink_to_fit();
+    return transfers;
   }
 
   /// False: nothing goes on any more.
@@ -331,39 +377,52 @@ class PairExecutor {
     verdict_.report.add(Rule::kDeadlock, std::move(text));
   }
 
+  /// Parts by partner, those of one in the order of calls.
+  static void sort_by_partner(std::vector<Parts>& of_ranks) {
+    for (Parts& parts : of_ranks) {
+      if (!std::ranges::is_sorted(parts, {}, &Part::partner)) {
+        std::ranges::stable_sort(parts, {}, &Part::partner);
+      }
+    }
+  }
+
   void check_received() {
-    for (const auto& [pair, parts] : received_) {
-      for (std::size_t i = 0; i < parts.size(); ++i) {
-        const Part& part = parts[i];
-        const Part& source = sent_.at(pair).at(i);
-        for (std::uint64_t k = 0; k < part.count; ++k) {
-          const Value value = buffers_.data(part.buffer)[part.offset + k];
-          if (is_due(pair, value, static_cast<std::uint32_t>(source.first_element + k))) continue;
-          return;
+    sort_by_partner(sent_);
+    sort_by_partner(received_);
+    std::vector<std::size_t> next(ranks_);  // by sender, of what it sent
+    for (std::uint32_t to = 0; to < ranks_; ++to) {
+      for (const Part& part : received_[to]) {
+        const std::uint32_t from = part.partner;
+        while (sent_[from].at(next[from]).partner < to)
+          ++next[from];
+        const Part& source = sent_[from][next[from]++];
+        if (source.partner != to) throw std::logic_error("more was received than sent");
+        for (std::uint32_t k = 0; k < part.count; ++k) {
+          const Value value = buffers_.data(part.buffer)[std::size_t{part.offset} + k];
+          if (!is_due(from, to, value, source.first_element + k)) return;
         }
       }
     }
   }
 
   /// Reports what is not: every element passes one connection, or none within its rank.
-  [[nodiscard]] bool is_due(const Pair& pair, Value value, std::uint32_t element) {
-    const std::uint32_t hops = pair.first == pair.second ? 0 : 1;
-    if (value == make_value(expressions_.leaf(pair.first), element, hops)) return true;
+  [[nodiscard]] bool is_due(std::uint32_t from, std::uint32_t to, Value value,
+                            std::uint32_t element) {
+    const Expression leaf = expressions_.leaf(from);
+    if (value == make_value(leaf, element, from == to ? 0 : 1)) return true;
     Rule rule = Rule::kWrongElement;
     if (expression_of(value) == kNothing) rule = Rule::kNotWritten;
-    if (value == make_value(expressions_.leaf(pair.first), element, hops_of(value))) {
-      rule = Rule::kBound;
-    }
+    if (value == make_value(leaf, element, hops_of(value))) rule = Rule::kBound;
     verdict_.report.add(
         rule, fmt::format("element {} of what {} sent to {} is element {}, after {} hops", element,
-                          pair.first, pair.second, element_of(value), hops_of(value)));
+                          from, to, element_of(value), hops_of(value)));
     return false;
   }
 
   /// What lies between blocks is nobody's.
   void check_nothing_else_written() {
-    std::map<std::size_t, std::uint64_t> due;
-    for (const auto& [pair, parts] : received_)
+    std::unordered_map<std::size_t, std::uint64_t> due;
+    for (const Parts& parts : received_)
       for (const Part& part : parts)
         due[part.buffer] += part.count;
     for (const auto& [number, count] : due) {
@@ -392,27 +451,28 @@ class PairExecutor {
   };
 
   void check_traffic() {
-    std::map<Pair, Traffic> by_steps;
-    std::map<Pair, Traffic> by_lines;
-    for (const auto& [pair, parts] : sent_) {
-      if (pair.first == pair.second) continue;
-      for (const Part& part : parts) {
+    std::vector<Traffic> by_connection(connections_.all().size());
+    for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+      for (const Part& part : sent_[rank]) {
         const std::uint64_t bytes = part.count * sizeof(Value);
-        if (bytes == 0) continue;
+        if (bytes == 0 || part.partner == rank) continue;
+        const std::size_t place = place_of(rank, part.partner) - 1;
         const bool small = bytes <= execution_.line_bytes;
-        if (execution_.line_bytes != 0) by_lines[pair].add(1, small ? bytes : 0);
+        if (lines()) by_connection[first_line_ + place].add(1, small ? bytes : 0);
         if (small) continue;
+        Traffic& by_steps = by_connection[place];
         if (bytes >= execution_.least_lent_bytes) {  // a step holds an address
           const std::uint64_t steps = (bytes + kLentStepBytes - 1) / kLentStepBytes;
-          by_steps[pair].add(steps, steps * sizeof(std::uint64_t));
+          by_steps.add(steps, steps * sizeof(std::uint64_t));
           continue;
         }
-        by_steps[pair].add((bytes + execution_.step_bytes - 1) / execution_.step_bytes, bytes);
+        by_steps.add((bytes + execution_.step_bytes - 1) / execution_.step_bytes, bytes);
       }
     }
-    for (const Connection& connection : connections_.all()) {
+    for (std::size_t number = 0; number < by_connection.size(); ++number) {
+      const Connection& connection = connections_.at(number);
       const bool lines = connection.has_lines();
-      const Traffic due = (lines ? by_lines : by_steps)[{connection.from, connection.to}];
+      const Traffic& due = by_connection[number];
       // Slots of lines are given back by halves of a connection.
       const std::uint64_t half = execution_.steps / 2;
       const std::uint64_t returned = lines && half > 1 ? due.steps / half * half : due.steps;
@@ -440,13 +500,13 @@ class PairExecutor {
   Buffers buffers_;
   Connections connections_;
   World world_;
-  std::vector<std::uint32_t> places_;                // of a rank's ends towards another, from 1 on
-  std::vector<PairConnections> ends_;                // by place
-  std::vector<PairConnections> line_ends_;           // the same for lines
-  std::vector<std::vector<BoundCall>> calls_;        // by round, then by rank
+  std::vector<std::uint32_t> places_;          // of connections by ranks, from, to, from 1 on
+  bool has_steps_ = true;                      // connections that are not of lines
+  std::size_t first_line_ = 0;                 // the connection of lines that has the first place
+  std::vector<std::vector<BoundCall>> calls_;  // by round, then by rank
   std::map<std::size_t, std::uint64_t> own_offset_;  // of buffers that are used in place
-  std::map<Pair, std::vector<Part>> sent_;           // from, to; in the order of calls
-  std::map<Pair, std::vector<Part>> received_;
+  std::vector<Parts> sent_;                          // by rank, in the order of calls
+  std::vector<Parts> received_;                      // likewise
 };
 
 }  // namespace
