@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -47,7 +48,7 @@ class Chains : public ::testing::Test {
   void check(const Plan& plan, const Topology& topology, Execution execution) {
     ASSERT_TRUE(validate(plan, topology)) << describe(plan, execution);
     ASSERT_TRUE(plan.by_rank) << describe(plan, execution);
-    execution.turns = kAllTurns[++seed_ % std::size(kAllTurns)];
+    execution.turns = turns_.value_or(kAllTurns[++seed_ % std::size(kAllTurns)]);
     execution.seed = seed_;
     execution.in_place = seed_ / std::size(kAllTurns) % 2 == 1;
     const Verdict verdict = execute_one(stacks_, plan, execution);
@@ -98,6 +99,7 @@ class Chains : public ::testing::Test {
   }
 
   Stacks stacks_;
+  std::optional<Turns> turns_;  // those of all executions
   std::mt19937_64 random_{20261122};
   std::uint64_t seed_ = 20261122;
   std::uint64_t executions_ = 0;
@@ -195,6 +197,22 @@ TEST_F(Chains, LongBlocksOfMoreRanks) {
   const Shape shape{.steps = 8, .step_grains = 1, .channels = 1, .count = 1};
   ASSERT_NO_FATAL_FAILURE(
       check(real_task(Operation::kReduceScatter, shape.count), topology, shape, {}));
+}
+
+// What comes down is behind by all slots, and blocks take turns: each rank has one chunk to move
+// whenever it goes on, whatever the order of turns.
+TEST_F(Chains, LongBlocksOfMostRanks) {
+  const Topology topology = test::one_host(4096);
+  turns_ = Turns::kLateReceivers;
+  const Shape shape{.steps = 8, .step_grains = 1, .channels = 1, .count = 1};
+  ASSERT_NO_FATAL_FAILURE(
+      check(real_task(Operation::kReduceScatter, shape.count), topology, shape, {}));
+}
+
+TEST_F(Chains, LongBlocksThatDifferOfMostRanks) {
+  const Topology topology = test::one_host(4096);
+  turns_ = Turns::kLateReceivers;
+  ASSERT_NO_FATAL_FAILURE(check_blocks(topology, 1, 1));
 }
 
 TEST_F(Chains, ManyRanks) {

@@ -164,26 +164,92 @@ TEST_F(Exchanges, OfMoreRanks) {
   }
 }
 
-TEST_F(Exchanges, LongOfMostRanks) {
+/// How messages go.
+struct Way {
+  const char* name;
+  std::uint32_t step_bytes = 64;
+  std::uint64_t line_bytes = 0;
+  std::uint64_t least_lent_bytes = UINT64_MAX;
+};
+constexpr Way kWays[] = {{.name = "steps"},
+                         {.name = "lines", .step_bytes = 256, .line_bytes = 64},
+                         {.name = "lent", .least_lent_bytes = 8}};
+
+PairExecution sample(const ExchangeCall& call, std::uint32_t ranks, const Way& way) {
+  return {.ranks = ranks,
+          .steps = 1,
+          .step_bytes = way.step_bytes,
+          .line_bytes = way.line_bytes,
+          .least_lent_bytes = way.least_lent_bytes,
+          .rounds = {call}};
+}
+
+std::string name_of(const ExchangeCall& call, const Way& way) {
+  return std::string(operation_name(call.operation)) + " by " + way.name;
+}
+
+TEST_F(Exchanges, LongOfManyRanksInAnyOrder) {
   Random random(8);
-  const auto sample = [&](Operation operation, std::uint32_t ranks) {
-    check({.ranks = ranks,
-           .steps = 2,
-           .step_bytes = 64,
-           .rounds = {any_call(operation, ranks, 10, random)},
-           .turns = Turns::kShuffled,
-           .seed = random()},
-          std::string(operation_name(operation)));
-  };
-  for (const std::uint32_t ranks : {256U, 384U, 640U}) {
-    sample(Operation::kAllToAll, ranks);
-    sample(Operation::kAllToAllV, ranks);
-  }
-  for (const std::uint32_t ranks : {1000U, 4096U}) {
-    sample(Operation::kGather, ranks);
-    sample(Operation::kScatter, ranks);
+  for (const std::uint32_t ranks : {384U, 640U}) {
+    for (const Operation operation : {Operation::kAllToAll, Operation::kAllToAllV}) {
+      ASSERT_NO_FATAL_FAILURE(check({.ranks = ranks,
+                                     .steps = 2,
+                                     .step_bytes = 64,
+                                     .rounds = {any_call(operation, ranks, 10, random)},
+                                     .turns = Turns::kShuffled,
+                                     .seed = random()},
+                                    std::string(operation_name(operation))));
+    }
   }
 }
+
+// Of the most ranks each has something for a few others only: what all have for all takes far more,
+// see FarExchanges.
+TEST_F(Exchanges, LongOfMostRanks) {
+  constexpr std::uint32_t kPartners = 12;
+  constexpr std::uint64_t kMostElements = 10;
+  Random random(9);
+  for (const std::uint32_t ranks : {1000U, 4096U}) {
+    ExchangeCall few{.operation = Operation::kAllToAllV};
+    few.counts.assign(std::size_t{ranks} * ranks, 0);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      for (std::uint32_t i = 0; i < kPartners; ++i)
+        few.counts[std::size_t{rank} * ranks + random() % ranks] = 1 + random() % kMostElements;
+    }
+    for (const Way& way : kWays) {
+      ASSERT_NO_FATAL_FAILURE(check(sample(few, ranks, way), name_of(few, way)));
+      for (const Operation operation : {Operation::kGather, Operation::kScatter}) {
+        const ExchangeCall call = any_call(operation, ranks, kMostElements, random);
+        ASSERT_NO_FATAL_FAILURE(check(sample(call, ranks, way), name_of(call, way)));
+      }
+    }
+  }
+}
+
+// One block from each of the most ranks to each: nearly 17 million, 9 GB of memory. All ranks are
+// in the call until the last has come, and what a kernel is told of each block is more than the
+// block.
+class FarExchanges : public Exchanges, public ::testing::WithParamInterface<Way> {};
+
+TEST_P(FarExchanges, OfAllWithAll) {
+  constexpr std::uint32_t kRanks = 4096;
+  const ExchangeCall call{.operation = Operation::kAllToAll, .count = 1};
+  Way way = GetParam();
+  if (way.line_bytes == 0) way.step_bytes = sizeof(Value);
+  ASSERT_NO_FATAL_FAILURE(check(sample(call, kRanks, way), name_of(call, way)));
+}
+
+TEST_P(FarExchanges, OfBlocksThatDiffer) {
+  constexpr std::uint32_t kRanks = 4096;
+  Random random(10);
+  ExchangeCall call{.operation = Operation::kAllToAllV};
+  for (std::uint64_t i = 0; i < std::uint64_t{kRanks} * kRanks; ++i)
+    call.counts.push_back(random() % 3);
+  ASSERT_NO_FATAL_FAILURE(check(sample(call, kRanks, GetParam()), name_of(call, GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, FarExchanges, ::testing::ValuesIn(kWays),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace weft::checker

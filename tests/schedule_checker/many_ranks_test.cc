@@ -75,13 +75,15 @@ TEST_F(ManyRanks, LongAllOfALargeRing) {
       if (ranks > 1000 && !has_blocks(operation)) continue;
       const std::uint64_t chunks = operation == Operation::kAllReduce ? ranks : 1;
       const bool blocks = has_blocks(operation);
-      // Of the most ranks each has many slots: it does more each time that its stack is fetched
-      // from memory.
+      // Of the most ranks each has many slots, and goes on as long as it can: it does more each
+      // time that its stack is fetched from memory.
       const Shape shape{.steps = ranks > 1000 ? 32U : 2U,
                         .step_grains = 1,
                         .channels = 1,
                         .count = blocks ? 1 : chunks * kGrain + 3};
-      ASSERT_NO_FATAL_FAILURE(check(operation, ranks, shape, {.in_place = blocks}));
+      ASSERT_NO_FATAL_FAILURE(check(
+          operation, ranks, shape,
+          {.in_place = blocks, .turns = ranks > 1000 ? Turns::kLateReceivers : Turns::kInOrder}));
     }
   }
 }
@@ -91,14 +93,16 @@ TEST_F(ManyRanks, LongAllOfALargeRingByLines) {
   for (const Protocol protocol : kByLines) {
     for (const Operation operation : kCollectives) {
       const bool blocks = has_blocks(operation);
-      const std::uint32_t ranks = blocks ? 2048 : 1000;
+      const std::uint32_t ranks = blocks ? 4096 : 1000;
       const std::uint64_t chunks = operation == Operation::kAllReduce ? ranks : 1;
-      const Shape shape{.steps = 8,
+      const Shape shape{.steps = blocks ? 32U : 8U,
                         .step_grains = 1,
                         .channels = 1,
                         .count = blocks ? 1 : chunks * kGrain + 3,
                         .protocol = protocol};
-      ASSERT_NO_FATAL_FAILURE(check(operation, ranks, shape, {.in_place = blocks}));
+      ASSERT_NO_FATAL_FAILURE(
+          check(operation, ranks, shape,
+                {.in_place = blocks, .turns = blocks ? Turns::kLateReceivers : Turns::kInOrder}));
     }
   }
 }

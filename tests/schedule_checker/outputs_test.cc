@@ -170,5 +170,13 @@ TEST_F(Outputs, LongManyRanks) {
   }
 }
 
+// Many slots, and senders that go on as long as they can: a rank does more each time that its
+// stacks are fetched from memory.
+TEST_F(Outputs, FarBlocksOfMostRanks) {
+  const Shape shape{.steps = 128, .step_grains = 1, .channels = 1, .count = 2};
+  ASSERT_NO_FATAL_FAILURE(check(Operation::kAllGather, test::one_host(4096), shape, 0,
+                                {.turns = Turns::kEarlyReceivers, .outputs = IntoOutputs{}}));
+}
+
 }  // namespace
 }  // namespace weft::checker::bulk_copies

@@ -152,6 +152,21 @@ TEST_F(Pairs, AnyMixOfMoreRanks) {
   }
 }
 
+TEST_F(Pairs, LongMixOfMostRanks) {
+  constexpr std::uint32_t kRanks = 4096;
+  std::mt19937_64 random(20261125);
+  PairExecution execution{.ranks = kRanks, .turns = Turns::kShuffled, .seed = random()};
+  execution.rounds.push_back(any_groups(kRanks, 4 * kRanks, 30, random));
+  ASSERT_NO_FATAL_FAILURE(check(execution));
+  execution.step_bytes = 256;
+  execution.line_bytes = 64;
+  ASSERT_NO_FATAL_FAILURE(check(execution));
+  execution.step_bytes = 64;
+  execution.line_bytes = 0;
+  execution.least_lent_bytes = 64;
+  ASSERT_NO_FATAL_FAILURE(check(execution));
+}
+
 TEST_F(Pairs, ExchangesByLines) {
   check_exchanges({.step_bytes = 256, .line_bytes = 64}, {1, 8, 9, 70});
 }

@@ -195,7 +195,7 @@ TEST_F(Pat, ManyRanks) {
 }
 
 TEST_F(Pat, LongManyRanks) {
-  for (const std::uint32_t ranks : {2049U, 4095U}) {
+  for (const std::uint32_t ranks : {2049U, 4095U, 4096U}) {
     const Topology topology = test::one_host(ranks);
     for (const Operation operation : kPatOperations) {
       const Shape shape{.steps = 2, .step_grains = 256, .channels = 1, .count = 1};

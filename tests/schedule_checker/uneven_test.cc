@@ -55,7 +55,7 @@ class UnevenRings : public ::testing::Test {
   Execution drawn_execution(const Plan& plan) {
     Execution execution{.in_place = random_() % 2 == 0, .calls = calls_};
     execution.turns = kAllTurns[random_() % std::size(kAllTurns)];
-    if (!shuffles_) execution.turns = Turns::kInOrder;
+    if (!shuffles_) execution.turns = Turns::kLateReceivers;
     execution.seed = random_();
     execution.declared = bound_of_blocks(plan);
     return execution;
@@ -74,7 +74,8 @@ class UnevenRings : public ::testing::Test {
     Plan plan = plan_of(task_of(operation, shape.count), topology, Algorithm::kRing, shape);
     plan.blocks = any_blocks(ranks, shape.count, random_);
     calls_ = 1;
-    // Whoever goes on by chance finds nothing of what it needs in the processor's caches.
+    // Whoever goes on by chance, or does little each time, finds nothing of what it needs in the
+    // processor's caches.
     shuffles_ = ranks <= 1000;
     ASSERT_NO_FATAL_FAILURE(check(plan, topology));
   }
@@ -108,7 +109,6 @@ TEST_F(UnevenRings, OfManyRanks) {
 TEST_F(UnevenRings, LongOfMostRanks) {
   for (const std::uint32_t ranks : {1000U, 4096U}) {
     for (const Operation operation : kUneven) {
-      if (ranks > 1000 && operation != Operation::kAllGatherV) continue;  // it takes seconds
       ASSERT_NO_FATAL_FAILURE(check_many(
           operation, ranks,
           {.steps = ranks > 1000 ? 32U : 2U, .step_grains = 1, .channels = 1, .count = 3}));
