@@ -226,7 +226,7 @@ TEST_F(Exchanges, LongOfMostRanks) {
   }
 }
 
-// One block from each of the most ranks to each: nearly 17 million, and 8 to 12 GB of memory. All
+// One block from each of the most ranks to each: nearly 17 million, and 7 to 11 GB of memory. All
 // ranks are in the call until the last has come, and what a kernel is told of each block is more
 // than the block.
 class FarExchanges : public Exchanges, public ::testing::WithParamInterface<Way> {
