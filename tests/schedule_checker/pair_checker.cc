@@ -216,21 +216,27 @@ class PairExecutor {
       }
     }
     has_steps_ = has_steps();
+    pairs_ = pairs;
     for (const Arrival arrival : {Arrival::kTail, Arrival::kLinesAlone}) {
       if (arrival == Arrival::kLinesAlone) first_line_ = connections_.all().size();
       if (arrival == Arrival::kLinesAlone ? !lines() : !has_steps_) continue;
-      connections_.reserve(connections_.all().size() + pairs);
+      const std::uint32_t channels =
+          arrival == Arrival::kLinesAlone ? execution_.line_channels : execution_.channels;
+      connections_.reserve(connections_.all().size() + std::size_t{pairs} * channels);
       // By places, which are in no order of ranks.
       const std::size_t first = connections_.all().size();
-      for (std::uint32_t i = 0; i < pairs; ++i)
+      for (std::size_t i = 0; i < std::size_t{pairs} * channels; ++i)
         connections_.add(0, 0, 0, arrival);
       for (std::uint32_t from = 0; from < ranks_; ++from) {
         for (std::uint32_t to = 0; to < ranks_; ++to) {
           const std::uint32_t place = place_of(from, to);
           if (place == 0) continue;
-          Connection& connection = connections_.at(first + place - 1);
-          connection.from = from;
-          connection.to = to;
+          for (std::uint32_t channel = 0; channel < channels; ++channel) {
+            Connection& connection =
+                connections_.at(first + std::size_t{channel} * pairs + place - 1);
+            connection.from = from;
+            connection.to = to;
+          }
         }
       }
     }
@@ -242,7 +248,7 @@ class PairExecutor {
   [[nodiscard]] bool has_steps() const {
     if (!lines()) return true;
     const auto goes_by_steps = [&](const Part& part) {
-      return part.count * sizeof(Value) > execution_.line_bytes;
+      return part.count * sizeof(Value) > execution_.line_bytes * execution_.line_channels;
     };
     return std::ranges::any_of(
                sent_,
@@ -257,14 +263,35 @@ class PairExecutor {
 
   /// Of rank `rank`, towards `partner`. Made when it is asked for: both ends of all pairs take more
   /// than all else.
-  [[nodiscard]] PairConnections ends_of(std::uint32_t rank, std::uint32_t partner, bool by_lines) {
+  [[nodiscard]] PairConnections ends_of(std::uint32_t rank, std::uint32_t partner,
+                                        std::uint32_t channel) {
+    const bool by_lines = is_of_pair_lines(kPairChannel + channel);
     if (!by_lines && !has_steps_) throw std::logic_error("a message by lines has steps");
-    const std::size_t first = by_lines ? first_line_ : 0;
     PairConnections ends;
-    ends.to.view = connections_.sender(first + place_of(rank, partner) - 1);
-    ends.from.view = connections_.receiver(first + place_of(partner, rank) - 1);
+    ends.to.view = connections_.sender(number_of(rank, partner, channel));
+    ends.from.view = connections_.receiver(number_of(partner, rank, channel));
     if (lends() && !by_lines) ends.to.peer_memory = ends.from.peer_memory = read_by_others();
     return ends;
+  }
+
+  /// Of a connection, by its channel as PairEnds::towards counts them.
+  [[nodiscard]] std::size_t number_of(std::uint32_t from, std::uint32_t to, std::uint32_t channel) {
+    constexpr std::uint32_t kLines = kPairLineChannel - kPairChannel;
+    const bool by_lines = channel >= kLines;
+    const std::uint32_t among = by_lines ? channel - kLines : channel;
+    if (among >= (by_lines ? execution_.line_channels : execution_.channels)) {
+      throw std::logic_error("a channel that there is none of");
+    }
+    return (by_lines ? first_line_ : 0) + std::size_t{among} * pairs_ + place_of(from, to) - 1;
+  }
+
+  [[nodiscard]] PairSpread spread() const {
+    return {.channels = execution_.channels,
+            .least_bytes = 1,
+            .few_channels = execution_.channels,
+            .line_bytes = execution_.line_bytes,
+            .line_channels = execution_.line_channels,
+            .least_lent_bytes = execution_.least_lent_bytes};
   }
 
   [[nodiscard]] bool lends() const { return execution_.least_lent_bytes != UINT64_MAX; }
@@ -316,10 +343,9 @@ class PairExecutor {
     PairConnections asked_for;
     const PairEnds ends{
         .towards = [&](std::uint32_t partner, std::uint32_t channel) -> const PairConnections& {
-          return asked_for = ends_of(rank, partner, channel == kPairLineChannel - kPairChannel);
+          return asked_for = ends_of(rank, partner, channel);
         },
-        .spread = {.line_bytes = execution_.line_bytes,
-                   .least_lent_bytes = execution_.least_lent_bytes}};
+        .spread = spread()};
     const std::vector<BoundCall>& bound = calls_[std::size_t{round} * ranks_ + rank];
     std::vector<PairTransfer> transfers;
     std::vector<PairMessage> messages;
@@ -456,17 +482,22 @@ class PairExecutor {
       for (const Part& part : sent_[rank]) {
         const std::uint64_t bytes = part.count * sizeof(Value);
         if (bytes == 0 || part.partner == rank) continue;
-        const std::size_t place = place_of(rank, part.partner) - 1;
-        const bool small = bytes <= execution_.line_bytes;
-        if (lines()) by_connection[first_line_ + place].add(1, small ? bytes : 0);
-        if (small) continue;
-        Traffic& by_steps = by_connection[place];
-        if (bytes >= execution_.least_lent_bytes) {  // a step holds an address
-          const std::uint64_t steps = (bytes + kLentStepBytes - 1) / kLentStepBytes;
-          by_steps.add(steps, steps * sizeof(std::uint64_t));
-          continue;
-        }
-        by_steps.add((bytes + execution_.step_bytes - 1) / execution_.step_bytes, bytes);
+        const PairCut cut = cut_message(bytes, spread());
+        std::uint64_t left = bytes;
+        for_each_channel(cut, [&](std::uint32_t channel) {
+          Traffic& traffic = by_connection[number_of(rank, part.partner, channel)];
+          const bool by_lines = is_of_pair_lines(kPairChannel + channel);
+          if (by_lines && !cut.goes_by_lines()) return traffic.add(1, 0);
+          const std::uint64_t here = std::min(left, cut.part_bytes);
+          left -= here;
+          if (by_lines) return traffic.add(1, here);
+          if (here < execution_.least_lent_bytes) {
+            return traffic.add((here + execution_.step_bytes - 1) / execution_.step_bytes, here);
+          }
+          const std::uint64_t steps = (here + kLentStepBytes - 1) / kLentStepBytes;
+          traffic.add(steps, steps * sizeof(std::uint64_t));  // a step holds an address
+        });
+        if (left != 0) throw std::logic_error("a message is not cut whole");
       }
     }
     for (std::size_t number = 0; number < by_connection.size(); ++number) {
@@ -502,6 +533,7 @@ class PairExecutor {
   World world_;
   std::vector<std::uint32_t> places_;          // of connections by ranks, from, to, from 1 on
   bool has_steps_ = true;                      // connections that are not of lines
+  std::uint32_t pairs_ = 0;                    // of ranks, each way, that have connections
   std::size_t first_line_ = 0;                 // the connection of lines that has the first place
   std::vector<std::vector<BoundCall>> calls_;  // by round, then by rank
   std::map<std::size_t, std::uint64_t> own_offset_;  // of buffers that are used in place

@@ -41,6 +41,10 @@ struct PairExecution {
   /// Messages of up to so many bytes go by lines, with a connection of their own for those and for
   /// the headers of longer ones; 0: none do. Its slots are as the others.
   std::uint64_t line_bytes = 0;
+  /// A connection for each of so many parts of a message, of 16 elements at least; and of one by
+  /// lines that is longer than `line_bytes`.
+  std::uint32_t channels = 1;
+  std::uint32_t line_channels = 1;
   /// Messages of so many bytes and more are lent: the receiver reads them where they lie.
   std::uint64_t least_lent_bytes = UINT64_MAX;
   /// One after the other, over the same connections. Of groups: the n-th send of a rank to another

@@ -133,6 +133,31 @@ TEST_F(Pairs, AnyMixByLinesOfAllNumbersOfRanks) {
   }
 }
 
+// Messages in parts, each over a connection of its own, by steps, by lines, and by both.
+TEST_F(Pairs, AnyMixOverChannelsOfAllNumbersOfRanks) {
+  constexpr std::uint32_t kMostRanksOfAll = 64;
+  constexpr std::uint64_t kMostElements = 90;  // 16 are the least of a part
+  std::mt19937_64 random(20261126);
+  for (const std::uint32_t ranks : numbers_of_ranks(1, kMostRanksOfAll)) {
+    for (const Turns turns : kAllTurns) {
+      for (const bool lines : {false, true}) {
+        PairExecution execution{.ranks = ranks,
+                                .steps = 1 + static_cast<std::uint32_t>(random() % 4),
+                                .step_bytes = lines ? 512U : 64U,
+                                .line_bytes = lines ? 128U : 0U,
+                                .channels = 2 + static_cast<std::uint32_t>(random() % 5),
+                                .line_channels = 1 + static_cast<std::uint32_t>(random() % 4),
+                                .turns = turns,
+                                .seed = random()};
+        if (!lines && random() % 2 == 0) execution.least_lent_bytes = 200;
+        for (int round = 0; round < 2; ++round)
+          execution.rounds.push_back(any_groups(ranks, 3 * ranks, kMostElements, random));
+        ASSERT_NO_FATAL_FAILURE(check(execution));
+      }
+    }
+  }
+}
+
 TEST_F(Pairs, AnyMixOfMoreRanks) {
   std::mt19937_64 random(20261124);
   for (const std::uint32_t ranks : {100U, 256U}) {
