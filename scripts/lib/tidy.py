@@ -23,9 +23,10 @@ CLANG_TIDY = ["clang-tidy-19", "-quiet",
               *(f"-extra-arg={a}" for a in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=5000",
                                             "-Wreserved-identifier"))]
 
-# Folders in which no two sources give one name to different things of their own.
-TOGETHER = (("core/comm", "core/api"), ("core/bootstrap", "core/base"), ("core/topology", "core/plugin"),
-            ("core/schedule", "core/config"))
+# Folders in which no two sources give one name to different things of their own. Plugins each define the same entry.
+TOGETHER = (("core/comm", "core/api", "plugins/p2p"), ("core/bootstrap", "core/base", "plugins/net-socket"),
+            ("core/topology", "core/plugin"), ("core/schedule", "core/config", "core/transport", "plugins/shm"),
+            ("tools/weft", "plugins/tuner"))
 
 
 def unit_of(target):
