@@ -17,7 +17,7 @@ test_packages=(
   openmpi-bin libopenmpi-dev spin
 )
 # shellcheck disable=SC2034 # These two are read by scripts/test and .ci/run.
-sanitizer_packages=(clang-19 libclang-rt-19-dev llvm-19)
+sanitizer_packages=(clang-19 lld-19 libclang-rt-19-dev llvm-19)
 # shellcheck disable=SC2034
 ci_packages=(clang-tidy-19 clang-format-19 git)
 
@@ -146,12 +146,13 @@ for option in json.load(open(sys.argv[1])):
 }
 
 # prepare_sanitizer_build FOLDER SANITIZER ARGUMENTS [MESON OPTION...]: by clang, which takes half to
-# two thirds of the time that g++ takes with sanitizers, and has libFuzzer.
+# two thirds of the time that g++ takes with sanitizers, and has libFuzzer. lld takes a quarter of the
+# time of GNU ld.
 prepare_sanitizer_build() {
   local folder=$1 sanitizer=$2 arguments="-gline-tables-only $3" ccache=
   shift 3
   ! command -v ccache >/dev/null || ccache="ccache "
-  CC="${ccache}clang-19" CXX="${ccache}clang++-19" prepare_build "$folder" \
+  CC="${ccache}clang-19" CXX="${ccache}clang++-19" CC_LD=lld CXX_LD=lld prepare_build "$folder" \
     "${read_once[@]}" -Doptimization=1 -Ddebug=true -Db_lundef=false "-Db_sanitize=$sanitizer" \
     "-Dc_args=$arguments" "-Dcpp_args=$arguments" "$@"
 }
