@@ -5,7 +5,7 @@
 # Proves the first five minutes: makes a bare Debian 12 root, puts a clean clone of HEAD into it and
 # runs the README's two commands there, each from nothing and then again at once. Needs root and
 # debootstrap, and the network for packages. Prints what ran, how long it took and how it ended;
-# log.txt beside this script is the output of one run, log-test.txt that of `run.sh scripts/test` alone.
+# log.txt beside this script is the output of one run.
 #
 #   tests/debootstrap/run.sh [COMMAND...]     default: scripts/quickstart scripts/test
 #   WEFT_DEBOOTSTRAP_KEEP=1                   leaves the root in place, and says where
