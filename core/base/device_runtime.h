@@ -111,9 +111,9 @@ struct Launch {
   /// hint for how workers wait. Of a device that runs a number of groups at once, whether all of
   /// them are this rank's, and this communicator's.
   bool own_processors = false;
-  /// Whether kernels of other ranks run on the device, which wait for this one's: then all of the
-  /// launch goes by its stream alone. A GPU has few queues, and of what shares one without having
-  /// anything else to do with each other the latter waits for the former.
+  /// Whether kernels of other ranks may run on the device, which wait for this one's: then all of
+  /// the launch goes by its stream alone. A GPU has few queues, and of what shares one without
+  /// having anything else to do with each other the latter waits for the former.
   bool shares_device = false;
   /// Whether messages bring what workers wait for, which `progress` moves: a hint, likewise.
   bool waits_for_messages = false;

@@ -25,14 +25,16 @@ Result<std::uint32_t> groups_of_each_rank(const Topology& topology,
     if (groups == 0) continue;
     const std::uint32_t sharing =
         rank.device_pci.empty() ? 1 : ranks_on.at({rank.host, rank.device_pci});
-    const std::uint32_t share = groups / sharing;
-    if (share == 0) {
+    if (groups < sharing) {
       return fail(
           WEFT_ERROR_OUT_OF_RESOURCES,
           fmt::format("{} ranks share device {} of {}, which runs {} groups at once", sharing,
                       rank.device_pci, topology.hosts[rank.host].host_name, groups),
           "spread the ranks over more devices");
     }
+    // While one communicator waits for a late rank another one goes on beside it. The channels of
+    // one rank leave a GPU that much room; those of several would take it all.
+    const std::uint32_t share = sharing == 1 ? groups : std::max(groups / (2 * sharing), 1U);
     least = least == 0 ? share : std::min(least, share);
   }
   return least;

@@ -14,7 +14,8 @@
 
 namespace weft {
 
-/// How many groups each rank's kernels may have, alike for all ranks; 0: any number.
+/// How many groups each rank's kernels may have, alike for all ranks; 0: any number. Where ranks
+/// share a device two communicators of theirs fit.
 /// `groups_at_once[r]` is what rank r's device runs at once (DeviceRuntime::groups_at_once).
 /// Devices are told apart by their host and PCI address; one without an address counts as its
 /// rank's alone. OUT_OF_RESOURCES where a device has more ranks than it runs groups.

@@ -248,12 +248,9 @@ Status Communicator::choose_limits() {
     limits_.max_channels = reach_ == Reach::kMemory ? kStagedChannels : kMessageChannels;
   }
   costs_ = links ? kLinkCosts : kStagedCosts;
-  WEFT_TRY_ASSIGN(const std::uint32_t share, groups_of_each_rank(topology_, device_groups_));
-  if (share == 0) return {};
-  own_processors_ = share == device_groups_[rank_];
-  // While one communicator waits for a late rank another one goes on beside it. The channels of one
-  // rank leave a GPU that much room; those of several would take it all.
-  const std::uint32_t groups = own_processors_ ? share : std::max(share / 2, 1U);
+  WEFT_TRY_ASSIGN(const std::uint32_t groups, groups_of_each_rank(topology_, device_groups_));
+  if (groups == 0) return {};
+  own_processors_ = groups == device_groups_[rank_];
   limits_.max_channels = std::min(limits_.max_channels, groups);
   // Beside a direct kernel the next may wait already, and takes room as well; so it is with sends
   // and receives.

@@ -62,7 +62,7 @@ class Rank {
 /// What processes hold that would outlive them, or would be in the way, if it were left behind.
 class Traces {
  public:
-  /// Where processes that get it may leave files and would, of what a user has: empty folders.
+  /// With an empty folder for those in which programs leave files: TMPDIR, HOME, XDG_RUNTIME_DIR.
   [[nodiscard]] Environment with_places(Environment environment) const;
   /// Adds what `pid` holds now. Files of others than Weft's are passed over.
   void note(pid_t pid);

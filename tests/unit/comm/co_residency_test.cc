@@ -44,8 +44,11 @@ TEST(CoResidency, DevicesWithoutLimitHaveNone) {
 TEST(CoResidency, TheMostSharedDeviceDecidesForAll) {
   // Two ranks on one device, one alone on another; the same address on another host is another.
   const Topology topology = ranks_on({{0, "a"}, {0, "b"}, {0, "b"}, {1, "b"}});
-  EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 132U, 132U, 132U}).value_or(0), 66U);
-  EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 132U, 132U, 40U}).value_or(0), 40U);
+  EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 132U, 132U, 132U}).value_or(0), 33U);
+  EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 132U, 132U, 20U}).value_or(0), 20U);
+  // Alike for all, whichever device has as many as fall to each rank.
+  EXPECT_EQ(groups_of_each_rank(topology, std::vector{33U, 132U, 132U, 66U}).value_or(0), 33U);
+  EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 3U, 3U, 132U}).value_or(0), 1U);
   EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 0U, 0U, 132U}).value_or(0), 132U);
 }
 
