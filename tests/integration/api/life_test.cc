@@ -217,7 +217,10 @@ TEST_F(Life, OneRankLeavesNothingBehind) {
   const std::size_t descriptors = count_of("fd");
   for (int i = 0; i < 5; ++i)
     make_one();
-  EXPECT_EQ(count_of("task"), threads);
+  // One that was joined stands in /proc a moment longer.
+  for (int i = 0; i < 1000 && count_of("task") > threads; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_LE(count_of("task"), threads);  // one more may have been counted before
   EXPECT_EQ(count_of("fd"), descriptors);
 }
 
