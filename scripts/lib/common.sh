@@ -43,6 +43,12 @@ apt_quiet() {
     -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" >>"$apt_log" 2>&1 </dev/null
 }
 
+# apt_error LINES: the first error in $apt_log after so many lines, or its last line.
+apt_error() {
+  awk -v from="$1" 'NR > from && !error && sub(/^E: /, "") { error = $0 } { last = $0 }
+    END { print error ? error : last }' "$apt_log"
+}
+
 # install_packages NAME...: installs those that are missing, and touches nothing when none is.
 install_packages() {
   command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
@@ -62,15 +68,14 @@ install_packages() {
   say "installing what is missing, with apt-get: ${missing[*]}"
   apt_log=$(mktemp "${TMPDIR:-/tmp}/weft-apt.XXXXXX") || die "cannot create a temporary file in ${TMPDIR:-/tmp}"
   # A repository of somebody else's that does not answer need not matter: whether the packages
-  # can be installed decides.
-  local update_failed=
-  apt_quiet update || update_failed="apt-get update failed too; "
+  # can be installed decides. Without that mode apt-get takes one that does not answer for a success.
+  local update_failed= updated
+  apt_quiet -o APT::Update::Error-Mode=any update ||
+    update_failed="apt-get update failed too: $(apt_error 0); "
+  updated=$(wc -l <"$apt_log")
   if ! apt_quiet install --no-install-recommends "${missing[@]}"; then
-    local cause
-    cause=$(grep -E '^(E|W|Err)' "$apt_log" | grep -E '^E' | head -n 1 || true)
-    [[ -n "$cause" ]] || cause=$(tail -n 1 "$apt_log")
     tail -n 15 "$apt_log" >&2
-    die "apt-get could not install ${missing[*]} (${cause#E: }; ${update_failed}whole output in $apt_log)"
+    die "apt-get could not install ${missing[*]} ($(apt_error "$updated"); ${update_failed}whole output in $apt_log)"
   fi
   rm -f "$apt_log"
 }
