@@ -4,11 +4,12 @@
 #include "core/comm/bound_plan.h"
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "core/model/step_lines.h"
 #include "core/schedule/work_items.h"
-#include "core/transport/net_devices.h"
 #include "core/transport/net_port.h"
 
 namespace weft {
@@ -35,6 +36,31 @@ std::uint32_t tree_channel(const Plan& plan, std::size_t channel) {
   return has_lines(plan.protocol) || plan.small_slots
              ? ring_channel(plan, channel)
              : kFirstTreeChannel + static_cast<std::uint32_t>(channel);
+}
+
+// To whom a rank sends on a channel; itself may be among them.
+std::vector<std::uint32_t> receivers_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  const Task& task = plan.task;
+  std::vector<std::uint32_t> to;
+  if (plan.algorithm == Algorithm::kRing) {
+    if (steps_sent(plan, channel, rank) != 0) to = {ring_place(plan, channel, rank).next};
+  } else if (plan.algorithm == Algorithm::kTree) {
+    const TreePlace place = tree_place(plan, channel, rank);
+    if (comes_down(task.operation)) to = place.children;
+    if (goes_up(task.operation)) to.push_back(place.parent);
+  } else if (plan.algorithm == Algorithm::kPat) {
+    to = pat_place(plan, channel, rank).to;
+    to.resize(pat_round_of(plan, plan.channels[channel]).levels());
+  } else if (plan.algorithm == Algorithm::kChain) {
+    if (rank + 1 < plan.ranks && chain_steps_up(plan, channel) != 0) to.push_back(rank + 1);
+    if (rank != 0 && chain_steps_down(plan, channel, rank - 1) != 0) to.push_back(rank - 1);
+  } else if (task.operation == Operation::kReduce) {
+    to = {task.root};
+  } else if (!has_root(task.operation) || rank == task.root) {
+    to.resize(plan.ranks);
+    std::iota(to.begin(), to.end(), 0U);
+  }
+  return to;
 }
 
 }  // namespace
@@ -76,6 +102,27 @@ std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank) {
       edges.push_back({.peer = child, .channel = channel});
   }
   return edges;
+}
+
+std::vector<NetEdge> hops_of(const Plan& plan) {
+  std::vector<NetEdge> hops;
+  for (std::uint32_t i = 0; i < plan.channels.size(); ++i) {
+    const std::uint32_t channel =
+        plan.algorithm == Algorithm::kRing ? plan.channels[i].index : kFirstTreeChannel + i;
+    for (std::uint32_t rank = 0; rank < plan.ranks; ++rank) {
+      for (const std::uint32_t to : receivers_of(plan, i, rank)) {
+        if (to != rank) hops.push_back({.channel = channel, .from = rank, .to = to});
+      }
+    }
+  }
+  return hops;
+}
+
+std::vector<std::pair<std::uint32_t, std::uint32_t>> joined_pairs(std::span<const NetEdge> hops) {
+  std::set<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  for (const NetEdge& hop : hops)
+    pairs.emplace(std::minmax(hop.from, hop.to));
+  return {pairs.begin(), pairs.end()};
 }
 
 BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends)

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/comm/plan_tables.h"
@@ -16,6 +17,7 @@
 #include "core/model/work_item.h"
 #include "core/schedule/plan.h"
 #include "core/transport/connections.h"
+#include "core/transport/net_devices.h"
 #include "core/transport/pair_connections.h"
 
 namespace weft {
@@ -23,6 +25,12 @@ namespace weft {
 /// The connections that `rank` needs for a plan and that are made when they are first needed: those
 /// of trees, of chains, of PAT, of rings by lines or small slots; none for other plans.
 [[nodiscard]] std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank);
+
+/// From which rank to which a plan's data goes, and by which connections: once for each channel.
+[[nodiscard]] std::vector<NetEdge> hops_of(const Plan& plan);
+/// The pairs of ranks that hops join, the lower rank first.
+[[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> joined_pairs(
+    std::span<const NetEdge> hops);
 
 /// Stays where it is made. Views point into connections, which must outlive it.
 class BoundPlan {

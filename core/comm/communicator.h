@@ -201,10 +201,9 @@ class Communicator {
   [[nodiscard]] CommunicatorFacts facts() const;
   /// "shm: same host; first that can of ..."; empty for ranks that do not exist.
   [[nodiscard]] std::string describe_pair(std::uint32_t a, std::uint32_t b) const;
-  /// "net-socket from rank 0 to rank 2: eth0 to eth0 on channels 0, 1": which devices carry the
-  /// rings' edges, a line for each two ranks that a net joins; of `rank` alone, or of all.
-  [[nodiscard]] std::vector<std::string> describe_net_edges(
-      std::optional<std::uint32_t> rank = std::nullopt) const;
+  /// "net-socket from rank 0 to rank 2: eth0 to eth0 on channels 0, 1": which devices carry those
+  /// of `edges` that a net does, a line for each two ranks and direction.
+  [[nodiscard]] std::vector<std::string> describe_net_edges(std::span<const NetEdge> edges) const;
 
  private:
   struct UnderWay;

@@ -4,8 +4,7 @@
 // What people are told of how a communicator's calls go.
 #include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <set>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -86,21 +85,17 @@ ExchangePlan Communicator::explain_exchange(std::span<const Call> calls) const {
   return plan_exchange(calls, slots_of_pairs(), {.spread = exchange_ends_.spread}, reads);
 }
 
-std::vector<std::string> Communicator::describe_net_edges(std::optional<std::uint32_t> rank) const {
-  std::set<std::pair<std::uint32_t, std::uint32_t>> edges;
-  for (const auto& ring : rings_) {
-    for (std::size_t i = 0; i < ring.size(); ++i) {
-      const std::uint32_t from = ring[i];
-      const std::uint32_t to = ring[(i + 1) % ring.size()];
-      if (from != to && (!rank || rank == from || rank == to)) edges.emplace(from, to);
-    }
-  }
+std::vector<std::string> Communicator::describe_net_edges(std::span<const NetEdge> edges) const {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<NetEdge>> alike;
+  for (const NetEdge& edge : edges)
+    alike[{edge.from, edge.to}].push_back(edge);
   std::vector<std::string> lines;
-  for (const auto& [from, to] : edges) {
+  for (const auto& [ranks, of_these] : alike) {
+    const auto& [from, to] = ranks;
     const auto choice = chooser_->choose(std::min(from, to), std::max(from, to));
     if (!choice || choice->kind != PluginKind::kNet) continue;
     lines.push_back(fmt::format("{} from rank {} to rank {}: {}", choice->plugin, from, to,
-                                describe_devices(*choice_, choice->plugin, rings_, from, to)));
+                                describe_devices(*choice_, choice->plugin, of_these)));
   }
   return lines;
 }

@@ -34,6 +34,20 @@ bool may_be_a_consequence(const Error& error) {
          error.code() == WEFT_ERROR_ABORTED;
 }
 
+// The edges of rings that begin or end at a rank.
+std::vector<NetEdge> own_edges(const std::vector<std::vector<std::uint32_t>>& rings,
+                               std::uint32_t rank) {
+  std::vector<NetEdge> edges;
+  for (std::uint32_t channel = 0; channel < rings.size(); ++channel) {
+    const auto& ring = rings[channel];
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      const NetEdge edge{.channel = channel, .from = ring[i], .to = ring[(i + 1) % ring.size()]};
+      if (edge.from == rank || edge.to == rank) edges.push_back(edge);
+    }
+  }
+  return edges;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::create(Context& context, Config config,
@@ -289,7 +303,7 @@ Status Communicator::connect() {
   const std::uint32_t channels = limits_.max_channels;
   rings_ = weft::rings(topology_, channels);
   if (ranks_ == 1) return {};
-  const std::vector<std::string> net_edges = describe_net_edges(rank_);
+  const std::vector<std::string> net_edges = describe_net_edges(own_edges(rings_, rank_));
   for (const std::string& edge : net_edges) {
     context_.logger().info(Topic::kTransport, "{}", edge);
   }

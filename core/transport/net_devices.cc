@@ -262,23 +262,19 @@ DevicePair choose_devices(const ChoiceInput& input, std::string_view plugin, con
 }
 
 std::string describe_devices(const ChoiceInput& input, std::string_view plugin,
-                             std::span<const std::vector<std::uint32_t>> rings, std::uint32_t from,
-                             std::uint32_t to) {
+                             std::span<const NetEdge> edges) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> channels;
-  for (std::uint32_t channel = 0; channel < rings.size(); ++channel) {
-    const auto& ring = rings[channel];
-    const auto place = static_cast<std::size_t>(std::ranges::find(ring, from) - ring.begin());
-    if (place == ring.size() || ring[(place + 1) % ring.size()] != to) continue;
-    const DevicePair pair =
-        choose_devices(input, plugin, {.channel = channel, .from = from, .to = to});
-    channels[{pair.from, pair.to}].push_back(channel);
+  for (const NetEdge& edge : edges) {
+    const DevicePair pair = choose_devices(input, plugin, edge);
+    const std::uint32_t first = edge.channel < kFirstTreeChannel ? 0 : kFirstTreeChannel;
+    channels[{pair.from, pair.to}].push_back(edge.channel - first);
   }
   std::string text;
   for (const auto& [pair, list] : channels) {
     text += fmt::format("{}{} to {} on channel{} {}", text.empty() ? "" : "; ",
-                        name_of(input, plugin, from, pair.first),
-                        name_of(input, plugin, to, pair.second), list.size() == 1 ? "" : "s",
-                        fmt::join(list, ", "));
+                        name_of(input, plugin, edges.front().from, pair.first),
+                        name_of(input, plugin, edges.front().to, pair.second),
+                        list.size() == 1 ? "" : "s", fmt::join(list, ", "));
   }
   return text;
 }

@@ -81,10 +81,9 @@ struct DevicePair {
 [[nodiscard]] DevicePair choose_devices(const ChoiceInput& input, std::string_view plugin,
                                         const NetEdge& edge);
 
-/// "eth0 to eth2 on channels 0, 2; eth1 to eth3 on channel 1": what carries the edges of `rings`
-/// (by channel) that lead from rank `from` to rank `to`. Empty where none does.
+/// "eth0 to eth2 on channels 0, 2; eth1 to eth3 on channel 1": what carries `edges` of rings or
+/// trees, which all lead from the same rank to the same rank. Empty where there are none.
 [[nodiscard]] std::string describe_devices(const ChoiceInput& input, std::string_view plugin,
-                                           std::span<const std::vector<std::uint32_t>> rings,
-                                           std::uint32_t from, std::uint32_t to);
+                                           std::span<const NetEdge> edges);
 
 }  // namespace weft

@@ -24,6 +24,7 @@
 #include <fmt/ranges.h>
 
 #include "core/bootstrap/job_environment.h"
+#include "core/comm/bound_plan.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 #include "core/comm/exchange.h"
@@ -175,12 +176,9 @@ Status explain_as_rank(const ExplainOptions& options) {
           "         written by copy engines, beside a kernel that sums up\n",
           size_text(least));
     }
-    for (std::uint32_t rank = 0; rank < communicator->ranks(); ++rank) {
-      const std::uint32_t next = (rank + 1) % communicator->ranks();
-      if (next == rank || (communicator->ranks() == 2 && rank == 1)) continue;
-      fmt::print("ranks {} and {}: {}\n", rank, next, communicator->describe_pair(rank, next));
-    }
-    for (const std::string& edge : communicator->describe_net_edges())
+    const std::vector<NetEdge> hops = hops_of(plan);
+    print_pairs(*communicator, joined_pairs(hops));
+    for (const std::string& edge : communicator->describe_net_edges(hops))
       fmt::print("{}\n", edge);
   }
   return communicator->finish();

@@ -458,7 +458,6 @@ TEST(Explain, TellsThePlanThatRuns) {
     ASSERT_EQ(ran.exit_status, 0) << ran.describe();
     // The same transports with the same reasons, for the pairs that the plan joins.
     for (const std::string& line : lines_with(explained.out, "ranks ")) {
-      if (line.starts_with("ranks 3 and 0: ")) continue;  // "0 and 3" there
       EXPECT_THAT(lines_of(ran.out), Contains("# " + line));
     }
     EXPECT_THAT(lines_with(ran.err, "sent "), UnorderedElementsAreArray(due));
@@ -566,7 +565,7 @@ TEST(Explain, StandsInForEveryOption) {
       weft({"explain", "broadcast", "1MiB", "-n", "3", "--type", "int32", "--root", "2"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
   EXPECT_THAT(outcome.out, StartsWith("broadcast of 1 MiB: 262144 x int32"));
-  EXPECT_THAT(lines_with(outcome.out, "ranks "), SizeIs(3));
+  EXPECT_THAT(lines_with(outcome.out, "ranks "), SizeIs(2)) << "the ring ends before its root";
   EXPECT_THAT(outcome.out, HasSubstr("reason "));
   const Outcome wrong = weft({"explain", "all_reduce", "much"});
   EXPECT_EQ(wrong.exit_status, 1);

@@ -5,9 +5,11 @@
 #include "core/comm/bound_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,12 @@
 
 namespace weft {
 namespace {
+
+// Neighbours by number are on different hosts.
+constexpr std::array<test::Placement, 4> kAlternating = {{{.host = 0, .process = 0},
+                                                          {.host = 1, .process = 0},
+                                                          {.host = 0, .process = 1},
+                                                          {.host = 1, .process = 1}}};
 
 TEST(BoundPlan, TellsEachPortTheStepsOfItsConnections) {
   constexpr SlotGeometry kGeometry{.steps = 8, .step_bytes = 1024};
@@ -144,6 +152,65 @@ TEST(BoundPlan, EdgesOfSmallSlotsAreConnectedLate) {
   EXPECT_TRUE(edges_of("ring", 1000).empty());
   const std::vector<PairLink> tree = {{.peer = 0, .channel = kFirstTreeChannel}};
   EXPECT_EQ(edges_of("tree", 1000), tree);
+}
+
+// Between whom data goes, for people: of each way, whoever sends steps sends them to somebody, and
+// what is connected late for a rank joins it with the same ranks.
+TEST(BoundPlan, HopsLeadWhereStepsGo) {
+  const Topology topology = test::sample_topology(kAlternating);
+  int plans = 0;
+  for (const Operation operation :
+       {Operation::kAllReduce, Operation::kBroadcast, Operation::kReduce, Operation::kAllGather,
+        Operation::kReduceScatter}) {
+    for (const char* algorithm : {"ring", "tree", "pat", "direct", "two-shot", "chain"}) {
+      SCOPED_TRACE(fmt::format("{} by {}", operation_name(operation), algorithm));
+      const auto plan = make_plan(
+          {.operation = operation, .root = has_root(operation) ? 2U : 0U, .count = 20'000},
+          {.topology = topology,
+           .limits = {.step_bytes = 16384,
+                      .max_channels = 2,
+                      .direct_bytes = 1 << 20,
+                      .direct_block_bytes = 1 << 20,
+                      .two_shot_range = 65536,
+                      .trees = true},
+           .algorithms = {algorithm},
+           .deterministic = std::string(algorithm) == "chain"});
+      if (!plan) continue;
+      ++plans;
+      const auto hops = hops_of(*plan);
+      const bool ring = plan->algorithm == Algorithm::kRing;
+      for (std::uint32_t rank = 0; rank < plan->ranks; ++rank) {
+        std::set<std::uint32_t> partners;
+        for (std::size_t i = 0; i < plan->channels.size(); ++i) {
+          const auto channel =
+              static_cast<std::uint32_t>(ring ? plan->channels[i].index : kFirstTreeChannel + i);
+          bool sends = false;
+          bool receives = false;
+          for (const NetEdge& hop : hops) {
+            if (hop.channel != channel || (hop.from != rank && hop.to != rank)) continue;
+            sends = sends || hop.from == rank;
+            receives = receives || hop.to == rank;
+            partners.insert(hop.from == rank ? hop.to : hop.from);
+          }
+          EXPECT_EQ(sends, steps_sent(*plan, i, rank) != 0) << rank;
+          EXPECT_EQ(receives, steps_received(*plan, i, rank) != 0) << rank;
+        }
+        std::set<std::uint32_t> connected;
+        for (const PairLink& link : late_edges(*plan, rank))
+          connected.insert(link.peer);
+        if (!connected.empty()) {
+          EXPECT_EQ(partners, connected) << rank;
+        }
+      }
+      if (ring && operation == Operation::kAllReduce) {
+        const std::vector<std::pair<std::uint32_t, std::uint32_t>> round = {
+            {0, 2}, {0, 3}, {1, 2}, {1, 3}};
+        EXPECT_EQ(joined_pairs(hops), round) << "not in the order of ranks";
+      }
+    }
+  }
+  EXPECT_EQ(plans, 17)
+      << "rings of all, trees and chains of three, PAT of two, direct calls of four";
 }
 
 }  // namespace

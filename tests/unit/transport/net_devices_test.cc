@@ -354,10 +354,14 @@ TEST(NetDevices, NothingOfferedIsTheFirst) {
 TEST(NetDevices, AreDescribedByChannel) {
   const Devices devices({nic("eth0", "10.0.0.1"), nic("eth1", "10.0.1.1")},
                         {nic("eth2", "10.0.0.2"), nic("eth3", "10.0.1.2")});
-  const std::vector<std::vector<std::uint32_t>> rings(3, {0, 1});
-  EXPECT_EQ(describe_devices(devices.input(), kNet, rings, 0, 1),
-            "eth0 to eth2 on channels 0, 2; eth1 to eth3 on channel 1");
-  EXPECT_EQ(describe_devices(devices.input(), kNet, {}, 0, 1), "");
+  for (const std::uint32_t first : {0U, kFirstTreeChannel}) {
+    std::vector<NetEdge> edges;
+    for (std::uint32_t i = 0; i < 3; ++i)
+      edges.push_back({.channel = first + i, .from = 0, .to = 1});
+    EXPECT_EQ(describe_devices(devices.input(), kNet, edges),
+              "eth0 to eth2 on channels 0, 2; eth1 to eth3 on channel 1");
+  }
+  EXPECT_EQ(describe_devices(devices.input(), kNet, {}), "");
 }
 
 }  // namespace
