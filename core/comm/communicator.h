@@ -262,6 +262,7 @@ class Communicator {
   Result<const std::shared_ptr<BoundPlan>*> find_bound(const Call& call);
   Result<std::shared_ptr<PlanTables>> tables_of(const Plan& plan);
   Result<std::shared_ptr<BoundPlan>> bind_to(std::shared_ptr<const Plan> plan);
+  void log_bound(const Plan& plan) const;
   static bool recall(Planned& planned, const std::vector<Extent>& blocks);
   void keep(Planned& planned);
   void retire(const std::shared_ptr<BoundPlan>& bound);

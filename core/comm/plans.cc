@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -91,11 +93,28 @@ void Communicator::retire(const std::shared_ptr<BoundPlan>& bound) {
   if (bound != nullptr) retired_.add(bound->tables());
 }
 
+// In the lines that `weft explain` prints, of hops this rank's own.
+void Communicator::log_bound(const Plan& plan) const {
+  Logger& log = context_.logger();
+  if (!log.enabled(Topic::kSchedule, WEFT_LOG_TRACE)) return;
+  std::vector<NetEdge> hops = hops_of(plan);
+  std::erase_if(hops, [&](const NetEdge& hop) { return hop.from != rank_ && hop.to != rank_; });
+  std::string text = to_text(plan);
+  for (const auto& [a, b] : joined_pairs(hops))
+    text += fmt::format("ranks {} and {}: {}\n", a, b, describe_pair(a, b));
+  for (const std::string& edge : describe_net_edges(hops))
+    text += edge + "\n";
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    log.log(Topic::kSchedule, WEFT_LOG_TRACE, "rank {} runs: {}", rank_, line);
+}
+
 Result<std::shared_ptr<BoundPlan>> Communicator::bind_to(std::shared_ptr<const Plan> plan) {
   const auto pair = [this](const PairLink& link) -> const PairConnections& {
     return *pairs_->find(link);
   };
   WEFT_TRY_ASSIGN(auto tables, tables_of(*plan));
+  log_bound(*plan);
   return std::make_shared<BoundPlan>(std::move(plan), rank_,
                                      BoundPlan::Ends{.rings = connections_->rings(),
                                                      .direct = connections_->direct(),
