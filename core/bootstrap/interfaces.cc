@@ -77,7 +77,7 @@ Result<std::vector<InterfaceAddress>> select_interfaces(std::span<const Interfac
     const Rule rule(item);
     if (rule.name.empty()) {
       return fail(WEFT_ERROR_CONFIG,
-                  fmt::format("interface selection \"{}\" names no interface", item),
+                  fmt::format("bootstrap.interfaces: \"{}\" names no interface", item),
                   "write eth, =eth0, ^docker or ^=docker0");
     }
     (rule.exclude ? exclude : include).push_back(rule);
@@ -103,10 +103,10 @@ Result<std::vector<InterfaceAddress>> select_interfaces(std::span<const Interfac
                   "ip link set lo up");
     }
     return fail(WEFT_ERROR_CONFIG,
-                fmt::format("the interface selection \"{}\" matches no interface that is up; this "
-                            "host has: {}",
-                            fmt::join(selection, ","), list_names(all)),
-                "correct the selection, or leave it out to use every interface");
+                fmt::format("bootstrap.interfaces [{}] matches no interface that is up; this host "
+                            "has: {}",
+                            fmt::join(selection, ", "), list_names(all)),
+                "correct bootstrap.interfaces, or leave it out to use every interface");
   }
   return result;
 }

@@ -186,12 +186,12 @@ void add_configuration(Scenarios& all) {
                    join_all(job, said);
                  }});
   all.push_back({.name = "BootstrapInterfaces",
-                 .messages = {"the interface selection \"<list>\" matches no interface that is up; "
+                 .messages = {"bootstrap.interfaces [<list>] matches no interface that is up; "
                               "this host has: <interfaces>"},
                  .play = [](std::vector<Said>& said) {
                    said.push_back(start_in({{"WEFT_BOOTSTRAP_INTERFACES", "nosuch0"}}));
                  }});
-  add_variable(all, "EmptyInterface", "interface selection \"<text>\" names no interface",
+  add_variable(all, "EmptyInterface", "bootstrap.interfaces: \"<text>\" names no interface",
                {{"WEFT_BOOTSTRAP_INTERFACES", "^"}});
 }
 

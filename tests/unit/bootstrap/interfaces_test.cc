@@ -50,7 +50,7 @@ TEST(Interfaces, ASelectionThatMatchesNothingListsWhatExists) {
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().code(), WEFT_ERROR_CONFIG);
   EXPECT_EQ(chosen.error().what(),
-            "the interface selection \"=ib0,eth2\" matches no interface that is up; this host has: "
+            "bootstrap.interfaces [=ib0, eth2] matches no interface that is up; this host has: "
             "lo (127.0.0.1), docker0 (172.17.0.1), eth0 (10.0.0.1), eth0 (fd00::1), eth01 "
             "(10.1.0.1), eth2 (10.2.0.1, down)");
   for (const char* empty : {"", "^", "=", "^="}) {

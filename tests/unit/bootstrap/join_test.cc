@@ -145,7 +145,8 @@ TEST_F(BootstrapTest, AnInterfaceThatMatchesNothingFailsEveryRank) {
   for (const Rank& rank : ranks) {
     ASSERT_TRUE(rank.error);
     EXPECT_EQ(rank.error->code(), WEFT_ERROR_CONFIG);
-    EXPECT_NE(rank.error->what().find("\"=nosuch0\" matches no interface"), std::string::npos);
+    EXPECT_NE(rank.error->what().find("bootstrap.interfaces [=nosuch0] matches no interface"),
+              std::string::npos);
     EXPECT_NE(rank.error->what().find("lo (127.0.0.1)"), std::string::npos);
   }
   EXPECT_EQ(ranks[0].error->what().find(me(1) + ": "), 0U);
