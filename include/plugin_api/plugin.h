@@ -41,6 +41,10 @@
  * WEFT_ERROR_UNSUPPORTED has a meaning where a function says so. The host treats all others alike:
  * the call that led there fails with that code and the text that was set.
  *
+ * Abort: a transport and a net have a function for it, an instance has none. It may be called at
+ * any time, from any thread, while another call on that object runs. What is under way there ends,
+ * and nothing new may be started; other objects of the instance go on.
+ *
  * Fork: a process that forks without exec may not use any object in the child. Plugins open every
  * descriptor close-on-exec, and need do nothing else: the host refuses calls in a child.
  */
