@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: 2026 The Weft authors
 # SPDX-License-Identifier: Apache-2.0
-"""precompile.py TARGET HEADER OUTPUT: precompiles a header as the sources of a target are compiled.
+"""precompile.py TARGET HEADER OUTPUT [ARGUMENT...]: precompiles a header as the sources of a target are compiled,
+with so many arguments more.
 
 To be run where ninja runs. The compiler's arguments are those that Meson wrote into
 compile_commands.json, so that they cannot come to differ. Beside the output stand its dependency file,
@@ -48,8 +49,8 @@ def is_current(output, command):
 
 
 def main():
-    target, header, output = sys.argv[1:]
-    command = [*arguments_of(target), "-x", "c++-header", header, "-o", output,
+    target, header, output, *more = sys.argv[1:]
+    command = [*arguments_of(target), *more, "-x", "c++-header", header, "-o", output,
                "-MD", "-MF", output + ".d", "-MQ", output]
     if not is_current(output, command):
         subprocess.run(command, check=True)
