@@ -85,9 +85,9 @@ std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank) {
     const std::uint32_t channel = tree_channel(plan, i);
     if (pat) {
       const PatPlace place = pat_place(plan, i, rank);
-      for (const std::uint32_t peer : place.to)
+      for (const std::uint32_t peer : place.ahead)
         edges.push_back({.peer = peer, .channel = channel});
-      for (const std::uint32_t peer : place.from)
+      for (const std::uint32_t peer : place.behind)
         edges.push_back({.peer = peer, .channel = channel});
       continue;
     }
@@ -247,15 +247,20 @@ void BoundPlan::add_pat(std::size_t channel, std::uint32_t rank, const Ends& end
     return ends.pair(
         {.peer = peer, .channel = kFirstTreeChannel + static_cast<std::uint32_t>(channel)});
   };
-  item.pat = keep(channel,
-                  pat_links(
-                      place, [&](std::uint32_t peer) { return pair(peer).to.view; },
-                      [&](std::uint32_t peer) { return pair(peer).from.view; }),
-                  pats_);
+  item.pat =
+      keep(channel,
+           pat_links(
+               plan_->task.operation, place, [&](std::uint32_t peer) { return pair(peer).to.view; },
+               [&](std::uint32_t peer) { return pair(peer).from.view; }),
+           pats_);
   for (std::uint32_t level = 0; level < round.levels(); ++level) {
-    const std::uint64_t steps = pat_rounds(share) * round.messages_over(level);
-    add_message(pair(place.to[level]).to, steps, {}, channel);
-    add_message(pair(place.from[level]).from, steps, {}, channel);
+    const std::uint64_t steps = pat_rounds(*plan_, share) * round.messages_over(level);
+    const auto add = [&](std::uint32_t to, std::uint32_t from) {
+      add_message(pair(to).to, steps, {}, channel);
+      add_message(pair(from).from, steps, {}, channel);
+    };
+    if (pat_scatters(plan_->task.operation)) add(place.behind[level], place.ahead[level]);
+    if (pat_gathers(plan_->task.operation)) add(place.ahead[level], place.behind[level]);
   }
 }
 

@@ -113,8 +113,8 @@ void add_collective(std::vector<Parameter>& table, const std::string& operation,
 
 void add_collectives(std::vector<Parameter>& table) {
   const std::vector<std::string> protocols = {"simple", "ll", "ll128"};
-  add_collective(table, "all_reduce", {"ring", "tree", "chain", "direct", "two-shot", "multicast"},
-                 protocols);
+  add_collective(table, "all_reduce",
+                 {"ring", "tree", "pat", "chain", "direct", "two-shot", "multicast"}, protocols);
   add_collective(table, "all_gather", {"ring", "pat", "direct", "multicast"}, protocols);
   add_collective(table, "reduce_scatter", {"ring", "pat", "chain", "direct", "multicast"},
                  protocols);

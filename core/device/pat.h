@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// All-gather and reduce-scatter by parallel aggregated trees (core/model/pat_geometry.h): every
-// rank sends and gets the same messages in the same order, one after the other.
+// All-gather and reduce-scatter by parallel aggregated trees (core/model/pat_geometry.h), and
+// all-reduce by both, one round after the other: every rank sends and gets the same messages in the
+// same order, one after the other.
 //
 // Why none waits for ever: let all ranks have done the messages before this one. Each can fill its
 // slot, since the one that lay there is two or more messages of this level older, and its receiver
@@ -11,6 +12,14 @@
 // buffers have no room for them: a slot's sums are added to those of the next level and sent on as
 // soon as both slots of a window of that level are there, so no more than two of a connection are
 // ever kept.
+//
+// The same holds from half to half of an all-reduce and from round to round: who has done a half
+// has given back all slots of it, and counts them, so each half begins as a call does. Two ranks
+// may be joined by one connection at one level of the one half and at another of the other: of
+// three ranks the one 2 places ahead is 1 behind. It is of one level within a half, and all ranks
+// turn from half to half at the same message, so both its ends use it in the same order. A range is
+// complete before any of it is gathered, and by then all of this rank's input has gone, or been
+// added, so the output may lie where the input did.
 //
 // Model: tests/models/step_fifo.pml
 #pragma once
@@ -25,12 +34,14 @@
 #include "core/model/connection_view.h"
 #include "core/model/pat_geometry.h"
 #include "core/model/pat_links.h"
+#include "core/model/ring_geometry.h"
+#include "core/model/two_shot.h"
 #include "core/model/work_item.h"
 
 namespace weft::device {
 
-/// One rank's part in one channel. All lanes make the same one. The links are *item.pat, over two
-/// slots or more; item.chunk fits into a slot.
+/// One rank's part in one channel. All lanes make the same one. The links are those halves of
+/// *item.pat that the operation has, over two slots or more; item.chunk fits into a slot.
 template <class Group, class Memory, class Reduction>
   requires lane_group<Group> && device_memory<Memory, Group>
 class PatWalk : EdgeWalk<Group, Memory, Reduction> {
@@ -40,21 +51,22 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
   WEFT_HD PatWalk(Group& group, Memory& memory, const WorkItem& item, const Reduction& reduction,
                   std::uint32_t element_bytes)
       : Base(group, memory, item, reduction, element_bytes),
-        links_(*item.pat),
-        round_(pat_round(item.ranks, item.pat->to[0].step_bytes,
-                         (item.chunk < item.count ? item.chunk : item.count) * element_bytes)) {}
+        scatter_(item.pat->scatter),
+        gather_(item.pat->gather),
+        levels_(item.pat->levels),
+        torus_{.ranks = item.ranks, .row = item.pat->row},
+        round_(pat_round(item.operation, item.ranks,
+                         (pat_scatters(item.operation) ? scatter_ : gather_).to[0].step_bytes,
+                         item.count, item.chunk, element_bytes)) {}
 
   /// The leader's answer is the complete one.
   WEFT_HD KernelOutcome run() {
-    const bool gathers = item_.operation == Operation::kAllGather;
-    for (base_ = 0; base_ < item_.count; base_ += item_.chunk) {
-      const std::uint64_t left = item_.count - base_;
-      count_ = left < item_.chunk ? left : item_.chunk;
-      block_bytes_ = static_cast<std::uint32_t>(count_ * element_bytes_);
-      if (!(gathers ? gather_round() : scatter_round())) return leave();
-      ++rounds_;
+    while (base_ < item_.count) {
+      const std::uint64_t elements = cut_round();
+      if (pat_scatters(item_.operation) && !scatter_round()) return leave();
+      if (pat_gathers(item_.operation) && !gather_round()) return leave();
+      base_ += elements;
     }
-    finish();
     return outcome();
   }
 
@@ -73,6 +85,24 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
   using Base::slot;
   using Base::take_input;
 
+  /// The round that begins at base_; answers how far it leads, in elements of the channel.
+  WEFT_HD std::uint64_t cut_round() {
+    const std::uint64_t left = item_.count - base_;
+    std::uint64_t longest = left < item_.chunk ? left : item_.chunk;
+    std::uint64_t elements = longest;
+    even_ = true;
+    if (item_.operation == Operation::kAllReduce) {
+      piece_ = two_shot_piece(base_, item_.count, item_.chunk, item_.ranks, element_bytes_);
+      longest = piece_.chunk;
+      even_ = longest * item_.ranks <= left;
+      elements = even_ ? longest * item_.ranks : left;
+    }
+    even_bytes_ = static_cast<std::uint32_t>(longest * element_bytes_);
+    even_count_ = longest;
+    sought_.level = kMostPatLevels;
+    return elements;
+  }
+
   WEFT_HD bool gather_round() {
     for (std::uint32_t window = 0; window < round_.windows(); ++window) {
       for (std::uint32_t level = round_.opened_by(window) + 1; level-- != 0;) {
@@ -80,6 +110,7 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
         if (message.count != 0 && !gather(message)) return false;
       }
     }
+    end_half(gather_);
     return true;
   }
 
@@ -90,101 +121,135 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
         if (message.count != 0 && !scatter(message)) return false;
       }
     }
-    for (std::uint32_t level = 0; level < links_.levels; ++level)
-      give_back(links_.from[level], number_of(level, round_.messages_over(level)) - 1);
+    for (std::uint32_t level = 0; level < levels_; ++level)
+      give_back(scatter_.from[level], round_.messages_over(level) - 1);
+    end_half(scatter_);
     return true;
   }
 
   /// What this rank has of other trees goes ahead, and as much comes from behind.
   WEFT_HD bool gather(const PatMessage& message) {
-    const ConnectionView& to = links_.to[message.level];
-    const ConnectionView& from = links_.from[message.level];
-    const std::uint64_t number = number_of(message.level, message.number);
-    if (!await_free(to, number)) return false;
-    std::byte* const sent = slot(to, number);
+    const ConnectionView& to = gather_.to[message.level];
+    const ConnectionView& from = gather_.from[message.level];
+    if (!await_free(to, message.number)) return false;
+    std::byte* sent = slot(to, message.number);
     for (std::uint32_t i = 0; i < message.count; ++i) {
-      const std::byte* source = item_.recv + place_of(message.near(i));
+      const Extent block = block_of(message.near(i));
+      std::byte* const own = item_.recv + block.offset * element_bytes_;
+      const std::byte* source = own;
       std::byte* kept = nullptr;
-      // A round begins with this rank's own block alone.
-      if (message.level + 1 == links_.levels) {
-        std::byte* const own = item_.recv + place_of(0);
+      // A round that only gathers begins with this rank's own block alone.
+      if (item_.operation == Operation::kAllGather && message.level + 1 == levels_) {
         source = item_.send + base_ * element_bytes_;
         if (source != own) kept = own;
       }
-      memory_.copy(group_, sent + std::uint64_t{i} * block_bytes_, kept, source, block_bytes_);
+      memory_.copy(group_, sent, kept, source, block.count * element_bytes_);
+      sent += block.count * element_bytes_;
     }
     group_.sync();
-    pass_on(to, number, message.count * block_bytes_);
+    pass_on(to, message.number, bytes_of(message, message.near(0)));
     std::uint32_t offset = 0;
-    if (!await_filled(from, number, message.count * block_bytes_, offset)) return false;
-    const std::byte* const arrived = slot(from, number) + offset;
+    if (!await_filled(from, message.number, bytes_of(message, message.far(0)), offset)) {
+      return false;
+    }
+    const std::byte* arrived = slot(from, message.number) + offset;
     for (std::uint32_t i = 0; i < message.count; ++i) {
-      memory_.copy(group_, item_.recv + place_of(message.far(i)), nullptr,
-                   arrived + std::uint64_t{i} * block_bytes_, block_bytes_);
+      const Extent block = block_of(message.far(i));
+      memory_.copy(group_, item_.recv + block.offset * element_bytes_, nullptr, arrived,
+                   block.count * element_bytes_);
+      arrived += block.count * element_bytes_;
     }
     group_.sync();
-    give_back(from, number);
+    give_back(from, message.number);
     return true;
   }
 
   /// What this rank has summed up of other trees goes behind, and as much comes from ahead.
   WEFT_HD bool scatter(const PatMessage& message) {
     const std::uint32_t level = message.level;
-    const ConnectionView& to = links_.to[level];
-    const std::uint64_t number = number_of(level, message.number);
-    if (!await_free(to, number)) return false;
-    std::byte* const sent = slot(to, number);
+    const ConnectionView& to = scatter_.to[level];
+    const ConnectionView& from = scatter_.from[level];
+    if (!await_free(to, message.number)) return false;
+    std::byte* sum = slot(to, message.number);
     for (std::uint32_t i = 0; i < message.count; ++i) {
-      std::byte* const sum = sent + std::uint64_t{i} * block_bytes_;
-      const std::byte* const input = item_.send + place_of(message.far(i));
+      const Extent block = block_of(message.far(i));
+      const std::byte* const input = item_.send + block.offset * element_bytes_;
       const std::byte* const partial = partial_sum(message.far(i), level);
       if (partial != nullptr) {
-        add_input(sum, partial, input, count_);
+        add_input(sum, partial, input, block.count);
       } else {
-        take_input(sum, input, count_);
+        take_input(sum, input, block.count);
       }
+      sum += block.count * element_bytes_;
     }
     group_.sync();
-    pass_on(to, number, message.count * block_bytes_);
+    pass_on(to, message.number, bytes_of(message, message.far(0)));
     std::uint32_t offset = 0;
-    if (!await_filled(links_.from[level], number, message.count * block_bytes_, offset)) {
+    if (!await_filled(from, message.number, bytes_of(message, message.near(0)), offset)) {
       return false;
     }
     offsets_[level][message.number % 2] = offset;
-    std::byte* const arrived = slot(links_.from[level], number) + offset;
+    std::byte* const arrived = slot(from, message.number) + offset;
+    sum = arrived;
     for (std::uint32_t i = 0; i < message.count; ++i) {
+      const std::uint64_t count = block_of(message.near(i)).count;
       const std::byte* const partial = partial_sum(message.near(i), level);
-      if (partial == nullptr) continue;
-      std::byte* const sum = arrived + std::uint64_t{i} * block_bytes_;
-      memory_.reduce(reduction_, group_, sum, nullptr, sum, partial, count_);
+      if (partial != nullptr) {
+        memory_.reduce(reduction_, group_, sum, nullptr, sum, partial, count);
+      }
+      sum += count * element_bytes_;
     }
     group_.sync();
-    if (level + 1 == links_.levels) complete(arrived);
+    if (level + 1 == levels_) complete(arrived);
     if (level != 0) give_back_below(message);
     return true;
   }
 
   /// All have sent their part of this rank's own block.
   WEFT_HD void complete(const std::byte* partial) {
-    std::byte* const output = item_.recv + base_ * element_bytes_;
-    add_input(output, partial, item_.send + place_of(0), count_);
+    const Extent own = block_of(0);
+    const std::uint64_t place = item_.operation == Operation::kReduceScatter ? base_ : own.offset;
+    std::byte* const output = item_.recv + place * element_bytes_;
+    add_input(output, partial, item_.send + own.offset * element_bytes_, own.count);
     group_.sync();
-    if (reduction_.finishes()) memory_.finish(reduction_, group_, output, nullptr, count_);
+    if (reduction_.finishes()) memory_.finish(reduction_, group_, output, nullptr, own.count);
     group_.sync();
   }
 
   /// What came of the block whose owner is `away` places behind, over the levels below this one;
   /// null where nothing did. Of the rank that is the last of its tree over some levels it is still
   /// where it was before those.
-  WEFT_HD const std::byte* partial_sum(std::uint32_t away, std::uint32_t level) const {
+  WEFT_HD const std::byte* partial_sum(std::uint32_t away, std::uint32_t level) {
     while (level-- != 0) {
       if (away + (1U << level) >= item_.ranks) continue;
       const std::uint32_t block = away >> (level + 1);
       const std::uint32_t message = block / round_.blocks;
-      return slot(links_.from[level], number_of(level, message)) + offsets_[level][message % 2] +
-             std::uint64_t{block % round_.blocks} * block_bytes_;
+      return slot(scatter_.from[level], message) + offsets_[level][message % 2] +
+             place_in_message(level, block);
     }
     return nullptr;
+  }
+
+  /// Where block number `block` of those that came over a level begins in its message. They are
+  /// asked for one after the other, so that lengths are not added up anew for each.
+  WEFT_HD std::uint64_t place_in_message(std::uint32_t level, std::uint32_t block) {
+    const std::uint32_t first = block / round_.blocks * round_.blocks;
+    if (even_) return std::uint64_t{block - first} * even_bytes_;
+    if (sought_.level != level || sought_.block < first || sought_.block > block) {
+      sought_ = {.level = level, .block = first, .bytes = 0};
+    }
+    for (; sought_.block < block; ++sought_.block)
+      sought_.bytes += block_of(sought_.block << (level + 1)).count * element_bytes_;
+    return sought_.bytes;
+  }
+
+  /// Of a message whose first block's owner is so many places behind.
+  WEFT_HD std::uint32_t bytes_of(const PatMessage& message, std::uint32_t away) const {
+    if (even_) return message.count * even_bytes_;
+    std::uint64_t count = 0;
+    for (std::uint32_t i = 0; i < message.count; ++i)
+      count += block_of(away + (i << (message.level + 1))).count;
+    return static_cast<std::uint32_t>(count * element_bytes_);
   }
 
   /// The slots of the level below whose sums this message has taken. The last one of a round may
@@ -194,47 +259,62 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
     const std::uint32_t last = round_.messages_over(below) - 1;
     const std::uint32_t taken = 2 * message.number + 2;
     const std::uint32_t free = taken < last ? taken : last;
-    if (free > 2 * message.number) give_back(links_.from[below], number_of(below, free) - 1);
+    if (free > 2 * message.number) give_back(scatter_.from[below], free - 1);
   }
 
-  WEFT_HD std::uint64_t number_of(std::uint32_t level, std::uint32_t message) const {
-    return rounds_ * round_.messages_over(level) + message;
+  /// This round's chunk of the block whose owner is so many places behind, in the buffer that has
+  /// all blocks.
+  WEFT_HD Extent block_of(std::uint32_t away) const {
+    const std::uint32_t place = torus_.behind(item_.ring_position, away);
+    if (item_.operation == Operation::kAllReduce) return piece_.extent(place, item_.count);
+    return {.offset = item_.ring[place] * item_.stride + base_, .count = even_count_};
   }
 
-  /// Bytes to this round's chunk of the block whose owner is so many places behind.
-  WEFT_HD std::uint64_t place_of(std::uint32_t away) const {
-    const PatTorus torus{.ranks = item_.ranks, .row = links_.row};
-    const std::uint32_t owner = item_.ring[torus.behind(item_.ring_position, away)];
-    return (owner * item_.stride + base_) * element_bytes_;
-  }
-
-  /// The connections have moved by what the rounds sent.
-  WEFT_HD void finish() {
+  /// The connections have moved by what the half sent.
+  WEFT_HD void end_half(const PatHalf& half) {
     group_.sync();  // all lanes have read the cursors
-    if (!group_.leader()) return;
-    for (std::uint32_t level = 0; level < links_.levels; ++level) {
-      links_.to[level].cursor->step += number_of(level, 0);
-      links_.from[level].cursor->step += number_of(level, 0);
+    if (group_.leader()) {
+      for (std::uint32_t level = 0; level < levels_; ++level) {
+        half.to[level].cursor->step += round_.messages_over(level);
+        half.from[level].cursor->step += round_.messages_over(level);
+      }
     }
+    group_.sync();
   }
 
   /// Lets the partners' kernels end too, where they can be told from here.
   WEFT_HD KernelOutcome leave() {
     if (!group_.leader()) return outcome();
-    const std::uint32_t reason = reason_of(outcome());
-    for (std::uint32_t level = 0; level < links_.levels; ++level) {
-      memory_.give_up(links_.to[level].peer_error, reason);
-      memory_.give_up(links_.from[level].peer_error, reason);
-    }
+    if (pat_scatters(item_.operation)) give_up(scatter_);
+    if (pat_gathers(item_.operation)) give_up(gather_);
     return outcome();
   }
+  WEFT_HD void give_up(const PatHalf& half) {
+    const std::uint32_t reason = reason_of(outcome());
+    for (std::uint32_t level = 0; level < levels_; ++level) {
+      memory_.give_up(half.to[level].peer_error, reason);
+      memory_.give_up(half.from[level].peer_error, reason);
+    }
+  }
 
-  const PatLinks& links_;
+  /// A block of those that came over a level, and how many bytes of its message lie before it.
+  struct Sought {
+    std::uint32_t level = kMostPatLevels;
+    std::uint32_t block = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  const PatHalf& scatter_;
+  const PatHalf& gather_;
+  const std::uint32_t levels_;
+  const PatTorus torus_;
   const PatRound round_;
-  std::uint64_t rounds_ = 0;  ///< That have ended.
-  std::uint64_t base_ = 0;    ///< First element of this round's chunk.
-  std::uint64_t count_ = 0;   ///< Its elements.
-  std::uint32_t block_bytes_ = 0;
+  std::uint64_t base_ = 0;  ///< First element of this round, of a block or of the channel.
+  RingLoop piece_{};        ///< Of an all-reduce: this round's.
+  bool even_ = true;        ///< All blocks of this round are as long: so many elements, bytes.
+  std::uint64_t even_count_ = 0;
+  std::uint32_t even_bytes_ = 0;
+  Sought sought_;
   /// Where what came begins in its slot, by level and message, of which two are kept.
   std::uint32_t offsets_[kMostPatLevels][2] = {};
 };

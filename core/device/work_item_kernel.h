@@ -285,8 +285,8 @@ WEFT_HD KernelOutcome run_chain_item(G& group, M& memory, const WorkItem& item,
 
 /// Whether the links are those of parallel aggregated trees that can carry the item's chunks.
 WEFT_HD inline bool can_walk_pat(const WorkItem& item, std::uint32_t element_bytes) {
-  if (item.pat == nullptr || item.ring == nullptr || item.chunk == 0 || item.ranks < 2 ||
-      item.ranks > kMaxRanks || item.ring_position >= item.ranks) {
+  if (item.pat == nullptr || item.chunk == 0 || item.ranks < 2 || item.ranks > kMaxRanks ||
+      item.ring_position >= item.ranks || (item.ring == nullptr && has_blocks(item.operation))) {
     return false;
   }
   const PatLinks& links = *item.pat;
@@ -294,13 +294,19 @@ WEFT_HD inline bool can_walk_pat(const WorkItem& item, std::uint32_t element_byt
       !PatTorus{.ranks = item.ranks, .row = links.row}.valid()) {
     return false;
   }
+  const bool scatters = pat_scatters(item.operation);
+  const bool gathers = pat_gathers(item.operation);
+  const std::uint32_t step_bytes = (scatters ? links.scatter : links.gather).to[0].step_bytes;
   const auto carries = [&](const ConnectionView& view) {
-    return usable(view, element_bytes) && view.steps > 1 &&
-           view.step_bytes == links.to[0].step_bytes &&
-           item.chunk <= view.step_bytes / element_bytes;
+    return usable(view, element_bytes) && view.steps > 1 && view.step_bytes == step_bytes &&
+           item.chunk <= step_bytes / element_bytes;
+  };
+  const auto is_whole = [&](const PatHalf& half, std::uint32_t level) {
+    return carries(half.to[level]) && carries(half.from[level]);
   };
   for (std::uint32_t level = 0; level < links.levels; ++level) {
-    if (!carries(links.to[level]) || !carries(links.from[level])) return false;
+    if (scatters && !is_whole(links.scatter, level)) return false;
+    if (gathers && !is_whole(links.gather, level)) return false;
   }
   return true;
 }

@@ -21,6 +21,11 @@
 // Where they do not fit, messages come in an order in which few blocks are under way: the ring is
 // cut into windows, those of a level twice as long as those of the level below, and what an
 // all-gather does in a window it does before those within it, a reduce-scatter after them.
+//
+// An all-reduce is both, round by round: its elements are cut into pieces, a piece into a range for
+// the rank at each place of the ring, as those of a two-shot, and a range is that rank's block. So
+// each element is summed up by one rank, and where a row is a host it goes inside, across, inside.
+// Ranges may be shorter than others, and empty; a message has no gaps for what they lack.
 #pragma once
 
 #include <algorithm>
@@ -29,11 +34,22 @@
 
 #include "core/model/operation.h"
 #include "core/model/ring_geometry.h"
+#include "core/model/two_shot.h"
 
 namespace weft {
 
 [[nodiscard]] constexpr bool fits_pat(Operation operation) {
-  return operation == Operation::kAllGather || operation == Operation::kReduceScatter;
+  return operation == Operation::kAllGather || operation == Operation::kReduceScatter ||
+         operation == Operation::kAllReduce;
+}
+
+// The halves of which an operation has one or both.
+
+[[nodiscard]] constexpr bool pat_scatters(Operation operation) {
+  return operation != Operation::kAllGather;
+}
+[[nodiscard]] constexpr bool pat_gathers(Operation operation) {
+  return operation != Operation::kReduceScatter;
 }
 
 /// Distances at which a rank has partners, at most: 2^0 to 2^15.
@@ -81,7 +97,8 @@ struct PatTorus {
   }
 };
 
-/// One round, in which a chunk of each block goes to all ranks, or comes together from them.
+/// One round, in which a chunk of each block goes to all ranks, or comes together from them: of an
+/// all-reduce, half of a round.
 struct PatRound {
   std::uint32_t ranks = 2;   ///< 2 to kMaxRanks.
   std::uint32_t blocks = 1;  ///< Of one message at most: a power of two.
@@ -146,6 +163,20 @@ struct PatRound {
   while (blocks < most && (std::uint64_t{2} * blocks <= fit || fit >= most))
     blocks *= 2;
   return {.ranks = ranks, .blocks = blocks};
+}
+
+/// The rounds of a call of `count` elements, `chunk` of a block at most, a step or less. All are
+/// alike, though the last may have less in each message.
+[[nodiscard]] constexpr PatRound pat_round(Operation operation, std::uint32_t ranks,
+                                           std::uint64_t step_bytes, std::uint64_t count,
+                                           std::uint64_t chunk, std::uint64_t element_bytes) {
+  if (operation != Operation::kAllReduce) {
+    return pat_round(ranks, step_bytes, std::min(chunk, count) * element_bytes);
+  }
+  const std::uint64_t range = two_shot_piece(0, count, chunk, ranks, element_bytes).chunk;
+  // What fits as a whole fits into one message, however few ranks have a part of it.
+  const bool fits = std::min(range * ranks, count) * element_bytes <= step_bytes;
+  return fits ? pat_round(ranks, ranks, 1) : pat_round(ranks, step_bytes, range * element_bytes);
 }
 
 }  // namespace weft

@@ -46,13 +46,20 @@ HopCost slowest_hop(const Topology& topology, const CostTable& costs,
   return slowest;
 }
 
+/// Of `count` elements of a channel what is a rank's at most.
+std::uint64_t block_elements(Operation operation, std::uint64_t count, std::uint32_t ranks) {
+  return has_blocks(operation) ? count : divide_up(count, ranks);
+}
+
 /// One message after the other.
 double pat_time_us(const Plan& plan, const Topology& topology, const CostTable& costs) {
   if (plan.channels.empty() || plan.ranks < 2) return costs.call_us;
   const ChannelPlan& channel = plan.channels.front();  // none is longer
   const PatRound round = pat_round_of(plan, channel);
-  const auto rounds = static_cast<double>(pat_rounds(channel));
-  const auto bytes = static_cast<double>(channel.count * element_size(plan.task.type));
+  const auto rounds = static_cast<double>(pat_rounds(plan, channel));
+  const auto bytes =
+      static_cast<double>(block_elements(plan.task.operation, channel.count, plan.ranks) *
+                          element_size(plan.task.type));
   const PatTorus torus{.ranks = plan.ranks, .row = plan.pat_row};
   double all_us = 0;
   for (std::uint32_t level = 0; level < round.levels(); ++level) {
@@ -60,15 +67,18 @@ double pat_time_us(const Plan& plan, const Topology& topology, const CostTable& 
     all_us += rounds * round.messages_over(level) * hop.latency_us +
               costs.pat_bytes * bytes * round.blocks_over(level) / hop.bytes_per_us;
   }
-  return costs.call_us + costs.pat_us + all_us;
+  return plan.task.operation == Operation::kAllReduce
+             ? costs.call_us + costs.pat_all_reduce_us + 2 * all_us
+             : costs.call_us + costs.pat_us + all_us;
 }
 
 /// Each must carry min_channel_bytes of every block.
 std::uint32_t pat_channel_count(const Task& task, const PlanInput& input) {
   if (input.channels != 0) return input.channels;
-  return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(task.bytes() / input.limits.min_channel_bytes, 1,
-                                most_channels(Algorithm::kPat, input.limits)));
+  const std::uint64_t block =
+      has_blocks(task.operation) ? task.bytes() : task.bytes() / input.topology.rank_count();
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      block / input.limits.min_channel_bytes, 1, most_channels(Algorithm::kPat, input.limits)));
 }
 
 /// All of a block in one round, or in as few, as long as each other.
@@ -95,7 +105,8 @@ Plan make_pat_plan(const Task& task, const PlanInput& input) {
   if (!plan.channels.empty()) {
     auto orders = rings(input.topology, static_cast<std::uint32_t>(plan.channels.size()));
     for (ChannelPlan& channel : plan.channels) {
-      channel.chunk = pat_chunk(channel.count, element_size(task.type), plan.step_bytes);
+      channel.chunk = pat_chunk(block_elements(task.operation, channel.count, plan.ranks),
+                                element_size(task.type), plan.step_bytes);
       channel.ring = std::move(orders[channel.index]);
     }
   }

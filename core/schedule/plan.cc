@@ -197,6 +197,46 @@ Traffic chain_traffic(const Plan& plan, std::size_t channel, std::uint32_t rank)
   return traffic;
 }
 
+std::uint32_t index_in(const std::vector<std::uint32_t>& ring, std::uint32_t rank) {
+  return static_cast<std::uint32_t>(std::ranges::find(ring, rank) - ring.begin());
+}
+
+/// What the rank at `place` sends of a piece whose ranges differ: each but its own once behind, and
+/// ahead, at each distance, all that it has by then.
+std::uint64_t pat_piece_elements(const PatTorus& torus, std::uint32_t place, const RingLoop& piece,
+                                 std::uint64_t count) {
+  const PatRound round{.ranks = torus.ranks};
+  const auto range = [&](std::uint32_t away) {
+    return piece.extent(torus.behind(place, away), count).count;
+  };
+  std::uint64_t elements = count - piece.base - range(0);
+  for (std::uint32_t level = 0; level < round.levels(); ++level) {
+    for (std::uint32_t block = 0; block < round.blocks_over(level); ++block)
+      elements += range(block << (level + 1));
+  }
+  return elements;
+}
+
+Traffic pat_traffic(const Plan& plan, std::size_t channel, std::uint32_t rank) {
+  const ChannelPlan& share = plan.channels[channel];
+  const std::uint64_t element_bytes = element_size(plan.task.type);
+  const std::uint64_t messages = pat_rounds(plan, share) * pat_round_of(plan, share).messages();
+  const std::uint64_t others = plan.ranks - 1;
+  if (has_blocks(plan.task.operation)) {
+    return {.steps = messages, .bytes = others * share.count * element_bytes};
+  }
+  const std::uint64_t per_piece = share.chunk * plan.ranks;
+  const std::uint64_t base = share.count / per_piece * per_piece;
+  Traffic traffic{.steps = 2 * messages, .bytes = base / plan.ranks * 2 * others * element_bytes};
+  if (base == share.count) return traffic;
+  const PatTorus torus{.ranks = plan.ranks, .row = plan.pat_row};
+  traffic.bytes += element_bytes * pat_piece_elements(torus, index_in(share.ring, rank),
+                                                      two_shot_piece(base, share.count, share.chunk,
+                                                                     plan.ranks, element_bytes),
+                                                      share.count);
+  return traffic;
+}
+
 /// Ranks that `rank` writes payload to; of blocks, one to each. All others get a header.
 std::uint64_t direct_receivers(const Plan& plan, std::uint32_t rank) {
   const std::uint64_t others = plan.ranks - 1;
@@ -219,10 +259,7 @@ Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
     return {.steps = passes * tree_steps(share),
             .bytes = passes * share.count * element_size(plan.task.type)};
   }
-  if (plan.algorithm == Algorithm::kPat) {
-    return {.steps = pat_rounds(share) * pat_round_of(plan, share).messages(),
-            .bytes = (plan.ranks - 1) * share.count * element_size(plan.task.type)};
-  }
+  if (plan.algorithm == Algorithm::kPat) return pat_traffic(plan, channel, rank);
   if (plan.algorithm == Algorithm::kChain) return chain_traffic(plan, channel, rank);
   const std::uint32_t position = ring_place(plan, channel, rank).position;
   switch (plan.task.operation) {
@@ -250,10 +287,6 @@ Traffic traffic_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
       return {};
   }
   return {};
-}
-
-std::uint32_t index_in(const std::vector<std::uint32_t>& ring, std::uint32_t rank) {
-  return static_cast<std::uint32_t>(std::ranges::find(ring, rank) - ring.begin());
 }
 
 Status invalid(std::string what) {
@@ -317,7 +350,7 @@ Status validate_tree(const Plan& plan, const ChannelPlan& channel) {
 
 Status validate_pat(const Plan& plan, const ChannelPlan& channel) {
   if (!fits_pat(plan.task.operation) || plan.protocol != Protocol::kSimple) {
-    return invalid("only blocks are gathered or reduced by PAT");
+    return invalid("it does not go by PAT, and plainly");
   }
   if (plan.ranks < 2 || plan.ranks > kMaxRanks) {
     return invalid(fmt::format("{} ranks have no partners", plan.ranks));
@@ -446,20 +479,21 @@ PatPlace pat_place(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   const std::uint32_t index = index_in(ring, rank);
   PatPlace place{.row = plan.pat_row};
   for (std::uint32_t distance = 1; distance < torus.ranks; distance *= 2) {
-    place.to.push_back(ring[torus.ahead(index, distance)]);
-    place.from.push_back(ring[torus.behind(index, distance)]);
+    place.ahead.push_back(ring[torus.ahead(index, distance)]);
+    place.behind.push_back(ring[torus.behind(index, distance)]);
   }
-  if (plan.task.operation == Operation::kReduceScatter) std::swap(place.to, place.from);
   return place;
 }
 
 PatRound pat_round_of(const Plan& plan, const ChannelPlan& channel) {
-  return pat_round(plan.ranks, plan.step_bytes,
-                   std::min(channel.chunk, channel.count) * element_size(plan.task.type));
+  return pat_round(plan.task.operation, plan.ranks, plan.step_bytes, channel.count, channel.chunk,
+                   element_size(plan.task.type));
 }
 
-std::uint64_t pat_rounds(const ChannelPlan& channel) {
-  return tree_steps(channel);
+std::uint64_t pat_rounds(const Plan& plan, const ChannelPlan& channel) {
+  if (has_blocks(plan.task.operation)) return tree_steps(channel);
+  const std::uint64_t per_piece = channel.chunk * plan.ranks;
+  return channel.count / per_piece + (channel.count % per_piece != 0 ? 1 : 0);
 }
 
 std::uint64_t tree_steps(const ChannelPlan& channel) {

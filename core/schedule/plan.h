@@ -25,7 +25,7 @@ struct ChannelPlan {
   std::uint64_t offset = 0;  ///< First element, of the whole call.
   std::uint64_t count = 0;   ///< Elements.
   /// Elements of one chunk at most: chunk_steps whole steps, or of a tree, a chain or PAT one step
-  /// or less; of a rank's range of a two-shot, or by multicast.
+  /// or less; of a rank's range of a two-shot, an all-reduce by PAT, or by multicast.
   std::uint64_t chunk = 0;
   /// Each rank once; ring[i] sends to ring[i + 1], or to all others in a call that goes directly,
   /// or in PAT to those 1, 2, 4 ... places ahead or behind (Plan::pat_row); in a chain, which has
@@ -129,11 +129,11 @@ struct TreePlace {
          algorithm == Algorithm::kChain;
 }
 
-/// A rank's partners in parallel aggregated trees, by level: ranks to which it sends, and from
-/// which it gets.
+/// A rank's partners in parallel aggregated trees, by level: what is gathered goes ahead, what is
+/// reduced goes behind.
 struct PatPlace {
-  std::vector<std::uint32_t> to{};
-  std::vector<std::uint32_t> from{};
+  std::vector<std::uint32_t> ahead{};
+  std::vector<std::uint32_t> behind{};
   std::uint32_t row = 1;  ///< Plan::pat_row.
   friend bool operator==(const PatPlace&, const PatPlace&) = default;
 };
@@ -142,9 +142,9 @@ struct PatPlace {
 [[nodiscard]] PatPlace pat_place(const Plan& plan, std::size_t channel, std::uint32_t rank);
 
 /// Of a plan by PAT: one of its rounds, and how many there are. All but the last are alike, and it
-/// has no other messages.
+/// has no other messages. An all-reduce has the messages of a round twice.
 [[nodiscard]] PatRound pat_round_of(const Plan& plan, const ChannelPlan& channel);
-[[nodiscard]] std::uint64_t pat_rounds(const ChannelPlan& channel);
+[[nodiscard]] std::uint64_t pat_rounds(const Plan& plan, const ChannelPlan& channel);
 
 /// Steps that `rank` fills towards its next on one channel, and steps that it consumes from its
 /// previous: exactly what the kernels do and what the progress engine has to move. Of trees those

@@ -87,20 +87,22 @@ std::string rows_text(const Plan& plan) {
 /// Partners, and how the blocks are dealt out to messages.
 std::string pat_text(const Plan& plan, const ChannelPlan& channel) {
   const PatRound round = pat_round_of(plan, channel);
-  const bool ahead = plan.task.operation == Operation::kAllGather;
+  const bool scatters = pat_scatters(plan.task.operation);
+  const bool gathers = pat_gathers(plan.task.operation);
   std::vector<std::string> levels;
   for (std::uint32_t i = 0; i < round.levels(); ++i) {
-    const std::uint32_t level = ahead ? round.levels() - 1 - i : i;
+    const std::uint32_t level = scatters ? i : round.levels() - 1 - i;
     const std::uint32_t blocks = round.blocks_over(level);
     levels.push_back(fmt::format("{} ({} block{} in {} message{})", 1U << level, blocks,
                                  blocks == 1 ? "" : "s", round.messages_over(level),
                                  round.messages_over(level) == 1 ? "" : "s"));
   }
-  const std::uint64_t rounds = pat_rounds(channel);
+  const std::uint64_t rounds = pat_rounds(plan, channel);
   return fmt::format(
       "        order {}; each sends to the ranks that are so many places {}\n"
-      "        {}{}\n{}",
-      fmt::join(channel.ring, ", "), ahead ? "ahead" : "behind", fmt::join(levels, ", "),
+      "        {}{}{}\n{}",
+      fmt::join(channel.ring, ", "), scatters ? "behind" : "ahead", fmt::join(levels, ", "),
+      scatters && gathers ? ", then back ahead" : "",
       rounds == 1 ? std::string() : fmt::format(", in each of {} rounds", rounds), rows_text(plan));
 }
 

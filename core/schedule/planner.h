@@ -54,6 +54,10 @@ struct CostTable {
   /// out and in again, and each rank waits for several others.
   double pat_us = 2.0;
   double pat_bytes = 1.6;
+  /// Instead of pat_us by an all-reduce: it has a tree's hops, but all ranks take part in each,
+  /// with several partners both ways. What it is for is what a tree moves too often, not what is
+  /// small.
+  double pat_all_reduce_us = 8.0;
   /// Of one rank's writes to one other, where all write to all.
   HopCost direct{.latency_us = 1.0, .bytes_per_us = 9000.0};
   /// The same by wide lines.

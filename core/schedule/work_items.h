@@ -55,12 +55,21 @@ template <class ToRank, class FromRank>
 
 /// A rank's links in parallel aggregated trees, likewise.
 template <class ToRank, class FromRank>
-[[nodiscard]] PatLinks pat_links(const PatPlace& place, const ToRank& to, const FromRank& from) {
+[[nodiscard]] PatLinks pat_links(Operation operation, const PatPlace& place, const ToRank& to,
+                                 const FromRank& from) {
   PatLinks links;
   links.row = place.row;
-  for (; links.levels < place.to.size(); ++links.levels) {
-    links.to[links.levels] = to(place.to[links.levels]);
-    links.from[links.levels] = from(place.from[links.levels]);
+  for (; links.levels < place.ahead.size(); ++links.levels) {
+    const std::uint32_t ahead = place.ahead[links.levels];
+    const std::uint32_t behind = place.behind[links.levels];
+    if (pat_scatters(operation)) {
+      links.scatter.to[links.levels] = to(behind);
+      links.scatter.from[links.levels] = from(ahead);
+    }
+    if (pat_gathers(operation)) {
+      links.gather.to[links.levels] = to(ahead);
+      links.gather.from[links.levels] = from(behind);
+    }
   }
   return links;
 }

@@ -33,10 +33,9 @@ class PatWorld {
       : ranks_(ranks), operation_(operation), count_(count), reduction_(reduction), links_(ranks) {
     for (std::uint32_t i = 0; i < ranks; ++i)
       ring_.push_back((i * 3 + 1) % ranks);  // of 5, 7, 8: each once
-    const bool gathers = operation == Operation::kAllGather;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      inputs_.emplace_back(gathers ? count : count * ranks);
-      outputs_.emplace_back(gathers ? count * ranks : count, -1);
+      inputs_.emplace_back(operation == Operation::kReduceScatter ? count * ranks : count);
+      outputs_.emplace_back(operation == Operation::kAllGather ? count * ranks : count, -1);
       for (std::size_t i = 0; i < inputs_[rank].size(); ++i)
         inputs_[rank][i] = value(rank, i);
     }
@@ -45,15 +44,13 @@ class PatWorld {
       for (std::uint32_t distance = 1; distance < ranks; distance *= 2) {
         const bool inside = distance < row;
         const std::uint32_t begin = position - position % row;
-        std::uint32_t from = ring_[position];
-        std::uint32_t to =
+        const std::uint32_t here = ring_[position];
+        const std::uint32_t ahead =
             ring_[inside ? begin + (position + distance) % row : (position + distance) % ranks];
-        if (!gathers) std::swap(from, to);
-        Link& link = connections_.try_emplace({from, to}, kSteps, kStepBytes, false).first->second;
         const auto level = static_cast<std::uint32_t>(std::bit_width(distance) - 1);
-        links_[from].to[level] = link.sender(to);
-        links_[to].from[level] = link.receiver(from);
-        links_[from].levels = std::max(links_[from].levels, level + 1);
+        if (pat_scatters(operation)) join(&PatLinks::scatter, level, ahead, here);
+        if (pat_gathers(operation)) join(&PatLinks::gather, level, here, ahead);
+        links_[here].levels = std::max(links_[here].levels, level + 1);
       }
     }
   }
@@ -85,8 +82,9 @@ class PatWorld {
         if (operation_ == Operation::kAllGather) {
           due = value(static_cast<std::uint32_t>(i / count_), i % count_);
         } else {
+          const std::uint64_t first = operation_ == Operation::kReduceScatter ? rank * count_ : 0;
           for (std::uint32_t other = 0; other < ranks_; ++other)
-            due += value(other, rank * count_ + i);
+            due += value(other, first + i);
           if (reduction_ == WEFT_AVG) due /= static_cast<std::int32_t>(ranks_);
         }
         ASSERT_EQ(outputs_[rank][i], due) << "rank " << rank << ", element " << i;
@@ -96,6 +94,12 @@ class PatWorld {
   [[nodiscard]] const std::vector<std::uint32_t>& ring() const { return ring_; }
 
  private:
+  /// What is ahead may be behind as well: then both halves have one connection.
+  void join(PatHalf PatLinks::* half, std::uint32_t level, std::uint32_t from, std::uint32_t to) {
+    Link& link = connections_.try_emplace({from, to}, kSteps, kStepBytes, false).first->second;
+    (links_[from].*half).to[level] = link.sender(to);
+    (links_[to].*half).from[level] = link.receiver(from);
+  }
   static std::int32_t value(std::uint32_t rank, std::uint64_t index) {
     return static_cast<std::int32_t>(1000 * rank + 7 * index + 1);
   }
@@ -128,10 +132,14 @@ TEST_P(PatLanes, GatherAndReduce) {
   for (const auto [ranks, row] :
        {Ranks{2, 1}, Ranks{5, 1}, Ranks{7, 1}, Ranks{4, 2}, Ranks{8, 1}, Ranks{8, 4}}) {
     if (ranks == 8 && GetParam() > 8) break;
-    // All blocks of a distance in one message, two, one, parts of one.
-    for (const std::uint64_t count : {3U, 20U, 48U, 101U}) {
-      for (const Operation operation : {Operation::kAllGather, Operation::kReduceScatter}) {
-        const weft_reduction reduction = count == 20 ? WEFT_AVG : WEFT_SUM;
+    // All blocks of a distance in one message, two, one, parts of one. Of an all-reduce ranges most
+    // of which are empty, some, none, and a second round.
+    for (const std::uint64_t part : {3U, 20U, 48U, 101U}) {
+      for (const Operation operation :
+           {Operation::kAllGather, Operation::kReduceScatter, Operation::kAllReduce}) {
+        const std::uint64_t count =
+            operation == Operation::kAllReduce && part > 20 ? part * ranks - 2 * part / 3 : part;
+        const weft_reduction reduction = part == 20 ? WEFT_AVG : WEFT_SUM;
         PatWorld world(ranks, operation, count, reduction, row);
         ASSERT_NO_FATAL_FAILURE(
             expect_all_done(run_pat(world, {.ranks = ranks, .lanes = GetParam()})));
@@ -144,39 +152,54 @@ TEST_P(PatLanes, GatherAndReduce) {
 
 TEST_P(PatLanes, AnotherTagEndsAllLanes) {
   constexpr std::uint32_t kRanks = 2;
-  PatWorld world(kRanks, Operation::kReduceScatter, 20, WEFT_SUM);
-  expect_tag_found(run_pat(world, {.ranks = kRanks, .lanes = GetParam(), .wrong_rank = 1}));
+  for (const Operation operation : {Operation::kReduceScatter, Operation::kAllReduce}) {
+    PatWorld world(kRanks, operation, 20, WEFT_SUM);
+    expect_tag_found(run_pat(world, {.ranks = kRanks, .lanes = GetParam(), .wrong_rank = 1}));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, PatLanes, ::testing::Values(1U, 8U, 32U));
 
 TEST(PatItem, ThatCannotRunIsRefused) {
-  PatWorld world(5, Operation::kAllGather, 3, WEFT_SUM);
+  PatWorld gathering(5, Operation::kAllGather, 3, WEFT_SUM);
+  PatWorld reducing(5, Operation::kAllReduce, 3, WEFT_SUM);
   std::atomic<std::uint32_t> abort = 0;
   LaneTeam team(1);
   LaneGroup group(team, 0);
   LaneMemory memory(abort);
-  const auto end_of = [&](auto change) {
+  const auto end_in = [&](PatWorld& world, auto change) {
     WorkItem item = world.item(0, 1);
     PatLinks links = *item.pat;
     item.pat = &links;
     change(item, links);
     return run_pat_item(group, memory, item, Sum<std::int32_t>{}).end;
   };
+  const auto end_of = [&](auto change) { return end_in(gathering, change); };
   constexpr KernelEnd kRefused = KernelEnd::kUnsupported;
   EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.pat = nullptr; }), kRefused);
   EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.ring = nullptr; }), kRefused);
   EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.ranks = 9; }), kRefused);
   EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.chunk = kStepBytes; }), kRefused);
   EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.ring_position = 5; }), kRefused);
-  EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.operation = Operation::kAllReduce; }),
+  EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.operation = Operation::kBroadcast; }),
             kRefused);
+  EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.operation = Operation::kAllReduce; }),
+            kRefused)
+      << "without the half that reduces";
   EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.levels = 2; }), kRefused);
   EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.row = 2; }), kRefused);
   EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.row = 0; }), kRefused);
-  EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.to[1].steps = 1; }), kRefused);
-  EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.from[2].step_bytes = 64; }), kRefused);
+  EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.gather.to[1].steps = 1; }), kRefused);
+  EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.gather.from[2].step_bytes = 64; }),
+            kRefused);
   EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.count = 0; }), KernelEnd::kDone);
+  for (PatHalf PatLinks::* const half : {&PatLinks::scatter, &PatLinks::gather}) {
+    EXPECT_EQ(end_in(reducing, [&](WorkItem&, PatLinks& links) { (links.*half).to[1].steps = 1; }),
+              kRefused);
+    EXPECT_EQ(end_in(reducing,
+                     [&](WorkItem&, PatLinks& links) { (links.*half).from[0].step_bytes = 64; }),
+              kRefused);
+  }
 }
 
 }  // namespace

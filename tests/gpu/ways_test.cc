@@ -33,6 +33,7 @@ constexpr std::array kWays{
     Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_SIMPLE, "tree"},
     Way{Operation::kBroadcast, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_SIMPLE, "tree"},
     Way{Operation::kReduce, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_SIMPLE, "tree"},
+    Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_PAT, WEFT_CALL_PROTOCOL_ANY, "pat"},
     Way{Operation::kAllGather, WEFT_CALL_ALGORITHM_PAT, WEFT_CALL_PROTOCOL_ANY, "pat"},
     Way{Operation::kReduceScatter, WEFT_CALL_ALGORITHM_PAT, WEFT_CALL_PROTOCOL_ANY, "pat"},
     Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_RING, WEFT_CALL_PROTOCOL_LL, "ring_by_ll"},

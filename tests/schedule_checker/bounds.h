@@ -118,9 +118,12 @@ struct Spread {
                    .bytes = least_bytes(task, ranks),
                    .order = Promise::kNone};
     }
-    case Algorithm::kPat:
-      return Bound{
-          .hops = doublings(ranks), .bytes = least_bytes(task, ranks), .order = Promise::kNone};
+    case Algorithm::kPat: {
+      const std::uint64_t halves = task.operation == Operation::kAllReduce ? 2 : 1;
+      return Bound{.hops = halves * doublings(ranks),
+                   .bytes = least_bytes(task, ranks),
+                   .order = Promise::kNone};
+    }
     case Algorithm::kChain:
       return chain_bound(task, ranks);
     case Algorithm::kPair:
@@ -141,6 +144,17 @@ struct Spread {
   // Two blocks of which one fits twice are joined; powers of two are, so it may be half as many.
   const std::uint64_t joined = rounds > 1 ? 1 : std::bit_floor(step_bytes / block_bytes);
   return rounds * (doublings(ranks) + (ranks - 1) / joined);
+}
+
+/// The same of a channel: of an all-reduce a block is a rank's range, in whole grains, and there
+/// are two halves; what fits into one step as a whole has one for each doubling of each.
+[[nodiscard]] inline std::uint64_t most_pat_steps(const Plan& plan, std::size_t channel) {
+  const std::uint64_t bytes = plan.channels[channel].count * element_size(plan.task.type);
+  if (has_blocks(plan.task.operation)) return most_pat_steps(bytes, plan.step_bytes, plan.ranks);
+  if (bytes <= plan.step_bytes) return 2 * doublings(plan.ranks);
+  const std::uint64_t grains = (bytes + kChunkGrainBytes - 1) / kChunkGrainBytes;
+  const std::uint64_t range = (grains + plan.ranks - 1) / plan.ranks * kChunkGrainBytes;
+  return 2 * most_pat_steps(range, plan.step_bytes, plan.ranks);
 }
 
 /// A ring: each element of an all-reduce goes round twice, of a block once, and other data passes a
@@ -202,8 +216,7 @@ struct Spread {
         bound->steps += most_chain_steps(plan, channel);
         break;
       case Algorithm::kPat:
-        bound->steps += most_pat_steps(plan.channels[channel].count * element_size(plan.task.type),
-                                       plan.step_bytes, plan.ranks);
+        bound->steps += most_pat_steps(plan, channel);
         break;
       default:
         bound->steps += most_ring_steps(plan, channel);

@@ -305,6 +305,7 @@ TEST_F(Chains, APlanThatPromisesTheOrderAndDoesNotKeepItIsRejected) {
         std::pair(Operation::kReduce, Algorithm::kRing),
         std::pair(Operation::kAllReduce, Algorithm::kTree),
         std::pair(Operation::kReduce, Algorithm::kTree),
+        std::pair(Operation::kAllReduce, Algorithm::kPat),
         std::pair(Operation::kReduceScatter, Algorithm::kPat)}) {
     Plan plan = plan_of(real_task(operation, shape.count), topology, algorithm, shape);
     const Verdict sound = execute_one(stacks_, plan, {});

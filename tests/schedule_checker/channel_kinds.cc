@@ -37,13 +37,11 @@ bool is_told_alike(const Plan& plan, std::uint32_t one, std::uint32_t other, std
 
 /// Whether the rank has the same neighbours on both, and as much to do with them.
 bool has_like_place(const Plan& plan, std::uint32_t one, std::uint32_t other, std::uint32_t rank) {
-  const bool like_neighbours =
-      plan.algorithm == Algorithm::kTree
-          ? tree_place(plan, one, rank) == tree_place(plan, other, rank)
-      : plan.algorithm == Algorithm::kPat
-          ? pat_place(plan, one, rank).to == pat_place(plan, other, rank).to &&
-                pat_place(plan, one, rank).from == pat_place(plan, other, rank).from
-          : ring_place(plan, one, rank) == ring_place(plan, other, rank);
+  const bool like_neighbours = plan.algorithm == Algorithm::kTree
+                                   ? tree_place(plan, one, rank) == tree_place(plan, other, rank)
+                               : plan.algorithm == Algorithm::kPat
+                                   ? pat_place(plan, one, rank) == pat_place(plan, other, rank)
+                                   : ring_place(plan, one, rank) == ring_place(plan, other, rank);
   return like_neighbours && steps_sent(plan, one, rank) == steps_sent(plan, other, rank) &&
          steps_received(plan, one, rank) == steps_received(plan, other, rank) &&
          bytes_sent(plan, one, rank) == bytes_sent(plan, other, rank);

@@ -127,8 +127,15 @@ void Executor::add_connections() {
       pats_.emplace_back(plan_.ranks);
       if (!is_executed(channel)) continue;
       for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
-        for (const std::uint32_t other : pat_place(plan_, channel, rank).to)
-          edges[{rank, other}] = connections_.add(rank, other, channel);
+        const PatPlace place = pat_place(plan_, channel, rank);
+        const auto add = [&](const std::vector<std::uint32_t>& others) {
+          for (const std::uint32_t other : others) {
+            if (edges.contains({rank, other})) continue;  // ahead and behind
+            edges[{rank, other}] = connections_.add(rank, other, channel);
+          }
+        };
+        if (pat_scatters(plan_.task.operation)) add(place.behind);
+        if (pat_gathers(plan_.task.operation)) add(place.ahead);
       }
     }
   } else if (plan_.ranks > 1) {
@@ -170,7 +177,7 @@ void Executor::connect(std::uint32_t channel, std::uint32_t rank, WorkItem& item
   } else if (plan_.algorithm == Algorithm::kPat) {
     const auto& edges = tree_edges_[channel];
     pats_[channel][rank] = pat_links(
-        pat_place(plan_, channel, rank),
+        plan_.task.operation, pat_place(plan_, channel, rank),
         [&](std::uint32_t other) { return connections_.sender(edges.at({rank, other})); },
         [&](std::uint32_t other) { return connections_.receiver(edges.at({other, rank})); });
     item.pat = &pats_[channel][rank];

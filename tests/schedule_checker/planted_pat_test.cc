@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -19,14 +22,30 @@ namespace {
 constexpr std::uint32_t kPatRanks = 11;
 /// Some ranks do wrong, the others do not.
 constexpr std::uint32_t kWrongPatRank = 4;
-constexpr Operation kBoth[] = {Operation::kAllGather, Operation::kReduceScatter};
+constexpr Operation kAll[] = {Operation::kAllGather, Operation::kReduceScatter,
+                              Operation::kAllReduce};
+constexpr Operation kSums[] = {Operation::kReduceScatter, Operation::kAllReduce};
+
+/// Elements of a call whose blocks, or ranges, have so many.
+std::uint64_t count_of(Operation operation, std::uint64_t block) {
+  return operation == Operation::kAllReduce ? block * kPatRanks : block;
+}
+
+/// An item's halves that its operation has.
+std::vector<const PatHalf*> halves_of(const WorkItem& item) {
+  std::vector<const PatHalf*> halves;
+  if (pat_scatters(item.operation)) halves.push_back(&item.pat->scatter);
+  if (pat_gathers(item.operation)) halves.push_back(&item.pat->gather);
+  return halves;
+}
 
 class PlantedPat : public ::testing::Test {
  protected:
   /// Two blocks a message, six messages over the least distance; so often that slots are used
   /// again.
   [[nodiscard]] Plan plan(Operation operation, weft_reduction reduction = WEFT_SUM) const {
-    const Shape shape{.steps = 2, .step_grains = 2, .channels = 1, .count = kGrain};
+    const Shape shape{
+        .steps = 2, .step_grains = 2, .channels = 1, .count = count_of(operation, kGrain)};
     return plan_of(task_of(operation, shape.count, 0, reduction), topology_, Algorithm::kPat,
                    shape);
   }
@@ -54,18 +73,25 @@ class PlantedPat : public ::testing::Test {
 class SoundPat : public SymbolicMemory {
  public:
   explicit SoundPat(const KernelCall& call)
-      : SymbolicMemory(call.memory), links_(*call.item.pat), wrong_(call.rank == kWrongPatRank) {}
+      : SymbolicMemory(call.memory),
+        halves_(halves_of(call.item)),
+        levels_(call.item.pat->levels),
+        wrong_(call.rank == kWrongPatRank) {}
 
  protected:
-  [[nodiscard]] const ConnectionView* with_head(const std::uint64_t* counter) const {
-    const auto* const last = links_.from + links_.levels;
-    const auto* const found = std::find_if(
-        links_.from, last, [&](const ConnectionView& view) { return view.head == counter; });
-    return wrong_ && found != last ? found : nullptr;
+  /// Of a connection from another rank.
+  [[nodiscard]] std::optional<std::uint32_t> level_of_head(const std::uint64_t* counter) const {
+    for (const PatHalf* const half : halves_) {
+      for (std::uint32_t level = 0; wrong_ && level < levels_; ++level) {
+        if (half->from[level].head == counter) return level;
+      }
+    }
+    return std::nullopt;
   }
 
   // NOLINTBEGIN(misc-non-private-member-variables-in-classes)
-  const PatLinks& links_;
+  const std::vector<const PatHalf*> halves_;
+  const std::uint32_t levels_;
   const bool wrong_;
   // NOLINTEND(misc-non-private-member-variables-in-classes)
 };
@@ -98,9 +124,10 @@ struct ForgetsTheNearerSum : SoundPat {
 };
 
 TEST_F(PlantedPat, AMissingContribution) {
-  const Plan sums = plan(Operation::kReduceScatter);
-  expect_of_kernel(Rule::kMissing, sums, run_pat_with<ForgetsItsInput>);
-  expect_of_kernel(Rule::kMissing, sums, run_pat_with<ForgetsTheNearerSum>);
+  for (const Operation operation : kSums) {
+    expect_of_kernel(Rule::kMissing, plan(operation), run_pat_with<ForgetsItsInput>);
+    expect_of_kernel(Rule::kMissing, plan(operation), run_pat_with<ForgetsTheNearerSum>);
+  }
 }
 
 struct AddsTwiceToASum : SoundPat {
@@ -116,7 +143,8 @@ struct AddsTwiceToASum : SoundPat {
 };
 
 TEST_F(PlantedPat, AContributionTwice) {
-  expect_of_kernel(Rule::kTwice, plan(Operation::kReduceScatter), run_pat_with<AddsTwiceToASum>);
+  for (const Operation operation : kSums)
+    expect_of_kernel(Rule::kTwice, plan(operation), run_pat_with<AddsTwiceToASum>);
 }
 
 struct MultipliesNoneOfIt : SoundPat {
@@ -130,8 +158,9 @@ struct MultipliesNoneOfIt : SoundPat {
 };
 
 TEST_F(PlantedPat, AnInputNotMultiplied) {
-  expect_of_kernel(Rule::kMissing, plan(Operation::kReduceScatter, kPremulSum),
-                   run_pat_with<MultipliesNoneOfIt>);
+  for (const Operation operation : kSums) {
+    expect_of_kernel(Rule::kMissing, plan(operation, kPremulSum), run_pat_with<MultipliesNoneOfIt>);
+  }
 }
 
 TEST_F(PlantedPat, BlocksOfOtherRanks) {
@@ -143,22 +172,29 @@ TEST_F(PlantedPat, BlocksOfOtherRanks) {
   };
   expect_of_kernel(Rule::kWrongElement, plan(Operation::kAllGather), turned);
   expect_of_kernel(Rule::kWrongElement, plan(Operation::kReduceScatter), turned);
+  // Ranges go by places: it is enough that one rank takes itself for another.
+  expect_of_kernel(Rule::kWrongElement, plan(Operation::kAllReduce), [](const KernelCall& call) {
+    WorkItem item = call.item;
+    if (call.rank == kWrongPatRank) item.ring_position = (item.ring_position + 1) % kPatRanks;
+    return run_kernel(call.with(item));
+  });
 }
 
 struct FillsWithoutWaiting : SoundPat {
   using SoundPat::SoundPat;
   device::WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t* waiters,
                                    std::uint64_t threshold, std::uint32_t* error) {
-    const bool of_slots =
-        std::any_of(links_.to, links_.to + links_.levels,
-                    [&](const ConnectionView& view) { return view.head == counter; });
+    const bool of_slots = std::ranges::any_of(halves_, [&](const PatHalf* half) {
+      return std::any_of(half->to, half->to + levels_,
+                         [&](const ConnectionView& view) { return view.head == counter; });
+    });
     if (wrong_ && of_slots) return {.status = device::WaitStatus::kReady, .value = threshold};
     return SymbolicMemory::wait_at_least(counter, waiters, threshold, error);
   }
 };
 
 TEST_F(PlantedPat, ASlotFilledBeforeItIsFree) {
-  for (const Operation operation : kBoth) {
+  for (const Operation operation : kAll) {
     constexpr Turns kTurns[] = {Turns::kLateReceivers};
     expect_of_kernel(Rule::kOverwritten, plan(operation), run_pat_with<FillsWithoutWaiting>,
                      kTurns);
@@ -171,20 +207,22 @@ struct GivesSumsBack : SoundPat {
   device::WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t* waiters,
                                    std::uint64_t threshold, std::uint32_t* error) {
     const auto result = SymbolicMemory::wait_at_least(counter, waiters, threshold, error);
-    for (std::uint32_t level = 0; wrong_ && level < links_.levels; ++level) {
-      if (links_.from[level].tail == counter) {
-        SymbolicMemory::post(links_.from[level].head, nullptr, threshold);
+    for (const PatHalf* const half : halves_) {
+      for (std::uint32_t level = 0; wrong_ && level < levels_; ++level) {
+        if (half->from[level].tail == counter) {
+          SymbolicMemory::post(half->from[level].head, nullptr, threshold);
+        }
       }
     }
     return result;
   }
   void post(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t value) {
-    if (with_head(counter) == nullptr) SymbolicMemory::post(counter, waiters, value);
+    if (!level_of_head(counter)) SymbolicMemory::post(counter, waiters, value);
   }
 };
 
 TEST_F(PlantedPat, ASlotReadAfterItWasGivenBack) {
-  for (const Operation operation : kBoth) {
+  for (const Operation operation : kAll) {
     constexpr Turns kTurns[] = {Turns::kLateReceivers};
     expect_of_kernel(Rule::kReadTooLate, plan(operation), run_pat_with<GivesSumsBack>, kTurns);
   }
@@ -194,35 +232,34 @@ TEST_F(PlantedPat, ASlotReadAfterItWasGivenBack) {
 struct KeepsAllSums : SoundPat {
   using SoundPat::SoundPat;
   void post(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t value) {
-    const ConnectionView* const from = with_head(counter);
-    const std::uint32_t level =
-        from == nullptr ? 0 : static_cast<std::uint32_t>(from - links_.from);
+    const std::optional<std::uint32_t> level = level_of_head(counter);
     const PatRound round{.ranks = kPatRanks, .blocks = 2};
-    if (from == nullptr || value % round.messages_over(level) == 0) {
+    if (!level || value % round.messages_over(*level) == 0) {
       SymbolicMemory::post(counter, waiters, value);
     }
   }
 };
 
 TEST_F(PlantedPat, SumsKeptForTooLong) {
-  for (const Operation operation : kBoth)
+  for (const Operation operation : kAll)
     expect_of_kernel(Rule::kDeadlock, plan(operation), run_pat_with<KeepsAllSums>);
 }
 
 TEST_F(PlantedPat, AnothersConnection) {
-  for (const Operation operation : kBoth) {
+  for (const Operation operation : kAll) {
     expect_of_kernel(Rule::kOutside, plan(operation), [](const KernelCall& call) {
       PatLinks links = *call.item.pat;
       WorkItem item = call.item;
       item.pat = &links;
-      if (call.rank == kWrongPatRank) std::swap(links.to[1], links.from[1]);
+      PatHalf& half = pat_gathers(item.operation) ? links.gather : links.scatter;
+      if (call.rank == kWrongPatRank) std::swap(half.to[1], half.from[1]);
       return run_kernel(call.with(item));
     });
   }
 }
 
 TEST_F(PlantedPat, MoreStepsThanAnnounced) {
-  for (const Operation operation : kBoth) {
+  for (const Operation operation : kAll) {
     expect_of_kernel(Rule::kTraffic, plan(operation), [](const KernelCall& call) {
       WorkItem item = call.item;
       item.chunk = kGrain - 3;
@@ -233,8 +270,11 @@ TEST_F(PlantedPat, MoreStepsThanAnnounced) {
 
 // It may announce them, but then it is not PAT.
 TEST_F(PlantedPat, BlocksThatCouldGoTogether) {
-  for (const Operation operation : kBoth) {
-    const Shape shape{.steps = 2, .step_grains = 2 * kPatRanks, .channels = 1, .count = 3 * kGrain};
+  for (const Operation operation : kAll) {
+    const Shape shape{.steps = 2,
+                      .step_grains = 2 * kPatRanks,
+                      .channels = 1,
+                      .count = count_of(operation, 3 * kGrain)};
     Plan plan = plan_of(task_of(operation, shape.count), topology_, Algorithm::kPat, shape);
     EXPECT_TRUE(execute_one(stacks_, plan, {}).report.empty());
     plan.channels[0].chunk = kGrain;

@@ -95,7 +95,7 @@ TEST_F(CallOptions, LimitsOfChannelsThatDifferAreBothNamed) {
 TEST_F(CallOptions, CallsWithoutElementsAreCalls) {
   join(only_transport("shm"));
   const Shape nothing{.kind = Kind::kAllReduce, .count = 0};
-  set_all(options_of(WEFT_CALL_ALGORITHM_PAT));
+  set_all(options_of(WEFT_CALL_ALGORITHM_CHAIN));
   EXPECT_EQ(run(nothing), "");
   clear_all();
   EXPECT_EQ(run(kSum), "");

@@ -61,7 +61,7 @@ class CallOptionsOver : public CallOptions, public testing::WithParamInterface<s
     const bool of_blocks = kind == Kind::kAllGather || kind == Kind::kReduceScatter;
     if (algorithm == "ring") return simple || memory;
     if (algorithm == "tree") return !of_blocks && (simple || memory);
-    if (algorithm == "pat") return of_blocks && simple;
+    if (algorithm == "pat") return (of_blocks || kind == Kind::kAllReduce) && simple;
     if (algorithm == "direct") {
       return memory && protocol == "ll" && kind != Kind::kBroadcast && kind != Kind::kReduce;
     }
@@ -177,10 +177,10 @@ TEST_F(CallOptions, ARefusedCallTakesItsGroupWithIt) {
   must(context_.get(), weft_group_start(context_.get()));
   Round round;
   note(kSum, round);
-  set_all(options_of(WEFT_CALL_ALGORITHM_PAT));
+  set_all(options_of(WEFT_CALL_ALGORITHM_CHAIN));
   note(kSum, round);
   EXPECT_EQ(weft_group_end(context_.get()), WEFT_ERROR_UNSUPPORTED);
-  EXPECT_THAT(last_error(context_.get()), HasSubstr("the call's options want all_reduce as pat"));
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("the call's options want all_reduce as chain"));
   // Nothing was started, and the handles are as good as before.
   clear_all();
   EXPECT_EQ(run(kSum), "");
@@ -287,7 +287,7 @@ TEST_F(CallOptions, AHandleThatNeverBlocksTakesThem) {
   };
   settle();
   const StandardError written;
-  set_all(options_of(WEFT_CALL_ALGORITHM_PAT));
+  set_all(options_of(WEFT_CALL_ALGORITHM_CHAIN));
   ASSERT_EQ(refused(kSum), WEFT_ERROR_UNSUPPORTED);
   set_all(options_of(WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_LL));
   Round round;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// All-gather and reduce-scatter by parallel aggregated trees, whatever would be chosen: any number
-// of ranks, over every transport.
+// All-gather, reduce-scatter and all-reduce by parallel aggregated trees, whatever would be chosen:
+// any number of ranks, over every transport.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -25,25 +25,32 @@ using ::testing::HasSubstr;
 std::vector<std::string> pat_alone(const std::string& transport,
                                    const std::vector<std::string>& more) {
   std::vector<std::string> words = only_transport(transport);
-  words.insert(words.end(), {"collectives.all_gather.algorithm", "pat",
-                             "collectives.reduce_scatter.algorithm", "pat"});
+  words.insert(words.end(),
+               {"collectives.all_gather.algorithm", "pat", "collectives.reduce_scatter.algorithm",
+                "pat", "collectives.all_reduce.algorithm", "pat"});
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
-/// Those of operations that have blocks, one in `share` of them, and some more: blocks that fill a
-/// step and do not quite. Other numbers of ranks get other shares.
-std::vector<Shape> block_shapes(std::uint32_t ranks, std::size_t step_bytes, std::uint32_t share) {
+constexpr Kind kByPat[] = {Kind::kAllGather, Kind::kReduceScatter, Kind::kAllReduce};
+
+/// Those of operations that go so, one in `share` of them, and some more: blocks, or ranges, that
+/// fill a step and do not quite. Other numbers of ranks get other shares.
+std::vector<Shape> pat_shapes(std::uint32_t ranks, std::size_t step_bytes, std::uint32_t share) {
   std::vector<Shape> shapes = all_shapes(ranks, step_bytes);
   std::uint32_t number = ranks;
   std::erase_if(shapes, [&](const Shape& shape) {
-    const bool has_blocks = shape.kind == Kind::kAllGather || shape.kind == Kind::kReduceScatter;
-    return !has_blocks || ++number % share != 0;
+    const bool by_pat = std::ranges::find(kByPat, shape.kind) != std::end(kByPat);
+    // Of all-reduces there are all types.
+    const std::uint32_t those = shape.kind == Kind::kAllReduce ? 5 * share : share;
+    return !by_pat || ++number % those != 0;
   });
-  for (const Kind kind : {Kind::kAllGather, Kind::kReduceScatter}) {
+  for (const Kind kind : kByPat) {
+    const std::size_t ranges = kind == Kind::kAllReduce ? ranks : 1;
     for (const std::size_t bytes :
          {step_bytes / ranks, step_bytes / 2 + 4, step_bytes, 3 * step_bytes + 20}) {
-      shapes.push_back({.kind = kind, .count = bytes / 4, .in_place = bytes == step_bytes});
+      shapes.push_back(
+          {.kind = kind, .count = bytes * ranges / 4, .in_place = bytes == step_bytes});
     }
   }
   return shapes;
@@ -57,7 +64,7 @@ class ByPat : public testing::TestWithParam<std::string> {
     const CommSettings settings(pat_alone(
         GetParam(), {"channels.max", channels, "buffers.step", std::to_string(step_bytes) + "B",
                      "timeouts.operation", kSanitized ? "150s" : "60s"}));
-    const std::vector<Shape> shapes = block_shapes(ranks, step_bytes, share);
+    const std::vector<Shape> shapes = pat_shapes(ranks, step_bytes, share);
     ASSERT_FALSE(shapes.empty());
     ASSERT_EQ(shapes_by_a_thread_each(context.get(), settings, ranks, shapes),
               std::vector<std::string>())

@@ -41,6 +41,21 @@ TEST(ExplainWays, RefusesAsTheCallWouldBe) {
                                   "it can only go as ring with simple"));
 }
 
+TEST(ExplainWays, TellsWhereAnAllReduceByPatGoes) {
+  const Outcome told = explain({"all_reduce", "8MiB", "-n", "5"},
+                               {{"WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM", "pat"}});
+  ASSERT_EQ(told.exit_status, 0) << told.describe();
+  EXPECT_THAT(lines_of(told.out), Contains("  algorithm   pat"));
+  EXPECT_THAT(told.out, HasSubstr("each sends to the ranks that are so many places behind"));
+  EXPECT_THAT(told.out, HasSubstr(", then back ahead, in each of "));
+  const Outcome refused =
+      explain({"all_reduce", "8MiB"}, {{"WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM", "pat"},
+                                       {"WEFT_COLLECTIVES_DETERMINISTIC", "true"}});
+  EXPECT_NE(refused.exit_status, 0);
+  EXPECT_THAT(refused.err,
+              HasSubstr("pat with simple: deterministic: it does not add up by rank numbers"));
+}
+
 // Which would have two channels.
 TEST(ExplainWays, ATableOfCostsIsLimitedToo) {
   const ScratchFolder folder;

@@ -145,6 +145,9 @@ std::vector<weft_call_options> ways_of(const Shape& shape, const World& world) {
   std::vector<weft_call_options> ways = {kWay(WEFT_CALL_ALGORITHM_RING, WEFT_CALL_PROTOCOL_SIMPLE),
                                          kWay(own, WEFT_CALL_PROTOCOL_SIMPLE),
                                          kWay(own, WEFT_CALL_PROTOCOL_ANY)};
+  if (shape.kind == Kind::kAllReduce) {
+    ways.push_back(kWay(WEFT_CALL_ALGORITHM_PAT, WEFT_CALL_PROTOCOL_SIMPLE));
+  }
   if (world.transport == "net-socket") return ways;
   for (const std::int32_t lines : {WEFT_CALL_PROTOCOL_LL, WEFT_CALL_PROTOCOL_LL128}) {
     ways.push_back(kWay(WEFT_CALL_ALGORITHM_RING, lines));

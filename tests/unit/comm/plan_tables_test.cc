@@ -100,9 +100,9 @@ std::shared_ptr<const Plan> edge_plan(Operation operation, const char* algorithm
 
 // Those of any number of ranks: no argument of a kernel has room for them.
 TEST(PlanTables, HoldTheLinksOfEdges) {
-  const std::array calls = {std::pair(Operation::kAllReduce, "tree"),
-                            std::pair(Operation::kReduceScatter, "chain"),
-                            std::pair(Operation::kAllGather, "pat")};
+  const std::array calls = {
+      std::pair(Operation::kAllReduce, "tree"), std::pair(Operation::kReduceScatter, "chain"),
+      std::pair(Operation::kAllGather, "pat"), std::pair(Operation::kAllReduce, "pat")};
   for (const auto& [operation, algorithm] : calls) {
     const auto plan = edge_plan(operation, algorithm);
     ASSERT_GT(plan->channels.size(), 1U);

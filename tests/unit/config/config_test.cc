@@ -78,7 +78,7 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
       "channels.max=0\n"
       "collectives.all_gather.algorithm=ring,pat,direct,multicast\n"
       "collectives.all_gather.protocol=simple,ll,ll128\n"
-      "collectives.all_reduce.algorithm=ring,tree,chain,direct,two-shot,multicast\n"
+      "collectives.all_reduce.algorithm=ring,tree,pat,chain,direct,two-shot,multicast\n"
       "collectives.all_reduce.protocol=simple,ll,ll128\n"
       "collectives.broadcast.algorithm=ring,tree,direct\n"
       "collectives.broadcast.protocol=simple,ll,ll128\n"

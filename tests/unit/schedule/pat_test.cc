@@ -3,6 +3,7 @@
 
 // Parallel aggregated trees: how blocks are dealt out to messages, and plans by them.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 
 #include "core/model/pat_geometry.h"
 #include "core/schedule/planner.h"
+#include "core/schedule/work_items.h"
 #include "tests/support/sample_topology.h"
 
 namespace weft {
@@ -110,6 +112,33 @@ TEST(PatGeometry, AsManyBlocksAsFitGoTogether) {
   }
 }
 
+// Floats. The rounds of other operations do not look at the number of elements.
+TEST(PatGeometry, RangesOfAnAllReduceGoTogetherAsBlocksDo) {
+  const auto messages = [](std::uint32_t ranks, std::uint64_t count, std::uint64_t chunk) {
+    return pat_round(Operation::kAllReduce, ranks, 1024, count, chunk, 4).messages();
+  };
+  EXPECT_EQ(messages(8, 8 * 64, 64), 3U) << "four ranges fill a step";
+  EXPECT_EQ(messages(8, 8 * 64 + 1, 80), 4U) << "ranges of 80, in whole grains";
+  EXPECT_EQ(messages(8, 8 * 256, 256), 7U);
+  for (const std::uint32_t ranks : numbers_of_ranks()) {
+    EXPECT_EQ(messages(ranks, 256, 16), std::bit_width(ranks - 1)) << "all of it fits";
+    EXPECT_EQ(messages(ranks, 1, 16), std::bit_width(ranks - 1));
+  }
+}
+
+/// So many ranks on each host, dealt out one by one as long as there is room.
+Topology dealt_out(std::vector<std::uint32_t> room) {
+  std::vector<test::Placement> places;
+  while (std::ranges::any_of(room, [](std::uint32_t left) { return left != 0; })) {
+    for (std::uint32_t host = 0; host < room.size(); ++host) {
+      if (room[host] == 0) continue;
+      --room[host];
+      places.push_back({.host = host, .process = static_cast<std::uint32_t>(places.size())});
+    }
+  }
+  return test::sample_topology(places);
+}
+
 class PatPlans : public testing::Test {
  protected:
   Result<Plan> try_plan(Operation operation, std::uint64_t bytes) const {
@@ -145,24 +174,71 @@ TEST_F(PatPlans, PartnersAreAheadOrBehind) {
   const Plan gathers = plan(Operation::kAllGather, 8);
   const std::vector<std::uint32_t>& ring = gathers.channels[0].ring;
   const PatPlace place = pat_place(gathers, 0, ring[3]);
-  EXPECT_THAT(place.to, ElementsAre(ring[4], ring[5], ring[7]));
-  EXPECT_THAT(place.from, ElementsAre(ring[2], ring[1], ring[7]));
-  const PatPlace reversed = pat_place(plan(Operation::kReduceScatter, 8), 0, ring[3]);
-  EXPECT_EQ(reversed.to, place.from);
-  EXPECT_EQ(reversed.from, place.to);
+  EXPECT_THAT(place.ahead, ElementsAre(ring[4], ring[5], ring[7]));
+  EXPECT_THAT(place.behind, ElementsAre(ring[2], ring[1], ring[7]));
+  EXPECT_EQ(pat_place(plan(Operation::kReduceScatter, 8), 0, ring[3]), place);
 }
 
-/// So many ranks on each host, dealt out one by one as long as there is room.
-Topology dealt_out(std::vector<std::uint32_t> room) {
-  std::vector<test::Placement> places;
-  while (std::ranges::any_of(room, [](std::uint32_t left) { return left != 0; })) {
-    for (std::uint32_t host = 0; host < room.size(); ++host) {
-      if (room[host] == 0) continue;
-      --room[host];
-      places.push_back({.host = host, .process = static_cast<std::uint32_t>(places.size())});
+// What is gathered goes ahead, what is reduced behind.
+TEST_F(PatPlans, LinksAreThoseOfTheHalvesThatAnOperationHas) {
+  for (const Operation operation :
+       {Operation::kAllGather, Operation::kReduceScatter, Operation::kAllReduce}) {
+    const Plan made = plan(operation, 8);
+    const std::vector<std::uint32_t>& ring = made.channels[0].ring;
+    const PatLinks links = pat_links(
+        operation, pat_place(made, 0, ring[3]),
+        [](std::uint32_t peer) { return ConnectionView{.steps = 1, .peer = peer}; },
+        [](std::uint32_t peer) { return ConnectionView{.steps = 2, .peer = peer}; });
+    EXPECT_EQ(links.levels, 3U);
+    const bool scatters = operation != Operation::kAllGather;
+    const bool gathers = operation != Operation::kReduceScatter;
+    EXPECT_EQ(links.scatter.to[1].peer, scatters ? ring[1] : 0);
+    EXPECT_EQ(links.scatter.to[1].steps, scatters ? 1 : 0);
+    EXPECT_EQ(links.scatter.from[1].peer, scatters ? ring[5] : 0);
+    EXPECT_EQ(links.scatter.from[1].steps, scatters ? 2 : 0);
+    EXPECT_EQ(links.gather.to[1].peer, gathers ? ring[5] : 0);
+    EXPECT_EQ(links.gather.from[1].peer, gathers ? ring[1] : 0);
+  }
+}
+
+TEST_F(PatPlans, AnAllReduceTakesTwoMessagesForEachDoubling) {
+  const auto sent = [&](std::uint64_t bytes) {
+    const Plan made = plan(Operation::kAllReduce, bytes);
+    for (std::uint32_t rank = 1; rank < 8; ++rank)
+      EXPECT_EQ(steps_sent(made, 0, rank), steps_sent(made, 0, 0));
+    EXPECT_EQ(steps_received(made, 0, 5), steps_sent(made, 0, 0));
+    return steps_sent(made, 0, 0);
+  };
+  constexpr std::uint64_t kKiB = 1024;
+  EXPECT_EQ(sent(8), 6U);
+  EXPECT_EQ(sent(64 * kKiB), 6U) << "four ranges of 8 KiB fill a step";
+  EXPECT_EQ(sent(128 * kKiB), 8U);
+  EXPECT_EQ(sent(256 * kKiB), 14U);
+  EXPECT_EQ(sent(257 * kKiB), 28U) << "in two rounds";
+}
+
+// 2 (n - 1) / n of all from each rank where ranges are alike, and as much from all together where
+// they are not.
+TEST_F(PatPlans, AnAllReduceSendsNoMoreThanItMust) {
+  for (const std::vector<std::uint32_t>& hosts :
+       std::vector<std::vector<std::uint32_t>>{{8}, {5}, {4, 4}, {2, 2, 2}}) {
+    topology_ = dealt_out(hosts);
+    const std::uint64_t ranks = topology_.rank_count();
+    const std::uint64_t even = 64 * ranks * 100;
+    for (const std::uint64_t bytes :
+         std::to_array<std::uint64_t>({4, 512, even, even - 68, 10 * even + 4})) {
+      const Plan made = plan(Operation::kAllReduce, bytes);
+      std::uint64_t all = 0;
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        const std::uint64_t own = bytes_sent(made, 0, rank);
+        all += own;
+        if (bytes % (64 * ranks) == 0) {
+          EXPECT_EQ(own, 2 * (ranks - 1) * bytes / ranks);
+        }
+      }
+      EXPECT_EQ(all, 2 * (ranks - 1) * bytes) << ranks << " ranks, " << bytes << " bytes";
     }
   }
-  return test::sample_topology(places);
 }
 
 TEST_F(PatPlans, RowsAreInsideHosts) {
@@ -189,16 +265,16 @@ TEST_F(PatPlans, OneDistanceIsOfARowOrOfRowsNeverOfBoth) {
   const Plan gathers = plan(Operation::kAllGather, 8);
   for (std::uint32_t rank = 0; rank < 12; ++rank) {
     const PatPlace place = pat_place(gathers, 0, rank);
-    ASSERT_EQ(place.to.size(), 4U);
+    ASSERT_EQ(place.ahead.size(), 4U);
     for (std::size_t level = 0; level < 4; ++level) {
-      EXPECT_EQ(topology_.same_host(rank, place.to[level]), level < 2);
-      EXPECT_EQ(topology_.same_host(rank, place.from[level]), level < 2);
+      EXPECT_EQ(topology_.same_host(rank, place.ahead[level]), level < 2);
+      EXPECT_EQ(topology_.same_host(rank, place.behind[level]), level < 2);
     }
   }
   const std::vector<std::uint32_t>& ring = gathers.channels[0].ring;
   const PatPlace last = pat_place(gathers, 0, ring[11]);
-  EXPECT_THAT(last.to, ElementsAre(ring[8], ring[9], ring[3], ring[7]));
-  EXPECT_THAT(last.from, ElementsAre(ring[10], ring[9], ring[7], ring[3]));
+  EXPECT_THAT(last.ahead, ElementsAre(ring[8], ring[9], ring[3], ring[7]));
+  EXPECT_THAT(last.behind, ElementsAre(ring[10], ring[9], ring[7], ring[3]));
   EXPECT_THAT(to_text(gathers),
               HasSubstr("in rows of 4, each on one host: places are of the row below 4, and from 4 "
                         "on lead\n        to the same place of other rows\n"));
@@ -234,6 +310,9 @@ TEST_F(PatPlans, SayWhatGoesWhere) {
   EXPECT_THAT(to_text(plan(Operation::kReduceScatter, 65 * 1024)),
               HasSubstr("places behind\n        1 (4 blocks in 4 messages), 2 (2 blocks in 2 "
                         "messages), 4 (1 block in 1 message), in each of 3 rounds\n"));
+  EXPECT_THAT(to_text(plan(Operation::kAllReduce, 128 * 1024)),
+              HasSubstr("places behind\n        1 (4 blocks in 2 messages), 2 (2 blocks in 1 "
+                        "message), 4 (1 block in 1 message), then back ahead\n"));
 }
 
 TEST_F(PatPlans, AreOutOfTheQuestionForOthers) {
@@ -241,7 +320,7 @@ TEST_F(PatPlans, AreOutOfTheQuestionForOthers) {
     const auto made = try_plan(operation, bytes);
     return made ? std::string("accepted") : made.error().to_string();
   };
-  EXPECT_THAT(refusal(Operation::kAllReduce, 8), HasSubstr("all_reduce has no such algorithm"));
+  EXPECT_THAT(refusal(Operation::kBroadcast, 8), HasSubstr("broadcast has no such algorithm"));
   EXPECT_THAT(refusal(Operation::kAllGather, 0), HasSubstr("pat with simple: there are no elem"));
   limits_.trees = false;
   EXPECT_THAT(refusal(Operation::kAllGather, 8), HasSubstr("devices have no kernels for it"));
@@ -259,8 +338,8 @@ TEST_F(PatPlans, ValidateFindsWhatCannotRun) {
   };
   EXPECT_THAT(complaint([](Plan& made) { made.channels[0].chunk = 64 * 1024; }),
               HasSubstr("which is not a step"));
-  EXPECT_THAT(complaint([](Plan& made) { made.task.operation = Operation::kAllReduce; }),
-              HasSubstr("only blocks"));
+  EXPECT_THAT(complaint([](Plan& made) { made.task.operation = Operation::kBroadcast; }),
+              HasSubstr("does not go by PAT"));
   EXPECT_THAT(complaint([](Plan& made) { made.channels[0].ring[1] = made.channels[0].ring[0]; }),
               HasSubstr("twice"));
   EXPECT_THAT(complaint([](Plan& made) { made.steps = 1; }), HasSubstr("connections of 1"));
@@ -280,6 +359,25 @@ TEST(PatChoice, WinsWhereTheWayRoundIsLongAndTheCallIsSmall) {
     EXPECT_EQ(algorithm(8), Algorithm::kPat);
     EXPECT_EQ(algorithm(1 << 26), Algorithm::kRing);
   }
+}
+
+// Of all-reduces a tree has what is small, PAT what a tree moves too often and a ring over too many
+// hops.
+TEST(PatChoice, OfAnAllReduceLiesBetweenTreeAndRing) {
+  std::vector<test::Placement> places;
+  for (std::uint32_t rank = 0; rank < 16; ++rank)
+    places.push_back({.host = rank, .process = rank});
+  const Topology topology = test::sample_topology(places);
+  const PlanInput input{.topology = topology,
+                        .limits = {.trees = true, .tree_step_bytes = 32 * 1024}};
+  const auto algorithm = [&](std::uint64_t bytes) {
+    return make_plan({.operation = Operation::kAllReduce, .count = bytes / 4}, input)
+        .value()
+        .algorithm;
+  };
+  EXPECT_EQ(algorithm(8), Algorithm::kTree);
+  EXPECT_EQ(algorithm(64 * 1024), Algorithm::kPat);
+  EXPECT_EQ(algorithm(1 << 28), Algorithm::kRing);
 }
 
 // As measured: bench/results/2026-11-22-pat.txt.
