@@ -38,7 +38,7 @@ std::uint32_t tree_channel(const Plan& plan, std::size_t channel) {
              : kFirstTreeChannel + static_cast<std::uint32_t>(channel);
 }
 
-// To whom a rank sends on a channel; itself may be among them.
+// To whom a rank sends on a channel; itself may be among them, and others several times.
 std::vector<std::uint32_t> receivers_of(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   const Task& task = plan.task;
   std::vector<std::uint32_t> to;
@@ -49,8 +49,9 @@ std::vector<std::uint32_t> receivers_of(const Plan& plan, std::size_t channel, s
     if (comes_down(task.operation)) to = place.children;
     if (goes_up(task.operation)) to.push_back(place.parent);
   } else if (plan.algorithm == Algorithm::kPat) {
-    to = pat_place(plan, channel, rank).to;
-    to.resize(pat_round_of(plan, plan.channels[channel]).levels());
+    const PatPlace place = pat_place(plan, channel, rank);
+    if (pat_gathers(task.operation)) to = place.ahead;
+    if (pat_scatters(task.operation)) to.insert(to.end(), place.behind.begin(), place.behind.end());
   } else if (plan.algorithm == Algorithm::kChain) {
     if (rank + 1 < plan.ranks && chain_steps_up(plan, channel) != 0) to.push_back(rank + 1);
     if (rank != 0 && chain_steps_down(plan, channel, rank - 1) != 0) to.push_back(rank - 1);
@@ -110,7 +111,8 @@ std::vector<NetEdge> hops_of(const Plan& plan) {
     const std::uint32_t channel =
         plan.algorithm == Algorithm::kRing ? plan.channels[i].index : kFirstTreeChannel + i;
     for (std::uint32_t rank = 0; rank < plan.ranks; ++rank) {
-      for (const std::uint32_t to : receivers_of(plan, i, rank)) {
+      const std::vector<std::uint32_t> receivers = receivers_of(plan, i, rank);
+      for (const std::uint32_t to : std::set(receivers.begin(), receivers.end())) {
         if (to != rank) hops.push_back({.channel = channel, .from = rank, .to = to});
       }
     }
