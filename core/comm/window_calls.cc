@@ -99,6 +99,7 @@ Result<const Launch*> Communicator::reduction_launch(const Call& call,
     window_staging_ = static_cast<std::byte*>(memory);
   }
   window_reduction_ = make_window_reduction(call, rank_, ranks_, places);
+  window_reduction_.rounds_each = config_.flag("collectives.deterministic");
   window_reduction_.staging = window_staging_;
   window_reduction_.staging_bytes = config_.bytes("windows.staging");
   const std::uint32_t named = call.task.options.max_channels;

@@ -76,16 +76,15 @@ WEFT_HD void lane_finish(const AnyReduction& reduction, G& group, std::byte* fir
 
 /// Asks for the operation once a line: what arrives from 8 ranks stays in registers, and a loop for
 /// each type and operation would be a lot of code.
-template <std::uint32_t kRanks, class G, class M>
+template <std::uint32_t kRanks, std::uint32_t kTo, class G, class M>
 WEFT_HD void lane_reduce_ranks(const AnyReduction& reduction, G& group, M& memory,
-                               std::byte* const (&to)[kRanks],
-                               const std::byte* const (&from)[kRanks], std::uint32_t ranks,
-                               std::uint64_t count) {
+                               std::byte* const (&to)[kTo], const std::byte* const (&from)[kRanks],
+                               std::uint32_t ranks, std::uint64_t count) {
   Alignment alignment;
   WEFT_UNROLL
   for (std::uint32_t r = 0; r < kRanks; ++r) {
     if (r >= ranks) continue;
-    alignment.add(to[r]);
+    if (r < kTo) alignment.add(to[r]);
     alignment.add(from[r]);
   }
   const std::uint64_t element_bytes = reduction.element_bytes();
@@ -98,29 +97,45 @@ WEFT_HD void lane_reduce_ranks(const AnyReduction& reduction, G& group, M& memor
     for (std::uint32_t r = 0; r < kRanks; ++r)
       if (r < ranks) arrived[r] = memory.load_line(from[r] + at);
     Line sum = arrived[0];
+    if (reduction.accumulates()) {
+      sum.low = reduction.accumulate_ranks<kRanks>(
+          ranks, [&arrived](std::uint32_t r) { return arrived[r].low; });
+      sum.high = reduction.accumulate_ranks<kRanks>(
+          ranks, [&arrived](std::uint32_t r) { return arrived[r].high; });
+    } else {
+      WEFT_UNROLL
+      for (std::uint32_t r = 1; r < kRanks; ++r)
+        if (r < ranks) sum = reduction.combine_lines(sum, arrived[r]);
+      sum = {.low = reduction.finish_payload(sum.low), .high = reduction.finish_payload(sum.high)};
+    }
     WEFT_UNROLL
-    for (std::uint32_t r = 1; r < kRanks; ++r)
-      if (r < ranks) sum = reduction.combine_lines(sum, arrived[r]);
-    sum = {.low = reduction.finish_payload(sum.low), .high = reduction.finish_payload(sum.high)};
-    WEFT_UNROLL
-    for (std::uint32_t r = 0; r < kRanks; ++r)
+    for (std::uint32_t r = 0; r < kTo; ++r)
       if (r < ranks) memory.store_line(to[r] + at, sum);
   }
-  const auto reduce_element = [&](std::uint64_t at) {
-    std::uint64_t sum = AnyReduction::load_payload(from[0] + at, element_bytes);
-    WEFT_UNROLL
-    for (std::uint32_t r = 1; r < kRanks; ++r) {
-      if (r >= ranks) continue;
-      sum =
-          reduction.combine_payloads(sum, AnyReduction::load_payload(from[r] + at, element_bytes));
+  // Where there are no lines it is all that there is: by payloads, each a call for all its
+  // elements.
+  const std::uint64_t unit = lines.empty() ? kLinePayload : element_bytes;
+  const auto reduce_unit = [&](std::uint64_t at) {
+    const std::uint64_t left = bytes - at < unit ? bytes - at : unit;
+    const auto input = [&](std::uint32_t r) {
+      return AnyReduction::load_payload(from[r] + at, left);
+    };
+    std::uint64_t sum = 0;
+    if (reduction.accumulates()) {
+      sum = reduction.accumulate_ranks<kRanks>(ranks, input);
+    } else {
+      sum = input(0);
+      WEFT_UNROLL
+      for (std::uint32_t r = 1; r < kRanks; ++r)
+        if (r < ranks) sum = reduction.combine_payloads(sum, input(r));
+      sum = reduction.finish_payload(sum);
     }
-    sum = reduction.finish_payload(sum);
     WEFT_UNROLL
-    for (std::uint32_t r = 0; r < kRanks; ++r)
-      if (r < ranks) AnyReduction::store_payload(to[r] + at, sum, element_bytes);
+    for (std::uint32_t r = 0; r < kTo; ++r)
+      if (r < ranks) AnyReduction::store_payload(to[r] + at, sum, left);
   };
-  lane_units(group, element_bytes, 0, lines.begin, reduce_element);
-  lane_units(group, element_bytes, lines.end, bytes, reduce_element);
+  lane_units(group, unit, 0, lines.begin, reduce_unit);
+  lane_units(group, unit, lines.end, bytes, reduce_unit);
 }
 
 /// Multiplies `count` elements at `from` and writes them to `to`, which may be the same address.

@@ -17,6 +17,7 @@
 #include "core/device/policies.h"
 #include "core/device/portability.h"
 #include "core/device/reductions.h"
+#include "core/model/direct_peers.h"
 #include "core/model/operation.h"
 #include "core/model/work_item.h"
 
@@ -91,6 +92,23 @@ WEFT_HD void visit_unsigned_type(weft_data_type type, const Visit& visit) {
   }
 }
 
+/// The same of floats of 16 and of 8 bits alone.
+template <class Visit>
+WEFT_HD void visit_narrow_type(weft_data_type type, const Visit& visit) {
+  switch (type) {
+    case WEFT_FLOAT16:
+      return visit(TypeTag<Float16>{});
+    case WEFT_BFLOAT16:
+      return visit(TypeTag<Bfloat16>{});
+    case WEFT_FLOAT8_E4M3:
+      return visit(TypeTag<Float8E4M3>{});
+    case WEFT_FLOAT8_E5M2:
+      return visit(TypeTag<Float8E5M2>{});
+    default:
+      return;
+  }
+}
+
 /// What a rank's own input is multiplied by.
 template <class T>
 struct Scaling {
@@ -114,13 +132,14 @@ class AnyReduction {
  public:
   AnyReduction() = default;
   /// An element size of 0 is that of no type: such a reduction does nothing. `divisor` is that of
-  /// averages, `factor` that of kPremulSum, which is read now.
+  /// averages, `factor` that of kPremulSum, which is read now; WorkItem::rounds_each.
   WEFT_HD AnyReduction(weft_data_type type, weft_reduction reduction, std::uint32_t divisor,
-                       const Factor& factor)
+                       const Factor& factor, bool rounds_each = false)
       : divisor_(divisor),
         type_(static_cast<std::uint8_t>(type)),
         reduction_(static_cast<std::uint8_t>(reduction)),
-        element_bytes_(static_cast<std::uint8_t>(element_size(type))) {
+        element_bytes_(static_cast<std::uint8_t>(element_size(type))),
+        accumulates_(weft::accumulates(type, reduction) && !rounds_each) {
     if (premultiplies()) {
       factor_ = factor.from == nullptr ? factor.bits : load_payload(factor.from, element_bytes_);
     }
@@ -129,6 +148,7 @@ class AnyReduction {
   [[nodiscard]] WEFT_HD std::uint32_t element_bytes() const { return element_bytes_; }
   [[nodiscard]] WEFT_HD bool finishes() const { return reduction_ == WEFT_AVG; }
   [[nodiscard]] WEFT_HD bool premultiplies() const { return reduction_ == kPremulSum; }
+  [[nodiscard]] WEFT_HD bool accumulates() const { return accumulates_; }
 
   /// Calls visit(r) with the TypedReduction that combines; it does not finish.
   template <class Visit>
@@ -148,6 +168,15 @@ class AnyReduction {
     visit_scaling_of(type_, factor_, visit);
   }
 
+  /// For may_accumulate, of payloads: each in one call for all ranks.
+  template <std::uint32_t kRanks, class Of>
+  [[nodiscard]] WEFT_HD std::uint64_t accumulate_ranks(std::uint32_t ranks, const Of& of) const {
+    PayloadOfEach payloads{};
+    WEFT_UNROLL
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      if (rank < ranks) payloads.of[rank] = of(rank);
+    return accumulate_payloads(type_, reduction_, divisor_, ranks, payloads);
+  }
   [[nodiscard]] WEFT_HD std::uint64_t combine_payloads(std::uint64_t a, std::uint64_t b) const {
     return combine_payloads_of(type_, reduction_, a, b);
   }
@@ -189,6 +218,10 @@ class AnyReduction {
   }
 
  private:
+  struct PayloadOfEach {
+    std::uint64_t of[kMostDirectRanks];
+  };
+
   template <class Visit>
   WEFT_HD static void visit_combination_of(weft_data_type type, weft_reduction reduction,
                                            const Visit& visit) {
@@ -234,6 +267,29 @@ class AnyReduction {
     });
     return result;
   }
+  WEFT_HD_OUTLINE static std::uint64_t accumulate_payloads(weft_data_type type,
+                                                           weft_reduction reduction,
+                                                           std::uint32_t divisor,
+                                                           std::uint32_t ranks,
+                                                           PayloadOfEach payloads) {
+    std::uint64_t result = 0;
+    visit_narrow_type(type, [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      const auto combine_by = [&](const auto& typed) {
+        result = typed.template accumulate_ranks<kMostDirectRanks>(
+            ranks, [&payloads](std::uint32_t rank) { return payloads.of[rank]; });
+      };
+      switch (reduction) {
+        case WEFT_PROD:
+          return combine_by(Prod<T>{});
+        case WEFT_AVG:
+          return combine_by(Average<T>{.divisor = divisor});
+        default:
+          return combine_by(Sum<T>{});
+      }
+    });
+    return result;
+  }
   WEFT_HD_OUTLINE static std::uint64_t divide_payload(weft_data_type type, std::uint32_t divisor,
                                                       std::uint64_t payload) {
     std::uint64_t result = 0;
@@ -263,6 +319,7 @@ class AnyReduction {
   std::uint8_t type_ = 0;
   std::uint8_t reduction_ = 0;
   std::uint8_t element_bytes_ = 0;
+  bool accumulates_ = false;
 };
 
 /// What calls that only move ask of a reduction, where elements are bytes (moved_as_bytes()). What

@@ -90,6 +90,26 @@ class InboxLines {
       memory_.give_up(peers_.peer_error[rank], reason);
   }
 
+  /// What came in a line, with this rank's own, in the order of rank numbers.
+  template <class Reduction>
+  [[nodiscard]] WEFT_HD std::uint64_t reduced(const Reduction& reduction, std::uint64_t own,
+                                              const std::uint64_t (&arrived)[kRanks]) const {
+    if constexpr (may_accumulate<Reduction>) {
+      if (reduction.accumulates()) {
+        return reduction.template accumulate_ranks<kRanks>(peers_.ranks, [&](std::uint32_t rank) {
+          return rank == peers_.rank ? own : arrived[rank];
+        });
+      }
+    }
+    std::uint64_t reduced = peers_.rank == 0 ? own : arrived[0];
+    WEFT_UNROLL
+    for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
+      if (rank >= peers_.ranks) continue;
+      reduced = reduction.combine_payloads(reduced, rank == peers_.rank ? own : arrived[rank]);
+    }
+    return reduction.finish_payload(reduced);
+  }
+
   /// The leader's outcome is the complete one then.
   WEFT_HD void finish() {
     // Also the barrier behind which no lane reads the position any more.

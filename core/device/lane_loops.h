@@ -214,10 +214,10 @@ WEFT_HD void lane_copy_each(G& group, M& memory, std::byte* const (&to)[kRanks],
 }
 
 /// Combines `count` elements of from[0] to from[ranks - 1] in that order, finishes them and writes
-/// them to each to[r]. A destination may be the very address of a source.
-template <std::uint32_t kRanks, class R, class G, class M>
-WEFT_HD void lane_reduce_ranks(const R& reduction, G& group, M& memory,
-                               std::byte* const (&to)[kRanks],
+/// them to each to[r]: one destination, or one for each rank. A destination may be the very address
+/// of a source.
+template <std::uint32_t kRanks, class R, std::uint32_t kTo, class G, class M>
+WEFT_HD void lane_reduce_ranks(const R& reduction, G& group, M& memory, std::byte* const (&to)[kTo],
                                const std::byte* const (&from)[kRanks], std::uint32_t ranks,
                                std::uint64_t count) {
   using Element = typename R::Element;
@@ -225,7 +225,7 @@ WEFT_HD void lane_reduce_ranks(const R& reduction, G& group, M& memory,
   WEFT_UNROLL
   for (std::uint32_t r = 0; r < kRanks; ++r) {
     if (r >= ranks) continue;
-    alignment.add(to[r]);
+    if (r < kTo) alignment.add(to[r]);
     alignment.add(from[r]);
   }
   const std::uint64_t bytes = count * sizeof(Element);
@@ -237,22 +237,32 @@ WEFT_HD void lane_reduce_ranks(const R& reduction, G& group, M& memory,
     for (std::uint32_t r = 0; r < kRanks; ++r)
       if (r < ranks) arrived[r] = memory.load_line(from[r] + at);
     Line sum = arrived[0];
+    if constexpr (may_accumulate<R>) {
+      sum = reduction.template accumulate_ranks<kRanks>(
+          ranks, [&arrived](std::uint32_t r) { return arrived[r]; });
+    } else {
+      WEFT_UNROLL
+      for (std::uint32_t r = 1; r < kRanks; ++r)
+        if (r < ranks) sum = combine_lines<R>(sum, arrived[r]);
+      if (reduction.finishes()) sum = finish_line(reduction, sum);
+    }
     WEFT_UNROLL
-    for (std::uint32_t r = 1; r < kRanks; ++r)
-      if (r < ranks) sum = combine_lines<R>(sum, arrived[r]);
-    if (reduction.finishes()) sum = finish_line(reduction, sum);
-    WEFT_UNROLL
-    for (std::uint32_t r = 0; r < kRanks; ++r)
+    for (std::uint32_t r = 0; r < kTo; ++r)
       if (r < ranks) memory.store_line(to[r] + at, sum);
   }
   const auto reduce_element = [&](std::uint64_t at) {
     Element sum = load_unit<Element>(from[0] + at);
+    if constexpr (may_accumulate<R>) {
+      sum = reduction.template accumulate_ranks<kRanks>(
+          ranks, [&from, at](std::uint32_t r) { return load_unit<Element>(from[r] + at); });
+    } else {
+      WEFT_UNROLL
+      for (std::uint32_t r = 1; r < kRanks; ++r)
+        if (r < ranks) sum = R::combine(sum, load_unit<Element>(from[r] + at));
+      if (reduction.finishes()) sum = reduction.finish(sum);
+    }
     WEFT_UNROLL
-    for (std::uint32_t r = 1; r < kRanks; ++r)
-      if (r < ranks) sum = R::combine(sum, load_unit<Element>(from[r] + at));
-    if (reduction.finishes()) sum = reduction.finish(sum);
-    WEFT_UNROLL
-    for (std::uint32_t r = 0; r < kRanks; ++r)
+    for (std::uint32_t r = 0; r < kTo; ++r)
       if (r < ranks) store_unit(to[r] + at, sum);
   };
   lane_units(group, sizeof(Element), 0, lines.begin, reduce_element);

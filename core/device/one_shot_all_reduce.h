@@ -88,14 +88,9 @@ class OneShotAllReduce : InboxLines<kRanks, Group, Memory> {
     std::uint64_t arrived[kRanks]{};
     if (!this->wait_for(this->at_line(line), this->others(), arrived)) return;
     if (line == 0) return this->compare_tags(arrived);
-    std::uint64_t reduced = peers_.rank == 0 ? own : arrived[0];
-    WEFT_UNROLL
-    for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
-      if (rank >= peers_.ranks) continue;
-      reduced = reduction_.combine_payloads(reduced, rank == peers_.rank ? own : arrived[rank]);
-    }
+    const std::uint64_t reduced = this->reduced(reduction_, own, arrived);
     const std::uint32_t at = (line - 1) * kLinePayload;
-    reduction_.store_payload(item_.recv + at, reduction_.finish_payload(reduced), bytes_ - at);
+    reduction_.store_payload(item_.recv + at, reduced, bytes_ - at);
   }
 
   const Reduction reduction_;

@@ -260,7 +260,7 @@ class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
   WEFT_HD void settle(std::uint32_t at, std::uint64_t own,
                       const std::uint64_t (&arrived)[kRanks]) const {
     if constexpr (kCalls.reduce) {
-      if (has_own_) store(item_.recv, reduction_.finish_payload(reduce(own, arrived)), at);
+      if (has_own_) store(item_.recv, this->reduced(reduction_, own, arrived), at);
     } else {
       static_cast<void>(own);
       WEFT_UNROLL
@@ -268,17 +268,6 @@ class OneShotBlocks : InboxLines<kRanks, Group, Memory> {
         if ((from_ >> rank & 1U) != 0) store(place_of(rank), arrived[rank], at);
       }
     }
-  }
-
-  [[nodiscard]] WEFT_HD std::uint64_t reduce(std::uint64_t own,
-                                             const std::uint64_t (&arrived)[kRanks]) const {
-    std::uint64_t reduced = peers_.rank == 0 ? own : arrived[0];
-    WEFT_UNROLL
-    for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
-      if (rank >= peers_.ranks) continue;
-      reduced = reduction_.combine_payloads(reduced, rank == peers_.rank ? own : arrived[rank]);
-    }
-    return reduced;
   }
 
   const Reduction reduction_;

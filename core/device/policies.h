@@ -61,6 +61,29 @@ WEFT_HD constexpr bool premultiplies(const R& reduction) {
   }
 }
 
+/// A reduction that may combine the elements of several ranks as float32 and round them once, where
+/// a kernel has them all: `accumulates()` says whether it does. What lies in a slot between two
+/// steps is rounded in each.
+///  - accumulate_ranks<kRanks>(ranks, of): the elements, side by side, that `of(rank)` has of each
+///    of `ranks` ranks, kRanks at most, combined in the order of rank numbers and finished.
+template <class R>
+concept may_accumulate = requires(const R& reduction) {
+  { reduction.accumulates() } -> std::same_as<bool>;
+};
+
+/// Memory that does so for all inputs of a reduction that is looked up when it runs.
+///  - accumulate(reduction, group, first, second, from, ranks, own, count): as reduce and finish,
+///  of
+///    from[0] to from[ranks - 1] in that order, rounded once; what rank `own` has is multiplied
+///    first if that is asked for.
+template <class T, class G, class R>
+concept accumulates_inputs =
+    may_accumulate<R> &&
+    requires(T& memory, const R& reduction, G& group, std::byte* to, const std::byte* const* from,
+             std::uint32_t ranks, std::uint64_t count) {
+      memory.accumulate(reduction, group, to, to, from, ranks, ranks, count);
+    };
+
 /// 16 bytes that are loaded or stored at once.
 struct alignas(16) Line {
   std::uint64_t low;

@@ -21,7 +21,7 @@ namespace weft::device {
 /// Bytes of payload of a line of the LL protocol; see flagged_line.h.
 inline constexpr std::uint32_t kLinePayload = 8;
 
-/// a + b. Integers wrap; floats of 16 and 8 bits are added as floats and rounded once.
+/// a + b. Integers wrap; floats of 16 and 8 bits are added as floats and rounded.
 struct Add {
   template <class T>
   WEFT_HD static T combine(T a, T b) {
@@ -96,6 +96,11 @@ WEFT_HD T divide(T value, std::uint32_t divisor) {
   }
 }
 
+/// Whether elements of several ranks are combined as float32 and rounded once.
+template <class T, class Op>
+inline constexpr bool kAccumulates =
+    narrow_float<T> && (std::is_same_v<Op, Add> || std::is_same_v<Op, Multiply>);
+
 /// What a kernel asks of a reduction by value:
 ///  - element_bytes().
 ///  - finishes(): whether the complete sum is still to be divided, by finish_payload() or by
@@ -117,6 +122,37 @@ struct TypedReduction {
   }
   WEFT_HD static constexpr std::uint32_t element_bytes() { return sizeof(T); }
   WEFT_HD static constexpr bool finishes() { return kAverages; }
+
+  /// For may_accumulate.
+  WEFT_HD static constexpr bool accumulates()
+    requires kAccumulates<T, Op>
+  {
+    return true;
+  }
+  template <std::uint32_t kRanks, class Of>
+    requires kAccumulates<T, Op>
+  [[nodiscard]] WEFT_HD auto accumulate_ranks(std::uint32_t ranks, const Of& of) const {
+    using Bits = std::remove_cvref_t<decltype(of(std::uint32_t{}))>;
+    constexpr std::uint32_t kCount = sizeof(Bits) / sizeof(T);
+    struct Elements {
+      T of[kCount];
+    };
+    float sums[kCount];
+    const auto first = std::bit_cast<Elements>(of(0));
+    for (std::uint32_t i = 0; i < kCount; ++i)
+      sums[i] = to_float(first.of[i]);
+    WEFT_UNROLL
+    for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
+      if (rank >= ranks) continue;
+      const auto next = std::bit_cast<Elements>(of(rank));
+      for (std::uint32_t i = 0; i < kCount; ++i)
+        sums[i] = Op::combine(sums[i], to_float(next.of[i]));
+    }
+    Elements result;
+    for (std::uint32_t i = 0; i < kCount; ++i)
+      result.of[i] = from_float<T>(kAverages ? divide(sums[i], divisor) : sums[i]);
+    return std::bit_cast<Bits>(result);
+  }
 
   WEFT_HD static std::uint64_t combine_payloads(std::uint64_t a, std::uint64_t b) {
     const auto left = std::bit_cast<Payload>(a);

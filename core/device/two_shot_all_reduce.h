@@ -210,14 +210,16 @@ class TwoShotAllReduce : PlainExchanges<Group, Memory> {
     const auto from = [&](std::uint32_t rank) -> const std::byte* {
       return rank == peers_.rank ? input(tile) : arrived(rank) + at;
     };
-    const std::byte* so_far = from(0);
-    for (std::uint32_t rank = 1; rank < peers_.ranks; ++rank) {
-      const bool last = rank + 1 == peers_.ranks;
-      std::byte* to = last ? output(tile) : between;
-      combine(to, last && !finishes ? nearest : nullptr, so_far, from(rank), rank, tile.count);
-      so_far = to;
+    if (!accumulate(output(tile), nearest, from, tile.count)) {
+      const std::byte* so_far = from(0);
+      for (std::uint32_t rank = 1; rank < peers_.ranks; ++rank) {
+        const bool last = rank + 1 == peers_.ranks;
+        std::byte* to = last ? output(tile) : between;
+        combine(to, last && !finishes ? nearest : nullptr, so_far, from(rank), rank, tile.count);
+        so_far = to;
+      }
+      if (finishes) memory_.finish(reduction_, group_, output(tile), nearest, tile.count);
     }
-    if (finishes) memory_.finish(reduction_, group_, output(tile), nearest, tile.count);
     // Two at a time, which reads the result once.
     for (std::uint32_t step = 1; step + 1 < peers_.ranks; step += 2) {
       std::byte* second =
@@ -225,6 +227,23 @@ class TwoShotAllReduce : PlainExchanges<Group, Memory> {
       memory_.copy(group_, payload_in(peers_.outbox[other(step)]) + at, second, output(tile),
                    tile.count * element_bytes_);
     }
+  }
+
+  /// What all ranks have, where it is not to be combined step by step; false where it is.
+  template <class From>
+  WEFT_HD bool accumulate(std::byte* first, std::byte* second, const From& from_rank,
+                          std::uint64_t count) {
+    if constexpr (accumulates_inputs<Memory, Group, Reduction>) {
+      if (reduction_.accumulates()) {
+        const std::byte* from[kRanks];
+        for (std::uint32_t rank = 0; rank < peers_.ranks; ++rank)
+          from[rank] = from_rank(rank);
+        memory_.accumulate(reduction_, group_, first, second, from, peers_.ranks, peers_.rank,
+                           count);
+        return true;
+      }
+    }
+    return false;
   }
 
   // What came was multiplied by who sent it; this rank's own input still lies as the caller gave

@@ -155,6 +155,9 @@ class WideExchanges {
   /// What came of pair number `i` of a batch, with this rank's own, in the order of rank numbers.
   [[nodiscard]] WEFT_HD LineShare combined(const LineShare& own,
                                            const LineShare (&arrived)[kRanks]) const {
+    if constexpr (may_accumulate<Reduction>) {
+      if (reduction_.accumulates()) return accumulated(own, arrived);
+    }
     LineShare reduced = peers_.rank == 0 ? own : payload_of(arrived[0]);
     WEFT_UNROLL
     for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
@@ -229,6 +232,20 @@ class WideExchanges {
   [[nodiscard]] WEFT_HD Line finished(Line line) const {
     return {.low = reduction_.finish_payload(line.low),
             .high = reduction_.finish_payload(line.high)};
+  }
+
+  // Payload by payload: floats of all of them at once would take too many registers.
+  [[nodiscard]] WEFT_HD LineShare accumulated(const LineShare& own,
+                                              const LineShare (&arrived)[kRanks]) const {
+    const auto payload = [&](const auto& part) {
+      return reduction_.template accumulate_ranks<kRanks>(peers_.ranks, [&](std::uint32_t rank) {
+        return part(rank == peers_.rank ? own : payload_of(arrived[rank]));
+      });
+    };
+    return {.first = {.low = payload([](const LineShare& of) { return of.first.low; }),
+                      .high = payload([](const LineShare& of) { return of.first.high; })},
+            .second = {.low = payload([](const LineShare& of) { return of.second.low; }),
+                       .high = payload([](const LineShare& of) { return of.second.high; })}};
   }
 
   /// Where this lane's part of the first line of a pair lies in an inbox.

@@ -48,7 +48,8 @@ inline SourcesToReduce sources_of(const WindowReduction& call, const StagedPiece
                           .count = piece.bytes / element_size(call.type),
                           .ranks = call.ranks,
                           .type = call.type,
-                          .reduction = call.reduction};
+                          .reduction = call.reduction,
+                          .rounds_each = call.rounds_each};
   for (std::uint32_t rank = 0; rank < call.ranks; ++rank)
     sources.from[rank] = rank == call.rank ? call.sources[rank] + piece.at : piece.staged[rank];
   return sources;

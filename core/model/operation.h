@@ -159,6 +159,13 @@ inline constexpr std::size_t kProtocolCount = 3;
 /// made is in tasks and tags.
 inline constexpr weft_reduction kPremulSum = WEFT_AVG + 1;
 
+/// Whether who has the inputs of several ranks combines them as float32 and rounds once: sums and
+/// products of floats of 16 and of 8 bits. Maxima and minima need no rounding.
+[[nodiscard]] constexpr bool accumulates(weft_data_type type, weft_reduction reduction) {
+  return rounds(type) && element_size(type) < sizeof(float) && reduction != WEFT_MAX &&
+         reduction != WEFT_MIN;
+}
+
 /// The spelling used on the command line and in messages; "?" for a value that is no element type.
 [[nodiscard]] constexpr std::string_view data_type_name(weft_data_type type) {
   constexpr std::string_view kNames[] = {"int8",    "uint8",    "int32",       "uint32",

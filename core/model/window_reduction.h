@@ -25,6 +25,7 @@ struct WindowReduction {
   std::uint32_t rank = 0;
   weft_data_type type = WEFT_FLOAT32;
   weft_reduction reduction = WEFT_SUM;
+  bool rounds_each = false;      ///< WorkItem::rounds_each.
   std::uint64_t count = 0;       ///< Elements of this rank's range; 0: it only meets the others.
   std::uint32_t most_parts = 1;  ///< CTAs that a sum may take.
   std::byte* output = nullptr;   ///< Where this rank's result goes.
@@ -65,6 +66,7 @@ struct SourcesToReduce {
   std::uint32_t ranks = 0;
   weft_data_type type = WEFT_FLOAT32;
   weft_reduction reduction = WEFT_SUM;
+  bool rounds_each = false;  ///< WorkItem::rounds_each.
 };
 
 }  // namespace weft

@@ -35,7 +35,7 @@ struct WorkItem {
   Operation operation = Operation::kAllReduce;
   Algorithm algorithm = Algorithm::kRing;
   Protocol protocol = Protocol::kSimple;
-  std::uint8_t reserved = 0;
+  bool rounds_each = false;  ///< Whether what accumulates() is rounded in each step all the same.
   weft_data_type type = WEFT_FLOAT32;
   weft_reduction reduction = WEFT_SUM;
 

@@ -13,6 +13,7 @@ WorkItem work_item(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   item.protocol = plan.protocol;
   item.type = plan.task.type;
   item.reduction = plan.task.reduction;
+  item.rounds_each = plan.by_rank;
   item.count = share.count;
   item.chunk = share.chunk;
   item.ranks = plan.ranks;

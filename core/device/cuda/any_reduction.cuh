@@ -180,7 +180,7 @@ class SliceMemory : public CudaMemory {
 
 /// That of an item.
 __device__ inline AnyReduction reduction_of(const WorkItem& item) {
-  return {item.type, item.reduction, item.ranks, item.factor};
+  return {item.type, item.reduction, item.ranks, item.factor, item.rounds_each};
 }
 
 }  // namespace weft::device::cuda

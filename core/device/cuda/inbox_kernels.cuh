@@ -57,9 +57,11 @@ template <template <std::uint32_t kRanks, class Reduction, class Memory> class C
           std::uint32_t kMostThreads = kThreads>
 class InboxKernels {
  public:
-  /// One that knows the item's type and reduction at compile time, or the one for all.
+  /// One that knows the item's type and reduction at compile time, or the one for all: that alone
+  /// can do without accumulating.
   [[nodiscard]] static const void* of(const WorkItem& item) {
     if (!kernel_exists(item)) return nullptr;
+    if (item.rounds_each && accumulates(item.type, item.reduction)) return for_any();
     for (const Entry& one : entries()) {
       if (one.type == item.type && one.reduction == item.reduction) {
         return one.by_ranks[size_of_ranks(item.direct->ranks)];

@@ -27,6 +27,12 @@ using CopyLoop = void (*)(std::byte* first, std::byte* second, const std::byte* 
 using DivideLoop = void (*)(std::byte* first, std::byte* second, std::uint64_t count,
                             std::uint32_t divisor);
 
+/// Combines `count` elements of from[0] to from[ranks - 1] in that order as float32, divides them
+/// by `divisor` and rounds them once into `first` and, unless it is null, `second`; pointers as for
+/// ReduceLoop.
+using AccumulateLoop = void (*)(std::byte* first, std::byte* second, const std::byte* const* from,
+                                std::uint32_t ranks, std::uint64_t count, float divisor);
+
 /// Types that can be reduced, numbered as weft_data_type is, and ways to combine two elements,
 /// numbered as weft_reduction is (an average is a sum that is divided at its end).
 inline constexpr std::uint32_t kLoopTypeCount = 12;
@@ -37,10 +43,21 @@ inline constexpr std::uint32_t kLoopCount = kLoopTypeCount * kCombineCount;
   return static_cast<std::uint32_t>(type) * kCombineCount + static_cast<std::uint32_t>(reduction);
 }
 
+/// Floats of 16 and of 8 bits, and their sums and products, which accumulates() holds for.
+inline constexpr std::uint32_t kAccumulateCount = 4 * 2;
+
+[[nodiscard]] constexpr std::uint32_t accumulate_index(weft_data_type type,
+                                                       weft_reduction reduction) {
+  const std::uint32_t narrow =
+      type == WEFT_FLOAT16 ? 0 : 1 + static_cast<std::uint32_t>(type - WEFT_BFLOAT16);
+  return narrow * 2 + (reduction == WEFT_PROD ? 1 : 0);
+}
+
 struct ElementLoops {
   const char* name;  ///< "baseline", "avx2", "avx512".
   CopyLoop copy;
-  ReduceLoop reduce[kLoopCount];  ///< By loop_index().
+  ReduceLoop reduce[kLoopCount];                ///< By loop_index().
+  AccumulateLoop accumulate[kAccumulateCount];  ///< By accumulate_index().
 };
 
 /// The fastest variant that this processor runs. The tables live as long as the library.

@@ -225,6 +225,97 @@ WEFT_HALF_LOOP(min_bf16, Uint32s, Bfloat16, MinFloats, (combine_pairs<Bfloat16, 
 WEFT_FLOAT8_LOOPS(e4m3, Float8E4M3)
 WEFT_FLOAT8_LOOPS(e5m2, Float8E5M2)
 
+/// A vector of narrow floats as vectors of floats: from each word one for each.
+template <class Narrow>
+struct InWords {
+  using Vector = Uint32s;
+  static constexpr int kFloats = sizeof(std::uint32_t) / sizeof(Narrow);
+  static constexpr int kBits = 8 * sizeof(Narrow);
+
+  WEFT_HD_INLINE static void widen(const std::byte* from, FloatLanes* floats) {
+    const WordLanes words = *reinterpret_cast<const Vector*>(from);
+    for (int i = 0; i < kFloats; ++i) {
+      floats[i] =
+          Narrow::template widen<FloatLanes>((words >> (i * kBits)) & (UINT32_MAX >> (32 - kBits)));
+    }
+  }
+  WEFT_HD_INLINE static WordLanes narrow(const FloatLanes* floats) {
+    WordLanes words = {};
+    for (int i = 0; i < kFloats; ++i)
+      words |= Narrow::template narrow<WordLanes>(floats[i]) << (i * kBits);
+    return words;
+  }
+};
+
+#if defined(__F16C__)
+/// The same by the processor's conversions.
+template <>
+struct InWords<Float16> {
+  using Vector = HalvesVector;
+  static constexpr int kFloats = 1;
+
+  WEFT_HD_INLINE static void widen(const std::byte* from, FloatLanes* floats) {
+    const HalfLanes halves = *reinterpret_cast<const Vector*>(from);
+    floats[0] = WEFT_WIDEN_F16(halves);
+  }
+  WEFT_HD_INLINE static HalfLanes narrow(const FloatLanes* floats) {
+    return __builtin_bit_cast(HalfLanes, WEFT_NARROW_F16(floats[0]));
+  }
+};
+#endif
+
+template <class Narrow, class Combine>
+WEFT_HD_INLINE decltype(Narrow::bits) accumulate_one(const std::byte* const* from,
+                                                     std::uint32_t ranks, std::uint64_t at,
+                                                     float divisor) {
+  using Bits [[gnu::aligned(1), gnu::may_alias]] = decltype(Narrow::bits);
+  const auto element = [from, at](std::uint32_t rank) {
+    const Bits bits = *reinterpret_cast<const Bits*>(from[rank] + at);
+    return Narrow::template widen<float>(std::uint32_t{bits});
+  };
+  float value = element(0);
+  for (std::uint32_t rank = 1; rank < ranks; ++rank)
+    value = Combine::combine(value, element(rank));
+  if (divisor != 1) value /= divisor;
+  return static_cast<decltype(Narrow::bits)>(Narrow::template narrow<std::uint32_t>(value));
+}
+
+template <class Narrow, class Combine>
+void accumulate(std::byte* first, std::byte* second, const std::byte* const* from,
+                std::uint32_t ranks, std::uint64_t count, float divisor) {
+  using Lanes = InWords<Narrow>;
+  using Vector = typename Lanes::Vector;
+  using Bits [[gnu::aligned(1), gnu::may_alias]] = decltype(Narrow::bits);
+  const std::uint64_t bytes = count * sizeof(Narrow);
+  std::uint64_t at = 0;
+  for (; at + sizeof(Vector) <= bytes; at += sizeof(Vector)) {
+    FloatLanes value[Lanes::kFloats];
+    Lanes::widen(from[0] + at, value);
+    for (std::uint32_t rank = 1; rank < ranks; ++rank) {
+      FloatLanes next[Lanes::kFloats];
+      Lanes::widen(from[rank] + at, next);
+      for (int i = 0; i < Lanes::kFloats; ++i)
+        value[i] = Combine::combine(value[i], next[i]);
+    }
+    if (divisor != 1) {
+      for (FloatLanes& floats : value)
+        floats /= divisor;
+    }
+    const auto narrow = Lanes::narrow(value);
+    if (at % kCacheLine == 0) {
+      WEFT_PREFETCH_BLOCK(first, at, kCacheLine, bytes)
+      if (second != nullptr) WEFT_PREFETCH_BLOCK(second, at, kCacheLine, bytes)
+    }
+    *reinterpret_cast<Vector*>(first + at) = narrow;
+    if (second != nullptr) *reinterpret_cast<Vector*>(second + at) = narrow;
+  }
+  for (; at < bytes; at += sizeof(Narrow)) {
+    const auto value = accumulate_one<Narrow, Combine>(from, ranks, at, divisor);
+    *reinterpret_cast<Bits*>(first + at) = value;
+    if (second != nullptr) *reinterpret_cast<Bits*>(second + at) = value;
+  }
+}
+
 using Bytes [[gnu::vector_size(kVectorBytes), gnu::aligned(1), gnu::may_alias]] = std::uint8_t;
 
 void copy(std::byte* first, std::byte* second, const std::byte* source, std::uint64_t bytes) {
@@ -255,6 +346,7 @@ void copy(std::byte* first, std::byte* second, const std::byte* source, std::uin
 
 }  // namespace
 
+#define WEFT_ACCUMULATE_OF(NARROW) accumulate<NARROW, AddFloats>, accumulate<NARROW, MultiplyFloats>
 #define WEFT_LOOPS_OF(SUFFIX) sum_##SUFFIX, prod_##SUFFIX, max_##SUFFIX, min_##SUFFIX
 
 extern const ElementLoops WEFT_LOOPS_VARIANT;
@@ -263,6 +355,8 @@ const ElementLoops WEFT_LOOPS_VARIANT = {
     copy,
     {WEFT_LOOPS_OF(i8), WEFT_LOOPS_OF(u8), WEFT_LOOPS_OF(i32), WEFT_LOOPS_OF(u32),
      WEFT_LOOPS_OF(i64), WEFT_LOOPS_OF(u64), WEFT_LOOPS_OF(f16), WEFT_LOOPS_OF(f32),
-     WEFT_LOOPS_OF(f64), WEFT_LOOPS_OF(bf16), WEFT_LOOPS_OF(e4m3), WEFT_LOOPS_OF(e5m2)}};
+     WEFT_LOOPS_OF(f64), WEFT_LOOPS_OF(bf16), WEFT_LOOPS_OF(e4m3), WEFT_LOOPS_OF(e5m2)},
+    {WEFT_ACCUMULATE_OF(Float16), WEFT_ACCUMULATE_OF(Bfloat16), WEFT_ACCUMULATE_OF(Float8E4M3),
+     WEFT_ACCUMULATE_OF(Float8E5M2)}};
 
 }  // namespace weft::device

@@ -89,9 +89,9 @@ KernelOutcome run_with(const WorkItem& item, HostMemory& memory, const HostReduc
 // Apart, since it takes a tile on the stack.
 [[gnu::noinline]] KernelOutcome run_premultiplied(const WorkItem& item, HostMemory& memory) {
   const Premultiplier premultiplier(memory.loops(), item.type, item.factor);
-  return run_with(
-      item, memory,
-      HostReduction(memory.loops(), item.type, item.reduction, item.ranks, &premultiplier));
+  return run_with(item, memory,
+                  HostReduction(memory.loops(), item.type, item.reduction, item.ranks,
+                                &premultiplier, item.rounds_each));
 }
 
 }  // namespace
@@ -101,7 +101,8 @@ KernelOutcome run_on_host(const WorkItem& item, HostMemory& memory) {
   if (!reducible(item.type, item.reduction)) return unsupported();
   if (item.reduction == kPremulSum) return run_premultiplied(item, memory);
   return run_with(item, memory,
-                  HostReduction(memory.loops(), item.type, item.reduction, item.ranks));
+                  HostReduction(memory.loops(), item.type, item.reduction, item.ranks, nullptr,
+                                item.rounds_each));
 }
 
 }  // namespace weft::device

@@ -16,6 +16,7 @@
 #include "core/device/host/host_reduction.h"
 #include "core/device/policies.h"
 #include "core/device/single_lane.h"
+#include "core/model/direct_peers.h"
 #include "core/model/multicast.h"
 
 namespace weft::device {
@@ -115,18 +116,31 @@ class HostMemory {
                                  std::uint64_t count, bool input_first) {
     reduction.premultiply_reduce(first, second, other, input, count, input_first);
   }
+  static void accumulate(const HostReduction& reduction, SingleLane&, std::byte* first,
+                         std::byte* second, const std::byte* const* from, std::uint32_t ranks,
+                         std::uint32_t own, std::uint64_t count) {
+    reduction.accumulate(first, second, from, ranks, own, count);
+  }
   [[nodiscard]] KernelOutcome read_peer(const ConnectionView& view, std::byte* to,
                                         std::uint64_t address, std::uint64_t bytes);
 
-  // What a switch would do, by loads and stores: nobody gains by it, so the host device has no such
+  // What a switch would do, by loads and stores, and what it gives is rounded before it is divided:
+  // nobody gains by it, so the host device has no such
   // memory. It is for devices that stand in for GPUs.
   [[nodiscard]] static Line reduce_load(const HostReduction& reduction, const MulticastView& view,
                                         std::uint64_t at) {
     const std::uint64_t count = sizeof(Line) / reduction.element_bytes();
     alignas(Line) std::byte sum[sizeof(Line)];
-    std::memcpy(sum, view.each[0] + at, sizeof(sum));
-    for (std::uint32_t rank = 1; rank < view.ranks; ++rank)
-      reduction.reduce(sum, nullptr, sum, view.each[rank] + at, count);
+    if (reduction.accumulates()) {
+      const std::byte* from[kMostDirectRanks];
+      for (std::uint32_t rank = 0; rank < view.ranks; ++rank)
+        from[rank] = view.each[rank] + at;
+      reduction.accumulate_alone(sum, from, view.ranks, count);
+    } else {
+      std::memcpy(sum, view.each[0] + at, sizeof(sum));
+      for (std::uint32_t rank = 1; rank < view.ranks; ++rank)
+        reduction.reduce(sum, nullptr, sum, view.each[rank] + at, count);
+    }
     if (reduction.finishes()) reduction.finish(sum, nullptr, count);
     return load_line(sum);
   }

@@ -129,6 +129,16 @@ class HostOneShot {
     const auto share_from = [&](std::uint32_t rank) -> const std::byte* {
       return rank == peers_.rank ? share_of(rank) : payload_from(rank);
     };
+    if constexpr (accumulates_inputs<Memory, Group, Reduction>) {
+      if (reduction_.accumulates()) {
+        const std::byte* from[kMostDirectRanks];
+        for (std::uint32_t rank = 0; rank < peers_.ranks; ++rank)
+          from[rank] = share_from(rank);
+        memory_.accumulate(reduction_, group_, item_.recv, nullptr, from, peers_.ranks, peers_.rank,
+                           item_.count);
+        return;
+      }
+    }
     std::byte* between = payload_from(peers_.rank == 0 ? 1 : 0);
     const std::byte* so_far = share_from(0);
     for (std::uint32_t rank = 1; rank < peers_.ranks; ++rank) {

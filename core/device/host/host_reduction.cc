@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/model/direct_peers.h"
 #include "core/model/operation.h"
 
 namespace weft::device {
@@ -63,7 +64,7 @@ void Premultiplier::multiply(std::byte* to, const std::byte* from, std::uint64_t
 
 HostReduction::HostReduction(const ElementLoops& loops, weft_data_type type,
                              weft_reduction reduction, std::uint32_t divisor,
-                             const Premultiplier* premultiplier)
+                             const Premultiplier* premultiplier, bool rounds_each)
     : premultiplier_(premultiplier),
       divisor_(divisor),
       element_bytes_(static_cast<std::uint32_t>(element_size(type))) {
@@ -71,6 +72,28 @@ HostReduction::HostReduction(const ElementLoops& loops, weft_data_type type,
   const weft_reduction combined = sums ? WEFT_SUM : reduction;
   loop_ = loops.reduce[loop_index(type, combined)];
   if (reduction == WEFT_AVG && reducible(type, reduction)) divide_ = kDivide[type];
+  if (weft::accumulates(type, reduction) && !rounds_each) {
+    accumulate_ = loops.accumulate[accumulate_index(type, reduction)];
+  }
+}
+
+void HostReduction::accumulate(std::byte* first, std::byte* second, const std::byte* const* from,
+                               std::uint32_t ranks, std::uint32_t own, std::uint64_t count) const {
+  const float divisor = finishes() ? static_cast<float>(divisor_) : 1;
+  if (!premultiplies()) return accumulate_(first, second, from, ranks, count, divisor);
+  // Tile by tile, as premultiply_reduce().
+  alignas(64) std::byte tile[Premultiplier::kTileBytes];
+  const std::uint64_t most = sizeof(tile) / element_bytes_;
+  for (std::uint64_t done = 0; done < count;) {
+    const std::uint64_t now = std::min(count - done, most);
+    const std::uint64_t at = done * element_bytes_;
+    const std::byte* tiles[kMostDirectRanks];
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+      tiles[rank] = rank == own ? tile : from[rank] + at;
+    premultiplier_->multiply(tile, from[own] + at, now);
+    accumulate_(first + at, second == nullptr ? nullptr : second + at, tiles, ranks, now, divisor);
+    done += now;
+  }
 }
 
 // A tile is read before anything is written where it lay: `first` may be the input.

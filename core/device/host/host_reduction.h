@@ -39,13 +39,16 @@ class HostReduction {
  public:
   HostReduction() = default;
   /// reducible(type, reduction) must hold. `divisor` is that of averages; `premultiplier` that of
-  /// kPremulSum, else null, and outlives this.
+  /// kPremulSum, else null, and outlives this; WorkItem::rounds_each.
   HostReduction(const ElementLoops& loops, weft_data_type type, weft_reduction reduction,
-                std::uint32_t divisor, const Premultiplier* premultiplier = nullptr);
+                std::uint32_t divisor, const Premultiplier* premultiplier = nullptr,
+                bool rounds_each = false);
 
   [[nodiscard]] std::uint32_t element_bytes() const { return element_bytes_; }
   [[nodiscard]] bool finishes() const { return divide_ != nullptr; }
   [[nodiscard]] bool premultiplies() const { return premultiplier_ != nullptr; }
+  /// Whether the inputs of all ranks are to be combined at once, by accumulate().
+  [[nodiscard]] bool accumulates() const { return accumulate_ != nullptr; }
 
   void reduce(std::byte* first, std::byte* second, const std::byte* a, const std::byte* b,
               std::uint64_t count) const {
@@ -53,6 +56,16 @@ class HostReduction {
   }
   void finish(std::byte* first, std::byte* second, std::uint64_t count) const {
     divide_(first, second, count, divisor_);
+  }
+  /// accumulates() must hold for these. Combines and finishes `count` elements of from[0] to
+  /// from[ranks - 1], kMostDirectRanks at most; those of rank `own` are multiplied first if that is
+  /// asked for.
+  void accumulate(std::byte* first, std::byte* second, const std::byte* const* from,
+                  std::uint32_t ranks, std::uint32_t own, std::uint64_t count) const;
+  /// The same, neither multiplied nor finished.
+  void accumulate_alone(std::byte* first, const std::byte* const* from, std::uint32_t ranks,
+                        std::uint64_t count) const {
+    accumulate_(first, nullptr, from, ranks, count, 1);
   }
   /// premultiplies() must hold for these. As copy and reduce, of an input that is multiplied first.
   void premultiply_copy(std::byte* to, const std::byte* input, std::uint64_t count) const {
@@ -64,6 +77,7 @@ class HostReduction {
  private:
   ReduceLoop loop_ = nullptr;
   DivideLoop divide_ = nullptr;
+  AccumulateLoop accumulate_ = nullptr;
   const Premultiplier* premultiplier_ = nullptr;
   std::uint32_t divisor_ = 1;
   std::uint32_t element_bytes_ = 0;
