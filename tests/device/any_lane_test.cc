@@ -9,16 +9,19 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "core/device/any_lane_loops.h"
 #include "core/device/any_reduction.h"
+#include "core/device/one_shot_blocks.h"
 #include "core/device/work_item_kernel.h"
 #include "tests/device/direct_world.h"
 #include "tests/device/every_type.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/narrow_sums.h"
 #include "tests/device/ring_runner.h"
 #include "tests/device/ring_world.h"
 
@@ -47,36 +50,41 @@ class AnyLaneMemory : public LaneMemory {
 };
 
 KernelOutcome run_item(LaneGroup& group, AnyLaneMemory& memory, const WorkItem& item) {
-  const AnyReduction reduction(item.type, item.reduction, item.ranks, item.factor);
+  const AnyReduction reduction(item.type, item.reduction, item.ranks, item.factor,
+                               item.rounds_each);
   if (item.direct == nullptr) return run_ring_item(group, memory, item, reduction);
+  if (item.protocol == Protocol::kLL128) {
+    return run_wide_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
+  }
   if (item.algorithm == Algorithm::kTwoShot) {
     return run_two_shot_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
   }
-  if (item.protocol == Protocol::kLL128) {
-    return run_wide_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
+  if (item.operation != Operation::kAllReduce) {
+    return run_blocks_item<kMostDirectRanks, true>(group, memory, item, *item.direct, reduction, 0,
+                                                   1);
   }
   return run_direct_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, 0, 1);
 }
 
-void run_all(const std::vector<WorkItem>& items) {
+std::vector<KernelOutcome> run_lanes(const std::vector<WorkItem>& items,
+                                     std::uint32_t lanes = kLanes) {
   const std::atomic<std::uint32_t> abort{0};
   std::vector<std::unique_ptr<LaneTeam>> teams;
   std::vector<std::thread> threads;
-  std::vector<KernelEnd> ends(items.size() * kLanes);
+  std::vector<KernelOutcome> outcomes(items.size() * lanes);
   for (std::size_t rank = 0; rank < items.size(); ++rank) {
-    teams.push_back(std::make_unique<LaneTeam>(kLanes));
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    teams.push_back(std::make_unique<LaneTeam>(lanes));
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       threads.emplace_back([&, rank, lane, team = teams.back().get()] {
         LaneGroup group(*team, lane);
         AnyLaneMemory memory(abort);
-        ends[rank * kLanes + lane] = run_item(group, memory, items[rank]).end;
+        outcomes[rank * lanes + lane] = run_item(group, memory, items[rank]);
       });
     }
   }
   for (std::thread& thread : threads)
     thread.join();
-  for (const KernelEnd end : ends)
-    ASSERT_EQ(end, KernelEnd::kDone);
+  return outcomes;
 }
 
 /// Of sums of multiplied inputs rank 1 doubles its own.
@@ -123,7 +131,8 @@ class AnyLanes : public ::testing::TestWithParam<weft_reduction> {
       if (rank != 1) std::memcpy(&item.factor.bits, &factors[rank], sizeof(T));
     }
     ++sequence_;
-    ASSERT_NO_FATAL_FAILURE(run_all(items));
+    for (const KernelOutcome& outcome : run_lanes(items))
+      ASSERT_EQ(outcome.end, KernelEnd::kDone);
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       for (std::uint64_t i = 0; gets_result(task, rank) && i < buffers[rank].recv_count(); ++i) {
         ASSERT_EQ(buffers[rank].recv()[i], expected_any<T>(task, rank, i))
@@ -187,6 +196,77 @@ INSTANTIATE_TEST_SUITE_P(Reductions, AnyLanes,
                          ::testing::Values(WEFT_SUM, WEFT_PROD, WEFT_MAX, WEFT_MIN, WEFT_AVG,
                                            kPremulSum),
                          [](const auto& info) { return std::string(reduction_name(info.param)); });
+
+/// Ranks, and lanes of each.
+class NarrowLanes : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t>> {
+ protected:
+  template <class ItemOf>
+  void check(NarrowCall call, const ItemOf& item_of) {
+    const auto [ranks, lanes] = GetParam();
+    call.ranks = ranks;
+    // Of most lanes some: what lies where in a line is the same on all.
+    const bool every = ranks * lanes <= 24;
+    for (const Rounding rounding : {Rounding::kOnce, Rounding::kEachStep}) {
+      call.rounding = rounding;
+      for_each_narrow([&, lanes = lanes]<class T>(weft_reduction reduction) {
+        if (!every && (sizeof(T) == 1 ? reduction != WEFT_SUM : reduction != WEFT_AVG)) return;
+        call.reduction = reduction;
+        check_narrow<T>(
+            call,
+            [&](std::uint32_t rank, const Task& task, const void* send, void* recv) {
+              return item_of(rank, task, sequence_, send, recv);
+            },
+            [lanes](const std::vector<WorkItem>& items) { return run_lanes(items, lanes); });
+        ++sequence_;
+      });
+    }
+  }
+
+  DirectWorld world_{std::get<0>(GetParam()), 1024, kFlagPeriod, 1};
+  std::uint64_t sequence_ = 0;
+};
+
+TEST_P(NarrowLanes, OneShots) {
+  for (const Protocol protocol : {Protocol::kLL, Protocol::kLL128}) {
+    check({.count = 203, .shift = 1}, [&](auto&&... call) {
+      WorkItem item = world_.item(call...);
+      item.protocol = protocol;
+      return item;
+    });
+  }
+}
+
+TEST_P(NarrowLanes, OneShotsOfBlocks) {
+  for (const std::uint64_t count : {48U, 51U}) {
+    check({.operation = Operation::kReduceScatter, .count = count},
+          [&](auto&&... call) { return world_.item(call...); });
+  }
+  check({.operation = Operation::kReduce, .count = 51}, [&](std::uint32_t rank, auto&&... call) {
+    WorkItem item = world_.item(rank, call...);
+    item.ring_position = rank;
+    return item;
+  });
+}
+
+TEST_P(NarrowLanes, TwoShots) {
+  for (const std::uint64_t shift : {0U, 3U}) {
+    check({.count = 403, .shift = shift, .in_place = shift != 0},
+          [&](auto&&... call) { return world_.two_shot_item(call...); });
+  }
+}
+
+TEST_P(NarrowLanes, RangesByWideLines) {
+  for (const Operation operation : {Operation::kAllReduce, Operation::kReduceScatter}) {
+    for (const std::uint64_t count : {256U, 301U}) {
+      check({.operation = operation, .count = count},
+            [&](auto&&... call) { return world_.wide_ranges_item(call...); });
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(RanksAndLanes, NarrowLanes,
+                         ::testing::Values(std::tuple(3U, 8U), std::tuple(8U, 8U),
+                                           std::tuple(3U, 32U)));
 
 }  // namespace
 }  // namespace weft::device::testing

@@ -280,6 +280,51 @@ TEST(AnyReduction, PayloadsOfLines) {
   });
 }
 
+// Of all ranks at once, as the reduction that the compiler knows.
+template <class T>
+void check_accumulation(weft_reduction reduction, std::uint32_t ranks) {
+  const AnyReduction any(kTypeOf<T>, reduction, kDivisor, {});
+  const bool accumulates = narrow_float<T> && reduction != WEFT_MAX && reduction != WEFT_MIN;
+  EXPECT_EQ(any.accumulates(), accumulates);
+  EXPECT_FALSE(AnyReduction(kTypeOf<T>, reduction, kDivisor, {}, true).accumulates());
+  if constexpr (narrow_float<T>) {
+    if (!accumulates) return;
+    constexpr std::size_t kElements = kLinePayload / sizeof(T);
+    std::vector<std::vector<T>> inputs;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+      inputs.push_back(values<T>(200 * kElements, 11 + rank));
+    for (std::size_t at = 0; at < inputs[0].size(); at += kElements) {
+      const auto results = std::bit_cast<std::array<T, kElements>>(
+          any.accumulate_ranks<kMostDirectRanks>(ranks, [&](std::uint32_t rank) {
+            return AnyReduction::load_payload(
+                reinterpret_cast<const std::byte*>(inputs[rank].data() + at), kLinePayload);
+          }));
+      for (std::size_t i = 0; i < kElements; ++i) {
+        const auto element = [&](std::uint32_t rank) { return inputs[rank][at + i]; };
+        const auto by = [&](const auto& typed) {
+          return typed.template accumulate_ranks<kMostDirectRanks>(ranks, element);
+        };
+        const T wanted = reduction == WEFT_PROD  ? by(Prod<T>{})
+                         : reduction == WEFT_AVG ? by(Average<T>{.divisor = kDivisor})
+                                                 : by(Sum<T>{});
+        ASSERT_TRUE(same(results[i], wanted)) << "element " << at + i;
+      }
+    }
+  }
+}
+
+TEST(AnyReduction, AccumulatesAsTypedReductionsDo) {
+  for_each_type([]<class T>() {
+    for (const weft_reduction reduction : kReductions) {
+      for (const std::uint32_t ranks : {1U, 2U, 5U, 8U}) {
+        SCOPED_TRACE(std::string(data_type_name(kTypeOf<T>)) + " by " +
+                     std::string(reduction_name(reduction)) + " of " + std::to_string(ranks));
+        check_accumulation<T>(reduction, ranks);
+      }
+    }
+  });
+}
+
 TEST(AnyReduction, PayloadsLieAnywhere) {
   alignas(8) std::byte bytes[32];
   for (std::uint8_t i = 0; i < sizeof(bytes); ++i)

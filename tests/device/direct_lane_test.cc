@@ -15,6 +15,7 @@
 #include "core/device/work_item_kernel.h"
 #include "tests/device/direct_world.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/narrow_sums.h"
 #include "tests/device/part_lanes.h"
 #include "tests/device/ring_world.h"
 #include "tests/device/typed_dispatch.h"
@@ -186,6 +187,22 @@ TEST_P(LineLanes, FlagsBeginAgainAtTheTrueEnd) {
   for (std::uint32_t call = 0; call < 6; ++call)
     all_reduce<float>(world, 200, 0, false, WEFT_SUM, call);
   EXPECT_EQ(world.positions(0)[0], 3U);
+}
+
+TEST_P(DirectLanes, NarrowFloatsAreRoundedOnce) {
+  DirectWorld world(GetParam().ranks, 1024);
+  std::uint64_t sequence = 0;
+  for (const weft_reduction reduction : {WEFT_SUM, WEFT_PROD, WEFT_AVG}) {
+    const NarrowCall call{.ranks = GetParam().ranks, .reduction = reduction, .shift = 1};
+    const auto item_of = [&](std::uint32_t rank, const Task& task, const void* send, void* recv) {
+      return item(world, rank, task, sequence, send, recv);
+    };
+    const auto run_all = [this](const std::vector<WorkItem>& items) { return run(items); };
+    check_narrow<Float16>(call, item_of, run_all);
+    ++sequence;
+    check_narrow<Bfloat16>(call, item_of, run_all);
+    ++sequence;
+  }
 }
 
 TEST_P(DirectLanes, AllLeaveWhenCallsDiffer) {

@@ -18,6 +18,7 @@
 
 #include "core/device/host/host_memory.h"
 #include "tests/device/direct_world.h"
+#include "tests/device/narrow_sums.h"
 #include "tests/device/ring_world.h"
 
 namespace weft::device::testing {
@@ -101,6 +102,19 @@ class HostDirect : public ::testing::TestWithParam<std::uint32_t> {
            ++at)
         ASSERT_EQ(*at, kGuard);
     }
+  }
+
+  /// One call of narrow floats, of as many elements as make a loop's vectors and more: by the
+  /// share of a rank that `item` makes.
+  template <class T, class Item>
+  void narrow(const NarrowCall& call, const Item& item) {
+    const std::uint64_t sequence = sequence_++;
+    check_narrow<T>(
+        call,
+        [&](std::uint32_t rank, const Task& task, const void* send, void* recv) {
+          return item(rank, task, sequence, send, recv);
+        },
+        [this](const std::vector<WorkItem>& items) { return run(items); });
   }
 
   /// So many all-reduces of `count` elements in place, in a row: a rank may be a call ahead of

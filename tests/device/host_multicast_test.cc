@@ -78,6 +78,18 @@ TEST_P(HostMulticastOf, AllThatSwitchesCombine) {
   EXPECT_EQ(combined, 4U * 5 + 4U * 3);
 }
 
+TEST_P(HostMulticastOf, NarrowFloatsAreRoundedAsBySwitches) {
+  DirectWorld world = make_world();
+  const auto item_of = [&](auto&&... call) { return world.multicast_item(call...); };
+  for (const weft_reduction reduction :
+       std::to_array<weft_reduction>({WEFT_SUM, WEFT_AVG, kPremulSum})) {
+    const NarrowCall call{
+        .ranks = GetParam(), .reduction = reduction, .rounding = Rounding::kSwitch};
+    narrow<Float16>(call, item_of);
+    narrow<Bfloat16>(call, item_of);
+  }
+}
+
 TEST_P(HostMulticastOf, SleepersAreWoken) {
   DirectWorld world = make_world();
   late_ = std::chrono::milliseconds(5);  // longer than anybody yields

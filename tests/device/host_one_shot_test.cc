@@ -104,6 +104,24 @@ TEST_P(HostOneShotOf, AllOperationsOnOneSetOfInboxes) {
   }
 }
 
+TEST_P(HostOneShotOf, NarrowFloatsAreRoundedOnceOrInEachStep) {
+  DirectWorld world(GetParam(), 4096);
+  const auto item_of = [&](auto&&... call) { return world.item(call...); };
+  for (const Rounding rounding : {Rounding::kOnce, Rounding::kEachStep}) {
+    for_each_narrow([&]<class T>(weft_reduction reduction) {
+      NarrowCall call{.ranks = GetParam(), .reduction = reduction, .rounding = rounding};
+      narrow<T>(call, item_of);
+      call.in_place = true;
+      call.count = 1031;
+      call.shift = 1;
+      narrow<T>(call, item_of);
+      call.in_place = false;
+      call.operation = Operation::kReduceScatter;
+      narrow<T>(call, item_of);
+    });
+  }
+}
+
 TEST_P(HostOneShotOf, SleepersAreWoken) {
   DirectWorld world(GetParam(), 1024);
   late_ = std::chrono::milliseconds(5);  // longer than anybody yields

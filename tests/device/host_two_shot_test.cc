@@ -68,6 +68,21 @@ TEST_P(HostTwoShotOf, InputsAreMultipliedOnce) {
   }
 }
 
+TEST_P(HostTwoShotOf, NarrowFloatsAreRoundedOnceOrInEachStep) {
+  DirectWorld world(GetParam(), 4096);
+  const auto item_of = [&](auto&&... call) { return world.two_shot_item(call...); };
+  for (const Rounding rounding : {Rounding::kOnce, Rounding::kEachStep}) {
+    for_each_narrow([&]<class T>(weft_reduction reduction) {
+      NarrowCall call{.ranks = GetParam(), .reduction = reduction, .rounding = rounding};
+      call.count = 9001;  // more than a tile each
+      narrow<T>(call, item_of);
+      call.in_place = true;
+      call.shift = 3;
+      narrow<T>(call, item_of);
+    });
+  }
+}
+
 TEST_P(HostTwoShotOf, SleepersAreWoken) {
   DirectWorld world(GetParam(), 1024);
   late_ = std::chrono::milliseconds(5);  // longer than anybody yields

@@ -18,6 +18,7 @@
 
 #include "core/device/lane_loops.h"
 #include "core/device/policies.h"
+#include "core/device/reductions.h"
 #include "core/model/direct_peers.h"
 #include "core/model/multicast.h"
 
@@ -248,15 +249,20 @@ class LaneMemory {
     std::this_thread::yield();
     return why_leave(peers);
   }
-  template <class R>
-  static Line reduce_load(const R& reduction, const MulticastView& view, std::uint64_t at) {
-    Line sum = load_line(view.each[0] + at);
-    for (std::uint32_t rank = 1; rank < view.ranks; ++rank) {
-      const Line line = load_line(view.each[rank] + at);
-      sum = {.low = reduction.combine_payloads(sum.low, line.low),
-             .high = reduction.combine_payloads(sum.high, line.high)};
+  // What a switch gives is rounded before it is divided.
+  template <class T, class Op, bool kAverages>
+  static Line reduce_load(const TypedReduction<T, Op, kAverages>& reduction,
+                          const MulticastView& view, std::uint64_t at) {
+    using Unfinished = TypedReduction<T, Op>;
+    const auto of = [&view, at](std::uint32_t rank) { return load_line(view.each[rank] + at); };
+    Line sum = of(0);
+    if constexpr (may_accumulate<Unfinished>) {
+      sum = Unfinished{}.template accumulate_ranks<kMostDirectRanks>(view.ranks, of);
+    } else {
+      for (std::uint32_t rank = 1; rank < view.ranks; ++rank)
+        sum = combine_lines<Unfinished>(sum, of(rank));
     }
-    return {.low = reduction.finish_payload(sum.low), .high = reduction.finish_payload(sum.high)};
+    return finish_line(reduction, sum);
   }
   static void store_all(const MulticastView& view, std::uint64_t at, Line line) {
     for (std::uint32_t rank = 0; rank < view.ranks; ++rank)

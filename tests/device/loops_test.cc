@@ -195,6 +195,65 @@ TEST_P(Loops, AgreeWithThePlainLoop) {
   }
 }
 
+TEST_P(Loops, AccumulateAsThePlainLoopAndRoundOnce) {
+  constexpr std::size_t kGuard = 64;
+  const auto check = [this]<class T>(T /*type*/, weft_data_type type, weft_reduction reduction) {
+    const AccumulateLoop loop = GetParam()->accumulate[accumulate_index(type, reduction)];
+    for (const std::uint64_t count : {0U, 1U, 7U, 32U, 63U, 64U, 131U, 1500U}) {
+      for (const std::uint32_t ranks : {1U, 2U, 3U, 8U}) {
+        // The output is one of the inputs, or has a second.
+        const bool in_place = ranks == 3;
+        const float divisor = reduction == WEFT_SUM && ranks != 2 ? static_cast<float>(ranks) : 1;
+        const std::size_t bytes = count * sizeof(T);
+        std::vector<std::vector<std::byte>> memory(
+            ranks + 2, std::vector<std::byte>((bytes + 2 * kGuard) / 4 * 4));
+        std::vector<std::byte*> places;
+        for (std::vector<std::byte>& each : memory) {
+          fill(each);
+          places.push_back(each.data() + random_() % kGuard);
+        }
+        std::vector<std::vector<std::byte>> before = memory;
+        std::byte* const first = places[in_place ? 1 : ranks];
+        std::byte* const second = in_place ? nullptr : places[ranks + 1];
+        loop(first, second, places.data(), ranks, count, divisor);
+        for (std::uint64_t i = 0; i < count; ++i) {
+          const auto input = [&](std::uint32_t rank) {
+            T element;
+            const std::ptrdiff_t shift = places[rank] - memory[rank].data();
+            std::memcpy(&element, before[rank].data() + shift + i * sizeof(T), sizeof(T));
+            return to_float(element);
+          };
+          float value = input(0);
+          for (std::uint32_t rank = 1; rank < ranks; ++rank)
+            value = reduction == WEFT_PROD ? value * input(rank) : value + input(rank);
+          const T wanted = from_float<T>(value / divisor);
+          for (const std::byte* const output : {first, second}) {
+            if (output == nullptr) continue;
+            T got;
+            std::memcpy(&got, output + i * sizeof(T), sizeof(T));
+            ASSERT_TRUE(same(loop_index(type, reduction), got.bits, wanted.bits))
+                << GetParam()->name << ' ' << data_type_name(type) << ", " << ranks << " ranks, "
+                << count << " elements, " << i << ": " << value / divisor << " gave "
+                << to_float(got);
+          }
+        }
+        for (std::size_t each = 0; each < memory.size(); ++each) {
+          const bool written = places[each] == first || places[each] == second;
+          const std::ptrdiff_t shift = places[each] - memory[each].data();
+          if (written) std::memcpy(before[each].data() + shift, places[each], bytes);
+          ASSERT_EQ(memory[each], before[each]) << "written outside";
+        }
+      }
+    }
+  };
+  for (const weft_reduction reduction : {WEFT_SUM, WEFT_PROD}) {
+    check(Float16{}, WEFT_FLOAT16, reduction);
+    check(Bfloat16{}, WEFT_BFLOAT16, reduction);
+    check(Float8E4M3{}, WEFT_FLOAT8_E4M3, reduction);
+    check(Float8E5M2{}, WEFT_FLOAT8_E5M2, reduction);
+  }
+}
+
 /// Every element of a 16-bit type meets -0, which changes nothing but a NaN, and many others.
 TEST_P(Loops, ConvertAllHalves) {
   constexpr std::size_t kCount = 0x10000;

@@ -14,6 +14,7 @@
 #include "core/device/work_item_kernel.h"
 #include "tests/device/direct_world.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/narrow_sums.h"
 #include "tests/device/part_lanes.h"
 #include "tests/device/ring_world.h"
 #include "tests/device/typed_dispatch.h"
@@ -183,6 +184,18 @@ TEST_P(MulticastLanes, RanksRunAhead) {
     }
     for (const std::uint64_t word : world.plain_positions(rank))
       ASSERT_EQ(word, world.plain_positions(0)[0]);
+  }
+}
+
+TEST_P(MulticastLanes, NarrowFloatsAreRoundedAsBySwitches) {
+  DirectWorld world = make_world(8192);
+  for (const weft_reduction reduction : {WEFT_SUM, WEFT_AVG}) {
+    check_narrow<Bfloat16>(
+        {.ranks = GetParam().ranks, .reduction = reduction, .rounding = Rounding::kSwitch},
+        [&](std::uint32_t rank, const Task& task, const void* send, void* recv) {
+          return world.multicast_item(rank, task, 0, send, recv);
+        },
+        [this](const std::vector<WorkItem>& items) { return run(items); });
   }
 }
 

@@ -15,6 +15,7 @@
 #include "core/device/any_lane_loops.h"
 #include "core/device/reduce_sources.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/narrow_sums.h"
 
 namespace weft::device::testing {
 namespace {
@@ -70,6 +71,60 @@ TEST_P(ReduceSourcesLanes, SumUpInAnyPlace) {
     for (std::uint32_t rank = 0; rank < kSourceRanks; ++rank)
       sum += input(rank, i);
     ASSERT_EQ(places[own][i], sum / static_cast<std::int32_t>(kSourceRanks)) << i;
+  }
+}
+
+/// Narrow floats, whose sources lie as above; `own` is the output, too.
+template <class T>
+void check_narrow_sources(std::uint32_t lanes, std::uint32_t own, weft_reduction reduction,
+                          Rounding rounding, std::uint32_t ranks, bool alike) {
+  std::vector<std::vector<T>> memory(ranks, std::vector<T>(kCount + 48));
+  SourcesToReduce sources{.count = kCount,
+                          .ranks = ranks,
+                          .type = kTypeOf<T>,
+                          .reduction = reduction,
+                          .rounds_each = rounding == Rounding::kEachStep};
+  std::vector<T*> places;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    T* place = memory[rank].data();
+    while (reinterpret_cast<std::uintptr_t>(place) % sizeof(Line) != 0)
+      ++place;
+    place += alike ? 3 : rank % 2;
+    for (std::uint64_t i = 0; i < kCount; ++i)
+      place[i] = narrow_input<T>(rank, i, reduction);
+    places.push_back(place);
+    sources.from[rank] = reinterpret_cast<const std::byte*>(place);
+  }
+  sources.to = reinterpret_cast<std::byte*>(places[own]);
+  sources.between = reinterpret_cast<std::byte*>(places[own == 0 ? 1 : 0]);
+  const std::atomic<std::uint32_t> abort{0};
+  LaneTeam team(lanes);
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+      threads.emplace_back([&, lane] {
+        LaneGroup group(team, lane);
+        LaneMemory lane_memory(abort);
+        reduce_sources(group, lane_memory, sources, 0, 1);
+      });
+    }
+  }
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(places[own][i], narrow_result<T>(ranks, i, reduction, rounding))
+        << data_type_name(kTypeOf<T>) << " by " << reduction_name(reduction) << " of " << ranks
+        << ", element " << i;
+  }
+}
+
+TEST_P(ReduceSourcesLanes, NarrowFloatsAreRoundedOnceOrInEachStep) {
+  const auto [lanes, own] = GetParam();
+  for (const Rounding rounding : {Rounding::kOnce, Rounding::kEachStep}) {
+    for_each_narrow([&, lanes = lanes, own = own]<class T>(weft_reduction reduction) {
+      if (reduction == kPremulSum) return;  // not in windows
+      check_narrow_sources<T>(lanes, own, reduction, rounding, kSourceRanks, own % 2 != 0);
+      if (own == 0) check_narrow_sources<T>(lanes, 1, reduction, rounding, 2, true);
+      if (own == 0) check_narrow_sources<T>(lanes, 5, reduction, rounding, kMostDirectRanks, true);
+    });
   }
 }
 

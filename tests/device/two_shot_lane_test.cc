@@ -14,6 +14,7 @@
 #include "core/device/work_item_kernel.h"
 #include "tests/device/direct_world.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/narrow_sums.h"
 #include "tests/device/part_lanes.h"
 #include "tests/device/ring_world.h"
 #include "tests/device/typed_dispatch.h"
@@ -87,6 +88,22 @@ TEST_P(TwoShotLanes, AllReduce) {
   all_reduce<Bfloat16>(world, 409, 2, false, WEFT_MAX);
   all_reduce<float>(world, 2500, 0, true, WEFT_AVG);
   all_reduce<std::int32_t>(world, 999, 3, false, WEFT_AVG);
+}
+
+TEST_P(TwoShotLanes, NarrowFloatsAreRoundedOnce) {
+  DirectWorld world = make_world(1024);
+  std::uint64_t sequence = 0;
+  for (const weft_reduction reduction : {WEFT_SUM, WEFT_PROD, WEFT_AVG}) {
+    const NarrowCall call{.ranks = GetParam().ranks, .reduction = reduction, .shift = 1};
+    const auto item_of = [&](std::uint32_t rank, const Task& task, const void* send, void* recv) {
+      return world.two_shot_item(rank, task, sequence, send, recv);
+    };
+    const auto run_all = [this](const std::vector<WorkItem>& items) { return run(items); };
+    check_narrow<Float16>(call, item_of, run_all);
+    ++sequence;
+    check_narrow<Bfloat16>(call, item_of, run_all);
+    ++sequence;
+  }
 }
 
 // Ranges of one grain: many exchanges in a call, and shares of parts that are empty.

@@ -15,6 +15,7 @@
 #include "core/device/work_item_kernel.h"
 #include "tests/device/direct_world.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/narrow_sums.h"
 #include "tests/device/part_lanes.h"
 #include "tests/device/ring_world.h"
 #include "tests/device/typed_dispatch.h"
@@ -115,6 +116,22 @@ TEST_P(WideRangeLanes, Results) {
     call<std::int32_t>(world, operation, 1, 0, true, sequence++);
     call<std::int32_t>(world, operation, 500, 0, true, sequence++, 256);
     call<Bfloat16>(world, operation, 703, 3, false, sequence++, 320);
+  }
+}
+
+TEST_P(WideRangeLanes, NarrowFloatsAreRoundedOnce) {
+  const DirectWorld world(GetParam().ranks, 1024);
+  std::uint64_t sequence = 0;
+  for (const weft_reduction reduction : {WEFT_SUM, WEFT_PROD, WEFT_AVG}) {
+    const NarrowCall call{.ranks = GetParam().ranks, .reduction = reduction, .shift = 1};
+    const auto item_of = [&](std::uint32_t rank, const Task& task, const void* send, void* recv) {
+      return world.wide_ranges_item(rank, task, sequence, send, recv);
+    };
+    const auto run_all = [this](const std::vector<WorkItem>& items) { return run(items); };
+    check_narrow<Float16>(call, item_of, run_all);
+    ++sequence;
+    check_narrow<Bfloat16>(call, item_of, run_all);
+    ++sequence;
   }
 }
 
