@@ -143,11 +143,12 @@ bytes_out_of_host_1() {
   all_well 120
   bytes=$(($("${counter[@]}") - before))
 }
-# A ring takes 7 of 8 blocks from host to host, PAT by rows the 4 that are the first host's own.
+# A ring takes 7 of 8 blocks from host to host, PAT by rows the 4 that are the first host's own. Of an all-reduce either
+# has twice as much.
 blocks_across_hosts() {
   make_hosts 2
   local operation by_ring
-  for operation in all_gather reduce_scatter; do
+  for operation in all_gather reduce_scatter all_reduce; do
     bytes_out_of_host_1 ring "$operation"
     by_ring=$bytes
     bytes_out_of_host_1 pat "$operation"
