@@ -350,16 +350,20 @@ WEFT_API weft_result weft_graph_destroy(weft_graph* graph);
 /*
  * Types: all of weft_data_type can be moved. Reductions: sum, prod, min, max and avg of all types.
  *
- * Floats of 16 and of 8 bits are combined two at a time as float32, and each result is rounded to
- * nearest even. What is too large for a 16-bit float becomes infinite. An 8-bit result of finite
- * numbers stays finite: at most 448 (e4m3, which has no infinities) or 57344 (e5m2), as GPUs
- * convert; infinities and NaNs of operands are kept. Integers wrap. avg is the sum, divided by the
- * number of ranks when it is complete; integers round towards zero. A NaN makes min and max a NaN.
- * Every rank that gets an element gets the same bits. Which bits depends on the order in which
- * ranks are combined, which may change with count, settings and placement; with the setting
- * collectives.deterministic it is that of rank numbers, ((r0 + r1) + r2) + ..., each result rounded
- * to the type, and which NaN a NaN is alone may differ. A reduction may also be made, for a
- * communicator: weft_reduction_create_premul_sum.
+ * Floats of 16 and of 8 bits are combined as float32, and rounded to nearest even: once where a
+ * rank has an element of all ranks before it combines them (the algorithms direct and two-shot, and
+ * sums in windows), an average behind its division; in each step where what some ranks have been
+ * combined to goes on to another (ring, tree, pat, chain). By multicast a sum is rounded once, and
+ * an average of it once more. What is too large for a 16-bit float becomes infinite. An 8-bit
+ * result of finite numbers stays finite: at most 448 (e4m3, which has no infinities) or 57344
+ * (e5m2), as GPUs convert; infinities and NaNs of operands are kept. Integers wrap. avg is the sum,
+ * divided by the number of ranks when it is complete; integers round towards zero. A NaN makes min
+ * and max a NaN. Every rank that gets an element gets the same bits. Which bits depends on the
+ * order in which ranks are combined and on where that is rounded, which may change with count,
+ * settings and placement. With the setting collectives.deterministic the order is that of rank
+ * numbers, ((r0 + r1) + r2) + ..., each result rounded to the type, and which NaN a NaN is alone
+ * may differ.
+ * A reduction may also be made, for a communicator: weft_reduction_create_premul_sum.
  */
 
 /** When the scalar of a pre-multiplied sum is read. */

@@ -118,7 +118,8 @@ long double value_of(const Type& type, std::uint64_t bits) {
   return test::real_of(bits, type.weft);
 }
 
-/// By how much a right result may differ from the exact one.
+/// By how much a right result may differ from the exact one, if each step is rounded to the type; a
+/// way that rounds once differs by less.
 long double bound(const Call& call, const Reduced& reduced, std::size_t index) {
   const Format format = format_of(call.type);
   const auto ranks = static_cast<long double>(reduced.inputs.size());
@@ -149,6 +150,8 @@ bool is_close(const Call& call, const Reduced& reduced, std::size_t index, std::
   if (std::isnan(want) || std::isnan(have)) return std::isnan(want) && std::isnan(have);
   if (call.by_rank) return false;
   if (want == have) return true;
+  // Of two ranks an average is, too, whether or not their sum is rounded before it is halved: below
+  // the least number with all digits both are multiples of the smallest one, and need no rounding.
   const bool is_exact = call.whole || call.reduction == WEFT_MAX || call.reduction == WEFT_MIN ||
                         reduced.inputs.size() <= 2;
   if (is_exact) return false;

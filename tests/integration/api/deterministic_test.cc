@@ -71,10 +71,9 @@ std::vector<std::string> forced(const std::string& algorithm) {
 
 /// Ranks as threads of this process; what is wrong, of all of them.
 std::vector<std::string> run_threads(std::uint32_t ranks, const std::vector<std::string>& settings,
-                                     std::size_t most, std::uint64_t seed) {
+                                     const std::vector<OrderedSum>& sums, std::uint64_t seed) {
   const ContextHandle context = make_context();
   const CommSettings config(settings);
-  const std::vector<OrderedSum> sums = ordered_sums(ranks, most);
   weft_unique_id id;
   must(context.get(), weft_get_unique_id(context.get(), &id));
   std::mutex mutex;
@@ -98,6 +97,11 @@ std::vector<std::string> run_threads(std::uint32_t ranks, const std::vector<std:
       threads.emplace_back(be_rank, rank);
   }
   return problems;
+}
+
+std::vector<std::string> run_threads(std::uint32_t ranks, const std::vector<std::string>& settings,
+                                     std::size_t most, std::uint64_t seed) {
+  return run_threads(ranks, settings, ordered_sums(ranks, most), seed);
 }
 
 /// Algorithm, or none for what the planner takes; transport.
@@ -160,6 +164,24 @@ TEST(DeterministicSizes, WithoutItTheOrderIsAnother) {
        "collectives.reduce.algorithm", "ring", "collectives.reduce_scatter.algorithm", "ring"},
       1000, draw_seed());
   EXPECT_THAT(wrong, testing::Contains(HasSubstr("by rank numbers it is")));
+}
+
+// By whom all inputs of an element come to; each step rounded would be another result.
+TEST(DeterministicSizes, WithoutItDirectWaysRoundNarrowFloatsOnce) {
+  const std::uint64_t seed = draw_seed();
+  for (const char* const algorithm : {"direct", "two-shot"}) {
+    std::vector<OrderedSum> sums = ordered_sums(4, 1200);
+    std::erase_if(sums, [&](const OrderedSum& sum) {
+      const bool scatters = sum.kind == Kind::kReduceScatter && algorithm == std::string("direct");
+      return sum.kind != Kind::kAllReduce && !scatters;
+    });
+    std::vector<std::string> settings = forced(algorithm);
+    settings.insert(settings.end(), {"transports.order", "shm"});
+    EXPECT_THAT(run_threads(4, settings, sums, seed), testing::Contains(HasSubstr("it is")));
+    for (OrderedSum& sum : sums)
+      sum.rounds_once = true;
+    EXPECT_THAT(run_threads(4, settings, sums, seed), IsEmpty()) << algorithm;
+  }
 }
 
 /// Ranks, where they are, and settings.

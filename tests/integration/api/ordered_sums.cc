@@ -163,10 +163,13 @@ class OrderedTrial {
     return sum_.premultiplied ? step(value, factor_of(rank), sum_.type, WEFT_PROD) : value;
   }
   [[nodiscard]] double expected(std::uint64_t element) const {
+    const bool rounds_once = sum_.rounds_once && width_ < sizeof(float);
+    const weft_data_type type = rounds_once ? weft_data_type{WEFT_FLOAT32} : sum_.type;
     double so_far = term(0, element);
     for (std::uint32_t rank = 1; rank < ranks_; ++rank)
-      so_far = step(so_far, term(rank, element), sum_.type, sum_.reduction);
-    return sum_.reduction == WEFT_AVG ? divided(so_far, ranks_, sum_.type) : so_far;
+      so_far = step(so_far, term(rank, element), type, sum_.reduction);
+    if (sum_.reduction == WEFT_AVG) so_far = divided(so_far, ranks_, type);
+    return rounds_once ? narrowed(static_cast<float>(so_far), sum_.type) : so_far;
   }
 
   weft_reduction make_factor(weft_context* context, weft_comm* comm) const {

@@ -26,6 +26,9 @@ struct OrderedSum {
   std::size_t count = 0;       ///< Of a block, where there are some; of blocks that differ at most.
   std::uint32_t root = 0;
   std::size_t shift = 0;  ///< Elements that the buffers begin after a 16-byte line.
+  /// Types of 16 and of 8 bits are rounded to at the end alone: what a rank makes that has the
+  /// inputs of all, without collectives.deterministic.
+  bool rounds_once = false;
 
   [[nodiscard]] std::string describe() const;
 };
