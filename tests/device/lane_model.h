@@ -76,7 +76,8 @@ struct LaneTeam {
   LaneBarrier barrier;
   std::uint64_t told[2] = {0, 0};
   bool come[2][kMostLanes / kWideLineLanes] = {};
-  std::atomic<bool> raised{false};
+  std::atomic<bool> raised[3] = {};
+  std::uint32_t votes[kMostLanes] = {};  ///< Each lane's.
 };
 
 /// One lane's handle; lane 0 leads.
@@ -102,13 +103,13 @@ class LaneGroup {
   bool any(bool flag) {
     // Without a barrier it is a vote still: lanes that went different ways would wait for ever.
     const bool orders = !team_.lacks_barriers;
-    if (flag) team_.raised.store(true, std::memory_order_relaxed);
+    // Three places in turn, so that one barrier does, as on a GPU: whoever has passed it knows that
+    // all have read the place of the vote before, which is next but one.
+    const std::uint32_t vote = team_.votes[rank_]++ % 3;
+    if (flag) team_.raised[vote].store(true, std::memory_order_relaxed);
     team_.barrier.arrive_and_wait(orders);
-    const bool answer = team_.raised.load(std::memory_order_relaxed);
-    team_.barrier.arrive_and_wait(orders);
-    if (leader()) team_.raised.store(false, std::memory_order_relaxed);
-    team_.barrier.arrive_and_wait(orders);
-    return answer;
+    if (leader()) team_.raised[(vote + 2) % 3].store(false, std::memory_order_relaxed);
+    return team_.raised[vote].load(std::memory_order_relaxed);
   }
   // All lanes are one gang.
   [[nodiscard]] std::uint32_t gang_size() const { return team_.size; }
