@@ -140,7 +140,9 @@ bool Connections::post(const Actor& actor, Connection& connection, std::uint64_t
     return false;
   }
   std::uint32_t& place = fills ? connection.tail_slot : connection.head_slot;
+  const std::size_t first_slot = (&connection - connections_.data()) * std::size_t{steps_};
   for (std::uint64_t step = *counter; step < value; ++step) {
+    if (fills) connection.announced += metas_[first_slot + place].size;
     // Lines stay: what is old must be told from what is new.
     if (!fills && !connection.has_lines()) {
       std::fill_n(slot(connection, place), step_values_, make_nothing(Nothing::kGivenBack));

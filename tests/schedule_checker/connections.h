@@ -44,7 +44,8 @@ struct alignas(64) Connection {
   std::uint32_t channel = 0;
   Arrival arrival = Arrival::kTail;
   std::uint32_t error = 0;
-  std::uint64_t bytes = 0;  ///< Filled into slots.
+  std::uint64_t bytes = 0;      ///< Filled into slots.
+  std::uint64_t announced = 0;  ///< The same as the slots' SlotMeta has it, where there is one.
   ConnectionCursor sender{};
   ConnectionCursor receiver{};
 

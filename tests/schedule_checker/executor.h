@@ -35,6 +35,12 @@ class Executor {
   };
 
   [[nodiscard]] bool direct() const { return goes_directly(plan_.algorithm); }
+  /// Whether its connections are edges whose slots hold what they say, and no lines.
+  [[nodiscard]] bool goes_by_edges() const {
+    return !has_lines(plan_.protocol) &&
+           (plan_.algorithm == Algorithm::kTree || plan_.algorithm == Algorithm::kPat ||
+            plan_.algorithm == Algorithm::kChain);
+  }
   /// Whether each kernel has several lanes, each a fiber.
   [[nodiscard]] bool has_lanes() const { return direct() && plan_.protocol == Protocol::kLL128; }
   [[nodiscard]] const Plan& plan_of(std::uint32_t rank) const {

@@ -135,6 +135,13 @@ void Executor::check_traffic() {
     Moved& from = of(connection, connection.from);
     from.sent += connection.tail;
     from.bytes += connection.bytes;
+    // What goes by edges is never lent, and a net would send as much as slots say.
+    if (goes_by_edges() && connection.announced != connection.bytes) {
+      verdict_.report.add(
+          Rule::kTraffic,
+          fmt::format("rank {} fills {} bytes for rank {} in all, and says {}", connection.from,
+                      connection.bytes, connection.to, connection.announced));
+    }
     const std::uint64_t all = members_of(connection.channel) * connection.bytes;
     bytes += all;
     if (!host_of.empty() && host_of.at(connection.from) != host_of.at(connection.to)) {
