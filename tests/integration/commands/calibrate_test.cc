@@ -41,11 +41,11 @@ TEST(Calibrate, KnowsTheWaysOfTheConfiguration) {
   std::vector<std::string> names;
   for (const WayNames& way : ways_to_try(Operation::kAllReduce))
     names.push_back(way.algorithm + " " + way.protocol);
-  EXPECT_THAT(names,
-              ElementsAre("ring simple", "ring ll", "ring ll128", "tree simple", "tree ll",
-                          "tree ll128", "chain simple", "chain ll", "chain ll128", "direct simple",
-                          "direct ll", "direct ll128", "two-shot simple", "two-shot ll",
-                          "two-shot ll128", "multicast simple", "multicast ll", "multicast ll128"));
+  EXPECT_THAT(names, ElementsAre("ring simple", "ring ll", "ring ll128", "tree simple", "tree ll",
+                                 "tree ll128", "pat simple", "pat ll", "pat ll128", "chain simple",
+                                 "chain ll", "chain ll128", "direct simple", "direct ll",
+                                 "direct ll128", "two-shot simple", "two-shot ll", "two-shot ll128",
+                                 "multicast simple", "multicast ll", "multicast ll128"));
   EXPECT_EQ(ways_to_try(Operation::kBroadcast).size(), 9U) << "ring, tree and direct";
   EXPECT_EQ(ways_to_try(Operation::kAllGather).size(), 12U) << "ring, pat, direct and multicast";
 }
