@@ -239,6 +239,17 @@ TEST(WindowReduction, ThatMultipliesInputsIsNone) {
   EXPECT_EQ(reduced_input(task, 2), 0U);
 }
 
+TEST(WindowReduction, PiecesAreRoundedAsTheirCallIs) {
+  std::vector<std::byte> memory(4096);
+  for (const bool rounds_each : {false, true}) {
+    WindowReduction call{.ranks = 2, .rounds_each = rounds_each, .count = 8};
+    call.output = call.staging = memory.data();
+    call.sources[0] = memory.data();
+    EXPECT_EQ(device::sources_of(call, device::staged_piece(call, 0, 1024)).rounds_each,
+              rounds_each);
+  }
+}
+
 TEST(WindowReduction, PiecesFitIntoTheStagingMemory) {
   for (const std::uint32_t ranks : {2U, 3U, 8U}) {
     const std::uint64_t staging = std::uint64_t{64} << 20;
