@@ -209,8 +209,7 @@ TEST(BoundPlan, HopsLeadWhereStepsGo) {
       }
     }
   }
-  EXPECT_EQ(plans, 18)
-      << "rings of all, trees, chains and PAT of three, direct calls of four";
+  EXPECT_EQ(plans, 18) << "rings of all, trees, chains and PAT of three, direct calls of four";
 }
 
 }  // namespace
