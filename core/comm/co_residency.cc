@@ -78,4 +78,10 @@ bool have_own_processors(const Topology& topology, std::uint32_t rank, std::uint
   return share.ranks * workers <= share.processors;
 }
 
+bool all_have_own_processors(const Topology& topology, std::uint32_t workers) {
+  return std::ranges::all_of(topology.ranks, [&](const RankInfo& rank) {
+    return have_own_processors(topology, rank.rank, workers);
+  });
+}
+
 }  // namespace weft

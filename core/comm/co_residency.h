@@ -30,5 +30,7 @@ namespace weft {
 /// may run on for itself.
 [[nodiscard]] bool have_own_processors(const Topology& topology, std::uint32_t rank,
                                        std::uint32_t workers);
+/// The same of each of all ranks, so they all say alike.
+[[nodiscard]] bool all_have_own_processors(const Topology& topology, std::uint32_t workers);
 
 }  // namespace weft

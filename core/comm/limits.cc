@@ -21,6 +21,9 @@ namespace weft {
 namespace {
 
 constexpr std::uint32_t kSteps = 8;  // slots of a connection
+// Of two ranks on CPUs that a net joins, with processors enough: each message costs. Of more ranks
+// what is passed on waits for the end of a longer message, and so do ranks that share a processor.
+constexpr std::uint32_t kHostMessageStepBytes = 256 * 1024;
 
 // There may be as many pairs as ranks, so their buffers are small, and smaller where there are
 // many: together they shall not take more than this of a rank, as long as their steps are worth a
@@ -194,6 +197,10 @@ Status Communicator::choose_limits() {
   const bool on_host = runtime_.reports_ends();
   reach_ = find_reach();
   const bool links = reach_ == Reach::kDeviceMemory;
+  if (on_host && ranks_ == 2 && reach_ == Reach::kMessages && !config_.is_set("buffers.step") &&
+      all_have_own_processors(topology_, limits_.max_channels)) {
+    limits_.step_bytes = kHostMessageStepBytes;
+  }
   if (ranks_ > 1 && ranks_ <= kMostDirectRanks && reach_ != Reach::kMessages) {
     const bool usual = !on_host && !config_.is_set("buffers.direct");
     const std::uint64_t of_devices = links ? kDeviceDirectBytes : kStagedDirectBytes;

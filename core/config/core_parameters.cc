@@ -171,8 +171,9 @@ void add_resources(std::vector<Parameter>& table) {
                    .default_text = "128KiB",
                    .help =
                        "Size of one step of a connection's buffer; a buffer has 8 steps, of GPUs "
-                       "4. GPUs of which a net joins any take 512KiB unless it is set, 256KiB "
-                       "for sends and exchanges."});
+                       "4. Two CPU ranks that a net joins take 256KiB unless it is set, with a "
+                       "processor for each channel; GPUs of which a net joins any 512KiB, "
+                       "256KiB for sends and exchanges."});
   table.push_back({.section = "buffers",
                    .key = "direct",
                    .type = ParameterType::kBytes,

@@ -5,8 +5,11 @@
 #include "core/comm/co_residency.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <sched.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -89,6 +92,42 @@ TEST(OwnProcessors, ARangeOfAllNumbersIsCounted) {
   topology.ranks[0].cpus = {{0, UINT32_MAX}};
   topology.ranks[1].cpus = {{7, 9}};
   EXPECT_TRUE(have_own_processors(topology, 0, 1U << 31));
+}
+
+TEST(OwnProcessors, OneHostThatIsShortIsEnough) {
+  Topology topology = ranks_on({{0, ""}, {1, ""}, {1, ""}});
+  topology.ranks[0].cpus = {{0, 7}};
+  topology.ranks[1].cpus = topology.ranks[2].cpus = {{0, 1}};
+  EXPECT_TRUE(all_have_own_processors(topology, 1));
+  topology.ranks[1].cpus = topology.ranks[2].cpus = {{1, 1}};
+  EXPECT_TRUE(have_own_processors(topology, 0, 1));
+  EXPECT_FALSE(all_have_own_processors(topology, 1));
+}
+
+/// Bytes of a step between ranks that a net joins, in a process that may run on `processors`.
+std::uint32_t message_step(std::uint32_t count, const cpu_set_t& processors,
+                           std::map<std::string, std::string> set) {
+  EXPECT_EQ(sched_setaffinity(0, sizeof(processors), &processors), 0);
+  const test::Ranks ranks(count, "net", std::move(set));
+  const auto plan = ranks.communicators[0]->plan({.operation = Operation::kAllReduce,
+                                                  .type = WEFT_FLOAT32,
+                                                  .reduction = WEFT_SUM,
+                                                  .root = 0,
+                                                  .count = std::uint64_t{1} << 20});
+  return plan ? (*plan)->step_bytes : 0;
+}
+
+TEST(OwnProcessors, MessagesAreLongerWhereTwoRanksHaveThem) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (std::size_t cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  EXPECT_EQ(message_step(2, one, {}), 128U << 10);
+  EXPECT_EQ(message_step(2, all, {{"WEFT_BUFFERS_STEP", "64KiB"}}), 64U << 10);
+  EXPECT_EQ(message_step(3, all, {}), 128U << 10);
+  EXPECT_EQ(message_step(2, all, {}), (CPU_COUNT(&all) == 1 ? 128U : 256U) << 10);
 }
 
 class GroupDevice : public device::HostDevice {
