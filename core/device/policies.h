@@ -73,8 +73,7 @@ concept may_accumulate = requires(const R& reduction) {
 
 /// Memory that does so for all inputs of a reduction that is looked up when it runs.
 ///  - accumulate(reduction, group, first, second, from, ranks, own, count): as reduce and finish,
-///  of
-///    from[0] to from[ranks - 1] in that order, rounded once; what rank `own` has is multiplied
+///    of from[0] to from[ranks - 1] in that order, rounded once; what rank `own` has is multiplied
 ///    first if that is asked for.
 template <class T, class G, class R>
 concept accumulates_inputs =

@@ -124,9 +124,9 @@ class HostMemory {
   [[nodiscard]] KernelOutcome read_peer(const ConnectionView& view, std::byte* to,
                                         std::uint64_t address, std::uint64_t bytes);
 
-  // What a switch would do, by loads and stores, and what it gives is rounded before it is divided:
-  // nobody gains by it, so the host device has no such
-  // memory. It is for devices that stand in for GPUs.
+  // What a switch would do, by loads and stores; what it gives is rounded before it is divided.
+  // Nobody gains by it, so the host device has no such memory. It is for devices that stand in for
+  // GPUs.
   [[nodiscard]] static Line reduce_load(const HostReduction& reduction, const MulticastView& view,
                                         std::uint64_t at) {
     const std::uint64_t count = sizeof(Line) / reduction.element_bytes();
