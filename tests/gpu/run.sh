@@ -213,6 +213,13 @@ trees() {
   for pat in all_gather reduce_scatter; do
     named "pat-abort-$pat" 'Gpu/AbortTest.*' "${set[@]}" --operation=$pat
   done
+  # Both halves in one item.
+  named pat-all-reduce 'Gpu/Operations.*all_reduce*:Gpu/Types.*:Gpu/Mix.*:Gpu/AbortTest.*' \
+    --largest=$((16 << 20)) --set=collectives.all_reduce.algorithm=pat
+  named pat-all-reduce-graphs 'Gpu/OperationGraphs.*all_reduce*:Gpu/MixedGraphs.RandomCalls/*' \
+    --set=collectives.all_reduce.algorithm=pat
+  named pat-all-reduce-processes 'Gpu/OperationProcesses.*' --largest=$((4 << 20)) \
+    --set=collectives.all_reduce.algorithm=pat
   named trees-processes \
     'Gpu/OperationProcesses.*:Gpu/ProcessPairs.KillOne/*' --largest=$((4 << 20)) "${set[@]}"
   tests call-options 200 'Gpu/CallOptions.*'
