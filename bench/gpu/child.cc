@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/gpu/hop.h"
 #include "bench/gpu/link.h"
 #include "bench/gpu/rank.h"
 
@@ -47,6 +48,7 @@ uint32_t run_link(const Options& options, Board& board) {
   copy_text(board.places[0].where, sizeof board.places[0].where, "measure the link");
   try {
     probe_link(options);
+    probe_hop(options);
   } catch (const Failure& failure) {
     std::printf("FAILED link: %s\n", failure.what.c_str());
     return 1;

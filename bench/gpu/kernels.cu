@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include <cuda/atomic>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -67,6 +68,21 @@ __global__ void __launch_bounds__(kLinkThreads)
     to[i] = from[i];
 }
 
+__global__ void bounce(bool first, uint64_t* told, uint64_t* come, uint64_t before,
+                       uint32_t turns) {
+  constexpr long long kLongestCycles = 4'000'000'000;  // two seconds
+  const long long begin = clock64();
+  for (uint64_t turn = before + 1; turn <= before + turns; ++turn) {
+    cuda::atomic_ref<uint64_t, cuda::thread_scope_system> out(*told);
+    cuda::atomic_ref<uint64_t, cuda::thread_scope_system> in(*come);
+    if (first) out.store(turn, cuda::memory_order_release);
+    while (in.load(cuda::memory_order_acquire) < turn) {
+      if (clock64() - begin > kLongestCycles) return;
+    }
+    if (!first) out.store(turn, cuda::memory_order_release);
+  }
+}
+
 /// Calls `action` with a null pointer of the element type.
 template <class Action>
 auto with_type(ElementKind kind, Action action) {
@@ -116,6 +132,12 @@ void launch_write_to_peer(cudaStream_t stream, int ctas, std::byte* to, const st
                           size_t bytes) {
   write_to_peer<<<ctas, kLinkThreads, 0, stream>>>(
       reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4*>(from), bytes / sizeof(uint4));
+  CHECK(cudaGetLastError());
+}
+
+void launch_bounce(cudaStream_t stream, bool first, uint64_t* told, uint64_t* come, uint64_t before,
+                   uint32_t turns) {
+  bounce<<<1, 1, 0, stream>>>(first, told, come, before, turns);
   CHECK(cudaGetLastError());
 }
 

@@ -40,6 +40,10 @@ void launch_compare_poison(cudaStream_t stream, const std::byte* got, size_t byt
 /// Copies with so many CTAs.
 void launch_write_to_peer(cudaStream_t stream, int ctas, std::byte* to, const std::byte* from,
                           size_t bytes);
+/// One thread that sends `turns` values from `before` + 1 on to `told`, each once the one before
+/// has come to `come`; or, not `first`, each as soon as it has come. Gives up after seconds.
+void launch_bounce(cudaStream_t stream, bool first, uint64_t* told, uint64_t* come, uint64_t before,
+                   uint32_t turns);
 
 /// One element in host memory, as a number.
 [[nodiscard]] float number_of_element(ElementKind kind, const void* element);

@@ -8,8 +8,8 @@
 
 namespace weft::gpu_bench {
 
-/// Writes from GPU 0 to GPU 1 by itself: kernels of few and many CTAs, and the copy engine. Throws
-/// Failure.
+/// Writes from GPU 0 to GPU 1 by itself, then from each to the next, and to all others, at once:
+/// kernels of few and many CTAs, and copy engines. Throws Failure.
 void probe_link(const Options& options);
 
 }  // namespace weft::gpu_bench

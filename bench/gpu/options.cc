@@ -35,7 +35,7 @@ constexpr const char* kUsage =
     "  --gpus N          (all, up to 16)\n"
     "  --rounds N        of which the median counts (7)\n"
     "  --graph-calls N   in one graph, each on buffers of its own (20)\n"
-    "  --limits          first measure what the link from GPU 0 to GPU 1 can do\n"
+    "  --limits          first measure what links between GPUs can do\n"
     "  --json FILE       write the results there, a JSON object a line\n"
     "  --commit TEXT     of Weft, for the results\n"
     "  --limit SECONDS   end everything after so long (230)\n"

@@ -73,6 +73,8 @@ constexpr std::uint64_t kLeastPairPartBytesOfMany = std::uint64_t{128} << 10;
 constexpr std::uint32_t kPairLineBytes = 16U << 10U;
 constexpr std::uint32_t kPairLineStepBytes = 2 * (kPairLineBytes + 128);
 constexpr std::uint32_t kPairLineSteps = 8;
+// Parts of half as much are there sooner still, but more of them cost the host more.
+constexpr std::uint64_t kLeastPairLinePartBytes = std::uint64_t{8} << 10;
 // Payload that the lines of so many headers would hold.
 constexpr std::uint64_t kDirectHeaderBytes = std::uint64_t{8} * kMostDirectParts;
 constexpr std::uint64_t kDeviceDirectBytes = (std::uint64_t{1} << 20) + kDirectHeaderBytes;
@@ -312,7 +314,10 @@ void Communicator::choose_spread() {
   if (reach_ == Reach::kMessages) return;  // whose payload no flags can lie in
   most_direct_exchange_ = std::min(limits_.direct_block_bytes, kMostDirectExchangeBytes);
   spread.line_bytes = kPairLineBytes;
-  if (reach_ == Reach::kDeviceMemory) spread.line_channels = std::min(share, kMostPairLineChannels);
+  if (reach_ == Reach::kDeviceMemory) {
+    spread.line_channels = std::min(share, kMostPairLineChannels);
+    spread.least_line_bytes = kLeastPairLinePartBytes;
+  }
 }
 
 // An exchange has as many partners as there are other ranks, all ranks know.

@@ -60,9 +60,10 @@ PairCut cut_message(std::uint64_t bytes, const PairSpread& spread) {
   const auto count_of = [bytes](std::uint64_t part) {
     return static_cast<std::uint32_t>((bytes + part - 1) / part);
   };
-  if (bytes <= spread.line_bytes) return {.channels = 0, .part_bytes = bytes, .line_channels = 1};
   if (bytes <= spread.line_bytes * spread.line_channels) {
-    const std::uint64_t part = parts_of(spread.line_channels);
+    const std::uint64_t wanted =
+        std::max<std::uint64_t>(bytes / spread.least_line_bytes, count_of(spread.line_bytes));
+    const std::uint64_t part = parts_of(std::min<std::uint64_t>(wanted, spread.line_channels));
     return {.channels = 0, .part_bytes = part, .line_channels = count_of(part)};
   }
   const std::uint64_t few =

@@ -33,11 +33,12 @@ struct PairSpread {
   /// Up to so many channels; more pay from longer parts on.
   std::uint32_t few_channels = kMostPairChannels;
   std::uint64_t least_bytes_of_many = 0;
-  /// Messages of up to so many bytes go by lines, where that is not 0, and longer ones in as many
-  /// parts of no more as there are channels of lines. Those that are longer still have a header on
-  /// the first of these: so both ends always meet on one connection, also where they have different
-  /// lengths in mind.
+  /// Messages go by lines, where that is not 0, in parts of up to so many bytes on as many channels
+  /// of lines as there are. Those that are longer have a header on the first of these: so both ends
+  /// always meet on one connection, also where they have different lengths in mind.
   std::uint64_t line_bytes = 0;
+  /// A further channel of lines pays as long as a part has so many bytes.
+  std::uint64_t least_line_bytes = UINT64_MAX;
   std::uint32_t line_channels = 1;  ///< At most kMostPairLineChannels.
   /// Messages of so many bytes and more are lent where both ends read each other's memory.
   std::uint64_t least_lent_bytes = UINT64_MAX;

@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kPairChannel = 0xFF00;
 inline constexpr std::uint32_t kMostPairChannels = 32;
 /// After those the ones for small messages, whose slots are filled with lines of LL.
 inline constexpr std::uint32_t kPairLineChannel = kPairChannel + kMostPairChannels;
-inline constexpr std::uint32_t kMostPairLineChannels = 4;
+inline constexpr std::uint32_t kMostPairLineChannels = 16;
 inline constexpr std::uint32_t kEndOfPairChannels = kPairLineChannel + kMostPairLineChannels;
 [[nodiscard]] constexpr bool is_of_pairs(std::uint32_t channel) {
   return channel >= kPairChannel && channel < kEndOfPairChannels;

@@ -97,6 +97,32 @@ TEST(PairGroups, SendsAndReceivesTakeTurns) {
   EXPECT_EQ(groups.transfers[6].view.cursor, nullptr) << "copies come last";
 }
 
+// What most calls are is divided by a shorter way; a copy, which comes last, takes the general one.
+TEST(PairGroups, EndsOnTheirOwnAreDividedAsAmongOthers) {
+  std::mt19937_64 random(20261126);
+  std::byte byte{};
+  for (int round = 0; round < 100; ++round) {
+    std::vector<ConnectionCursor> ends(1 + random() % 63);
+    std::vector<PairTransfer> transfers(ends.size());
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      transfers[i].tag = i;
+      transfers[i].view.cursor = &ends[i];
+      if (random() % 2 == 0) transfers[i].from = &byte;
+      if (transfers[i].from == nullptr) transfers[i].to = &byte;
+      transfers[i].bytes = random() % 4;
+    }
+    const PairGroups alone = group_transfers(transfers, 64);
+    transfers.emplace_back().from = &byte;
+    const PairGroups among_others = group_transfers(transfers, 64);
+    ASSERT_EQ(alone.count(), ends.size());
+    for (std::uint32_t group = 0; group < alone.count(); ++group) {
+      ASSERT_EQ(alone.begin[group], group);
+      ASSERT_EQ(among_others.begin[group], group);
+      ASSERT_EQ(alone.transfers[group].tag, among_others.transfers[group].tag) << group;
+    }
+  }
+}
+
 // One end more in each direction than there are groups for, of which two have next to nothing to
 // move, wherever they lie.
 TEST(PairGroups, EndsThatShareAGroupAreSmall) {

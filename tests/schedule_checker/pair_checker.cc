@@ -290,6 +290,7 @@ class PairExecutor {
             .least_bytes = 1,
             .few_channels = execution_.channels,
             .line_bytes = execution_.line_bytes,
+            .least_line_bytes = 1,
             .line_channels = execution_.line_channels,
             .least_lent_bytes = execution_.least_lent_bytes};
   }

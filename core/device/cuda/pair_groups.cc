@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 namespace weft::device::cuda {
@@ -69,9 +70,43 @@ Division divide(std::span<const PairTransfer> transfers, std::uint32_t most_grou
   return division;
 }
 
+/// Whether each could have a group of its own: no two on one end, no copies.
+bool are_ends(std::span<const PairTransfer> transfers, std::uint32_t most_groups) {
+  return transfers.size() <= most_groups && std::ranges::all_of(transfers, [](const auto& one) {
+           return one.view.cursor != nullptr && one.after == kNoTransfer;
+         });
+}
+
+// As divide() would, of what most calls are: one message each way.
+PairGroups group_ends(std::span<const PairTransfer> transfers) {
+  const auto count = static_cast<std::uint32_t>(transfers.size());
+  std::vector<std::uint32_t> places(count);
+  std::iota(places.begin(), places.end(), 0U);
+  const auto receives = std::ranges::stable_partition(
+      places, [&](std::uint32_t place) { return transfers[place].from != nullptr; });
+  const std::span<std::uint32_t> ways[2] = {{places.begin(), receives.begin()}, receives};
+  for (const auto& way : ways) {
+    const auto bytes = [&](std::uint32_t place) { return transfers[place].bytes; };
+    if (!std::ranges::is_sorted(way, std::greater{}, bytes)) {
+      std::ranges::stable_sort(way, std::greater{}, bytes);
+    }
+  }
+  PairGroups groups;
+  groups.transfers.reserve(count);
+  for (std::size_t turn = 0; groups.transfers.size() < count; ++turn) {
+    for (const auto& way : ways) {
+      if (turn < way.size()) groups.transfers.push_back(transfers[way[turn]]);
+    }
+  }
+  groups.begin.resize(count + std::size_t{1});
+  std::iota(groups.begin.begin(), groups.begin.end(), 0U);
+  return groups;
+}
+
 }  // namespace
 
 PairGroups group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups) {
+  if (are_ends(transfers, most_groups)) return group_ends(transfers);
   const auto [group_of, count] = divide(transfers, most_groups);
   PairGroups groups;
   groups.begin.assign(count + std::size_t{1}, 0);

@@ -42,12 +42,17 @@ TEST(PairCalls, PartsCoverAMessageAndAreAligned) {
 
 // Parts of lines are no longer than a message on one channel of them may be, and as alike as the
 // grain lets them.
-TEST(PairCalls, MessagesByLinesTakeSeveralChannelsWhereOneIsTooSmall) {
+TEST(PairCalls, MessagesByLinesTakeSeveralChannelsWhereOneIsTooSmallOrAnotherPays) {
   PairSpread spread = kSpread;
   spread.line_bytes = 16384;
   spread.line_channels = 4;
   EXPECT_EQ(cut_message(16384, spread).line_channels, 1U);
-  for (std::uint64_t bytes = 16385; bytes <= 65536; bytes += 37) {
+  EXPECT_EQ(cut_message(16385, spread).line_channels, 2U);
+  spread.least_line_bytes = 4096;
+  EXPECT_EQ(cut_message(8191, spread).line_channels, 1U);
+  EXPECT_EQ(cut_message(8192, spread).line_channels, 2U);
+  EXPECT_EQ(cut_message(16384, spread).line_channels, 4U);
+  for (std::uint64_t bytes = 1; bytes <= 65536; bytes += 37) {
     const PairCut cut = cut_message(bytes, spread);
     ASSERT_TRUE(cut.goes_by_lines()) << bytes;
     ASSERT_LE(cut.line_channels, 4U) << bytes;
@@ -124,6 +129,7 @@ TEST_F(Ends, EachPartFollowsTheOneBeforeOnItsChannel) {
 
 TEST_F(Ends, PartsByLinesAreMessagesOfTheirOwn) {
   ends_.spread.line_bytes = 1024;
+  ends_.spread.least_line_bytes = 512;
   ends_.spread.line_channels = 4;
   std::vector<std::byte> bytes(2500);
   Call call{.task = pair_task(true, 1, bytes.size())};
