@@ -45,16 +45,16 @@ struct Bound {
       return 2 * others * task.bytes();
     case Operation::kAllGather:
     case Operation::kReduceScatter:
+    case Operation::kAllToAll:
       return others * ranks * task.bytes();
     case Operation::kBroadcast:
     case Operation::kReduce:
+    case Operation::kGather:
+    case Operation::kScatter:
       return others * task.bytes();
     case Operation::kSend:
       return task.bytes();
     case Operation::kRecv:
-    case Operation::kAllToAll:
-    case Operation::kGather:
-    case Operation::kScatter:
     case Operation::kAllToAllV:
     case Operation::kAllGatherV:  // theirs depends on their blocks
     case Operation::kReduceScatterV:

@@ -415,6 +415,50 @@ TEST_F(Collectives, DirectlyByLines) {
   }
 }
 
+// All-to-all, gather and scatter, which no planner has to do with: a kernel moves their small
+// blocks through the same inboxes.
+TEST_F(Collectives, ExchangesDirectlyByLines) {
+  for (std::uint32_t ranks = 2; ranks <= kMostDirectRanks; ++ranks) {
+    for (const Operation operation :
+         {Operation::kAllToAll, Operation::kGather, Operation::kScatter}) {
+      for (const std::uint64_t count : {1U, 3U, 17U}) {
+        for (const std::uint32_t parts : {1U, 2U}) {
+          Plan plan = plan_of(task_of(Operation::kAllGather, count), test::one_host(ranks),
+                              Algorithm::kDirect, {});
+          plan.task = task_of(operation, count, (ranks + parts) % ranks);
+          for (int i = 0; i < 3; ++i) {
+            ASSERT_NO_FATAL_FAILURE(check_ways(
+                plan,
+                {.calls = 9, .kernel = run_line_kernel, .direct_parts = parts, .flag_period = 4},
+                false));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Parts are to calls through inboxes what channels are to others. Some have nothing but a header.
+TEST_F(Collectives, DirectlyInEveryNumberOfParts) {
+  for (const std::uint32_t ranks : {2U, 3U, 8U}) {
+    const Topology topology = test::one_host(ranks);
+    for (std::uint32_t parts = 1; parts <= kMostDirectParts; ++parts) {
+      for (const Operation operation : kCollectives) {
+        const Plan plan =
+            plan_of(task_of(operation, 41, ranks - 1), topology, Algorithm::kDirect, {});
+        ASSERT_NO_FATAL_FAILURE(check_a_way(
+            plan,
+            {.calls = 3, .kernel = run_line_kernel, .direct_parts = parts, .flag_period = 4}));
+      }
+      for (const Algorithm algorithm : {Algorithm::kTwoShot, Algorithm::kMulticast}) {
+        const Plan plan = plan_of(task_of(Operation::kAllReduce, 9 * kGrain * ranks + 3), topology,
+                                  algorithm, {.step_grains = 4});
+        ASSERT_NO_FATAL_FAILURE(check_a_way(plan, {.calls = 2, .direct_parts = parts}));
+      }
+    }
+  }
+}
+
 /// One call as several of different sizes: lines of a longer one lie behind those of a shorter one.
 KernelOutcome run_lines_in_pieces(const KernelCall& call) {
   KernelOutcome outcome;

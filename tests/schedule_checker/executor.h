@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -54,13 +55,22 @@ class Executor {
                     : threads * static_cast<std::uint32_t>(kinds_.first.size());
   }
 
-  [[nodiscard]] bool gathers() const {
-    return plan_.task.operation == Operation::kAllGather ||
-           plan_.task.operation == Operation::kAllGatherV;
+  [[nodiscard]] bool is_one_of(std::initializer_list<Operation> operations) const {
+    return std::ranges::find(operations, plan_.task.operation) != operations.end();
   }
+  /// Whether an output has a block of each rank.
+  [[nodiscard]] bool gathers() const {
+    return is_one_of(
+        {Operation::kAllGather, Operation::kAllGatherV, Operation::kGather, Operation::kAllToAll});
+  }
+  /// Whether an input has a block for each rank.
   [[nodiscard]] bool scatters() const {
-    return plan_.task.operation == Operation::kReduceScatter ||
-           plan_.task.operation == Operation::kReduceScatterV;
+    return is_one_of({Operation::kReduceScatter, Operation::kReduceScatterV, Operation::kScatter,
+                      Operation::kAllToAll});
+  }
+  /// Whether a rank's input and output are one buffer.
+  [[nodiscard]] bool joined(std::uint32_t rank) const {
+    return execution_.in_place && has_input(rank) && has_output(rank) && !(gathers() && scatters());
   }
   /// Blocks that differ begin where they would if all were as long as the longest.
   [[nodiscard]] bool is_due(std::uint32_t rank, std::uint64_t index) const {
@@ -75,10 +85,10 @@ class Executor {
     return plan_.task.count * (gathers() ? plan_.ranks : 1);
   }
   [[nodiscard]] bool has_input(std::uint32_t rank) const {
-    return plan_.task.operation != Operation::kBroadcast || rank == plan_.task.root;
+    return !is_one_of({Operation::kBroadcast, Operation::kScatter}) || rank == plan_.task.root;
   }
   [[nodiscard]] bool has_output(std::uint32_t rank) const {
-    return plan_.task.operation != Operation::kReduce || rank == plan_.task.root;
+    return !is_one_of({Operation::kReduce, Operation::kGather}) || rank == plan_.task.root;
   }
   [[nodiscard]] std::uint32_t element(std::uint32_t call, std::uint64_t index) const {
     return static_cast<std::uint32_t>(call * input_elements() + index);
@@ -102,7 +112,7 @@ class Executor {
   [[nodiscard]] Value* output_of(std::uint32_t call, std::uint32_t rank) {
     if (!has_output(rank)) return nullptr;
     const CallBuffers& own = of_call(call, rank);
-    const bool own_block = scatters() && !own.input;
+    const bool own_block = scatters() && joined(rank);
     return buffers_.data(*own.output) + (own_block ? rank * plan_.task.count : 0);
   }
   [[nodiscard]] bool averages() const { return plan_.task.reduction == WEFT_AVG; }
@@ -143,6 +153,8 @@ class Executor {
   // What is looked at afterwards, but for the plans (executor_checks.cc).
   void compare_plans();
   [[nodiscard]] Due due(std::uint32_t call, std::uint32_t rank, std::uint64_t index) const;
+  /// Of direct calls: bytes that a rank writes to others.
+  [[nodiscard]] std::uint64_t direct_bytes(std::uint32_t rank) const;
   void check_results();
   bool check_output(std::vector<Results>& results, std::uint32_t call, std::uint32_t rank);
   /// Elements of one block and one channel.

@@ -29,8 +29,15 @@ Due Executor::due(std::uint32_t call, std::uint32_t rank, std::uint64_t index) c
       return {.of_rank = plan_.task.root, .element = element(call, index)};
     case Operation::kAllGather:
     case Operation::kAllGatherV:
+    case Operation::kGather:
       return {.of_rank = static_cast<std::uint32_t>(index / plan_.task.count),
               .element = element(call, index % plan_.task.count)};
+    case Operation::kAllToAll:
+      return {.of_rank = static_cast<std::uint32_t>(index / plan_.task.count),
+              .element = element(call, rank * plan_.task.count + index % plan_.task.count)};
+    case Operation::kScatter:
+      return {.of_rank = plan_.task.root,
+              .element = element(call, rank * plan_.task.count + index)};
     case Operation::kReduceScatter:
     case Operation::kReduceScatterV:
       index += rank * plan_.task.count;
@@ -99,6 +106,16 @@ bool Executor::check_part(Results& results, std::uint32_t call, std::uint32_t ra
   return true;
 }
 
+std::uint64_t Executor::direct_bytes(std::uint32_t rank) const {
+  const Task& task = plan_.task;
+  if (!is_exchange(task.operation)) return bytes_sent(plan_, 0, rank);
+  // No plan announces them: a block to each rank that gets one.
+  const bool to_all = task.operation == Operation::kAllToAll ||
+                      (task.operation == Operation::kScatter && rank == task.root);
+  const bool to_root = task.operation == Operation::kGather && rank != task.root;
+  return (to_all ? plan_.ranks - 1 : to_root ? 1 : 0) * task.bytes();
+}
+
 void Executor::check_traffic() {
   const auto compare = [&](const char* what, std::uint32_t rank, std::size_t channel,
                            std::uint64_t moved, std::uint64_t announced) {
@@ -111,7 +128,7 @@ void Executor::check_traffic() {
   std::uint64_t bytes = 0;
   if (direct()) {
     for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
-      compare("sent bytes:", rank, 0, inboxes_->bytes(rank), bytes_sent(plan_, 0, rank));
+      compare("sent bytes:", rank, 0, inboxes_->bytes(rank), direct_bytes(rank));
       bytes += inboxes_->bytes(rank);
     }
   }

@@ -30,7 +30,11 @@ Inboxes::Geometry Executor::geometry() const {
     return {.half_bytes = plain_half_bytes(plan_.step_bytes, execution_.direct_parts),
             .headers = execution_.direct_parts};
   }
-  return {.half_bytes = direct_half_bytes(plan_.task.bytes()), .period = execution_.flag_period};
+  // Of others than all-reduces each part has a header.
+  const std::uint64_t headers =
+      plan_.task.operation == Operation::kAllReduce ? 0 : kMostDirectParts * sizeof(std::uint64_t);
+  return {.half_bytes = direct_half_bytes(plan_.task.bytes() + headers),
+          .period = execution_.flag_period};
 }
 
 void Executor::add_staged_memory() {
@@ -55,7 +59,7 @@ void Executor::add_buffers() {
   for (std::uint32_t call = 0; call < execution_.calls; ++call) {
     for (std::uint32_t rank = 0; rank < plan_.ranks; ++rank) {
       CallBuffers& own = of_calls_.emplace_back();
-      const bool joined = execution_.in_place && has_input(rank) && has_output(rank);
+      const bool joined = this->joined(rank);
       if (has_output(rank)) {
         const std::uint64_t own_block = joined && scatters() ? rank * plan_.task.count : 0;
         own.output = buffers_.add(

@@ -63,7 +63,9 @@ KernelOutcome run_line_kernel(const KernelCall& call) {
   if (call.item.direct == nullptr) return run_kernel(call);
   if (call.item.operation != Operation::kAllReduce) {
     if (!device::one_shot_moves_blocks(call.item.operation) ||
-        !device::fits_inboxes(call.item, *call.item.direct, kMostDirectRanks)) {
+        !device::fits_inboxes(call.item, *call.item.direct, kMostDirectRanks) ||
+        device::block_lines(call.item.count * sizeof(Value)) * sizeof(device::Line) >
+            call.item.direct->half_bytes) {
       return device::unsupported();
     }
     const auto run = reduces(call.item.operation)
