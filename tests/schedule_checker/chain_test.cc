@@ -63,11 +63,17 @@ class Chains : public ::testing::Test {
   }
   /// Blocks of up to `longest` elements, a third of them empty.
   void check_blocks(const Topology& topology, std::uint64_t longest, std::uint32_t calls) {
+    check_blocks(topology, 1 + static_cast<std::uint32_t>(random_() % 3), 1 + random_() % longest,
+                 calls);
+  }
+  /// The longest might have `count`.
+  void check_blocks(const Topology& topology, std::uint32_t channels, std::uint64_t count,
+                    std::uint32_t calls) {
     const std::uint32_t ranks = topology.rank_count();
     const Shape shape{.steps = 2 + static_cast<std::uint32_t>(random_() % 3),
                       .step_grains = 1,
-                      .channels = 1 + static_cast<std::uint32_t>(random_() % 3),
-                      .count = 1 + random_() % longest};
+                      .channels = channels,
+                      .count = count};
     Plan plan = plan_of(real_task(Operation::kReduceScatterV, shape.count), topology,
                         Algorithm::kChain, shape);
     std::uint64_t up = 0;
@@ -170,6 +176,14 @@ TEST_F(Chains, BlocksThatDiffer) {
     const Topology topology = test::one_host(ranks);
     for (int i = 0; i < 40; ++i)
       ASSERT_NO_FATAL_FAILURE(check_blocks(topology, 12 * kGrain, 2));
+  }
+}
+
+TEST_F(Chains, BlocksThatDifferOverEveryNumberOfChannels) {
+  for (const std::uint32_t ranks : {2U, 3U, 5U}) {
+    const Topology topology = test::one_host(ranks);
+    for (std::uint32_t channels = 1; channels <= 64; ++channels)
+      ASSERT_NO_FATAL_FAILURE(check_blocks(topology, channels, channels * kGrain + 3, 1));
   }
 }
 

@@ -159,6 +159,8 @@ TEST_F(Collectives, EveryNumberOfChannels) {
   }
 }
 
+constexpr std::uint32_t kMostChannels = 64;
+
 /// All ways that go over channels.
 struct WayOverChannels {
   Algorithm algorithm;
@@ -176,35 +178,61 @@ constexpr WayOverChannels kWaysOverChannels[] = {
     {Algorithm::kChain, Protocol::kSimple, [](Operation it) { return reduces(it); }},
 };
 
-// A grain for each channel, another for some and less for the last. Of channels that are alike one
-// is executed: what two of them have to do with each other is seen where all are. One or two
-// channels each way has elsewhere.
-TEST_F(Collectives, ManyChannels) {
-  std::uint32_t number = 0;
+/// Of channels that are alike one is executed: what two of them have to do with each other is seen
+/// where all are, in ManyChannelsAtOnce.
+class Channels : public Collectives {
+ protected:
+  /// A grain for each channel, another for some and less for the last. `in_place` is any number.
+  void check_channels(const WayOverChannels& way, Operation operation, const Topology& topology,
+                      std::uint32_t channels, std::uint32_t in_place) {
+    const std::uint32_t ranks = topology.rank_count();
+    const Shape shape{.steps = ranks > 32 ? 8U : 2U,
+                      .step_grains = 1,
+                      .channels = channels,
+                      .count = channels * kGrain + 2 * kGrain - 3,
+                      .protocol = way.protocol};
+    Task task = task_of(operation, shape.count, ranks - 1);
+    if (way.algorithm == Algorithm::kChain) task.type = WEFT_FLOAT64;  // the order tells
+    const Plan plan = plan_of(task, topology, way.algorithm, shape);
+    ASSERT_EQ(plan.channels.size(), channels);
+    ASSERT_EQ(plan.algorithm, way.algorithm);
+    check_a_way(
+        plan,
+        {.in_place = in_place % 2 == 0, .one_of_a_kind = true, .spread = spread_of(topology)});
+  }
+  static Topology topology_of(std::uint32_t ranks) {
+    return ranks % 2 == 0 ? test::one_host(ranks) : scattered(ranks, 3);
+  }
+};
+
+// One or two channels each way has elsewhere. Beside some that are always there the others occur in
+// turn: where all numbers of ranks are taken, each of them with each way of each operation.
+TEST_F(Channels, Many) {
   for (const std::uint32_t ranks :
        numbers_of_ranks(2, takes_all_numbers() ? kMostRanksOfAll : kMostRanksOfAll / 4)) {
-    const Topology topology = ranks % 2 == 0 ? test::one_host(ranks) : scattered(ranks, 3);
+    const Topology topology = topology_of(ranks);
+    std::uint32_t number = ranks;
     for (const WayOverChannels& way : kWaysOverChannels) {
       for (const Operation operation : kCollectives) {
         if (!way.knows(operation)) continue;
-        ++number;
-        // Beside some that are always there all others occur in turn.
+        number += 7;
         const std::uint32_t any = 9 + number % 55;
-        for (const std::uint32_t channels : {3U, 4U, 5U, 6U, 7U, 8U, any, 16U, 33U, 64U}) {
-          const Shape shape{.steps = ranks > 32 ? 8U : 2U,
-                            .step_grains = 1,
-                            .channels = channels,
-                            .count = channels * kGrain + 2 * kGrain - 3,
-                            .protocol = way.protocol};
-          Task task = task_of(operation, shape.count, ranks - 1);
-          if (way.algorithm == Algorithm::kChain) task.type = WEFT_FLOAT64;  // the order tells
-          const Plan plan = plan_of(task, topology, way.algorithm, shape);
-          ASSERT_EQ(plan.channels.size(), channels);
-          ASSERT_EQ(plan.algorithm, way.algorithm);
-          ASSERT_NO_FATAL_FAILURE(check_a_way(
-              plan,
-              {.in_place = number % 2 == 0, .one_of_a_kind = true, .spread = spread_of(topology)}));
-        }
+        for (const std::uint32_t channels : {3U, 4U, 5U, 6U, 7U, 8U, any, 16U, 33U, 64U})
+          ASSERT_NO_FATAL_FAILURE(check_channels(way, operation, topology, channels, number));
+      }
+    }
+  }
+}
+
+// All numbers of channels with all numbers of ranks: minutes.
+TEST_F(Channels, FarEachNumber) {
+  for (std::uint32_t ranks = 2; ranks <= kMostRanksOfAll; ++ranks) {
+    const Topology topology = topology_of(ranks);
+    for (const WayOverChannels& way : kWaysOverChannels) {
+      for (const Operation operation : kCollectives) {
+        if (!way.knows(operation)) continue;
+        for (std::uint32_t channels = 1; channels <= kMostChannels; ++channels)
+          ASSERT_NO_FATAL_FAILURE(check_channels(way, operation, topology, channels, channels));
       }
     }
   }

@@ -14,6 +14,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/comm/pair_calls.h"
+#include "core/transport/net_devices.h"
 #include "tests/schedule_checker/pair_checker.h"
 #include "tests/schedule_checker/plans.h"
 #include "tests/schedule_checker/rank_counts.h"
@@ -154,6 +156,36 @@ TEST_F(Pairs, AnyMixOverChannelsOfAllNumbersOfRanks) {
           execution.rounds.push_back(any_groups(ranks, 3 * ranks, kMostElements, random));
         ASSERT_NO_FATAL_FAILURE(check(execution));
       }
+    }
+  }
+}
+
+// As many channels as a message may have, of steps and of lines, the last part shorter; exchanges,
+// too.
+TEST_F(Pairs, EveryNumberOfChannels) {
+  constexpr std::uint64_t kPartElements = 16;
+  constexpr std::uint64_t kPartBytes = kPartElements * sizeof(Value);
+  std::mt19937_64 random(20261127);
+  for (std::uint32_t channels = 1; channels <= kMostPairChannels; ++channels) {
+    for (std::uint32_t lines = 0; lines <= kMostPairLineChannels; ++lines) {
+      const std::uint64_t most = kPartElements * (channels - 1) + 5;
+      const PairCut cut =
+          cut_message(most * sizeof(Value), {.channels = channels,
+                                             .least_bytes = 1,
+                                             .line_bytes = lines == 0 ? 0 : kPartBytes,
+                                             .line_channels = std::max(lines, 1U)});
+      ASSERT_EQ(cut.goes_by_lines() ? cut.line_channels : cut.channels, channels);
+      PairExecution execution{.ranks = 2 + channels % 3,
+                              .steps = 1 + channels % 2,
+                              .step_bytes = lines == 0 ? 64U : 512U,
+                              .line_bytes = lines == 0 ? 0 : kPartBytes,
+                              .channels = channels,
+                              .line_channels = std::max(lines, 1U),
+                              .turns = Turns::kShuffled,
+                              .seed = random()};
+      execution.rounds = each_exchange(execution.ranks, most, random);
+      execution.rounds.emplace_back(any_groups(execution.ranks, 9, most, random));
+      ASSERT_NO_FATAL_FAILURE(check(execution));
     }
   }
 }

@@ -44,10 +44,15 @@ Bound bound_of_blocks(const Plan& plan) {
 class UnevenRings : public ::testing::Test {
  protected:
   Plan draw(Operation operation, std::uint32_t ranks, const Topology& topology) {
+    return draw(operation, ranks, topology, 1 + static_cast<std::uint32_t>(random_() % 4),
+                1 + random_() % (12 * kGrain));
+  }
+  Plan draw(Operation operation, std::uint32_t ranks, const Topology& topology,
+            std::uint32_t channels, std::uint64_t count) {
     const Shape shape{.steps = 2 + static_cast<std::uint32_t>(random_() % 4),
                       .step_grains = 1 + static_cast<std::uint32_t>(random_() % 2),
-                      .channels = 1 + static_cast<std::uint32_t>(random_() % 4),
-                      .count = 1 + random_() % (12 * kGrain)};
+                      .channels = channels,
+                      .count = count};
     Plan plan = plan_of(task_of(operation, shape.count), topology, Algorithm::kRing, shape);
     plan.blocks = any_blocks(ranks, shape.count, random_);
     return plan;
@@ -91,6 +96,20 @@ TEST_F(UnevenRings, AllNumbersOfRanks) {
     for (const Operation operation : kUneven) {
       for (int i = 0; i < (ranks <= 16 ? 16 : 2); ++i) {
         ASSERT_NO_FATAL_FAILURE(check(draw(operation, ranks, topology), topology));
+      }
+    }
+  }
+}
+
+// Most blocks leave some channels nothing.
+TEST_F(UnevenRings, EveryNumberOfChannels) {
+  for (const std::uint32_t ranks : {2U, 3U, 6U}) {
+    const Topology topology = test::one_host(ranks);
+    for (const Operation operation : kUneven) {
+      for (std::uint32_t channels = 1; channels <= 64; ++channels) {
+        const Plan plan = draw(operation, ranks, topology, channels, channels * kGrain + 3);
+        ASSERT_EQ(plan.channels.size(), channels);
+        ASSERT_NO_FATAL_FAILURE(check(plan, topology));
       }
     }
   }
