@@ -3,6 +3,12 @@
 
 // The family of primitives that rings are made of, whichever the protocol: one generic operation
 // that may receive, read the input, reduce, write the output and send.
+//
+// Each has direct variants, in which data goes past the slots. They have no names of their own,
+// since both ends must take the same one: a view or the call says which. By Simple a CPU lends what
+// it sends where it lies, and takes what was lent, or has landed in its output
+// (primitives_simple.h); GPUs write what is only copied into the next rank's output
+// (bulk_walkers.h).
 #pragma once
 
 #include <cstddef>

@@ -271,6 +271,14 @@ TEST_F(Lending, SendFromOutputLendsTheOutput) {
   EXPECT_EQ(output_, std::vector<float>(kCount, -1.0F));
 }
 
+TEST_F(Lending, CopySendLendsTheOutput) {
+  auto primitive = primitives();
+  EXPECT_TRUE(primitive.copy_send(kExtent));
+  EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
+  expect_lent(output_);
+  EXPECT_EQ(output_, input_);
+}
+
 TEST_F(Lending, RecvCopySendLendsTheOutput) {
   auto primitive = primitives();
   EXPECT_TRUE(primitive.recv_copy_send(kExtent));
@@ -294,6 +302,24 @@ TEST_F(Lending, RecvReduceSendHasNothingToLend) {
   EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
   EXPECT_EQ(world_.link(1).slot(0).offset, 0U);
   EXPECT_EQ(world_.link(1).head(), 0U) << "it waited without need";
+}
+
+// What a net has received into the output stays there, whatever the slot holds.
+TEST_F(Lending, WhatHasLandedIsNotMoved) {
+  items_[0].from_previous.lands = true;
+  for (std::uint32_t step = 0; step < 2; ++step)
+    world_.link(0).slot(step).offset = kLent;
+  const std::vector<float> landed(kCount, 7);
+  for (const bool sends : {false, true}) {
+    world_.link(0).receiver_cursor() = {};
+    output_ = landed;
+    auto primitive = primitives();
+    EXPECT_TRUE(sends ? primitive.recv_copy_send(kExtent) : primitive.recv(kExtent));
+    EXPECT_EQ(primitive.finish().end, KernelEnd::kDone);
+    EXPECT_EQ(output_, landed);
+    EXPECT_EQ(world_.link(0).head(), 2U);
+  }
+  expect_lent(output_);
 }
 
 TEST_F(Lending, LittleIsCopied) {
