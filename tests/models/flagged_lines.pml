@@ -3,14 +3,15 @@
 
 // Lines with flags (LL): inboxes of two halves, the flag of a call, its beginning again, the wipe.
 //
-// Models: core/device/one_shot_all_reduce.h (run, push, take, wipe_other_half, finish),
-// core/device/flagged_line.h, core/model/direct_peers.h. The halves and the rule that every rank
-// waits for every other one in every call are also those of core/device/host/host_one_shot.h, whose
-// counter of 64 bits does not begin again.
+// Models: core/device/inbox_lines.h (begin, wipe_other_half, finish), and what pushes and takes
+// lines: core/device/one_shot_all_reduce.h, core/device/one_shot_blocks.h,
+// core/device/output_agreement.h; core/device/flagged_line.h, core/model/direct_peers.h. The halves
+// and the rule that every rank waits for every other one in every call are also those of
+// core/device/host/host_one_shot.h, whose counter of 64 bits does not begin again.
 //
-// Calls are of several kinds, of one line and of two, in any order and without end. In the code's
-// kinds every rank has a payload for every other; here is also one in which the root alone has (a
-// broadcast): then the others' header lines are the acknowledgement.
+// Calls are of several kinds, of one line and of two, in any order and without end. In some every
+// rank has a payload for every other, in one the root alone has (a broadcast): then the others'
+// header lines are the acknowledgement.
 //
 // Holds:
 //  - a reader takes lines of its own call alone, also after flags have begun again;
