@@ -153,8 +153,13 @@ std::vector<weft_call_options> ways_of(const Shape& shape, const World& world) {
     ways.push_back(kWay(WEFT_CALL_ALGORITHM_RING, lines));
     if (has_tree) ways.push_back(kWay(own, lines));
   }
-  if (shape.kind == Kind::kAllReduce && world.direct_bytes != 0 && world.ranks <= kMostOfDirect) {
+  if (world.direct_bytes == 0 || world.ranks > kMostOfDirect) return ways;
+  if (shape.kind == Kind::kAllReduce) {
     ways.push_back(kWay(WEFT_CALL_ALGORITHM_TWO_SHOT, WEFT_CALL_PROTOCOL_SIMPLE));
+  }
+  const bool fits = shape.count * width_of(shape.type) <= world.direct_bytes;
+  if (fits && (of_blocks || shape.kind == Kind::kAllReduce)) {
+    ways.push_back(kWay(WEFT_CALL_ALGORITHM_DIRECT, WEFT_CALL_PROTOCOL_LL));
   }
   return ways;
 }
