@@ -487,6 +487,52 @@ TEST_F(Collectives, DirectlyInEveryNumberOfParts) {
   }
 }
 
+/// A call as one of another kind from or to each root in turn, which move the same.
+KernelOutcome run_by_roots(const KernelCall& call, Operation kind) {
+  const std::uint64_t block = call.item.count * sizeof(Value);
+  KernelOutcome outcome;
+  for (std::uint32_t root = 0; root < call.item.ranks; ++root) {
+    WorkItem item = call.item;
+    item.operation = kind;
+    item.ring_position = (call.rank + item.ranks - root) % item.ranks;
+    const bool from_root = kind == Operation::kBroadcast || kind == Operation::kScatter;
+    if (from_root) item.recv += root * block;
+    if (!from_root) item.send += root * block;
+    outcome = run_line_kernel(call.with(item));
+    if (outcome.end != KernelEnd::kDone) break;
+  }
+  return outcome;
+}
+
+// Whoever gets nothing from others, or of one root alone, still knows when it may go on.
+TEST_F(Collectives, LinesOfCallsOfDifferentKindsAndRoots) {
+  constexpr int kSeeds = 20;
+  struct Kinds {
+    Operation all;
+    std::vector<Operation> by_roots;
+  };
+  const Kinds mixed[] = {{Operation::kAllToAll, {Operation::kScatter, Operation::kGather}},
+                         {Operation::kAllGather, {Operation::kBroadcast}},
+                         {Operation::kReduceScatter, {Operation::kReduce}}};
+  for (const std::uint32_t ranks : {2U, 3U, 5U, kMostDirectRanks}) {
+    for (const Kinds& kinds : mixed) {
+      Plan plan =
+          plan_of(task_of(Operation::kAllGather, 3), test::one_host(ranks), Algorithm::kDirect, {});
+      plan.task = task_of(kinds.all, 3);
+      for (int i = 0; i < kSeeds; ++i) {
+        // Each rank's calls so far: it goes back to the first kind with each execution.
+        std::vector<std::size_t> calls(ranks);
+        const auto in_turn = [&](const KernelCall& call) {
+          const std::size_t kind = calls[call.rank]++ % (kinds.by_roots.size() + 1);
+          return kind == 0 ? run_line_kernel(call) : run_by_roots(call, kinds.by_roots[kind - 1]);
+        };
+        ASSERT_NO_FATAL_FAILURE(
+            check_ways(plan, {.calls = 6, .kernel = in_turn, .flag_period = 4}, false));
+      }
+    }
+  }
+}
+
 /// One call as several of different sizes: lines of a longer one lie behind those of a shorter one.
 KernelOutcome run_lines_in_pieces(const KernelCall& call) {
   KernelOutcome outcome;
