@@ -104,6 +104,8 @@ Block block_sent(const Call& call, std::uint32_t rank, std::uint32_t other) {
   const Task& task = call.task;
   const std::uint64_t count = task.count;
   switch (task.operation) {
+    case Operation::kSend:
+      return {.offset = 0, .count = other == task.root ? count : 0};
     case Operation::kAllToAll:
       return {.offset = other * count, .count = count};
     case Operation::kGather:
@@ -119,6 +121,8 @@ Block block_received(const Call& call, std::uint32_t rank, std::uint32_t other) 
   const Task& task = call.task;
   const std::uint64_t count = task.count;
   switch (task.operation) {
+    case Operation::kSend:
+      return {};
     case Operation::kAllToAll:
       return {.offset = other * count, .count = count};
     case Operation::kGather:

@@ -54,7 +54,8 @@ struct BlockArrays {
 /// The task that a call is planned as: that of the longest block where they differ.
 [[nodiscard]] Task planned_task(const Call& call);
 
-/// What rank `rank` sends to rank `other` in `call`, or gets from it; its own block is both.
+/// What rank `rank` sends to rank `other` in `call`, or gets from it; its own block is both. Of a
+/// send its one message.
 [[nodiscard]] Block block_sent(const Call& call, std::uint32_t rank, std::uint32_t other);
 [[nodiscard]] Block block_received(const Call& call, std::uint32_t rank, std::uint32_t other);
 

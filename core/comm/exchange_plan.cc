@@ -21,6 +21,9 @@ constexpr std::size_t kMostBlocksTold = 16;
 
 /// Where blocks differ they have no size in common.
 std::string call_text(const ExchangePlan& plan) {
+  if (joins_pair(plan.task.operation)) {
+    return task_text(plan.task) + ", one of each rank";
+  }
   if (plan.task.operation != Operation::kAllToAllV) return task_text(plan.task);
   std::uint64_t most = 0;
   for (const ExchangeBlock& block : plan.blocks)

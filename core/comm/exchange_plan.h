@@ -53,8 +53,8 @@ struct ExchangePlan {
 /// Whether two ranks read each other's memory.
 using ReadsPeer = std::function<bool(std::uint32_t from, std::uint32_t to)>;
 
-/// `calls` are those of all ranks, in order: one exchange. No launches yet. Blocks are lent only
-/// between ranks of which `reads`, unless it is empty, says so.
+/// `calls` are those of all ranks, in order: one exchange, or a send of each. No launches yet.
+/// Blocks are lent only between ranks of which `reads`, unless it is empty, says so.
 [[nodiscard]] ExchangePlan plan_exchange(std::span<const Call> calls, const SlotGeometry& slots,
                                          const ExchangeWays& ways = {},
                                          const ReadsPeer& reads = {});

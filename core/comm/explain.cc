@@ -67,9 +67,11 @@ WorkItem Communicator::exchange_item(const ExchangePlan& plan, std::uint32_t ran
 
 ExchangePlan Communicator::explain_exchange(std::span<const Call> calls) const {
   if (!runtime_.reports_ends()) {
-    const ExchangeWays ways{.spread = exchange_ends_.spread,
-                            .inbox_bytes = most_direct_exchange_,
-                            .window_bytes = copied_from(calls.front().task)};
+    const Task& task = calls.front().task;
+    const bool sends = joins_pair(task.operation);
+    const ExchangeWays ways{.spread = sends ? pair_ends_.spread : exchange_ends_.spread,
+                            .inbox_bytes = sends ? 0 : most_direct_exchange_,
+                            .window_bytes = copied_from(task)};
     ExchangePlan plan = plan_exchange(calls, slots_of_pairs(), ways);
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
       const WorkItem item = exchange_item(plan, rank);

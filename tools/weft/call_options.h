@@ -21,10 +21,11 @@ namespace weft::tool {
 inline constexpr std::array kKnownOperations = {Operation::kAllReduce, Operation::kBroadcast,
                                                 Operation::kAllGather, Operation::kReduceScatter,
                                                 Operation::kReduce};
-/// Those that `weft explain` knows besides: exchanges, and what has one way alone.
-inline constexpr std::array kMoreExplained = {Operation::kAllToAll,   Operation::kAllToAllV,
-                                              Operation::kGather,     Operation::kScatter,
-                                              Operation::kAllGatherV, Operation::kReduceScatterV};
+/// Those that `weft explain` knows besides: exchanges, what has one way alone, and, as kSend, a
+/// send of each rank to the next one.
+inline constexpr std::array kMoreExplained = {
+    Operation::kAllToAll,   Operation::kAllToAllV,      Operation::kGather, Operation::kScatter,
+    Operation::kAllGatherV, Operation::kReduceScatterV, Operation::kSend};
 
 struct CallOptions {
   std::string type_text = "float32";

@@ -69,6 +69,7 @@ Result<std::vector<Call>> calls_of(const Task& task, std::uint64_t bytes, std::u
   std::vector<Call> calls(ranks);
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     calls[rank].task = task;
+    if (task.operation == Operation::kSend) calls[rank].task.root = (rank + 1) % ranks;
     if (task.operation != Operation::kAllToAllV) continue;
     const UnevenBlocks blocks(bytes / element_size(task.type) / ranks, rank, ranks);
     WEFT_TRY_ASSIGN(calls[rank].blocks, read_blocks({.send_counts = blocks.counts.data(),
@@ -156,7 +157,7 @@ Status explain_as_rank(const ExplainOptions& options) {
       Communicator::join(*context, context->config(), id, static_cast<std::uint32_t>(job.rank),
                          static_cast<std::uint32_t>(job.world_size), *device));
   WEFT_TRY_ASSIGN(const std::int64_t bytes, parse_bytes(options.size_text));
-  if (is_exchange(task.operation)) {
+  if (!is_planned(task.operation)) {
     WEFT_TRY(explain_exchange(task, static_cast<std::uint64_t>(bytes), *communicator));
     return communicator->finish();
   }
@@ -199,7 +200,7 @@ Status start_job(const ExplainOptions& options) {
                                     "--",
                                     self.data(),
                                     "explain",
-                                    std::string(operation_name(options.operation)),
+                                    std::string(BenchCall{options.operation}.name()),
                                     options.size_text,
                                     "--device",
                                     options.device};
@@ -236,7 +237,7 @@ void add_explain_command(CLI::App& app, int& exit_status) {
   std::vector<Operation> operations(kKnownOperations.begin(), kKnownOperations.end());
   operations.insert(operations.end(), kMoreExplained.begin(), kMoreExplained.end());
   for (const Operation operation : operations) {
-    CLI::App* sub = command->add_subcommand(std::string(operation_name(operation)));
+    CLI::App* sub = command->add_subcommand(std::string(BenchCall{operation}.name()));
     sub->add_option("size", options->size_text, "Bytes of the call (8, 8MiB)")->required();
     sub->add_option("-n,--ranks", options->ranks, "Ranks of the job to start, on this host")
         ->check(CLI::Range(1, 1024))

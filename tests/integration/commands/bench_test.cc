@@ -498,6 +498,11 @@ TEST(Explain, TellsTheExchangeThatRuns) {
        {"    1   1 -> 2: 256 KiB", "    2   1 -> 3: 256 KiB", "    3   1 -> 0: 256 KiB"},
        {"--root", "1"},
        {"--in-place"}},
+      {"sendrecv",
+       "send of 1 MiB: 262144 x float32, one of each rank, 4 ranks",
+       {"    1   0 -> 1, 1 -> 2, 2 -> 3, 3 -> 0: 1 MiB each"},
+       {},
+       {}},
   };
   for (const auto& one : cases) {
     std::vector<std::string> words = {"explain", one.operation, "1MiB", "-n", "4"};
