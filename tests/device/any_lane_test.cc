@@ -1,14 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What GPUs run by a reduction that is looked up when it runs, by lanes that are threads: rings,
-// one-shots and two-shots of all types by all reductions.
+// What GPUs run by a reduction that is looked up when it runs, by many lanes: rings, one-shots and
+// two-shots of all types by all reductions.
 #include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -21,6 +19,7 @@
 #include "tests/device/direct_world.h"
 #include "tests/device/every_type.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/lane_teams.h"
 #include "tests/device/narrow_sums.h"
 #include "tests/device/ring_runner.h"
 #include "tests/device/ring_world.h"
@@ -69,21 +68,15 @@ KernelOutcome run_item(LaneGroup& group, AnyLaneMemory& memory, const WorkItem& 
 std::vector<KernelOutcome> run_lanes(const std::vector<WorkItem>& items,
                                      std::uint32_t lanes = kLanes) {
   const std::atomic<std::uint32_t> abort{0};
-  std::vector<std::unique_ptr<LaneTeam>> teams;
-  std::vector<std::thread> threads;
+  LaneTeams teams;
   std::vector<KernelOutcome> outcomes(items.size() * lanes);
   for (std::size_t rank = 0; rank < items.size(); ++rank) {
-    teams.push_back(std::make_unique<LaneTeam>(lanes));
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      threads.emplace_back([&, rank, lane, team = teams.back().get()] {
-        LaneGroup group(*team, lane);
-        AnyLaneMemory memory(abort);
-        outcomes[rank * lanes + lane] = run_item(group, memory, items[rank]);
-      });
-    }
+    teams.add(rank_name(rank), lanes, [&, rank](LaneGroup& group) {
+      AnyLaneMemory memory(abort);
+      outcomes[rank * lanes + group.rank()] = run_item(group, memory, items[rank]);
+    });
   }
-  for (std::thread& thread : threads)
-    thread.join();
+  teams.run();
   return outcomes;
 }
 

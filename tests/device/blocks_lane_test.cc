@@ -2,14 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The direct one-shots of calls with blocks or a root, with 1, 8 and 32 lanes a part and several
-// parts a rank, each lane a thread. Worth most under a thread sanitizer.
+// parts a rank.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,6 +17,7 @@
 #include "core/device/work_item_kernel.h"
 #include "tests/device/direct_world.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/lane_teams.h"
 #include "tests/device/typed_dispatch.h"
 
 namespace weft::device::testing {
@@ -50,34 +49,28 @@ class BlockLanes : public ::testing::TestWithParam<BlockShape> {
   std::vector<std::vector<KernelOutcome>> run(const std::vector<WorkItem>& items) {
     const auto [ranks, parts, lanes] = GetParam();
     std::vector<std::vector<KernelOutcome>> outcomes(ranks, std::vector<KernelOutcome>(parts));
-    std::vector<std::unique_ptr<LaneTeam>> teams;
-    std::vector<std::thread> threads;
+    LaneTeams teams;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       for (std::uint32_t part = 0; part < parts; ++part) {
-        teams.push_back(std::make_unique<LaneTeam>(lanes));
-        for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-          threads.emplace_back([&, rank, part, lane, count = parts, team = teams.back().get()] {
-            const WorkItem& item = items[rank];
-            LaneGroup group(*team, lane);
-            LaneMemory memory(abort_);
-            const KernelOutcome outcome =
-                reduces(item.operation)
-                    ? with_reduction(item,
-                                     [&](const auto& reduction) {
-                                       return run_blocks_item<kMostDirectRanks, true>(
-                                           group, memory, item, *item.direct, reduction, part,
-                                           count);
-                                     })
-                    : run_blocks_item<kMostDirectRanks, false>(group, memory, moved_as_bytes(item),
-                                                               *item.direct, MovedBytes{}, part,
-                                                               count);
-            if (lane == 0) outcomes[rank][part] = outcome;
-          });
-        }
+        const auto run_lane = [&, rank, part, count = parts](LaneGroup& group) {
+          const WorkItem& item = items[rank];
+          LaneMemory memory(abort_);
+          const KernelOutcome outcome =
+              reduces(item.operation)
+                  ? with_reduction(item,
+                                   [&](const auto& reduction) {
+                                     return run_blocks_item<kMostDirectRanks, true>(
+                                         group, memory, item, *item.direct, reduction, part, count);
+                                   })
+                  : run_blocks_item<kMostDirectRanks, false>(group, memory, moved_as_bytes(item),
+                                                             *item.direct, MovedBytes{}, part,
+                                                             count);
+          if (group.leader()) outcomes[rank][part] = outcome;
+        };
+        teams.add(rank_name(rank) + " part " + std::to_string(part), lanes, run_lane);
       }
     }
-    for (std::thread& thread : threads)
-      thread.join();
+    teams.run();
     return outcomes;
   }
 

@@ -1,13 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The direct kernels with 1, 8 and 32 lanes a part and several parts a rank, each lane a thread, by
-// lines and by wide lines.
-// Worth most under a thread sanitizer.
+// The direct kernels with 1, 8 and 32 lanes a part and several parts a rank, by lines and by wide
+// lines.
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -39,11 +36,14 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
     const auto& [ranks, parts, lanes, protocol] = GetParam();
     const bool wide = protocol == Protocol::kLL128;
     return run_part_lanes(
-        calls.size(), calls.front().size(), parts, lanes, late_,
-        [&](std::size_t call, std::size_t rank, std::uint32_t part, LaneTeam& team,
-            std::uint32_t lane) {
+        {.calls = calls.size(),
+         .ranks = calls.front().size(),
+         .parts = parts,
+         .lanes = lanes,
+         .comes_late = comes_late_,
+         .abort = aborts_ ? &abort_ : nullptr},
+        [&](std::size_t call, std::size_t rank, std::uint32_t part, LaneGroup& group) {
           const WorkItem& now = calls[call][rank];
-          LaneGroup group(team, lane);
           LaneMemory memory(abort_);
           return with_reduction(now, [&](const auto& reduction) {
             return wide ? run_wide_item<kMostDirectRanks>(group, memory, now, *now.direct,
@@ -100,7 +100,8 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
   }
 
   std::atomic<std::uint32_t> abort_{0};
-  std::chrono::microseconds late_{0};  // all ranks but the first come so late
+  bool comes_late_ = false;  // each rank but the first
+  bool aborts_ = false;      // the lanes, when all have waited for a while
 };
 
 class LineLanes : public DirectLanes {};
@@ -146,16 +147,7 @@ TEST_P(DirectLanes, RanksRunAheadByOneCall) {
                                  output[rank].data() + call * count));
     }
   }
-  std::atomic<bool> done{false};
-  std::thread watchdog([&] {
-    for (int tenths = 0; tenths < 600 && !done; ++tenths)
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    abort_.store(1);
-  });
-  const auto outcomes = run_calls(calls);
-  done = true;
-  watchdog.join();
-  for (const Outcomes& call : outcomes) {
+  for (const Outcomes& call : run_calls(calls)) {
     for (const auto& of_rank : call) {
       for (const KernelOutcome& outcome : of_rank)
         ASSERT_EQ(outcome.end, KernelEnd::kDone);
@@ -171,7 +163,7 @@ TEST_P(LineLanes, FlagsBeginAgain) {
   constexpr std::uint32_t kPeriod = 6;
   const auto [ranks, parts, lanes, protocol] = GetParam();
   DirectWorld world(ranks, 4096, kPeriod);
-  late_ = std::chrono::microseconds(500);
+  comes_late_ = true;
   const std::uint64_t long_call = 2 * (parts * lanes - 1) + 2;
   const std::uint64_t short_call = 2 * ((parts - 1) * lanes) + 2;
   for (std::uint32_t call = 0; call < 3 * kPeriod + 1; ++call) {
@@ -246,12 +238,8 @@ TEST_P(DirectLanes, AllLeaveWhenAborted) {
   std::vector<WorkItem> items;
   for (std::uint32_t rank = 0; rank + 1 < ranks; ++rank)  // the last never comes
     items.push_back(item(world, rank, {.count = 1000}, 0, data[rank].data(), data[rank].data()));
-  std::thread aborter([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    abort_.store(1);
-  });
+  aborts_ = true;
   const auto outcomes = run(items);
-  aborter.join();
   for (const auto& parts : outcomes) {
     for (const KernelOutcome& outcome : parts)
       EXPECT_TRUE(outcome.end == KernelEnd::kAborted || outcome.end == KernelEnd::kPeerError);

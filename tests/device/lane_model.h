@@ -1,31 +1,26 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The lane model: policies that run the kernels' templates with many lanes, each a thread, so that
-// a thread sanitizer sees the roles, barriers and flags that a GPU's lanes would share. It proves
-// nothing of how a GPU or its links order memory.
+// The lane model: policies that run the kernels' templates with many lanes, each a fiber that a
+// thread sanitizer takes for a thread, so that it sees the roles, barriers and flags that a GPU's
+// lanes would share. It proves nothing of how a GPU or its links order memory.
 #pragma once
 
 #include <atomic>
-#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <thread>
-#include <unistd.h>
 
 #include "core/device/lane_loops.h"
 #include "core/device/policies.h"
 #include "core/device/reductions.h"
 #include "core/model/direct_peers.h"
 #include "core/model/multicast.h"
+#include "tests/device/lane_fibers.h"
 
 namespace weft::device::testing {
 
-/// As std::barrier, whose waiters of all barriers meet in one table: what that orders between
-/// groups would hide from a sanitizer what they do not order themselves.
+/// As std::barrier, but that only its own words order lanes.
 class LaneBarrier {
  public:
   explicit LaneBarrier(std::uint32_t lanes) : lanes_(lanes) {}
@@ -39,17 +34,18 @@ class LaneBarrier {
     if (before + 1 == lanes_) {
       arrived_.store(0, std::memory_order_relaxed);
       phase_.store(phase + 1, release);
-      syscall(SYS_futex, &phase_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+      LaneFibers::wake(waiting_);
       return;
     }
     while (phase_.load(acquire) == phase)
-      syscall(SYS_futex, &phase_, FUTEX_WAIT_PRIVATE, phase, nullptr, nullptr, 0);
+      LaneFibers::wait(waiting_);
   }
 
  private:
   const std::uint32_t lanes_;
   std::atomic<std::uint32_t> arrived_{0};
   std::atomic<std::uint32_t> phase_{0};
+  LaneFibers::Waiting waiting_;
 };
 
 inline constexpr std::uint32_t kMostLanes = 32;
@@ -148,12 +144,14 @@ class LaneMemory {
     return std::atomic_ref<std::uint64_t>(*counter).load(std::memory_order_acquire);
   }
   void store_release(std::uint64_t* counter, std::uint64_t value) const {
+    LaneFibers::storing();
     std::atomic_ref<std::uint64_t>(*counter).store(value, release_);
   }
   void post(std::uint64_t* counter, std::uint32_t*, std::uint64_t value) const {
     store_release(counter, value);
   }
   static void give_up(std::uint32_t* word, std::uint32_t reason) {
+    LaneFibers::storing();
     if (word != nullptr) std::atomic_ref<std::uint32_t>(*word).store(reason);
   }
   WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t*, std::uint64_t threshold,
@@ -167,7 +165,7 @@ class LaneMemory {
       const std::uint32_t word =
           std::atomic_ref<std::uint32_t>(*error).load(std::memory_order_acquire);
       if (word != 0) return {.status = WaitStatus::kPeerError, .value = word};
-      std::this_thread::yield();
+      LaneFibers::look_again({.what = "a counter", .counter = counter, .threshold = threshold});
     }
   }
 
@@ -175,13 +173,14 @@ class LaneMemory {
     return std::atomic_ref<std::uint32_t>(*word).load(std::memory_order_acquire);
   }
   static void store_word(std::uint32_t* word, std::uint32_t value) {
+    LaneFibers::storing();
     std::atomic_ref<std::uint32_t>(*word).store(value, std::memory_order_release);
   }
   [[nodiscard]] KernelOutcome pause(std::uint32_t /*turn*/) const {
     if (abort_.load(std::memory_order_acquire) != 0) {
       return {.end = KernelEnd::kAborted, .peer = 0, .expected = 0, .found = 0};
     }
-    std::this_thread::yield();
+    LaneFibers::look_again({.what = "any of several counters or words"});
     return {};
   }
 
@@ -206,15 +205,16 @@ class LaneMemory {
             .high = std::atomic_ref(words[1]).load(std::memory_order_relaxed)};
   }
   static void store_words(std::byte* to, Line line) {
+    LaneFibers::storing();
     auto* words = reinterpret_cast<std::uint64_t*>(to);
     std::atomic_ref(words[0]).store(line.low, std::memory_order_relaxed);
     std::atomic_ref(words[1]).store(line.high, std::memory_order_relaxed);
   }
   static bool look_again(std::uint32_t turn) {
-    std::this_thread::yield();
+    LaneFibers::look_again({.what = "a line of a slot"});
     return turn < 8;
   }
-  // Threads do not store together: the flag follows the payload of the other lanes, and payload is
+  // Lanes do not store together: the flag follows the payload of the other lanes, and payload is
   // looked at behind its flag alone, so that a sanitizer sees what nothing orders.
   void store_wide(LaneGroup& group, std::byte* to, Line share, bool last) const {
     auto* words = reinterpret_cast<std::uint64_t*>(to);
@@ -247,7 +247,7 @@ class LaneMemory {
     return {};
   }
   [[nodiscard]] KernelOutcome keep_waiting(std::uint32_t /*turn*/, const DirectPeers& peers) const {
-    std::this_thread::yield();
+    LaneFibers::look_again({.what = "words of an inbox"});
     return why_leave(peers);
   }
   // What a switch gives is rounded before it is divided.

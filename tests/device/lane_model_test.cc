@@ -1,20 +1,21 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The ring kernels with 8 and 32 lanes a rank, each lane a thread. Worth most under a thread
-// sanitizer; each connection is mapped once, since a second mapping would hide races from it.
+// The ring kernels with 8 and 32 lanes a rank. Each connection is mapped once, since a second
+// mapping would hide races from it.
 #include "tests/device/lane_model.h"
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <stdexcept>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "core/device/work_item_kernel.h"
+#include "tests/device/lane_teams.h"
 #include "tests/device/ring_runner.h"
 #include "tests/device/ring_world.h"
 #include "tests/device/typed_dispatch.h"
@@ -36,28 +37,22 @@ KernelOutcome with_some_reduction(const WorkItem& item, Run&& run) {
 }
 #endif
 
-/// Runs one item a rank with all lanes; answers each lane's outcome.
+/// Runs one item a rank with all lanes, and what else is in `teams`; answers each lane's outcome.
 template <class Memory>
 std::vector<std::vector<KernelOutcome>> run_lanes(const std::vector<WorkItem>& items,
                                                   std::uint32_t lanes,
-                                                  const std::atomic<std::uint32_t>& abort) {
+                                                  const std::atomic<std::uint32_t>& abort,
+                                                  LaneTeams&& teams = {}) {
   std::vector<std::vector<KernelOutcome>> outcomes(items.size(), std::vector<KernelOutcome>(lanes));
-  std::vector<std::unique_ptr<LaneTeam>> teams;
-  std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < items.size(); ++rank) {
-    teams.push_back(std::make_unique<LaneTeam>(lanes));
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      threads.emplace_back([&, rank, lane, team = teams.back().get()] {
-        LaneGroup group(*team, lane);
-        Memory memory(abort);
-        outcomes[rank][lane] = with_some_reduction(items[rank], [&](const auto& reduction) {
-          return run_work_item(group, memory, items[rank], reduction);
-        });
+    teams.add(rank_name(rank), lanes, [&, rank](LaneGroup& group) {
+      Memory memory(abort);
+      outcomes[rank][group.rank()] = with_some_reduction(items[rank], [&](const auto& reduction) {
+        return run_work_item(group, memory, items[rank], reduction);
       });
-    }
+    });
   }
-  for (std::thread& thread : threads)
-    thread.join();
+  teams.run();
   return outcomes;
 }
 
@@ -198,14 +193,9 @@ TEST_P(LaneModel, AllLanesLeaveTogether) {
     items.push_back(world.items(rank, task, 0, data[rank].data(), data[rank].data())[0]);
   }
   if (ranks > 2) items.resize(2);  // rank 1 finds rank 0's tag; rank 0 waits until it is aborted
-  std::thread aborter([&] {
-    while (std::atomic_ref<std::uint64_t>(world.link(1).tail()).load() == 0) {
-      std::this_thread::yield();
-    }
-    abort_.store(1);
-  });
-  const auto outcomes = run_lanes<LaneMemory>(items, lanes, abort_);
-  aborter.join();
+  LaneTeams teams;
+  teams.add_abort(abort_, [&] { return std::atomic_ref(world.link(1).tail()).load() != 0; });
+  const auto outcomes = run_lanes<LaneMemory>(items, lanes, abort_, std::move(teams));
   for (const auto& rank : outcomes) {
     for (const KernelOutcome& outcome : rank) {
       EXPECT_NE(outcome.end, KernelEnd::kDone);
@@ -248,6 +238,48 @@ TEST_P(LaneModel, ViewsMustKeepTogetherWhatLanesStoreTogether) {
   }
   EXPECT_EQ(end_by(128, 128, by_path), KernelEnd::kDone);
   EXPECT_EQ(end_by(8, 129, by_order), KernelEnd::kDone);
+}
+
+TEST(LaneFibers, SayWhoWaitsForWhatWhenNobodyGetsOn) {
+  LaneTeams teams;
+  const std::atomic<std::uint32_t> abort{0};
+  std::uint64_t counter = 3;
+  std::uint32_t error = 0;
+  teams.add("rank 0", 2, [&](LaneGroup& group) {
+    LaneMemory memory(abort);
+    if (group.leader()) memory.wait_at_least(&counter, nullptr, 5, &error);
+    group.sync();
+  });
+  std::string said;
+  try {
+    teams.run();
+  } catch (const std::runtime_error& failure) {
+    said = failure.what();
+  }
+  for (const char* const part :
+       {"by seed ", "rank 0 lane 0 waits for a counter to be 5, which is 3",
+        "rank 0 lane 1 waits for the other lanes at a barrier"}) {
+    EXPECT_NE(said.find(part), std::string::npos) << part << " is not in: " << said;
+  }
+}
+
+TEST(LaneFibers, TakeTurnsInAnOrderThatFollowsFromTheSeed) {
+  const auto order_by = [](std::uint64_t seed) {
+    constexpr std::uint32_t kLanes = 8;
+    std::vector<std::uint32_t> order(kLanes);
+    std::atomic<std::uint32_t> at{0};
+    LaneFibers fibers(seed);
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      fibers.add("a lane", [&order, &at, lane] {
+        LaneFibers::look_again({.what = "a turn"});
+        order[at.fetch_add(1, std::memory_order_relaxed)] = lane;
+      });
+    }
+    fibers.run();
+    return order;
+  };
+  EXPECT_EQ(order_by(1), order_by(1));
+  EXPECT_NE(order_by(1), order_by(2));
 }
 
 std::string name_of(const ::testing::TestParamInfo<LaneModel::ParamType>& info) {

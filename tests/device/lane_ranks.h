@@ -1,13 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Ranks of several lanes, each lane a thread, that make calls one after the other.
+// Ranks of several lanes that make calls one after the other.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,6 +13,7 @@
 #include "core/model/operation_tag.h"
 #include "core/model/work_item.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/lane_teams.h"
 #include "tests/device/typed_dispatch.h"
 
 namespace weft::device::testing {
@@ -34,30 +33,25 @@ struct LaneCalls {
 template <class Memory = LaneMemory, class World, class Run>
 LaneOutcomes run_lanes(World& world, const LaneCalls& of, const Run& run) {
   LaneOutcomes outcomes(of.ranks, std::vector<KernelOutcome>(of.lanes));
-  std::vector<std::unique_ptr<LaneTeam>> teams;
-  std::vector<std::thread> threads;
+  LaneTeams teams;
   std::atomic<std::uint32_t> abort = 0;
   for (std::uint32_t rank = 0; rank < of.ranks; ++rank) {
-    teams.push_back(std::make_unique<LaneTeam>(of.lanes));
-    for (std::uint32_t lane = 0; lane < of.lanes; ++lane) {
-      threads.emplace_back([&, rank, lane, team = teams.back().get()] {
-        LaneGroup group(*team, lane);
-        Memory memory(abort);
-        for (OperationTag tag = 1; tag <= of.calls; ++tag) {
-          const WorkItem item = world.item(rank, rank == of.wrong_rank ? tag + 76 : tag);
-          outcomes[rank][lane] = with_reduction(
-              item, [&](const auto& reduction) { return run(group, memory, item, reduction); });
-          if (outcomes[rank][lane].end != KernelEnd::kDone) {
-            abort.store(1);
-            return;
-          }
-          group.sync();
+    teams.add(rank_name(rank), of.lanes, [&, rank](LaneGroup& group) {
+      Memory memory(abort);
+      for (OperationTag tag = 1; tag <= of.calls; ++tag) {
+        const WorkItem item = world.item(rank, rank == of.wrong_rank ? tag + 76 : tag);
+        KernelOutcome& outcome = outcomes[rank][group.rank()];
+        outcome = with_reduction(
+            item, [&](const auto& reduction) { return run(group, memory, item, reduction); });
+        if (outcome.end != KernelEnd::kDone) {
+          abort.store(1);
+          return;
         }
-      });
-    }
+        group.sync();
+      }
+    });
   }
-  for (std::thread& thread : threads)
-    thread.join();
+  teams.run();
   return outcomes;
 }
 

@@ -1,11 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Calls by multicast with 1, 8 and 32 lanes a part and several parts a rank, each lane a thread.
-// What a switch does their memory does by loads and stores, so a thread sanitizer sees who touches
-// what of whom: worth most under one.
+// Calls by multicast with 1, 8 and 32 lanes a part and several parts a rank. What a switch does
+// their memory does by loads and stores, so a thread sanitizer sees who touches what of whom.
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -81,10 +79,9 @@ class MulticastLanes : public PartLanes {
   std::uint64_t sequence_ = 0;
 
  private:
-  KernelOutcome run_lane(const Call& call, std::size_t rank, std::uint32_t part, LaneTeam& team,
-                         std::uint32_t lane) override {
+  KernelOutcome run_lane(const Call& call, std::size_t rank, std::uint32_t part,
+                         LaneGroup& group) override {
     const WorkItem& item = call.items[rank];
-    LaneGroup group(team, lane);
     LaneMemory memory(abort_);
     return with_reduction(item, [&](const auto& reduction) {
       return run_multicast_item(group, memory, item, *item.direct, *item.direct->multicast,

@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The agreement on outputs with 1, 8 and 32 lanes a rank, each lane a thread, between other calls
-// over the same inboxes. Worth most under a thread sanitizer.
+// The agreement on outputs with 1, 8 and 32 lanes a rank, between other calls over the same
+// inboxes.
 #include "core/device/output_agreement.h"
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,6 +17,7 @@
 #include "core/model/output_table.h"
 #include "tests/device/direct_world.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/lane_teams.h"
 
 namespace weft::device::testing {
 namespace {
@@ -44,23 +43,17 @@ class OutputAgreements : public ::testing::TestWithParam<AgreementShape> {
                                  const std::vector<std::vector<OutputStep>>& steps) {
     const auto [ranks, lanes] = GetParam();
     std::vector<KernelOutcome> outcomes(ranks);
-    std::vector<std::unique_ptr<LaneTeam>> teams;
-    std::vector<std::thread> threads;
+    LaneTeams teams;
     for (std::uint32_t rank = 0; rank < steps.front().size(); ++rank) {
-      teams.push_back(std::make_unique<LaneTeam>(lanes));
-      for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-        threads.emplace_back([&, rank, lane, team = teams.back().get()] {
-          LaneGroup group(*team, lane);
-          for (std::size_t call = 0; call < steps.size(); ++call) {
-            const KernelOutcome outcome = run_step(world, steps[call][rank], rank, call, group);
-            if (lane == 0) outcomes[rank] = outcome;
-            group.sync();
-          }
-        });
-      }
+      teams.add(rank_name(rank), lanes, [&, rank](LaneGroup& group) {
+        for (std::size_t call = 0; call < steps.size(); ++call) {
+          const KernelOutcome outcome = run_step(world, steps[call][rank], rank, call, group);
+          if (group.leader()) outcomes[rank] = outcome;
+          group.sync();
+        }
+      });
     }
-    for (std::thread& thread : threads)
-      thread.join();
+    teams.run();
     return outcomes;
   }
 

@@ -1,17 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The kernel of sends and receives with several lanes a rank, each lane a thread; any exchange, and
-// what ends it.
+// The kernel of sends and receives with several lanes a rank; any exchange, and what ends it.
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
 #include <random>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +16,7 @@
 
 #include "core/device/work_item_kernel.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/lane_teams.h"
 #include "tests/device/ring_world.h"
 
 namespace weft::device::testing {
@@ -143,25 +141,19 @@ using AbortFlags = std::array<std::atomic<std::uint32_t>, 3>;
 /// Each lane's outcome, by rank. What a rank sent is written over as soon as its leader is done.
 template <class Memory = LaneMemory>
 std::vector<std::vector<KernelOutcome>> run(PairWorld& world, std::uint32_t ranks,
-                                            std::uint32_t lanes, const AbortFlags& abort) {
+                                            std::uint32_t lanes, const AbortFlags& abort,
+                                            LaneTeams&& teams = {}) {
   std::vector<std::vector<KernelOutcome>> outcomes(ranks, std::vector<KernelOutcome>(lanes));
-  std::vector<std::unique_ptr<LaneTeam>> teams;
-  std::vector<std::thread> threads;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    teams.push_back(std::make_unique<LaneTeam>(lanes));
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      threads.emplace_back([&, rank, lane, team = teams.back().get()] {
-        const WorkItem item = world.item(rank);
-        LaneGroup group(*team, lane);
-        Memory memory(abort[rank]);
-        outcomes[rank][lane] = run_work_item(group, memory, item, Sum<float>{});
-        group.sync();
-        if (lane == 0 && outcomes[rank][0].end == KernelEnd::kDone) world.take_back(rank);
-      });
-    }
+    teams.add(rank_name(rank), lanes, [&, rank](LaneGroup& group) {
+      const WorkItem item = world.item(rank);
+      Memory memory(abort[rank]);
+      outcomes[rank][group.rank()] = run_work_item(group, memory, item, Sum<float>{});
+      group.sync();
+      if (group.leader() && outcomes[rank][0].end == KernelEnd::kDone) world.take_back(rank);
+    });
   }
-  for (std::thread& thread : threads)
-    thread.join();
+  teams.run();
   return outcomes;
 }
 
@@ -275,13 +267,10 @@ TEST_P(PairLanes, WhatIsLentInThePlaceOfStepsEndsAllLanes) {
   PairWorld world(2);
   world.add(0, 1, 100, PairPayload::kLent);
   world.transfers(1)[0].payload = PairPayload::kSteps;
-  std::thread aborter([&] {  // rank 0 waits for rank 1 to take it
-    while (std::atomic_ref(world.link(0, 1).tail()).load() == 0)
-      std::this_thread::yield();
-    abort_[0].store(1);
-  });
-  const auto outcomes = run(world, 2, GetParam(), abort_);
-  aborter.join();
+  // Rank 0 waits for rank 1 to take it.
+  LaneTeams teams;
+  teams.add_abort(abort_[0], [&] { return std::atomic_ref(world.link(0, 1).tail()).load() != 0; });
+  const auto outcomes = run(world, 2, GetParam(), abort_, std::move(teams));
   for (const KernelOutcome& outcome : outcomes[1])
     EXPECT_EQ(outcome.end, KernelEnd::kSizeMismatch);
   for (const KernelOutcome& outcome : outcomes[0])
@@ -321,13 +310,10 @@ struct TakenBack : LaneMemory {
 TEST_P(PairLanes, WhatWasReadFromASenderThatGaveUpIsNotTaken) {
   PairWorld world(2);
   world.add(0, 1, 100, PairPayload::kLent);
-  std::thread aborter([&] {
-    while (std::atomic_ref(world.link(0, 1).receiver_error()).load() == 0)
-      std::this_thread::yield();
-    abort_[0].store(1);
-  });
-  const auto outcomes = run<TakenBack>(world, 2, GetParam(), abort_);
-  aborter.join();
+  LaneTeams teams;
+  teams.add_abort(abort_[0],
+                  [&] { return std::atomic_ref(world.link(0, 1).receiver_error()).load() != 0; });
+  const auto outcomes = run<TakenBack>(world, 2, GetParam(), abort_, std::move(teams));
   EXPECT_EQ(outcomes[1][0].found, 9U);
   for (const KernelOutcome& outcome : outcomes[1])
     EXPECT_EQ(outcome.end, KernelEnd::kPeerError);
@@ -348,13 +334,10 @@ TEST_P(PairLanes, AnotherTagEndsAllLanes) {
   world.add(0, 1, 100);
   world.add(1, 0, 100);
   world.transfers(0)[0].tag = 77;  // what rank 0 sends
-  std::thread aborter([&] {        // rank 0 may wait for what rank 1 sends no more
-    while (std::atomic_ref(world.link(0, 1).tail()).load() == 0)
-      std::this_thread::yield();
-    abort_[0].store(1);
-  });
-  const auto outcomes = run(world, 2, GetParam(), abort_);
-  aborter.join();
+  // Rank 0 may wait for what rank 1 sends no more.
+  LaneTeams teams;
+  teams.add_abort(abort_[0], [&] { return std::atomic_ref(world.link(0, 1).tail()).load() != 0; });
+  const auto outcomes = run(world, 2, GetParam(), abort_, std::move(teams));
   EXPECT_EQ(outcomes[1][0].end, KernelEnd::kTagMismatch);
   EXPECT_EQ(outcomes[1][0].peer, 0U);
   EXPECT_EQ(outcomes[1][0].expected, 1U);

@@ -1,17 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Calls that several parts of a rank carry out, each a team of lanes as threads.
+// Calls that several parts of a rank carry out, each a team of lanes.
 #pragma once
 
 #include <atomic>
-#include <barrier>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +17,7 @@
 #include "core/model/work_item.h"
 #include "tests/device/direct_world.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/lane_teams.h"
 
 namespace weft::device::testing {
 
@@ -36,36 +34,46 @@ inline std::string parts_name(const ::testing::TestParamInfo<PartsShape>& info) 
 
 using PartOutcomes = std::vector<std::vector<KernelOutcome>>;  // by rank, then by part
 
-/// Runs so many calls as a device does, one after another: all lanes of a rank meet between two
-/// calls, the ranks do not. All ranks but the first come `late`. Answers, by call, what the leader
-/// of each part got from `run_lane(call, rank, part, team, lane)`.
+/// Calls as a device makes them, one after another: all lanes of a rank meet between two calls, the
+/// ranks do not.
+struct PartCalls {
+  std::size_t calls;
+  std::size_t ranks;
+  std::uint32_t parts;
+  std::uint32_t lanes;
+  bool comes_late = false;                      ///< Each rank but the first.
+  std::atomic<std::uint32_t>* abort = nullptr;  ///< Is raised when all have waited for a while.
+};
+
+/// So many looks at what does not come.
+inline constexpr int kAWhile = 50;
+
+/// Answers, by call, what the leader of each part got from `run_lane(call, rank, part, group)`.
 template <class RunLane>
-std::vector<PartOutcomes> run_part_lanes(std::size_t calls, std::size_t ranks, std::uint32_t parts,
-                                         std::uint32_t lanes, std::chrono::microseconds late,
-                                         const RunLane& run_lane) {
-  std::vector<PartOutcomes> outcomes(calls, PartOutcomes(ranks, std::vector<KernelOutcome>(parts)));
-  std::vector<std::unique_ptr<LaneTeam>> teams;
-  std::vector<std::unique_ptr<std::barrier<>>> between_calls;
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    between_calls.push_back(std::make_unique<std::barrier<>>(parts * lanes));
-    for (std::uint32_t part = 0; part < parts; ++part) {
-      teams.push_back(std::make_unique<LaneTeam>(lanes));
-      for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-        threads.emplace_back([&, rank, part, lane, team = teams.back().get(),
-                              next_call = between_calls.back().get()] {
-          if (rank > 0) std::this_thread::sleep_for(late);
-          for (std::size_t call = 0; call < calls; ++call) {
-            const KernelOutcome outcome = run_lane(call, rank, part, *team, lane);
-            if (lane == 0) outcomes[call][rank][part] = outcome;
-            next_call->arrive_and_wait();
-          }
-        });
-      }
+std::vector<PartOutcomes> run_part_lanes(const PartCalls& of, const RunLane& run_lane) {
+  std::vector<PartOutcomes> outcomes(of.calls,
+                                     PartOutcomes(of.ranks, std::vector<KernelOutcome>(of.parts)));
+  LaneTeams teams;
+  std::vector<std::unique_ptr<LaneBarrier>> between_calls;
+  for (std::size_t rank = 0; rank < of.ranks; ++rank) {
+    LaneBarrier& next_call =
+        *between_calls.emplace_back(std::make_unique<LaneBarrier>(of.parts * of.lanes));
+    for (std::uint32_t part = 0; part < of.parts; ++part) {
+      teams.add(rank_name(rank) + " part " + std::to_string(part), of.lanes,
+                [&, rank, part](LaneGroup& group) {
+                  for (int look = 0; of.comes_late && rank > 0 && look < kAWhile; ++look)
+                    LaneFibers::look_again({.what = "its time to come"});
+                  for (std::size_t call = 0; call < of.calls; ++call) {
+                    const KernelOutcome outcome = run_lane(call, rank, part, group);
+                    if (group.leader()) outcomes[call][rank][part] = outcome;
+                    next_call.arrive_and_wait();
+                  }
+                });
     }
   }
-  for (std::thread& thread : threads)
-    thread.join();
+  if (of.abort != nullptr)
+    teams.add_abort(*of.abort, [look = 0]() mutable { return ++look > kAWhile; });
+  teams.run();
   return outcomes;
 }
 
@@ -80,13 +88,16 @@ class PartLanes : public ::testing::TestWithParam<PartsShape> {
   /// As run_part_lanes. Answers the leaders' outcomes of each call.
   std::vector<Outcomes> run_calls(const std::vector<Call>& calls) {
     const auto [all_ranks, most_parts, lanes] = GetParam();
-    return run_part_lanes(calls.size(), calls.front().items.size(), most_parts, lanes, late_,
-                          [&](std::size_t call, std::size_t rank, std::uint32_t part,
-                              LaneTeam& team, std::uint32_t lane) {
-                            return part < calls[call].parts
-                                       ? run_lane(calls[call], rank, part, team, lane)
-                                       : KernelOutcome{};
-                          });
+    return run_part_lanes(
+        {.calls = calls.size(),
+         .ranks = calls.front().items.size(),
+         .parts = most_parts,
+         .lanes = lanes,
+         .abort = aborts_ ? &abort_ : nullptr},
+        [&](std::size_t call, std::size_t rank, std::uint32_t part, LaneGroup& group) {
+          return part < calls[call].parts ? run_lane(calls[call], rank, part, group)
+                                          : KernelOutcome{};
+        });
   }
   Outcomes run(std::vector<WorkItem> items) {
     return run_calls({{.items = std::move(items), .parts = GetParam().parts}}).front();
@@ -111,12 +122,8 @@ class PartLanes : public ::testing::TestWithParam<PartsShape> {
   /// `items` are those of all ranks but the last, which never comes: all leave when that is
   /// aborted, and have told the last.
   void expect_all_leave_when_aborted(DirectWorld& world, const std::vector<WorkItem>& items) {
-    std::thread aborter([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      abort_.store(1);
-    });
+    aborts_ = true;
     const Outcomes outcomes = run(items);
-    aborter.join();
     for (const auto& of_rank : outcomes) {
       for (const KernelOutcome& outcome : of_rank)
         EXPECT_TRUE(outcome.end == KernelEnd::kAborted || outcome.end == KernelEnd::kPeerError);
@@ -127,12 +134,12 @@ class PartLanes : public ::testing::TestWithParam<PartsShape> {
     }
   }
 
-  /// What lane `lane` of a part does.
+  /// What a lane of a part does.
   virtual KernelOutcome run_lane(const Call& call, std::size_t rank, std::uint32_t part,
-                                 LaneTeam& team, std::uint32_t lane) = 0;
+                                 LaneGroup& group) = 0;
 
   std::atomic<std::uint32_t> abort_{0};
-  std::chrono::microseconds late_{0};  // all ranks but the first come so late
+  bool aborts_ = false;  // the lanes, when all have waited for a while
 };
 
 }  // namespace weft::device::testing

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The kernel of parallel aggregated trees with several lanes a rank, each lane a thread: results,
-// over calls that use the same slots, and what ends it.
+// The kernel of parallel aggregated trees with several lanes a rank: results, over calls that use
+// the same slots, and what ends it.
 #include <algorithm>
 #include <atomic>
 #include <bit>

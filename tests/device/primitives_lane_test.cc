@@ -1,15 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Each primitive by each protocol with 8 and 32 lanes, each lane a thread: the middle one of three
-// ranks runs it while its neighbours send to it and receive from it. A planted defect is that
-// rank's alone.
+// Each primitive by each protocol with 8 and 32 lanes: the middle one of three ranks runs it while
+// its neighbours send to it and receive from it. A planted defect is that rank's alone.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -20,6 +17,7 @@
 #include "core/model/step_lines.h"
 #include "tests/device/each_primitive.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/lane_teams.h"
 #include "tests/device/ring_world.h"
 
 namespace weft::device::testing {
@@ -59,8 +57,7 @@ class PrimitiveLanes : public ::testing::TestWithParam<std::tuple<Does, std::uin
     if (does.receives) start(0, kSend, arriving_.data(), nullptr);
     start(kMiddle, does, input_.data(), output_.data());
     if (does.sends) start(2, kRecv, nullptr, passed_on_.data());
-    for (std::thread& thread : threads_)
-      thread.join();
+    teams_.run();
   }
 
   /// What comes of an element: what is sent on without being complete is a sum yet.
@@ -91,16 +88,13 @@ class PrimitiveLanes : public ::testing::TestWithParam<std::tuple<Does, std::uin
   void start(std::uint32_t rank, const Does& does, const float* send, float* recv) {
     const auto lanes = std::get<std::uint32_t>(GetParam());
     items_[rank] = world_.items(rank, {.count = count_}, 0, send, recv)[0];
-    teams_.push_back(std::make_unique<LaneTeam>(lanes, rank == kMiddle));
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      threads_.emplace_back([this, rank, lane, does, team = teams_.back().get()] {
-        LaneGroup group(*team, lane);
-        LaneMemory memory(abort_, rank == kMiddle);
-        const KernelEnd end = run_lane(group, memory, items_[rank], does);
-        EXPECT_EQ(end, KernelEnd::kDone) << "rank " << rank << " lane " << lane;
-        if (end != KernelEnd::kDone) abort_.store(1);
-      });
-    }
+    const auto run_rank = [this, rank, does](LaneGroup& group) {
+      LaneMemory memory(abort_, rank == kMiddle);
+      const KernelEnd end = run_lane(group, memory, items_[rank], does);
+      EXPECT_EQ(end, KernelEnd::kDone) << "rank " << rank << " lane " << group.rank();
+      if (end != KernelEnd::kDone) abort_.store(1);
+    };
+    teams_.add(rank_name(rank), lanes, run_rank, rank == kMiddle);
   }
 
   KernelEnd run_lane(LaneGroup& group, LaneMemory& memory, const WorkItem& item, const Does& does) {
@@ -133,8 +127,7 @@ class PrimitiveLanes : public ::testing::TestWithParam<std::tuple<Does, std::uin
                     .step_bytes = kStepBytes,
                     .protocol = std::get<Protocol>(GetParam())}};
   WorkItem items_[kRanks];
-  std::vector<std::unique_ptr<LaneTeam>> teams_;
-  std::vector<std::thread> threads_;
+  LaneTeams teams_;
 };
 
 TEST_P(PrimitiveLanes, DoesWhatItsNameSays) {

@@ -1,12 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The sum of a reduction in windows, by lanes that are threads: sources begin at lines and between
-// them, so that a step's lanes take other elements than those of the step before.
+// The sum of a reduction in windows, by many lanes: sources begin at lines and between them, so
+// that a step's lanes take other elements than those of the step before.
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -15,6 +13,7 @@
 #include "core/device/any_lane_loops.h"
 #include "core/device/reduce_sources.h"
 #include "tests/device/lane_model.h"
+#include "tests/device/lane_teams.h"
 #include "tests/device/narrow_sums.h"
 
 namespace weft::device::testing {
@@ -52,20 +51,14 @@ TEST_P(ReduceSourcesLanes, SumUpInAnyPlace) {
   sources.to = reinterpret_cast<std::byte*>(places[own]);
   sources.between = reinterpret_cast<std::byte*>(places[own == 0 ? 1 : 0]);
   const std::atomic<std::uint32_t> abort{0};
-  std::vector<std::unique_ptr<LaneTeam>> teams;
-  {
-    std::vector<std::jthread> threads;
-    for (std::uint32_t part = 0; part < kParts; ++part) {
-      teams.push_back(std::make_unique<LaneTeam>(lanes));
-      for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-        threads.emplace_back([&, part, lane, team = teams.back().get()] {
-          LaneGroup group(*team, lane);
-          LaneMemory lane_memory(abort);
-          reduce_sources(group, lane_memory, sources, part, kParts);
-        });
-      }
-    }
+  LaneTeams teams;
+  for (std::uint32_t part = 0; part < kParts; ++part) {
+    teams.add("part " + std::to_string(part), lanes, [&, part](LaneGroup& group) {
+      LaneMemory lane_memory(abort);
+      reduce_sources(group, lane_memory, sources, part, kParts);
+    });
   }
+  teams.run();
   for (std::uint64_t i = 0; i < kCount; ++i) {
     std::int32_t sum = 0;
     for (std::uint32_t rank = 0; rank < kSourceRanks; ++rank)
@@ -98,17 +91,12 @@ void check_narrow_sources(std::uint32_t lanes, std::uint32_t own, weft_reduction
   sources.to = reinterpret_cast<std::byte*>(places[own]);
   sources.between = reinterpret_cast<std::byte*>(places[own == 0 ? 1 : 0]);
   const std::atomic<std::uint32_t> abort{0};
-  LaneTeam team(lanes);
-  {
-    std::vector<std::jthread> threads;
-    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-      threads.emplace_back([&, lane] {
-        LaneGroup group(team, lane);
-        LaneMemory lane_memory(abort);
-        reduce_sources(group, lane_memory, sources, 0, 1);
-      });
-    }
-  }
+  LaneTeams teams;
+  teams.add("part 0", lanes, [&](LaneGroup& group) {
+    LaneMemory lane_memory(abort);
+    reduce_sources(group, lane_memory, sources, 0, 1);
+  });
+  teams.run();
   for (std::uint64_t i = 0; i < kCount; ++i) {
     ASSERT_EQ(places[own][i], narrow_result<T>(ranks, i, reduction, rounding))
         << data_type_name(kTypeOf<T>) << " by " << reduction_name(reduction) << " of " << ranks

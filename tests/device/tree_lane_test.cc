@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The kernels of trees with several lanes a rank, each lane a thread: results by every protocol,
-// over calls that use the same slots, and what ends them.
+// The kernels of trees with several lanes a rank: results by every protocol, over calls that use
+// the same slots, and what ends them.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "core/model/step_lines.h"
 #include "tests/device/lane_model.h"
 #include "tests/device/lane_ranks.h"
+#include "tests/device/lane_teams.h"
 #include "tests/device/ring_world.h"
 
 namespace weft::device::testing {
@@ -229,18 +229,13 @@ TEST_P(TreeLanes, APeerThatGaveUpEndsAllLanes) {
   TreeWorld world({.ranks = 2, .protocol = protocol_, .count = 20});
   world.up().receiver_error() = 7;
   std::atomic<std::uint32_t> abort = 0;
-  LaneTeam team(lanes_);
+  LaneTeams teams;
   std::vector<KernelOutcome> outcomes(lanes_);
-  std::vector<std::thread> threads;
-  for (std::uint32_t lane = 0; lane < lanes_; ++lane) {
-    threads.emplace_back([&, lane] {
-      LaneGroup group(team, lane);
-      LaneMemory memory(abort);
-      outcomes[lane] = run_tree_item(group, memory, world.item(0, 1), Sum<float>{});
-    });
-  }
-  for (std::thread& thread : threads)
-    thread.join();
+  teams.add("rank 0", lanes_, [&](LaneGroup& group) {
+    LaneMemory memory(abort);
+    outcomes[group.rank()] = run_tree_item(group, memory, world.item(0, 1), Sum<float>{});
+  });
+  teams.run();
   for (const KernelOutcome& outcome : outcomes)
     EXPECT_EQ(outcome.end, KernelEnd::kPeerError);
   EXPECT_EQ(outcomes[0].peer, 1U);

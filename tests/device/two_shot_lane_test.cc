@@ -1,12 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The two-shot with 1, 8 and 32 lanes a part and several parts a rank, each lane a thread. Worth
-// most under a thread sanitizer.
-#include <atomic>
-#include <chrono>
+// The two-shot with 1, 8 and 32 lanes a part and several parts a rank.
 #include <cstdint>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -63,10 +59,9 @@ class TwoShotLanes : public PartLanes {
   std::uint64_t sequence_ = 0;
 
  private:
-  KernelOutcome run_lane(const Call& call, std::size_t rank, std::uint32_t part, LaneTeam& team,
-                         std::uint32_t lane) override {
+  KernelOutcome run_lane(const Call& call, std::size_t rank, std::uint32_t part,
+                         LaneGroup& group) override {
     const WorkItem& item = call.items[rank];
-    LaneGroup group(team, lane);
     LaneMemory memory(abort_);
     return with_reduction(item, [&](const auto& reduction) {
       return run_two_shot_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, part,
@@ -134,16 +129,7 @@ TEST_P(TwoShotLanes, RanksRunAhead) {
           world.two_shot_item(rank, {.type = WEFT_INT32, .count = count}, call, own, own));
     }
   }
-  std::atomic<bool> done{false};
-  std::thread watchdog([&] {
-    for (int tenths = 0; tenths < 600 && !done; ++tenths)
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    if (!done) abort_.store(1);
-  });
-  const auto outcomes = run_calls(calls);
-  done = true;
-  watchdog.join();
-  for (const Outcomes& call : outcomes) {
+  for (const Outcomes& call : run_calls(calls)) {
     for (const auto& of_rank : call) {
       for (const KernelOutcome& outcome : of_rank)
         ASSERT_EQ(outcome.end, KernelEnd::kDone);

@@ -1,13 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Two-shots, reduce-scatters and all-gathers by wide lines with several lanes and parts, each lane
-// a thread. Worth most under a thread sanitizer.
+// Two-shots, reduce-scatters and all-gathers by wide lines with several lanes and parts.
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -34,11 +31,13 @@ class WideRangeLanes : public ::testing::TestWithParam<RangesShape> {
   std::vector<PartOutcomes> run_calls(const std::vector<std::vector<WorkItem>>& calls) {
     const auto& [ranks, parts, lanes] = GetParam();
     return run_part_lanes(
-        calls.size(), calls.front().size(), parts, lanes, std::chrono::microseconds(0),
-        [&](std::size_t call, std::size_t rank, std::uint32_t part, LaneTeam& team,
-            std::uint32_t lane) {
+        {.calls = calls.size(),
+         .ranks = calls.front().size(),
+         .parts = parts,
+         .lanes = lanes,
+         .abort = aborts_ ? &abort_ : nullptr},
+        [&](std::size_t call, std::size_t rank, std::uint32_t part, LaneGroup& group) {
           const WorkItem& now = calls[call][rank];
-          LaneGroup group(team, lane);
           LaneMemory memory(abort_);
           return with_reduction(now, [&](const auto& reduction) {
             return run_wide_item<kMostDirectRanks>(group, memory, now, *now.direct, reduction, part,
@@ -102,6 +101,7 @@ class WideRangeLanes : public ::testing::TestWithParam<RangesShape> {
   }
 
   std::atomic<std::uint32_t> abort_{0};
+  bool aborts_ = false;  // the lanes, when all have waited for a while
 };
 
 constexpr Operation kRangeOperations[] = {Operation::kAllReduce, Operation::kReduceScatter,
@@ -168,16 +168,7 @@ TEST_P(WideRangeLanes, RanksRunAhead) {
           rank, task, call, data[rank].data(), output[rank].data() + call * count * ranks, 256));
     }
   }
-  std::atomic<bool> done{false};
-  std::thread watchdog([&] {
-    for (int tenths = 0; tenths < 600 && !done; ++tenths)
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    abort_.store(1);
-  });
-  const auto outcomes = run_calls(calls);
-  done = true;
-  watchdog.join();
-  for (const PartOutcomes& call : outcomes) {
+  for (const PartOutcomes& call : run_calls(calls)) {
     for (const auto& of_rank : call) {
       for (const KernelOutcome& outcome : of_rank)
         ASSERT_EQ(outcome.end, KernelEnd::kDone);
@@ -225,12 +216,8 @@ TEST_P(WideRangeLanes, AllLeaveWhenAborted) {
     items.push_back(
         world.wide_ranges_item(rank, {.count = 1000}, 0, data[rank].data(), data[rank].data()));
   }
-  std::thread aborter([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    abort_.store(1);
-  });
+  aborts_ = true;
   const auto outcomes = run(items);
-  aborter.join();
   for (const auto& parts : outcomes) {
     for (const KernelOutcome& outcome : parts)
       EXPECT_TRUE(outcome.end == KernelEnd::kAborted || outcome.end == KernelEnd::kPeerError);
