@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <random>
@@ -41,8 +42,13 @@ class PairWorld {
     Message& message = messages_.emplace_back(Message{from, to, std::vector<std::byte>(bytes), {}});
     message.sent.reserve(1);  // a header's place is no null, either
     message.received.assign(bytes + 1, std::byte{0x5A});
-    for (std::size_t i = 0; i < bytes; ++i)
+    for (std::size_t i = 0; i < std::min<std::size_t>(bytes, 256); ++i)
       message.sent[i] = static_cast<std::byte>(i * 7 + messages_.size() * 13);
+    // As the bytes before them: copied at once, since a sanitizer looks at each that is computed.
+    for (std::size_t i = 256; i < bytes; i *= 2) {
+      std::byte* const sent = message.sent.data();
+      std::memcpy(sent + i, sent, std::min<std::size_t>(i, bytes - i));
+    }
     if (from == to) {
       PairTransfer copy;
       copy.from = message.sent.data();
@@ -84,7 +90,7 @@ class PairWorld {
     for (Message& message : messages_) {
       if (message.from != rank) continue;
       message.kept = message.sent;
-      std::ranges::fill(message.sent, std::byte{0xEE});
+      std::memset(message.sent.data(), 0xEE, message.sent.size());
     }
   }
 
@@ -105,8 +111,8 @@ class PairWorld {
   void check() const {
     for (const Message& message : messages_) {
       const auto& sent = message.kept.empty() ? message.sent : message.kept;
-      for (std::size_t i = 0; i < sent.size(); ++i)
-        ASSERT_EQ(message.received[i], sent[i]) << message.from << " to " << message.to;
+      ASSERT_EQ(std::memcmp(message.received.data(), sent.data(), sent.size()), 0)
+          << message.from << " to " << message.to;
       ASSERT_EQ(message.received.back(), std::byte{0x5A});
     }
   }
