@@ -164,6 +164,7 @@ class LaneFibers {
   /// So many looks of each lane, by and by, while nobody stores anything: nobody will.
   static constexpr std::uint64_t kVainTurns = 2000;
   static constexpr std::uint64_t kOneStoreOf = 4;
+  static constexpr std::uint64_t kTurnsToLag = 64;
   static constexpr std::size_t kStackBytes = std::size_t{256} << 10U;
 #ifdef WEFT_LANES_ARE_WATCHED
   static constexpr unsigned kOrdersNothing = __tsan_switch_to_fiber_no_sync;
@@ -273,8 +274,13 @@ class LaneFibers {
     return ready_count_ != 0 && vain_turns_ < most_vain_turns_;
   }
   WEFT_UNSEEN void make_ready(Fiber& fiber) { ready_[ready_count_++] = &fiber; }
+  /// Any of those that can go on, but for one that lags behind them for a while: by chance alone
+  /// none would be far behind the others.
   WEFT_UNSEEN Fiber* pick() {
-    const std::size_t at = random() % ready_count_;
+    const std::uint64_t drawn = random();
+    std::size_t at = drawn % ready_count_;
+    if ((drawn >> 32U) % kTurnsToLag == 0) laggard_ = ready_[at];
+    if (ready_[at] == laggard_) at = at == 0 ? ready_count_ - 1 : at - 1;
     Fiber* const picked = ready_[at];
     ready_[at] = ready_[--ready_count_];
     return picked;
@@ -329,6 +335,7 @@ class LaneFibers {
   Fiber* current_ = &main_;
   Fiber** ready_ = nullptr;
   std::size_t ready_count_ = 0;
+  Fiber* laggard_ = nullptr;
   std::size_t left_ = 0;  // that have not ended
   std::uint64_t vain_turns_ = 0;
   std::uint64_t most_vain_turns_ = 0;
