@@ -57,7 +57,7 @@ class BlockLanes : public ::testing::TestWithParam<BlockShape> {
           LaneMemory memory(abort_);
           const KernelOutcome outcome =
               reduces(item.operation)
-                  ? with_reduction(item,
+                  ? with_reduction(Reductions<Sum<std::int32_t>>{}, item,
                                    [&](const auto& reduction) {
                                      return run_blocks_item<kMostDirectRanks, true>(
                                          group, memory, item, *item.direct, reduction, part, count);

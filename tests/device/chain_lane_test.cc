@@ -16,6 +16,7 @@
 #include "tests/device/lane_model.h"
 #include "tests/device/lane_ranks.h"
 #include "tests/device/ring_world.h"
+#include "tests/device/typed_dispatch.h"
 
 namespace weft::device::testing {
 namespace {
@@ -99,7 +100,7 @@ class ChainWorld {
 };
 
 LaneOutcomes run_chain(ChainWorld& world, const LaneCalls& of) {
-  return run_lanes(world, of,
+  return run_lanes(world, of, Reductions<Sum<float>, Average<float>>{},
                    [](auto& group, auto& memory, const WorkItem& item, const auto& reduction) {
                      return run_chain_item(group, memory, item, reduction);
                    });

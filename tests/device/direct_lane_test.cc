@@ -27,6 +27,11 @@ struct Shape {
   Protocol protocol = Protocol::kLL;
 };
 
+using DirectReductions =
+    Reductions<Sum<float>, Max<float>, Sum<std::int32_t>, Max<std::int32_t>, Max<Float16>,
+               Max<Bfloat16>, Sum<Float16>, Prod<Float16>, Average<Float16>, Sum<Bfloat16>,
+               Prod<Bfloat16>, Average<Bfloat16>>;
+
 class DirectLanes : public ::testing::TestWithParam<Shape> {
  protected:
   using Outcomes = PartOutcomes;
@@ -45,7 +50,7 @@ class DirectLanes : public ::testing::TestWithParam<Shape> {
         [&](std::size_t call, std::size_t rank, std::uint32_t part, LaneGroup& group) {
           const WorkItem& now = calls[call][rank];
           LaneMemory memory(abort_);
-          return with_reduction(now, [&](const auto& reduction) {
+          return with_reduction(DirectReductions{}, now, [&](const auto& reduction) {
             return wide ? run_wide_item<kMostDirectRanks>(group, memory, now, *now.direct,
                                                           reduction, part, GetParam().parts)
                         : run_direct_item<kMostDirectRanks>(group, memory, now, *now.direct,

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,20 +25,16 @@ namespace weft::device::testing {
 namespace {
 
 #if defined(WEFT_LANE_MODEL_PLANTED_BUG) || defined(WEFT_LANE_MODEL_PLANTED_MISSING_BARRIER)
-/// One reduction is enough for a planted defect, and the compiler need not make the others again.
-template <class Run>
-KernelOutcome with_some_reduction(const WorkItem& item, Run&& run) {
-  if (item.type != WEFT_FLOAT32 || item.reduction != WEFT_SUM) return unsupported();
-  return run(Sum<float>{});
-}
+using RingReductions = Reductions<Sum<float>>;  // is enough for a planted defect
 #else
-template <class Run>
-KernelOutcome with_some_reduction(const WorkItem& item, Run&& run) {
-  return with_reduction(item, run);
-}
+using RingReductions =
+    Reductions<Sum<float>, Max<float>, Min<float>, Average<float>, Sum<std::int32_t>,
+               Max<std::int32_t>, Average<std::int32_t>, Sum<Float16>, Prod<Float16>, Max<Float16>,
+               Average<Float16>, Sum<Bfloat16>, Max<Bfloat16>>;
 #endif
 
 /// Runs one item a rank with all lanes, and what else is in `teams`; answers each lane's outcome.
+/// Other memories only add floats.
 template <class Memory>
 std::vector<std::vector<KernelOutcome>> run_lanes(const std::vector<WorkItem>& items,
                                                   std::uint32_t lanes,
@@ -47,9 +44,12 @@ std::vector<std::vector<KernelOutcome>> run_lanes(const std::vector<WorkItem>& i
   for (std::size_t rank = 0; rank < items.size(); ++rank) {
     teams.add(rank_name(rank), lanes, [&, rank](LaneGroup& group) {
       Memory memory(abort);
-      outcomes[rank][group.rank()] = with_some_reduction(items[rank], [&](const auto& reduction) {
+      const auto run = [&](const auto& reduction) {
         return run_work_item(group, memory, items[rank], reduction);
-      });
+      };
+      using These = std::conditional_t<std::is_same_v<Memory, LaneMemory>, RingReductions,
+                                       Reductions<Sum<float>>>;
+      outcomes[rank][group.rank()] = with_reduction(These{}, items[rank], run);
     });
   }
   teams.run();

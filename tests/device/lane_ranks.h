@@ -30,8 +30,8 @@ struct LaneCalls {
 
 /// The items of the calls are `world.item(rank, tag)`; `run(group, memory, item, reduction)` is the
 /// kernel. All lanes are ended when one has found that something is wrong.
-template <class Memory = LaneMemory, class World, class Run>
-LaneOutcomes run_lanes(World& world, const LaneCalls& of, const Run& run) {
+template <class Memory = LaneMemory, class World, class These, class Run>
+LaneOutcomes run_lanes(World& world, const LaneCalls& of, These reductions, const Run& run) {
   LaneOutcomes outcomes(of.ranks, std::vector<KernelOutcome>(of.lanes));
   LaneTeams teams;
   std::atomic<std::uint32_t> abort = 0;
@@ -41,8 +41,9 @@ LaneOutcomes run_lanes(World& world, const LaneCalls& of, const Run& run) {
       for (OperationTag tag = 1; tag <= of.calls; ++tag) {
         const WorkItem item = world.item(rank, rank == of.wrong_rank ? tag + 76 : tag);
         KernelOutcome& outcome = outcomes[rank][group.rank()];
-        outcome = with_reduction(
-            item, [&](const auto& reduction) { return run(group, memory, item, reduction); });
+        outcome = with_reduction(reductions, item, [&](const auto& reduction) {
+          return run(group, memory, item, reduction);
+        });
         if (outcome.end != KernelEnd::kDone) {
           abort.store(1);
           return;

@@ -20,6 +20,11 @@
 namespace weft::device::testing {
 namespace {
 
+using MulticastReductions =
+    Reductions<Sum<float>, Average<float>, Prod<float>, Min<float>, Max<float>, Sum<std::int32_t>,
+               Max<std::int32_t>, Min<std::int32_t>, Average<std::int32_t>, Sum<Float16>,
+               Sum<Bfloat16>, Average<Bfloat16>>;
+
 class MulticastLanes : public PartLanes {
  protected:
   /// Buffers begin `shift` elements behind where they are allocated; what lies around the output is
@@ -83,7 +88,7 @@ class MulticastLanes : public PartLanes {
                          LaneGroup& group) override {
     const WorkItem& item = call.items[rank];
     LaneMemory memory(abort_);
-    return with_reduction(item, [&](const auto& reduction) {
+    return with_reduction(MulticastReductions{}, item, [&](const auto& reduction) {
       return run_multicast_item(group, memory, item, *item.direct, *item.direct->multicast,
                                 reduction, part, call.parts);
     });

@@ -18,6 +18,7 @@
 #include "tests/device/lane_model.h"
 #include "tests/device/lane_ranks.h"
 #include "tests/device/ring_world.h"
+#include "tests/device/typed_dispatch.h"
 
 namespace weft::device::testing {
 namespace {
@@ -116,7 +117,7 @@ class PatWorld {
 };
 
 LaneOutcomes run_pat(PatWorld& world, const LaneCalls& of) {
-  return run_lanes(world, of,
+  return run_lanes(world, of, Reductions<Sum<std::int32_t>, Average<std::int32_t>>{},
                    [](auto& group, auto& memory, const WorkItem& item, const auto& reduction) {
                      return run_pat_item(group, memory, item, reduction);
                    });

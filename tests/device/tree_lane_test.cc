@@ -20,6 +20,7 @@
 #include "tests/device/lane_ranks.h"
 #include "tests/device/lane_teams.h"
 #include "tests/device/ring_world.h"
+#include "tests/device/typed_dispatch.h"
 
 namespace weft::device::testing {
 namespace {
@@ -130,7 +131,8 @@ class TreeWorld {
 template <class Memory = LaneMemory>
 LaneOutcomes run_tree(TreeWorld& world, const LaneCalls& of) {
   return run_lanes<Memory>(
-      world, of, [](auto& group, auto& memory, const WorkItem& item, const auto& reduction) {
+      world, of, Reductions<Sum<float>, Average<float>>{},
+      [](auto& group, auto& memory, const WorkItem& item, const auto& reduction) {
         return run_tree_item(group, memory, item, reduction);
       });
 }

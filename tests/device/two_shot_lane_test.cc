@@ -18,6 +18,11 @@
 namespace weft::device::testing {
 namespace {
 
+using TwoShotReductions =
+    Reductions<Sum<float>, Max<float>, Average<float>, Sum<std::int32_t>, Prod<std::int32_t>,
+               Average<std::int32_t>, Min<Float16>, Max<Bfloat16>, Sum<Float16>, Prod<Float16>,
+               Average<Float16>, Sum<Bfloat16>, Prod<Bfloat16>, Average<Bfloat16>>;
+
 class TwoShotLanes : public PartLanes {
  protected:
   template <class T>
@@ -63,7 +68,7 @@ class TwoShotLanes : public PartLanes {
                          LaneGroup& group) override {
     const WorkItem& item = call.items[rank];
     LaneMemory memory(abort_);
-    return with_reduction(item, [&](const auto& reduction) {
+    return with_reduction(TwoShotReductions{}, item, [&](const auto& reduction) {
       return run_two_shot_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction, part,
                                                  call.parts);
     });

@@ -5,47 +5,45 @@
 // them for tests of the templates.
 #pragma once
 
-#include <cstdint>
+#include <type_traits>
 
-#include "core/device/portability.h"
 #include "core/device/reductions.h"
 #include "core/device/work_item_kernel.h"
+#include "tests/device/ring_world.h"
 
 namespace weft::device::testing {
 
-template <class T, class Run>
-WEFT_HD KernelOutcome with_reduction_of(const WorkItem& item, Run&& run) {
-  switch (item.reduction) {
-    case WEFT_SUM:
-      return run(Sum<T>{});
-    case WEFT_PROD:
-      return run(Prod<T>{});
-    case WEFT_MAX:
-      return run(Max<T>{});
-    case WEFT_MIN:
-      return run(Min<T>{});
-    case WEFT_AVG:
-      return run(Average<T>{.divisor = item.ranks});
-    default:
-      return unsupported();
-  }
+template <class T, class Op, bool kAverages>
+bool asks_for(const WorkItem& item, const TypedReduction<T, Op, kAverages>& /*reduction*/) {
+  if (item.type != kTypeOf<T>) return false;
+  if (kAverages) return item.reduction == WEFT_AVG;
+  if (std::is_same_v<Op, Add>) return item.reduction == WEFT_SUM;
+  if (std::is_same_v<Op, Multiply>) return item.reduction == WEFT_PROD;
+  return item.reduction == (std::is_same_v<Op, TakeMax> ? WEFT_MAX : WEFT_MIN);
 }
 
-/// Answers what `run(reduction)` answers. Types: float32, int32, float16 and bfloat16; other types
-/// reach the operations that only copy.
-template <class Run>
-WEFT_HD KernelOutcome with_reduction(const WorkItem& item, Run&& run) {
-  switch (item.type) {
-    case WEFT_INT32:
-      return with_reduction_of<std::int32_t>(item, run);
-    case WEFT_FLOAT16:
-      return with_reduction_of<Float16>(item, run);
-    case WEFT_BFLOAT16:
-      return with_reduction_of<Bfloat16>(item, run);
-    default:
-      if (item.type != WEFT_FLOAT32 && reduces(item.operation)) return unsupported();
-      return with_reduction_of<float>(item, run);
+/// What a test asks for: each makes the compiler write its kernel once more.
+template <class... All>
+struct Reductions {};
+
+template <class... All>
+bool asks_for_any(const WorkItem& item, Reductions<All...> /*these*/) {
+  return (asks_for(item, All{}) || ...);
+}
+
+/// Answers what `run(reduction)` answers, by the one of these that the item asks for; an operation
+/// that only copies, and asks for none of them, takes the first.
+template <class First, class... Others, class Run>
+KernelOutcome with_reduction(Reductions<First, Others...> these, const WorkItem& item, Run&& run) {
+  if (asks_for(item, First{}) || (!reduces(item.operation) && !asks_for_any(item, these))) {
+    First reduction;
+    reduction.divisor = item.ranks;
+    return run(reduction);
   }
+  if constexpr (sizeof...(Others) != 0) {
+    return with_reduction(Reductions<Others...>{}, item, run);
+  }
+  return unsupported();
 }
 
 }  // namespace weft::device::testing

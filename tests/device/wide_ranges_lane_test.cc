@@ -26,6 +26,10 @@ struct RangesShape {
   std::uint32_t lanes;
 };
 
+using WideReductions =
+    Reductions<Sum<float>, Sum<std::int32_t>, Sum<Float16>, Prod<Float16>, Average<Float16>,
+               Sum<Bfloat16>, Prod<Bfloat16>, Average<Bfloat16>>;
+
 class WideRangeLanes : public ::testing::TestWithParam<RangesShape> {
  protected:
   std::vector<PartOutcomes> run_calls(const std::vector<std::vector<WorkItem>>& calls) {
@@ -39,7 +43,7 @@ class WideRangeLanes : public ::testing::TestWithParam<RangesShape> {
         [&](std::size_t call, std::size_t rank, std::uint32_t part, LaneGroup& group) {
           const WorkItem& now = calls[call][rank];
           LaneMemory memory(abort_);
-          return with_reduction(now, [&](const auto& reduction) {
+          return with_reduction(WideReductions{}, now, [&](const auto& reduction) {
             return run_wide_item<kMostDirectRanks>(group, memory, now, *now.direct, reduction, part,
                                                    GetParam().parts);
           });
