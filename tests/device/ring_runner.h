@@ -181,28 +181,43 @@ template <class T>
 void check_operation(RingWorld& world, RingRunner& runner, const Task& task, const Buffers& how) {
   const std::uint32_t ranks = world.shape().ranks;
   std::vector<RankBuffers<T>> buffers;
+  std::vector<std::vector<T>> inputs(ranks);
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     RankBuffers<T>& own = buffers.emplace_back(task, rank, ranks, how);
     for (std::uint64_t i = 0; i < own.send_count(); ++i)
       own.send()[i] = sample<T>(rank, i, task.reduction);
+    inputs[rank].assign(own.send(), own.send() + own.send_count());
   }
   const auto results = runner.run([&](std::uint32_t rank) {
     return world.items(rank, task, how.sequence, buffers[rank].send(), buffers[rank].recv());
   });
+  std::vector<T> due;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     RankBuffers<T>& own = buffers[rank];
     ASSERT_EQ(results[rank], WEFT_OK) << "rank " << rank;
-    for (std::uint64_t i = 0; gets_result(task, rank) && i < own.recv_count(); ++i) {
-      ASSERT_EQ(own.recv()[i], expected_element<T>(task, rank, ranks, i))
+    // But for its own block each rank gets the same.
+    if (rank == 0 || task.operation == Operation::kReduceScatter) {
+      due.clear();
+      for (std::uint64_t i = 0; i < own.recv_count(); ++i)
+        due.push_back(expected_element<T>(task, rank, ranks, i));
+    }
+    const bool is_due =
+        !gets_result(task, rank) || same_bits(own.recv(), due.data(), own.recv_count());
+    for (std::uint64_t i = 0; !is_due && i < own.recv_count(); ++i) {
+      ASSERT_EQ(own.recv()[i], due[i])
           << operation_name(task.operation) << " of type " << task.type << " by " << task.reduction
           << ", rank " << rank << " element " << i << " of " << own.recv_count();
     }
     // In place the blocks of others stay as they were, too.
-    const std::uint64_t own_block = rank * task.count;
-    for (std::uint64_t i = 0; i < own.send_count(); ++i) {
-      if (how.in_place && task.operation != Operation::kReduceScatter) break;
-      if (how.in_place && i >= own_block && i < own_block + task.count) continue;
-      ASSERT_EQ(own.send()[i], sample<T>(rank, i, task.reduction)) << "input was written";
+    const std::vector<T>& input = inputs[rank];
+    if (!how.in_place) {
+      ASSERT_TRUE(same_bits(own.send(), input.data(), input.size())) << "input was written";
+    } else if (task.operation == Operation::kReduceScatter) {
+      const std::uint64_t begin = rank * task.count;
+      const std::uint64_t end = begin + task.count;
+      ASSERT_TRUE(same_bits(own.send(), input.data(), begin) &&
+                  same_bits(own.send() + end, input.data() + end, input.size() - end))
+          << "input was written";
     }
     own.check_guards();
   }

@@ -236,6 +236,13 @@ T expected_sample(std::uint32_t ranks, std::uint64_t index, weft_reduction reduc
   }
 }
 
+/// Whether `count` elements are alike bit by bit, in which case none has to be looked at by itself:
+/// that takes a test, above all under a sanitizer, longer than everything else.
+template <class T>
+bool same_bits(const T* found, const T* due, std::uint64_t count) {
+  return count == 0 || std::memcmp(found, due, count * sizeof(T)) == 0;
+}
+
 template <class T>
 inline constexpr weft_data_type kTypeOf = WEFT_FLOAT32;
 template <>
