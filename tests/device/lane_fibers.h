@@ -185,7 +185,7 @@ class LaneFibers {
     SavedRegisters registers;
     void* watched = nullptr;  // as the sanitizer knows it
     Fiber* next = nullptr;    // of those that wait at a barrier
-    LaneWait wait{};
+    LaneWait wait{.what = "its turn"};
     bool ended = false;
   };
 
