@@ -386,6 +386,7 @@ class Communicator {
   Reach reach_ = Reach::kDeviceMemory;          // of the memory that joins the pairs
   PlanLimits limits_;
   std::uint32_t direct_parts_ = kMostDirectParts;
+  bool is_bounded_ = false;                   // by channels.max, what calls take of a device
   std::vector<std::uint32_t> device_groups_;  // by rank, while joining
   std::uint32_t line_bytes_ = UINT32_MAX;     // the least of all ranks'
   bool own_processors_ = false;               // as far as other ranks go

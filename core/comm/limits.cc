@@ -196,6 +196,8 @@ Status Communicator::choose_limits() {
   limits_ = {.steps = kSteps,
              .step_bytes = static_cast<std::uint32_t>(config_.bytes("buffers.step")),
              .max_channels = wanted != 0 ? wanted : host_channels(topology_)};
+  is_bounded_ = wanted != 0;
+  if (is_bounded_) direct_parts_ = std::min(wanted, kMostDirectParts);
   const bool on_host = runtime_.reports_ends();
   reach_ = find_reach();
   const bool links = reach_ == Reach::kDeviceMemory;
@@ -263,7 +265,7 @@ Status Communicator::choose_limits() {
   limits_.max_channels = std::min(limits_.max_channels, groups);
   // Beside a direct kernel the next may wait already, and takes room as well; so it is with sends
   // and receives.
-  direct_parts_ = std::clamp(groups / 2, 1U, kMostDirectParts);
+  direct_parts_ = std::clamp(groups / 2, 1U, direct_parts_);
   pair_parts_ = std::max(groups / 2, 1U);
   return {};
 }

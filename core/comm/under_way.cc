@@ -129,7 +129,8 @@ void Communicator::launch_by_report(Stream& stream) {
                       .outcome = report_->outcome(),
                       .waiting = report_->waiting_word(),
                       .own_processors = has_device_for_itself(),
-                      .shares_device = !own_processors_};
+                      .shares_device = !own_processors_,
+                      .is_bounded = is_bounded_};
 }
 
 void Communicator::withdraw(const Launch& launch, const Error& why) {

@@ -158,7 +158,8 @@ void add_resources(std::vector<Parameter>& table) {
                    .maximum = kMaximumChannels,
                    .agreed = true,
                    .default_text = "0",
-                   .help = "Most channels that an operation is spread over; 0 leaves it to the "
+                   .help = "Most channels that an operation is spread over, and on GPUs most CTAs "
+                           "that move its data, whichever way it goes; 0 leaves it to the "
                            "topology."});
   table.push_back({.section = "buffers",
                    .key = "step",

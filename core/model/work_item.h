@@ -65,7 +65,8 @@ struct WorkItem {
   /// device reports ends, and else is copied by launch().
   PairTransfer* transfers = nullptr;
   std::uint32_t transfer_count = 0;
-  std::uint32_t most_parts = 1;  ///< That a device may cut such an item into.
+  /// That a device may cut such an item into, and those below: alike on all ranks there.
+  std::uint32_t most_parts = kMostDirectParts;
   /// Of algorithms that go directly, whose launch has one item, cut into parts by the device. Host
   /// memory, read by the device's host side; outlives the launch.
   const DirectPeers* direct = nullptr;

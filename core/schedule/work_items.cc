@@ -17,6 +17,7 @@ WorkItem work_item(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   item.count = share.count;
   item.chunk = share.chunk;
   item.ranks = plan.ranks;
+  if (plan.task.options.max_channels != 0) item.most_parts = plan.task.options.max_channels;
   item.ring_position = ring_place(plan, channel, rank).position;
   if (has_blocks(plan.task.operation)) {
     item.stride = plan.task.count;

@@ -434,8 +434,9 @@ typedef struct weft_call_options {
   uint32_t struct_size;
   weft_call_algorithm algorithm;
   weft_call_protocol protocol;
-  /** At most so many channels carry a ring or the trees of a call; 0: no limit of its own. The
-   * other algorithms have no channels to choose. */
+  /** At most so many channels carry a ring or the trees of a call; 0: no limit of its own. On CUDA
+   * devices a channel is a CTA, and a call has no more of them whichever way it goes; on the host
+   * device the other algorithms have no channels to choose. */
   uint32_t max_channels;
 } weft_call_options;
 

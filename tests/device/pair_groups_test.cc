@@ -148,5 +148,13 @@ TEST(PairGroups, EndsThatShareAGroupAreSmall) {
   }
 }
 
+TEST(PairGroups, CopiesTakeNoCtasBesideThoseThatAProgramBounds) {
+  constexpr std::uint64_t kLarge = std::uint64_t{128} << 20;
+  EXPECT_TRUE(copies_go_beside({}, kLarge));
+  EXPECT_FALSE(copies_go_beside({}, kLarge - 1));
+  EXPECT_FALSE(copies_go_beside({.shares_device = true}, kLarge));
+  EXPECT_FALSE(copies_go_beside({.is_bounded = true}, kLarge));
+}
+
 }  // namespace
 }  // namespace weft::device::cuda

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "core/device/cuda/direct_shape.h"
 #include "core/device/cuda/failure.h"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/launch.h"
@@ -16,7 +17,6 @@
 #include "core/device/one_shot_blocks.h"
 #include "core/device/two_shot_ll128.h"
 #include "core/model/step_lines.h"
-#include "core/model/two_shot.h"
 #include "core/model/work_item.h"
 
 namespace weft::device::cuda {
@@ -78,30 +78,6 @@ weft_result launch_ring(CudaStream& stream, const Launch& launch, const RingKern
   }
   if (kernel.for_outputs == nullptr) return WEFT_ERROR_UNSUPPORTED;
   return launch_items<OutputRingArgument<kItems>>(stream, launch, kernel, kernel.for_outputs);
-}
-
-DirectShape direct_shape_of(const WorkItem& item) {
-  const std::uint64_t bytes = element_size(item.type);
-  if (item.algorithm == Algorithm::kMulticast) {
-    const RingLoop first =
-        multicast_piece(item.operation, 0, item.count, item.chunk, item.direct->ranks, bytes);
-    return two_shot_shape(first.chunk * bytes, item.direct->plain_headers);
-  }
-  const std::uint64_t range =
-      item.algorithm == Algorithm::kTwoShot
-          ? two_shot_piece(0, item.count, item.chunk, item.direct->ranks, bytes).chunk
-          : std::min(item.count, item.chunk);
-  if (item.protocol == Protocol::kLL128) {
-    return direct_shape(wide_pairs(range * bytes) * kWideLineLanes, item.direct->most_parts, 0,
-                        kWideThreads);
-  }
-  if (item.algorithm == Algorithm::kTwoShot) {
-    return two_shot_shape(range * bytes, item.direct->plain_headers);
-  }
-  if (item.operation != Operation::kAllReduce) {
-    return direct_shape(direct_lines(item.count * bytes) - 1, item.direct->most_parts, 1);
-  }
-  return direct_shape(direct_lines(item.count * bytes), item.direct->most_parts);
 }
 
 const void* inbox_kernel_for(const WorkItem& item, const DirectShape& shape) {

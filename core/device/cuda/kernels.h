@@ -113,37 +113,6 @@ struct StoredPairs {
   std::uint32_t begin[kMostItems + 1];
 };
 
-/// How a direct call is spread. A thread stores a line for every other rank and looks for one of
-/// each: few threads keep a multiprocessor busy with that, so there are more parts before there are
-/// more threads in each, and a line a thread as far as both suffice.
-struct DirectShape {
-  std::uint32_t parts = 1;
-  std::uint32_t threads = 32;  ///< Of each part.
-};
-/// Of so many lines, and `headers` that each part has besides.
-[[nodiscard]] constexpr DirectShape direct_shape(std::uint64_t lines, std::uint32_t most_parts,
-                                                 std::uint32_t headers = 0,
-                                                 std::uint32_t most_threads = kThreads) {
-  constexpr std::uint32_t kWarp = 32;
-  constexpr std::uint64_t kFew = 128;
-  const std::uint64_t of_part = kFew - headers;
-  const std::uint64_t wanted = lines == 0 ? 1 : (lines + of_part - 1) / of_part;
-  const auto parts = static_cast<std::uint32_t>(wanted < most_parts ? wanted : most_parts);
-  const std::uint64_t lanes = (lines + parts - 1) / parts + headers;
-  // As many times through all threads as there have to be, each time with as many lines.
-  const std::uint64_t rounds = (lanes + most_threads - 1) / most_threads;
-  const std::uint64_t of_round = (lanes + rounds - 1) / rounds;
-  return {.parts = parts,
-          .threads = static_cast<std::uint32_t>((of_round + kWarp - 1) / kWarp * kWarp)};
-}
-
-/// The same of a two-shot, of whose own range each part has a share: 16 bytes a thread.
-[[nodiscard]] constexpr DirectShape two_shot_shape(std::uint64_t range_bytes,
-                                                   std::uint32_t most_parts) {
-  constexpr std::uint64_t kLineBytes = 16;
-  return direct_shape((range_bytes + kLineBytes - 1) / kLineBytes, most_parts);
-}
-
 /// How many items the argument of the kernel for `items` items has room for.
 [[nodiscard]] constexpr std::uint32_t argument_items(std::uint32_t items) {
   return items <= 8 ? 8 : kMostItems;

@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include "core/base/device_runtime.h"
+#include "core/device/cuda/direct_shape.h"
 #include "core/device/cuda/kernels.h"
 #include "core/model/window_reduction.h"
 

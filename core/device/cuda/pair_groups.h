@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/device_runtime.h"
 #include "core/model/pair_transfer.h"
 
 namespace weft::device::cuda {
@@ -26,5 +27,13 @@ struct PairGroups {
 /// more groups than `most_groups`, which is not 0, and none is empty.
 [[nodiscard]] PairGroups group_transfers(std::span<const PairTransfer> transfers,
                                          std::uint32_t most_groups);
+
+/// Whether copies within the rank, of so many bytes, go on a stream beside the launch's, by CTAs
+/// of their own. CTAs would move nothing over links meanwhile, but of 16 and 64 MiB the two streams
+/// cost more than that.
+[[nodiscard]] constexpr bool copies_go_beside(const Launch& launch, std::uint64_t bytes) {
+  constexpr std::uint64_t kLeastBytes = std::uint64_t{128} << 20;
+  return bytes >= kLeastBytes && !launch.shares_device && !launch.is_bounded;
+}
 
 }  // namespace weft::device::cuda

@@ -69,11 +69,9 @@ weft_result launch_stored(CudaStream& stream, const Launch& launch, const PairGr
   return check(cudaFreeAsync(memory, stream.native), "cudaFreeAsync");
 }
 
-// From so many bytes on, copies within the rank go on a stream beside: CTAs would move nothing over
-// links meanwhile. Of 16 and 64 MiB the two streams cost more than that.
-constexpr std::uint64_t kLeastCopiedBeside = std::uint64_t{128} << 20;
-// All at once they would take memory's bandwidth from what goes over links: so few CTAs copy that
-// they are done a little before the rest. A link carries as much as seven of them.
+// All copies within the rank at once would take memory's bandwidth from what goes over links: so
+// few CTAs copy that they are done a little before the rest. A link carries as much as seven of
+// them.
 constexpr std::uint64_t kCopyingCtasOfLink = 10;
 // More are better left to the driver.
 constexpr std::uint64_t kMostCopyingCtas = 20;
@@ -163,7 +161,7 @@ weft_result launch_groups(CudaStream& stream, const Launch& launch,
 weft_result launch_pairs(CudaStream& stream, const Launch& launch) {
   const WorkItem& item = launch.items.front();
   const std::span<const PairTransfer> transfers(item.transfers, item.transfer_count);
-  if (launch.shares_device || copied_bytes(transfers) < kLeastCopiedBeside) {
+  if (!copies_go_beside(launch, copied_bytes(transfers))) {
     return launch_groups(stream, launch, transfers);
   }
   if (const weft_result forked = fork_side(stream); forked != WEFT_OK) return forked;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <sched.h>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/device/cuda/direct_shape.h"
 #include "core/device/host/host_device.h"
 #include "tests/unit/comm/ranks.h"
 
@@ -167,6 +169,63 @@ TEST(OwnDevice, WhereRanksShareItTwoCommunicatorsFit) {
   ASSERT_TRUE(plan) << plan.error().to_string();
   EXPECT_LE(2 * kRanks * (*plan)->channels.size(), kGroups);
   EXPECT_GT((*plan)->channels.size(), 1U);
+}
+
+/// That tells what a GPU would take.
+class ShapingDevice : public GroupDevice {
+ public:
+  [[nodiscard]] LaunchShape shape_of(std::span<const WorkItem> items) const override {
+    if (items.front().direct == nullptr)
+      return {.groups = static_cast<std::uint32_t>(items.size())};
+    const device::cuda::DirectShape shape = device::cuda::direct_shape_of(items.front());
+    return {.groups = shape.parts, .lanes = shape.threads};
+  }
+};
+
+/// CTAs that a one-shot all-reduce of 64 KiB takes.
+std::string ctas_of(std::map<std::string, std::string> set, std::uint32_t most_of_call = 0) {
+  const test::Ranks ranks(2, "shm", std::move(set), std::make_unique<ShapingDevice>());
+  const auto plan = ranks.communicators[0]->plan(
+      {.operation = Operation::kAllReduce,
+       .type = WEFT_FLOAT32,
+       .reduction = WEFT_SUM,
+       .root = 0,
+       .count = 16 << 10,
+       .place = 0,
+       .options = {.algorithm = Algorithm::kDirect, .max_channels = most_of_call}});
+  if (!plan) return plan.error().to_string();
+  const std::string text = ranks.communicators[0]->describe_launch(**plan);
+  return text.substr(0, text.find(" of "));
+}
+
+TEST(MostCtas, BoundCallsThatGoDirectly) {
+  EXPECT_EQ(ctas_of({}), "16 CTAs") << "half of the 33 that two communicators leave to each of two";
+  EXPECT_EQ(ctas_of({{"WEFT_CHANNELS_MAX", "3"}}), "3 CTAs");
+  EXPECT_EQ(ctas_of({}, 5), "5 CTAs");
+  EXPECT_EQ(ctas_of({{"WEFT_CHANNELS_MAX", "3"}}, 5), "3 CTAs");
+  EXPECT_EQ(ctas_of({{"WEFT_CHANNELS_MAX", "5"}}, 1), "1 CTA");
+}
+
+TEST(MostCtas, BoundEachWayOfGoingDirectly) {
+  constexpr std::pair<Algorithm, Protocol> kWays[] = {{Algorithm::kDirect, Protocol::kLL},
+                                                      {Algorithm::kDirect, Protocol::kLL128},
+                                                      {Algorithm::kTwoShot, Protocol::kSimple},
+                                                      {Algorithm::kTwoShot, Protocol::kLL128},
+                                                      {Algorithm::kMulticast, Protocol::kSimple}};
+  DirectPeers peers;
+  peers.ranks = 2;
+  peers.plain_headers = peers.most_parts;
+  for (const auto& [algorithm, protocol] : kWays) {
+    WorkItem item;
+    item.algorithm = algorithm;
+    item.protocol = protocol;
+    item.count = item.chunk = std::uint64_t{1} << 20;
+    item.ranks = peers.ranks;
+    item.direct = &peers;
+    EXPECT_EQ(device::cuda::direct_shape_of(item).parts, kMostDirectParts);
+    item.most_parts = 7;
+    EXPECT_EQ(device::cuda::direct_shape_of(item).parts, 7U) << static_cast<int>(algorithm);
+  }
 }
 
 TEST(OwnDevice, IsNobodysWhereRanksShareIt) {
