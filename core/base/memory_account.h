@@ -39,6 +39,7 @@ class MemoryAccount {
     runtime_.release_shared(memory);
   }
 
+  [[nodiscard]] DeviceRuntime& runtime() const { return runtime_; }
   [[nodiscard]] std::uint64_t bytes_held() const { return held_.load(std::memory_order_relaxed); }
 
  private:

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/device_error.h"
 #include "core/comm/cuda_library.h"
 #include "core/config/resolve.h"
 #include "core/config/source.h"
@@ -99,14 +100,10 @@ Context::~Context() {
 Result<void*> Context::allocate_for_program(DeviceRuntime& device, std::size_t bytes) {
   void* memory = nullptr;
   if (const weft_result result = device.allocate_for_program(bytes, &memory); result != WEFT_OK) {
-    std::int64_t native = 0;
-    const std::string_view said = device.last_failure(&native);
-    Error error(result,
-                fmt::format("cannot allocate {} bytes on device {} {}{}{}", bytes, device.name(),
-                            device.index(), said.empty() ? "" : ": ", said),
-                "ask for less, or free what is not needed");
-    if (!said.empty()) error.with_native(ErrorSource::kCuda, native);
-    return fail(std::move(error));
+    return fail(device_error(device, result,
+                             fmt::format("cannot allocate {} bytes on device {} {}", bytes,
+                                         device.name(), device.index()),
+                             "ask for less, or free what is not needed"));
   }
   const std::scoped_lock lock(devices_mutex_);
   program_memory_.emplace(memory, &device);

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/device_error.h"
 #include "core/comm/call_history.h"
 
 namespace weft {
@@ -108,8 +109,10 @@ Result<std::shared_ptr<KernelReport>> KernelReport::create(DeviceRuntime& runtim
   void* memory = nullptr;
   if (const weft_result result = runtime.allocate_shared(sizeof(Shared), &memory);
       result != WEFT_OK) {
-    return fail(result, fmt::format("cannot allocate {} bytes that device {} shares with the host",
-                                    sizeof(Shared), runtime.name()));
+    return fail(device_error(runtime, result,
+                             fmt::format("cannot allocate {} bytes that device {} shares with the "
+                                         "host",
+                                         sizeof(Shared), runtime.name())));
   }
   auto* shared = new (memory) Shared{};
   std::shared_ptr<KernelReport> report(

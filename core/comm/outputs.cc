@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/device_error.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 
@@ -53,8 +54,9 @@ Status Communicator::prepare_outputs() {
   void* table = nullptr;
   if (const weft_result result = table_memory_.allocate(sizeof(OutputTable), &table);
       result != WEFT_OK) {
-    return fail(result, fmt::format("cannot allocate {} bytes of device {} {}", sizeof(OutputTable),
-                                    runtime_.name(), runtime_.index()));
+    return fail(device_error(runtime_, result,
+                             fmt::format("cannot allocate {} bytes of device {} {}",
+                                         sizeof(OutputTable), runtime_.name(), runtime_.index())));
   }
   output_table_ = static_cast<OutputTable*>(table);
   if (!is_of_one_process()) return start_output_mappings();
@@ -84,8 +86,9 @@ Status Communicator::start_output_mappings() {
   void* map = nullptr;
   if (const weft_result result = runtime_.allocate_shared(sizeof(OutputMap), &map);
       result != WEFT_OK) {
-    return fail(result, fmt::format("cannot allocate {} bytes of host memory for device {} {}",
-                                    sizeof(OutputMap), runtime_.name(), runtime_.index()));
+    return fail(device_error(runtime_, result,
+                             fmt::format("cannot allocate {} bytes of host memory for device {} {}",
+                                         sizeof(OutputMap), runtime_.name(), runtime_.index())));
   }
   output_map_ = static_cast<OutputMap*>(map);
   output_timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/device_error.h"
 #include "core/model/work_item.h"
 #include "core/schedule/work_items.h"
 
@@ -61,8 +62,9 @@ Result<std::shared_ptr<PlanTables>> PlanTables::create(MemoryAccount& memory, co
   const std::size_t bytes = sizes_of(plan).all();
   void* block = nullptr;
   if (const weft_result result = memory.allocate_shared(bytes, &block); result != WEFT_OK) {
-    return fail(result,
-                fmt::format("cannot allocate {} bytes that kernels read a plan from", bytes));
+    return fail(
+        device_error(memory.runtime(), result,
+                     fmt::format("cannot allocate {} bytes that kernels read a plan from", bytes)));
   }
   return std::shared_ptr<PlanTables>(new PlanTables(memory, block, plan));
 }

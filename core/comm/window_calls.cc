@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/device_error.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 #include "core/comm/stream.h"
@@ -91,10 +92,11 @@ Result<const Launch*> Communicator::reduction_launch(const Call& call,
     void* memory = nullptr;
     const std::uint64_t bytes = config_.bytes("windows.staging");
     if (const weft_result result = table_memory_.allocate(bytes, &memory); result != WEFT_OK) {
-      return fail(result,
-                  fmt::format("cannot allocate {} bytes of device {} {} for reductions in windows",
-                              bytes, runtime_.name(), runtime_.index()),
-                  "make windows.staging smaller, or windows.reduce_from 0");
+      return fail(device_error(
+          runtime_, result,
+          fmt::format("cannot allocate {} bytes of device {} {} for reductions in windows", bytes,
+                      runtime_.name(), runtime_.index()),
+          "make windows.staging smaller, or windows.reduce_from 0"));
     }
     window_staging_ = static_cast<std::byte*>(memory);
   }

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/device_error.h"
 #include "core/base/wait.h"
 
 namespace weft {
@@ -123,11 +124,12 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   const std::size_t metas = round_up(geometry.steps * sizeof(SlotMeta), kLine);
   const std::size_t data = static_cast<std::size_t>(geometry.steps) * geometry.step_bytes;
   if (memory_.allocate_shared(counters + metas + data, &added->block) != WEFT_OK) {
+    Error error = device_error(runtime_, WEFT_ERROR_OUT_OF_MEMORY,
+                               fmt::format("cannot allocate {} bytes to stage messages of rank {}",
+                                           counters + metas + data, peer),
+                               "make buffers.step smaller");
     plugin_.close_connection(connection);
-    return fail(WEFT_ERROR_OUT_OF_MEMORY,
-                fmt::format("cannot allocate {} bytes to stage messages of rank {}",
-                            counters + metas + data, peer),
-                "make buffers.step smaller");
+    return fail(std::move(error));
   }
   auto* base = static_cast<std::byte*>(added->block);
   ConnectionView& view = added->view;

@@ -504,9 +504,7 @@ Result<bool> PairConnector::join(Pair& pair) {
 }
 
 Status PairConnector::finish(Pair& pair) {
-  if (connections_.memory_.allocate(2 * sizeof(ConnectionCursor), &pair.cursors) != WEFT_OK) {
-    return fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory for the positions of connections");
-  }
+  WEFT_TRY(connections_.allocate_positions(2 * sizeof(ConnectionCursor), &pair.cursors));
   auto* cursor = static_cast<ConnectionCursor*>(pair.cursors);
   for (Connections::Edge& edge : pair.edges) {
     RingEnd& end = edge.sends() ? pair.ends.to : pair.ends.from;

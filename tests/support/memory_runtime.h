@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <span>
 #include <string_view>
@@ -41,6 +42,11 @@ class MemoryRuntime : public DeviceRuntime {
   }
   weft_result synchronize(DeviceStream* /*stream*/) override { return WEFT_ERROR_UNSUPPORTED; }
   weft_result query(DeviceStream* /*stream*/) override { return WEFT_ERROR_UNSUPPORTED; }
+
+  [[nodiscard]] std::string_view last_failure(std::int64_t* native) override {
+    *native = fail ? 2 : 0;
+    return fail ? "the driver has no more" : "";
+  }
 
   int live = 0;
   bool fail = false;

@@ -162,6 +162,10 @@ TEST(PlanTables, NoMemory) {
   const auto tables = PlanTables::create(account, *plan_of(Operation::kAllGather, kMany));
   ASSERT_FALSE(tables);
   EXPECT_EQ(tables.error().code(), WEFT_ERROR_OUT_OF_MEMORY);
+  EXPECT_TRUE(tables.error().what().ends_with("kernels read a plan from: the driver has no more"))
+      << tables.error().to_string();
+  EXPECT_EQ(tables.error().source(), ErrorSource::kCuda);
+  EXPECT_EQ(tables.error().native(), 2);
   EXPECT_EQ(account.bytes_held(), 0U);
 }
 
