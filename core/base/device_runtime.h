@@ -229,6 +229,12 @@ class DeviceRuntime {
   virtual weft_result reach(std::string_view /*pci_address*/, std::int32_t* /*device*/) {
     return WEFT_ERROR_UNSUPPORTED;
   }
+  /// Whether the driver knows that no path leads from this device to the memory of the one of this
+  /// host at that PCI address. Asks, and changes nothing; of a device that the process does not see
+  /// nothing is known.
+  [[nodiscard]] virtual bool is_out_of_reach(std::string_view /*pci_address*/) const {
+    return false;
+  }
   /// Whether kernels of device `device` of this process, which has reached this one, may now write
   /// to all of these bytes of this device, at the addresses that they have. Asks the driver anew
   /// each time, since access comes and goes; waits for nothing.

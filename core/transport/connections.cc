@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/device_error.h"
 #include "core/base/wait.h"
 #include "core/model/two_shot.h"
 #include "core/transport/connection_edge.h"
@@ -136,6 +137,13 @@ ReachAnswers Connections::ask(const std::string& id, const Topology& topology,
     end.info = {.data = infos[peer].data(), .size = infos[peer].size()};
     const auto said = opened.plugin.can_connect(opened.transport, end);
     if (!said) return {.reason = said.error().to_string()};
+    // Plugins do not know it, and would find out when it is too late for another transport.
+    const std::string& device = topology.ranks[peer].device_pci;
+    if (said->can_connect() && said->device_memory() && !device.empty() &&
+        context_.runtime->is_out_of_reach(device)) {
+      return {.reason = fmt::format("its device {} does not reach {}: says the driver",
+                                    context_.runtime->pci_address(), device)};
+    }
     // Kernels that run apart from the host cannot have it read for them.
     const bool reads = context_.runtime->reports_ends() && opened.plugin.has("read_peer");
     return {.reachable = said->can_connect(),
@@ -425,7 +433,8 @@ Status Connections::describe_inboxes(const ConnectionNeeds& needs) {
 
 Status Connections::allocate_positions(std::size_t bytes, void** memory) {
   if (memory_.allocate(bytes, memory) == WEFT_OK) return {};
-  return fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory for the positions of connections");
+  return fail(device_error(memory_.runtime(), WEFT_ERROR_OUT_OF_MEMORY,
+                           "no memory for the positions of connections"));
 }
 
 // A GPU reaches host memory of a transport once it is registered with the driver, in whole pages.
@@ -440,13 +449,10 @@ Status Connections::let_device_reach(ConnectionView& view) {
     if (registered_.contains(memory)) return {};
     if (const weft_result result = context_.runtime->register_host(memory, whole);
         result != WEFT_OK) {
-      std::int64_t native = 0;
       return fail(
-          Error(result, fmt::format("{} bytes of host memory cannot be reached by device "
-                                    "{} {}: {}",
-                                    whole, context_.runtime->name(), context_.runtime->index(),
-                                    context_.runtime->last_failure(&native)))
-              .with_native(ErrorSource::kCuda, native));
+          device_error(*context_.runtime, result,
+                       fmt::format("{} bytes of host memory cannot be reached by device {} {}",
+                                   whole, context_.runtime->name(), context_.runtime->index())));
     }
     registered_.insert(memory);
     return {};

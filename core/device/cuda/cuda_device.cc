@@ -280,6 +280,17 @@ weft_result CudaDevice::reach(std::string_view pci_address, std::int32_t* device
   return memory_.reach(found);
 }
 
+bool CudaDevice::is_out_of_reach(std::string_view pci_address) const {
+  int peer = index_;
+  int possible = 1;
+  cudaError_t asked = cudaDeviceGetByPCIBusId(&peer, std::string(pci_address).c_str());
+  if (asked == cudaSuccess && peer != index_) {
+    asked = cudaDeviceCanAccessPeer(&possible, index_, peer);
+  }
+  if (asked != cudaSuccess) static_cast<void>(cudaGetLastError());  // the next call is not about it
+  return asked == cudaSuccess && possible == 0;
+}
+
 std::string_view CudaDevice::last_failure(std::int64_t* native) {
   *native = failure().code;
   return failure().text;

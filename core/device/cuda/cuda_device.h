@@ -60,6 +60,7 @@ class CudaDevice final : public DeviceRuntime {
     return memory_.find_allocation(address, out);
   }
   weft_result reach(std::string_view pci_address, std::int32_t* device) override;
+  [[nodiscard]] bool is_out_of_reach(std::string_view pci_address) const override;
   weft_result find_piece(const void* address, MemoryPiece* out) override {
     return memory_.find_piece(address, out);
   }
