@@ -14,6 +14,7 @@
 #include "core/comm/context.h"
 #include "core/comm/hello.h"
 #include "core/topology/codec.h"
+#include "core/topology/paths.h"
 #include "core/transport/net_devices.h"
 #include "core/transport/offer_codec.h"
 
@@ -322,6 +323,8 @@ Status Communicator::connect() {
       {.rings = rings_,
        .slots = {.steps = limits_.steps, .step_bytes = limits_.step_bytes},
        .net_ports = ports,
+       .near_cpus =
+           runtime_.reports_ends() ? std::vector<CpuRange>{} : cpus_near_device(topology_, rank_),
        .direct_bytes = limits_.direct_bytes,
        .direct_parts = direct_parts_,
        .wide_bytes = limits_.wide_bytes,

@@ -46,10 +46,18 @@ Path between_roots(const PciNode& a, const PciNode& b) {
   return a.numa_node == b.numa_node ? Path::kNode : Path::kSys;
 }
 
-std::optional<std::uint32_t> numa_node_of(const HostInfo& host, const NicInfo& nic) {
-  if (nic.numa_node) return nic.numa_node;
-  const PciNode* device = find_device(host, nic.pci_path);
+std::optional<std::uint32_t> numa_node_of(const HostInfo& host, std::string_view address) {
+  const PciNode* device = find_device(host, address);
   return device == nullptr ? std::nullopt : ancestors(host, *device).back().node->numa_node;
+}
+std::optional<std::uint32_t> numa_node_of(const HostInfo& host, const NicInfo& nic) {
+  return nic.numa_node ? nic.numa_node : numa_node_of(host, nic.pci_path);
+}
+
+std::span<const CpuRange> cpus_of(const HostInfo& host, std::optional<std::uint32_t> number) {
+  if (!number) return {};
+  const auto node = std::ranges::find(host.numa_nodes, *number, &NumaNode::number);
+  return node == host.numa_nodes.end() ? std::span<const CpuRange>() : std::span(node->cpus);
 }
 
 bool overlap(std::span<const CpuRange> a, std::span<const CpuRange> b) {
@@ -128,11 +136,9 @@ Path path_between(const HostInfo& host, std::string_view a, std::string_view b) 
 }
 
 Path path_between(const HostInfo& host, std::span<const CpuRange> cpus, const NicInfo& nic) {
-  const std::optional<std::uint32_t> number = numa_node_of(host, nic);
-  if (!number || cpus.empty()) return Path::kUnknown;
-  const auto node = std::ranges::find(host.numa_nodes, *number, &NumaNode::number);
-  if (node == host.numa_nodes.end() || node->cpus.empty()) return Path::kUnknown;
-  return overlap(cpus, node->cpus) ? Path::kNode : Path::kSys;
+  const std::span<const CpuRange> near = cpus_of(host, numa_node_of(host, nic));
+  if (near.empty() || cpus.empty()) return Path::kUnknown;
+  return overlap(cpus, near) ? Path::kNode : Path::kSys;
 }
 
 Path path_to_nic(const Topology& topology, std::uint32_t rank, std::uint32_t nic) {
@@ -140,6 +146,13 @@ Path path_to_nic(const Topology& topology, std::uint32_t rank, std::uint32_t nic
   const HostInfo& host = topology.hosts[info.host];
   return info.device_pci.empty() ? path_between(host, info.cpus, host.nics[nic])
                                  : path_between(host, info.device_pci, host.nics[nic].pci_path);
+}
+
+std::vector<CpuRange> cpus_near_device(const Topology& topology, std::uint32_t rank) {
+  const RankInfo& info = topology.ranks[rank];
+  const HostInfo& host = topology.hosts[info.host];
+  const std::span<const CpuRange> near = cpus_of(host, numa_node_of(host, info.device_pci));
+  return {near.begin(), near.end()};
 }
 
 std::vector<std::uint32_t> nearest_nics(const Topology& topology, std::uint32_t rank) {

@@ -42,6 +42,10 @@ enum class Path : std::uint8_t {
 /// its CPUs.
 [[nodiscard]] Path path_to_nic(const Topology& topology, std::uint32_t rank, std::uint32_t nic);
 
+/// The CPUs of the NUMA node that the rank's device hangs on; empty where that is unknown, and of
+/// the host device.
+[[nodiscard]] std::vector<CpuRange> cpus_near_device(const Topology& topology, std::uint32_t rank);
+
 /// The NICs of the rank's host that may carry data (hardware, not known to be down), as indices of
 /// HostInfo::nics, best first: by path, then by speed. Ranks to which the same ones are equally
 /// good begin at different ones of these, in turn.

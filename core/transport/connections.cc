@@ -14,6 +14,7 @@
 #include "core/base/device_error.h"
 #include "core/base/wait.h"
 #include "core/model/two_shot.h"
+#include "core/topology/thread_place.h"
 #include "core/transport/connection_edge.h"
 #include "core/transport/net_devices.h"
 #include "core/transport/offer_codec.h"
@@ -221,6 +222,7 @@ std::vector<Connections::Edge> Connections::edges_of(
 }
 
 Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
+  const ThreadPlace near(near_cpus_);
   ConnectionBlobs blobs;
   for (auto& [id, opened] : transports_) {
     std::vector<weft_connection_request> requests;
@@ -328,6 +330,7 @@ Status Connections::join(std::span<Edge> edges, Bootstrap& bootstrap, Deadline d
 }
 
 Result<ConnectionView> Connections::view_of_net(Edge& edge, RingEnd& end) {
+  const ThreadPlace near(near_cpus_);
   NetPort& port = *edge.via->port;
   const SlotGeometry geometry{.steps = edge.protocols[0].steps,
                               .step_bytes = edge.protocols[0].step_bytes};
@@ -442,6 +445,7 @@ Status Connections::allocate_positions(std::size_t bytes, void** memory) {
 Status Connections::let_device_reach(ConnectionView& view) {
   if (context_.runtime->reports_ends()) return {};
   constexpr std::size_t kPage = 4096;
+  const ThreadPlace near(near_cpus_);  // what nobody has touched yet is made now
   const auto reach = [&](std::byte* first, std::size_t bytes) -> Status {
     const std::size_t before = reinterpret_cast<std::uintptr_t>(first) % kPage;
     const std::size_t whole = (before + bytes + kPage - 1) / kPage * kPage;
@@ -483,6 +487,7 @@ Status Connections::connect(const ConnectionNeeds& needs,
                             const std::function<PairChoice(std::uint32_t peer)>& choice_of,
                             Bootstrap& bootstrap, Deadline deadline) {
   line_bytes_ = needs.line_bytes;
+  near_cpus_ = needs.near_cpus;
   close_unused(choice_of);
   WEFT_TRY(open_ports(needs.net_ports));
   std::vector<Edge> edges = edges_of(needs, choice_of);  // dealt out to the ports that there are

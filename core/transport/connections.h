@@ -27,6 +27,7 @@
 #include "core/plugin/loader.h"
 #include "core/plugin/net_plugin.h"
 #include "core/plugin/transport_plugin.h"
+#include "core/topology/topology.h"
 #include "core/transport/choice.h"
 #include "core/transport/net_devices.h"
 #include "core/transport/net_port.h"
@@ -62,7 +63,9 @@ struct RingConnections {
 struct ConnectionNeeds {
   std::span<const std::vector<std::uint32_t>> rings;  ///< rings[channel] is an order of ranks.
   SlotGeometry slots;                                 ///< Of the rings' connections.
-  std::uint32_t net_ports = 1;     ///< Of this rank to each net; that of others may be another.
+  std::uint32_t net_ports = 1;  ///< Of this rank to each net; that of others may be another.
+  /// Where slots are made that lie in host memory: near this rank's device. Empty: wherever.
+  std::vector<CpuRange> near_cpus{};
   std::uint64_t direct_bytes = 0;  ///< The largest call written straight to all others; 0: none.
   std::uint32_t direct_parts = kMostDirectParts;  ///< That such a call is cut into, at most.
   std::uint64_t wide_bytes = 0;  ///< The same by lines of 128 bytes; needs direct_bytes.
@@ -205,7 +208,8 @@ class Connections {
   std::set<void*> registered_;      // host memory that the device was allowed to reach
   RunAhead run_ahead_;
   std::vector<bool> reads_buffers_of_;  // by rank; as ask() found, before anything is connected
-  std::uint32_t line_bytes_ = 8;        // as of ConnectionNeeds; also of what is connected later
+  std::vector<CpuRange> near_cpus_;
+  std::uint32_t line_bytes_ = 8;  // as of ConnectionNeeds; also of what is connected later
   std::atomic<bool> in_host_memory_{true};  // all that is described so far; reactor and builder
   std::vector<RingConnections> rings_;
   DirectPeers direct_;

@@ -7,12 +7,14 @@
 #include "core/topology/paths.h"
 
 #include <cstdint>
+#include <sched.h>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/topology/thread_place.h"
 #include "tests/support/fixture_machines.h"
 #include "tests/support/sample_topology.h"
 
@@ -101,6 +103,44 @@ TEST(Paths, FromCpusToANic) {
   EXPECT_EQ(path_between(host, second, untold), Path::kNode) << "its tree tells";
   untold.pci_path.clear();
   EXPECT_EQ(path_between(host, second, untold), Path::kUnknown);
+}
+
+TEST(NearCpus, AreThoseOfTheNodeThatADeviceHangsOn) {
+  Topology topology = fixture_topology("hgx", 1, 4);
+  const HostInfo& host = topology.hosts[0];
+  ASSERT_EQ(host.numa_nodes.size(), 2U);
+  const char* const devices[] = {"0000:18:00.0", "0000:bd:00.0", "0000:ff:00.0", ""};
+  for (std::uint32_t rank = 0; rank < 4; ++rank)
+    topology.ranks[rank].device_pci = devices[rank];
+  EXPECT_EQ(cpus_near_device(topology, 0), host.numa_nodes[0].cpus);
+  EXPECT_EQ(cpus_near_device(topology, 1), host.numa_nodes[1].cpus);
+  EXPECT_THAT(cpus_near_device(topology, 2), IsEmpty()) << "no such device";
+  EXPECT_THAT(cpus_near_device(topology, 3), IsEmpty()) << "the host device";
+}
+
+std::vector<int> own_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  return cpus;
+}
+
+TEST(ThreadPlace, IsAmongTheCpusThatTheThreadHas) {
+  const std::vector<int> before = own_cpus();
+  const auto last = static_cast<std::uint32_t>(before.back());
+  {
+    const std::vector<CpuRange> near{{.first = last, .last = last + 1000}};
+    const ThreadPlace place(near);
+    EXPECT_THAT(own_cpus(), ElementsAre(last));
+  }
+  EXPECT_EQ(own_cpus(), before);
+  const std::vector<CpuRange> elsewhere{{.first = last + 1, .last = UINT32_MAX}};
+  const ThreadPlace nowhere(elsewhere);
+  const ThreadPlace unknown({});
+  EXPECT_EQ(own_cpus(), before);
 }
 
 TEST(NearestNics, ShareThoseOfASwitchBetweenItsGpus) {
