@@ -115,6 +115,7 @@ class Scratch {
     const std::size_t block = std::max<std::size_t>(count / 2 / zones_.size(), 1);
     if (operation == Operation::kAllGather) return all_gather(member, block);
     if (operation == Operation::kReduceScatter) return reduce_scatter(member, block, WEFT_SUM);
+    if (operation == Operation::kAllToAll) return all_to_all(member, block);
     all_reduce(member, count);
   }
   /// Blocks of `count`, that of rank 0 one longer by `more`.
@@ -219,6 +220,23 @@ TEST_P(AbortTest, ByTheRankThatNeverCalls) {
     EXPECT_EQ(end.result, WEFT_ERROR_PEER) << end.text;
     EXPECT_NE(end.text.find(culprit), std::string::npos) << end.text;
   }
+}
+
+// Kernels wait before what the copy engines are given.
+TEST_P(AbortTest, OfCopiesThroughAWindow) {
+  SKIP_ON_HOST();
+  Team team(Mode::kThreads, GetParam(), {{"windows.copy_from", "1"}});
+  Scratch scratch(team);
+  scratch.register_windows(team);
+  abort_while_spinning([&](Member& member) { scratch.all_gather(member, 1000); }, team, scratch);
+}
+
+TEST_P(AbortTest, OfAReductionThroughAWindow) {
+  SKIP_ON_HOST();
+  Team team(Mode::kThreads, GetParam(), {{"windows.reduce_from", "1"}});
+  Scratch scratch(team);
+  scratch.register_windows(team);
+  abort_while_spinning([&](Member& member) { scratch.all_reduce(member, 10000); }, team, scratch);
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, AbortTest, testing::ValuesIn(kPairs), layout_name<Layout>);

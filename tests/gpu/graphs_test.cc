@@ -206,6 +206,61 @@ TEST_P(GraphsTest, EndBeforeTheirCommunicator) {
   team_->leave();
 }
 
+TEST_P(GraphsTest, EndWhileTheirCallsRun) {
+  Trial trial(*team_, {.type = kFloat32, .count = 1048573});
+  auto graphs = std::make_unique<Graphs>(*team_, [&](Member& member) { trial.issue(member); });
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    trial.prepare(options().seed + i);
+    team_->each([&](Member& member) { graphs->launch(member); });
+    if (i == 2) graphs.reset();
+    team_->synchronize();
+    trial.check();
+  }
+  Trial(*team_, {.type = kInt32, .count = 4093}).run(options().seed);
+}
+
+// A stream that a captured one forks is captured with it: calls on both, of one communicator.
+TEST_P(GraphsTest, CallsOnAForkedStream) {
+  SKIP_ON_HOST();
+  if (GetParam().mode == Mode::kOneThread) GTEST_SKIP() << "a group's calls come after the join";
+  std::vector<Stream> forked;
+  std::vector<cudaEvent_t> events(2 * std::size_t{GetParam().layout.ranks});
+  for (const Member& member : team_->members()) {
+    forked.push_back(open_stream(member.device));
+    for (const std::size_t i : {0U, 1U}) {
+      CUDA(cudaEventCreateWithFlags(&events[2 * member.rank + i], cudaEventDisableTiming));
+    }
+  }
+  Trial first(*team_, {.type = kInt32, .count = 4093});
+  Trial beside(*team_, {.type = kFloat32, .count = 65537});
+  Trial last(*team_, {.operation = Operation::kBroadcast, .type = kInt32, .count = 257});
+  {
+    Graphs graphs(*team_, [&](Member& member) {
+      const Stream& other = forked[member.rank];
+      cudaEvent_t* const own = &events[2 * member.rank];
+      first.issue(member);
+      CUDA(cudaEventRecord(own[0], member.cuda));
+      CUDA(cudaStreamWaitEvent(other.cuda, own[0], 0));
+      beside.issue(member, other.weft);
+      CUDA(cudaEventRecord(own[1], other.cuda));
+      CUDA(cudaStreamWaitEvent(member.cuda, own[1], 0));
+      last.issue(member);
+    });
+    for (std::uint64_t i = 0; i < 5; ++i) {
+      for (Trial* trial : {&first, &beside, &last})
+        trial->prepare(options().seed + i);
+      team_->each([&](Member& member) { graphs.launch(member); });
+      team_->synchronize();
+      for (Trial* trial : {&first, &beside, &last})
+        trial->check();
+    }
+  }
+  for (const Member& member : team_->members())
+    close_stream(member.device, forked[member.rank]);
+  for (const cudaEvent_t event : events)
+    CUDA(cudaEventDestroy(event));
+}
+
 INSTANTIATE_TEST_SUITE_P(Gpu, GraphsTest, testing::ValuesIn(modes_and_layouts()),
                          mode_and_layout_name);
 

@@ -41,10 +41,12 @@ inline std::string indented(const std::string& text) {
   return result;
 }
 
-/// The ranks of one job as processes that run the test RankOfJob.`name`.
+/// The ranks of one job as processes that run the test RankOfJob.`name`. Of several `hosts` each
+/// has as many, who take the others for ranks of other machines.
 class Job {
  public:
-  Job(const Layout& layout, const std::string& name, const Environment& extra = {}) {
+  Job(const Layout& layout, const std::string& name, const Environment& extra = {},
+      std::uint32_t hosts = 1) {
     Environment environment;
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string text(*entry);
@@ -72,6 +74,7 @@ class Job {
     if (layout.one_device) arguments.emplace_back("--one-device");
     for (std::uint32_t rank = 0; rank < layout.ranks; ++rank) {
       environment["WEFT_RANK"] = environment["WEFT_LOCAL_RANK"] = std::to_string(rank);
+      if (hosts > 1) environment["WEFT_HOST_ID"] = std::to_string(rank * hosts / layout.ranks);
       ranks_.push_back(std::make_unique<test::Process>(
           test::Command{.arguments = arguments, .environment = environment, .input = {}}));
     }

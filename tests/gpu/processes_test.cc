@@ -101,6 +101,19 @@ TEST(RankOfJob, OperationGraphs) {
   replay_tables(team, options().one_device);
   replay_mix(team, options().one_device);
 }
+TEST(RankOfJob, HostsOperations) {
+  const Layout layout = layout_of_job();
+  Team team(Mode::kProcess, layout);
+  std::array<char, 256> pair{};
+  weft_comm_describe_pair(team.members()[0].comm, 0, layout.ranks - 1, pair.data(), pair.size());
+  EXPECT_TRUE(std::string(pair.data()).starts_with("net-socket: ")) << pair.data();
+  if (layout.ranks > 2) {
+    weft_comm_describe_pair(team.members()[0].comm, 0, 1, pair.data(), pair.size());
+    EXPECT_FALSE(std::string(pair.data()).starts_with("net-socket: ")) << pair.data();
+  }
+  run_few_of_each(team);
+  run_mix(team, 1, true);
+}
 TEST(RankOfJob, TransportOperations) {
   Team team(Mode::kProcess, layout_of_job());
   run_few_of_each(team);
@@ -217,6 +230,25 @@ TEST_P(OperationProcesses, Transport_net) {
       .expect_success();
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, OperationProcesses, testing::ValuesIn(kPairs), layout_name<Layout>);
+
+// Of one machine, whose devices are divided between what is taken for two: sockets join these, and
+// nothing else, and memory joins what is on one of them.
+class TwoHosts : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override { SKIP_UNLESS_POSSIBLE(GetParam()); }
+};
+TEST_P(TwoHosts, Operations) {
+  Job(GetParam(), "HostsOperations",
+      {{"WEFT_TRANSPORTS_NET", "net-socket"}, {"WEFT_NET_SOCKET_INTERFACES", "=lo"}}, 2)
+      .expect_success();
+}
+TEST_P(TwoHosts, Types) {
+  Job(GetParam(), "Types",
+      {{"WEFT_TRANSPORTS_NET", "net-socket"}, {"WEFT_NET_SOCKET_INTERFACES", "=lo"}}, 2)
+      .expect_success();
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, TwoHosts, testing::Values(Layout{2, false}, Layout{4, false}),
+                         layout_name<Layout>);
 
 }  // namespace
 }  // namespace weft::gpu_test

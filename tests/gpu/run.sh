@@ -15,7 +15,9 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   processes    a process for each rank
   graphs       captured calls, by threads and processes
   abort        aborts and killed processes while kernels spin
+  abort-ways   aborts in each algorithm and protocol by name, by pairs, over shm and net
   transports   p2p, shm and net in turn
+  hosts        the GPUs divided between two hosts, by WEFT_HOST_ID: by default, and by trees and PAT
   sharing      GPU memory by descriptors and by CUDA IPC, forced
   algorithms   each algorithm and protocol of all-reduce that there is, forced
   trees        what has them by trees and by PAT, in each of these ways
@@ -28,10 +30,12 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   two-shot     the two-shot all-reduce forced: its part of algorithms, and timed
   ll128        the same of the one-shot over lines of 128 bytes
   long         1 GiB
+  memory       what communicators take of a GPU, and how long they join, which is told alone
   litmus       litmus tests of the memory between two GPUs
   memcheck     small calls under compute-sanitizer
   initcheck    the same: reads of device memory that nobody has written
   racecheck    the same: races on shared memory
+  racecheck-ways  the same of each way by name whose kernels share memory, and of large calls
   bench        all-reduce timed beside NCCL
   bench-operations  the other six operations, at eight sizes
   mismatch     ranks whose calls differ
@@ -54,7 +58,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
 --operation all_gather: of the pieces operations and operations-..., that one alone; "exchange" is
 sends and receives.
 
-Without a piece all of them but soaks and lines128-...; "soak" is those four, "correctness" the first three. Logs go
+Without a piece all of them but soaks, racecheck-ways and lines128-...; "soak" is those four, "correctness" the first three. Logs go
 to $WEFT_GPU_LOGS, or to the folder logs beside this file.
 END
 }
@@ -78,7 +82,7 @@ while (($#)); do
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort transports sharing algorithms trees chains lines lines128 long litmus
+  pieces=(threads one-thread processes graphs abort abort-ways transports hosts sharing algorithms trees chains lines lines128 long memory litmus
     memcheck initcheck racecheck bench bench-operations mismatch operations types exchanges mix
     operations-processes operations-graphs
     operations-transports explain windows outputs outputs-bench)
@@ -199,6 +203,37 @@ named() {
   local piece=$1 filter=$2
   shift 2
   tests "$piece" 400 "$filter-*Threads1_*:*OneThread1_*:*Threads1:*OneThread1" "$@" </dev/null
+}
+
+# Aborts of what kernels wait in: an all-reduce by each way, all-to-alls by pairs, and over the host's memory and
+# a net, whose calls are not captured.
+abort_ways() {
+  local way
+  for way in ring-simple ring-ll tree-simple tree-ll pat-simple direct-ll two-shot-simple; do
+    tests "abort-$way" 100 'Gpu/AbortTest.*' --algorithm="${way%-*}" --protocol="${way##*-}"
+  done
+  if has_wide_lines abort-ll128; then
+    for way in ring tree direct two-shot; do
+      tests "abort-$way-ll128" 100 'Gpu/AbortTest.*' --algorithm=$way --protocol=ll128
+    done
+  fi
+  tests abort-by-rank 100 'Gpu/AbortTest.*' --algorithm=chain --set=collectives.deterministic=true
+  tests abort-pairs 100 'Gpu/AbortTest.*' --operation=all_to_all --set=buffers.direct=0
+  tests abort-shm 100 'Gpu/AbortTest.*' --set=transports.order=shm
+  tests abort-net 100 'Gpu/AbortTest.*-*WhileAReplaySpins/*' --set=transports.order=net \
+    --set=transports.net=net-socket
+}
+
+# Ranks that take each other for ranks of two machines; trees and PAT join these by one rank, or row by row.
+hosts() {
+  local of
+  local -a set=()
+  for of in all_reduce broadcast reduce; do set+=("--set=collectives.$of.algorithm=tree"); done
+  for of in all_gather reduce_scatter; do set+=("--set=collectives.$of.algorithm=pat"); done
+  tests hosts 300 'Gpu/TwoHosts.*' --largest=$((4 << 20))
+  tests hosts-trees 200 'Gpu/TwoHosts.Operations/*' --largest=$((4 << 20)) "${set[@]}"
+  tests hosts-pat 200 'Gpu/TwoHosts.Operations/*' --largest=$((4 << 20)) \
+    --set=collectives.all_reduce.algorithm=pat
 }
 
 # All operations that have them by trees and by PAT, and calls that name them between others.
@@ -492,6 +527,44 @@ sanitized() {
   row "$piece" "$passed" "$failed" "$skipped" "$seconds" "$note"
 }
 
+# Kernels that are not taken unless they are named, or by large calls alone. All of CTAs keep what they broadcast in
+# shared memory, and some of them a queue for those that post.
+racecheck_ways() {
+  local of
+  local -a set
+  local calls="Gpu/OperationProcesses.Calls/$(layout)"
+  local large="Gpu/Operations.Calls/Threads$(layout)_of"
+  sanitized racecheck-rings racecheck "${large}_all_reduce:${large}_reduce:${large}_reduce_scatter" \
+    --largest=$((16 << 20)) --algorithm=ring --protocol=simple \
+    --set=collectives.reduce.algorithm=ring --set=collectives.reduce_scatter.algorithm=ring
+  sanitized racecheck-pairs racecheck "${large}_all_to_all:${large}_all_to_all_v:Gpu/Exchanges.*/Threads$(layout)" \
+    --largest=$((4 << 20))
+  set=()
+  for of in all_reduce broadcast reduce; do set+=("--set=collectives.$of.algorithm=tree"); done
+  for of in all_gather reduce_scatter; do set+=("--set=collectives.$of.algorithm=pat"); done
+  sanitized racecheck-trees racecheck "$calls" --small "${set[@]}"
+  sanitized racecheck-pat racecheck "$calls" --small --algorithm=pat
+  set=(--set=collectives.deterministic=true)
+  for of in all_reduce reduce reduce_scatter; do set+=("--set=collectives.$of.algorithm=chain"); done
+  sanitized racecheck-chains racecheck "$calls" --small "${set[@]}"
+  read -ra set -d '' < <(rings_of ll)
+  sanitized racecheck-rings-ll racecheck "$calls" --small "${set[@]}"
+  read -ra set -d '' < <(trees_of ll)
+  sanitized racecheck-trees-ll racecheck "$calls" --small "${set[@]}"
+  sanitized racecheck-two-shot racecheck "$calls" --small --algorithm=two-shot --protocol=simple
+  if has_wide_lines racecheck-ranges128; then
+    set=(--algorithm=two-shot --protocol=ll128)
+    for of in all_gather reduce_scatter; do
+      set+=("--set=collectives.$of.algorithm=direct" "--set=collectives.$of.protocol=ll128")
+    done
+    sanitized racecheck-ranges128 racecheck "$calls" --small "${set[@]}"
+  fi
+  sanitized racecheck-outputs racecheck "${large}_all_gather:${large}_broadcast" --largest=$((4 << 20)) \
+    --set=buffers.outputs_from=1 --set=channels.max=4 \
+    --set=collectives.all_gather.algorithm=ring --set=collectives.all_gather.protocol=simple \
+    --set=collectives.broadcast.algorithm=ring --set=collectives.broadcast.protocol=simple
+}
+
 # On how many devices the ranks of a sanitized test are.
 layout() {
   ((gpus > 1)) && echo 2 || echo 2OnOneDevice
@@ -617,6 +690,8 @@ for piece in "${pieces[@]}"; do
     processes) tests processes 500 'Gpu/Processes.*' --largest=$((16 << 20)) ;;
     graphs) tests graphs 400 'Gpu/GraphsTest.*:Gpu/ProcessPairs.Graphs*' ;;
     abort) tests abort 400 'Gpu/AbortTest.*:Gpu/ProcessPairs.KillOne*' ;;
+    abort-ways) abort_ways ;;
+    hosts) hosts ;;
     transports) tests transports 400 'Gpu/Transports.*:Gpu/ProcessPairs.Transport*' ;;
     sharing) sharing ;;
     algorithms) algorithms ;;
@@ -630,6 +705,9 @@ for piece in "${pieces[@]}"; do
     two-shot) two_shot ;;
     ll128) ll128 ;;
     long) tests long 400 'Gpu/Long.*' --patience=120 ;;
+    memory)
+      tests memory 200 'Gpu/Memory.*'
+      grep '^communicator ' "$logs/memory.log" ;;
     litmus)
       if ((gpus < 2)); then
         skip litmus 'needs 2 GPUs'
@@ -647,6 +725,7 @@ for piece in "${pieces[@]}"; do
       sanitized racecheck-bulk racecheck \
         "Gpu/Operations.Calls/Threads$(layout)_of_all_gather:Gpu/Operations.Calls/Threads$(layout)_of_broadcast" \
         --largest=$((16 << 20)) ;;
+    racecheck-ways) racecheck_ways ;;
     soak-planted) soak_planted ;;
     soak-threads) soak threads "$bundle/gpu_soak" --ranks=4 ;;
     soak-one-thread) soak one-thread "$bundle/gpu_soak" --ranks=2 --one-thread ;;

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What communicators take of a GPU's memory, once they have made small and large calls and
+// exchanged all with all.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/gpu/calls.h"
+
+namespace weft::gpu_test {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kFirstMost = 96 * kMiB;
+constexpr std::size_t kNextMost = 32 * kMiB;
+
+/// Two buffers of each device, made before anything is measured.
+class Buffers {
+ public:
+  Buffers(std::uint32_t devices, std::size_t bytes) : of_(devices) {
+    for (std::uint32_t device = 0; device < devices; ++device) {
+      use_device(static_cast<int>(device));
+      for (void*& buffer : of_[device]) {
+        CUDA(cudaMalloc(&buffer, bytes));
+        CUDA(cudaMemset(buffer, 0, bytes));
+      }
+      CUDA(cudaDeviceSynchronize());
+    }
+  }
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+  ~Buffers() {
+    for (std::size_t device = 0; device < of_.size(); ++device) {
+      static_cast<void>(cudaSetDevice(static_cast<int>(device)));
+      for (void* buffer : of_[device])
+        static_cast<void>(cudaFree(buffer));
+    }
+  }
+  [[nodiscard]] const void* send(const Member& member) const { return of_[member.rank][0]; }
+  [[nodiscard]] void* recv(const Member& member) const { return of_[member.rank][1]; }
+
+ private:
+  std::vector<std::array<void*, 2>> of_;
+};
+
+std::vector<std::size_t> free_memory_of(std::uint32_t devices) {
+  std::vector<std::size_t> all(devices);
+  for (std::uint32_t device = 0; device < devices; ++device) {
+    std::size_t total = 0;
+    use_device(static_cast<int>(device));
+    CUDA(cudaMemGetInfo(&all[device], &total));
+  }
+  return all;
+}
+
+void work(Team& team, const Buffers& buffers, std::size_t bytes) {
+  const std::size_t ranks = team.layout().ranks;
+  for (const std::size_t count : {std::size_t{2}, bytes / sizeof(float)}) {
+    team.issue([&](Member& member) {
+      check(weft_all_reduce(buffers.send(member), buffers.recv(member), count, WEFT_FLOAT32,
+                            WEFT_SUM, member.comm, member.stream),
+            "weft_all_reduce");
+    });
+    team.issue([&](Member& member) {
+      check(weft_all_to_all(buffers.send(member), buffers.recv(member), (count + ranks - 1) / ranks,
+                            WEFT_FLOAT32, member.comm, member.stream),
+            "weft_all_to_all");
+    });
+  }
+  team.synchronize();
+}
+
+class Memory : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override {
+    SKIP_ON_HOST();
+    SKIP_UNLESS_POSSIBLE(GetParam());
+  }
+};
+
+TEST_P(Memory, OfCommunicatorsThatHaveCalled) {
+  constexpr std::size_t kBytes = std::size_t{1} << 30;
+  const std::uint32_t devices = GetParam().ranks;
+  const Buffers buffers(devices, kBytes + 4096);
+  std::vector<std::unique_ptr<Team>> teams;
+  for (const std::size_t most : {kFirstMost, kNextMost}) {
+    const std::vector<std::size_t> before = free_memory_of(devices);
+    const auto begin = std::chrono::steady_clock::now();
+    teams.push_back(std::make_unique<Team>(Mode::kThreads, GetParam()));
+    const std::chrono::duration<double> joined = std::chrono::steady_clock::now() - begin;
+    work(*teams.back(), buffers, kBytes);
+    const std::vector<std::size_t> after = free_memory_of(devices);
+    std::cout << "communicator " << teams.size() << ": joined in " << joined.count() << " s";
+    for (std::uint32_t device = 0; device < devices; ++device) {
+      const std::size_t taken = before[device] - std::min(before[device], after[device]);
+      std::cout << ", device " << device << ": " << taken / kMiB << " MiB";
+      EXPECT_LE(taken, most) << "device " << device << ", communicator " << teams.size();
+    }
+    std::cout << std::endl;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, Memory, testing::Values(Layout{2, false}, Layout{4, false}),
+                         layout_name<Layout>);
+
+}  // namespace
+}  // namespace weft::gpu_test
