@@ -150,10 +150,14 @@ TEST(PairGroups, EndsThatShareAGroupAreSmall) {
 
 TEST(PairGroups, CopiesTakeNoCtasBesideThoseThatAProgramBounds) {
   constexpr std::uint64_t kLarge = std::uint64_t{128} << 20;
-  EXPECT_TRUE(copies_go_beside({}, kLarge));
-  EXPECT_FALSE(copies_go_beside({}, kLarge - 1));
-  EXPECT_FALSE(copies_go_beside({.shares_device = true}, kLarge));
-  EXPECT_FALSE(copies_go_beside({.is_bounded = true}, kLarge));
+  Launch launch;
+  EXPECT_TRUE(copies_go_beside(launch, kLarge));
+  EXPECT_FALSE(copies_go_beside(launch, kLarge - 1));
+  launch.shares_device = true;
+  EXPECT_FALSE(copies_go_beside(launch, kLarge));
+  launch = {};
+  launch.is_bounded = true;
+  EXPECT_FALSE(copies_go_beside(launch, kLarge));
 }
 
 }  // namespace

@@ -293,6 +293,8 @@ enum class BulkFlag {
 template <BulkFlag kFlag>
 struct BulkPassing {
   static constexpr uint32_t kCellBytes = 4;
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   static constexpr uint32_t kMostThreads = 1024;
   static constexpr uint32_t kPoster = 32;
 
@@ -351,6 +353,10 @@ struct BulkPassing {
     }
     return true;
   }
+#else
+  static __device__ void write(const Written& /*to*/) {}
+  static __device__ bool read(const Read& /*from*/, Count& /*count*/) { return false; }
+#endif
 };
 
 // ---- LL: four bytes of data and four of flag in one store, a message a thread ----
@@ -1052,6 +1058,15 @@ void print_heading(const std::vector<int>& devices, bool in_host) {
               "16 B apart", "seconds", "verdict");
 }
 
+/// Compute capability 9.0 and more.
+bool has_bulk_copies(const std::vector<int>& devices) {
+  return std::ranges::all_of(devices, [](int device) {
+    int major = 0;
+    CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    return major >= 9;
+  });
+}
+
 // Launches end by themselves; this is for a driver that does not come back.
 void on_alarm(int) {
   constexpr std::string_view kText = "litmus: killed: the last launch did not come back in time\n";
@@ -1070,7 +1085,9 @@ int run(const Options& options) {
   int failures = 0;
   uint32_t planted = 0, shown = 0;
   for (const Pattern& pattern : kPatterns) {
-    if (!std::string_view(pattern.name).starts_with(options.only)) continue;
+    const std::string_view name(pattern.name);
+    if (!name.starts_with(options.only)) continue;
+    if (name.starts_with("bulk: ") && !has_bulk_copies(devices)) continue;  // nor do kernels
     const bool weakened = pattern.kind == Kind::kPlanted;
     const Outcome outcome =
         try_pattern(bench, pattern, weakened ? options.planted_tries : options.tries,

@@ -16,8 +16,6 @@
 
 namespace weft::device::cuda {
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-
 __device__ inline std::uint32_t shared_address(const void* of) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(of));
 }
@@ -89,7 +87,5 @@ __device__ inline void await_stores() {
 __device__ inline void order_bulk_after_loads() {
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }
-
-#endif
 
 }  // namespace weft::device::cuda

@@ -14,8 +14,6 @@
 #include "core/device/cuda/enter_outputs.cuh"
 #include "core/device/cuda/kernels.h"
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-
 namespace weft::device::cuda {
 
 class BulkMemory : public CudaMemory {
@@ -86,5 +84,3 @@ struct BulkCta : OutputCta {
 };
 
 }  // namespace weft::device::cuda
-
-#endif
