@@ -139,7 +139,7 @@ bytes_out_of_host_1() {
   counter=(ip netns exec "$(netns_host 1)" cat /sys/class/net/eth0/statistics/tx_bytes)
   before=$("${counter[@]}")
   start "1 2 1 2 1 2 1 2" "$(netns_ipv4 1)" "WEFT_COLLECTIVES_${2^^}_ALGORITHM=$1" -- \
-    bench "$2" --min 4MiB --max 4MiB --iters 20 --check
+    bench "$2" --min 4MiB --max 4MiB --warmup 0 --iters 5 --check
   all_well 120
   bytes=$(($("${counter[@]}") - before))
 }
@@ -295,7 +295,7 @@ cut_cable() {
 stopped_for_a_while() {
   make_hosts 2
   # Many sizes of few calls: what is left after the first must last until the rank has been stopped.
-  start "1 2" "$(netns_ipv4 1)" -- bench all_reduce --max 8KiB --factor 2 --iters 2000 --check
+  start "1 2" "$(netns_ipv4 1)" -- bench all_reduce --max 8KiB --factor 2 --iters 500 --check
   first_row
   kill -STOP "${ranks[1]}"
   sleep 12
