@@ -18,12 +18,13 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 constexpr std::byte kUntouched{0xA5};
+constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15U;
 // Elements whose bounds, of some 80 bytes each, are kept for the other ranks.
 constexpr std::size_t kMostCommonBounds = std::size_t{1} << 18;
 
 // splitmix64: neighbours are unlike, so no part of a buffer looks like another.
 std::uint64_t scramble(std::uint64_t value) {
-  value += 0x9E3779B97F4A7C15U;
+  value += kOdd;
   value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
   value = (value ^ (value >> 27)) * 0x94D049BB133111EBU;
   return value ^ (value >> 31);
@@ -177,7 +178,10 @@ std::int64_t Trial::number(std::uint32_t rank, std::size_t element) const {
   // Few digits are not for all ranks: then one of them has a number at an element.
   const std::int64_t most =
       most_of_each_ == 0 && element % ranks_ == rank ? most_of_one_ : most_of_each_;
-  const auto drawn = static_cast<std::int64_t>(mixed % (2 * static_cast<std::uint32_t>(most) + 1));
+  // The fraction of that range that some random bits are: a division takes longer than all else.
+  const std::uint64_t random = mixed * kOdd >> 32;
+  const auto drawn =
+      static_cast<std::int64_t>(random * static_cast<std::uint64_t>(2 * most + 1) >> 32);
   return (negative ? drawn - most : drawn / 2) * share_;
 }
 
@@ -191,11 +195,12 @@ std::uint64_t Trial::contribution(std::uint32_t rank, std::size_t element) const
     const std::uint64_t drawn = scramble(scramble((std::uint64_t{round_} << 32) + rank) + element);
     return reduces(shape_.kind) ? any_bits(drawn, shape_.type, shape_.reduction) : drawn;
   }
-  if (!reduces(shape_.kind)) return mix(rank, element) * 0x9E3779B97F4A7C15U;
+  if (!reduces(shape_.kind)) return mix(rank, element) * kOdd;
   return bits_of(number(rank, element), shape_.type);
 }
 
-Reduced Trial::reduced_any(std::size_t element) const {
+// Most of the time that trials of any values take.
+[[gnu::flatten]] Reduced Trial::reduced_any(std::size_t element) const {
   Reduced result = reduction_;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank)
     result.add(contribution(rank, element), factor(rank));
@@ -300,6 +305,12 @@ bool Trial::is_bounded() const {
   return shape_.values == Values::kAny && reduces(shape_.kind) && is_real(shape_.type);
 }
 
+// Whether all ranks receive the same, in one piece.
+bool Trial::is_alike() const {
+  return shape_.kind == Kind::kAllReduce || shape_.kind == Kind::kBroadcast ||
+         shape_.kind == Kind::kAllGather;
+}
+
 bool Trial::gets_result() const {
   const bool for_root = shape_.kind == Kind::kReduce || shape_.kind == Kind::kGather;
   return !for_root || rank_ == shape_.root;
@@ -354,15 +365,15 @@ std::vector<std::byte> Trial::sent() const {
 // sees here, too.
 template <typename Element, typename Make, typename Use>
 void Trial::with_common(Make make, Use use) const {
-  using OfWhat = std::tuple<std::size_t, weft_data_type, weft_reduction, Values, Premultiplied,
-                            std::uint32_t, std::uint32_t>;
+  using OfWhat = std::tuple<Kind, std::uint32_t, std::size_t, weft_data_type, weft_reduction,
+                            Values, Premultiplied, std::uint32_t, std::uint32_t>;
   static std::mutex mutex;
   static std::deque<std::pair<OfWhat, std::vector<Element>>> kept;
   constexpr std::size_t kMostKept = 4;
 
-  const OfWhat wanted{shape_.count,  shape_.type,          shape_.reduction,
-                      shape_.values, shape_.premultiplied, ranks_,
-                      round_};
+  const OfWhat wanted{shape_.kind,          shape_.root,      shape_.count,
+                      shape_.type,          shape_.reduction, shape_.values,
+                      shape_.premultiplied, ranks_,           round_};
   const std::scoped_lock lock(mutex);
   auto found = std::ranges::find_if(kept, [&](const auto& other) { return other.first == wanted; });
   if (found == kept.end()) {
@@ -377,7 +388,7 @@ void Trial::with_common(Make make, Use use) const {
 void Trial::copy_common_result(std::byte* to) const {
   const auto make = [this] {
     std::vector<std::byte> made(recv_count_ * width_);
-    write(made, 0, width_, recv_count_, [this](std::size_t i) { return reduced(i); });
+    write(made, 0, width_, recv_count_, [this](std::size_t i) { return expected(i); });
     return made;
   };
   with_common<std::byte>(make, [to](const std::vector<std::byte>& made) {
@@ -386,9 +397,11 @@ void Trial::copy_common_result(std::byte* to) const {
 }
 
 std::vector<std::byte> Trial::due() const {
-  std::vector<std::byte> bytes = shape_.in_place ? sent() : empty();
+  // In place what is sent stays but where the result is.
+  const bool stays = !gets_result() || send_begin_ < recv_begin_ || send_count_ > recv_count_;
+  std::vector<std::byte> bytes = shape_.in_place && stays ? sent() : empty();
   if (!gets_result() || is_bounded()) return bytes;
-  if (shape_.kind == Kind::kAllReduce && recv_count_ != 0) {
+  if (is_alike() && recv_count_ != 0) {
     copy_common_result(bytes.data() + recv_begin_);
     return bytes;
   }

@@ -125,6 +125,7 @@ class Trial {
   void for_result(Use use) const;
   [[nodiscard]] std::size_t first_result() const;
   [[nodiscard]] std::uint64_t expected(std::size_t element) const;
+  [[nodiscard]] bool is_alike() const;
   [[nodiscard]] bool gets_result() const;
   [[nodiscard]] std::vector<std::byte> sent() const;
   [[nodiscard]] std::vector<std::byte> empty() const;
