@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -280,7 +279,7 @@ TEST_F(CallOptions, AHandleThatNeverBlocksTakesThem) {
       weft_result state = WEFT_IN_PROGRESS;
       while (state == WEFT_IN_PROGRESS) {
         must(context_.get(), weft_comm_get_async_error(comm.get(), &state));
-        std::this_thread::yield();
+        look_later();
       }
       EXPECT_EQ(state, WEFT_OK) << last_error(context_.get());
     }

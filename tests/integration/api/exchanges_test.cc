@@ -93,8 +93,10 @@ class Exchanges : public testing::TestWithParam<std::string> {
       weft_result error = WEFT_OK;
       // At first there may be no more than the news that the other rank has failed.
       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-      while (error != WEFT_ERROR_MISMATCH && std::chrono::steady_clock::now() < end)
+      while (error != WEFT_ERROR_MISMATCH && std::chrono::steady_clock::now() < end) {
+        look_later();
         must(context_.get(), weft_comm_get_async_error(local.comm(rank), &error));
+      }
       EXPECT_EQ(error, WEFT_ERROR_MISMATCH) << last_error(context_.get());
       // Nor may the other rank have said yet what it called; who waits for its work hears that.
       weft_stream_synchronize(local.stream(rank));

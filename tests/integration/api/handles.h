@@ -5,10 +5,12 @@
 // here throws with the library's own text.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <weft/weft.h>
@@ -44,6 +46,11 @@ inline std::string last_error(weft_context* context) {
 inline void must(weft_context* context, weft_result result) {
   if (result == WEFT_OK) return;
   throw std::runtime_error(std::string(weft_result_name(result)) + ": " + last_error(context));
+}
+
+/// Between two looks at what goes on in the background, which may need this processor.
+inline void look_later() {
+  std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
 /// With the configuration file that is found, unless one is named.

@@ -403,7 +403,7 @@ TEST_P(Abort, EndsABlockedCallFromAnotherThread) {
               "rank 0 was aborted by its user; try: see why the program of that rank gave up");
   });
   while (!started)
-    std::this_thread::yield();
+    look_later();
   weft_result error = WEFT_ERROR_INTERNAL;
   EXPECT_EQ(weft_comm_get_async_error(comms[0].get(), &error), WEFT_OK);
   EXPECT_EQ(error, WEFT_OK);

@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <string>
 #include <sys/wait.h>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -44,7 +43,7 @@ weft_result end_of(weft_comm* comm) {
   while (true) {
     const weft_result state = state_of_rank(comm);
     if (state != WEFT_IN_PROGRESS) return state;
-    std::this_thread::yield();
+    look_later();
   }
 }
 

@@ -59,7 +59,7 @@ class Nonblocking : public testing::Test {
     while (true) {
       const weft_result state = state_of(comm);
       if (state != WEFT_IN_PROGRESS) return state;
-      std::this_thread::yield();
+      look_later();
     }
   }
   weft_result call(weft_comm* comm) {

@@ -149,7 +149,7 @@ TEST_F(ApiWindows, ARankThatNeverComesIsNamedAtTheDeadline) {
   must(context(), weft_comm_get_async_error(hasty[0].get(), &error));
   EXPECT_EQ(error, WEFT_ERROR_TIMEOUT);
   // The other one has all that it needs, until it hears of it.
-  for (error = WEFT_OK; error == WEFT_OK;)
+  for (error = WEFT_OK; error == WEFT_OK; look_later())
     must(context(), weft_comm_get_async_error(hasty[1].get(), &error));
   EXPECT_EQ(weft_window_register(hasty[1].get(), memory_[1], kBytes, &window), WEFT_ERROR_PEER);
 }
