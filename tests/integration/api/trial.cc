@@ -190,7 +190,7 @@ std::uint64_t Trial::mix(std::uint32_t rank, std::size_t element) const {
          shape_.count;
 }
 
-std::uint64_t Trial::contribution(std::uint32_t rank, std::size_t element) const {
+[[gnu::flatten]] std::uint64_t Trial::contribution(std::uint32_t rank, std::size_t element) const {
   if (shape_.values == Values::kAny) {
     const std::uint64_t drawn = scramble(scramble((std::uint64_t{round_} << 32) + rank) + element);
     return reduces(shape_.kind) ? any_bits(drawn, shape_.type, shape_.reduction) : drawn;
@@ -208,7 +208,7 @@ std::uint64_t Trial::contribution(std::uint32_t rank, std::size_t element) const
 }
 
 // Made apart from the library: over the whole numbers behind the bits.
-std::uint64_t Trial::reduced(std::size_t element) const {
+[[gnu::flatten]] std::uint64_t Trial::reduced(std::size_t element) const {
   if (shape_.values == Values::kAny) return reduced_any(element).bits();
   std::int64_t total = number(0, element) * factor(0);
   for (std::uint32_t rank = 1; rank < ranks_; ++rank) {
