@@ -210,7 +210,8 @@ named() {
 abort_ways() {
   local way
   for way in ring-simple ring-ll tree-simple tree-ll pat-simple direct-ll two-shot-simple; do
-    tests "abort-$way" 100 'Gpu/AbortTest.*' --algorithm="${way%-*}" --protocol="${way##*-}"
+    tests "abort-$way" 100 'Gpu/AbortTest.*' --algorithm="${way%-*}" --protocol="${way##*-}" \
+      --set=buffers.direct=1MiB
   done
   if has_wide_lines abort-ll128; then
     for way in ring tree direct two-shot; do
@@ -530,10 +531,10 @@ sanitized() {
 # Kernels that are not taken unless they are named, or by large calls alone. All of CTAs keep what they broadcast in
 # shared memory, and some of them a queue for those that post.
 racecheck_ways() {
-  local of
+  local of calls large
   local -a set
-  local calls="Gpu/OperationProcesses.Calls/$(layout)"
-  local large="Gpu/Operations.Calls/Threads$(layout)_of"
+  calls=Gpu/OperationProcesses.Calls/$(layout)
+  large=Gpu/Operations.Calls/Threads$(layout)_of
   sanitized racecheck-rings racecheck "${large}_all_reduce:${large}_reduce:${large}_reduce_scatter" \
     --largest=$((16 << 20)) --algorithm=ring --protocol=simple \
     --set=collectives.reduce.algorithm=ring --set=collectives.reduce_scatter.algorithm=ring
