@@ -93,9 +93,10 @@ std::size_t draw_count(Random& random, std::size_t width, std::size_t most, cons
   return below(random, most + 1);
 }
 
-// Bytes of a call for one rank, in the larger of its buffers: 64 MiB where ranks are so few that
-// this is bearable, now and then; else of all ranks together 1 MiB, seldom 8, very seldom 64.
-constexpr std::size_t kLargest = 64 * kMiB;
+// Bytes of a call for one rank, in the larger of its buffers: 16 MiB where ranks are so few that
+// this is bearable, now and then; else of all ranks together 1 MiB, seldom 8, very seldom 16:
+// all channels of a case hold a quarter of it at most.
+constexpr std::size_t kLargest = 16 * kMiB;
 constexpr std::uint32_t kFewRanks = 3;
 
 std::size_t draw_most_bytes(Random& random, std::uint32_t ranks) {
