@@ -72,8 +72,11 @@ class ByPat : public testing::TestWithParam<std::string> {
   }
 };
 
+// What ranks send to whom does not hang on the wire: of many ranks one number does on the others.
 TEST_P(ByPat, AnyNumberOfRanks) {
-  for (std::uint32_t ranks = 2; ranks <= (kSanitized ? 7 : 16); ++ranks) {
+  const std::uint32_t most = kSanitized ? 7 : 16;
+  for (std::uint32_t ranks = 2; ranks <= most; ++ranks) {
+    if (ranks > 8 && GetParam() != "p2p" && ranks != 13) continue;
     ASSERT_NO_FATAL_FAILURE(run(ranks, "1", 4096, ranks < 4 ? 1 : 7));
   }
 }
