@@ -75,8 +75,8 @@ class Connection {
 
 /// Words in host memory, each in a line of its own, that a GPU reaches, too.
 struct Words {
-  alignas(128) uint64_t told[2];  // by GPU: what its kernel sends
-  alignas(128) uint64_t come[2];  // what has come for it
+  alignas(128) uint64_t told;  // what its kernel sends
+  alignas(128) uint64_t come;  // what has come for it
 };
 
 class HopProbe {
@@ -120,15 +120,19 @@ class HopProbe {
     const auto begin = Clock::now();
     for (int gpu = 0; gpu < 2; ++gpu) {
       CHECK(cudaSetDevice(gpu));
-      launch_bounce(streams_[static_cast<size_t>(gpu)], gpu == 0, words_[gpu].told,
-                    words_[gpu].come, before, kTurns);
+      launch_bounce(streams_[static_cast<size_t>(gpu)], gpu == 0, &words_[gpu].told,
+                    &words_[gpu].come, before, kTurns);
     }
     for (int gpu = 0; gpu < 2; ++gpu) {
       CHECK(cudaSetDevice(gpu));
       CHECK(cudaStreamSynchronize(streams_[static_cast<size_t>(gpu)]));
     }
-    if (word(words_[0].come[0]).load() != before + kTurns) {
-      throw Failure{"a message between two GPUs over loopback was lost"};
+    if (const uint64_t come = word(words_[0].come).load(); come != before + kTurns) {
+      const int broken = broken_.load();
+      throw Failure{
+          text("of %u messages over loopback from GPU to GPU %llu came back: %s", kTurns,
+               static_cast<unsigned long long>(come - before),
+               broken == 0 ? "the others took more than two seconds" : std::strerror(broken))};
     }
     return seconds_since(begin);
   }
@@ -136,11 +140,12 @@ class HopProbe {
   void pass_on(int gpu) {
     std::array<uint64_t, kMessageBytes / sizeof(uint64_t)> message{};
     while (!over_.load(std::memory_order_relaxed)) {
-      const uint64_t told = word(words_[gpu].told[0]).load(std::memory_order_acquire);
+      const uint64_t told = word(words_[gpu].told).load(std::memory_order_acquire);
       if (told == message[0]) continue;
       message[0] = told;
       if (send(connection_.end_of(gpu), message.data(), sizeof message, MSG_NOSIGNAL) !=
           static_cast<ssize_t>(sizeof message)) {
+        broken_.store(errno);
         return;
       }
     }
@@ -152,14 +157,17 @@ class HopProbe {
     while (!over_.load(std::memory_order_relaxed)) {
       const ssize_t got =
           recv(connection_.end_of(gpu), message.data() + have, message.size() - have, MSG_DONTWAIT);
-      if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return;
-      if (got < 0) continue;
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      if (got <= 0) {
+        broken_.store(got == 0 ? ECONNRESET : errno);
+        return;
+      }
       have += static_cast<size_t>(got);
       if (have < message.size()) continue;
       have = 0;
       uint64_t told = 0;
       std::memcpy(&told, message.data(), sizeof told);
-      word(words_[gpu].come[0]).store(told, std::memory_order_release);
+      word(words_[gpu].come).store(told, std::memory_order_release);
     }
   }
 
@@ -173,6 +181,7 @@ class HopProbe {
   Words* words_ = nullptr;  // of each GPU
   std::array<cudaStream_t, 2> streams_{};
   std::atomic<bool> over_{false};
+  std::atomic<int> broken_{0};  // errno of the thread that could not go on
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -225,6 +226,15 @@ std::uint64_t place_on_host(const Topology& topology, std::uint32_t rank) {
       }));
 }
 
+/// The number's last bits in reverse, as many as numbers below `places` have: neighbours lie far
+/// apart, so that the next few places of one are not those of another.
+std::size_t spread_apart(std::uint32_t number, std::size_t places) {
+  std::size_t reversed = 0;
+  for (int bits = std::bit_width(places - 1); bits > 0; --bits, number >>= 1U)
+    reversed = reversed << 1U | (number & 1U);
+  return reversed;
+}
+
 std::string name_of(const ChoiceInput& input, std::string_view plugin, std::uint32_t rank,
                     std::uint32_t device) {
   const PluginOffer* offer = find_offer(input, plugin, rank);
@@ -235,7 +245,7 @@ std::string name_of(const ChoiceInput& input, std::string_view plugin, std::uint
 }  // namespace
 
 std::size_t port_of_channel(std::uint32_t channel, std::uint32_t peer, std::size_t ports) {
-  if (is_of_pairs(channel)) return (std::size_t{peer} + channel - kPairChannel) % ports;
+  if (is_of_pairs(channel)) return (spread_apart(peer, ports) + channel - kPairChannel) % ports;
   if (channel >= kFirstSmallChannel) return (channel - kFirstSmallChannel) % ports;
   if (channel >= kFirstLL128Channel) return (channel - kFirstLL128Channel) % ports;
   if (channel >= kFirstLLChannel) return (channel - kFirstLLChannel) % ports;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <future>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "tests/gpu/calls.h"
@@ -222,21 +223,21 @@ TEST_P(AbortTest, ByTheRankThatNeverCalls) {
   }
 }
 
-// Kernels wait before what the copy engines are given.
-TEST_P(AbortTest, OfCopiesThroughAWindow) {
+// Kernels wait before what the copy engines are given, copies and reductions.
+TEST_P(AbortTest, OfCallsThroughAWindow) {
   SKIP_ON_HOST();
-  Team team(Mode::kThreads, GetParam(), {{"windows.copy_from", "1"}});
-  Scratch scratch(team);
-  scratch.register_windows(team);
-  abort_while_spinning([&](Member& member) { scratch.all_gather(member, 1000); }, team, scratch);
-}
-
-TEST_P(AbortTest, OfAReductionThroughAWindow) {
-  SKIP_ON_HOST();
-  Team team(Mode::kThreads, GetParam(), {{"windows.reduce_from", "1"}});
-  Scratch scratch(team);
-  scratch.register_windows(team);
-  abort_while_spinning([&](Member& member) { scratch.all_reduce(member, 10000); }, team, scratch);
+  for (const char* const from : {"windows.copy_from", "windows.reduce_from"}) {
+    SCOPED_TRACE(from);
+    Team team(Mode::kThreads, GetParam(), {{from, "1"}});
+    Scratch scratch(team);
+    scratch.register_windows(team);
+    const bool copies = std::string_view(from) == "windows.copy_from";
+    abort_while_spinning(
+        [&](Member& member) {
+          copies ? scratch.all_gather(member, 1000) : scratch.all_reduce(member, 10000);
+        },
+        team, scratch);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, AbortTest, testing::ValuesIn(kPairs), layout_name<Layout>);

@@ -219,10 +219,16 @@ TEST_P(GraphsTest, EndWhileTheirCallsRun) {
   Trial(*team_, {.type = kInt32, .count = 4093}).run(options().seed);
 }
 
+INSTANTIATE_TEST_SUITE_P(Gpu, GraphsTest, testing::ValuesIn(modes_and_layouts()),
+                         mode_and_layout_name);
+
+/// By a thread for each rank: what one thread calls for all of them is a group, which makes its
+/// calls when the streams have joined again.
+class ForkedStreams : public GraphsTest {};
+
 // A stream that a captured one forks is captured with it: calls on both, of one communicator.
-TEST_P(GraphsTest, CallsOnAForkedStream) {
+TEST_P(ForkedStreams, AreCapturedWithTheirCalls) {
   SKIP_ON_HOST();
-  if (GetParam().mode == Mode::kOneThread) GTEST_SKIP() << "a group's calls come after the join";
   std::vector<Stream> forked;
   std::vector<cudaEvent_t> events(2 * std::size_t{GetParam().layout.ranks});
   for (const Member& member : team_->members()) {
@@ -261,7 +267,12 @@ TEST_P(GraphsTest, CallsOnAForkedStream) {
     CUDA(cudaEventDestroy(event));
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpu, GraphsTest, testing::ValuesIn(modes_and_layouts()),
+std::vector<ModeAndLayout> layouts_by_threads() {
+  std::vector<ModeAndLayout> all = modes_and_layouts();
+  std::erase_if(all, [](const ModeAndLayout& one) { return one.mode != Mode::kThreads; });
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, ForkedStreams, testing::ValuesIn(layouts_by_threads()),
                          mode_and_layout_name);
 
 }  // namespace

@@ -689,7 +689,7 @@ for piece in "${pieces[@]}"; do
     threads) tests threads 400 'Gpu/Threads.*' --largest=$((16 << 20)) ;;
     one-thread) tests one-thread 400 'Gpu/OneThread.*' --largest=$((8 << 20)) ;;
     processes) tests processes 500 'Gpu/Processes.*' --largest=$((16 << 20)) ;;
-    graphs) tests graphs 400 'Gpu/GraphsTest.*:Gpu/ProcessPairs.Graphs*' ;;
+    graphs) tests graphs 400 'Gpu/GraphsTest.*:Gpu/ForkedStreams.*:Gpu/ProcessPairs.Graphs*' ;;
     abort) tests abort 400 'Gpu/AbortTest.*:Gpu/ProcessPairs.KillOne*' ;;
     abort-ways) abort_ways ;;
     hosts) hosts ;;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -147,9 +148,30 @@ TEST(PortOfChannel, EachKindOfConnectionsUsesAllPortsEvenly) {
 }
 
 TEST(PortOfChannel, PartnersOfSendsBeginWithAnotherPortEach) {
-  for (std::uint32_t peer = 0; peer < 4; ++peer) {
-    EXPECT_EQ(port_of_channel(kPairChannel, peer, 4), peer);
-    EXPECT_EQ(port_of_channel(kPairChannel + 1, peer, 4), (peer + 1) % 4);
+  for (const std::size_t ports : {1U, 2U, 4U, 8U}) {
+    std::set<std::size_t> first;
+    for (std::uint32_t peer = 0; peer < ports; ++peer) {
+      first.insert(port_of_channel(kPairChannel, peer, ports));
+      EXPECT_EQ(port_of_channel(kPairChannel + 1, peer, ports),
+                (port_of_channel(kPairChannel, peer, ports) + 1) % ports);
+    }
+    EXPECT_EQ(first.size(), ports);
+  }
+}
+
+// By bit reversal: messages of two channels with four partners in a row, of four with two.
+TEST(PortOfChannel, PartnersThatAreNearEachOtherShareNoPorts) {
+  constexpr std::size_t kPorts = 8;
+  for (const std::uint32_t channels : {1U, 2U, 4U, 8U}) {
+    const std::uint32_t partners = kPorts / channels;
+    for (std::uint32_t begin = 0; begin < 3 * kPorts; begin += partners) {
+      std::set<std::size_t> used;
+      for (std::uint32_t partner = begin; partner < begin + partners; ++partner) {
+        for (std::uint32_t channel = 0; channel < channels; ++channel)
+          used.insert(port_of_channel(kPairChannel + channel, partner, kPorts));
+      }
+      EXPECT_EQ(used.size(), kPorts) << channels << " channels, from " << begin;
+    }
   }
 }
 
