@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -230,7 +229,7 @@ std::uint64_t place_on_host(const Topology& topology, std::uint32_t rank) {
 /// apart, so that the next few places of one are not those of another.
 std::size_t spread_apart(std::uint32_t number, std::size_t places) {
   std::size_t reversed = 0;
-  for (int bits = std::bit_width(places - 1); bits > 0; --bits, number >>= 1U)
+  for (std::size_t rest = places - 1; rest > 0; rest >>= 1U, number >>= 1U)
     reversed = reversed << 1U | (number & 1U);
   return reversed;
 }
