@@ -20,15 +20,9 @@ std::uint32_t line_channel(const Plan& plan, std::size_t channel) {
   return first + static_cast<std::uint32_t>(channel);
 }
 
-// Whether a ring's edges are not those that were connected as the ranks joined.
-bool has_late_ring(const Plan& plan) {
-  return plan.algorithm == Algorithm::kRing && plan.ranks > 1 &&
-         (has_lines(plan.protocol) || plan.small_slots);
-}
-
 std::uint32_t ring_channel(const Plan& plan, std::size_t channel) {
-  return plan.small_slots ? kFirstSmallChannel + static_cast<std::uint32_t>(channel)
-                          : line_channel(plan, channel);
+  if (plan.small_slots) return kFirstSmallChannel + static_cast<std::uint32_t>(channel);
+  return has_lines(plan.protocol) ? line_channel(plan, channel) : plan.channels[channel].index;
 }
 
 // By lines and by small slots trees have the edges that rings have.
@@ -66,14 +60,23 @@ std::vector<std::uint32_t> receivers_of(const Plan& plan, std::size_t channel, s
 
 }  // namespace
 
-std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank) {
+std::vector<PairLink> inbox_links(std::uint32_t ranks, std::uint32_t rank) {
+  std::vector<PairLink> links;
+  for (std::uint32_t peer = 0; peer < ranks; ++peer) {
+    if (peer != rank) links.push_back({.peer = peer, .channel = kDirectChannel});
+  }
+  return links;
+}
+
+// Calls that may write into outputs agree on that through inboxes.
+std::vector<PairLink> links_of(const Plan& plan, std::uint32_t rank) {
   std::vector<PairLink> edges;
+  if (plan.ranks < 2) return edges;
+  if (goes_directly(plan.algorithm) || plan.into_outputs) edges = inbox_links(plan.ranks, rank);
+  if (goes_directly(plan.algorithm)) return edges;
   const bool pat = plan.algorithm == Algorithm::kPat;
   const bool chain = plan.algorithm == Algorithm::kChain;
-  const bool ring = has_late_ring(plan);
-  if ((!pat && !chain && !ring && plan.algorithm != Algorithm::kTree) || plan.ranks < 2) {
-    return edges;
-  }
+  const bool ring = plan.algorithm == Algorithm::kRing;
   for (std::uint32_t i = 0; i < plan.channels.size(); ++i) {
     if (ring) {
       const RingPlace place = ring_place(plan, i, rank);
@@ -151,21 +154,15 @@ BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const
       add_chain(i, rank, ends, item);
     } else if (plan_->algorithm == Algorithm::kPat) {
       add_pat(i, rank, ends, item);
-    } else if (has_late_ring(*plan_)) {
-      add_late_ring(i, rank, ends, item);
     } else if (plan_->ranks > 1) {
-      const RingConnections& ring = ends.rings[plan_->channels[i].index];
-      item.from_previous = ring.from_previous.view;
-      item.to_next = ring.to_next.view;
-      add_message(ring.to_next, steps_sent(*plan_, i, rank), {}, i);
-      add_message(ring.from_previous, steps_received(*plan_, i, rank), landing_of(item), i);
+      add_ring(i, rank, ends, item);
     }
     items_.push_back(item);
   }
 }
 
-void BoundPlan::add_message(const RingEnd& end, std::uint64_t steps, const LandingWalk& landing,
-                            std::size_t channel) {
+void BoundPlan::add_message(const ConnectionEnd& end, std::uint64_t steps,
+                            const LandingWalk& landing, std::size_t channel) {
   if (end.port == nullptr || steps == 0) return;
   auto found = std::ranges::find(messages_, end.port, &PortWork::port);
   if (found == messages_.end()) {
@@ -232,13 +229,16 @@ void BoundPlan::add_chain(std::size_t channel, std::uint32_t rank, const Ends& e
   }
 }
 
-// Nets carry none of it.
-void BoundPlan::add_late_ring(std::size_t channel, std::uint32_t rank, const Ends& ends,
-                              WorkItem& item) {
+void BoundPlan::add_ring(std::size_t channel, std::uint32_t rank, const Ends& ends,
+                         WorkItem& item) {
   const RingPlace place = ring_place(*plan_, channel, rank);
-  const std::uint32_t late = ring_channel(*plan_, channel);
-  item.from_previous = ends.pair({.peer = place.previous, .channel = late}).from.view;
-  item.to_next = ends.pair({.peer = place.next, .channel = late}).to.view;
+  const std::uint32_t number = ring_channel(*plan_, channel);
+  const ConnectionEnd& from = ends.pair({.peer = place.previous, .channel = number}).from;
+  const ConnectionEnd& to = ends.pair({.peer = place.next, .channel = number}).to;
+  item.from_previous = from.view;
+  item.to_next = to.view;
+  add_message(to, steps_sent(*plan_, channel, rank), {}, channel);
+  add_message(from, steps_received(*plan_, channel, rank), landing_of(item), channel);
 }
 
 void BoundPlan::add_pat(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item) {

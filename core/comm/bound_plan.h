@@ -22,9 +22,10 @@
 
 namespace weft {
 
-/// The connections that `rank` needs for a plan and that are made when they are first needed: those
-/// of trees, of chains, of PAT, of rings by lines or small slots; none for other plans.
-[[nodiscard]] std::vector<PairLink> late_edges(const Plan& plan, std::uint32_t rank);
+/// The connections that `rank` needs for a plan, each once for each channel.
+[[nodiscard]] std::vector<PairLink> links_of(const Plan& plan, std::uint32_t rank);
+/// Those of inboxes, in which ranks write to each other directly.
+[[nodiscard]] std::vector<PairLink> inbox_links(std::uint32_t ranks, std::uint32_t rank);
 
 /// From which rank to which a plan's data goes, and by which connections: once for each channel.
 [[nodiscard]] std::vector<NetEdge> hops_of(const Plan& plan);
@@ -37,9 +38,8 @@ class BoundPlan {
  public:
   /// This rank's ends, all of which outlive it.
   struct Ends {
-    std::span<const RingConnections> rings;  ///< Of each channel.
-    const DirectPeers* direct = nullptr;     ///< Of plans that go directly.
-    /// For each of late_edges().
+    const DirectPeers* direct = nullptr;  ///< Of plans that go directly.
+    /// For each of links_of() but those of inboxes.
     std::function<const PairConnections&(const PairLink& link)> pair;
     /// Of devices that do not read tables where the plan has them; else null.
     std::shared_ptr<PlanTables> tables = nullptr;
@@ -67,14 +67,14 @@ class BoundPlan {
   void enqueue_messages(std::span<const WorkItem> items);
 
  private:
-  void add_message(const RingEnd& end, std::uint64_t steps, const LandingWalk& landing,
+  void add_message(const ConnectionEnd& end, std::uint64_t steps, const LandingWalk& landing,
                    std::size_t channel);
   template <class Links>
   const Links* keep(std::size_t channel, const Links& links, std::vector<Links>& own);
   void add_tree(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   void add_chain(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   void add_pat(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
-  void add_late_ring(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
+  void add_ring(std::size_t channel, std::uint32_t rank, const Ends& ends, WorkItem& item);
   struct PortWork {
     NetPort* port;
     std::vector<ProgressOp> operations;

@@ -16,7 +16,7 @@ namespace weft {
 namespace {
 
 template <class Needs>
-std::vector<PairLink> links_of(const Needs& needs) {
+std::vector<PairLink> each_once(const Needs& needs) {
   std::vector<PairLink> links;
   links.reserve(needs.size());
   for (const auto& need : needs)
@@ -59,13 +59,18 @@ std::array<std::uint64_t, 2> Communicator::bytes_with(const Call& call, std::uin
           element * block_received(call, rank_, other).count};
 }
 
+bool Communicator::has_inboxes() {
+  has_inboxes_ = has_inboxes_ || pairs_->are_connected(inbox_links(ranks_, rank_));
+  return has_inboxes_;
+}
+
 bool Communicator::is_connected(const Call& call) {
   if (is_empty(call)) return true;
   if (joins_pair(call.task.operation)) {
     return call.task.root != rank_ &&
            is_joined(call.task.root, call.task.bytes(), pair_ends_.spread);
   }
-  if (goes_by_inboxes(call.task) || goes_through_windows(call)) return true;
+  if (goes_by_inboxes(call.task) || goes_through_windows(call)) return has_inboxes();
   if (is_exchange(call.task.operation)) {
     for (std::uint32_t other = 0; other < ranks_; ++other) {
       for (const std::uint64_t bytes : bytes_with(call, other)) {
@@ -75,7 +80,9 @@ bool Communicator::is_connected(const Call& call) {
     return true;
   }
   const auto planned = find_plan(call);
-  return planned && ((*planned)->bound != nullptr || (*planned)->edges.empty());
+  if (!planned) return false;
+  const std::vector<PairLink>& links = (*planned)->links;
+  return (*planned)->bound != nullptr || links.empty() || pairs_->are_connected(links);
 }
 
 Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const Call* const> calls,
@@ -97,7 +104,11 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
       continue;
     }
     const CallNote note = make_call_note(task, history_.latest() + 1 + ahead);
-    if (goes_by_inboxes(task) || goes_through_windows(*call)) continue;
+    if (goes_by_inboxes(task) || goes_through_windows(*call)) {
+      for (const PairLink& link : inbox_links(ranks_, rank_))
+        needs.push_back({.link = link, .call = note});
+      continue;
+    }
     if (is_exchange(task.operation)) {
       for (std::uint32_t other = 0; other < ranks_; ++other) {
         for (const std::uint64_t bytes : bytes_with(*call, other))
@@ -106,8 +117,8 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
       continue;
     }
     WEFT_TRY_ASSIGN(const Planned* const planned, find_plan(*call));
-    for (const PairLink& edge : planned->edges)
-      needs.push_back({.link = edge, .call = note});
+    for (const PairLink& link : planned->links)
+      needs.push_back({.link = link, .call = note});
   }
   return needs;
 }
@@ -125,7 +136,7 @@ Status Communicator::check_pairs(std::span<const Call* const> calls) const {
 
 Status Communicator::want_connections(std::span<const Call* const> calls) {
   WEFT_TRY_ASSIGN(const auto needs, needs_of(calls, 0));
-  if (!needs.empty()) pairs_->want(links_of(needs));
+  if (!needs.empty()) pairs_->want(each_once(needs));
   return {};
 }
 
@@ -147,7 +158,7 @@ Status Communicator::wait_for_connections(std::span<const Call* const> calls, st
   const auto limit = config_.duration("timeouts.bootstrap");
   Deadline next_question = Deadline::after(std::chrono::seconds(1));
   const Status connected =
-      pairs_->wait(links_of(needs), limit ? Deadline::after(*limit) : Deadline::never(), [&] {
+      pairs_->wait(each_once(needs), limit ? Deadline::after(*limit) : Deadline::never(), [&] {
         if (next_question.passed()) {
           look_for_partners(true);
           next_question = Deadline::after(std::chrono::seconds(5));

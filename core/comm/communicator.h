@@ -216,7 +216,7 @@ class Communicator {
   Status join_others(const UniqueId& id, int cancel_fd);
   Status agree_on_topology();
   Status choose_transports();
-  Status connect();
+  Status open_paths();
   Status start_pairs();
   Status open_tuner();
   Status agree_on_tuner(const Status& opened);
@@ -250,7 +250,7 @@ class Communicator {
 
   struct Planned {
     std::shared_ptr<const Plan> plan;
-    std::vector<PairLink> edges;       // that must be connected first
+    std::vector<PairLink> links;       // that must be connected first
     std::shared_ptr<BoundPlan> bound;  // null before its first call
     // With other blocks, where those differ: of the calls before the latest.
     std::vector<std::shared_ptr<BoundPlan>> others;
@@ -292,6 +292,8 @@ class Communicator {
   Result<const Launch*> reduction_launch(const Call& call, const ReductionPlaces& places,
                                          Stream& stream);
   [[nodiscard]] bool goes_through_windows(const Call& call) const;
+  [[nodiscard]] LinkShape shape_of(const PairLink& link) const;
+  [[nodiscard]] bool has_inboxes();
   /// Slots of a connection that is made when two ranks first send to each other; alike on all.
   [[nodiscard]] SlotGeometry slots_of_pairs() const;
   void choose_spread();
@@ -420,6 +422,7 @@ class Communicator {
   PairNumbers pair_numbers_;
   std::vector<PairMessage> pair_messages_;
   std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
+  bool has_inboxes_ = false;                      // they are connected
   PairEnds pair_ends_;
   PairEnds exchange_ends_;                    // of calls in which every rank has several partners
   std::size_t most_pairs_ = 0;                // transfers of a launch so far

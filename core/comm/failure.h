@@ -19,6 +19,13 @@
 
 namespace weft {
 
+/// Of an error of connecting: a rank that fails closes its ends, and those who were connecting to
+/// it see only that, before or after the news of its failure comes.
+[[nodiscard]] inline bool may_be_a_consequence(const Error& error) {
+  return error.source() == ErrorSource::kPeer || error.code() == WEFT_ERROR_PEER ||
+         error.code() == WEFT_ERROR_NETWORK || error.code() == WEFT_ERROR_ABORTED;
+}
+
 /// Evidence comes in two strengths. A broken data path is a *suspicion*: the peer may be dead, or
 /// it may only have left because a third rank died. What the bootstrap's watch or the user says is
 /// *established*. A suspicion stops the work at once, and becomes the cause when nothing better is

@@ -28,13 +28,6 @@ NamedList named_list(const Config& config, const char* name) {
           .origin = entry != nullptr ? entry->origin().to_string() : "default"};
 }
 
-// A rank that fails closes its ends: those who were connecting to it see only that, before or after
-// the news of its failure comes.
-bool may_be_a_consequence(const Error& error) {
-  return error.code() == WEFT_ERROR_PEER || error.code() == WEFT_ERROR_NETWORK ||
-         error.code() == WEFT_ERROR_ABORTED;
-}
-
 // The edges of rings that begin or end at a rank.
 std::vector<NetEdge> own_edges(const std::vector<std::vector<std::uint32_t>>& rings,
                                std::uint32_t rank) {
@@ -129,7 +122,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
 
   WEFT_TRY(agree_on_topology());
   WEFT_TRY(choose_transports());
-  WEFT_TRY(connect());
+  WEFT_TRY(open_paths());
   WEFT_TRY(prepare_outputs());
   if (ranks_ > 1) WEFT_TRY(start_pairs());
   WEFT_TRY(prepare_multicast());
@@ -299,10 +292,10 @@ Status Communicator::choose_transports() {
   return {};
 }
 
-Status Communicator::connect() {
+// No rank is connected with another before a call needs it: see PairConnector.
+Status Communicator::open_paths() {
   WEFT_TRY(by_all(choose_limits()));
-  const std::uint32_t channels = limits_.max_channels;
-  rings_ = weft::rings(topology_, channels);
+  rings_ = weft::rings(topology_, limits_.max_channels);
   if (ranks_ == 1) return {};
   const std::vector<std::string> net_edges = describe_net_edges(own_edges(rings_, rank_));
   for (const std::string& edge : net_edges) {
@@ -318,11 +311,8 @@ Status Communicator::connect() {
   if (!runtime_.reports_ends() && limits_.no_multicast.empty()) {
     plain_range = std::max(plain_range, kChunkGrainBytes);
   }
-  const auto limit = config_.duration("timeouts.bootstrap");
-  return connections_->connect(
-      {.rings = rings_,
-       .slots = {.steps = limits_.steps, .step_bytes = limits_.step_bytes},
-       .net_ports = ports,
+  return connections_->open_paths(
+      {.net_ports = ports,
        .near_cpus =
            runtime_.reports_ends() ? std::vector<CpuRange>{} : cpus_near_device(topology_, rank_),
        .direct_bytes = limits_.direct_bytes,
@@ -330,8 +320,7 @@ Status Communicator::connect() {
        .wide_bytes = limits_.wide_bytes,
        .line_bytes = line_bytes_,
        .two_shot_range = plain_range},
-      [this](std::uint32_t peer) { return choice_with(peer); }, *bootstrap_,
-      limit ? Deadline::after(*limit) : Deadline::never());
+      [this](std::uint32_t peer) { return choice_with(peer); });
 }
 
 }  // namespace weft

@@ -49,7 +49,7 @@ constexpr std::uint32_t kDeviceSteps = 4;
 constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
 // Of lines; by LL128 each thread has its part of one pair of them.
 constexpr std::uint32_t kDeviceLineStepBytes = 15 * 1024;
-constexpr std::uint32_t kDeviceChannels = 64;
+constexpr std::uint32_t kDeviceChannels = kMostRingChannels;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 constexpr std::uint32_t kStagedChannels = 16;
 constexpr std::uint32_t kMessageChannels = 8;
@@ -332,27 +332,49 @@ void Communicator::choose_exchange_spread() {
   spread.line_channels = std::min(spread.line_channels, share);
 }
 
+// Of rings by Simple, whose slots are the largest, one way alone where a rank has two neighbours.
+// What else there is goes both ways.
+LinkShape Communicator::shape_of(const PairLink& link) const {
+  constexpr LinkShape kNone{.slots = {}, .to = false, .from = false};
+  const std::uint32_t channel = link.channel;
+  if (link.peer == rank_) return kNone;
+  if (is_of_rings(channel)) {
+    if (channel >= rings_.size()) return kNone;
+    const auto& ring = rings_[channel];
+    const std::size_t ranks = ring.size();
+    const auto place = static_cast<std::size_t>(std::ranges::find(ring, rank_) - ring.begin());
+    return {.slots = {.steps = limits_.steps, .step_bytes = limits_.step_bytes},
+            .to = ring[(place + 1) % ranks] == link.peer,
+            .from = ring[(place + ranks - 1) % ranks] == link.peer};
+  }
+  if (channel == kDirectChannel) {
+    return connections_->direct() != nullptr ? LinkShape{.slots = connections_->inbox_slots()}
+                                             : kNone;
+  }
+  if (is_of_pair_lines(channel)) {
+    return {.slots = {.steps = kPairLineSteps, .step_bytes = kPairLineStepBytes}};
+  }
+  if (is_of_pairs(channel)) return {.slots = slots_of_pairs()};
+  if (channel >= kFirstSmallChannel) {
+    return {.slots = {.steps = limits_.small_steps, .step_bytes = limits_.small_step_bytes}};
+  }
+  if (channel >= kFirstLLChannel) {
+    return {.slots = {.steps = limits_.steps, .step_bytes = limits_.line_step_bytes}};
+  }
+  return {.slots = {.steps = limits_.steps, .step_bytes = limits_.tree_step()}};
+}
+
 Status Communicator::start_pairs() {
   choose_spread();
   choose_exchange_spread();
-  const SlotGeometry of_pairs = slots_of_pairs();
-  const SlotGeometry of_trees{.steps = limits_.steps, .step_bytes = limits_.tree_step()};
-  const SlotGeometry of_lines{.steps = limits_.steps, .step_bytes = limits_.line_step_bytes};
-  const SlotGeometry of_small{.steps = limits_.small_steps, .step_bytes = limits_.small_step_bytes};
-  const SlotGeometry of_pair_lines{.steps = kPairLineSteps, .step_bytes = kPairLineStepBytes};
   WEFT_TRY_ASSIGN(pairs_, PairConnector::start(
                               *connections_, *bootstrap_, context_.reactor(),
-                              [=](const PairLink& link) {
-                                if (is_of_pair_lines(link.channel)) return of_pair_lines;
-                                if (is_of_pairs(link.channel)) return of_pairs;
-                                if (link.channel >= kFirstSmallChannel) return of_small;
-                                return link.channel < kFirstLLChannel ? of_trees : of_lines;
-                              },
+                              [this](const PairLink& link) { return shape_of(link); },
                               [this](std::uint32_t peer) { return choice_with(peer); },
                               [failure = failure_](const Error& error) {
-                                // Who knows that the partner died, or how it left, may say so in a
-                                // moment.
-                                if (error.source() == ErrorSource::kPeer) {
+                                // Who knows why the partner failed, or how it left, may say so in
+                                // a moment.
+                                if (may_be_a_consequence(error)) {
                                   failure->suspect(error);
                                 } else {
                                   failure->establish(error, true);

@@ -141,13 +141,12 @@ void Communicator::say_what_waits(const std::optional<CallNote>& call,
                                   const std::string& description, std::chrono::nanoseconds waited,
                                   bool late) {
   const std::string last = describe_last_finished(call);
-  const std::string text =
-      fmt::format("rank {} of {} has waited {} in {}:{}{}{}{}", rank_, ranks_,
-                  print_duration(waited < std::chrono::seconds(10)
-                                     ? std::chrono::duration_cast<std::chrono::milliseconds>(waited)
-                                     : std::chrono::duration_cast<std::chrono::seconds>(waited)),
-                  description, last.empty() ? "" : "\n  last finished: ", last,
-                  connections_->describe_waiting(), pairs_->describe_waiting());
+  const std::string text = fmt::format(
+      "rank {} of {} has waited {} in {}:{}{}{}", rank_, ranks_,
+      print_duration(waited < std::chrono::seconds(10)
+                         ? std::chrono::duration_cast<std::chrono::milliseconds>(waited)
+                         : std::chrono::duration_cast<std::chrono::seconds>(waited)),
+      description, last.empty() ? "" : "\n  last finished: ", last, pairs_->describe_waiting());
   if (late) {
     failure_->establish(Error(WEFT_ERROR_TIMEOUT, text,
                               "look at the ranks named here; timeouts.operation sets this limit"),

@@ -103,8 +103,8 @@ OperationTag PairNumbers::add(Direction& direction, const Task& task, std::uint3
                             ++direction.calls);
 }
 
-void add_connection(const RingEnd& end, std::uint64_t least_lent_bytes, PairTransfer& transfer,
-                    std::vector<PairMessage>& messages) {
+void add_connection(const ConnectionEnd& end, std::uint64_t least_lent_bytes,
+                    PairTransfer& transfer, std::vector<PairMessage>& messages) {
   transfer.view = end.view;
   if (end.peer_memory.plugin != nullptr && transfer.bytes >= least_lent_bytes) {
     transfer.payload = PairPayload::kLent;

@@ -121,8 +121,8 @@ void add_parts(const PairTransfer& whole, std::uint32_t partner, const PairEnds&
 /// Gives a transfer, complete but for that, the end of its connection, and lends it where that is
 /// possible and it has `least_lent_bytes`: so both ends find the same. Where a net carries it,
 /// `messages` gets what the net must move.
-void add_connection(const RingEnd& end, std::uint64_t least_lent_bytes, PairTransfer& transfer,
-                    std::vector<PairMessage>& messages);
+void add_connection(const ConnectionEnd& end, std::uint64_t least_lent_bytes,
+                    PairTransfer& transfer, std::vector<PairMessage>& messages);
 
 /// Writes the transfers of each call with elements, and the task of each of them; those of a rank
 /// to itself are copies. All partners must be connected, and check_own() must hold.

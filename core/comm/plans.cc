@@ -72,7 +72,7 @@ Result<Communicator::Planned*> Communicator::find_plan(const Task& task) {
                           describe_task(task), algorithm_name(fresh->algorithm),
                           protocol_name(fresh->protocol), fresh->reason);
   auto planned = std::make_unique<Planned>();
-  planned->edges = late_edges(*fresh, rank_);
+  planned->links = links_of(*fresh, rank_);
   planned->plan = std::move(fresh);
   return latest_plan_ = plans_.emplace(task, std::move(planned)).first->second.get();
 }
@@ -115,11 +115,9 @@ Result<std::shared_ptr<BoundPlan>> Communicator::bind_to(std::shared_ptr<const P
   };
   WEFT_TRY_ASSIGN(auto tables, tables_of(*plan));
   log_bound(*plan);
-  return std::make_shared<BoundPlan>(std::move(plan), rank_,
-                                     BoundPlan::Ends{.rings = connections_->rings(),
-                                                     .direct = connections_->direct(),
-                                                     .pair = pair,
-                                                     .tables = std::move(tables)});
+  return std::make_shared<BoundPlan>(
+      std::move(plan), rank_,
+      BoundPlan::Ends{.direct = connections_->direct(), .pair = pair, .tables = std::move(tables)});
 }
 
 // Makes the plan with these blocks the latest one, if it is kept.

@@ -24,16 +24,11 @@
 
 namespace weft {
 
-// Stands for the channel of what ranks write to each other directly.
-inline constexpr std::uint32_t kDirectChannel = 0xFFFF;
-
 struct Connections::OpenedTransport {
   TransportPlugin plugin;
   weft_transport* transport = nullptr;
   std::mutex calls;  ///< Held in all calls that take one thread at a time, once it is connected.
   std::vector<weft_connection*> connections;
-  std::vector<std::vector<std::byte>> peer_blobs;
-  bool joined = false;
 
   explicit OpenedTransport(TransportPlugin wrapped) : plugin(std::move(wrapped)) {}
   OpenedTransport(const OpenedTransport&) = delete;
@@ -76,7 +71,7 @@ struct Connections::OpenedNet {
   OpenedNet& operator=(const OpenedNet&) = delete;
 };
 
-// One end of one direction on one channel, on its way to becoming a RingEnd.
+// One end of one direction on one channel, on its way to becoming a ConnectionEnd.
 struct Connections::Edge {
   std::uint32_t channel = 0;
   std::uint32_t peer = 0;

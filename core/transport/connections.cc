@@ -4,9 +4,7 @@
 #include "core/transport/connections.h"
 
 #include <algorithm>
-#include <chrono>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -45,7 +43,6 @@ Connections::Connections(TransportContext context) : context_(std::move(context)
 Connections::~Connections() {
   for (void* memory : registered_)
     context_.runtime->unregister_host(memory);
-  memory_.release(cursors_);
   memory_.release(positions_);
 }
 
@@ -185,42 +182,6 @@ Connections::Edge Connections::edge_to(
   return edge;
 }
 
-std::vector<Connections::Edge> Connections::edges_of(
-    const ConnectionNeeds& needs, const std::function<PairChoice(std::uint32_t peer)>& choice_of) {
-  std::vector<Edge> edges;
-  const auto add = [&](std::uint32_t peer, std::uint32_t channel, weft_direction direction,
-                       const weft_protocol_request& protocol) {
-    edges.push_back(edge_to(peer, channel, direction, choice_of));
-    edges.back().protocols[0] = protocol;
-  };
-  weft_protocol_request simple{};
-  simple.struct_size = sizeof(simple);
-  simple.protocol = WEFT_PROTOCOL_SIMPLE;
-  simple.steps = needs.slots.steps;
-  simple.step_bytes = needs.slots.step_bytes;
-  for (std::uint32_t channel = 0; channel < needs.rings.size(); ++channel) {
-    const auto& ring = needs.rings[channel];
-    const auto place =
-        static_cast<std::size_t>(std::ranges::find(ring, context_.rank) - ring.begin());
-    add(ring[(place + ring.size() - 1) % ring.size()], channel, WEFT_DIRECTION_RECV, simple);
-    add(ring[(place + 1) % ring.size()], channel, WEFT_DIRECTION_SEND, simple);
-  }
-  if (needs.direct_bytes == 0) return edges;
-  weft_protocol_request lines{};
-  lines.struct_size = sizeof(lines);
-  lines.protocol = WEFT_PROTOCOL_LL;
-  lines.steps = kDirectHalves;
-  // Halves of lines first, then of wide lines, then plain ones.
-  lines.step_bytes = static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes) +
-                                                wide_half_of(needs) + plain_half_of(needs));
-  for (std::uint32_t peer = 0; peer < context_.ranks; ++peer) {
-    if (peer == context_.rank) continue;
-    add(peer, kDirectChannel, WEFT_DIRECTION_RECV, lines);
-    add(peer, kDirectChannel, WEFT_DIRECTION_SEND, lines);
-  }
-  return edges;
-}
-
 Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
   const ThreadPlace near(near_cpus_);
   ConnectionBlobs blobs;
@@ -267,21 +228,6 @@ Status Connections::begin_net(Edge& edge, std::span<const std::byte> peer_blob) 
   return {};
 }
 
-Result<bool> Connections::join_transports() {
-  bool all = true;
-  for (auto& [id, opened] : transports_) {
-    if (opened->joined || opened->connections.empty()) continue;
-    std::vector<weft_blob> blobs;
-    for (const auto& blob : opened->peer_blobs) {
-      blobs.push_back({.data = blob.data(), .size = blob.size()});
-    }
-    WEFT_TRY_ASSIGN(opened->joined,
-                    opened->plugin.connect(opened->transport, opened->connections, blobs));
-    all = all && opened->joined;
-  }
-  return all;
-}
-
 Result<bool> Connections::join_net(Edge& edge) {
   if (edge.net_connection == nullptr) {
     WEFT_TRY_ASSIGN(edge.net_connection, edge.net->plugin.accept(edge.listener));
@@ -290,46 +236,7 @@ Result<bool> Connections::join_net(Edge& edge) {
   return edge.net->plugin.ready(edge.net_connection);
 }
 
-Status Connections::join(std::span<Edge> edges, Bootstrap& bootstrap, Deadline deadline) {
-  using std::chrono::microseconds;
-  microseconds nap(1);
-  while (true) {
-    WEFT_TRY_ASSIGN(bool all, join_transports());
-    std::string missing;
-    for (Edge& edge : edges) {
-      if (edge.net == nullptr || edge.joined) continue;
-      auto joined = join_net(edge);
-      if (!joined) {
-        return fail(std::move(joined.error())
-                        .with_context(fmt::format(
-                            "connecting {} rank {}",
-                            edge.direction == WEFT_DIRECTION_SEND ? "to" : "from", edge.peer)));
-      }
-      edge.joined = *joined;
-      if (edge.joined) continue;
-      all = false;
-      missing += fmt::format("{}{} rank {} over {}", missing.empty() ? "" : ", ",
-                             edge.direction == WEFT_DIRECTION_SEND ? "to" : "from", edge.peer,
-                             edge.choice.plugin);
-    }
-    if (all) return {};
-    if (auto failure = bootstrap.failure()) return fail(std::move(*failure));
-    if (deadline.passed()) {
-      for (const Edge& edge : edges) {
-        if (edge.transport == nullptr || edge.transport->joined) continue;
-        missing += fmt::format("{}with rank {} over {}", missing.empty() ? "" : ", ", edge.peer,
-                               edge.choice.plugin);
-      }
-      return fail(WEFT_ERROR_TIMEOUT, "connections are not up at the deadline: " + missing,
-                  "check that the peers are alive and reachable; timeouts.bootstrap sets the "
-                  "deadline");
-    }
-    std::this_thread::sleep_for(nap);
-    nap = std::min(2 * nap, microseconds(500));
-  }
-}
-
-Result<ConnectionView> Connections::view_of_net(Edge& edge, RingEnd& end) {
+Result<ConnectionView> Connections::view_of_net(Edge& edge, ConnectionEnd& end) {
   const ThreadPlace near(near_cpus_);
   NetPort& port = *edge.via->port;
   const SlotGeometry geometry{.steps = edge.protocols[0].steps,
@@ -376,6 +283,7 @@ Result<ConnectionView> Connections::view_of(const Edge& edge) {
 }
 
 void Connections::describe_direct(const Edge& edge, const ConnectionView& view) {
+  const std::scoped_lock lock(mutex_);
   if (edge.sends()) {
     direct_.outbox[edge.peer] = view.buffer;
     direct_.peer_error[edge.peer] = view.peer_error;
@@ -385,25 +293,8 @@ void Connections::describe_direct(const Edge& edge, const ConnectionView& view) 
   }
 }
 
-Status Connections::describe(std::span<Edge> edges, const ConnectionNeeds& needs) {
-  rings_.resize(needs.rings.size());
-  WEFT_TRY(allocate_positions(2 * rings_.size() * sizeof(ConnectionCursor), &cursors_));
-  auto* cursor = static_cast<ConnectionCursor*>(cursors_);
-  for (Edge& edge : edges) {
-    if (edge.direct()) {
-      WEFT_TRY_ASSIGN(const ConnectionView view, view_of(edge));
-      describe_direct(edge, view);
-      continue;
-    }
-    RingEnd& end = edge.sends() ? rings_[edge.channel].to_next : rings_[edge.channel].from_previous;
-    WEFT_TRY_ASSIGN(end.view, edge.net != nullptr ? view_of_net(edge, end) : view_of(edge));
-    end.view.cursor = cursor++;
-  }
-  if (needs.direct_bytes == 0) return {};
-  return describe_inboxes(needs);
-}
-
-// Numbers of 8 bytes first. Where plain halves are not apart, on CPUs, their calls are counted with
+// Halves of lines first, then of wide lines, then plain ones. Of positions numbers of 8 bytes come
+// first. Where plain halves are not apart, on CPUs, their calls are counted with
 // those by lines.
 Status Connections::describe_inboxes(const ConnectionNeeds& needs) {
   const std::size_t plain = needs.two_shot_range == 0 ? 0 : needs.direct_parts;
@@ -412,6 +303,10 @@ Status Connections::describe_inboxes(const ConnectionNeeds& needs) {
       (plain + wide) * sizeof(std::uint64_t) + kMostDirectParts * sizeof(std::uint32_t),
       &positions_));
   auto* const counters = static_cast<std::uint64_t*>(positions_);
+  inbox_slots_ = {
+      .steps = kDirectHalves,
+      .step_bytes = static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes) +
+                                               wide_half_of(needs) + plain_half_of(needs))};
   direct_.ranks = context_.ranks;
   direct_.rank = context_.rank;
   direct_.half_bytes = static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes));
@@ -483,40 +378,13 @@ void Connections::close_unused(const std::function<PairChoice(std::uint32_t peer
   std::erase_if(nets_, [&](const auto& entry) { return !used.contains(entry.first); });
 }
 
-Status Connections::connect(const ConnectionNeeds& needs,
-                            const std::function<PairChoice(std::uint32_t peer)>& choice_of,
-                            Bootstrap& bootstrap, Deadline deadline) {
+Status Connections::open_paths(const ConnectionNeeds& needs,
+                               const std::function<PairChoice(std::uint32_t peer)>& choice_of) {
   line_bytes_ = needs.line_bytes;
   near_cpus_ = needs.near_cpus;
   close_unused(choice_of);
   WEFT_TRY(open_ports(needs.net_ports));
-  std::vector<Edge> edges = edges_of(needs, choice_of);  // dealt out to the ports that there are
-  WEFT_TRY_ASSIGN(const ConnectionBlobs mine, prepare(edges));
-  WEFT_TRY_ASSIGN(const auto gathered,
-                  bootstrap.all_gather(encode_blobs(mine), "connection blobs"));
-  std::map<std::uint32_t, ConnectionBlobs> by_peer;
-  for (Edge& edge : edges) {
-    auto known = by_peer.find(edge.peer);
-    if (known == by_peer.end()) {
-      WEFT_TRY_ASSIGN(auto decoded, decode_blobs(gathered[edge.peer]));
-      known = by_peer.emplace(edge.peer, std::move(decoded)).first;
-    }
-    const auto blob = known->second.find(edge.number);
-    const bool needed = edge.transport != nullptr || edge.direction == WEFT_DIRECTION_SEND;
-    if (blob == known->second.end()) {
-      if (!needed) continue;
-      return fail(WEFT_ERROR_PEER,
-                  fmt::format("rank {} sent nothing about its end of the connection on channel {}",
-                              edge.peer, edge.channel));
-    }
-    if (edge.transport != nullptr) {
-      edge.transport->peer_blobs.push_back(blob->second);
-    } else {
-      WEFT_TRY(begin_net(edge, blob->second));
-    }
-  }
-  WEFT_TRY(join(edges, bootstrap, deadline));
-  return describe(edges, needs);
+  return needs.direct_bytes == 0 ? Status{} : describe_inboxes(needs);
 }
 
 std::uint64_t Connections::bytes_held() const {
@@ -534,6 +402,7 @@ std::string Connections::describe_waiting_inboxes() {
   std::string text;
   // Kernels of GPUs keep lines there, of which each has a flag.
   if (!context_.runtime->reports_ends()) return text;
+  const std::scoped_lock lock(mutex_);
   const auto call_in = [this](std::byte* box, std::uint64_t half) {
     auto* const header = reinterpret_cast<DirectHeader*>(box + half * direct_.half_bytes);
     return load_counter(&header->call);
@@ -551,20 +420,8 @@ std::string Connections::describe_waiting_inboxes() {
   return text;
 }
 
-std::string Connections::describe_waiting() {
-  std::string text = describe_waiting_inboxes();
-  // Those of the rings would point at neighbours.
-  if (!text.empty()) return text;
-  // Counters of a GPU are out of a CPU's reach.
-  for (std::size_t channel = 0; in_host_memory_ && channel < rings_.size(); ++channel) {
-    const ConnectionView& from = rings_[channel].from_previous.view;
-    const ConnectionView& to = rings_[channel].to_next.view;
-    text += fmt::format(
-        "\n  channel {}: rank {} has sent {} steps, {} of them are taken; of {} steps sent to rank "
-        "{} it has taken {}",
-        channel, from.peer, load_counter(from.tail), load_counter(from.head), load_counter(to.tail),
-        to.peer, load_counter(to.head));
-  }
+std::string Connections::describe_waiting_ports() {
+  std::string text;
   for (const OpenedPort* opened : ports_)
     text += opened->port->describe_waiting();
   return text;

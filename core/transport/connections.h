@@ -44,8 +44,8 @@ struct PeerMemory {
   weft_connection* connection = nullptr;
 };
 
-/// One end of a ring's edge. Where a net carries it, `port` moves its messages.
-struct RingEnd {
+/// One end of one direction. Where a net carries it, `port` moves its messages.
+struct ConnectionEnd {
   ConnectionView view;
   NetPort* port = nullptr;
   std::uint32_t port_connection = 0;
@@ -53,16 +53,8 @@ struct RingEnd {
   PeerMemory peer_memory;
 };
 
-/// A rank's two ends on one channel.
-struct RingConnections {
-  RingEnd from_previous;
-  RingEnd to_next;
-};
-
-/// What connect() sets up between this rank and others.
+/// What connections between this rank and others will be like.
 struct ConnectionNeeds {
-  std::span<const std::vector<std::uint32_t>> rings;  ///< rings[channel] is an order of ranks.
-  SlotGeometry slots;                                 ///< Of the rings' connections.
   std::uint32_t net_ports = 1;  ///< Of this rank to each net; that of others may be another.
   /// Where slots are made that lie in host memory: near this rank's device. Empty: wherever.
   std::vector<CpuRange> near_cpus{};
@@ -85,11 +77,10 @@ struct TransportContext {
   Secret secret{};                 ///< Of the communicator, alike on all ranks.
   std::string host_id;
   DeviceRuntime* runtime = nullptr;
-  /// The engine of this rank's device for its ports of this number; asked by connect().
+  /// The engine of this rank's device for its ports of this number; asked by open_paths().
   std::function<Result<ProgressEngine*>(std::uint32_t port)> engine_of;
   Logger* logger = nullptr;
-  /// The devices of a net that carry an edge, as choose_devices() answers; asked from connect() on,
-  /// also by the reactor.
+  /// The devices of a net that carry an edge, as choose_devices() answers; asked by the reactor.
   std::function<DevicePair(const std::string& plugin, const NetEdge& edge)> devices_of;
   /// Told of a data path that broke; from any thread.
   std::function<void(const Error&)> path_failed;
@@ -97,8 +88,7 @@ struct TransportContext {
 
 /// Threads: set up and destroyed by one thread, which alone shares buffers, while the reactor may
 /// connect pairs (a transport's `calls` keeps the two apart); abort by any thread at any time
-/// (`mutex_` guards the maps for it); drive, leave, busy and describe_waiting by any thread once it
-/// is connected.
+/// (`mutex_` guards the maps for it); drive, leave and busy by any thread once its paths are open.
 class Connections {
  public:
   explicit Connections(TransportContext context);
@@ -114,13 +104,12 @@ class Connections {
   ReachAnswers ask(const std::string& id, const Topology& topology,
                    std::span<const std::vector<std::byte>> infos);
 
-  /// Connects this rank's ends, with the plugin that `choice_of(peer)` names, and closes what
-  /// nobody chose. Collective over the bootstrap.
-  Status connect(const ConnectionNeeds& needs,
-                 const std::function<PairChoice(std::uint32_t peer)>& choice_of,
-                 Bootstrap& bootstrap, Deadline deadline);
+  /// Opens ports to the nets that `choice_of(peer)` names for some peer, and closes what nobody
+  /// chose. From then on a PairConnector connects what calls need.
+  Status open_paths(const ConnectionNeeds& needs,
+                    const std::function<PairChoice(std::uint32_t peer)>& choice_of);
 
-  /// Makes a buffer of each rank, all of `bytes`, reachable for all others, which are connected.
+  /// Makes a buffer of each rank, all of `bytes`, reachable for all others. After open_paths().
   /// Collective over the bootstrap; blocks. That some rank cannot reach another is no error, but
   /// told by what it answers, alike on all ranks. MISMATCH where the sizes differ, on all ranks.
   /// The answer must go before this does.
@@ -129,11 +118,12 @@ class Connections {
       const std::function<PairChoice(std::uint32_t peer)>& choice_of, Bootstrap& bootstrap,
       Deadline deadline);
 
-  /// By channel; empty for a single rank.
-  [[nodiscard]] std::span<const RingConnections> rings() const { return rings_; }
+  /// Of inboxes: two halves of each; none where ranks do not write to each other directly.
+  [[nodiscard]] SlotGeometry inbox_slots() const { return inbox_slots_; }
   /// What direct() tells from now on; outlives all calls.
   void set_multicast(const MulticastView* view) { direct_.multicast = view; }
-  /// Null where ranks do not write to each other directly.
+  /// Null where ranks do not write to each other directly. Inboxes are there once their links are
+  /// connected.
   [[nodiscard]] const DirectPeers* direct() const {
     return direct_.positions != nullptr ? &direct_ : nullptr;
   }
@@ -152,9 +142,6 @@ class Connections {
 
   /// Makes everything give up; `reason` (not 0) lands in the peers' error words.
   void abort(std::uint32_t reason);
-
-  /// Where each connection stands, for reports.
-  [[nodiscard]] std::string describe_waiting();
 
  private:
   friend class PairConnector;
@@ -176,19 +163,16 @@ class Connections {
                                      const Bootstrap& bootstrap, Deadline deadline);
   void hand_over();
   bool keep(RunAhead::Time until);
+  // Which ranks keep a call by inboxes waiting, and how far messages have got, for reports.
   [[nodiscard]] std::string describe_waiting_inboxes();
+  [[nodiscard]] std::string describe_waiting_ports();
   Edge edge_to(std::uint32_t peer, std::uint32_t channel, weft_direction direction,
                const std::function<PairChoice(std::uint32_t peer)>& choice_of);
-  std::vector<Edge> edges_of(const ConnectionNeeds& needs,
-                             const std::function<PairChoice(std::uint32_t peer)>& choice_of);
   Result<std::map<std::uint64_t, std::vector<std::byte>>> prepare(std::span<Edge> edges);
   Status begin_net(Edge& edge, std::span<const std::byte> peer_blob);
-  Status join(std::span<Edge> edges, Bootstrap& bootstrap, Deadline deadline);
-  Result<bool> join_transports();
   Result<bool> join_net(Edge& edge);
-  Status describe(std::span<Edge> edges, const ConnectionNeeds& needs);
   Result<ConnectionView> view_of(const Edge& edge);
-  Result<ConnectionView> view_of_net(Edge& edge, RingEnd& end);
+  Result<ConnectionView> view_of_net(Edge& edge, ConnectionEnd& end);
   void describe_direct(const Edge& edge, const ConnectionView& view);
   Status describe_inboxes(const ConnectionNeeds& needs);
   Status allocate_positions(std::size_t bytes, void** memory);
@@ -203,16 +187,15 @@ class Connections {
   std::map<std::string, std::unique_ptr<OpenedTransport>, std::less<>> transports_;
   std::map<std::string, std::unique_ptr<OpenedNet>, std::less<>> nets_;
   std::vector<OpenedPort*> ports_;  // of all nets_; stays as it is once it is connected
-  void* cursors_ = nullptr;         // ConnectionCursor of each ring's end, in the device's memory
   void* positions_ = nullptr;       // of direct_, in the device's memory
   std::set<void*> registered_;      // host memory that the device was allowed to reach
   RunAhead run_ahead_;
   std::vector<bool> reads_buffers_of_;  // by rank; as ask() found, before anything is connected
   std::vector<CpuRange> near_cpus_;
-  std::uint32_t line_bytes_ = 8;  // as of ConnectionNeeds; also of what is connected later
-  std::atomic<bool> in_host_memory_{true};  // all that is described so far; reactor and builder
-  std::vector<RingConnections> rings_;
-  DirectPeers direct_;
+  std::uint32_t line_bytes_ = 8;            // as of ConnectionNeeds
+  std::atomic<bool> in_host_memory_{true};  // all that is described so far
+  SlotGeometry inbox_slots_;
+  DirectPeers direct_;  // its inboxes and outboxes guarded by mutex_ until they are connected
 };
 
 }  // namespace weft

@@ -16,6 +16,12 @@
 
 namespace weft {
 
+/// Rings have the channels of plans, 0 and more.
+inline constexpr std::uint32_t kMostRingChannels = 64;
+[[nodiscard]] constexpr bool is_of_rings(std::uint32_t channel) {
+  return channel < kMostRingChannels;
+}
+
 /// The first channel of connections between two ranks that send to each other outside of rings;
 /// their other channels follow.
 inline constexpr std::uint32_t kPairChannel = 0xFF00;
@@ -43,6 +49,9 @@ inline constexpr std::uint32_t kEndOfLineChannels = kFirstLL128Channel + kMostLi
 /// The same of rings' and trees' edges with many small slots (Plan::small_slots).
 inline constexpr std::uint32_t kMostSmallChannels = 64;
 inline constexpr std::uint32_t kFirstSmallChannel = kEndOfLineChannels;
+
+/// Stands for the channel of the inboxes in which ranks write to each other directly.
+inline constexpr std::uint32_t kDirectChannel = 0xFFFF;
 
 /// Which of this rank's `ports` (at least 1) to a net carries what it sends to rank `peer`, and
 /// receives from it, on `channel`. Of this rank alone: the other end may have another number of

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <string>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -57,7 +58,8 @@ bool is_small_channel(std::uint32_t channel) {
 }
 
 bool is_pair_channel(std::uint32_t channel) {
-  return is_of_pairs(channel) || is_small_channel(channel) ||
+  return is_of_rings(channel) || channel == kDirectChannel || is_of_pairs(channel) ||
+         is_small_channel(channel) ||
          (channel >= kFirstTreeChannel && channel < kFirstTreeChannel + kMostTreeChannels) ||
          has_line_channel({.peer = 0, .channel = channel});
 }
@@ -95,10 +97,10 @@ struct PairConnector::Pair {
 
   const PairLink link;
   State state = State::kNew;
-  bool wanted = false;                     // by this rank's own calls
-  std::optional<Error> unreachable;        // why letters do not get there
-  std::array<Connections::Edge, 2> edges;  // to the peer, from the peer
-  std::vector<std::byte> blobs;            // this rank's, encoded
+  bool wanted = false;                   // by this rank's own calls
+  std::optional<Error> unreachable;      // why letters do not get there
+  std::vector<Connections::Edge> edges;  // to the peer, from the peer, or one of them
+  std::vector<std::byte> blobs;          // this rank's, encoded
   std::optional<ConnectionBlobs> theirs;
   std::vector<std::vector<std::byte>> peer_blobs;  // of a transport, in the order of edges
   std::chrono::steady_clock::time_point posted;
@@ -116,25 +118,25 @@ struct PairConnector::Pair {
 };
 
 PairConnector::PairConnector(Connections& connections, Bootstrap& bootstrap, Reactor& reactor,
-                             std::function<SlotGeometry(const PairLink& link)> geometry_of,
+                             std::function<LinkShape(const PairLink& link)> shape_of,
                              std::function<PairChoice(std::uint32_t peer)> choice_of,
                              std::function<void(const Error&)> failed)
     : connections_(connections),
       bootstrap_(bootstrap),
       reactor_(reactor),
-      geometry_of_(std::move(geometry_of)),
+      shape_of_(std::move(shape_of)),
       choice_of_(std::move(choice_of)),
       failed_(std::move(failed)),
       inbox_(std::make_shared<Inbox>()) {}
 
 Result<std::unique_ptr<PairConnector>> PairConnector::start(
     Connections& connections, Bootstrap& bootstrap, Reactor& reactor,
-    std::function<SlotGeometry(const PairLink& link)> geometry_of,
+    std::function<LinkShape(const PairLink& link)> shape_of,
     std::function<PairChoice(std::uint32_t peer)> choice_of,
     std::function<void(const Error&)> failed) {
   std::unique_ptr<PairConnector> connector(
-      new PairConnector(connections, bootstrap, reactor, std::move(geometry_of),
-                        std::move(choice_of), std::move(failed)));
+      new PairConnector(connections, bootstrap, reactor, std::move(shape_of), std::move(choice_of),
+                        std::move(failed)));
   WEFT_TRY(connector->listen());
   return connector;
 }
@@ -185,6 +187,11 @@ const PairConnections* PairConnector::find(const PairLink& link) {
   const std::scoped_lock lock(mutex_);
   const auto found = ready_.find(link);
   return found == ready_.end() ? nullptr : found->second;
+}
+
+bool PairConnector::are_connected(std::span<const PairLink> links) {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::all_of(links, [this](const PairLink& link) { return ready_.contains(link); });
 }
 
 Status PairConnector::read_memory(std::uint32_t peer, std::span<std::byte> destination,
@@ -292,7 +299,15 @@ void PairConnector::work(bool on_time) {
     const std::scoped_lock lock(mutex_);
     if (failure_) return;
   }
-  if (auto moved = move(on_time); !moved) {
+  Status moved;
+  try {
+    moved = move(on_time);
+  } catch (const std::bad_alloc&) {
+    // Nothing may leave the reactor's thread.
+    moved = fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory to connect ranks with each other",
+                 "raise the limit of address space (ulimit -v), or use fewer channels");
+  }
+  if (!moved) {
     // First: who waits must not take for established what is only suspected.
     failed_(moved.error());
     {
@@ -335,11 +350,13 @@ Status PairConnector::take_letter(std::uint32_t from, std::span<const std::byte>
   }
   const std::uint32_t channel =
       std::to_integer<std::uint32_t>(letter[1]) | std::to_integer<std::uint32_t>(letter[2]) << 8U;
-  if (!is_pair_channel(channel)) {
+  const PairLink link{.peer = from, .channel = channel};
+  const bool may_be = is_pair_channel(channel);
+  if (const LinkShape shape = may_be ? shape_of_(link) : LinkShape{}; !may_be || !shape.exists()) {
     return fail(WEFT_ERROR_PEER,
                 fmt::format("rank {} wrote of channel {}, which there is not", from, channel));
   }
-  Pair& pair = pair_of({.peer = from, .channel = channel});
+  Pair& pair = pair_of(link);
   const bool asked = letter.front() == kPleaseAnswer;
   const bool first = !pair.theirs;
   if (first) {
@@ -391,26 +408,31 @@ Status PairConnector::advance(Pair& pair) {
   return {};
 }
 
+// Of inboxes there are lines alone. Else head and tail are those of Simple, of which a slot need
+// hold nothing where lines have slots. A buffer for lines begins with none that looks new.
+void PairConnector::request(const PairLink& link, const SlotGeometry& slots,
+                            Connections::Edge& edge) const {
+  weft_protocol_request& protocol = edge.protocols[0];
+  protocol.struct_size = sizeof(protocol);
+  protocol.protocol = link.channel == kDirectChannel ? WEFT_PROTOCOL_LL : WEFT_PROTOCOL_SIMPLE;
+  protocol.steps = slots.steps;
+  protocol.step_bytes = slots.step_bytes;
+  if (!has_line_channel(link)) return;
+  edge.protocols[1] = protocol;
+  edge.protocols[1].protocol = WEFT_PROTOCOL_LL;
+  protocol.step_bytes = kLeastStepBytes;
+}
+
 Status PairConnector::prepare(Pair& pair) {
-  const std::array directions = {WEFT_DIRECTION_SEND, WEFT_DIRECTION_RECV};
-  const SlotGeometry geometry = geometry_of_(pair.link);
-  for (std::size_t i = 0; i < directions.size(); ++i) {
-    pair.edges[i] =
-        connections_.edge_to(pair.link.peer, pair.link.channel, directions[i], choice_of_);
-    weft_protocol_request& protocol = pair.edges[i].protocols[0];
-    protocol.struct_size = sizeof(protocol);
-    protocol.protocol = WEFT_PROTOCOL_SIMPLE;
-    protocol.steps = geometry.steps;
-    protocol.step_bytes = geometry.step_bytes;
-    if (!has_line_channel(pair.link)) continue;
-    // Head and tail are those of Simple, of which a slot need hold nothing. A buffer for lines
-    // begins with none that looks new.
-    pair.edges[i].protocols[1] = protocol;
-    pair.edges[i].protocols[1].protocol = WEFT_PROTOCOL_LL;
-    protocol.step_bytes = kLeastStepBytes;
+  const LinkShape shape = shape_of_(pair.link);
+  for (const weft_direction direction : {WEFT_DIRECTION_SEND, WEFT_DIRECTION_RECV}) {
+    if (!(direction == WEFT_DIRECTION_SEND ? shape.to : shape.from)) continue;
+    pair.edges.push_back(
+        connections_.edge_to(pair.link.peer, pair.link.channel, direction, choice_of_));
+    request(pair.link, shape.slots, pair.edges.back());
   }
-  // Both edges are the same port's.
-  Connections::OpenedPort* const via = pair.edges[0].via;
+  // All edges are the same port's.
+  Connections::OpenedPort* const via = pair.edges.front().via;
   const auto lock = via != nullptr ? via->port->lock() : std::unique_lock<std::mutex>();
   WEFT_TRY_ASSIGN(const ConnectionBlobs mine, connections_.prepare(pair.edges));
   pair.blobs = encode_blobs(mine);
@@ -418,7 +440,8 @@ Status PairConnector::prepare(Pair& pair) {
     return fail(
         WEFT_ERROR_PLUGIN,
         fmt::format("plugin {} describes its ends by {} bytes, more than the {} of a letter",
-                    pair.edges[0].choice.plugin, pair.blobs.size(), kMostLetterText - kLetterHead));
+                    pair.edges.front().choice.plugin, pair.blobs.size(),
+                    kMostLetterText - kLetterHead));
   }
   return {};
 }
@@ -484,12 +507,14 @@ bool PairConnector::comes_up(const PairLink& link) {
 }
 
 Result<bool> PairConnector::join(Pair& pair) {
-  if (pair.edges[0].transport != nullptr) {
-    Connections::OpenedTransport& opened = *pair.edges[0].transport;
-    std::array<weft_connection*, 2> ends = {pair.edges[0].connection, pair.edges[1].connection};
-    std::array<weft_blob, 2> blobs{};
-    for (std::size_t i = 0; i < blobs.size(); ++i)
-      blobs[i] = {.data = pair.peer_blobs[i].data(), .size = pair.peer_blobs[i].size()};
+  if (pair.edges.front().transport != nullptr) {
+    Connections::OpenedTransport& opened = *pair.edges.front().transport;
+    std::vector<weft_connection*> ends;
+    std::vector<weft_blob> blobs;
+    for (std::size_t i = 0; i < pair.edges.size(); ++i) {
+      ends.push_back(pair.edges[i].connection);
+      blobs.push_back({.data = pair.peer_blobs[i].data(), .size = pair.peer_blobs[i].size()});
+    }
     const std::scoped_lock lock(opened.calls);
     return opened.plugin.connect(opened.transport, ends, blobs);
   }
@@ -504,10 +529,11 @@ Result<bool> PairConnector::join(Pair& pair) {
 }
 
 Status PairConnector::finish(Pair& pair) {
+  if (pair.link.channel == kDirectChannel) return finish_inboxes(pair);
   WEFT_TRY(connections_.allocate_positions(2 * sizeof(ConnectionCursor), &pair.cursors));
   auto* cursor = static_cast<ConnectionCursor*>(pair.cursors);
   for (Connections::Edge& edge : pair.edges) {
-    RingEnd& end = edge.sends() ? pair.ends.to : pair.ends.from;
+    ConnectionEnd& end = edge.sends() ? pair.ends.to : pair.ends.from;
     WEFT_TRY_ASSIGN(end.view, edge.net != nullptr ? connections_.view_of_net(edge, end)
                                                   : connections_.view_of(edge));
     end.view.cursor = cursor++;
@@ -523,11 +549,48 @@ Status PairConnector::finish(Pair& pair) {
   return {};
 }
 
-std::string PairConnector::describe_waiting() {
-  std::string text;
-  if (!connections_.in_host_memory_) return text;  // counters of a GPU are out of a CPU's reach
-  const std::scoped_lock lock(mutex_);
+Status PairConnector::finish_inboxes(Pair& pair) {
+  for (const Connections::Edge& edge : pair.edges) {
+    WEFT_TRY_ASSIGN(const ConnectionView view, connections_.view_of(edge));
+    connections_.describe_direct(edge, view);
+  }
+  return {};
+}
+
+// By channel, both neighbours in one line. With mutex_.
+std::string PairConnector::describe_rings() const {
+  struct Ends {
+    const ConnectionView* from = nullptr;
+    const ConnectionView* to = nullptr;
+  };
+  std::map<std::uint32_t, Ends> rings;
   for (const auto& [link, ends] : ready_) {
+    if (!is_of_rings(link.channel)) continue;
+    if (ends->from.view.connected()) rings[link.channel].from = &ends->from.view;
+    if (ends->to.view.connected()) rings[link.channel].to = &ends->to.view;
+  }
+  std::string text;
+  for (const auto& [channel, ends] : rings) {
+    if (ends.from == nullptr || ends.to == nullptr) continue;  // the call waits for that one
+    text += fmt::format(
+        "\n  channel {}: rank {} has sent {} steps, {} of them are taken; of {} steps sent to rank "
+        "{} it has taken {}",
+        channel, ends.from->peer, load_counter(ends.from->tail), load_counter(ends.from->head),
+        load_counter(ends.to->tail), ends.to->peer, load_counter(ends.to->head));
+  }
+  return text;
+}
+
+std::string PairConnector::describe_waiting() {
+  // Where a call waits for an inbox, those of the rings would point at neighbours.
+  std::string text = connections_.describe_waiting_inboxes();
+  const bool by_inboxes = !text.empty();
+  const bool readable = connections_.in_host_memory_;  // what a GPU counts is out of a CPU's reach
+  const std::scoped_lock lock(mutex_);
+  if (!by_inboxes && readable) text += describe_rings();
+  if (!by_inboxes) text += connections_.describe_waiting_ports();
+  for (const auto& [link, ends] : ready_) {
+    if (!readable || is_of_rings(link.channel) || link.channel == kDirectChannel) continue;
     const ConnectionView& to = ends->to.view;
     const ConnectionView& from = ends->from.view;
     const std::uint64_t sent = load_counter(to.tail);

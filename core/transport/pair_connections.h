@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Connections between any two ranks, made when a rank first needs them: to send to another and to
-// receive from it, or as an edge of a tree.
+// Connections between any two ranks, made when a rank first needs them: edges of rings and trees,
+// inboxes, partners of sends.
 #pragma once
 
 #include <chrono>
@@ -29,20 +29,30 @@
 
 namespace weft {
 
-/// Names a pair of connections, one each way, of a rank: two ranks may have several.
+/// Names the connections of a rank with another on one channel, one each way or one alone: two
+/// ranks may have several.
 struct PairLink {
   std::uint32_t peer = 0;
-  std::uint32_t channel = kPairChannel;  ///< Or one of trees, or of lines; see net_devices.h.
+  std::uint32_t channel = kPairChannel;  ///< Or another one of net_devices.h.
   friend auto operator<=>(const PairLink&, const PairLink&) = default;
 };
 
-/// A rank's two ends towards one other rank.
-struct PairConnections {
-  RingEnd to;
-  RingEnd from;
+/// What a link consists of; both ends compute it alike.
+struct LinkShape {
+  SlotGeometry slots;  ///< Of each way.
+  bool to = true;      ///< From this rank to the peer.
+  bool from = true;    ///< From the peer to this rank.
+
+  [[nodiscard]] bool exists() const { return to || from; }
 };
 
-/// The rank that wants a pair writes the blobs of its two ends to the other one as a letter of the
+/// A rank's ends towards one other rank. Of inboxes they are empty: DirectPeers has those.
+struct PairConnections {
+  ConnectionEnd to;
+  ConnectionEnd from;
+};
+
+/// The rank that wants a pair writes the blobs of its ends to the other one as a letter of the
 /// bootstrap; that one answers with its own, whatever its application is doing: all of it happens
 /// on the reactor's thread, step by step, so that nobody has to call something for another rank to
 /// get on. A letter that cannot be brought is a failure of a rank that wants the pair, not of one
@@ -56,7 +66,7 @@ class PairConnector {
   /// cannot be joined.
   static Result<std::unique_ptr<PairConnector>> start(
       Connections& connections, Bootstrap& bootstrap, Reactor& reactor,
-      std::function<SlotGeometry(const PairLink& link)> geometry_of,
+      std::function<LinkShape(const PairLink& link)> shape_of,
       std::function<PairChoice(std::uint32_t peer)> choice_of,
       std::function<void(const Error&)> failed);
   /// Not on the reactor's thread. Before the connections are destroyed.
@@ -66,6 +76,8 @@ class PairConnector {
 
   /// Null until the pair is connected. Lives as long as this.
   [[nodiscard]] const PairConnections* find(const PairLink& link);
+  /// Whether all of them are connected.
+  [[nodiscard]] bool are_connected(std::span<const PairLink> links);
   /// Begins to connect what is not connected yet; at once.
   void want(std::span<const PairLink> links);
   /// Blocks until all of `links`, which were wanted, are connected; ends early where `stopped()`,
@@ -90,7 +102,7 @@ class PairConnector {
   struct Inbox;
   struct Pair;
   PairConnector(Connections& connections, Bootstrap& bootstrap, Reactor& reactor,
-                std::function<SlotGeometry(const PairLink& link)> geometry_of,
+                std::function<LinkShape(const PairLink& link)> shape_of,
                 std::function<PairChoice(std::uint32_t peer)> choice_of,
                 std::function<void(const Error&)> failed);
   Status listen();
@@ -98,6 +110,7 @@ class PairConnector {
   Status move(bool on_time);
   Status take_letter(std::uint32_t from, std::span<const std::byte> letter);
   Status advance(Pair& pair);
+  void request(const PairLink& link, const SlotGeometry& slots, Connections::Edge& edge) const;
   Status prepare(Pair& pair);
   void post(Pair& pair);
   Status begin(Pair& pair);
@@ -106,13 +119,15 @@ class PairConnector {
   void set_coming_up(const Pair& pair, bool comes);
   void set_joining(Pair& pair, bool joins);
   Status finish(Pair& pair);
+  Status finish_inboxes(Pair& pair);
+  [[nodiscard]] std::string describe_rings() const;
   Pair& pair_of(const PairLink& link);
   void set_timer(std::chrono::nanoseconds period);
 
   Connections& connections_;
   Bootstrap& bootstrap_;
   Reactor& reactor_;
-  const std::function<SlotGeometry(const PairLink& link)> geometry_of_;
+  const std::function<LinkShape(const PairLink& link)> shape_of_;
   const std::function<PairChoice(std::uint32_t peer)> choice_of_;
   const std::function<void(const Error&)> failed_;
   std::shared_ptr<Inbox> inbox_;  // shared with the bootstrap's callback, which may outlive this

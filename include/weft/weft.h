@@ -133,10 +133,11 @@ typedef struct weft_comm_config {
 WEFT_API weft_result weft_get_unique_id(weft_context* context, weft_unique_id* out);
 
 /**
- * Joins a communicator as `rank` of `ranks`. Blocks until all ranks have joined and are connected,
- * or fails on each of them (deadline: timeouts.bootstrap). Between weft_group_start and
- * weft_group_end it only takes note, and the group's end joins all at once: so one thread can hold
- * several ranks. NULL config means the context's configuration.
+ * Joins a communicator as `rank` of `ranks`. Blocks until all ranks have joined, or fails on each
+ * of them (deadline: timeouts.bootstrap). Between weft_group_start and weft_group_end it only takes
+ * note, and the group's end joins all at once: so one thread can hold several ranks. NULL config
+ * means the context's configuration. Ranks are connected with each other by the calls that first
+ * need it; see "collectives".
  *
  * With `nonblocking` it answers WEFT_IN_PROGRESS and a handle at once, also inside a group, and a
  * thread of Weft's joins. Until weft_comm_get_async_error no longer tells WEFT_IN_PROGRESS, calls
@@ -230,8 +231,9 @@ typedef struct weft_comm_properties {
   uint64_t most_direct;   /**< Bytes of the largest call written straight to all ranks; 0: none. */
   uint64_t calls;         /**< Collective calls that this rank has made. */
   /** Memory of the host and of the device that this rank has allocated for its connections, in
-   * bytes; grows when it first sends to, or receives from, a rank. Not what the system holds for
-   * sockets, nor bookkeeping. */
+   * bytes: hardly any before its first call, and more with each call that goes a new way or to a
+   * new rank; none of a rank that is alone. Not what the system holds for sockets, nor bookkeeping.
+   */
   uint64_t bytes_held;
   /** Calls of this rank that could have written straight into the outputs of other ranks
    * (buffers.outputs_from), by how they went: so, or through slots because some rank's output was
@@ -323,9 +325,10 @@ WEFT_API weft_result weft_graph_destroy(weft_graph* graph);
  * whatever streams: a stream does not pass a call before the streams of the earlier ones have
  * passed those.
  *
- * A call blocks, or the end of its group, where it is the first to go a way whose connections are
- * made only then: a tree, PAT, a chain, or a ring by LL or LL128. It waits until this rank is
- * connected with its neighbours on that way; that needs no call of theirs. After timeouts.bootstrap
+ * A call blocks, or the end of its group, where it is the first to go its way: straight to all
+ * others, round a ring of so many channels, or by a tree, PAT or a chain, each by its protocol. It
+ * waits until this rank is connected with its neighbours on that way, and until memory is there
+ * that it needs; that needs no call of theirs. After timeouts.bootstrap
  * it answers TIMEOUT and the communicator has failed; a failure in the meantime ends it before
  * (PEER, NETWORK), as does weft_comm_abort by another thread (ABORTED). Other calls return at once.
  *

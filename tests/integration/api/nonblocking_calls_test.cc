@@ -271,13 +271,17 @@ TEST_F(NonblockingWithAStopped, NothingElseIsDoneWithRankAndStream) {
 }
 
 TEST_F(NonblockingWithAStopped, GraphsOfItsCallsAreNotLaunched) {
-  ASSERT_NO_FATAL_FAILURE(join({}));
+  ASSERT_NO_FATAL_FAILURE(join_one_that_is_to("stop-after-sum", {}));
   std::int32_t value = 1;
-  // Written straight to the other rank, by what joining has connected.
-  const GraphHandle graph = capture(context_.get(), streams_[1].get(), [&] {
-    must(context_.get(),
-         weft_all_reduce(&value, &value, 1, WEFT_INT32, WEFT_SUM, comm_.get(), streams_[1].get()));
-  });
+  const auto all_reduce = [&] {
+    return weft_all_reduce(&value, &value, 1, WEFT_INT32, WEFT_SUM, comm_.get(), streams_[1].get());
+  };
+  EXPECT_TRUE(is_begun(all_reduce())) << last_error(context_.get());
+  EXPECT_EQ(end_of(comm_.get()), WEFT_OK) << last_error(context_.get());
+  must(context_.get(), weft_stream_synchronize(streams_[1].get()));
+  ASSERT_NO_FATAL_FAILURE(wait_until_it_stops());
+  const GraphHandle graph =
+      capture(context_.get(), streams_[1].get(), [&] { must(context_.get(), all_reduce()); });
   ASSERT_EQ(send(comm_.get(), 1, streams_[0].get()), WEFT_IN_PROGRESS);
   EXPECT_EQ(weft_graph_launch(graph.get(), streams_[1].get()), WEFT_ERROR_INVALID_USAGE);
   EXPECT_EQ(last_error(context_.get()), kStillConnecting);

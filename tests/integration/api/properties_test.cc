@@ -57,10 +57,23 @@ TEST(PropertiesWithoutATuner, CountTheBuiltInCostsAndSaySoOnce) {
 
 class Properties : public testing::TestWithParam<std::string> {
  protected:
-  std::vector<CommHandle> join(std::uint32_t ranks) {
+  std::vector<CommHandle> join(std::uint32_t ranks, const std::vector<std::string>& settings = {}) {
     std::vector<std::string> pairs = only_transport(GetParam());
     pairs.insert(pairs.end(), {"channels.max", "2", "buffers.step", "64KiB"});
+    pairs.insert(pairs.end(), settings.begin(), settings.end());
     return init_all(context_.get(), CommSettings(pairs), ranks);
+  }
+  void all_reduce(const std::vector<CommHandle>& comms, std::size_t count) {
+    const StreamHandle stream = make_stream(context_.get());
+    std::vector<std::vector<std::int32_t>> values(comms.size(), std::vector(count, 1));
+    must(context_.get(), weft_group_start(context_.get()));
+    for (std::size_t rank = 0; rank < comms.size(); ++rank) {
+      must(context_.get(), weft_all_reduce(values[rank].data(), values[rank].data(), count,
+                                           WEFT_INT32, WEFT_SUM, comms[rank].get(), stream.get()));
+    }
+    must(context_.get(), weft_group_end(context_.get()));
+    must(context_.get(), weft_stream_synchronize(stream.get()));
+    EXPECT_EQ(values.back().back(), static_cast<std::int32_t>(comms.size()));
   }
   void send_between(const std::vector<CommHandle>& comms, std::uint32_t from, std::uint32_t to) {
     const StreamHandle stream = make_stream(context_.get());
@@ -107,16 +120,22 @@ TEST_P(Properties, AreThoseOfTheRank) {
 
 // Of each ring's edge a memory transport holds the slots once, at the receiver; a net at both ends.
 TEST_P(Properties, TellWhatMemoryIsHeld) {
-  const std::vector<CommHandle> comms = join(3);
+  const std::vector<CommHandle> comms = join(3, {"collectives.all_reduce.algorithm", "ring"});
   constexpr std::uint64_t kSlots = std::uint64_t{8} * 64 * 1024;
   const std::uint64_t ends = GetParam() == "net-socket" ? 2 : 1;
   const std::uint64_t rings = 2 * ends * kSlots;
+  for (const CommHandle& comm : comms)
+    EXPECT_LE(properties_of(comm.get()).bytes_held, 1024U) << "no call has needed a connection";
+  all_reduce(comms, 1 << 20);
   std::vector<std::uint64_t> before;
   for (const CommHandle& comm : comms) {
     before.push_back(properties_of(comm.get()).bytes_held);
     EXPECT_GE(before.back(), rings);
-    EXPECT_LE(before.back(), rings + (std::uint64_t{1} << 20)) << "counters, cursors, inboxes";
+    EXPECT_LE(before.back(), rings + (std::uint64_t{64} << 10)) << "counters, cursors";
   }
+  all_reduce(comms, 1 << 20);
+  for (std::size_t rank = 0; rank < comms.size(); ++rank)
+    EXPECT_EQ(properties_of(comms[rank].get()).bytes_held, before[rank]);
   send_between(comms, 0, 2);
   EXPECT_GT(properties_of(comms[0].get()).bytes_held, before[0]);
   EXPECT_EQ(properties_of(comms[1].get()).bytes_held, before[1]) << "it takes no part";
@@ -126,6 +145,17 @@ TEST_P(Properties, TellWhatMemoryIsHeld) {
   send_between(comms, 0, 2);
   send_between(comms, 2, 0);
   EXPECT_EQ(properties_of(comms[0].get()).bytes_held, after);
+}
+
+// Small calls write to each other directly, and need no ring.
+TEST_P(Properties, RingsAreForThoseThatNeedThem) {
+  if (GetParam() == "net-socket") GTEST_SKIP() << "no rank writes to another over a net";
+  const std::vector<CommHandle> comms = join(3, {"collectives.all_reduce.algorithm", "direct"});
+  all_reduce(comms, 2);
+  for (const CommHandle& comm : comms) {
+    EXPECT_GT(properties_of(comm.get()).bytes_held, 1024U);
+    EXPECT_LT(properties_of(comm.get()).bytes_held, std::uint64_t{1} << 20);
+  }
 }
 
 TEST_P(Properties, AnOnlyRankHoldsNone) {

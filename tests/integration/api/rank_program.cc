@@ -12,6 +12,8 @@
 //       joins, says "joined", stops itself until it gets SIGCONT, and receives one number of rank 0
 //   rank-program stop-with-window HEX RANK RANKS SETTING VALUE ...
 //       the same, and registers a window before it says "joined"
+//   rank-program stop-after-sum HEX RANK RANKS SETTING VALUE ...
+//       the same, and makes an all-reduce of one number before it says "joined"
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -115,6 +117,11 @@ void stop_and_receive(const std::vector<std::string>& words) {
     weft_window* window = nullptr;  // The communicator's end is its end.
     must(context.get(), weft_window_register(comm.get(), &value, sizeof(value), &window));
   }
+  if (words[0] == "stop-after-sum") {
+    must(context.get(),
+         weft_all_reduce(&value, &value, 1, WEFT_INT32, WEFT_SUM, comm.get(), stream.get()));
+    must(context.get(), weft_stream_synchronize(stream.get()));
+  }
   std::printf("joined\n");
   std::fflush(stdout);
   raise(SIGSTOP);
@@ -171,7 +178,7 @@ void run(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   try {
     const std::vector<std::string> words(argv + 1, argv + argc);
-    if (words.at(0) == "stop-and-receive" || words[0] == "stop-with-window") {
+    if (words.at(0).starts_with("stop-")) {
       stop_and_receive(words);
     } else {
       run(words);

@@ -201,6 +201,15 @@ TEST(PortsOfNets, AllOfThemHaveConnectionsOfRings) {
     const CommSettings settings(settings_of(
         {.transport = "net-socket", .ranks = 2, .channels = "4", .step = "4KiB", .ports = ports}));
     const std::vector<CommHandle> comms = init_all(context.get(), settings, 2);
+    const std::vector<StreamHandle> streams = make_streams(context.get(), 2);
+    std::vector<std::vector<std::int32_t>> values(2, std::vector<std::int32_t>(1 << 20, 1));
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      must(context.get(),
+           weft_all_reduce(values[rank].data(), values[rank].data(), values[rank].size(),
+                           WEFT_INT32, WEFT_SUM, comms[rank].get(), streams[rank].get()));
+    }
+    for (const StreamHandle& stream : streams)
+      must(context.get(), weft_stream_synchronize(stream.get()));
     return watchers_of_connections();
   };
   const std::size_t with_one = watchers("1");

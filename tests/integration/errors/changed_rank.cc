@@ -91,6 +91,13 @@ bool is_held_back() {
   return gettid() != getpid() && ++looks < kLooks;
 }
 
+// The same thread has yet to bring the other rank its answer.
+bool is_answering() {
+  constexpr int kLooks = 100;
+  static int looks = 0;
+  return ++looks < kLooks;
+}
+
 }  // namespace
 
 // NOLINTBEGIN(readability-identifier-naming)
@@ -166,7 +173,10 @@ Bytes changed_notice(const TunerNotice& notice) {
 Result<bool> changed_connect(const TransportPlugin* self, weft_transport* transport,
                              std::span<weft_connection* const> connections,
                              std::span<const weft_blob> blobs) {
-  if (changed("ends-connecting")) end_behind_a_child();
+  if (changed("ends-connecting")) {
+    if (is_answering()) return false;
+    end_behind_a_child();
+  }
   if (changed("closes-connecting")) stay_without_listeners();
   if (changed("refuses-connecting")) turn_everyone_away();
   auto connected = real_connect(self, transport, connections, blobs);

@@ -38,10 +38,10 @@ void cut(const std::string& plug, int host) {
   ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
 }
 
-/// A rank on each of two hosts, joined.
+/// A rank on each of two hosts, joined and, for calls like `call`, connected.
 class TwoHosts {
  public:
-  TwoHosts(int first, Environment environment) {
+  TwoHosts(int first, Environment environment, const std::string& call) {
     environment["WEFT_TRANSPORTS_ORDER"] = "net";
     environment["WEFT_TRANSPORTS_NET"] = "net-socket";
     environment["WEFT_BOOTSTRAP_INTERFACES"] = "=eth0";
@@ -52,6 +52,10 @@ class TwoHosts {
       ranks_[static_cast<std::size_t>(rank)]->tell("join " + id + " 2 " + std::to_string(rank));
     for (const auto& rank : ranks_)
       EXPECT_EQ(rank->answer(), "join: ok ");
+    for (const auto& rank : ranks_)
+      rank->tell(call);
+    for (const auto& rank : ranks_)
+      EXPECT_EQ(rank->answer(), "call: ok 0 wrong");
   }
   Rank& operator[](std::size_t rank) { return *ranks_[rank]; }
 
@@ -67,7 +71,7 @@ void add_host(Scenarios& all, std::string name, std::string message, Environment
                  .play = [first, environment = std::move(environment), plug = std::move(plug),
                           call = std::move(call)](std::vector<Said>& said) {
                    if (prefix().empty()) GTEST_SKIP() << "errors_on_hosts.sh runs this";
-                   TwoHosts hosts(first, environment);
+                   TwoHosts hosts(first, environment, call);
                    cut(plug, first + 1);
                    said.push_back(said_in(hosts[0].ask(call)));
                  }});
@@ -85,7 +89,7 @@ void add_hosts(Scenarios& all) {
                     {"WEFT_NET_SOCKET_PEER_TIMEOUT", "1s"}};
   add_host(all, "PathThatVanishesUnderData",
            "<peer> over <device> has acknowledged nothing for <time> s (peer_timeout)", apart,
-           "second", "call all_reduce 10000000");
+           "second", "call broadcast 10000000 root0");
   apart["WEFT_NET_SOCKET_PEER_TIMEOUT"] = "4s";
   add_host(all, "PathThatVanishesAtRest", "cannot receive from <peer> over <device>: <why>", apart,
            "second", waits);

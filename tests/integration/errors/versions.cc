@@ -24,27 +24,38 @@ Environment changed_by(const std::string& what) {
   return environment;
 }
 
-/// Rank 0 is as it should be, and rank 1 is not: what rank 0 says, or both.
-void join_changed(const std::string& what, bool both, std::vector<Said>& said) {
+/// Rank 0 is as it should be, and rank 1 is not: what both say.
+void join_changed(const std::string& what, std::vector<Said>& said) {
   Rank first(kOverShm);
   Rank second(changed_by(what), {CHANGED_RANK});
   const std::string id = first.ask("id").substr(7);
   first.tell("join " + id + " 2 0");
   second.tell("join " + id + " 2 1");
   said.push_back(said_in(first.answer()));
-  if (both) said.push_back(said_in(second.answer()));
+  said.push_back(said_in(second.answer()));
 }
 
 void add_changed(Scenarios& all, std::string name, std::string message, const std::string& what) {
   all.push_back({.name = std::move(name),
                  .messages = {std::move(message)},
-                 .play = [what](std::vector<Said>& said) { join_changed(what, true, said); }});
+                 .play = [what](std::vector<Said>& said) { join_changed(what, said); }});
 }
 
+/// Something happens to rank 1 when both connect: what rank 0 says.
 void add_gone(Scenarios& all, std::string name, std::string message, const std::string& what) {
   all.push_back({.name = std::move(name),
                  .messages = {std::move(message)},
-                 .play = [what](std::vector<Said>& said) { join_changed(what, false, said); }});
+                 .play = [what](std::vector<Said>& said) {
+                   Rank first(kOverShm);
+                   Rank second(changed_by(what), {CHANGED_RANK});
+                   const std::string id = first.ask("id").substr(7);
+                   first.tell("join " + id + " 2 0");
+                   second.tell("join " + id + " 2 1");
+                   EXPECT_EQ(first.answer(), "join: ok ");
+                   EXPECT_EQ(second.answer(), "join: ok ");
+                   second.tell("call all_reduce 10");
+                   said.push_back(said_in(first.ask("call all_reduce 10")));
+                 }});
 }
 
 }  // namespace

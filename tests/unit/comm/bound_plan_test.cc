@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -56,19 +57,21 @@ TEST(BoundPlan, TellsEachPortTheStepsOfItsConnections) {
         MemoryAccount memory(net.runtime());
         NetPort port(net.plugin(), mine, net.runtime(), memory, [](const Error&) {});
         NetPort far(net.plugin(), others, net.runtime(), memory, [](const Error&) {});
-        std::vector<RingConnections> rings(2);
+        std::map<PairLink, PairConnections> pairs;
         std::string expected;
         for (std::size_t i = 0; i < plan->channels.size(); ++i) {
           const RingPlace place = ring_place(*plan, i, rank);
-          RingConnections& ring = rings[plan->channels[i].index];
+          const std::uint32_t channel = plan->channels[i].index;
+          ConnectionEnd& from = pairs[{.peer = place.previous, .channel = channel}].from;
+          ConnectionEnd& to = pairs[{.peer = place.next, .channel = channel}].to;
           const auto in = net.connect(others, mine);
           const auto out = net.connect(mine, others);
           ASSERT_TRUE(far.add(in.sender, WEFT_DIRECTION_SEND, rank, kGeometry));
           ASSERT_TRUE(far.add(out.receiver, WEFT_DIRECTION_RECV, rank, kGeometry));
-          ring.from_previous.port = ring.to_next.port = &port;
-          ring.from_previous.port_connection =
+          from.port = to.port = &port;
+          from.port_connection =
               port.add(in.receiver, WEFT_DIRECTION_RECV, place.previous, kGeometry).value();
-          ring.to_next.port_connection =
+          to.port_connection =
               port.add(out.sender, WEFT_DIRECTION_SEND, place.next, kGeometry).value();
           const std::uint64_t received = steps_received(*plan, i, rank);
           const std::uint64_t sent = steps_sent(*plan, i, rank);
@@ -82,7 +85,10 @@ TEST(BoundPlan, TellsEachPortTheStepsOfItsConnections) {
                                     place.next, sent);
           }
         }
-        BoundPlan bound(plan, rank, {.rings = rings, .direct = nullptr, .pair = {}});
+        const auto pair = [&](const PairLink& link) -> const PairConnections& {
+          return pairs.at(link);
+        };
+        BoundPlan bound(plan, rank, {.direct = nullptr, .pair = pair});
         std::vector<float> data(task.count);
         std::vector<WorkItem> items(99);
         bound.make_items(items);
@@ -106,8 +112,8 @@ TEST(BoundPlan, TellsEachPortTheStepsOfItsConnections) {
   }
 }
 
-// Lines have connections of their own, for each protocol others.
-TEST(BoundPlan, RingsByLinesAreConnectedLate) {
+// For each protocol other connections.
+TEST(BoundPlan, RingsNeedBothNeighbours) {
   const auto edges_of = [](std::uint32_t ranks, const char* protocol, std::uint32_t rank) {
     const Topology topology = test::one_host(ranks);
     const Plan plan = make_plan({.operation = Operation::kAllGather, .count = 50'000},
@@ -117,25 +123,29 @@ TEST(BoundPlan, RingsByLinesAreConnectedLate) {
                                  .protocols = {protocol}})
                           .value();
     EXPECT_EQ(plan.channels.size(), 2U);
-    return late_edges(plan, rank);
+    auto links = links_of(plan, rank);
+    std::ranges::sort(links, {},
+                      [](const PairLink& link) { return std::pair(link.channel, link.peer); });
+    return links;
   };
-  EXPECT_TRUE(edges_of(3, "simple", 0).empty());
+  const std::vector<PairLink> simple = {{.peer = 1, .channel = 0},
+                                        {.peer = 2, .channel = 0},
+                                        {.peer = 1, .channel = 1},
+                                        {.peer = 2, .channel = 1}};
+  EXPECT_EQ(edges_of(3, "simple", 0), simple);
   const std::vector<PairLink> ll = {{.peer = 0, .channel = kFirstLLChannel},
                                     {.peer = 2, .channel = kFirstLLChannel},
                                     {.peer = 0, .channel = kFirstLLChannel + 1},
                                     {.peer = 2, .channel = kFirstLLChannel + 1}};
-  auto made = edges_of(3, "ll", 1);
-  std::ranges::sort(made, {},
-                    [](const PairLink& link) { return std::pair(link.channel, link.peer); });
-  EXPECT_EQ(made, ll);
+  EXPECT_EQ(edges_of(3, "ll", 1), ll);
   // One neighbour on both sides.
   const std::vector<PairLink> ll128 = {{.peer = 0, .channel = kFirstLL128Channel},
                                        {.peer = 0, .channel = kFirstLL128Channel + 1}};
   EXPECT_EQ(edges_of(2, "ll128", 1), ll128);
 }
 
-// So have small calls with a root, by rings and by trees the same.
-TEST(BoundPlan, EdgesOfSmallSlotsAreConnectedLate) {
+// So do small calls with a root, by rings and by trees the same.
+TEST(BoundPlan, SmallSlotsHaveEdgesOfTheirOwn) {
   const auto edges_of = [](const char* algorithm, std::uint64_t count) {
     const Topology topology = test::one_host(2);
     const Plan plan =
@@ -144,18 +154,39 @@ TEST(BoundPlan, EdgesOfSmallSlotsAreConnectedLate) {
                    .limits = {.trees = true, .small_step_bytes = 1024, .small_steps = 64},
                    .algorithms = {algorithm}})
             .value();
-    return late_edges(plan, 1);
+    return links_of(plan, 1);
   };
   const std::vector<PairLink> small = {{.peer = 0, .channel = kFirstSmallChannel}};
   EXPECT_EQ(edges_of("ring", 2), small);
   EXPECT_EQ(edges_of("tree", 2), small);
-  EXPECT_TRUE(edges_of("ring", 1000).empty());
+  const std::vector<PairLink> ring = {{.peer = 0, .channel = 0}};
+  EXPECT_EQ(edges_of("ring", 1000), ring);
   const std::vector<PairLink> tree = {{.peer = 0, .channel = kFirstTreeChannel}};
   EXPECT_EQ(edges_of("tree", 1000), tree);
 }
 
+// What writes to each other directly, or into outputs, which is agreed on that way, needs inboxes.
+TEST(BoundPlan, DirectCallsNeedInboxesOfAll) {
+  const Topology topology = test::one_host(4);
+  const PlanLimits limits{.direct_bytes = 1 << 20, .direct_block_bytes = 1 << 20};
+  const Plan direct = make_plan({.operation = Operation::kAllReduce, .count = 100},
+                                {.topology = topology, .limits = limits, .algorithms = {"direct"}})
+                          .value();
+  const std::vector<PairLink> inboxes = {{.peer = 0, .channel = kDirectChannel},
+                                         {.peer = 1, .channel = kDirectChannel},
+                                         {.peer = 3, .channel = kDirectChannel}};
+  EXPECT_EQ(links_of(direct, 2), inboxes);
+  EXPECT_EQ(inbox_links(4, 2), inboxes);
+  Plan ring = make_plan({.operation = Operation::kAllGather, .count = 1 << 20},
+                        {.topology = topology, .limits = limits, .algorithms = {"ring"}})
+                  .value();
+  EXPECT_EQ(links_of(ring, 2).size(), 2 * ring.channels.size());
+  ring.into_outputs = true;
+  EXPECT_EQ(links_of(ring, 2).size(), 3 + 2 * ring.channels.size());
+}
+
 // Between whom data goes, for people: of each way, whoever sends steps sends them to somebody, and
-// what is connected late for a rank joins it with the same ranks.
+// a rank is connected with the same ranks.
 TEST(BoundPlan, HopsLeadWhereStepsGo) {
   const Topology topology = test::sample_topology(kAlternating);
   int plans = 0;
@@ -196,9 +227,12 @@ TEST(BoundPlan, HopsLeadWhereStepsGo) {
           EXPECT_EQ(receives, steps_received(*plan, i, rank) != 0) << rank;
         }
         std::set<std::uint32_t> connected;
-        for (const PairLink& link : late_edges(*plan, rank))
+        for (const PairLink& link : links_of(*plan, rank))
           connected.insert(link.peer);
-        if (!connected.empty()) {
+        // A ring without a step, and inboxes of others than the root, are connected all the same.
+        if (ring || goes_directly(plan->algorithm)) {
+          EXPECT_TRUE(std::ranges::includes(connected, partners)) << rank;
+        } else {
           EXPECT_EQ(partners, connected) << rank;
         }
       }

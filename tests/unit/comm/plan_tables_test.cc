@@ -62,9 +62,9 @@ TEST(PlanTables, ItemsPointIntoThem) {
       auto tables = PlanTables::create(account, *plan).value();
       EXPECT_EQ(runtime.live, 1);
       EXPECT_GT(account.bytes_held(), 0U);
-      std::vector<RingConnections> rings(2);
-      const BoundPlan bound(plan, 3,
-                            {.rings = rings, .direct = nullptr, .pair = {}, .tables = tables});
+      const PairConnections none;
+      const auto pair = [&](const PairLink& /*link*/) -> const PairConnections& { return none; };
+      const BoundPlan bound(plan, 3, {.direct = nullptr, .pair = pair, .tables = tables});
       EXPECT_EQ(bound.tables(), tables);
       std::vector<WorkItem> items;
       bound.make_items(items);
@@ -112,16 +112,15 @@ TEST(PlanTables, HoldTheLinksOfEdges) {
     auto tables = PlanTables::create(account, *plan).value();
     const std::size_t held = account.bytes_held();
     std::map<PairLink, PairConnections> pairs;
-    for (const PairLink& link : late_edges(*plan, 1)) {
+    for (const PairLink& link : links_of(*plan, 1)) {
       pairs[link].to.view.peer = 1000 + 100 * link.channel + link.peer;
       pairs[link].from.view.peer = 100 * link.channel + link.peer;
     }
     const auto pair = [&](const PairLink& link) -> const PairConnections& {
       return pairs.at(link);
     };
-    const BoundPlan plain(plan, 1, {.rings = {}, .direct = nullptr, .pair = pair});
-    const BoundPlan bound(plan, 1,
-                          {.rings = {}, .direct = nullptr, .pair = pair, .tables = tables});
+    const BoundPlan plain(plan, 1, {.direct = nullptr, .pair = pair});
+    const BoundPlan bound(plan, 1, {.direct = nullptr, .pair = pair, .tables = tables});
     std::vector<WorkItem> mine;
     std::vector<WorkItem> theirs;
     plain.make_items(mine);
