@@ -47,8 +47,8 @@ void weft_transport::given(const weft::plugins::Nonce& memory, std::uint32_t pee
 
 bool weft_plugin::Ends::is_over() const {
   if (open != 0) return false;
-  if (abandoned.empty() || closed == ranks) return true;
-  return std::ranges::all_of(abandoned, [](const auto& arena) { return arena->by_descriptor(); }) &&
+  if (kept.empty() || closed == ranks) return true;
+  return std::ranges::all_of(kept, [](const auto& arena) { return arena->by_descriptor(); }) &&
          std::ranges::all_of(lines, weft::plugins::Giver::has_ended);
 }
 
@@ -59,7 +59,7 @@ std::vector<std::shared_ptr<weft::p2p::Arena>> weft_plugin::reclaim() {
       ++at;
       continue;
     }
-    std::ranges::move(at->second.abandoned, std::back_inserter(over));
+    std::ranges::move(at->second.kept, std::back_inserter(over));
     at = ends.erase(at);
   }
   return over;
@@ -135,10 +135,12 @@ void close(weft_transport* transport) {
     weft_plugin::Ends& ends = plugin.ends.at(transport->communicator);
     --ends.open;
     ++ends.closed;
-    if (transport->aborted.load()) {
-      std::ranges::move(transport->arenas, std::back_inserter(ends.abandoned));
-      std::ranges::move(transport->lines, std::back_inserter(ends.lines));
+    for (const auto& arena : transport->arenas) {
+      // Of what travels by CUDA IPC nobody tells when peers have let go: it stays for as long as
+      // the instance, which is worth it after an abort alone.
+      if (transport->aborted.load() || arena->by_descriptor()) ends.kept.push_back(arena);
     }
+    std::ranges::move(transport->lines, std::back_inserter(ends.lines));
   }
   owner.reset();  // what it imported goes, and others of this process learn of it
   std::vector<std::shared_ptr<Arena>> over;

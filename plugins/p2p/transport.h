@@ -38,12 +38,13 @@ struct weft_plugin {
     std::uint32_t ranks = 0;  ///< Of the communicator.
     std::uint32_t open = 0;
     std::uint32_t closed = 0;
-    /// Of those that were aborted: memory that kernels of peers may still store in, and lines to
-    /// the ranks that have imported it.
-    std::vector<std::shared_ptr<weft::p2p::Arena>> abandoned;
+    /// Of those that have closed: memory that kernels of peers may still use, and lines to the
+    /// ranks that have imported it. Who only sends is done before its receivers, which return its
+    /// slots, or even read them from here; and nobody waits for others after an abort.
+    std::vector<std::shared_ptr<weft::p2p::Arena>> kept;
     std::vector<weft::plugins::OwnedFd> lines;
 
-    /// Whether nobody stores there any more: all ranks have closed, whose kernels end before, or
+    /// Whether nobody uses it any more: all ranks have closed, whose kernels end before, or
     /// each that had imported something has closed, or its process has ended. What travelled by
     /// CUDA IPC has no lines: of ranks in other processes nothing is known then.
     [[nodiscard]] bool is_over() const;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What becomes of device memory after an abort: kernels of peers may still store there, so it is
+// What becomes of device memory when a rank leaves: kernels of peers may still use it, so it is
 // used again once all who imported it have let go, and not before. Each rank has an instance of the
 // plugin of its own, as ranks of different processes have.
 #include <memory>
@@ -109,9 +109,25 @@ TEST_F(P2pAborted, MemoryOfCudaIpcIsKeptWhileTheInstanceLives) {
   EXPECT_EQ(arenas(), 0U);
 }
 
-// Without an abort all that ranks did has arrived: there is nothing to wait for.
-TEST_F(P2pAborted, MemoryGoesAtOnceWithoutAnAbort) {
+// Who only sends has done all it has to before its receivers give its slots back.
+TEST_F(P2pAborted, MemoryIsKeptForPeersThatAreNotDone) {
   make_ranks("descriptor");
+  connect(1);
+  ranks[0]->close(open[0].first);
+  ranks[0]->leave();
+  EXPECT_EQ(arenas(), 2U);
+  ranks[0]->join(43);
+  EXPECT_EQ(arenas(), 2U);
+  ranks[1]->close(open[0].second);
+  ranks[1]->leave();
+  EXPECT_EQ(arenas(), 1U) << "nobody has the second rank's any more";
+  ranks[0]->leave();
+  EXPECT_EQ(arenas(), 0U);
+}
+
+// It would stay for as long as the instance, for each communicator.
+TEST_F(P2pAborted, MemoryOfCudaIpcGoesAtOnceWithoutAnAbort) {
+  make_ranks("ipc");
   connect(1);
   ranks[0]->close(open[0].first);
   ranks[0]->leave();
