@@ -166,7 +166,8 @@ class ChainWalk : EdgeWalk<Group, Memory, Reduction> {
       second = first;
       first = item_.recv + now.output_at;
     } else if (reduction_.finishes()) {
-      // Where it can be read again: the slot below may lie in another device.
+      // Where it can be read again: the slot below may lie in another device, to which senders
+      // write.
       second = first;
       first = arrived;
     }

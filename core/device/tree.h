@@ -159,8 +159,9 @@ class TreeWalk : public TreeTurns<TreeWalk<Group, Memory, Reduction>, Group, Mem
       sum = slot(links_.to_parent, number);
     }
     if (links_.children == 0) take_input(sum, input, count);
-    // Until the last child the sum grows in the first one's slot, which is near: the parent's may
-    // lie in another device, or have been sent off.
+    // Until the last child the sum grows in the first one's slot, which is near where senders write
+    // to it: the parent's may lie in another device, or have been sent off. Where receivers read,
+    // it is far, and right all the same.
     const std::byte* before = nullptr;
     for (std::uint32_t i = 0; i < links_.children; ++i) {
       std::byte* arrived = nullptr;

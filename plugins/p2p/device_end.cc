@@ -98,7 +98,8 @@ weft_result Imports::open(const plugins::Key& key, const DeviceBlob& blob, weft_
   return WEFT_OK;
 }
 
-PartLayout lay_out(weft_direction direction, const std::vector<plugins::ProtocolSpec>& specs) {
+PartLayout lay_out(weft_direction direction, Mode mode,
+                   const std::vector<plugins::ProtocolSpec>& specs) {
   PartLayout layout;
   layout.bytes = kGrain;  // the error word
   for (const plugins::ProtocolSpec& spec : specs) {
@@ -107,6 +108,8 @@ PartLayout lay_out(weft_direction direction, const std::vector<plugins::Protocol
     if (direction == WEFT_DIRECTION_RECV) {
       protocol.slots = layout.bytes;
       layout.bytes += round_up(spec.steps * sizeof(weft_slot_meta));
+    }
+    if (holds_buffer(direction, spec.protocol, mode)) {
       protocol.buffer = layout.bytes;
       layout.bytes += round_up(static_cast<std::uint64_t>(spec.steps) * spec.step_bytes);
     }
@@ -132,7 +135,8 @@ bool DeviceEnd::describe(weft_protocol protocol, weft_direction direction, std::
   view.protocol = protocol;
   view.memory = WEFT_MEMORY_CUDA;
   view.device = device;
-  view.buffer = receiver + at_receiver.buffer;
+  view.buffer = holds_buffer(direction, protocol, blob.mode) ? part() + own->buffer
+                                                             : peer_part + other->buffer;
   view.steps = own->spec.steps;
   view.step_bytes = own->spec.step_bytes;
   view.order_bytes = kOrderBytes;

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Connections between ranks that run on CUDA devices of one host: memory of the receiver's device
-// that the sender's device reaches, in the same process or another. All of it comes from the host's
-// memory service; this plugin knows no CUDA.
+// Connections between ranks that run on CUDA devices of one host: memory of both ends, in the same
+// process or in two, of which each opens the other's. All of it comes from the host's memory
+// service; this plugin knows no CUDA.
 //
 // Each counter lies on the device whose kernel waits for it, and is stored to from afar: tail, slot
-// metadata, slots and the receiver's error word at the receiver; head and the sender's error word
-// at the sender. Both ends therefore own memory, and each opens the other's.
+// metadata and the receiver's error word at the receiver; head and the sender's error word at the
+// sender. What is polled itself, lines of LL and LL128, lies at the receiver as well. Slots of
+// Simple are not: they lie where the mode says.
 #pragma once
 
 #include <array>
@@ -25,6 +26,12 @@
 #include "plugins/common/segment.h"
 
 namespace weft::p2p {
+
+/// Where slots of Simple lie, which decides over which way of the link their bytes go.
+enum class Mode : std::uint32_t {
+  kWrite = 0,  ///< At the receiver: the sender's kernel stores them there.
+  kRead = 1    ///< At the sender: the receiver's kernel loads them from there.
+};
 
 /// Device memory of one prepare call, cut into parts, one a connection. Given back with the last
 /// connection that holds it.
@@ -71,8 +78,8 @@ class Arena {
 
 struct DeviceBlob;
 
-/// Arenas of peers, opened once each, until this is destroyed, which kernels that store there have
-/// to precede. Their owners learn of it, by the end of a socket: each peer's first takes stay
+/// Arenas of peers, opened once each, until this is destroyed, which kernels that use them have to
+/// precede. Their owners learn of it, by the end of a socket: each peer's first takes stay
 /// connected. [one-thread]
 class Imports {
  public:
@@ -109,7 +116,7 @@ struct DeviceBlob {
   std::uint32_t direction = 0;
   weft_memory_sharing sharing = WEFT_SHARING_NONE;  ///< How its arena travels.
   std::array<plugins::ProtocolSpec, plugins::kMaxProtocols> protocols{};
-  std::uint32_t reserved = 0;
+  Mode mode = Mode::kWrite;
   std::uint64_t offset = 0;  ///< Of the end's part in its arena.
   plugins::HandOverPlace arena;
   std::array<std::uint8_t, 128> ticket{};
@@ -121,13 +128,19 @@ struct PartLayout {
   struct Protocol {
     plugins::ProtocolSpec spec;
     std::uint64_t counter = 0;  ///< Tail at the receiver, head at the sender.
-    std::uint64_t slots = 0;    ///< The receiver's alone, as `buffer`.
-    std::uint64_t buffer = 0;
+    std::uint64_t slots = 0;    ///< The receiver's alone.
+    std::uint64_t buffer = 0;   ///< Of the end that holds_buffer() names alone.
   };
   std::vector<Protocol> protocols;
   std::uint64_t bytes = 0;
 };
-PartLayout lay_out(weft_direction direction, const std::vector<plugins::ProtocolSpec>& specs);
+/// Whether the end of `direction` has the slots.
+constexpr bool holds_buffer(weft_direction direction, weft_protocol protocol, Mode mode) {
+  const bool at_sender = mode == Mode::kRead && protocol == WEFT_PROTOCOL_SIMPLE;
+  return (direction == WEFT_DIRECTION_SEND) == at_sender;
+}
+PartLayout lay_out(weft_direction direction, Mode mode,
+                   const std::vector<plugins::ProtocolSpec>& specs);
 
 /// This end's memory and, once connected, the other's.
 struct DeviceEnd {

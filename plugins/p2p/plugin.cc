@@ -27,6 +27,21 @@ weft_result init(const weft_host* services, weft_plugin** out) {
           "p2p.device_sharing: \"" + sharing + "\" is none of auto, descriptor, ipc",
           "weft config explain p2p.device_sharing shows where it was set");
     }
+    const std::string mode = plugin->host.text("mode", "write");
+    if (mode == "read") {
+      plugin->mode = Mode::kRead;
+    } else if (mode != "write") {
+      return plugin->host.fail(WEFT_ERROR_CONFIG,
+                               "p2p.mode: \"" + mode + "\" is none of write, read",
+                               "weft config explain p2p.mode shows where it was set");
+    }
+    if (plugin->mode == Mode::kRead && (plugin->device_sharing & WEFT_SHARING_DESCRIPTOR) == 0) {
+      return plugin->host.fail(
+          WEFT_ERROR_CONFIG,
+          "p2p.mode: read needs GPU memory that travels by a descriptor, which p2p.device_sharing "
+          "leaves out",
+          "set p2p.device_sharing to auto, or p2p.mode to write");
+    }
     *out = plugin.release();
     return weft_result{WEFT_OK};
   });
@@ -44,7 +59,7 @@ constexpr std::array<weft_interface, 1> kInterfaces = {{
     {.struct_size = sizeof(weft_interface), .reserved = 0, .id = WEFT_TRANSPORT_INTERFACE},
 }};
 
-constexpr std::array<weft_parameter, 2> kParameters = {{
+constexpr std::array<weft_parameter, 3> kParameters = {{
     {.struct_size = sizeof(weft_parameter),
      .type = WEFT_PARAMETER_TEXT,
      .name = "device_sharing",
@@ -63,6 +78,16 @@ constexpr std::array<weft_parameter, 2> kParameters = {{
      .help = "Ask the kernel for huge pages for connection buffers.",
      .minimum = 0,
      .maximum = 1},
+    {.struct_size = sizeof(weft_parameter),
+     .type = WEFT_PARAMETER_TEXT,
+     .name = "mode",
+     .unit = "",
+     .default_value = "write",
+     .help = "How what goes by slots gets from GPU to GPU: write (the sender's kernel stores it at "
+             "the receiver) or read (the receiver's loads it from the sender); lines are always "
+             "written. The same on all ranks.",
+     .minimum = 0,
+     .maximum = 0},
 }};
 
 }  // namespace

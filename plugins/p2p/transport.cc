@@ -91,6 +91,10 @@ std::string rank_text(std::uint32_t rank) {
   return "rank " + std::to_string(rank);
 }
 
+std::string mode_name(Mode mode) {
+  return mode == Mode::kRead ? "read" : "write";
+}
+
 weft_result open(weft_plugin* plugin, const weft_transport_open_info* info, weft_transport** out) {
   return guarded(plugin->host, [&] {
     if (!WEFT_HAS(info, weft_transport_open_info, host_id) || info->rank >= info->ranks) {
@@ -179,12 +183,22 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
       } else if (on_device != (theirs.device >= 0)) {
         reason = on_device ? "the peer runs on the CPU" : "the peer runs on a CUDA device";
       } else if (on_device) {
-        reason = theirs.process == transport->info.process ? "CUDA devices of one process"
-                                                           : "CUDA devices of one host";
-        can = true;
-        if (theirs.network_namespace != transport->info.network_namespace ||
-            theirs.user != transport->info.user) {
-          // Unix sockets do not join them: what travels as bytes still does.
+        // Unix sockets do not join others: what travels as bytes still does.
+        const bool takes_descriptors =
+            theirs.network_namespace == transport->info.network_namespace &&
+            theirs.user == transport->info.user;
+        const bool reads = transport->plugin->mode == Mode::kRead;
+        can = takes_descriptors || !reads;
+        if (!can) {
+          reason =
+              "p2p.mode read needs memory that travels by a descriptor, which a peer in another "
+              "network namespace, or of another user, cannot take";
+        } else {
+          reason = theirs.process == transport->info.process ? "CUDA devices of one process"
+                                                             : "CUDA devices of one host";
+          reason += reads ? ", by reads" : ", by writes";
+        }
+        if (can && !takes_descriptors) {
           transport->device_sharing &= ~static_cast<std::uint32_t>(WEFT_SHARING_DESCRIPTOR);
         }
       } else if (theirs.process != transport->info.process) {
@@ -280,10 +294,10 @@ weft_result prepare_on_device(weft_transport* transport, const weft_connection_r
     std::vector<plugins::ProtocolSpec> specs;
     for (const auto& protocol : made[i]->layout.protocols)
       specs.push_back(protocol.spec);
-    end->mine = lay_out(request.direction, specs);
+    end->mine = lay_out(request.direction, transport->plugin->mode, specs);
     end->theirs = lay_out(
         request.direction == WEFT_DIRECTION_SEND ? WEFT_DIRECTION_RECV : WEFT_DIRECTION_SEND,
-        specs);
+        transport->plugin->mode, specs);
     end->offset = bytes;
     bytes += end->mine.bytes;
     made[i]->device_end = std::move(end);
@@ -295,8 +309,18 @@ weft_result prepare_on_device(weft_transport* transport, const weft_connection_r
                      "GPU memory by a descriptor",
                      "set p2p.device_sharing to auto or ipc");
   }
-  weft_result result =
-      Arena::make(host, transport->device, bytes, transport->device_sharing, &arena);
+  // A sender may be gone before its receiver has read, and only of memory that travels by a
+  // descriptor it learns when that was.
+  const bool reads = transport->plugin->mode == Mode::kRead;
+  const weft_memory_sharing sharing =
+      reads ? transport->device_sharing & WEFT_SHARING_DESCRIPTOR : transport->device_sharing;
+  weft_result result = Arena::make(host, transport->device, bytes, sharing, &arena);
+  if (result == WEFT_ERROR_UNSUPPORTED && reads) {
+    return host.fail(result,
+                     "p2p: CUDA device " + std::to_string(transport->device) +
+                         " has no memory that travels by a descriptor, which p2p.mode read needs",
+                     "set p2p.mode to write");
+  }
   if (result != WEFT_OK) return result;
   plugins::HandOverPlace place{.socket = {}, .memory = arena->name()};
   if (arena->descriptor() >= 0) {
@@ -318,6 +342,7 @@ weft_result prepare_on_device(weft_transport* transport, const weft_connection_r
     end.blob.peer = connection->peer;
     end.blob.direction = static_cast<std::uint32_t>(connection->direction);
     end.blob.protocols = connection->layout.specs();
+    end.blob.mode = transport->plugin->mode;
     end.blob.sharing = arena->ticket().sharing;
     end.blob.offset = end.offset;
     end.blob.arena = place;
@@ -409,8 +434,14 @@ weft_result connect_on_device(weft_connection* connection, const weft_blob& byte
   const DeviceBlob& own = end.blob;
   if (blob.magic != kMagic || blob.communicator != own.communicator || blob.number != own.number ||
       blob.rank != own.peer || blob.peer != own.rank || blob.direction == own.direction ||
-      blob.direction > WEFT_DIRECTION_RECV) {
+      blob.direction > WEFT_DIRECTION_RECV || blob.mode > Mode::kRead) {
     return host.fail_peer(whose + " is damaged or belongs to another connection");
+  }
+  if (blob.mode != own.mode) {
+    return host.fail(WEFT_ERROR_MISMATCH,
+                     "p2p: p2p.mode is " + mode_name(own.mode) + " here and " +
+                         mode_name(blob.mode) + " at " + rank_text(connection->peer),
+                     "give all ranks the same configuration");
   }
   if (blob.protocols != own.protocols) {
     return host.fail(

@@ -33,6 +33,7 @@ struct weft_plugin {
   weft::plugins::Host host;
   bool huge_pages = true;
   weft_memory_sharing device_sharing = WEFT_SHARING_DESCRIPTOR | WEFT_SHARING_IPC;
+  weft::p2p::Mode mode = weft::p2p::Mode::kWrite;  ///< Between ranks on CUDA devices.
   /// The transports of this process' ranks on CUDA devices of one communicator.
   struct Ends {
     std::uint32_t ranks = 0;  ///< Of the communicator.

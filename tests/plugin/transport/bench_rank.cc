@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -172,6 +173,11 @@ bool is_mapped(const void* address) {
 void wait_for(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t value,
               std::uint32_t* error) {
   std::atomic_ref word(*counter);
+  if (waiters == nullptr) {
+    while (word.load() < value && (error == nullptr || std::atomic_ref(*error).load() == 0))
+      std::this_thread::yield();
+    return;
+  }
   std::atomic_ref sleepers(*waiters);
   for (int spin = 0; spin < 100; ++spin) {
     if (word.load(std::memory_order_acquire) >= value) return;
@@ -188,7 +194,7 @@ void wait_for(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t valu
 
 void post(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t value) {
   std::atomic_ref(*counter).store(value);
-  if (std::atomic_ref(*waiters).load() != 0) {
+  if (waiters != nullptr && std::atomic_ref(*waiters).load() != 0) {
     ::syscall(SYS_futex, counter, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }
 }

@@ -95,7 +95,8 @@ std::uint64_t count_lines(const std::string& file, const std::string& text);
 /// Whether the page of `address` is mapped.
 bool is_mapped(const void* address);
 
-/// Sleeps on a counter as the contract says, until it is at least `value` or `error` is set.
+/// Sleeps on a counter as the contract says, until it is at least `value` or `error` is set; where
+/// nobody may sleep, it looks.
 void wait_for(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t value,
               std::uint32_t* error);
 /// Stores a counter and wakes who sleeps on it.

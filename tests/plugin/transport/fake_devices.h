@@ -4,6 +4,7 @@
 // Stands in for the memory of CUDA devices, where there are none.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -40,6 +41,12 @@ class FakeDevices {
   }
   [[nodiscard]] std::size_t allocations() const { return allocations_.size(); }
   [[nodiscard]] std::size_t imports() const { return imports_.size(); }
+  /// Whether it lies in what was allocated, rather than in a mapping of somebody else's.
+  [[nodiscard]] bool is_own(const void* address) const {
+    return std::ranges::any_of(allocations_, [&](const auto& entry) {
+      return address >= entry.first && address < entry.first + entry.second.size;
+    });
+  }
   [[nodiscard]] static const weft_host_memory& table() {
     static const weft_host_memory table = [] {
       weft_host_memory made{};
