@@ -19,6 +19,10 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   transports   p2p, shm and net in turn
   hosts        the GPUs divided between two hosts, by WEFT_HOST_ID: by default, and by trees and PAT
   sharing      GPU memory by descriptors and by CUDA IPC, forced
+  leavers      ranks that are done, and gone, before others have begun, by writes and by reads
+  reads        p2p by reads: all operations and exchanges, rings alone and in bulk, trees, PAT and
+               chains, graphs, processes
+  reads-bench  broadcasts, all-gathers, all-reduces and sends timed by writes and by reads
   algorithms   each algorithm and protocol of all-reduce that there is, forced
   trees        what has them by trees and by PAT, in each of these ways
   chains       sums by rank numbers: by default, and by chains alone
@@ -82,10 +86,10 @@ while (($#)); do
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort abort-ways transports hosts sharing algorithms trees chains lines lines128 long memory litmus
+  pieces=(threads one-thread processes graphs abort abort-ways transports hosts sharing leavers reads algorithms trees chains lines lines128 long memory litmus
     memcheck initcheck racecheck bench bench-operations mismatch operations types exchanges mix
     operations-processes operations-graphs
-    operations-transports explain windows outputs outputs-bench)
+    operations-transports explain windows outputs outputs-bench reads-bench)
 fi
 
 logs=${WEFT_GPU_LOGS:-$bundle/logs}
@@ -497,6 +501,59 @@ sharing() {
   done
 }
 
+leavers() {
+  local mode
+  for mode in write read; do
+    WEFT_P2P_MODE=$mode tests "leavers-$mode" 200 'Gpu/Leavers.*:Gpu/LeaverProcesses.*'
+  done
+}
+
+# Slots at the sender. What goes by lines is the same, so that what goes by slots is named.
+reads() {
+  local of
+  local -x WEFT_P2P_MODE=read
+  local -a rings trees chains=(--set=collectives.deterministic=true)
+  local all='Gpu/Operations.*:Gpu/Types.*:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*'
+  local graphs='Gpu/OperationGraphs.*:Gpu/MixedGraphs.RandomCalls/*'
+  read -ra rings -d '' < <(rings_of simple)
+  for of in all_reduce broadcast reduce; do trees+=("--set=collectives.$of.algorithm=tree"); done
+  for of in all_gather reduce_scatter; do trees+=("--set=collectives.$of.algorithm=pat"); done
+  for of in all_reduce reduce reduce_scatter; do chains+=("--set=collectives.$of.algorithm=chain"); done
+  named reads 'Gpu/Mix.*:Gpu/Exchanges.*' --largest=$((16 << 20))
+  named reads-rings "$all" --largest=$((16 << 20)) "${rings[@]}"
+  named reads-rings-graphs "$graphs" "${rings[@]}"
+  # Few channels, which copy in bulk.
+  named reads-bulk 'Gpu/Operations.*_of_all_gather:Gpu/Operations.*_of_broadcast:Gpu/Mix.*' \
+    --largest=$((16 << 20)) --set=channels.max=4 "${rings[@]}"
+  named reads-pairs 'Gpu/Operations.*_of_all_to_all*:Gpu/Exchanges.*' --largest=$((16 << 20)) \
+    --set=buffers.direct=0
+  tests reads-pairs-abort 100 'Gpu/AbortTest.*' --operation=all_to_all --set=buffers.direct=0
+  named reads-trees "$all" --largest=$((8 << 20)) "${trees[@]}"
+  named reads-trees-graphs "$graphs" "${trees[@]}"
+  named reads-pat-all-reduce 'Gpu/Operations.*all_reduce*:Gpu/Types.*:Gpu/AbortTest.*' \
+    --largest=$((8 << 20)) --set=collectives.all_reduce.algorithm=pat
+  named reads-chains 'Gpu/Operations.*reduce*:Gpu/Types.*' --largest=$((4 << 20)) "${chains[@]}"
+  tests reads-processes 400 \
+    'Gpu/OperationProcesses.*:Gpu/ProcessPairs.KillOne/*:Gpu/ProcessPairs.Graphs/*-*_net/*:*_shm/*' \
+    --largest=$((4 << 20))
+  tests reads-rings-processes 400 'Gpu/OperationProcesses.Calls/*:Gpu/OperationProcesses.Graphs/*' \
+    --largest=$((16 << 20)) "${rings[@]}"
+  tests reads-trees-processes 400 'Gpu/OperationProcesses.Calls/*:Gpu/OperationProcesses.Graphs/*' \
+    --largest=$((4 << 20)) "${trees[@]}"
+  ((gpus < 2)) || explained reads-explained 'by reads'
+}
+
+reads_bench() {
+  local mode
+  can_bench reads-bench || return
+  for mode in write read; do
+    program "reads-bench-$mode" 160 env WEFT_P2P_MODE=$mode "$bundle/gpu-collectives" \
+      --weft "$bundle" --libraries weft --operations broadcast,all_gather,all_reduce,sendrecv \
+      --modes thread --launch graph --sizes 8MiB,64MiB,256MiB,1GiB \
+      --json "$logs/reads-bench-$mode.jsonl" --limit 140
+  done
+}
+
 # PIECE TOOL FILTER OPTION...: under compute-sanitizer.
 sanitized() {
   local piece=$1 tool=$2 filter=$3 sanitizer log=$logs/$1.log handed_over others
@@ -695,6 +752,9 @@ for piece in "${pieces[@]}"; do
     hosts) hosts ;;
     transports) tests transports 400 'Gpu/Transports.*:Gpu/ProcessPairs.Transport*' ;;
     sharing) sharing ;;
+    leavers) leavers ;;
+    reads) reads ;;
+    reads-bench) reads_bench ;;
     algorithms) algorithms ;;
     trees) trees ;;
     chains) chains ;;
