@@ -230,9 +230,14 @@ enum class Flag {
   kStoredFirst,   // Planted.
   kTaken,         // As kReleaseAcquire; the slot is given back by a relaxed store.
   kTakenEarly,    // Planted: the same before the slot is read, now and then long before.
+  kPartial,       // The reader stores to the slot, reads that again, and releases the head.
+  kPartialEarly,  // Planted: the same with a relaxed head.
 };
 template <Flag kFlag>
-constexpr bool kReturnsSlots = kFlag == Flag::kTaken || kFlag == Flag::kTakenEarly;
+constexpr bool kStoresBack = kFlag == Flag::kPartial || kFlag == Flag::kPartialEarly;
+template <Flag kFlag>
+constexpr bool kReturnsSlots =
+    kFlag == Flag::kTaken || kFlag == Flag::kTakenEarly || kStoresBack<kFlag>;
 
 template <Flag kFlag>
 struct MessagePassing {
@@ -270,15 +275,29 @@ struct MessagePassing {
       if (from.number % kTurnsBetweenWaits == 0) __nanosleep(kWaitNs);
     }
     const uint32_t got = load_weak(from.cells + from.cell * kCellBytes);
-    const bool broken = __syncthreads_or(count.differs(from, from.cell, got));
-    if constexpr (kFlag == Flag::kTaken) {
+    bool broken = __syncthreads_or(count.differs(from, from.cell, got));
+    if constexpr (kStoresBack<kFlag>) broken = store_back(from, count) || broken;
+    if constexpr (kFlag == Flag::kTaken || kFlag == Flag::kPartialEarly) {
       if (threadIdx.x == 0) store_relaxed(from.head, uint64_t{from.number});
+    } else if constexpr (kFlag == Flag::kPartial) {
+      if (threadIdx.x == 0) store_release(from.head, from.number);
     }
     if (threadIdx.x == 0) {
       ++count.tries;
       count.broken += broken;
     }
     return true;
+  }
+
+  /// As partial sums: what one warp has stored to the slot another one reads there. Whether that
+  /// was something else.
+  static __device__ bool store_back(const Read& from, Count& count) {
+    auto* const cells = const_cast<std::byte*>(from.cells);
+    store_weak(cells + from.cell * kCellBytes, ~from.word(from.cell));
+    __syncthreads();
+    const uint32_t other = (from.cell + 32) % blockDim.x;
+    const uint32_t got = ~load_weak(cells + other * kCellBytes);
+    return __syncthreads_or(count.differs(from, other, got));
   }
 };
 
@@ -696,8 +715,13 @@ const std::array kPatterns = {
     row<MessagePassing<Flag::kRelaxedLoad>>("mp-pull: relaxed load", Kind::kPlanted, 0, true),
     row<MessagePassing<Flag::kStoredFirst>>("mp-push: flag first", Kind::kPlanted, 0),
     row<MessagePassing<Flag::kTaken>>("taken: barrier, relaxed head", Kind::kReal, 0),
+    row<MessagePassing<Flag::kTaken>>("taken-pull: barrier, relaxed head", Kind::kReal, 0, true),
     row<MessagePassing<Flag::kTakenEarly>>("taken: head first", Kind::kPlanted, 0),
+    row<MessagePassing<Flag::kPartial>>("partial: stored back, release", Kind::kReal, 0),
+    row<MessagePassing<Flag::kPartial>>("partial-pull: stored back, release", Kind::kReal, 0, true),
+    row<MessagePassing<Flag::kPartialEarly>>("partial-pull: relaxed head", Kind::kPlanted, 0, true),
     row<BulkPassing<BulkFlag::kFenced>>("bulk: ended, fence, relaxed", Kind::kReal, 0),
+    row<BulkPassing<BulkFlag::kFenced>>("bulk-pull: ended, fence, relaxed", Kind::kReal, 0, true),
     row<BulkPassing<BulkFlag::kEnded>>("bulk: ended, relaxed", Kind::kPlanted, 0),
     row<BulkPassing<BulkFlag::kNotEnded>>("bulk: not ended", Kind::kPlanted, 0),
     row<Ll<LlU64>>("ll: u64 relaxed", Kind::kReal, 1),
@@ -744,8 +768,8 @@ constexpr const char* kUsage =
     "  --planted-tries N  of each weakened copy (a tenth of --tries)\n"
     "  --devices A,B      CUDA devices (0,1)\n"
     "  --memory WHERE     device or host: where what is exchanged lies (device)\n"
-    "  --only TEXT        patterns whose names begin so: mp-push, mp-pull, taken, bulk, ll, ll16,\n"
-    "                     ll128\n"
+    "  --only TEXT        patterns whose names begin so: mp-push, mp-pull, taken, partial, bulk,\n"
+    "                     ll, ll16, ll128\n"
     "  --limit SECONDS    for all together (60); what was not run by then is a failure\n";
 
 [[noreturn]] void usage_error(std::string_view option, const char* what) {
@@ -995,7 +1019,7 @@ const char* verdict(const Pattern& pattern, const Outcome& outcome) {
 void print_outcome(const Pattern& pattern, const Outcome& outcome) {
   constexpr std::array kKinds = {"real", "observed", "planted"};
   const Tally& tally = outcome.tally;
-  std::printf("%-32s %-9s %14llu %14llu %14llu %7.2f  %s\n", pattern.name,
+  std::printf("%-35s %-9s %14llu %14llu %14llu %7.2f  %s\n", pattern.name,
               kKinds[static_cast<size_t>(pattern.kind)], tally.tries, tally.broken, tally.apart,
               outcome.seconds, verdict(pattern, outcome));
   if (tally.stuck != 0) {
@@ -1054,7 +1078,7 @@ void print_heading(const std::vector<int>& devices, bool in_host) {
               : devices.size() == 2
                   ? "between the two GPUs, both ways at once, by peer access\n"
                   : "BETWEEN CTAs OF ONE GPU: this says nothing about the link between two\n");
-  std::printf("%-32s %-9s %14s %14s %14s %7s  %s\n", "pattern", "kind", "tries", "broken",
+  std::printf("%-35s %-9s %14s %14s %14s %7s  %s\n", "pattern", "kind", "tries", "broken",
               "16 B apart", "seconds", "verdict");
 }
 

@@ -773,7 +773,7 @@ for piece in "${pieces[@]}"; do
       if ((gpus < 2)); then
         skip litmus 'needs 2 GPUs'
       else
-        program litmus 150 "$bundle/litmus" --limit 100
+        program litmus 190 "$bundle/litmus" --limit 140
         # Lines of 128 bytes are not used in the host's memory, and nobody reads from a peer there.
         for patterns in mp-push 'll:' ll16; do
           program "litmus-host-${patterns%:}" 90 "$bundle/litmus" --memory host --only "$patterns" --tries 500000000 --limit 45
