@@ -32,6 +32,13 @@ struct Problem {
   std::string words;
 };
 
+/// How a communicator came to be.
+struct Joined {
+  double seconds = 0;       ///< Of the slowest rank.
+  double memory_bytes = 0;  ///< Of the GPU that it took most of.
+  double free_before = 0;   ///< Of this rank's GPU.
+};
+
 /// A library that takes part.
 struct Contestant {
   std::string name;
@@ -45,6 +52,7 @@ struct Contestant {
   cudaGraphExec_t graph = nullptr;
   size_t passes = 0;           ///< In a round.
   std::vector<double> rounds;  ///< Time of a call in us, the slowest rank's.
+  double least_us = 0;         ///< Of this rank's calls, where each is timed.
 
   [[nodiscard]] bool runs() const { return !out && problem.kind == nullptr; }
   [[nodiscard]] bool is_nccl() const { return name.starts_with("nccl"); }

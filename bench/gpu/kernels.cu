@@ -68,6 +68,14 @@ __global__ void __launch_bounds__(kLinkThreads)
     to[i] = from[i];
 }
 
+template <size_t kBytes>
+struct Argument {
+  std::byte bytes[kBytes];
+};
+
+template <size_t kBytes>
+__global__ void nothing(Argument<kBytes> /*argument*/) {}
+
 __global__ void bounce(bool first, uint64_t* told, uint64_t* come, uint64_t before,
                        uint32_t turns) {
   constexpr long long kLongestCycles = 4'000'000'000;  // two seconds
@@ -133,6 +141,16 @@ void launch_write_to_peer(cudaStream_t stream, int ctas, std::byte* to, const st
   write_to_peer<<<ctas, kLinkThreads, 0, stream>>>(
       reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4*>(from), bytes / sizeof(uint4));
   CHECK(cudaGetLastError());
+}
+
+void launch_nothing(cudaStream_t stream, size_t argument_bytes) {
+  static Argument<kLaunchArguments[1]> argument{};
+  const bool is_small = argument_bytes == kLaunchArguments[0];
+  const void* const kernel = is_small
+                                 ? reinterpret_cast<const void*>(&nothing<kLaunchArguments[0]>)
+                                 : reinterpret_cast<const void*>(&nothing<kLaunchArguments[1]>);
+  void* arguments[] = {&argument};
+  CHECK(cudaLaunchKernel(kernel, dim3(1), dim3(1), arguments, 0, stream));
 }
 
 void launch_bounce(cudaStream_t stream, bool first, uint64_t* told, uint64_t* come, uint64_t before,

@@ -40,6 +40,10 @@ void launch_compare_poison(cudaStream_t stream, const std::byte* got, size_t byt
 /// Copies with so many CTAs.
 void launch_write_to_peer(cudaStream_t stream, int ctas, std::byte* to, const std::byte* from,
                           size_t bytes);
+/// A kernel that does nothing, with the smallest argument and with the largest that launches have
+/// had from the beginning.
+inline constexpr size_t kLaunchArguments[] = {8, 4096};
+void launch_nothing(cudaStream_t stream, size_t argument_bytes);
 /// One thread that sends `turns` values from `before` + 1 on to `told`, each once the one before
 /// has come to `come`; or, not `first`, each as soon as it has come. Gives up after seconds.
 void launch_bounce(cudaStream_t stream, bool first, uint64_t* told, uint64_t* come, uint64_t before,

@@ -3,6 +3,8 @@
 
 #include "bench/gpu/libraries.h"
 
+#include <algorithm>
+
 #include "bench/gpu/nccl_library.h"
 #include "bench/gpu/weft_library.h"
 
@@ -13,8 +15,20 @@ struct LoadedLibraries::Apis {
   Loaded<WeftApi> weft;
 };
 
+namespace {
+
+/// What to load, or nothing where no library of that name takes part.
+std::string wanted(const Options& options, const char* name, const std::string& place) {
+  const bool takes_part = std::any_of(options.libraries.begin(), options.libraries.end(),
+                                      [&](const auto& each) { return each.starts_with(name); });
+  return takes_part ? place : "";
+}
+
+}  // namespace
+
 LoadedLibraries::LoadedLibraries(const Options& options)
-    : apis_(new Apis{Loaded<NcclApi>(options.nccl_file), Loaded<WeftApi>(options.weft_folder)}) {}
+    : apis_(new Apis{Loaded<NcclApi>(wanted(options, "nccl", options.nccl_file)),
+                     Loaded<WeftApi>(wanted(options, "weft", options.weft_folder))}) {}
 
 LoadedLibraries::~LoadedLibraries() = default;
 

@@ -48,6 +48,8 @@ class Library {
   [[nodiscard]] virtual std::string version() const = 0;
   /// Which functions an operation's calls are made by.
   [[nodiscard]] virtual std::string call_name(const Operation& operation) const = 0;
+  /// What the library has taken of this process's time before any rank could join.
+  [[nodiscard]] virtual double setup_seconds() const { return 0; }
   /// On one rank.
   virtual void make_id(char* id) = 0;
   /// On all.

@@ -9,6 +9,9 @@
 // timed: all that calls write, and that they write nothing else. What sizes and bandwidths mean is
 // said in operations.h.
 //
+// It can measure two other things instead: what calls cost the thread that makes them
+// (host_cost.cc), and how long ranks join and what their communicators take of a GPU (joins.cc).
+//
 // Three roles of one program. The supervisor, which the user starts, runs each operation in each
 // mode as children of its own and ends them if they hang; a child is either all ranks as threads,
 // or one rank, or the probe of the link. Ranks meet on a board in shared memory, in both modes
@@ -60,6 +63,28 @@ bool empty_json(const Options& options) {
   return false;
 }
 
+/// What each mode does, one after the other, each by children of its own: a name for it, and what
+/// its children are told.
+struct Part {
+  std::string name;
+  std::vector<std::string> arguments;
+};
+
+std::vector<Part> parts_of(const Options& options) {
+  std::vector<Part> parts;
+  if (options.measure == Measure::kJoins) {
+    // What one library has taken of a GPU, or has made ready there, must not be the other's.
+    for (const std::string& library : options.libraries) {
+      if (library.ends_with("-window")) continue;
+      parts.push_back({library + " joins", {"--libraries", library}});
+    }
+    return parts;
+  }
+  for (const std::string& operation : options.operations)
+    parts.push_back({operation, {"--operations", operation}});
+  return parts;
+}
+
 int supervise(Options options, const std::vector<std::string>& arguments) {
   if (!find_gpus(options) || !empty_json(options)) return 1;
   // Multicast takes a switch's resources from everybody on the host.
@@ -73,18 +98,18 @@ int supervise(Options options, const std::vector<std::string>& arguments) {
   const Clock::time_point begin = Clock::now();
   Supervisor supervisor(options, arguments);
   bool good = true;
-  if (options.limits) good &= supervisor.run("link", options.operations.front(), {"link"});
+  if (options.limits) good &= supervisor.run("link", {}, {"link"});
   // Should the time not suffice, every operation was timed in the first mode.
   for (const std::string& mode : options.modes) {
-    for (const std::string& operation : options.operations) {
+    for (const Part& part : parts_of(options)) {
       std::vector<std::string> roles;
       if (mode == "thread") roles = {"thread"};
       for (uint32_t rank = 0; mode == "process" && rank < options.gpus; ++rank)
         roles.push_back(std::to_string(rank));
-      const std::string name = text("%s, %s mode", operation.c_str(), mode.c_str());
+      const std::string name = text("%s, %s mode", part.name.c_str(), mode.c_str());
       const Clock::time_point started = Clock::now();
       std::printf("\n");
-      if (!supervisor.run(name, operation, roles)) {
+      if (!supervisor.run(name, part.arguments, roles)) {
         good = false;
         std::printf("FAILED: %s\n", name.c_str());
       }

@@ -28,6 +28,7 @@ ncclDataType_t nccl_type(const ElementType& type) {
 }  // namespace
 
 NcclApi::NcclApi(const std::string& file) {
+  if (file.empty()) throw Failure{"not asked for"};
   const SharedObject library(file);
   library.get(get_version, "ncclGetVersion");
   library.get(get_error_string, "ncclGetErrorString");

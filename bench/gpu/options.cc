@@ -20,8 +20,11 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: gpu-collectives [OPTION]...\n"
+    "  --measure WHICH   times of operations; host-cost: what eager calls take of the thread that\n"
+    "                    makes them, beside bare launches; joins: how long ranks join and what\n"
+    "                    memory of a GPU that takes, before calls and after (times)\n"
     "  --operations LIST all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all,\n"
-    "                    sendrecv; or all (all_reduce)\n"
+    "                    sendrecv; or all (all_reduce; of host-cost five)\n"
     "  --sizes LIST      sizes and ranges MIN:MAX or MIN:MAX:FACTOR (8:64KiB,16MiB:1GiB), as\n"
     "                    nccl-tests understands them: of all ranks' blocks together\n"
     "  --type TYPE       float32, bfloat16 or float16 (float32)\n"
@@ -141,9 +144,18 @@ void one_of_both(std::string_view option, std::string_view value, const char* a,
   }
 }
 
+Measure measure_of(std::string_view value) {
+  if (value == "times") return Measure::kTimes;
+  if (value == "host-cost") return Measure::kHostCost;
+  if (value == "joins") return Measure::kJoins;
+  usage_error("--measure", "is times, host-cost or joins");
+}
+
 /// Those that say what is timed. False if it is none of them.
 bool set_work(Options& options, std::string_view option, std::string_view value) {
-  if (option == "--operations") {
+  if (option == "--measure") {
+    options.measure = measure_of(value);
+  } else if (option == "--operations") {
     options.operations = operations_of(value);
   } else if (option == "--sizes") {
     options.sizes = sizes_of(value);
@@ -198,8 +210,29 @@ void set_option(Options& options, std::string_view option, std::string_view valu
   }
 }
 
+/// What is measured unless the user says otherwise.
+void set_defaults(Options& options) {
+  const bool host_cost = options.measure == Measure::kHostCost;
+  if (options.operations.empty()) {
+    options.operations = operations_of(
+        host_cost ? "all_reduce,all_gather,broadcast,all_to_all,sendrecv" : "all_reduce");
+  }
+  if (!options.sizes.empty()) return;
+  switch (options.measure) {
+    case Measure::kTimes:
+      options.sizes = sizes_of("8:64KiB,16MiB:1GiB");
+      break;
+    case Measure::kHostCost:
+      options.sizes = sizes_of("8,128,4KiB,64KiB,256KiB,1MiB,64MiB");
+      break;
+    case Measure::kJoins:
+      options.sizes = sizes_of("8,1GiB");
+      break;
+  }
+}
+
 void complete(Options& options) {
-  if (options.sizes.empty()) options.sizes = sizes_of("8:64KiB,16MiB:1GiB");
+  set_defaults(options);
   for (const size_t size : options.sizes) {
     if (size % options.type.bytes != 0) {
       usage_error("--sizes", text("%zu bytes are no whole number of %s", size, options.type.name));

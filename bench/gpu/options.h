@@ -11,9 +11,17 @@
 
 namespace weft::gpu_bench {
 
+/// What a run is about.
+enum class Measure {
+  kTimes,     ///< Of operations.
+  kHostCost,  ///< Of eager calls, for the thread that makes them.
+  kJoins      ///< How long ranks join, and what memory of a GPU their communicators take.
+};
+
 struct Options {
-  std::vector<size_t> sizes;
-  std::vector<std::string> operations = {"all_reduce"};
+  Measure measure = Measure::kTimes;
+  std::vector<size_t> sizes;            // Empty: as the measure needs.
+  std::vector<std::string> operations;  // The same.
   ElementType type = kTypes[0];
   std::vector<bool> in_place = {false};
   std::vector<std::string> modes = {"thread", "process"};
@@ -31,7 +39,7 @@ struct Options {
   bool limits = false;
   bool multicast = false;
 
-  // Of a child, which has one operation.
+  // Of a child, which has one operation, or one library whose ranks join.
   std::string role;  // "thread", "link" or a rank; empty: supervisor.
   int board = -1;
 

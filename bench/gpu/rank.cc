@@ -19,51 +19,28 @@ constexpr size_t kMostCalls = 1000;
 /// A round that would take longer has fewer calls.
 constexpr double kRoundSeconds = 0.1;
 
-size_t free_memory() {
+double free_memory() {
   size_t free = 0, total = 0;
   CHECK(cudaMemGetInfo(&free, &total));
-  return free;
+  return static_cast<double>(free);
 }
 
 }  // namespace
-
-template <class Step, class Collect>
-bool Rank::attempt(Contestant& contestant, const std::string& what, Step step, Collect collect) {
-  const auto step_or_abort = [&] {
-    try {
-      step();
-    } catch (const Refusal&) {
-      throw;
-    } catch (const Failure&) {
-      contestant.abort();  // At once: others may hang in work that waits for mine.
-      throw;
-    }
-  };
-  const std::string where =
-      contestant.name + ", " + mode_ + " mode, " + options_.operation().name + ": " + what;
-  switch (steps_.together(where, step_or_abort, collect)) {
-    case Outcome::kGood:
-      return true;
-    case Outcome::kRefused:
-      contestant.problem = {"refused", steps_.words()};
-      return false;
-    default:
-      contestant.problem = {"failed", what + ": " + steps_.words()};
-      contestant.abort();
-      steps_.drain(contestant.name);
-      return false;
-  }
-}
 
 uint32_t Rank::run() {
   if (steps_.together("set up the device", [&] { set_up(); }, [] {}) != Outcome::kGood) {
     return steps_.failures();
   }
-  for (const std::string& name : options_.libraries)
-    enter(name);
-  if (is_first()) report_.heading();
-  for (const bool in_place : options_.in_place)
-    measure_sizes(in_place);
+  if (options_.measure == Measure::kJoins) {
+    measure_joins();
+  } else {
+    for (const std::string& name : options_.libraries)
+      enter(name);
+    if (is_first()) report_.heading();
+    for (const bool in_place : options_.in_place)
+      measure_sizes(in_place);
+    if (options_.measure == Measure::kHostCost) time_launches();
+  }
   for (Contestant& contestant : contestants_) {
     if (!contestant.out) attempt(contestant, "leave", [&] { contestant.api->leave(); });
   }
@@ -80,6 +57,31 @@ void Rank::set_up() {
   buffers_.allocate();
 }
 
+bool Rank::join(Contestant& contestant, Joined& joined) {
+  return attempt(contestant, "make an id",
+                 [&] {
+                   joined.free_before = free_memory();
+                   contestant.api = libraries_.make(contestant.name, steps_.seat());
+                   contestant.version = contestant.api->version();
+                   if (is_first()) contestant.api->make_id(steps_.id());
+                 }) &&
+         attempt(
+             contestant, "join",
+             [&] {
+               const Clock::time_point begin = Clock::now();
+               contestant.api->join(steps_.id());
+               steps_.place().value = seconds_since(begin);
+             },
+             [&] { joined.seconds = steps_.largest_value(); }) &&
+         take_memory(contestant, joined.free_before, joined.memory_bytes);
+}
+
+bool Rank::take_memory(Contestant& contestant, double before, double& taken) {
+  return attempt(
+      contestant, "look at the memory", [&] { steps_.place().value = before - free_memory(); },
+      [&] { taken = steps_.largest_value(); });
+}
+
 void Rank::enter(const std::string& name) {
   if (name == "nccl-window" && !options_.operation().windows) {
     if (is_first()) report_.left_out("nccl-window: NCCL has no kernels over windows for it");
@@ -87,31 +89,15 @@ void Rank::enter(const std::string& name) {
   }
   Contestant& contestant = contestants_.emplace_back();
   contestant.name = name;
-  double seconds = 0, used = 0;
-  const bool joined = attempt(contestant, "make an id",
-                              [&] {
-                                contestant.api = libraries_.make(name, steps_.seat());
-                                contestant.version = contestant.api->version();
-                                if (is_first()) contestant.api->make_id(steps_.id());
-                              }) &&
-                      attempt(
-                          contestant, "join",
-                          [&] {
-                            const size_t before = free_memory();
-                            const Clock::time_point begin = Clock::now();
-                            contestant.api->join(steps_.id());
-                            steps_.place().value = seconds_since(begin);
-                            used = static_cast<double>(before) - static_cast<double>(free_memory());
-                          },
-                          [&] { seconds = steps_.largest_value(); }) &&
-                      attempt(contestant, "take buffers", [&] {
-                        contestant.arena =
-                            contestant.api->take_arena(buffers_.plain(), buffers_.arena_bytes());
-                      });
-  if (!joined) {
+  Joined joined;
+  const bool entered = join(contestant, joined) && attempt(contestant, "take buffers", [&] {
+                         contestant.arena =
+                             contestant.api->take_arena(buffers_.plain(), buffers_.arena_bytes());
+                       });
+  if (!entered) {
     contestant.out = true;  // Refused or failed.
   } else if (is_first()) {
-    report_.joined(contestant, seconds, used);
+    report_.joined(contestant, joined);
   }
 }
 
@@ -127,8 +113,10 @@ void Rank::measure_sizes(bool in_place) {
       if (is_first()) report_.left_out(bytes_text(bytes) + ", less than an element for each rank");
       continue;
     }
-    const bool in_graph = options_.graph || (!options_.eager && bytes <= kLargestInGraph);
-    const bool eagerly = options_.eager || !options_.graph;
+    const bool host_cost = options_.measure == Measure::kHostCost;
+    const bool in_graph =
+        !host_cost && (options_.graph || (!options_.eager && bytes <= kLargestInGraph));
+    const bool eagerly = host_cost || options_.eager || !options_.graph;
     if (in_graph) measure({operation, shape, true, in_place});
     if (eagerly) measure({operation, shape, false, in_place});
   }
@@ -139,11 +127,17 @@ void Rank::measure(const Case& which) {
   for (Contestant& contestant : contestants_) {
     contestant.problem = {};
     contestant.rounds.clear();
+    contestant.least_us = 0;
     if (!contestant.out) prepare(contestant, which);
   }
   for (uint32_t round = 0; round < options_.rounds; ++round) {
     for (Contestant& contestant : contestants_) {
-      if (contestant.runs()) time_round(contestant, which);
+      if (!contestant.runs()) continue;
+      if (options_.measure == Measure::kHostCost) {
+        time_host(contestant, which);
+      } else {
+        time_round(contestant, which);
+      }
     }
   }
   if (is_first()) report_.results(which, contestants_, buffers_.sets(which.shape.bytes));

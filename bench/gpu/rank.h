@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// One rank: joins with every library, then checks and times each case with them in turn.
+// One rank: joins with every library, then checks and times each case with them in turn; or joins
+// again and again.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/gpu/buffers.h"
@@ -38,14 +41,29 @@ class Rank {
   }
 
   void set_up();
-  /// Makes the library's communicator.
+  /// Makes a communicator of the library. False if it failed, as all of these.
+  bool join(Contestant& contestant, Joined& joined);
+  /// Once all ranks have come here: what a rank's GPU has less than `before`, of the rank where
+  /// that is most.
+  bool take_memory(Contestant& contestant, double before, double& taken);
+  /// Joins, and takes buffers.
   void enter(const std::string& name);
+
+  /// Of the one library there is, communicators beside each other; the first make calls.
+  void measure_joins();
+  bool join_and_call(Contestant& contestant, bool calls, Joined& joined,
+                     std::optional<double>& called);
+  bool make_calls(Contestant& contestant);
 
   void measure_sizes(bool in_place);
   void measure(const Case& which);
   /// Connects, captures, checks and warms up.
   void prepare(Contestant& contestant, const Case& which);
   void time_round(Contestant& contestant, const Case& which);
+  /// The same of the calls alone, for the thread that makes them.
+  void time_host(Contestant& contestant, const Case& which);
+  /// And of launches of a kernel that does nothing.
+  void time_launches();
 
   void pass(Contestant& contestant, const Case& which);
   void run_passes(Contestant& contestant, const Case& which, size_t number);
@@ -68,5 +86,33 @@ class Rank {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
   uint32_t seed_ = 0;
 };
+
+template <class Step, class Collect>
+bool Rank::attempt(Contestant& contestant, const std::string& what, Step step, Collect collect) {
+  const auto step_or_abort = [&] {
+    try {
+      step();
+    } catch (const Refusal&) {
+      throw;
+    } catch (const Failure&) {
+      contestant.abort();  // At once: others may hang in work that waits for mine.
+      throw;
+    }
+  };
+  const std::string where =
+      contestant.name + ", " + mode_ + " mode, " + options_.operation().name + ": " + what;
+  switch (steps_.together(where, step_or_abort, collect)) {
+    case Outcome::kGood:
+      return true;
+    case Outcome::kRefused:
+      contestant.problem = {"refused", steps_.words()};
+      return false;
+    default:
+      contestant.problem = {"failed", what + ": " + steps_.words()};
+      contestant.abort();
+      steps_.drain(contestant.name);
+      return false;
+  }
+}
 
 }  // namespace weft::gpu_bench

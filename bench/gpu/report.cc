@@ -11,22 +11,72 @@
 #include <unistd.h>
 
 #include "bench/gpu/basics.h"
+#include "bench/gpu/host_cost.h"
 
 namespace weft::gpu_bench {
 
-void Report::joined(const Contestant& contestant, double seconds, double memory_bytes) const {
-  std::printf("%s %s, %s mode: joined in %.3f s, %.0f MiB of memory of GPU 0\n",
-              contestant.name.c_str(), contestant.version.c_str(), mode_.c_str(), seconds,
-              memory_bytes / (1 << 20));
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+}  // namespace
+
+void Report::joined(const Contestant& contestant, const Joined& joined) const {
+  std::printf("%s %s, %s mode: joined in %.3f s, %.0f MiB of memory of a GPU\n",
+              contestant.name.c_str(), contestant.version.c_str(), mode_.c_str(), joined.seconds,
+              joined.memory_bytes / kMiB);
   append_json(options_,
               text("{\"kind\": \"join\", \"peer\": %s, \"version\": %s, \"operation\": \"%s\", "
                    "\"mode\": %s, \"ranks\": %u, \"seconds\": %.4f, \"memory_bytes\": %.0f}",
                    json_string(contestant.name).c_str(), json_string(contestant.version).c_str(),
-                   options_.operation().name, json_string(mode_).c_str(), seat_.ranks, seconds,
-                   memory_bytes));
+                   options_.operation().name, json_string(mode_).c_str(), seat_.ranks,
+                   joined.seconds, joined.memory_bytes));
+}
+
+void Report::communicator(const Contestant& contestant, uint32_t number, const Joined& joined,
+                          std::optional<double> called_bytes) const {
+  const double setup = number == 1 ? contestant.api->setup_seconds() : 0;
+  const std::string calls =
+      called_bytes ? text(", %.0f MiB after calls", *called_bytes / kMiB) : "";
+  std::printf(
+      "%s %s, %s mode, communicator %u: joined in %.4f s, after %.4f s of setup; %.0f MiB "
+      "of a GPU%s\n",
+      contestant.name.c_str(), contestant.version.c_str(), mode_.c_str(), number, joined.seconds,
+      setup, joined.memory_bytes / kMiB, calls.c_str());
+  std::fflush(stdout);
+  append_json(
+      options_,
+      text("{\"kind\": \"communicator\", \"peer\": %s, \"version\": %s, \"mode\": %s, \"ranks\": "
+           "%u, "
+           "\"number\": %u, \"setup_seconds\": %.4f, \"seconds\": %.4f, \"joined_bytes\": %.0f%s}",
+           json_string(contestant.name).c_str(), json_string(contestant.version).c_str(),
+           json_string(mode_).c_str(), seat_.ranks, number, setup, joined.seconds,
+           joined.memory_bytes,
+           called_bytes ? text(", \"called_bytes\": %.0f", *called_bytes).c_str() : ""));
+}
+
+void Report::launches(size_t argument_bytes, const std::vector<double>& rounds,
+                      double least_us) const {
+  std::printf("%10s  %-11s  %-7s  %-6s  %-5s  %11.3f  %11.3f\n", bytes_text(argument_bytes).c_str(),
+              "bare launch", mode_.c_str(), "eager", "", median(rounds), least_us);
+  std::fflush(stdout);
+  append_json(
+      options_,
+      text("{\"kind\": \"host_cost\", \"peer\": \"launch\", \"operation\": \"%s\", "
+           "\"ranks\": %u, \"argument_bytes\": %zu, \"mode\": %s, \"host_us\": %.4f, "
+           "\"host_us_min\": %.4f, \"rounds\": %zu, \"calls_in_round\": %zu}",
+           options_.operation().name, seat_.ranks, argument_bytes, json_string(mode_).c_str(),
+           median(rounds), least_us, rounds.size(), kHostCalls));
 }
 
 void Report::heading() const {
+  if (options_.measure == Measure::kHostCost) {
+    std::printf("\n%s, for the thread that calls\n%10s  %-11s  %-7s  %-6s  %-5s  %11s  %11s  %9s\n",
+                options_.operation().name, "size", "library", "mode", "launch", "place",
+                "median us", "least us", "/NCCL");
+    std::fflush(stdout);
+    return;
+  }
   std::printf("\n%s\n%10s  %-11s  %-7s  %-6s  %-5s  %11s  %11s  %11s  %9s\n",
               options_.operation().name, "size", "library", "mode", "launch", "place", "time us",
               "algbw GB/s", "busbw GB/s", "/NCCL");
@@ -42,7 +92,9 @@ void Report::results(const Case& which, const std::vector<Contestant>& contestan
     if (best_nccl == 0 || time < best_nccl) best_nccl = time;
   }
   for (const Contestant& contestant : contestants) {
-    if (contestant.runs()) {
+    if (contestant.runs() && options_.measure == Measure::kHostCost) {
+      host_row(which, contestant, best_nccl);
+    } else if (contestant.runs()) {
       time_row(which, contestant, sets, best_nccl);
     } else if (contestant.problem.kind != nullptr) {
       problem_row(which, contestant);
@@ -58,10 +110,10 @@ void Report::left_out(const std::string& what) const {
 
 std::string Report::subject(const Case& which, const Contestant& contestant) const {
   const Operation& operation = which.operation;
-  std::string words =
-      text("\"peer\": %s, \"version\": %s, \"operation\": \"%s\", \"call\": %s, ",
-           json_string(contestant.name).c_str(), json_string(contestant.version).c_str(),
-           operation.name, json_string(contestant.api->call_name(operation)).c_str());
+  std::string words = options_.measure == Measure::kHostCost ? "\"kind\": \"host_cost\", " : "";
+  words += text("\"peer\": %s, \"version\": %s, \"operation\": \"%s\", \"call\": %s, ",
+                json_string(contestant.name).c_str(), json_string(contestant.version).c_str(),
+                operation.name, json_string(contestant.api->call_name(operation)).c_str());
   if (operation.reduces) words += "\"reduction\": \"sum\", ";
   if (operation.rooted) words += text("\"root\": %u, ", kRoot);
   words += text(
@@ -92,6 +144,18 @@ void Report::time_row(const Case& which, const Contestant& contestant, size_t se
            subject(which, contestant).c_str(), time, *least, *most, contestant.rounds.size(),
            contestant.passes * sets, sets, algbw, busbw, best_nccl == 0 ? "null" : ratio.c_str(),
            megahertz(NvmlApi::Clock::kMultiprocessors), megahertz(NvmlApi::Clock::kMemory)));
+}
+
+void Report::host_row(const Case& which, const Contestant& contestant, double best_nccl) const {
+  const double us = median(contestant.rounds);
+  const std::string ratio = best_nccl == 0 ? "-" : text("%.3f", us / best_nccl);
+  std::printf("%10s  %-11s  %-7s  %-6s  %-5s  %11.3f  %11.3f  %9s\n",
+              bytes_text(which.shape.bytes).c_str(), contestant.name.c_str(), mode_.c_str(),
+              which.launch_name(), which.place_name(), us, contestant.least_us, ratio.c_str());
+  append_json(options_, text("{%s, \"host_us\": %.4f, \"host_us_min\": %.4f, \"rounds\": %zu, "
+                             "\"calls_in_round\": %zu}",
+                             subject(which, contestant).c_str(), us, contestant.least_us,
+                             contestant.rounds.size(), kHostCalls));
 }
 
 void Report::problem_row(const Case& which, const Contestant& contestant) const {

@@ -34,13 +34,13 @@ Supervisor::Supervisor(const Options& options, std::vector<std::string> argument
   board_ = map_board(board_file_);
 }
 
-bool Supervisor::run(const std::string& name, const std::string& operation,
+bool Supervisor::run(const std::string& name, const std::vector<std::string>& arguments,
                      const std::vector<std::string>& roles) {
   if (ftruncate(board_file_, 0) != 0 || ftruncate(board_file_, sizeof(Board)) != 0) return false;
   name_ = name;
   children_.clear();
   for (const std::string& role : roles)
-    children_.push_back({role, start(operation, role), 0, false});
+    children_.push_back({role, start(arguments, role), 0, false});
   good_ = true;
   last_steps_ = ~0ULL;
   const Clock::time_point started = Clock::now();
@@ -62,10 +62,11 @@ bool Supervisor::run(const std::string& name, const std::string& operation,
   return good_;
 }
 
-pid_t Supervisor::start(const std::string& operation, const std::string& role) const {
+pid_t Supervisor::start(const std::vector<std::string>& arguments, const std::string& role) const {
   std::vector<std::string> words = arguments_;
-  words.insert(words.end(), {"--gpus", std::to_string(options_.gpus), "--operations", operation,
-                             "--role", role, "--board", std::to_string(board_file_)});
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  words.insert(words.end(), {"--gpus", std::to_string(options_.gpus), "--role", role, "--board",
+                             std::to_string(board_file_)});
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);
   for (std::string& word : words)

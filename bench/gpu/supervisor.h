@@ -19,9 +19,10 @@ class Supervisor {
   /// `arguments` are the program's own, which children get too.
   Supervisor(const Options& options, std::vector<std::string> arguments);
 
-  /// One job: a child for each role, all with one operation. False if one failed; what they have
-  /// printed and written stays. Does not return if the time of all jobs is up.
-  bool run(const std::string& name, const std::string& operation,
+  /// One job: a child for each role, all with `arguments` besides the program's own. False if one
+  /// failed; what they have printed and written stays. Does not return if the time of all jobs is
+  /// up.
+  bool run(const std::string& name, const std::vector<std::string>& arguments,
            const std::vector<std::string>& roles);
 
  private:
@@ -32,7 +33,8 @@ class Supervisor {
     bool ended;
   };
 
-  [[nodiscard]] pid_t start(const std::string& operation, const std::string& role) const;
+  [[nodiscard]] pid_t start(const std::vector<std::string>& arguments,
+                            const std::string& role) const;
   [[nodiscard]] bool running() const;
   void reap();
   /// Whether no rank has begun a step for long. The link's probe has no steps, and no need.

@@ -58,7 +58,9 @@ WeftApi::WeftApi(const std::string& folder) {
   library.get(memory_free, "weft_memory_free");
   library.get(window_register, "weft_window_register");
   library.get(window_pointer, "weft_window_pointer");
+  const Clock::time_point begin = Clock::now();
   check(context_create(nullptr, &context), "weft_context_create");
+  context_seconds = seconds_since(begin);
 }
 
 void WeftApi::check(weft_result result, const char* call) const {

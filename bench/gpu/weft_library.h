@@ -25,6 +25,7 @@ class WeftApi {
   void check(weft_result result, const char* call) const;
 
   weft_context* context = nullptr;
+  double context_seconds = 0;  ///< That making it took.
   decltype(&weft_version) version;
   decltype(&weft_result_name) result_name;
   decltype(&weft_last_error) last_error;
@@ -59,6 +60,7 @@ class WeftLibrary : public Library {
 
   [[nodiscard]] std::string version() const override { return api_.version(); }
   [[nodiscard]] std::string call_name(const Operation& operation) const override;
+  [[nodiscard]] double setup_seconds() const override { return api_.context_seconds; }
   void make_id(char* id) override;
   void join(const char* id) override;
   void call(const Call& call) override;

@@ -42,6 +42,8 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   racecheck-ways  the same of each way by name whose kernels share memory, and of large calls
   bench        all-reduce timed beside NCCL
   bench-operations  the other six operations, at eight sizes
+  bench-host   what eager calls take of the thread that makes them, beside NCCL and bare launches
+  bench-joins  how long ranks join, and what memory of a GPU communicators take, beside NCCL
   mismatch     ranks whose calls differ
   operations   every collective in all places and sizes, by threads and by one thread
   types        every element type by every reduction
@@ -86,8 +88,9 @@ while (($#)); do
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort abort-ways transports hosts sharing leavers reads algorithms trees chains lines lines128 long memory litmus
-    memcheck initcheck racecheck bench bench-operations mismatch operations types exchanges mix
+  pieces=(threads one-thread processes graphs abort abort-ways transports hosts sharing leavers reads algorithms trees chains
+    lines lines128 long memory litmus memcheck initcheck racecheck bench bench-operations bench-host bench-joins mismatch
+    operations types exchanges mix
     operations-processes operations-graphs
     operations-transports explain windows outputs outputs-bench reads-bench)
 fi
@@ -797,6 +800,8 @@ for piece in "${pieces[@]}"; do
     outputs-bench) outputs_bench ;;
     bench) bench bench 280 --limit 250 --limits ;;
     bench-operations) bench_operations ;;
+    bench-host) bench bench-host 200 --limit 190 --each-limit 40 --measure host-cost ;;
+    bench-joins) bench bench-joins 130 --limit 120 --each-limit 40 --measure joins ;;
     mismatch) tests mismatch 400 'Gpu/MismatchTest.*' ;;
     operations) tests operations 200 "Gpu/Operations.*$of:Gpu/Tables.*$of:Gpu/Planted*:PlantedExchange.*" \
       --largest=$((16 << 20)) ;;
