@@ -4,6 +4,7 @@
 // The kernels, as the device's host side launches them: by pointer and argument block.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -86,16 +87,14 @@ struct MulticastArgument {
   MulticastView view;
 };
 
-/// Transfers that fit into the argument of a kernel that moves them, in sizes; the largest is what
-/// 32764 bytes hold (CUDA programming guide, "Function Parameters").
-inline constexpr std::uint32_t kFewArgumentPairs = 8;
-inline constexpr std::uint32_t kSomeArgumentPairs = 72;
-inline constexpr std::uint32_t kMostArgumentPairs = 208;
-[[nodiscard]] constexpr std::uint32_t argument_pairs(std::uint32_t transfers) {
-  return transfers <= kFewArgumentPairs    ? kFewArgumentPairs
-         : transfers <= kSomeArgumentPairs ? kSomeArgumentPairs
-                                           : kMostArgumentPairs;
-}
+/// Transfers that arguments of kernels have room for; the largest is what 32764 bytes hold (CUDA
+/// programming guide, "Function Parameters"). The host copies all of an argument, so there are
+/// sizes for what is called most, between two GPUs and four alike: a send and a receive of up to
+/// 64 KiB, by lines over 8 channels each; of up to 2 MiB, over 16, with a header each where they go
+/// in steps (core/comm/pair_calls.h); and what an all-to-all of four cuts into 11 messages for each
+/// partner and way, and 10 copies within the rank.
+inline constexpr std::array kArgumentPairs = {8U, 16U, 34U, 76U, 208U};
+inline constexpr std::uint32_t kMostArgumentPairs = kArgumentPairs.back();
 
 /// A CTA has the transfers begin[number of the CTA] up to that of the next one.
 template <std::uint32_t kTransfers>
@@ -104,7 +103,7 @@ struct PairArgument {
   std::uint16_t begin[kMostItems + 1];
   PairTransfer transfers[kTransfers];
 };
-static_assert(sizeof(PairArgument<kMostArgumentPairs>) <= 32764 - 16);
+static_assert(sizeof(PairArgument<kMostArgumentPairs>) <= kMostArgumentBytes - 16);
 
 /// The same with the transfers in device memory.
 struct StoredPairs {
@@ -181,9 +180,8 @@ struct RingKernel {
 [[nodiscard]] const void* multicast_kernel_for(const WorkItem& item, std::uint32_t parts);
 [[nodiscard]] const void* multicast_kernel_address();
 
-/// The kernel that moves so many transfers, no more than kMostArgumentPairs, with the room of
-/// argument_pairs(transfers) in its PairArgument.
-[[nodiscard]] const void* pair_kernel_for(std::uint32_t transfers);
+/// The kernels that move the transfers of a PairArgument, by kArgumentPairs.
+[[nodiscard]] const void* pair_kernel_of_size(std::size_t place);
 /// The kernel that brings those of a PairArgument<kMostArgumentPairs> to device memory (argument,
 /// address, count), and the one that moves StoredPairs.
 [[nodiscard]] const void* store_pairs_kernel();

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Sends and receives: a CTA for each group of transfers, one warp of which posts.
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
@@ -75,22 +77,20 @@ __global__ void __launch_bounds__(kThreads, 1)
     memory.copy(group, to + at, nullptr, from + at, bytes - at < kSlice ? bytes - at : kSlice);
 }
 
-template <std::uint32_t kTransfers>
-const void* kernel() {
-  return reinterpret_cast<const void*>(&pair_kernel<kTransfers>);
+template <std::size_t... kPlaces>
+auto kernels_of(std::index_sequence<kPlaces...> /*sizes*/) {
+  return std::array{reinterpret_cast<const void*>(&pair_kernel<kArgumentPairs[kPlaces]>)...};
+}
+
+const auto& kernels() {
+  static const auto kAll = kernels_of(std::make_index_sequence<kArgumentPairs.size()>());
+  return kAll;
 }
 
 }  // namespace
 
-const void* pair_kernel_for(std::uint32_t transfers) {
-  switch (argument_pairs(transfers)) {
-    case kFewArgumentPairs:
-      return kernel<kFewArgumentPairs>();
-    case kSomeArgumentPairs:
-      return kernel<kSomeArgumentPairs>();
-    default:
-      return kernel<kMostArgumentPairs>();
-  }
+const void* pair_kernel_of_size(std::size_t place) {
+  return kernels()[place];
 }
 
 const void* store_pairs_kernel() {
@@ -106,9 +106,14 @@ const void* copy_kernel_address() {
 }
 
 std::span<const void* const> pair_kernels() {
-  static const std::array kAll = {kernel<kFewArgumentPairs>(),   kernel<kSomeArgumentPairs>(),
-                                  kernel<kMostArgumentPairs>(),  store_pairs_kernel(),
-                                  stored_pairs_kernel_address(), copy_kernel_address()};
+  static const auto kAll = [] {
+    std::array<const void*, kArgumentPairs.size() + 3> all{};
+    const auto rest = std::copy(kernels().begin(), kernels().end(), all.begin());
+    std::ranges::copy(
+        std::array{store_pairs_kernel(), stored_pairs_kernel_address(), copy_kernel_address()},
+        rest);
+    return all;
+  }();
   return kAll;
 }
 

@@ -21,9 +21,9 @@ KernelControl control_of(const Launch& launch) {
           .waiting = launch.waiting};
 }
 
-template <std::uint32_t kTransfers>
+template <std::size_t kPlace>
 weft_result launch_in_argument(CudaStream& stream, const Launch& launch, const PairGroups& groups) {
-  PairArgument<kTransfers> argument;
+  PairArgument<kArgumentPairs[kPlace]> argument;
   argument.control = control_of(launch);
   std::ranges::copy(groups.begin, argument.begin);
   std::ranges::copy(groups.transfers, argument.transfers);
@@ -37,7 +37,7 @@ weft_result launch_in_argument(CudaStream& stream, const Launch& launch, const P
   config.stream = stream.native;
   config.attrs = &overlap;
   config.numAttrs = stream.may_overlap ? 1 : 0;
-  return check(cudaLaunchKernelExC(&config, pair_kernel_for(kTransfers), arguments),
+  return check(cudaLaunchKernelExC(&config, pair_kernel_of_size(kPlace), arguments),
                "cudaLaunchKernelExC");
 }
 
@@ -138,22 +138,25 @@ weft_result copy_beside(CudaStream& stream, const WorkItem& item) {
   return join_side(stream);
 }
 
+/// With the smallest argument from this one on that they fit into, if there is one.
+template <std::size_t kPlace = 0>
+weft_result launch_smallest(CudaStream& stream, const Launch& launch, const PairGroups& groups) {
+  if constexpr (kPlace == kArgumentPairs.size()) {
+    return launch_stored(stream, launch, groups);
+  } else {
+    if (groups.transfers.size() <= kArgumentPairs[kPlace]) {
+      return launch_in_argument<kPlace>(stream, launch, groups);
+    }
+    return launch_smallest<kPlace + 1>(stream, launch, groups);
+  }
+}
+
 weft_result launch_groups(CudaStream& stream, const Launch& launch,
                           std::span<const PairTransfer> transfers) {
   if (transfers.empty()) return WEFT_OK;
   const PairGroups groups =
       group_transfers(transfers, std::clamp(launch.items.front().most_parts, 1U, kMostItems));
-  const auto count = static_cast<std::uint32_t>(transfers.size());
-  switch (count > kMostArgumentPairs ? 0 : argument_pairs(count)) {
-    case 0:
-      return launch_stored(stream, launch, groups);
-    case kFewArgumentPairs:
-      return launch_in_argument<kFewArgumentPairs>(stream, launch, groups);
-    case kSomeArgumentPairs:
-      return launch_in_argument<kSomeArgumentPairs>(stream, launch, groups);
-    default:
-      return launch_in_argument<kMostArgumentPairs>(stream, launch, groups);
-  }
+  return launch_smallest(stream, launch, groups);
 }
 
 }  // namespace
