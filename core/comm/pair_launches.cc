@@ -170,8 +170,10 @@ void Communicator::note_sent(const UnderWay& record) {
   }
 }
 
-// What a net carries needs the CPU in each replay of a device's own graph.
+// What a net carries needs the CPU in each replay of a device's own graph. The driver is asked only
+// where there is one.
 Status Communicator::check_capture(std::span<const Call* const> calls, Stream& stream) {
+  if (reach_ != Reach::kMessages) return {};
   if (!runtime_.is_capturing(stream.device_stream())) return {};
   WEFT_TRY_ASSIGN(const auto needs, needs_of(calls, 0));
   for (const Need& need : needs) {
