@@ -130,7 +130,10 @@ void Stream::note_failure(std::shared_ptr<Failure> failure) {
 }
 
 void Stream::watch(const std::shared_ptr<KernelReport>& report) {
-  const auto same = [&](const auto& known) { return known.lock() == report; };
+  // By what owns them: it is in the way of each call, and needs neither's count.
+  const auto same = [&](const auto& known) {
+    return !known.owner_before(report) && !report.owner_before(known);
+  };
   if (std::ranges::none_of(reports_, same)) reports_.push_back(report);
 }
 
