@@ -43,7 +43,8 @@ void carry(const WorkItem& item, CarriedTables& tables) {
 template <class Argument>
 weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKernel& kernel,
                          const void* address) {
-  Argument argument;
+  UnsetArgument<Argument> unset;
+  Argument& argument = unset.get();
   argument.all.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
                           .outcome = launch.outcome,
                           .waiting = launch.waiting};

@@ -4,6 +4,10 @@
 // How the device's host side launches kernels of each kind. Internal to cuda_device.cc.
 #pragma once
 
+#include <cstddef>
+#include <new>
+#include <type_traits>
+
 #include <cuda_runtime.h>
 
 #include "core/base/device_runtime.h"
@@ -27,6 +31,19 @@ struct CudaStream {
   cudaStream_t writing = nullptr;
   cudaEvent_t read[kWindowSlots]{};
   cudaEvent_t reduced[kWindowSlots]{};
+};
+
+/// An argument of a kernel that nobody has set: what the kernel does not look at stays as it is.
+/// All of one for 64 items takes the host 0.3 us to set.
+template <class Argument>
+class UnsetArgument {
+ public:
+  [[nodiscard]] Argument& get() { return *std::launder(reinterpret_cast<Argument*>(room_)); }
+
+ private:
+  // Such a type begins to live with its storage, and its members set nothing then.
+  static_assert(std::is_aggregate_v<Argument> && std::is_trivially_copyable_v<Argument>);
+  alignas(Argument) std::byte room_[sizeof(Argument)];
 };
 
 /// A launch of one item that goes directly, by a kernel of that shape.

@@ -23,7 +23,8 @@ KernelControl control_of(const Launch& launch) {
 
 template <std::size_t kPlace>
 weft_result launch_in_argument(CudaStream& stream, const Launch& launch, const PairGroups& groups) {
-  PairArgument<kArgumentPairs[kPlace]> argument;
+  UnsetArgument<PairArgument<kArgumentPairs[kPlace]>> unset;
+  PairArgument<kArgumentPairs[kPlace]>& argument = unset.get();
   argument.control = control_of(launch);
   std::ranges::copy(groups.begin, argument.begin);
   std::ranges::copy(groups.transfers, argument.transfers);
