@@ -8,12 +8,19 @@
 #include <cstdint>
 #include <map>
 #include <random>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 namespace weft::device::cuda {
 namespace {
+
+PairGroups grouped(std::span<const PairTransfer> transfers, std::uint32_t most_groups) {
+  PairGroups groups;
+  group_transfers(transfers, most_groups, groups);
+  return groups;
+}
 
 /// `ends` connections; each transfer is on one of them, or a copy.
 std::vector<PairTransfer> random_transfers(std::mt19937_64& random,
@@ -36,12 +43,13 @@ std::vector<PairTransfer> random_transfers(std::mt19937_64& random,
 
 TEST(PairGroups, KeepEachEndTogetherAndInOrder) {
   std::mt19937_64 random(20261122);
+  PairGroups groups;  // what it held before does not count
   for (int round = 0; round < 300; ++round) {
     std::vector<ConnectionCursor> ends(1 + random() % 40);
     const auto count = static_cast<std::uint32_t>(1 + random() % 120);
     const std::vector<PairTransfer> transfers = random_transfers(random, ends, count);
     const auto most = static_cast<std::uint32_t>(1 + random() % 64);
-    const PairGroups groups = group_transfers(transfers, most);
+    group_transfers(transfers, most, groups);
     ASSERT_GE(groups.count(), 1U);
     ASSERT_LE(groups.count(), most);
     ASSERT_EQ(groups.begin.front(), 0U);
@@ -74,8 +82,8 @@ TEST(PairGroups, SpreadEndsOverAllGroups) {
   std::vector<PairTransfer> transfers(32);
   for (std::size_t i = 0; i < transfers.size(); ++i)
     transfers[i].view.cursor = &ends[i];
-  EXPECT_EQ(group_transfers(transfers, 64).count(), 32U);
-  const PairGroups eight = group_transfers(transfers, 8);
+  EXPECT_EQ(grouped(transfers, 64).count(), 32U);
+  const PairGroups eight = grouped(transfers, 8);
   for (std::uint32_t group = 0; group < 8; ++group)
     EXPECT_EQ(eight.begin[group + 1] - eight.begin[group], 4U);
 }
@@ -90,7 +98,7 @@ TEST(PairGroups, SendsAndReceivesTakeTurns) {
     if (i >= 3) transfers[i].to = &byte;
   }
   transfers[6].from = transfers[6].to = &byte;
-  const PairGroups groups = group_transfers(transfers, 64);
+  const PairGroups groups = grouped(transfers, 64);
   ASSERT_EQ(groups.count(), 7U);
   for (std::uint32_t group = 0; group < 6; ++group)
     EXPECT_EQ(groups.transfers[group].from != nullptr, group % 2 == 0) << group;
@@ -101,6 +109,7 @@ TEST(PairGroups, SendsAndReceivesTakeTurns) {
 TEST(PairGroups, EndsOnTheirOwnAreDividedAsAmongOthers) {
   std::mt19937_64 random(20261126);
   std::byte byte{};
+  PairGroups alone;
   for (int round = 0; round < 100; ++round) {
     std::vector<ConnectionCursor> ends(1 + random() % 63);
     std::vector<PairTransfer> transfers(ends.size());
@@ -111,9 +120,9 @@ TEST(PairGroups, EndsOnTheirOwnAreDividedAsAmongOthers) {
       if (transfers[i].from == nullptr) transfers[i].to = &byte;
       transfers[i].bytes = random() % 4;
     }
-    const PairGroups alone = group_transfers(transfers, 64);
+    group_transfers(transfers, 64, alone);
     transfers.emplace_back().from = &byte;
-    const PairGroups among_others = group_transfers(transfers, 64);
+    const PairGroups among_others = grouped(transfers, 64);
     ASSERT_EQ(alone.count(), ends.size());
     for (std::uint32_t group = 0; group < alone.count(); ++group) {
       ASSERT_EQ(alone.begin[group], group);
@@ -137,7 +146,7 @@ TEST(PairGroups, EndsThatShareAGroupAreSmall) {
       if (i >= kEnds / 2) transfers[i].to = &byte;
       transfers[i].bytes = i % (kEnds / 2) == small ? 0 : 4096;
     }
-    const PairGroups groups = group_transfers(transfers, 64);
+    const PairGroups groups = grouped(transfers, 64);
     ASSERT_EQ(groups.count(), 64U);
     for (std::uint32_t group = 0; group < groups.count(); ++group) {
       std::uint64_t bytes = 0;

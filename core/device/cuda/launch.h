@@ -13,6 +13,7 @@
 #include "core/base/device_runtime.h"
 #include "core/device/cuda/direct_shape.h"
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/pair_groups.h"
 #include "core/model/window_reduction.h"
 
 namespace weft::device::cuda {
@@ -31,6 +32,7 @@ struct CudaStream {
   cudaStream_t writing = nullptr;
   cudaEvent_t read[kWindowSlots]{};
   cudaEvent_t reduced[kWindowSlots]{};
+  PairGroups groups{};  // of the launch under way, with the memory of those before
 };
 
 /// An argument of a kernel that nobody has set: what the kernel does not look at stays as it is.

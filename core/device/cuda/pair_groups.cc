@@ -77,22 +77,28 @@ bool are_ends(std::span<const PairTransfer> transfers, std::uint32_t most_groups
          });
 }
 
-// As divide() would, of what most calls are: one message each way.
-PairGroups group_ends(std::span<const PairTransfer> transfers) {
+// As divide() would, of what most calls are: one message each way. In the way of each call, so
+// nothing is allocated.
+void group_ends(std::span<const PairTransfer> transfers, PairGroups& groups) {
   const auto count = static_cast<std::uint32_t>(transfers.size());
-  std::vector<std::uint32_t> places(count);
-  std::iota(places.begin(), places.end(), 0U);
-  const auto receives = std::ranges::stable_partition(
-      places, [&](std::uint32_t place) { return transfers[place].from != nullptr; });
-  const std::span<std::uint32_t> ways[2] = {{places.begin(), receives.begin()}, receives};
-  for (const auto& way : ways) {
-    const auto bytes = [&](std::uint32_t place) { return transfers[place].bytes; };
-    if (!std::ranges::is_sorted(way, std::greater{}, bytes)) {
-      std::ranges::stable_sort(way, std::greater{}, bytes);
+  std::vector<std::uint32_t>& places = groups.places;
+  places.clear();
+  std::size_t sends = 0;
+  for (const bool is_send : {true, false}) {
+    for (std::uint32_t place = 0; place < count; ++place) {
+      if ((transfers[place].from != nullptr) == is_send) places.push_back(place);
     }
+    if (is_send) sends = places.size();
   }
-  PairGroups groups;
-  groups.transfers.reserve(count);
+  const std::span<std::uint32_t> all(places);
+  const std::span<std::uint32_t> ways[2] = {all.first(sends), all.subspan(sends)};
+  for (const auto& way : ways) {
+    std::ranges::sort(way, [&](std::uint32_t one, std::uint32_t other) {
+      const std::uint64_t bytes[2] = {transfers[one].bytes, transfers[other].bytes};
+      return bytes[0] != bytes[1] ? bytes[0] > bytes[1] : one < other;
+    });
+  }
+  groups.transfers.clear();
   for (std::size_t turn = 0; groups.transfers.size() < count; ++turn) {
     for (const auto& way : ways) {
       if (turn < way.size()) groups.transfers.push_back(transfers[way[turn]]);
@@ -100,15 +106,14 @@ PairGroups group_ends(std::span<const PairTransfer> transfers) {
   }
   groups.begin.resize(count + std::size_t{1});
   std::iota(groups.begin.begin(), groups.begin.end(), 0U);
-  return groups;
 }
 
 }  // namespace
 
-PairGroups group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups) {
-  if (are_ends(transfers, most_groups)) return group_ends(transfers);
+void group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
+                     PairGroups& groups) {
+  if (are_ends(transfers, most_groups)) return group_ends(transfers, groups);
   const auto [group_of, count] = divide(transfers, most_groups);
-  PairGroups groups;
   groups.begin.assign(count + std::size_t{1}, 0);
   for (const std::uint32_t group : group_of)
     ++groups.begin[group + 1];
@@ -123,7 +128,6 @@ PairGroups group_transfers(std::span<const PairTransfer> transfers, std::uint32_
     transfer = transfers[i];
     if (transfer.after != kNoTransfer) transfer.after = place[transfer.after];
   }
-  return groups;
 }
 
 }  // namespace weft::device::cuda

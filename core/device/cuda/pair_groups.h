@@ -20,13 +20,17 @@ struct PairGroups {
   /// Group g has transfers begin[g] to begin[g + 1] - 1, in the order in which they were called.
   std::vector<std::uint32_t> begin;
 
+  /// Room for who divides.
+  std::vector<std::uint32_t> places{};
+
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(begin.size()) - 1; }
 };
 
 /// Those of one end of a connection are in one group, which alone knows where that end stands. No
-/// more groups than `most_groups`, which is not 0, and none is empty.
-[[nodiscard]] PairGroups group_transfers(std::span<const PairTransfer> transfers,
-                                         std::uint32_t most_groups);
+/// more groups than `most_groups`, which is not 0, and none is empty. What `groups` held before is
+/// replaced, and its memory kept.
+void group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
+                     PairGroups& groups);
 
 /// Whether copies within the rank, of so many bytes, go on a stream beside the launch's, by CTAs
 /// of their own. CTAs would move nothing over links meanwhile, but of 16 and 64 MiB the two streams

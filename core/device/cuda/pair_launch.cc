@@ -155,9 +155,9 @@ weft_result launch_smallest(CudaStream& stream, const Launch& launch, const Pair
 weft_result launch_groups(CudaStream& stream, const Launch& launch,
                           std::span<const PairTransfer> transfers) {
   if (transfers.empty()) return WEFT_OK;
-  const PairGroups groups =
-      group_transfers(transfers, std::clamp(launch.items.front().most_parts, 1U, kMostItems));
-  return launch_smallest(stream, launch, groups);
+  group_transfers(transfers, std::clamp(launch.items.front().most_parts, 1U, kMostItems),
+                  stream.groups);
+  return launch_smallest(stream, launch, stream.groups);
 }
 
 }  // namespace
