@@ -279,7 +279,7 @@ class Communicator {
   template <class Make>
   const Launch* pair_launch(UnderWay& record, Make make);
   static void forget_pairs(UnderWay& record);
-  static bool are_pairs_of(const UnderWay& record, std::span<const Call* const> calls);
+  const Launch* reported_pair_launch(Stream& stream);
   void enqueue_pair_messages();
   const PairConnections* partner(std::uint32_t rank, std::uint32_t channel);
   [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes, const PairSpread& spread);
@@ -445,6 +445,7 @@ class Communicator {
   // As items_.
   std::vector<PairTransfer> pair_transfers_;
   std::vector<PairTask> pair_tasks_;
+  bool pairs_repeat_ = false;  // pair_transfers_ are still those of calls that can_repeat()
 
   // What is under way: records are recycled, so a call allocates nothing.
   SpinLock records_mutex_;

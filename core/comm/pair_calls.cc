@@ -153,37 +153,55 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
     if (!is_send) whole.to = static_cast<std::byte*>(call->recv);
     PairNumbers::Direction& direction = numbers.direction_of(task);
     whole.tag = PairNumbers::add(direction, task, rank);
+    const std::size_t first = tasks.size();
     add_parts(whole, task.root, ends, messages, [&](PairTransfer& part, std::uint32_t channel) {
       part.after = numbers.follow(direction, channel, static_cast<std::uint32_t>(transfers.size()));
       transfers.push_back(part);
       tasks.push_back({task, direction.calls});
     });
+    tasks[first].parts = static_cast<std::uint32_t>(tasks.size() - first);
   }
+}
+
+bool can_repeat(std::span<const PairTransfer> transfers) {
+  return std::ranges::all_of(transfers, [](const auto& transfer) {
+    return transfer.view.connected() && transfer.after == kNoTransfer;
+  });
+}
+
+bool are_tasks_of(std::span<const Call* const> calls, std::span<const PairTask> tasks) {
+  std::size_t at = 0;
+  for (const Call* call : calls) {
+    if (at == tasks.size()) return false;
+    const Task& known = tasks[at];
+    if (call->task != known) return false;
+    at += tasks[at].parts;
+  }
+  return at == tasks.size();
 }
 
 void repeat_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
                       std::span<PairTransfer> transfers, std::span<PairTask> tasks) {
-  for (std::size_t i = 0; i < transfers.size(); ++i) {
-    const Call& call = *calls[i];
-    PairTransfer& transfer = transfers[i];
-    PairNumbers::Direction& direction = numbers.direction_of(call.task);
-    transfer.tag = PairNumbers::add(direction, call.task, rank);
-    tasks[i].number = direction.calls;
-    if (sends(call)) {
-      transfer.from = static_cast<const std::byte*>(call.send);
-    } else {
-      transfer.to = static_cast<std::byte*>(call.recv);
+  std::size_t at = 0;
+  for (const Call* call : calls) {
+    PairNumbers::Direction& direction = numbers.direction_of(call->task);
+    const OperationTag tag = PairNumbers::add(direction, call->task, rank);
+    std::uint64_t begin = 0;
+    for (const std::size_t end = at + tasks[at].parts; at != end; ++at) {
+      PairTransfer& transfer = transfers[at];
+      transfer.tag = tag;
+      tasks[at].number = direction.calls;
+      if (sends(*call)) {
+        transfer.from = static_cast<const std::byte*>(call->send) + begin;
+      } else {
+        transfer.to = static_cast<std::byte*>(call->recv) + begin;
+      }
+      begin += transfer.bytes;
+      std::atomic_ref(transfer.complete).store(0, std::memory_order_relaxed);
+      transfer.taken = 0;
+      transfer.moved = 0;
     }
-    std::atomic_ref(transfer.complete).store(0, std::memory_order_relaxed);
-    transfer.taken = 0;
-    transfer.moved = 0;
   }
-}
-
-bool can_repeat(std::span<const PairTransfer> transfers, std::size_t calls) {
-  return transfers.size() == calls && std::ranges::all_of(transfers, [](const auto& transfer) {
-           return transfer.view.connected() && transfer.after == kNoTransfer;
-         });
 }
 
 WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks,

@@ -96,6 +96,8 @@ class PairNumbers {
 /// direction, or of all collectives.
 struct PairTask : Task {
   std::uint64_t number = 0;
+  /// Of make_transfers(), at the first transfer of a call: how many it has.
+  std::uint32_t parts = 1;
 };
 
 /// What messages a net must move for one call.
@@ -130,14 +132,15 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
                     const PairEnds& ends, std::vector<PairTransfer>& transfers,
                     std::vector<PairMessage>& messages, std::vector<PairTask>& tasks);
 
-/// Makes the transfers of such calls, each of which is one message to or from another rank in one
-/// part, those of calls of the same tasks with other buffers, and counts them. `tasks` are those of
-/// both.
+/// Whether transfers of make_transfers() will do for calls of the same tasks with other buffers: no
+/// copies within the rank, no two of them on one connection.
+[[nodiscard]] bool can_repeat(std::span<const PairTransfer> transfers);
+/// Whether `tasks`, of transfers that can_repeat() holds of, are those of these calls.
+[[nodiscard]] bool are_tasks_of(std::span<const Call* const> calls,
+                                std::span<const PairTask> tasks);
+/// Makes such transfers those of these calls, and counts them.
 void repeat_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
                       std::span<PairTransfer> transfers, std::span<PairTask> tasks);
-/// Whether it could: no copies within the rank, one part of each call, no two of them on one
-/// connection.
-[[nodiscard]] bool can_repeat(std::span<const PairTransfer> transfers, std::size_t calls);
 
 /// The one item of a group: all its transfers, which outlive the launch where its end is reported.
 [[nodiscard]] WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks,

@@ -23,7 +23,7 @@ Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> c
   WEFT_TRY(order_after_latest(stream));
   if (report_ == nullptr) {
     UnderWay& record = begin_record(calls.front()->task, stream, 0);
-    if (are_pairs_of(record, calls)) {
+    if (record.pairs_repeat && are_tasks_of(calls, record.pair_tasks)) {
       repeat_transfers(calls, rank_, pair_numbers_, record.transfers, record.pair_tasks);
       record.point_launch();
       note_sent(record);
@@ -32,28 +32,24 @@ Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> c
     forget_pairs(record);
     return pair_launch(record, [&](auto& transfers, auto& tasks) {
       make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
-      record.pairs_repeat = pair_messages_.empty() && can_repeat(transfers, calls.size());
+      record.pairs_repeat = pair_messages_.empty() && can_repeat(transfers);
     });
   }
-  return pair_launch(stream, [&](auto& transfers, auto& tasks) {
+  if (pairs_repeat_ && are_tasks_of(calls, pair_tasks_)) {
+    repeat_transfers(calls, rank_, pair_numbers_, pair_transfers_, pair_tasks_);
+    return reported_pair_launch(stream);
+  }
+  const Launch* const launch = pair_launch(stream, [&](auto& transfers, auto& tasks) {
     make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
   });
+  pairs_repeat_ = pair_messages_.empty() && can_repeat(pair_transfers_);
+  return launch;
 }
 
 void Communicator::forget_pairs(UnderWay& record) {
   record.transfers.clear();
   record.pair_tasks.clear();
   record.pairs_repeat = false;
-}
-
-// Whether the record still has the transfers of calls like these: its items and launch, too.
-bool Communicator::are_pairs_of(const UnderWay& record, std::span<const Call* const> calls) {
-  if (!record.pairs_repeat || record.pair_tasks.size() != calls.size()) return false;
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const Task& known = record.pair_tasks[i];
-    if (calls[i]->task != known) return false;
-  }
-  return true;
 }
 
 Result<const Launch*> Communicator::prepare_exchange(const Call& call, Stream& stream) {
@@ -113,12 +109,17 @@ const Launch* Communicator::inbox_launch(const Call& call, Stream& stream) {
 // launch.
 template <class Make>
 const Launch* Communicator::pair_launch(Stream& stream, Make make) {
+  pairs_repeat_ = false;
   pair_messages_.clear();
   pair_transfers_.clear();
   pair_tasks_.clear();
   make(pair_transfers_, pair_tasks_);
-  items_.assign(1, pair_item(pair_transfers_, ranks_, pair_parts_));
   enqueue_pair_messages();
+  return reported_pair_launch(stream);
+}
+
+const Launch* Communicator::reported_pair_launch(Stream& stream) {
+  items_.assign(1, pair_item(pair_transfers_, ranks_, pair_parts_));
   // Kernels that run on their own drive no net.
   if (connections_->busy()) connections_->leave();
   launch_by_report(stream);

@@ -120,6 +120,7 @@ const Launch* Communicator::copy_launch(const Call& call, const WindowPlace& pla
                                         Stream& stream) {
   Task task = call.task;
   task.place = place.number();
+  pairs_repeat_ = false;
   pair_transfers_.clear();
   make_copies(call, rank_, ranks_, place.window->addresses(), place.offset, pair_transfers_);
   WorkItem& item = begin_inbox_item(task);

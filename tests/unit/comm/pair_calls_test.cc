@@ -4,6 +4,7 @@
 // How messages between two ranks are cut over channels, and what follows what on each of them.
 #include "core/comm/pair_calls.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -79,18 +80,24 @@ class Ends : public ::testing::Test {
     ends_.spread = kSpread;
     ends_.towards = [this](std::uint32_t partner, std::uint32_t channel) -> const PairConnections& {
       const auto [known, first] = connections_.try_emplace({partner, channel});
-      if (first) {
-        known->second.to.view.cursor = &cursors_.emplace_back();
-        known->second.from.view.cursor = &cursors_.emplace_back();
+      for (RingEnd* const end : {&known->second.to, &known->second.from}) {
+        if (!first) continue;
+        end->view.cursor = &cursors_.emplace_back();
+        end->view.buffer = memory_.data();
       }
       return known->second;
     };
   }
 
-  void make(const std::vector<Call>& calls) {
+  static std::vector<const Call*> pointers_to(const std::vector<Call>& calls) {
     std::vector<const Call*> pointers;
     for (const Call& call : calls)
       pointers.push_back(&call);
+    return pointers;
+  }
+
+  void make(const std::vector<Call>& calls) {
+    const std::vector<const Call*> pointers = pointers_to(calls);
     transfers_.clear();
     tasks_.clear();
     make_transfers(pointers, 0, numbers_, ends_, transfers_, messages_, tasks_);
@@ -99,6 +106,7 @@ class Ends : public ::testing::Test {
   PairEnds ends_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, PairConnections> connections_;
   std::deque<ConnectionCursor> cursors_;
+  std::array<std::byte, 1> memory_{};
   PairNumbers numbers_;
   std::vector<PairTransfer> transfers_;
   std::vector<PairMessage> messages_;
@@ -203,6 +211,78 @@ TEST_F(Ends, DirectionsDoNotFollowEachOther) {
   make({send, recv, send});
   EXPECT_EQ(transfers_[1].after, kNoTransfer);
   EXPECT_EQ(transfers_[2].after, 0U);
+}
+
+// Of messages in one part, by lines over several channels, and in steps with a header, what is
+// repeated is what would be made anew, wherever the buffers of the second group lie.
+TEST_F(Ends, CallsOfTheSameTasksRepeatTheirTransfers) {
+  ends_.spread.line_bytes = 1024;
+  ends_.spread.least_line_bytes = 512;
+  ends_.spread.line_channels = 4;
+  std::vector<std::byte> buffers[2];
+  std::vector<Call> groups[2];
+  for (int turn = 0; turn < 2; ++turn) {
+    buffers[turn].resize(100'000);
+    for (const std::uint64_t count : {100U, 2500U, 90'000U}) {
+      for (const bool sends : {true, false}) {
+        Call& call = groups[turn].emplace_back();
+        call.task = pair_task(sends, static_cast<std::uint32_t>(groups[turn].size()), count);
+        if (sends) call.send = buffers[turn].data() + turn;
+        if (!sends) call.recv = buffers[turn].data() + count;
+      }
+    }
+  }
+  make(groups[0]);
+  ASSERT_EQ(transfers_.size(), 2U * (1 + 4 + 3));
+  ASSERT_TRUE(can_repeat(transfers_));
+  ASSERT_TRUE(are_tasks_of(pointers_to(groups[1]), tasks_));
+  std::vector<PairTransfer> repeated = transfers_;
+  std::vector<PairTask> tasks = tasks_;
+  for (PairTransfer& transfer : repeated) {  // as a kernel may leave them
+    transfer.complete = transfer.taken = 1;
+    transfer.moved = transfer.bytes;
+  }
+  PairNumbers numbers = numbers_;
+  repeat_transfers(pointers_to(groups[1]), 0, numbers, repeated, tasks);
+  make(groups[1]);
+  for (std::size_t i = 0; i < repeated.size(); ++i) {
+    EXPECT_EQ(repeated[i].from, transfers_[i].from) << i;
+    EXPECT_EQ(repeated[i].to, transfers_[i].to) << i;
+    EXPECT_EQ(repeated[i].bytes, transfers_[i].bytes) << i;
+    EXPECT_EQ(repeated[i].tag, transfers_[i].tag) << i;
+    EXPECT_EQ(repeated[i].view.cursor, transfers_[i].view.cursor) << i;
+    EXPECT_EQ(repeated[i].payload, transfers_[i].payload) << i;
+    EXPECT_EQ(repeated[i].complete, 0U) << i;
+    EXPECT_EQ(repeated[i].taken, 0U) << i;
+    EXPECT_EQ(repeated[i].moved, 0U) << i;
+    EXPECT_EQ(tasks[i].number, tasks_[i].number) << i;
+  }
+}
+
+TEST_F(Ends, OtherCallsRepeatNothing) {
+  std::vector<std::byte> bytes(3 * 32768);
+  Call large{.task = pair_task(true, 1, bytes.size())};
+  large.send = bytes.data();
+  Call small{.task = pair_task(true, 2, 5)};
+  small.send = bytes.data();
+  Call none{.task = pair_task(true, 3, 0)};
+  make({large, small});
+  ASSERT_TRUE(can_repeat(transfers_));
+  EXPECT_TRUE(are_tasks_of(pointers_to({large, small}), tasks_));
+  for (const std::vector<Call>& others : {std::vector<Call>{small, large},
+                                          {large},
+                                          {small},
+                                          {large, small, small},
+                                          {large, none},
+                                          {large, small, none}}) {
+    EXPECT_FALSE(are_tasks_of(pointers_to(others), tasks_)) << others.size();
+  }
+  make({large, large});
+  EXPECT_FALSE(can_repeat(transfers_)) << "the second follows the first on its connections";
+  Call own{.task = pair_task(true, 0, 5)};
+  own.send = bytes.data();
+  make({large, own});
+  EXPECT_FALSE(can_repeat(transfers_)) << "a copy within the rank waits for its other half";
 }
 
 }  // namespace

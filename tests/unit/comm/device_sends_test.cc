@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Launches of sends and receives on devices whose kernels do not call back, as GPUs' do not: what
+// is made anew for each call, what is kept of the last one, and what the driver is asked.
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/comm/start.h"
+#include "core/device/host/host_device.h"
+#include "tests/unit/comm/ranks.h"
+
+namespace weft {
+namespace {
+
+/// Notes what it is given, and does nothing of it.
+class NotingDevice : public device::HostDevice {
+ public:
+  [[nodiscard]] bool reports_ends() const override { return false; }
+  [[nodiscard]] std::string_view pci_address() const override { return "0000:18:00.0"; }
+  bool is_capturing(DeviceStream* /*stream*/) override {
+    ++questions_;
+    return false;
+  }
+  weft_result launch(DeviceStream* stream, std::span<const Launch> launches) override {
+    const std::scoped_lock lock(mutex_);
+    for (const Launch& launch : launches) {
+      const WorkItem& item = launch.items.front();
+      latest_[stream].assign(item.transfers, item.transfers + item.transfer_count);
+    }
+    return WEFT_OK;
+  }
+  [[nodiscard]] std::vector<PairTransfer> latest(DeviceStream* stream) {
+    const std::scoped_lock lock(mutex_);
+    return latest_[stream];
+  }
+  [[nodiscard]] int questions() const { return questions_; }
+
+ private:
+  std::atomic<int> questions_{0};
+  std::mutex mutex_;
+  std::map<DeviceStream*, std::vector<PairTransfer>> latest_;
+};
+
+constexpr std::size_t kCount = std::size_t{96} << 10;
+
+/// Two ranks that send to each other.
+class DeviceSends : public testing::Test {
+ protected:
+  NotingDevice& device() { return dynamic_cast<NotingDevice&>(ranks_.context().runtime()); }
+
+  /// What each of them gives to its device.
+  std::vector<std::vector<PairTransfer>> exchange(const std::byte* send, std::byte* recv,
+                                                  std::size_t count) {
+    std::vector<Status> ended(2);
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        std::vector<Call>& calls = calls_[rank];
+        calls.resize(2);
+        for (const bool sends : {true, false}) {
+          Call& call = calls[sends ? 0 : 1];
+          call.communicator = ranks_.communicators[rank].get();
+          call.stream = ranks_.streams[rank].get();
+          call.task = {.operation = sends ? Operation::kSend : Operation::kRecv,
+                       .type = WEFT_INT8,
+                       .root = 1 - rank,
+                       .count = count};
+          if (sends) call.send = send;
+          if (!sends) call.recv = recv;
+        }
+        ended[rank] = start_calls(calls, cutters_[rank]);
+      });
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+    std::vector<std::vector<PairTransfer>> made;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      EXPECT_TRUE(ended[rank]) << test::text_of(ended[rank]);
+      made.push_back(device().latest(ranks_.streams[rank]->device_stream()));
+    }
+    return made;
+  }
+
+  std::vector<std::byte> memory_{std::vector<std::byte>(4 * kCount)};
+  test::Ranks ranks_{2, "p2p", {}, std::make_unique<NotingDevice>()};
+  std::vector<Call> calls_[2];
+  CallCutter cutters_[2];
+};
+
+void expect_parts(const std::vector<PairTransfer>& transfers, const std::byte* send,
+                  const std::byte* recv, std::size_t count) {
+  std::size_t sent = 0;
+  std::size_t received = 0;
+  for (const PairTransfer& transfer : transfers) {
+    if (transfer.from != nullptr) {
+      EXPECT_EQ(transfer.from, send + sent);
+      sent += transfer.bytes;
+    } else {
+      EXPECT_EQ(transfer.to, recv + received);
+      received += transfer.bytes;
+    }
+    EXPECT_EQ(transfer.moved, 0U);
+  }
+  EXPECT_EQ(sent, count);
+  EXPECT_EQ(received, count);
+}
+
+TEST_F(DeviceSends, CallsThatAreRepeatedHaveTheirOwnBuffersAndTags) {
+  std::byte* const at = memory_.data();
+  const auto first = exchange(at, at + kCount, kCount);
+  const auto second = exchange(at + 2 * kCount, at + 3 * kCount, kCount);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    expect_parts(first[rank], at, at + kCount, kCount);
+    expect_parts(second[rank], at + 2 * kCount, at + 3 * kCount, kCount);
+    ASSERT_EQ(first[rank].size(), second[rank].size());
+    ASSERT_GT(first[rank].size(), 2U) << "several parts each";
+    for (std::size_t i = 0; i < first[rank].size(); ++i)
+      EXPECT_NE(first[rank][i].tag, second[rank][i].tag);
+  }
+  EXPECT_EQ(second[0].front().tag, second[1].back().tag) << "of one message at both ends";
+  const auto shorter = exchange(at, at + kCount, 5);
+  const auto longer = exchange(at, at + kCount, kCount);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    expect_parts(shorter[rank], at, at + kCount, 5);
+    expect_parts(longer[rank], at, at + kCount, kCount);
+  }
+}
+
+// It could only refuse captures of what a net carries.
+TEST_F(DeviceSends, TheDriverIsNotAskedForCapturesWhereMemoryJoinsRanks) {
+  exchange(memory_.data(), memory_.data() + kCount, kCount);
+  EXPECT_EQ(device().questions(), 0);
+}
+
+}  // namespace
+}  // namespace weft
