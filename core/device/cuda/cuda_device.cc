@@ -103,16 +103,15 @@ weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectS
   const void* kernel = launch.items.size() == 1 ? inbox_kernel_for(item, shape) : nullptr;
   if (kernel == nullptr) return WEFT_ERROR_UNSUPPORTED;
   // Kernels of a DirectArgument take as much of it.
-  MulticastArgument argument;
-  argument.direct = {.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
-                                 .outcome = launch.outcome,
-                                 .waiting = launch.waiting},
-                     .item = item,
-                     .peers = *item.direct};
+  UnsetArgument<MulticastArgument> unset;
+  MulticastArgument& argument = unset.get();
+  argument.direct.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
+                             .outcome = launch.outcome,
+                             .waiting = launch.waiting};
+  const bool moves_bytes = item.protocol == Protocol::kLL && !reduces(item.operation);
+  argument.direct.item = moves_bytes ? moved_as_bytes(item) : item;
+  argument.direct.peers = *item.direct;
   if (item.algorithm == Algorithm::kMulticast) argument.view = *item.direct->multicast;
-  if (item.protocol == Protocol::kLL && !reduces(item.operation)) {
-    argument.direct.item = moved_as_bytes(item);
-  }
   void* arguments[] = {&argument};
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
