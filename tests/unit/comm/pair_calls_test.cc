@@ -80,7 +80,7 @@ class Ends : public ::testing::Test {
     ends_.spread = kSpread;
     ends_.towards = [this](std::uint32_t partner, std::uint32_t channel) -> const PairConnections& {
       const auto [known, first] = connections_.try_emplace({partner, channel});
-      for (RingEnd* const end : {&known->second.to, &known->second.from}) {
+      for (ConnectionEnd* const end : {&known->second.to, &known->second.from}) {
         if (!first) continue;
         end->view.cursor = &cursors_.emplace_back();
         end->view.buffer = memory_.data();
