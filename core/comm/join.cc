@@ -133,11 +133,6 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
 Status Communicator::open_tuner() {
   const std::string& id = config_.text("tuner.plugin");
   if (id == "none" || ranks_ == 1) return {};
-  if (config_.text("tuner.table") != context_.config().text("tuner.table")) {
-    return fail(WEFT_ERROR_CONFIG,
-                "tuner.table counts for a whole context, not for one communicator",
-                "set it in the configuration file or by WEFT_TUNER_TABLE");
-  }
   auto plugin = context_.plugins().load(id);
   if (!plugin) {
     for (const char* key : {"tuner.plugin", "tuner.table"}) {

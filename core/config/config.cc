@@ -129,6 +129,12 @@ Result<Config> Config::with_overrides(const std::map<std::string, std::string>& 
     }
     ConfigEntry& entry = out.entries_[found->second];
     add_text_layer(entry, text, where, problems);
+    if (entry.parameter.of_context && entry.text() != entries_[found->second].text()) {
+      problems.add(where,
+                   fmt::format("{} counts for a whole context, not for one communicator; set it in "
+                               "the configuration file or by {}",
+                               name, entry.parameter.environment_name()));
+    }
   }
   WEFT_TRY(problems.status());
   return out;

@@ -37,6 +37,7 @@ void add_plugins(std::vector<Parameter>& table) {
        .key = "path",
        .type = ParameterType::kList,
        .path = true,
+       .of_context = true,
        .default_text = "",
        .help = "Folders that plugins are loaded from, first match first; where empty, the folder "
                "that Weft was installed with."});
@@ -144,6 +145,7 @@ void add_tuner(std::vector<Parameter>& table) {
                    .key = "table",
                    .type = ParameterType::kText,
                    .path = true,
+                   .of_context = true,
                    .default_text = "",
                    .help = "Table of costs for the plugin tuner, the same on every rank; where "
                            "this stands in a file, its place counts from that file's folder."});
@@ -293,6 +295,7 @@ void add_log(std::vector<Parameter>& table) {
                    .key = "level",
                    .type = ParameterType::kChoice,
                    .choices = log_levels(),
+                   .of_context = true,
                    .default_text = "warn",
                    .help = "The least level that is written."});
   std::vector<std::string> topic_levels = log_levels();
@@ -303,6 +306,7 @@ void add_log(std::vector<Parameter>& table) {
                      .key = "topics." + topic,
                      .type = ParameterType::kChoice,
                      .choices = topic_levels,
+                     .of_context = true,
                      .default_text = "inherit",
                      .help = fmt::format("The same for lines on the topic \"{}\" alone; inherit is "
                                          "log.level.",
@@ -312,6 +316,7 @@ void add_log(std::vector<Parameter>& table) {
                    .key = "format",
                    .type = ParameterType::kChoice,
                    .choices = {"text", "json"},
+                   .of_context = true,
                    .default_text = "text",
                    .help = "How a line is written: for people, or one JSON object a line."});
 }

@@ -60,6 +60,7 @@ struct Parameter {
   /// Names files or folders: the environment does not count where the process has raised
   /// privileges.
   bool path = false;
+  bool of_context = false;  ///< Counts for a whole context: no communicator has its own.
   std::string default_text;
   std::string help;  ///< One sentence, or a few.
 

@@ -41,7 +41,8 @@ runs with raised privileges, neither the user's own file nor a variable that nam
 an error.
 
 Sizes are whole numbers with B, KiB, MiB or GiB; durations with ns, us, ms, s, min or h. *Agreed*
-parameters must be alike on all ranks of a job.
+parameters must be alike on all ranks of a job. *Of the context* has one value for all communicators of a context:
+a communicator that names another one is refused.
 
 `weft config show` prints every value and where it comes from, `weft config explain KEY` all that is
 known of one, `weft config check FILE` what is wrong with a file. Plugins bring sections of their own,
@@ -176,10 +177,10 @@ std::string markdown_reference(std::span<const Parameter> table) {
       out += fmt::format("\n## {}\n\n| key | value | default | variable | meaning |\n", section);
       out += "|---|---|---|---|---|\n";
     }
-    out += fmt::format("| `{}` | {} | {} | `{}` | {}{} |\n", parameter.key,
-                       cell(parameter.describe_values()), cell(code(parameter.default_text)),
-                       parameter.environment_name(), cell(parameter.help),
-                       parameter.agreed ? " *Agreed.*" : "");
+    out += fmt::format(
+        "| `{}` | {} | {} | `{}` | {}{}{} |\n", parameter.key, cell(parameter.describe_values()),
+        cell(code(parameter.default_text)), parameter.environment_name(), cell(parameter.help),
+        parameter.agreed ? " *Agreed.*" : "", parameter.of_context ? " *Of the context.*" : "");
   }
   return out;
 }

@@ -50,6 +50,7 @@ Result<std::vector<Parameter>> parameters_of(const PluginInfo& info) {
       parameter.maximum = line.maximum;
     }
     parameter.may_be_off = parameter.type == ParameterType::kDuration;
+    parameter.of_context = true;  // whose plugins are initialised once
     parameter.default_text = line.default_value;
     parameter.help = line.help;
     if (line.name.find('.') != std::string::npos || line.name.find('-') != std::string::npos) {

@@ -138,6 +138,8 @@ int explain(const std::string& key) {
   out += fmt::format("  variable  {}\n", parameter.environment_name());
   out +=
       fmt::format("  agreed    {}\n", parameter.agreed ? "yes, must be alike on all ranks" : "no");
+  out += fmt::format("  counts    {}\n", parameter.of_context ? "for a whole context"
+                                                              : "for a context or a communicator");
   out += fmt::format("  now       {}\n", or_empty(found->text()));
   out += "set by, the last one counts:\n";
   for (const ConfigLayer& layer : found->layers) {

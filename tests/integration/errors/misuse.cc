@@ -46,7 +46,8 @@ void add_misuse(Scenarios& all) {
            "weft_comm_properties.struct_size is <number>, too small for any of its fields");
   add_case(all, "device-kind", "weft_comm_config.device_kind <number> is none");
   add_case(all, "null-setting", "weft_comm_config.settings: pair <number> holds NULL");
-  add_case(all, "table-of-one", "tuner.table counts for a whole context, not for one communicator");
+  add_case(all, "table-of-one",
+           "<where>: <key> counts for a whole context, not for one communicator");
   add_case(all, "no-ranks", "a communicator of 0 ranks");
   add_case(all, "context-in-use",
            "<number> communicators, streams and graphs of the context are alive");

@@ -140,6 +140,7 @@ TEST_F(ConfigCommand, Explain) {
       "  default   off\n"
       "  variable  WEFT_TIMEOUTS_OPERATION\n"
       "  agreed    no\n"
+      "  counts    for a context or a communicator\n"
       "  now       90s\n"
       "set by, the last one counts:\n"
       "  default: off\n"

@@ -67,6 +67,19 @@ TEST(Config, OverridesOfACommunicator) {
             "communicator: unknown key \"zzzzzzzzzz\"");
 }
 
+// Such a value would change nothing, without a word.
+TEST(Config, WhatCountsForAContextNoCommunicatorOverrides) {
+  const Config config = made("version: 1\nlog: {level: info}\n");
+  EXPECT_TRUE(config.with_overrides({{"log.level", "info"}})) << "no other value";
+  const auto refused = config.with_overrides({{"log.level", "debug"}, {"plugins.path", "/tmp"}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().to_string(),
+            "communicator: log.level counts for a whole context, not for one communicator; set it "
+            "in the configuration file or by WEFT_LOG_LEVEL\n"
+            "communicator: plugins.path counts for a whole context, not for one communicator; set "
+            "it in the configuration file or by WEFT_PLUGINS_PATH");
+}
+
 TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
   EXPECT_EQ(
       made("version: 1\ntransports: {rules: [{use: [shm], between: same-host}]}\n").agreed_text(),
