@@ -147,7 +147,11 @@ weft_result call(Kind kind, std::uint64_t count, const void* send, void* recv, N
     task.root = kind.root;
     task.count = count;
     const bool planned = weft::is_planned(task.operation);
-    if (planned) task.options = communicator->way_options();
+    if (planned) {
+      task.options = communicator->way_options();
+    } else {
+      task.options.max_channels = communicator->way_options().max_channels;
+    }
     if (weft::reduces(task.operation) && task.reduction > WEFT_AVG) {
       auto made = communicator->made_reductions().find(task.reduction, task.type);
       if (!made) return refuse(made.error());

@@ -275,11 +275,11 @@ class Communicator {
   Status check_capture(std::span<const Call* const> calls, Stream& stream);
   static Error not_to_be_captured(const Task& task);
   template <class Make>
-  const Launch* pair_launch(Stream& stream, Make make);
+  const Launch* pair_launch(Stream& stream, std::uint32_t named, Make make);
   template <class Make>
   const Launch* pair_launch(UnderWay& record, Make make);
   static void forget_pairs(UnderWay& record);
-  const Launch* reported_pair_launch(Stream& stream);
+  const Launch* reported_pair_launch(Stream& stream, std::uint32_t named);
   void enqueue_pair_messages();
   const PairConnections* partner(std::uint32_t rank, std::uint32_t channel);
   [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes, const PairSpread& spread);

@@ -58,9 +58,13 @@ WorkItem Communicator::exchange_item(const ExchangePlan& plan, std::uint32_t ran
     item.algorithm = Algorithm::kDirect;
     item.protocol = Protocol::kLL;
     item.direct = connections_->direct();
+    if (plan.task.options.max_channels != 0) item.most_parts = plan.task.options.max_channels;
   } else {
     item.algorithm = Algorithm::kPair;
     item.most_parts = std::min(pair_ends_of(plan, rank), pair_parts_);
+    if (plan.task.options.max_channels != 0) {
+      item.most_parts = std::min(item.most_parts, plan.task.options.max_channels);
+    }
   }
   return item;
 }

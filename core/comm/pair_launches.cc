@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Launches of what has no plan: sends and receives, and exchanges, by pairs of ranks or by inboxes.
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -15,6 +16,19 @@
 #include "core/comm/under_way.h"
 
 namespace weft {
+namespace {
+
+// What all of them allow is what each one allows at most; 0: none names a limit.
+std::uint32_t least_named(std::span<const Call* const> calls) {
+  std::uint32_t least = 0;
+  for (const Call* call : calls) {
+    const std::uint32_t named = call->task.options.max_channels;
+    if (named != 0 && (least == 0 || named < least)) least = named;
+  }
+  return least;
+}
+
+}  // namespace
 
 Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> calls,
                                                   Stream& stream) {
@@ -37,11 +51,12 @@ Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> c
   }
   if (pairs_repeat_ && are_tasks_of(calls, pair_tasks_)) {
     repeat_transfers(calls, rank_, pair_numbers_, pair_transfers_, pair_tasks_);
-    return reported_pair_launch(stream);
+    return reported_pair_launch(stream, least_named(calls));
   }
-  const Launch* const launch = pair_launch(stream, [&](auto& transfers, auto& tasks) {
-    make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
-  });
+  const Launch* const launch =
+      pair_launch(stream, least_named(calls), [&](auto& transfers, auto& tasks) {
+        make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
+      });
   pairs_repeat_ = pair_messages_.empty() && can_repeat(pair_transfers_);
   return launch;
 }
@@ -63,7 +78,7 @@ Result<const Launch*> Communicator::prepare_exchange(const Call& call, Stream& s
   WEFT_TRY(order_after_latest(stream));
   if (report_ != nullptr) {
     const std::uint64_t sequence = history_.add(call.task);
-    return pair_launch(stream, [&](auto& transfers, auto& tasks) {
+    return pair_launch(stream, call.task.options.max_channels, [&](auto& transfers, auto& tasks) {
       make_exchange(call, rank_, ranks_, sequence, 0, exchange_ends_, transfers, pair_messages_,
                     tasks);
     });
@@ -91,6 +106,7 @@ WorkItem& Communicator::begin_inbox_item(const Task& task) {
   item.ranks = ranks_;
   item.tag = make_operation_tag(task, history_.add(task));
   item.direct = connections_->direct();
+  if (task.options.max_channels != 0) item.most_parts = task.options.max_channels;
   return item;
 }
 
@@ -106,23 +122,25 @@ const Launch* Communicator::inbox_launch(const Call& call, Stream& stream) {
 }
 
 // Of a device whose launches do not call back. `make(transfers, tasks)` writes the transfers of the
-// launch.
+// launch. `named`: the parts that its calls allow; 0: as many as the communicator does.
 template <class Make>
-const Launch* Communicator::pair_launch(Stream& stream, Make make) {
+const Launch* Communicator::pair_launch(Stream& stream, std::uint32_t named, Make make) {
   pairs_repeat_ = false;
   pair_messages_.clear();
   pair_transfers_.clear();
   pair_tasks_.clear();
   make(pair_transfers_, pair_tasks_);
   enqueue_pair_messages();
-  return reported_pair_launch(stream);
+  return reported_pair_launch(stream, named);
 }
 
-const Launch* Communicator::reported_pair_launch(Stream& stream) {
-  items_.assign(1, pair_item(pair_transfers_, ranks_, pair_parts_));
+const Launch* Communicator::reported_pair_launch(Stream& stream, std::uint32_t named) {
+  const std::uint32_t parts = named == 0 ? pair_parts_ : std::min(named, pair_parts_);
+  items_.assign(1, pair_item(pair_transfers_, ranks_, parts));
   // Kernels that run on their own drive no net.
   if (connections_->busy()) connections_->leave();
   launch_by_report(stream);
+  reported_launch_.is_bounded = is_bounded_ || named != 0;
   return &reported_launch_;
 }
 

@@ -446,11 +446,12 @@ typedef struct weft_call_options {
 /**
  * Sets the options of the calls that follow on this handle: of weft_all_reduce, weft_broadcast,
  * weft_reduce, weft_all_gather, weft_reduce_scatter and the last two with blocks that differ. The
- * other operations go one way alone, which options do not touch. NULL goes back to none. A call
+ * other operations go one way alone, of which max_channels bounds the CTAs; sends and receives of a
+ * group go together, in no more CTAs than the least of theirs. NULL goes back to none. A call
  * takes what is set when it is made, also where a group only notes it or a capture records it: each
  * launch of a graph goes by what its calls were captured with.
  *
- * The options are part of the call: all ranks set the same, else the call ends with MISMATCH and a
+ * The options are part of the call, but for sends and receives: all ranks set the same, else the call ends with MISMATCH and a
  * text that names both calls with theirs. A call that cannot go as its options want, since the
  * operation has no such way, the ranks are not joined for it, collectives.deterministic rules it
  * out or the configuration leaves it out, answers UNSUPPORTED with the reasons and is not made; the

@@ -66,6 +66,10 @@ void add_way_options(CLI::App& command, WayWords& words) {
       ->check(CLI::IsMember(names_of(kAlgorithms, algorithm_name)));
   command.add_option("--protocol", words.protocol, "Likewise")
       ->check(CLI::IsMember(names_of(kProtocols, protocol_name)));
+  add_limit_option(command, words);
+}
+
+void add_limit_option(CLI::App& command, WayWords& words) {
   command.add_option("--max-channels", words.max_channels,
                      "Most channels that the program gives the call; 0: as many as there are");
 }

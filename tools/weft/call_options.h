@@ -47,6 +47,8 @@ struct WayWords {
 
 /// Adds them; `words` outlives the parsing.
 void add_way_options(CLI::App& command, WayWords& words);
+/// The limit of channels alone, of calls that go one way.
+void add_limit_option(CLI::App& command, WayWords& words);
 
 /// The same as words of a command line.
 [[nodiscard]] std::vector<std::string> words_of(const WayWords& words);

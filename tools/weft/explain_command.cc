@@ -248,7 +248,11 @@ void add_explain_command(CLI::App& app, int& exit_status) {
         ->check(CLI::Validator(device_problem, "DEVICE"))
         ->capture_default_str();
     add_call_options(*sub, operation, options->call);
-    if (is_planned(operation)) add_way_options(*sub, options->way);
+    if (is_planned(operation)) {
+      add_way_options(*sub, options->way);
+    } else {
+      add_limit_option(*sub, options->way);
+    }
     sub->callback([options, operation, &exit_status] {
       options->operation = operation;
       const Status done = in_weft_run() ? explain_as_rank(*options) : start_job(*options);

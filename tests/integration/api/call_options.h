@@ -90,11 +90,11 @@ class CallOptions : public testing::Test {
     return trial.start(comms_[0].get(), streams_[0].get());
   }
   /// What ranks hear whose calls differ.
-  std::string mismatch() {
+  std::string mismatch(const Shape& shape = kSum) {
     Round round;
     // Together: who starts late is told at once that others have failed.
     must(context_.get(), weft_group_start(context_.get()));
-    note(kSum, round);
+    note(shape, round);
     const bool all_started = weft_group_end(context_.get()) == WEFT_OK;
     std::string texts = all_started ? "" : last_error(context_.get()) + "\n";
     std::vector<weft_result> results;

@@ -70,6 +70,16 @@ TEST_F(CallOptions, RanksThatNameOtherWaysAreBothNamed) {
                               "1)")));
 }
 
+TEST_F(CallOptions, ExchangesOnOtherNumbersOfChannelsAreBothNamed) {
+  join(only_transport("shm"));
+  set_all(options_of(WEFT_CALL_ALGORITHM_ANY, WEFT_CALL_PROTOCOL_ANY, 3));
+  set(2, options_of(WEFT_CALL_ALGORITHM_ANY, WEFT_CALL_PROTOCOL_ANY, 5));
+  EXPECT_THAT(mismatch({.kind = Kind::kAllToAll, .count = 100}),
+              AllOf(HasSubstr("called all_to_all of 100 float32 on at most 3 channels (call 1)"),
+                    HasSubstr("rank 2 called all_to_all of 100 float32 on at most 5 channels (call "
+                              "1)")));
+}
+
 TEST_F(CallOptions, RanksOfWhichOneNamesNoneAreBothNamed) {
   join(only_transport("shm"));
   set(1, options_of(WEFT_CALL_ALGORITHM_ANY, WEFT_CALL_PROTOCOL_LL128));

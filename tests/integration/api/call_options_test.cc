@@ -237,14 +237,19 @@ TEST_F(CallOptions, TheOrderOfSumsStandsAboveThem) {
   EXPECT_EQ(written.count(" as chain: chain with simple, "), kRanks);
 }
 
-// Of those that have one way alone they are no part.
-TEST_F(CallOptions, ExchangesAndSendsAreNotConcerned) {
+// Those that have one way alone have no other, and a limit at most.
+TEST_F(CallOptions, ExchangesAndSendsGoTheirOnlyWay) {
   join(only_transport("shm"));
-  for (std::uint32_t rank = 0; rank < kRanks; ++rank)
-    set(rank, options_of(rank % 2 == 0 ? WEFT_CALL_ALGORITHM_PAT : WEFT_CALL_ALGORITHM_TREE,
-                         WEFT_CALL_PROTOCOL_LL128, rank));
+  const auto set_ways = [this](auto limit_of) {
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      set(rank, options_of(rank % 2 == 0 ? WEFT_CALL_ALGORITHM_PAT : WEFT_CALL_ALGORITHM_TREE,
+                           WEFT_CALL_PROTOCOL_LL128, limit_of(rank)));
+  };
+  set_ways([](std::uint32_t /*rank*/) { return 3U; });
   for (const Kind kind : {Kind::kAllToAll, Kind::kAllToAllV, Kind::kGather, Kind::kScatter})
     EXPECT_EQ(run({.kind = kind, .count = 100}), "");
+  // Each end may have its own.
+  set_ways([](std::uint32_t rank) { return rank; });
   std::int32_t sent = 4711;
   std::int32_t received = 0;
   must(context_.get(), weft_send(&sent, 1, WEFT_INT32, 1, comms_[0].get(), streams_[0].get()));

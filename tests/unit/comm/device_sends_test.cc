@@ -37,8 +37,17 @@ class NotingDevice : public device::HostDevice {
     for (const Launch& launch : launches) {
       const WorkItem& item = launch.items.front();
       latest_[stream].assign(item.transfers, item.transfers + item.transfer_count);
+      bounds_[stream] = {.most_parts = item.most_parts, .is_bounded = launch.is_bounded};
     }
     return WEFT_OK;
+  }
+  struct Bounds {
+    std::uint32_t most_parts = 0;
+    bool is_bounded = false;
+  };
+  [[nodiscard]] Bounds bounds(DeviceStream* stream) {
+    const std::scoped_lock lock(mutex_);
+    return bounds_[stream];
   }
   [[nodiscard]] std::vector<PairTransfer> latest(DeviceStream* stream) {
     const std::scoped_lock lock(mutex_);
@@ -50,6 +59,7 @@ class NotingDevice : public device::HostDevice {
   std::atomic<int> questions_{0};
   std::mutex mutex_;
   std::map<DeviceStream*, std::vector<PairTransfer>> latest_;
+  std::map<DeviceStream*, Bounds> bounds_;
 };
 
 constexpr std::size_t kCount = std::size_t{96} << 10;
@@ -75,7 +85,8 @@ class DeviceSends : public testing::Test {
           call.task = {.operation = sends ? Operation::kSend : Operation::kRecv,
                        .type = WEFT_INT8,
                        .root = 1 - rank,
-                       .count = count};
+                       .count = count,
+                       .options = {.max_channels = limits_[rank][sends ? 0 : 1]}};
           if (sends) call.send = send;
           if (!sends) call.recv = recv;
         }
@@ -94,6 +105,7 @@ class DeviceSends : public testing::Test {
 
   std::vector<std::byte> memory_{std::vector<std::byte>(4 * kCount)};
   test::Ranks ranks_{2, "p2p", {}, std::make_unique<NotingDevice>()};
+  std::uint32_t limits_[2][2]{};  // of each rank's send and receive; 0: none
   std::vector<Call> calls_[2];
   CallCutter cutters_[2];
 };
@@ -135,6 +147,28 @@ TEST_F(DeviceSends, CallsThatAreRepeatedHaveTheirOwnBuffersAndTags) {
     expect_parts(shorter[rank], at, at + kCount, 5);
     expect_parts(longer[rank], at, at + kCount, kCount);
   }
+}
+
+// Each end is bounded by its own calls, also where the group before was alike but for that.
+TEST_F(DeviceSends, NoMorePartsThanTheirCallsAllow) {
+  const auto bounds = [this](std::uint32_t rank) {
+    exchange(memory_.data(), memory_.data() + kCount, kCount);
+    return device().bounds(ranks_.streams[rank]->device_stream());
+  };
+  const auto usual = bounds(0);
+  EXPECT_FALSE(usual.is_bounded);
+  ASSERT_GT(usual.most_parts, 5U);
+  limits_[0][0] = 5;
+  limits_[0][1] = 3;
+  EXPECT_EQ(bounds(0).most_parts, 3U);
+  EXPECT_TRUE(bounds(0).is_bounded);
+  EXPECT_EQ(bounds(1).most_parts, usual.most_parts);
+  limits_[0][1] = 0;
+  EXPECT_EQ(bounds(0).most_parts, 5U);
+  limits_[0][0] = 10'000;
+  EXPECT_EQ(bounds(0).most_parts, usual.most_parts);
+  limits_[0][0] = 0;
+  EXPECT_FALSE(bounds(0).is_bounded);
 }
 
 // It could only refuse captures of what a net carries.
