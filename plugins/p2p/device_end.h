@@ -33,8 +33,8 @@ enum class Mode : std::uint32_t {
   kRead = 1    ///< At the sender: the receiver's kernel loads them from there.
 };
 
-/// Device memory of one prepare call, cut into parts, one a connection. Given back with the last
-/// connection that holds it.
+/// Device memory of which connections have parts, whoever their peers are. Given back with the
+/// transport and the last connection that holds it.
 class Arena {
  public:
   /// `sharing`: the ways to try, a descriptor before IPC.
@@ -44,6 +44,9 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena();
 
+  /// Cuts off a part; false where what is left is smaller. No part is cut twice, so each is zeroed
+  /// as all of the memory was.
+  bool cut(std::uint64_t bytes, std::uint64_t* offset);
   [[nodiscard]] std::byte* at(std::uint64_t offset) const {
     return static_cast<std::byte*>(memory_.address) + offset;
   }
@@ -55,28 +58,39 @@ class Arena {
   /// -1 where it travels as bytes alone, and once nobody waits for it.
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
 
-  /// Peers that have not taken it yet; the descriptor goes with the last.
-  [[nodiscard]] bool awaits(std::uint32_t peer) const { return takers_.contains(peer); }
-  void await(std::uint32_t peer) {
-    if (descriptor_) takers_.insert(peer);
-  }
-  void taken_by(std::uint32_t peer) {
-    takers_.erase(peer);
-    if (takers_.empty()) descriptor_.reset();
-  }
+  /// A peer gets a part: unless it has taken the descriptor before, one waits for it.
+  weft_result promise(std::uint32_t peer);
+  /// Whether `peer` has yet to take it; the descriptor goes with the last who has.
+  [[nodiscard]] bool awaits(std::uint32_t peer) const { return awaited_.contains(peer); }
+  void taken_by(std::uint32_t peer);
 
  private:
   explicit Arena(const plugins::Host& host) : host_(host) {}
+  weft_result export_by(weft_memory_sharing way);
 
   const plugins::Host host_;
   weft_memory memory_{};
   weft_memory_export ticket_{};
   plugins::OwnedFd descriptor_;
   plugins::Nonce name_ = plugins::random_nonce();
+  std::uint64_t used_ = 0;  // bytes from the start
+  std::set<std::uint32_t> awaited_;
   std::set<std::uint32_t> takers_;
 };
 
+/// A part of an arena.
+struct Part {
+  std::shared_ptr<Arena> arena;  ///< Null: there is none.
+  std::uint64_t offset = 0;
+
+  [[nodiscard]] std::byte* address() const { return arena->at(offset); }
+  [[nodiscard]] bool awaits(std::uint32_t peer) const {
+    return arena != nullptr && arena->awaits(peer);
+  }
+};
+
 struct DeviceBlob;
+struct PartPlace;
 
 /// Arenas of peers, opened once each, until this is destroyed, which kernels that use them have to
 /// precede. Their owners learn of it, by the end of a socket: each peer's first takes stay
@@ -88,8 +102,10 @@ class Imports {
   Imports& operator=(const Imports&) = delete;
   ~Imports();
 
-  /// The arena that a peer's blob names; WEFT_IN_PROGRESS until its descriptor has come.
-  weft_result open(const plugins::Key& key, const DeviceBlob& blob, weft_memory* out);
+  /// The arena of a part that a peer's blob tells of; WEFT_IN_PROGRESS until its descriptor has
+  /// come.
+  weft_result open(const plugins::Key& key, const DeviceBlob& blob, const PartPlace& place,
+                   weft_memory* out);
 
  private:
   struct Import {
@@ -97,13 +113,20 @@ class Imports {
     bool stays = false;    ///< Its socket; chosen when it is asked for.
     weft_memory memory{};  ///< Open where it has an address.
   };
-  weft_result take(const plugins::Key& key, const DeviceBlob& blob, Import& import,
-                   plugins::OwnedFd* out);
+  weft_result take(const plugins::Key& key, const DeviceBlob& blob, const PartPlace& place,
+                   Import& import, plugins::OwnedFd* out);
 
   const plugins::Host host_;
   const std::int32_t device_;
   std::map<std::uint32_t, std::vector<plugins::OwnedFd>> lines_;  ///< By peer.
   std::map<plugins::Nonce, Import> imports_;
+};
+
+/// Where a part lies, as its owner tells it.
+struct PartPlace {
+  std::uint64_t offset = 0;  ///< In its arena.
+  plugins::HandOverPlace arena;
+  std::array<std::uint8_t, 128> ticket{};
 };
 
 /// What one end tells the other. Travels, not trusted.
@@ -114,44 +137,45 @@ struct DeviceBlob {
   std::uint32_t rank = 0;
   std::uint32_t peer = 0;
   std::uint32_t direction = 0;
-  weft_memory_sharing sharing = WEFT_SHARING_NONE;  ///< How its arena travels.
+  weft_memory_sharing sharing = WEFT_SHARING_NONE;  ///< How its arenas travel.
   std::array<plugins::ProtocolSpec, plugins::kMaxProtocols> protocols{};
   Mode mode = Mode::kWrite;
-  std::uint64_t offset = 0;  ///< Of the end's part in its arena.
-  plugins::HandOverPlace arena;
-  std::array<std::uint8_t, 128> ticket{};
+  PartPlace words;
+  PartPlace buffers;  ///< Of an end that has some.
 };
 static_assert(std::has_unique_object_representations_v<DeviceBlob>);
 
-/// Where the parts of an end lie, in bytes from its start.
-struct PartLayout {
+/// Where what an end has lies in its parts, in bytes from their starts. Words and buffers are
+/// parts of their own: of buffers, powers of two mostly, no room is lost in the driver's pages.
+struct EndLayout {
   struct Protocol {
     plugins::ProtocolSpec spec;
-    std::uint64_t counter = 0;  ///< Tail at the receiver, head at the sender.
-    std::uint64_t slots = 0;    ///< The receiver's alone.
-    std::uint64_t buffer = 0;   ///< Of the end that holds_buffer() names alone.
+    std::uint64_t counter = 0;  ///< Of words. Tail at the receiver, head at the sender.
+    std::uint64_t slots = 0;    ///< Of words. The receiver's alone.
+    std::uint64_t buffer = 0;   ///< Of buffers. Of the end that holds_buffer() names alone.
   };
   std::vector<Protocol> protocols;
-  std::uint64_t bytes = 0;
+  std::uint64_t word_bytes = 0;    ///< Of the error word, counters and metadata of slots.
+  std::uint64_t buffer_bytes = 0;  ///< 0: it has none.
 };
 /// Whether the end of `direction` has the slots.
 constexpr bool holds_buffer(weft_direction direction, weft_protocol protocol, Mode mode) {
   const bool at_sender = mode == Mode::kRead && protocol == WEFT_PROTOCOL_SIMPLE;
   return (direction == WEFT_DIRECTION_SEND) == at_sender;
 }
-PartLayout lay_out(weft_direction direction, Mode mode,
-                   const std::vector<plugins::ProtocolSpec>& specs);
+EndLayout lay_out(weft_direction direction, Mode mode,
+                  const std::vector<plugins::ProtocolSpec>& specs);
 
 /// This end's memory and, once connected, the other's.
 struct DeviceEnd {
-  std::shared_ptr<Arena> arena;
-  std::uint64_t offset = 0;
-  PartLayout mine;
-  PartLayout theirs;
-  std::byte* peer_part = nullptr;
+  EndLayout mine;
+  EndLayout theirs;
+  Part words;
+  Part buffers;
+  std::byte* peer_words = nullptr;
+  std::byte* peer_buffers = nullptr;
   DeviceBlob blob;
 
-  [[nodiscard]] std::byte* part() const { return arena->at(offset); }
   /// False if the connection has no such protocol.
   bool describe(weft_protocol protocol, weft_direction direction, std::int32_t device,
                 weft_protocol_view* out) const;

@@ -133,8 +133,9 @@ struct weft_transport final : weft::plugins::Giver::Store {
   std::vector<weft_shared_buffer*> exported;  ///< Buffers whose descriptors may be taken.
   weft_memory_sharing device_sharing = WEFT_SHARING_NONE;  ///< What all peers can take.
   weft::plugins::Key key;
-  weft::plugins::Giver giver;                 ///< Of arenas whose descriptors somebody waits for.
-  std::vector<weft::plugins::OwnedFd> lines;  ///< Of ranks that have imported arenas.
+  weft::plugins::Giver giver;  ///< Of arenas whose descriptors somebody waits for.
+  /// Of ranks that have imported arenas, by rank.
+  std::map<std::uint32_t, weft::plugins::OwnedFd> lines;
   weft::p2p::Offers offers;  ///< Of ranks on CPUs: what connections of them wait for.
   std::atomic<bool> aborted = false;
   std::atomic<std::uint64_t> bytes_held = 0;  ///< Memory that this end allocated.

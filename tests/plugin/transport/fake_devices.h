@@ -21,6 +21,9 @@ namespace weft::test {
 /// The memory of all devices: files in memory, whose descriptors travel as those of a GPU's would.
 class FakeDevices {
  public:
+  /// What a plugin gets are whole ones, as of the host.
+  static constexpr std::uint64_t kPageBytes = std::uint64_t{2} << 20;
+
   static FakeDevices& instance() {
     static FakeDevices devices;
     return devices;
@@ -41,6 +44,8 @@ class FakeDevices {
   }
   [[nodiscard]] std::size_t allocations() const { return allocations_.size(); }
   [[nodiscard]] std::size_t imports() const { return imports_.size(); }
+  /// Descriptors that were asked for, ever.
+  [[nodiscard]] std::size_t exported() const { return exported_; }
   /// Whether it lies in what was allocated, rather than in a mapping of somebody else's.
   [[nodiscard]] bool is_own(const void* address) const {
     return std::ranges::any_of(allocations_, [&](const auto& entry) {
@@ -53,7 +58,8 @@ class FakeDevices {
       made.struct_size = sizeof(made);
       made.allocate = [](weft_host_instance*, weft_memory_kind, std::int32_t, std::uint64_t size,
                          std::uint32_t sharing, weft_memory* out) {
-        return instance().query(instance().allocate(size, sharing), out);
+        const std::uint64_t pages = (size + kPageBytes - 1) / kPageBytes;
+        return instance().query(instance().allocate(pages * kPageBytes, sharing), out);
       };
       made.query = [](weft_host_instance*, const void* address, weft_memory* out) {
         return instance().query(address, out);
@@ -103,6 +109,7 @@ class FakeDevices {
   weft_result export_memory(const weft_memory& memory, std::uint32_t sharing,
                             weft_memory_export* out) {
     const Allocation& found = allocations_.at(static_cast<std::byte*>(memory.address));
+    if (sharing == WEFT_SHARING_DESCRIPTOR) ++exported_;
     out->sharing = sharing;
     out->descriptor = sharing == WEFT_SHARING_DESCRIPTOR ? ::dup(found.file) : -1;
     out->bytes_used = sizeof(out->bytes);
@@ -130,6 +137,7 @@ class FakeDevices {
 
   std::map<std::byte*, Allocation> allocations_;
   std::map<void*, std::uint64_t> imports_;
+  std::size_t exported_ = 0;
 };
 
 }  // namespace weft::test
