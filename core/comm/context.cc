@@ -83,6 +83,7 @@ Result<std::unique_ptr<Context>> Context::create(const std::string& config_file,
                             : parse_value(parameter, parameter.default_text);
   };
   options.cuda_devices = [owner = context.get()](std::int32_t index) -> DeviceRuntime* {
+    if (index >= 0 && index == owner->runtime_->index()) return owner->runtime_.get();
     const std::scoped_lock lock(owner->devices_mutex_);
     const auto found = owner->cuda_devices_.find(index);
     return found == owner->cuda_devices_.end() ? nullptr : found->second.get();

@@ -37,7 +37,8 @@ namespace weft {
 class Context {
  public:
   /// `config_file` empty: the file that the rules find. `environment` is read, never the process's.
-  /// `host_device` stands for the host device of its own; null: that.
+  /// `host_device` stands for the host device of its own, and where it has an index for that CUDA
+  /// device, as tests want it; null: that.
   static Result<std::unique_ptr<Context>> create(
       const std::string& config_file, Environment environment,
       std::unique_ptr<DeviceRuntime> host_device = nullptr);
