@@ -209,7 +209,9 @@ typedef struct weft_net_interface {
   /** WEFT_IN_PROGRESS until the sender has come; then OK with the connection. Strangers that come
    * to the listener are turned away and do not count. */
   weft_result (*accept)(weft_net_listener* listener, weft_net_connection** out);
-  /** WEFT_IN_PROGRESS until both ends can move data, or why they never will. */
+  /** WEFT_IN_PROGRESS until both ends can move data, or why they never will. That they can it says
+   * once, though the other end has closed since: a rank whose part is done may leave before this
+   * one has looked. */
   weft_result (*ready)(weft_net_connection* connection);
   /** Closes an end, at any time. Its requests are gone, unreported. [may-block] */
   void (*close_connection)(weft_net_connection* connection);

@@ -42,8 +42,11 @@ void Connection::Stream::on_events(uint32_t events) {
 
 Result<weft_result> Connection::ready() {
   net_.pump();
-  if (state_ == State::kFailed) return std::unexpected(failure_);
-  return state_ == State::kReady ? WEFT_OK : WEFT_IN_PROGRESS;
+  // Who was done may have closed it before anybody asked here.
+  const bool is_news = made_ && !told_ready_ && !net_.aborted();
+  told_ready_ = made_;
+  if (state_ == State::kFailed && !is_news) return std::unexpected(failure_);
+  return state_ == State::kConnecting ? WEFT_IN_PROGRESS : WEFT_OK;
 }
 
 Result<weft_result> Connection::isend(const weft_net_send& /*message*/, Request** /*out*/) {
@@ -70,6 +73,11 @@ void Connection::reported(Request* request) {
 
 void Connection::on_abort() {
   fail(Net::abort_failure());
+}
+
+void Connection::set_ready() {
+  state_ = State::kReady;
+  made_ = true;
 }
 
 void Connection::fail(Failure failure) {

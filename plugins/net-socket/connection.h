@@ -121,6 +121,7 @@ class Connection : public Member {
   void release(Request* request);
   [[nodiscard]] size_t free_requests() const { return free_.size(); }
   void finish(Request* request, weft_result status, uint64_t moved);
+  void set_ready();
   /// Fails unless the state is kReady.
   [[nodiscard]] Status usable() const;
   [[nodiscard]] Failure misuse(std::string what) const;
@@ -129,6 +130,8 @@ class Connection : public Member {
   std::string device_;  ///< Name of the interface, for messages.
   std::string peer_;    ///< "10.0.0.2:4000"
   State state_ = State::kConnecting;
+  bool made_ = false;        ///< It was ready at some time,
+  bool told_ready_ = false;  ///< and ready() has said so.
   std::unique_ptr<Stream[]> streams_;
   uint32_t stream_count_;
   uint64_t stripe_ = kMinStripe;

@@ -29,7 +29,7 @@ Receiver::Receiver(Net& net, std::string device, std::string peer, size_t stream
     : Connection(net, std::move(device), streams), staging_(kStagingBytes) {
   peer_ = std::move(peer);
   stripe_ = stripe;
-  state_ = State::kReady;
+  set_ready();
   posted_.reserve(kMaxRequests);
 }
 

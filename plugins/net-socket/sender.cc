@@ -340,7 +340,7 @@ void Sender::progress() {
       if (links_[i].phase == Phase::kOpen) ++open;
     }
     if (open < stream_count_) return;
-    state_ = State::kReady;
+    set_ready();
     deadline_ = Clock::time_point::max();
   }
   for (uint32_t i = 0; i < stream_count_ && state_ == State::kReady; ++i) {

@@ -3,6 +3,7 @@
 
 // What the header net.h promises of every net, part 3: sleeping, taking back, and every way to end.
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <poll.h>
 #include <thread>
@@ -231,6 +232,51 @@ TEST(NetClose, AfterTheLastMessageDoesNotLoseIt) {
   link.receiver.must_receive(link.sender, room, 2);
   EXPECT_EQ(await(b, a, 2).status, WEFT_OK) << link.receiver.error_text();
   EXPECT_EQ(room, data);
+}
+
+// Ranks look at their ends each in its own time: one may be done with a connection on which the
+// other has nothing to do, and gone, before that has heard that it is there.
+TEST(NetClose, BeforeTheOtherEndHasAskedIsNoFailureToConnect) {
+  for (const bool receiver_closes : {true, false}) {
+    NetRank a;
+    NetRank b;
+    weft_blob handle{};
+    weft_net_listener* listener = nullptr;
+    ASSERT_EQ(b.api().listen(b.net(), 0, &handle, &listener), WEFT_OK);
+    weft_net_connection* connection = nullptr;
+    ASSERT_GE(a.api().connect(a.net(), 0, handle, &connection), WEFT_OK);
+    End sender(&a, connection);
+    End receiver;
+    const auto accept = [&] {
+      connection = nullptr;
+      EXPECT_GE(b.api().accept(listener, &connection), WEFT_OK);
+      if (connection != nullptr) receiver = End(&b, connection);
+      return connection != nullptr;
+    };
+    if (receiver_closes) {
+      ASSERT_TRUE(eventually([&] {
+        a.poll();
+        return accept();
+      }));
+      EXPECT_EQ(b.api().ready(receiver.get()), WEFT_OK);
+      receiver.close();
+      for (int i = 0; i < 100 && sender.error_text().empty(); ++i) {
+        a.poll();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      EXPECT_EQ(a.api().ready(sender.get()), WEFT_OK) << sender.error_text();
+    } else {
+      ASSERT_TRUE(eventually([&] {
+        b.poll();
+        return a.api().ready(sender.get()) == WEFT_OK;
+      }));
+      sender.close();
+      ASSERT_TRUE(eventually(accept));
+      b.poll();
+      EXPECT_EQ(b.api().ready(receiver.get()), WEFT_OK) << receiver.error_text();
+    }
+    b.api().close_listener(listener);
+  }
 }
 
 TEST(NetClose, InTheMiddleOfAMessageIsAnError) {
