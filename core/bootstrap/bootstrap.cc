@@ -135,6 +135,9 @@ void Bootstrap::post(int to, LetterSubject subject, std::vector<std::byte> text)
   text.push_back(static_cast<std::byte>(subject));
   if (state_->letters) state_->letters->post(to, std::move(text));
 }
+bool Bootstrap::brings_letters(int to) const {
+  return state_->letters && state_->letters->brings(to);
+}
 std::vector<Departure> Bootstrap::departed_neighbours() const {
   return state_->watch->departed_neighbours();
 }

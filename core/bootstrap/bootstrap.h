@@ -73,6 +73,8 @@ class Bootstrap {
   void on_undelivered(std::function<void(int to, const Error& why)> callback);
   /// At most kMostLetterText.
   void post(int to, LetterSubject subject, std::vector<std::byte> text);
+  /// On the reactor's thread alone: see Letters::brings.
+  [[nodiscard]] bool brings_letters(int to) const;
   [[nodiscard]] std::vector<Departure> departed_neighbours() const;
   /// Tells every other rank that this rank's communicator failed. They get the text, and as code
   /// PEER (MISMATCH stays MISMATCH). Nothing if there was a failure before.

@@ -427,6 +427,15 @@ void Letters::post(int to, std::vector<std::byte> text) {
   state_->set_timer(0);
 }
 
+// Under the lock until all is looked at: who stops this takes `outgoing` once that is told.
+bool Letters::brings(int to) const {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->stopped) return false;
+  if (std::ranges::find(state_->outgoing, to, &Outgoing::to) != state_->outgoing.end()) return true;
+  return std::ranges::any_of(state_->posted,
+                             [to](const auto& letter) { return letter.first == to; });
+}
+
 void Letters::stop() {
   {
     const std::lock_guard lock(state_->mutex);

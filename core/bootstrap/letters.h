@@ -35,7 +35,8 @@
 
 namespace weft {
 
-/// Any thread may call any member. Nothing blocks: all is done on the reactor's thread.
+/// Any thread may call any member but brings(). Nothing blocks: all is done on the reactor's
+/// thread.
 class Letters {
  public:
   /// `members` are all ranks, in order. Reactor, logger, watch and `local`, which may be null,
@@ -57,6 +58,9 @@ class Letters {
   /// Sends a letter, at most kMaxLetterBytes, to another rank. One that is like the last of those
   /// that still wait for the same rank is not sent twice.
   void post(int to, std::vector<std::byte> text);
+  /// Whether letters to a rank are still on their way: neither acknowledged nor given up. On the
+  /// reactor's thread alone.
+  [[nodiscard]] bool brings(int to) const;
   /// Listens no more, and forgets what was not delivered; no callback runs any more. Not from a
   /// callback.
   void stop();

@@ -475,10 +475,17 @@ Status PairConnector::begin(Pair& pair) {
 
 Result<bool> PairConnector::look_at(Pair& pair) {
   WEFT_TRY_ASSIGN(const bool joined, join(pair));
-  if (joined) return true;
+  if (joined && !may_leave_unheard(pair)) return true;
   pair.looked += std::clamp<std::chrono::nanoseconds>(period_, kLook, kLongestLook);
   if (pair.looked >= kMostLooks) set_coming_up(pair, false);
   return false;
+}
+
+// Who only sends may have sent all and leave before the peer has its letter, without which that
+// cannot take what came. Where data comes back the peer had the letter.
+bool PairConnector::may_leave_unheard(const Pair& pair) const {
+  const bool sends_alone = pair.edges.size() == 1 && pair.edges.front().sends();
+  return sends_alone && bootstrap_.brings_letters(static_cast<int>(pair.link.peer));
 }
 
 void PairConnector::set_joining(Pair& pair, bool joins) {

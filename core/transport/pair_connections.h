@@ -116,6 +116,7 @@ class PairConnector {
   Status begin(Pair& pair);
   Result<bool> look_at(Pair& pair);
   Result<bool> join(Pair& pair);
+  [[nodiscard]] bool may_leave_unheard(const Pair& pair) const;
   void set_coming_up(const Pair& pair, bool comes);
   void set_joining(Pair& pair, bool joins);
   Status finish(Pair& pair);

@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Connecting two ranks, where one of them does nothing for a while.
+#include "core/transport/pair_connections.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/comm/ranks.h"
+
+namespace weft {
+namespace {
+
+using std::chrono::milliseconds;
+using test::Ranks;
+
+constexpr SlotGeometry kOneWay{.steps = 2, .step_bytes = 4096};
+
+/// Keeps a reactor's thread from everything else until it goes.
+class Held {
+ public:
+  explicit Held(Reactor& reactor) : reactor_(reactor), event_(eventfd(1, EFD_CLOEXEC)) {
+    const auto block = [this](std::uint32_t /*events*/) {
+      std::unique_lock lock(mutex_);
+      held_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return over_; });
+    };
+    watch_ = Ranks::value(reactor_.add(event_.get(), EPOLLIN, block));
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return held_; });
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() {
+    {
+      const std::scoped_lock lock(mutex_);
+      over_ = true;
+      changed_.notify_all();
+    }
+    reactor_.remove(watch_);
+  }
+
+ private:
+  Reactor& reactor_;
+  UniqueFd event_;
+  Reactor::WatchId watch_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool held_ = false;  // guarded by mutex_
+  bool over_ = false;  // guarded by mutex_
+};
+
+/// Two ranks of this process, each with a context and so with a reactor of its own: letters between
+/// them go by sockets, memory without them.
+class TwoRanks : public testing::Test {
+ protected:
+  struct Rank {
+    std::unique_ptr<Context> context;
+    std::unique_ptr<Bootstrap> bootstrap;
+    std::unique_ptr<Connections> connections;
+    std::unique_ptr<PairConnector> pairs;
+    std::atomic<bool> failed{false};
+  };
+
+  TwoRanks() {
+    for (Rank& rank : ranks_)
+      rank.context = Ranks::value(
+          Context::create("", test::environment_with({{"WEFT_NET_SOCKET_INTERFACES", "=lo"}})));
+    Context& first = *ranks_[0].context;
+    const UniqueId id = Ranks::value(first.serve_rendezvous(first.config()));
+    on_each([&](std::uint32_t number, Rank& rank) {
+      Context& context = *rank.context;
+      rank.bootstrap = Ranks::value(Bootstrap::join(
+          id, static_cast<int>(number), 2, bootstrap_options(context.config(), context.host()),
+          context.reactor(), context.logger()));
+    });
+    Topology topology{.hosts = {first.host()}, .ranks = {}};
+    for (std::uint32_t number = 0; number < 2; ++number)
+      topology.ranks.push_back(Ranks::value(first.next_rank_info(number, first.runtime())));
+    std::vector<std::vector<std::byte>> infos(2);
+    for (std::uint32_t number = 0; number < 2; ++number) {
+      Context& context = *ranks_[number].context;
+      auto& connections = ranks_[number].connections;
+      connections = std::make_unique<Connections>(TransportContext{.rank = number,
+                                                                   .ranks = 2,
+                                                                   .communicator = 1,
+                                                                   .secret = {},
+                                                                   .host_id = first.host().host_id,
+                                                                   .runtime = &context.runtime(),
+                                                                   .engine_of = {},
+                                                                   .logger = &context.logger(),
+                                                                   .devices_of = {},
+                                                                   .path_failed = {}});
+      connections->open(*Ranks::value(context.plugins().load("p2p")), infos[number]);
+    }
+    for (Rank& rank : ranks_) {
+      static_cast<void>(rank.connections->ask("p2p", topology, infos));
+      if (!rank.connections->open_paths({}, choice_with)) throw std::runtime_error("no paths");
+    }
+  }
+  ~TwoRanks() override {
+    on_each([](std::uint32_t /*number*/, Rank& rank) { rank.bootstrap->leave(); });
+    for (Rank& rank : ranks_) {
+      rank.pairs.reset();
+      rank.connections.reset();
+      rank.bootstrap.reset();
+    }
+  }
+
+  static PairChoice choice_with(std::uint32_t /*peer*/) {
+    PairChoice choice;
+    choice.plugin = "p2p";
+    return choice;
+  }
+  template <class Body>
+  void on_each(Body body) {
+    std::vector<std::thread> threads;
+    for (std::uint32_t number = 0; number < 2; ++number)
+      threads.emplace_back([&, number] { body(number, ranks_[number]); });
+    for (std::thread& thread : threads)
+      thread.join();
+  }
+  void start(std::uint32_t number, std::function<LinkShape(const PairLink& link)> shape_of) {
+    Rank& rank = ranks_[number];
+    rank.pairs = Ranks::value(PairConnector::start(
+        *rank.connections, *rank.bootstrap, rank.context->reactor(), std::move(shape_of),
+        choice_with, [&rank](const Error&) { rank.failed = true; }));
+  }
+  Status wait(std::uint32_t number, milliseconds limit) {
+    const PairLink link{.peer = 1 - number, .channel = 0};
+    return ranks_[number].pairs->wait({&link, 1}, Deadline::after(limit), [] { return false; });
+  }
+
+  Rank ranks_[2];
+};
+
+// It may have sent all that there is, and left, before its letter is read: the receiver would ask
+// it again, and find nobody.
+TEST_F(TwoRanks, WhoSendsAloneIsConnectedOnceItsLetterIsThere) {
+  std::unique_ptr<Held> held;
+  start(0, [&](const PairLink& /*link*/) -> LinkShape {
+    // The receiver's letter has come. It shall not get an answer.
+    if (held == nullptr) held = std::make_unique<Held>(ranks_[1].context->reactor());
+    return {.slots = kOneWay, .to = true, .from = false};
+  });
+  start(1, [](const PairLink& /*link*/) -> LinkShape {
+    return {.slots = kOneWay, .to = false, .from = true};
+  });
+  const PairLink of_receiver{.peer = 0, .channel = 0};
+  ranks_[1].pairs->want({&of_receiver, 1});
+  const Status early = wait(0, milliseconds(300));
+  held.reset();
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().code(), WEFT_ERROR_TIMEOUT) << early.error().to_string();
+  EXPECT_TRUE(wait(0, milliseconds(60'000)));
+  EXPECT_TRUE(wait(1, milliseconds(60'000)));
+  EXPECT_FALSE(ranks_[0].failed || ranks_[1].failed);
+}
+
+}  // namespace
+}  // namespace weft
