@@ -76,7 +76,7 @@ class Communicator {
   static Result<std::unique_ptr<Communicator>> create(Context& context, Config config,
                                                       std::uint32_t rank, std::uint32_t ranks,
                                                       DeviceRuntime& runtime);
-  /// Blocks until all ranks joined and are connected; fails on all of them alike. Called once. An
+  /// Blocks until all ranks joined; fails on all of them alike. Called once. An
   /// abort by another thread ends it, while ranks meet by `cancel_fd`, a descriptor that the caller
   /// makes readable as well; -1 if nobody aborts. It outlives this.
   Status join(const UniqueId& id, int cancel_fd = -1);
@@ -129,7 +129,7 @@ class Communicator {
   /// order, outputs in no window.
   [[nodiscard]] ExchangePlan explain_exchange(std::span<const Call> calls) const;
 
-  // A call needs connections that are made when they are first needed: partners, edges of trees.
+  // A call needs connections, which are made when they are first needed, whichever way it goes.
   // Whoever prepares calls, or binds their plans, has waited for them.
 
   /// Whether calls can be made now, on that stream: why it is unusable, if it is.
@@ -141,9 +141,12 @@ class Communicator {
   /// The plan of a call that is connected, bound to this rank's connections; kept for the next.
   Result<std::shared_ptr<BoundPlan>> bind(const Call& call);
   /// The bound plan of a call like the latest planned one, which was checked and is connected; null
-  /// of others, and where it was not bound yet. Until the next plan is looked up.
+  /// of others, and where it was not bound yet. Until the next plan is looked up. Null as well
+  /// where its buffers may lie in windows, in which it goes by inboxes, and those are not known to
+  /// be connected.
   [[nodiscard]] const std::shared_ptr<BoundPlan>* latest_bound(const Task& task) const {
     if (latest_plan_ == nullptr || latest_plan_->bound == nullptr) return nullptr;
+    if (!windows_.empty() && !has_inboxes_) return nullptr;
     return latest_plan_->plan->task == task ? &latest_plan_->bound : nullptr;
   }
   /// Makes the launch of one collective call on `stream`, counting it as under way: it must be

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// One rank's connections: opens the transports that were chosen, joins the ends over the bootstrap,
-// and hands out views. Owns everything that a view points to.
+// One rank's connections: opens the transports that were chosen, makes the ends that a
+// PairConnector joins, and hands out views. Owns everything that a view points to.
 #pragma once
 
 #include <atomic>

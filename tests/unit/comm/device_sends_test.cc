@@ -171,6 +171,53 @@ TEST_F(DeviceSends, NoMorePartsThanTheirCallsAllow) {
   EXPECT_FALSE(bounds(0).is_bounded);
 }
 
+/// All-reduces on both ranks, large ones that go round rings.
+class DeviceCalls : public testing::Test {
+ protected:
+  template <class Body>
+  void on_each(Body body) {
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+      threads.emplace_back([&, rank] { body(*ranks_.communicators[rank], *ranks_.streams[rank]); });
+    for (std::thread& thread : threads)
+      thread.join();
+  }
+  void call(const Task& task) {
+    on_each([&](Communicator& communicator, Stream& stream) {
+      Call call{.task = task, .send = memory_.data(), .recv = memory_.data() + task.bytes()};
+      call.communicator = &communicator;
+      call.stream = &stream;
+      const Status called = start_calls({&call, 1});
+      EXPECT_TRUE(called) << test::text_of(called);
+    });
+  }
+
+  std::vector<std::byte> memory_{std::vector<std::byte>(4 * kCount)};
+  test::Ranks ranks_{2,
+                     "p2p",
+                     {{"WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM", "ring"}},
+                     std::make_unique<NotingDevice>()};
+};
+
+// Calls that go through windows meet in inboxes, whatever the same call needed before.
+TEST_F(DeviceCalls, AreLookedAtAnewOnceThereIsAWindow) {
+  const Task task{.operation = Operation::kAllReduce, .type = WEFT_INT8, .count = kCount};
+  const auto is_known = [&] { return ranks_.communicators[0]->latest_bound(task) != nullptr; };
+  call(task);
+  EXPECT_TRUE(is_known());
+  on_each([&](Communicator& communicator, Stream& /*stream*/) {
+    EXPECT_TRUE(communicator.register_window(memory_.data(), memory_.size()));
+  });
+  EXPECT_FALSE(is_known());
+  call(task);
+  EXPECT_FALSE(is_known()) << "nothing has connected inboxes";
+  const Task by_inboxes{.operation = Operation::kAllToAll, .type = WEFT_INT8, .count = 8};
+  call(by_inboxes);
+  call(by_inboxes);
+  call(task);
+  EXPECT_TRUE(is_known());
+}
+
 // It could only refuse captures of what a net carries.
 TEST_F(DeviceSends, TheDriverIsNotAskedForCapturesWhereMemoryJoinsRanks) {
   exchange(memory_.data(), memory_.data() + kCount, kCount);
