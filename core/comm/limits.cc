@@ -373,9 +373,10 @@ Status Communicator::start_pairs() {
                               [this](std::uint32_t peer) { return choice_with(peer); },
                               [failure = failure_](const Error& error) {
                                 // Who knows why the partner failed, or how it left, may say so in
-                                // a moment.
+                                // a moment. If nobody has when this is told again, it counts.
                                 if (may_be_a_consequence(error)) {
                                   failure->suspect(error);
+                                  static_cast<void>(failure->known());
                                 } else {
                                   failure->establish(error, true);
                                 }

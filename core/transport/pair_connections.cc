@@ -26,10 +26,13 @@ namespace {
 using std::chrono::milliseconds;
 
 // How often connections that come up are looked at: less often where there are many, since ranks of
-// one process share the thread that looks.
+// one process share the thread that looks. Of few sooner at first: most come up after some looks,
+// each of which takes as long as the other end takes to look.
 constexpr milliseconds kLook(1);
 constexpr std::int64_t kLooksAtOnce = 16;
 constexpr milliseconds kLongestLook(16);
+constexpr std::chrono::microseconds kFirstLook(100);
+constexpr int kFirstLooks = 20;
 
 // How long a letter may go unanswered before it is written again: so a partner is missed that left
 // when it had taken the first. Longer each time, so that who is only late is not held up by them.
@@ -39,6 +42,9 @@ constexpr std::chrono::nanoseconds kMostPatience = std::chrono::seconds(8);
 // After looks for so long an end does not come up any more if its partner has left. Looks, not
 // time: who gets no processor does not look, either.
 constexpr milliseconds kMostLooks(10'000);
+
+// When the failure is told once more.
+constexpr std::chrono::nanoseconds kAfterFailure = std::chrono::milliseconds(1100);
 
 // A letter begins with one of these, then comes the channel, low byte first, then the blobs.
 constexpr std::byte kAnswered{0};
@@ -295,9 +301,15 @@ Status PairConnector::move(bool on_time) {
 }
 
 void PairConnector::work(bool on_time) {
+  std::optional<Error> failure;
   {
     const std::scoped_lock lock(mutex_);
-    if (failure_) return;
+    failure = failure_;
+  }
+  if (failure) {
+    if (!on_time) return;
+    set_timer({});
+    return failed_(*failure);
   }
   Status moved;
   try {
@@ -314,7 +326,7 @@ void PairConnector::work(bool on_time) {
       const std::scoped_lock lock(mutex_);
       failure_ = moved.error();
     }
-    set_timer({});
+    set_timer(kAfterFailure);
     changed_.notify_all();
     return;
   }
@@ -322,7 +334,10 @@ void PairConnector::work(bool on_time) {
   const bool waiting =
       std::ranges::any_of(coming_, [](const Pair* pair) { return !pair->is_lost(); });
   std::chrono::nanoseconds period(0);
-  if (joining_ != 0) {
+  if (on_time && looks_ < kFirstLooks) ++looks_;
+  if (joining_ != 0 && joining_ < kLooksAtOnce && looks_ < kFirstLooks) {
+    period = kFirstLook;
+  } else if (joining_ != 0) {
     period =
         std::min<std::chrono::nanoseconds>(kLook * (1 + joining_ / kLooksAtOnce), kLongestLook);
   } else if (waiting) {
@@ -494,6 +509,7 @@ void PairConnector::set_joining(Pair& pair, bool joins) {
   pair.joins = joins;
   if (joins) {
     ++joining_;
+    looks_ = 0;
   } else {
     --joining_;
   }

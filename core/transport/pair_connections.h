@@ -62,8 +62,9 @@ struct PairConnections {
 /// one thread at a time: transports that of the reactor, nets whoever holds their port's lock.
 class PairConnector {
  public:
-  /// What it refers to outlives it; `connections` is connected. `failed` is told of a pair that
-  /// cannot be joined.
+  /// What it refers to outlives it, and the paths of `connections` are open. `failed` is told of a
+  /// pair that cannot be joined, and once more a second later: this rank may be in no call, and
+  /// nobody ask whether what it suspects has been confirmed, while others wait.
   static Result<std::unique_ptr<PairConnector>> start(
       Connections& connections, Bootstrap& bootstrap, Reactor& reactor,
       std::function<LinkShape(const PairLink& link)> shape_of,
@@ -141,6 +142,7 @@ class PairConnector {
   std::set<Pair*> coming_;    // not connected yet
   std::vector<Pair*> moved_;  // there was a letter, or a call, since they were advanced
   std::int64_t joining_ = 0;  // of them, those whose ends come up
+  int looks_ = 0;             // on time, since the last of them began to
   std::chrono::nanoseconds period_{};
 
   std::mutex mutex_;

@@ -74,7 +74,7 @@ class TwoRanks : public testing::Test {
     std::unique_ptr<Bootstrap> bootstrap;
     std::unique_ptr<Connections> connections;
     std::unique_ptr<PairConnector> pairs;
-    std::atomic<bool> failed{false};
+    std::atomic<int> failures{0};
   };
 
   TwoRanks() {
@@ -139,7 +139,7 @@ class TwoRanks : public testing::Test {
     Rank& rank = ranks_[number];
     rank.pairs = Ranks::value(PairConnector::start(
         *rank.connections, *rank.bootstrap, rank.context->reactor(), std::move(shape_of),
-        choice_with, [&rank](const Error&) { rank.failed = true; }));
+        choice_with, [&rank](const Error&) { ++rank.failures; }));
   }
   Status wait(std::uint32_t number, milliseconds limit) {
     const PairLink link{.peer = 1 - number, .channel = 0};
@@ -169,7 +169,17 @@ TEST_F(TwoRanks, WhoSendsAloneIsConnectedOnceItsLetterIsThere) {
   EXPECT_EQ(early.error().code(), WEFT_ERROR_TIMEOUT) << early.error().to_string();
   EXPECT_TRUE(wait(0, milliseconds(60'000)));
   EXPECT_TRUE(wait(1, milliseconds(60'000)));
-  EXPECT_FALSE(ranks_[0].failed || ranks_[1].failed);
+  EXPECT_EQ(ranks_[0].failures + ranks_[1].failures, 0);
+}
+
+// It may be in no call, and would tell nobody of what it only suspects.
+TEST_F(TwoRanks, AFailureIsToldAgainWhenNewsOfItsCauseMayHaveCome) {
+  start(0, [](const PairLink& /*link*/) -> LinkShape { return {.slots = kOneWay}; });
+  ranks_[1].bootstrap->post(0, LetterSubject::kPairs, {});
+  for (int i = 0; i < 10'000 && ranks_[0].failures < 2; ++i)
+    std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(ranks_[0].failures, 2);
+  EXPECT_EQ(wait(0, milliseconds(60'000)).error().code(), WEFT_ERROR_PEER);
 }
 
 }  // namespace
