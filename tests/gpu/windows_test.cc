@@ -113,6 +113,16 @@ TEST_P(Windows, EachRankReachesAllOthers) {
   give_back();
 }
 
+// The call that was made without it needed no inboxes, in which calls through windows meet.
+TEST_P(Windows, MayBeRegisteredAfterTheCallsThatGoThroughThem) {
+  allocate();
+  gather_and_check(50);
+  enter();
+  gather_and_check(60);
+  leave();
+  give_back();
+}
+
 TEST_P(Windows, AreRegisteredAgainAndAgain) {
   std::size_t free_before = 0, total = 0;
   for (int turn = 0; turn < 20; ++turn) {
