@@ -333,9 +333,10 @@ void Communicator::choose_exchange_spread() {
 }
 
 // Of rings by Simple, whose slots are the largest, one way alone where a rank has two neighbours.
-// What else there is goes both ways.
+// What else there is goes both ways. Of channels that no call takes there is nothing: who writes of
+// one asks for memory.
 LinkShape Communicator::shape_of(const PairLink& link) const {
-  constexpr LinkShape kNone{.slots = {}, .to = false, .from = false};
+  static constexpr LinkShape kNone{.slots = {}, .to = false, .from = false};
   const std::uint32_t channel = link.channel;
   if (link.peer == rank_) return kNone;
   if (is_of_rings(channel)) {
@@ -351,17 +352,29 @@ LinkShape Communicator::shape_of(const PairLink& link) const {
     return connections_->direct() != nullptr ? LinkShape{.slots = connections_->inbox_slots()}
                                              : kNone;
   }
+  const auto among = [channel](std::uint32_t first, std::uint32_t count,
+                               const SlotGeometry& slots) {
+    const bool is_one = channel - first < count && slots.step_bytes != 0;
+    return is_one ? LinkShape{.slots = slots} : kNone;
+  };
+  const PairSpread& spread = pair_ends_.spread;
   if (is_of_pair_lines(channel)) {
-    return {.slots = {.steps = kPairLineSteps, .step_bytes = kPairLineStepBytes}};
+    return among(kPairLineChannel, spread.line_bytes == 0 ? 0 : spread.line_channels,
+                 {.steps = kPairLineSteps, .step_bytes = kPairLineStepBytes});
   }
-  if (is_of_pairs(channel)) return {.slots = slots_of_pairs()};
+  if (is_of_pairs(channel)) return among(kPairChannel, spread.channels, slots_of_pairs());
+  const std::uint32_t most = limits_.max_channels;
   if (channel >= kFirstSmallChannel) {
-    return {.slots = {.steps = limits_.small_steps, .step_bytes = limits_.small_step_bytes}};
+    return among(kFirstSmallChannel, most,
+                 {.steps = limits_.small_steps, .step_bytes = limits_.small_step_bytes});
   }
   if (channel >= kFirstLLChannel) {
-    return {.slots = {.steps = limits_.steps, .step_bytes = limits_.line_step_bytes}};
+    return among(channel < kFirstLL128Channel ? kFirstLLChannel : kFirstLL128Channel,
+                 limits_.no_lines.empty() ? most : 0,
+                 {.steps = limits_.steps, .step_bytes = limits_.line_step_bytes});
   }
-  return {.slots = {.steps = limits_.steps, .step_bytes = limits_.tree_step()}};
+  return among(kFirstTreeChannel, most,
+               {.steps = limits_.steps, .step_bytes = limits_.tree_step()});
 }
 
 Status Communicator::start_pairs() {

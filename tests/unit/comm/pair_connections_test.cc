@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -20,6 +21,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/bootstrap/unique_id.h"
+#include "core/transport/net_devices.h"
+#include "core/transport/offer_codec.h"
 #include "tests/unit/comm/ranks.h"
 
 namespace weft {
@@ -180,6 +184,44 @@ TEST_F(TwoRanks, AFailureIsToldAgainWhenNewsOfItsCauseMayHaveCome) {
     std::this_thread::sleep_for(milliseconds(1));
   EXPECT_EQ(ranks_[0].failures, 2);
   EXPECT_EQ(wait(0, milliseconds(60'000)).error().code(), WEFT_ERROR_PEER);
+}
+
+// Who holds the communicator's secret could otherwise make a rank take memory for hundreds of
+// links.
+TEST(LettersOfPairs, OfChannelsThatNoCallTakesAreRefused) {
+  const auto context = Ranks::value(Context::create(
+      "", test::environment_with({{"WEFT_TRANSPORTS_ORDER", "p2p"}, {"WEFT_CHANNELS_MAX", "1"}})));
+  for (const std::uint32_t channel :
+       {1U, kFirstTreeChannel + 1, kFirstLLChannel + 1, kFirstLL128Channel + 1,
+        kFirstSmallChannel + 1, kPairChannel + 1, kPairLineChannel, kEndOfPairChannels}) {
+    const UniqueId id = Ranks::value(context->serve_rendezvous(context->config()));
+    std::unique_ptr<Communicator> communicators[2];
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        communicators[rank] = Ranks::value(
+            Communicator::join(*context, context->config(), id, rank, 2, context->runtime()));
+      });
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+    std::vector<std::byte> letter = {std::byte{1}, std::byte(channel & 0xFF),
+                                     std::byte(channel >> 8)};
+    const std::vector<std::byte> blobs = encode_blobs({});
+    letter.insert(letter.end(), blobs.begin(), blobs.end());
+    letter.push_back(std::byte(LetterSubject::kPairs));
+    const auto secret = Ranks::value(read_unique_id(id)).secret;
+    ASSERT_TRUE(context->local_letters().bring(secret, 1, 0, letter));
+    std::optional<Error> failure;
+    for (int i = 0; i < 10'000 && !failure; ++i) {
+      std::this_thread::sleep_for(milliseconds(1));
+      failure = communicators[0]->known_failure();
+    }
+    ASSERT_TRUE(failure) << channel;
+    EXPECT_EQ(failure->what(),
+              "rank 1 wrote of channel " + std::to_string(channel) + ", which there is not");
+    communicators[0]->abort();  // who leaves waits for the news that a suspicion waits for
+  }
 }
 
 }  // namespace
