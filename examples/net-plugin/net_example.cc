@@ -60,7 +60,7 @@ struct weft_net_listener {
 struct weft_net_connection {
   weft_net* net;
   int fd;
-  bool is_sender;
+  bool is_sender, told_ready = false;  // As it is from the beginning, even if the peer has left.
   weft_net_connection* next;
   weft_result failed = WEFT_OK;  // Or why nothing works any more.
   char why[160] = "";
@@ -248,7 +248,8 @@ constexpr weft_net_interface kNet = {
     .accept = accept_from,
     .ready = [](weft_net_connection* c) -> weft_result {
       c->progress();
-      return c->failed ? c->net->fail(c->failed, c->why) : WEFT_OK;
+      const bool told = std::exchange(c->told_ready, true) || c->net->aborted;
+      return c->failed && told ? c->net->fail(c->failed, c->why) : WEFT_OK;
     },
     .close_connection = [](weft_net_connection* connection) { delete connection; },
     // The kernel copies from any memory of the process: there is nothing to register.
