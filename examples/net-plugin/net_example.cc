@@ -22,8 +22,7 @@
 
 #include <plugin_api/net.h>
 
-constexpr uint32_t kMaxRequests = 32;
-constexpr size_t kNameBytes = 16;
+constexpr size_t kMaxRequests = 32, kNameBytes = 16;
 struct Header {  // Travels before each message.
   uint64_t size, value, tag;
 };

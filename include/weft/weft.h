@@ -451,12 +451,13 @@ typedef struct weft_call_options {
  * takes what is set when it is made, also where a group only notes it or a capture records it: each
  * launch of a graph goes by what its calls were captured with.
  *
- * The options are part of the call, but for sends and receives: all ranks set the same, else the call ends with MISMATCH and a
- * text that names both calls with theirs. A call that cannot go as its options want, since the
- * operation has no such way, the ranks are not joined for it, collectives.deterministic rules it
- * out or the configuration leaves it out, answers UNSUPPORTED with the reasons and is not made; the
- * handle stays as good as it was. Calls without elements move nothing, and are not looked at. A
- * call that names an algorithm or a protocol does not go through a window by copy engines.
+ * The options are part of the call, but for sends and receives: all ranks set the same, else the
+ * call ends with MISMATCH and a text that names both calls with theirs. A call that cannot go as
+ * its options want, since the operation has no such way, the ranks are not joined for it,
+ * collectives.deterministic rules it out or the configuration leaves it out, answers UNSUPPORTED
+ * with the reasons and is not made; the handle stays as good as it was. Calls without elements move
+ * nothing, and are not looked at. A call that names an algorithm or a protocol does not go through
+ * a window by copy engines.
  *
  * A use of `comm`; never waits for other ranks. Errors, which leave the options as they were:
  * INVALID_ARGUMENT (a constant that is none), INVALID_USAGE (while the rank joins, or connects for
