@@ -173,10 +173,10 @@ Bytes changed_notice(const TunerNotice& notice) {
 Result<bool> changed_connect(const TransportPlugin* self, weft_transport* transport,
                              std::span<weft_connection* const> connections,
                              std::span<const weft_blob> blobs) {
-  if (changed("ends-connecting")) {
-    if (is_answering()) return false;
-    end_behind_a_child();
-  }
+  const bool goes_away =
+      changed("ends-connecting") || changed("closes-connecting") || changed("refuses-connecting");
+  if (goes_away && is_answering()) return false;
+  if (changed("ends-connecting")) end_behind_a_child();
   if (changed("closes-connecting")) stay_without_listeners();
   if (changed("refuses-connecting")) turn_everyone_away();
   auto connected = real_connect(self, transport, connections, blobs);
