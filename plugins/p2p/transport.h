@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The transport between ranks of one process: they share the address space, so a connection is a
-// piece of memory that both ends point to.
+// The transport between ranks of one process, which share the address space, so that a connection
+// is a piece of memory that both ends point to; and between ranks on CUDA devices of one host.
 #pragma once
 
 #include <array>
@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -82,6 +83,13 @@ struct Blob {
 };
 static_assert(std::has_unique_object_representations_v<PeerInfo>);
 static_assert(std::has_unique_object_representations_v<Blob>);
+
+/// What blobs and peer information begin with.
+inline constexpr std::uint64_t kMagic = UINT64_C(0x3150325054464557);  // "WEFTP2P1" in memory
+
+inline std::string rank_text(std::uint32_t rank) {
+  return "rank " + std::to_string(rank);
+}
 
 extern const weft_transport_interface kInterface;
 
