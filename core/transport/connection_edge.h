@@ -27,7 +27,7 @@ namespace weft {
 struct Connections::OpenedTransport {
   TransportPlugin plugin;
   weft_transport* transport = nullptr;
-  std::mutex calls;  ///< Held in all calls that take one thread at a time, once it is connected.
+  std::mutex calls;  ///< Held in all calls that take one thread at a time.
   std::vector<weft_connection*> connections;
 
   explicit OpenedTransport(TransportPlugin wrapped) : plugin(std::move(wrapped)) {}

@@ -186,7 +186,7 @@ class Connections {
   mutable std::mutex mutex_;
   std::map<std::string, std::unique_ptr<OpenedTransport>, std::less<>> transports_;
   std::map<std::string, std::unique_ptr<OpenedNet>, std::less<>> nets_;
-  std::vector<OpenedPort*> ports_;  // of all nets_; stays as it is once it is connected
+  std::vector<OpenedPort*> ports_;  // of all nets_; stays as it is once paths are open
   void* positions_ = nullptr;       // of direct_, in the device's memory
   std::set<void*> registered_;      // host memory that the device was allowed to reach
   RunAhead run_ahead_;
