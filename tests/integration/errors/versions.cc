@@ -4,6 +4,7 @@
 // Ranks of different versions of Weft, which changed_rank.cc plays, and ranks that go away while
 // they connect.
 
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,15 +25,20 @@ Environment changed_by(const std::string& what) {
   return environment;
 }
 
+/// Both at once: what each of them answers.
+std::array<std::string, 2> join_both(Rank& first, Rank& second) {
+  const std::string id = first.ask("id").substr(7);
+  first.tell("join " + id + " 2 0");
+  second.tell("join " + id + " 2 1");
+  return {first.answer(), second.answer()};
+}
+
 /// Rank 0 is as it should be, and rank 1 is not: what both say.
 void join_changed(const std::string& what, std::vector<Said>& said) {
   Rank first(kOverShm);
   Rank second(changed_by(what), {CHANGED_RANK});
-  const std::string id = first.ask("id").substr(7);
-  first.tell("join " + id + " 2 0");
-  second.tell("join " + id + " 2 1");
-  said.push_back(said_in(first.answer()));
-  said.push_back(said_in(second.answer()));
+  for (const std::string& answer : join_both(first, second))
+    said.push_back(said_in(answer));
 }
 
 void add_changed(Scenarios& all, std::string name, std::string message, const std::string& what) {
@@ -48,11 +54,8 @@ void add_gone(Scenarios& all, std::string name, std::string message, const std::
                  .play = [what](std::vector<Said>& said) {
                    Rank first(kOverShm);
                    Rank second(changed_by(what), {CHANGED_RANK});
-                   const std::string id = first.ask("id").substr(7);
-                   first.tell("join " + id + " 2 0");
-                   second.tell("join " + id + " 2 1");
-                   EXPECT_EQ(first.answer(), "join: ok ");
-                   EXPECT_EQ(second.answer(), "join: ok ");
+                   for (const std::string& answer : join_both(first, second))
+                     EXPECT_EQ(answer, "join: ok ");
                    second.tell("call all_reduce 10");
                    said.push_back(said_in(first.ask("call all_reduce 10")));
                  }});
@@ -93,11 +96,8 @@ void add_versions(Scenarios& all) {
   all.push_back({.name = "PartnerThatIsDoneFirst", .messages = {}, .play = [](std::vector<Said>&) {
                    Rank late(changed_by("held-pairs"), {CHANGED_RANK});
                    Rank early(kOverShm);
-                   const std::string id = late.ask("id").substr(7);
-                   late.tell("join " + id + " 2 0");
-                   early.tell("join " + id + " 2 1");
-                   EXPECT_EQ(late.answer(), "join: ok ");
-                   EXPECT_EQ(early.answer(), "join: ok ");
+                   for (const std::string& answer : join_both(late, early))
+                     EXPECT_EQ(answer, "join: ok ");
                    late.tell("call recv 10 root1");
                    EXPECT_TRUE(early.ask("call send 10 root0").starts_with("call: ok"));
                    EXPECT_EQ(early.ask("destroy"), "destroy: ok ");
