@@ -30,13 +30,13 @@
 extern "C" {
 #endif
 
-#define WEFT_NET_INTERFACE "weft.net/1-draft.7"
-#define WEFT_NET_RMA_INTERFACE "weft.net.rma/1-draft.7"
+#define WEFT_NET_INTERFACE "weft.net/1-draft.8"
+#define WEFT_NET_RMA_INTERFACE "weft.net.rma/1-draft.8"
 
 /** Reserved: reductions offered by the network. */
-#define WEFT_COLLNET_INTERFACE "weft.collnet/1-draft.7"
+#define WEFT_COLLNET_INTERFACE "weft.collnet/1-draft.8"
 /** Reserved: kernels that post to a NIC themselves. */
-#define WEFT_NET_DEVICE_INTERFACE "weft.net.device/1-draft.7"
+#define WEFT_NET_DEVICE_INTERFACE "weft.net.device/1-draft.8"
 
 /** A net opened for one communicator (or for one engine that serves several). */
 typedef struct weft_net weft_net;

@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_OBSERVER_INTERFACE "weft.observer/1-draft.7"
+#define WEFT_OBSERVER_INTERFACE "weft.observer/1-draft.8"
 
 /** An observer opened for one communicator. */
 typedef struct weft_observer weft_observer;

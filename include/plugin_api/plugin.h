@@ -64,7 +64,7 @@ extern "C" {
 #define WEFT_PLUGIN_MAGIC UINT64_C(0x47554C5054464557)
 
 /** The draft of revision 1 that these headers describe. */
-#define WEFT_PLUGIN_DRAFT 7
+#define WEFT_PLUGIN_DRAFT 8
 
 /** Version of the entry and of the host services: 0 while revision 1 is a draft. */
 #define WEFT_PLUGIN_ABI_VERSION 0
@@ -290,7 +290,7 @@ typedef struct weft_plugin weft_plugin;
 typedef struct weft_interface {
   uint32_t struct_size;
   uint32_t reserved;
-  const char* id; /**< "weft.net/1-draft.7": name, revision, and the draft while there is one. */
+  const char* id; /**< "weft.net/1-draft.8": name, revision, and the draft while there is one. */
 } weft_interface;
 
 /**

@@ -20,10 +20,10 @@
 extern "C" {
 #endif
 
-#define WEFT_TRANSPORT_INTERFACE "weft.transport/1-draft.7"
+#define WEFT_TRANSPORT_INTERFACE "weft.transport/1-draft.8"
 
 /** Reserved: more than two parties (multicast, reduction in the network). */
-#define WEFT_TRANSPORT_GROUP_INTERFACE "weft.transport.group/1-draft.7"
+#define WEFT_TRANSPORT_GROUP_INTERFACE "weft.transport.group/1-draft.8"
 
 /** A transport opened for one communicator. */
 typedef struct weft_transport weft_transport;

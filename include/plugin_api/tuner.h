@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_TUNER_INTERFACE "weft.tuner/1-draft.7"
+#define WEFT_TUNER_INTERFACE "weft.tuner/1-draft.8"
 
 /** A tuner opened for one communicator. */
 typedef struct weft_tuner weft_tuner;

@@ -37,7 +37,7 @@ TEST_F(TransportTest, EntryIsComplete) {
 TEST_F(TransportTest, OffersTheInterfaceThatItLists) {
   ASSERT_EQ(entry->interface_count, 1U);
   EXPECT_STREQ(entry->interfaces->id, WEFT_TRANSPORT_INTERFACE);
-  EXPECT_EQ(entry->get_interface(left->plugin(), "weft.net/1-draft.7"), nullptr);
+  EXPECT_EQ(entry->get_interface(left->plugin(), "weft.net/1-draft.8"), nullptr);
   const weft_transport_interface& table = left->table();
   EXPECT_EQ(table.struct_size, sizeof(weft_transport_interface));
   EXPECT_NE(table.open, nullptr);

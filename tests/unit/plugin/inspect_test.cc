@@ -23,13 +23,13 @@ TEST(Inspect, ReadsEverythingAndRunsNothing) {
   EXPECT_EQ(info->struct_size, 352U);
   EXPECT_EQ(info->abi_version, 0U);
   EXPECT_EQ(info->abi_oldest, 0U);
-  EXPECT_EQ(info->draft, 7U);
+  EXPECT_EQ(info->draft, 8U);
   EXPECT_EQ(info->id, "short-table");
   EXPECT_EQ(info->version, "1.2.3");
   EXPECT_EQ(info->vendor, "The Weft tests");
   EXPECT_EQ(info->description, "A plugin for tests.");
   EXPECT_TRUE(info->tables_read);
-  EXPECT_THAT(info->interfaces, ElementsAre("weft.net/1-draft.7", "weft.transport/1-draft.7"));
+  EXPECT_THAT(info->interfaces, ElementsAre("weft.net/1-draft.8", "weft.transport/1-draft.8"));
   ASSERT_EQ(info->parameters.size(), 6U);
   EXPECT_EQ(info->parameters[2].name, "buffer");
   EXPECT_EQ(info->parameters[2].type, WEFT_PARAMETER_BYTES);
@@ -43,7 +43,7 @@ TEST(Inspect, ReadsEverythingAndRunsNothing) {
 TEST(Inspect, ReadsTheTextsOfAnotherDraftAndNoMore) {
   const auto info = inspect_plugin(WEFT_FIXTURE_DIR "/weft-other-draft.so");
   ASSERT_TRUE(info) << info.error().to_string();
-  EXPECT_EQ(info->draft, 8U);
+  EXPECT_EQ(info->draft, 9U);
   EXPECT_EQ(info->id, "other-draft");
   EXPECT_FALSE(info->tables_read);
   EXPECT_TRUE(info->interfaces.empty());

@@ -46,9 +46,9 @@ TEST_F(Loader, LoadsASoundPlugin) {
   EXPECT_EQ(info.id, "sample");
   EXPECT_EQ(info.version, "1.2.3");
   EXPECT_EQ(info.file, file("sample"));
-  EXPECT_TRUE((*plugin)->offers("weft.net/1-draft.7"));
-  EXPECT_TRUE((*plugin)->offers("weft.transport/1-draft.7"));
-  EXPECT_FALSE((*plugin)->offers("weft.tuner/1-draft.7"));
+  EXPECT_TRUE((*plugin)->offers("weft.net/1-draft.8"));
+  EXPECT_TRUE((*plugin)->offers("weft.transport/1-draft.8"));
+  EXPECT_FALSE((*plugin)->offers("weft.tuner/1-draft.8"));
   EXPECT_NE(std::getenv("FIXTURE_RAN_sample"), nullptr);
 }
 
@@ -154,12 +154,12 @@ TEST_F(Loader, RefusesAnotherMagicNumber) {
 TEST_F(Loader, RefusesAnotherDraftBeforeAnyOfItsCodeRuns) {
   EXPECT_EQ(refusal("other-draft"),
             file("other-draft") +
-                " was built for draft 8 of the plugin ABI, this weft speaks draft 7; try: update "
+                " was built for draft 9 of the plugin ABI, this weft speaks draft 8; try: update "
                 "weft, or use an older plugin");
   EXPECT_EQ(std::getenv("FIXTURE_RAN_other-draft"), nullptr);
   EXPECT_EQ(refusal("old-draft"),
             file("old-draft") +
-                " was built for draft 0 of the plugin ABI, this weft speaks draft 7; try: rebuild "
+                " was built for draft 0 of the plugin ABI, this weft speaks draft 8; try: rebuild "
                 "the plugin against this weft's headers");
   EXPECT_EQ(std::getenv("FIXTURE_RAN_old-draft"), nullptr);
 }
@@ -237,7 +237,7 @@ TEST_F(Loader, RefusesGarbageInTheParameterTable) {
 TEST_F(Loader, RefusesAnInterfaceOfAnotherDraft) {
   EXPECT_EQ(refusal("other-interface"),
             file("other-interface") +
-                " offers the interface weft.net/1-draft.9, this weft speaks weft.net/1-draft.7; "
+                " offers the interface weft.net/1-draft.9, this weft speaks weft.net/1-draft.8; "
                 "try: rebuild the plugin against this weft's headers, or update weft");
 }
 
@@ -245,7 +245,7 @@ TEST_F(Loader, RefusesAPluginOfUnknownInterfacesAlone) {
   EXPECT_THAT(refusal("unknown-interface"),
               StartsWith(file("unknown-interface") +
                          " offers acme.magic/1, none of which this weft knows; try: one of "
-                         "weft.transport/1-draft.7, weft.net/1-draft.7, "));
+                         "weft.transport/1-draft.8, weft.net/1-draft.8, "));
 }
 
 TEST_F(Loader, PassesOverAnUnknownInterfaceBesideKnownOnes) {
@@ -348,7 +348,7 @@ TEST_F(Loader, ReadsTheTablesOfAllThatCouldBeLoaded) {
   EXPECT_EQ(tables.unread[0].name, "other-draft");
   EXPECT_THAT(
       tables.unread[0].why,
-      testing::StartsWith(folder_.path() + "/weft-other-draft.so was built for draft 8 of"));
+      testing::StartsWith(folder_.path() + "/weft-other-draft.so was built for draft 9 of"));
   EXPECT_EQ(tables.parameters[0].name(), "sample.streams");
   EXPECT_EQ(tables.parameters[0].environment_name(), "WEFT_SAMPLE_STREAMS");
   EXPECT_EQ(tables.parameters[0].minimum, 1);

@@ -87,12 +87,12 @@ TEST_F(Nets, GoThroughTheirLife) {
 TEST_F(Nets, MissingRequiredFunctionsAreNamed) {
   EXPECT_EQ(wrap_error("null-poll"),
             "plugin null-poll: " + folder_.file("null-poll") +
-                ": its table for weft.net/1-draft.7 lacks poll; try: update the plugin");
+                ": its table for weft.net/1-draft.8 lacks poll; try: update the plugin");
   EXPECT_EQ(wrap_error("cut-table"),
             "plugin cut-table: " + folder_.file("cut-table") +
-                ": its table for weft.net/1-draft.7 lacks poll, abort; try: update the plugin");
+                ": its table for weft.net/1-draft.8 lacks poll, abort; try: update the plugin");
   EXPECT_EQ(wrap_error("tiny-table"),
-            "plugin tiny-table: get_interface gave a table of 4 bytes for weft.net/1-draft.7; try: "
+            "plugin tiny-table: get_interface gave a table of 4 bytes for weft.net/1-draft.8; try: "
             "update the plugin");
 }
 
@@ -106,7 +106,7 @@ TEST_F(Nets, ATableOfAnOlderPluginEndsEarly) {
   std::array<char, 8> text{};
   EXPECT_EQ(plugin->table().get_error(nullptr, text.data(), text.size()), WEFT_ERROR_UNSUPPORTED);
   EXPECT_EQ(plugin->error(WEFT_ERROR_UNSUPPORTED, "get_error").to_string(),
-            "plugin short-table: its weft.net/1-draft.7 has no get_error");
+            "plugin short-table: its weft.net/1-draft.8 has no get_error");
   EXPECT_EQ(plugin->request_error(nullptr, WEFT_ERROR_PEER).to_string(),
             "plugin short-table: a request failed with WEFT_ERROR_PEER and the plugin gave no "
             "reason");

@@ -99,10 +99,10 @@ TEST_F(Transports, MissingOptionalFunctionsRefuse) {
   const weft_result result = plugin_->table().arm(transport, &descriptor);
   EXPECT_EQ(result, WEFT_ERROR_UNSUPPORTED);
   EXPECT_EQ(plugin_->error(result, "arm").to_string(),
-            "plugin sample: its weft.transport/1-draft.7 has no arm");
+            "plugin sample: its weft.transport/1-draft.8 has no arm");
   std::byte byte{};
   EXPECT_EQ(error_text(plugin_->read_peer(nullptr, std::span(&byte, 1), 0)),
-            "plugin sample: its weft.transport/1-draft.7 has no read_peer");
+            "plugin sample: its weft.transport/1-draft.8 has no read_peer");
   weft_shared_buffer* buffer = nullptr;
   EXPECT_EQ(plugin_->table().export_buffer(transport, &byte, 1, nullptr, &buffer),
             WEFT_ERROR_UNSUPPORTED);
@@ -127,7 +127,7 @@ TEST_F(Transports, ExportsWithoutReleaseAreRefused) {
   ASSERT_TRUE(plugin);
   EXPECT_EQ(error_text(TransportPlugin::wrap(**plugin)),
             "plugin no-release: " + folder_.file("no-release") +
-                ": its table for weft.transport/1-draft.7 lacks release_buffer; try: update the "
+                ": its table for weft.transport/1-draft.8 lacks release_buffer; try: update the "
                 "plugin");
 }
 
@@ -135,11 +135,11 @@ TEST_F(Transports, PluginsWithoutATransportAreRefused) {
   folder_.add("sample-two");
   host_ = context_.host(folder_);
   EXPECT_EQ(error_text(TransportPlugin::wrap(**host_->load("sample-two"))),
-            "plugin sample-two: does not offer weft.transport/1-draft.7");
+            "plugin sample-two: does not offer weft.transport/1-draft.8");
   folder_.add("sample");
   host_ = context_.misbehaving(folder_, "no-table");
   EXPECT_EQ(error_text(TransportPlugin::wrap(**host_->load("sample"))),
-            "plugin sample: get_interface gave no table for weft.transport/1-draft.7, which the "
+            "plugin sample: get_interface gave no table for weft.transport/1-draft.8, which the "
             "plugin lists; try: update the plugin");
 }
 
