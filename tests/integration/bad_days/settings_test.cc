@@ -172,7 +172,7 @@ TEST_F(Plugins, MissingOneIsLookedForInAllFolders) {
 
 TEST_F(Plugins, OtherDraftIsNamedWithBothDrafts) {
   expect_refused("other-draft", file_of("other-draft") +
-                                    " was built for draft 8 of the plugin ABI, this weft speaks "
+                                    " was built for draft 9 of the plugin ABI, this weft speaks "
                                     "draft ");
 }
 
