@@ -10,10 +10,15 @@
 #include <cstdint>
 #include <iostream>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include <cuda.h>
+#include <cuda_runtime.h>
+
 #include "tests/gpu/calls.h"
+#include "tests/gpu/job.h"
 
 namespace weft::gpu_test {
 namespace {
@@ -152,6 +157,36 @@ TEST_P(Memory, OfCommunicatorsThatHaveCalled) {
   }
 }
 
+/// Whether this process has a context on a device, which takes half a gigabyte of it.
+bool has_context(int device) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  CUDA(cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function, 12000,
+                                        cudaEnableDefault, &found));
+  unsigned flags = 0;
+  int active = 0;
+  const CUresult told =
+      reinterpret_cast<decltype(&cuDevicePrimaryCtxGetState)>(function)(device, &flags, &active);
+  if (told != CUDA_SUCCESS) throw std::runtime_error("the driver does not tell of its contexts");
+  return active != 0;
+}
+
+TEST(RankOfJob, ContextOfItsDeviceAlone) {
+  Team team(Mode::kProcess, layout_of_job());
+  run_few_of_each(team);
+  int devices = 0;
+  CUDA(cudaGetDeviceCount(&devices));
+  for (int device = 0; device < devices; ++device)
+    EXPECT_EQ(has_context(device), device == team.members()[0].device) << "device " << device;
+}
+
+class MemoryOfProcesses : public Memory {};
+TEST_P(MemoryOfProcesses, IsOfTheirOwnDevices) {
+  Job(GetParam(), "ContextOfItsDeviceAlone").expect_success();
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, MemoryOfProcesses,
+                         testing::Values(Layout{2, false}, Layout{4, false}), layout_name<Layout>);
 INSTANTIATE_TEST_SUITE_P(Gpu, Memory, testing::Values(Layout{2, false}, Layout{4, false}),
                          layout_name<Layout>);
 

@@ -14,6 +14,7 @@
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/launch.h"
 #include "core/device/cuda/memory_fabric.h"
+#include "core/device/cuda/scope.h"
 #include "core/device/one_shot_blocks.h"
 #include "core/device/two_shot_ll128.h"
 #include "core/model/step_lines.h"

@@ -12,6 +12,7 @@
 #include <cuda_runtime.h>
 
 #include "core/device/cuda/failure.h"
+#include "core/device/cuda/scope.h"
 
 namespace weft::device::cuda {
 namespace {

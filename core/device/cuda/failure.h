@@ -55,27 +55,4 @@ inline weft_result check(cudaError_t error, const char* what) {
     if (checked != WEFT_OK) return checked; \
   } while (false)
 
-// Makes the device current, and calls legal that a capture elsewhere in this thread would forbid;
-// both until it goes.
-class Scope {
- public:
-  explicit Scope(std::int32_t index) {
-    static_cast<void>(cudaGetDevice(&before_));
-    if (before_ != index) static_cast<void>(cudaSetDevice(index));
-    changed_ = before_ != index;
-    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
-  }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
-  ~Scope() {
-    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
-    if (changed_) static_cast<void>(cudaSetDevice(before_));
-  }
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 }  // namespace weft::device::cuda

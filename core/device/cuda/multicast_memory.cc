@@ -12,6 +12,7 @@
 
 #include "core/device/cuda/driver_call.h"
 #include "core/device/cuda/failure.h"
+#include "core/device/cuda/scope.h"
 #include "core/model/direct_peers.h"
 #include "core/model/multicast.h"
 

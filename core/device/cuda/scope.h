@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A device made current for a while.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include "core/device/cuda/driver_call.h"
+
+namespace weft::device::cuda {
+
+/// Makes the device current, and calls legal that a capture elsewhere in this thread would forbid;
+/// both until it goes.
+///
+/// What was current comes back as a context, and by none where there was none: cudaSetDevice makes
+/// the context of the device that it is given (CUDA runtime, from 12.0 on), half a gigabyte of a
+/// GPU that a process may have nothing to do with, and a thread that never chose has device 0.
+class Scope {
+ public:
+  explicit Scope(std::int32_t index) {
+    static_cast<void>(WEFT_DRIVER(cuCtxGetCurrent, &before_));
+    int current = index;
+    if (before_ != nullptr) static_cast<void>(cudaGetDevice(&current));
+    changed_ = before_ == nullptr || current != index;
+    if (changed_) static_cast<void>(cudaSetDevice(index));
+    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
+  }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  ~Scope() {
+    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
+    if (changed_) static_cast<void>(WEFT_DRIVER(cuCtxSetCurrent, before_));
+  }
+
+ private:
+  CUcontext before_ = nullptr;
+  bool changed_ = false;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace weft::device::cuda
