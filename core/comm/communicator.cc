@@ -38,6 +38,7 @@ Communicator::Communicator(Context& context, Config config, std::uint32_t rank, 
 Communicator::~Communicator() {
   static_cast<void>(finish());
   runtime_.communicators().fetch_sub(1);
+  if (is_on_device_) context_.leave_device(runtime_, number_);
   if (kernel_watch_ != 0) context_.reactor().remove(kernel_watch_);
   if (output_watch_ != 0) context_.reactor().remove(output_watch_);
   // Orderly only where all is well: a failure has been announced, or is about to be by the close.

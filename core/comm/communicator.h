@@ -217,6 +217,7 @@ class Communicator {
   Communicator(Context& context, Config config, std::uint32_t rank, std::uint32_t ranks,
                DeviceRuntime& runtime);
   Status join_others(const UniqueId& id, int cancel_fd);
+  std::uint32_t enter_device();
   Status agree_on_topology();
   Status choose_transports();
   Status open_paths();
@@ -394,6 +395,8 @@ class Communicator {
   bool is_bounded_ = false;                   // by channels.max, what calls take of a device
   std::vector<std::uint32_t> device_groups_;  // by rank, while joining
   std::uint32_t line_bytes_ = UINT32_MAX;     // the least of all ranks'
+  bool is_on_device_ = false;                 // and leaves it
+  bool is_later_ = false;                     // a device of its ranks had another one
   bool own_processors_ = false;               // as far as other ranks go
   bool all_find_error_ = false;               // of joining
   CostTable costs_;

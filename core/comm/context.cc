@@ -159,6 +159,22 @@ Result<ProgressEngine*> Context::engine(const DeviceRuntime& device, std::uint32
   return engine.get();
 }
 
+std::uint32_t Context::enter_device(const DeviceRuntime& device, std::uint64_t communicator) {
+  const std::scoped_lock lock(devices_mutex_);
+  std::set<std::uint64_t> others;
+  for (const auto& [on, number] : communicators_) {
+    if (on == &device && number != communicator) others.insert(number);
+  }
+  communicators_.emplace(&device, communicator);
+  return static_cast<std::uint32_t>(others.size());
+}
+
+void Context::leave_device(const DeviceRuntime& device, std::uint64_t communicator) {
+  const std::scoped_lock lock(devices_mutex_);
+  const auto found = communicators_.find({&device, communicator});
+  if (found != communicators_.end()) communicators_.erase(found);
+}
+
 Result<RankInfo> Context::next_rank_info(std::uint32_t rank, const DeviceRuntime& runtime) {
   WEFT_TRY_ASSIGN(RankInfo info, discover_process(host_, environment_.get("WEFT_FABRIC_ID")));
   info.device = runtime.name();

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -84,6 +85,11 @@ class Context {
   /// Number of the next communicator made from the launcher's environment.
   std::uint64_t next_job_instance() { return job_instance_.fetch_add(1); }
 
+  /// How many communicators of several ranks a device has besides that of this number, which it has
+  /// from now on, once for each rank that says so here, until as many have left.
+  std::uint32_t enter_device(const DeviceRuntime& device, std::uint64_t communicator);
+  void leave_device(const DeviceRuntime& device, std::uint64_t communicator);
+
   /// True on the first call: to say once that there is no tuner.
   bool first_without_tuner() { return !said_no_tuner_.exchange(true); }
 
@@ -116,6 +122,8 @@ class Context {
   std::map<std::int32_t, std::unique_ptr<DeviceRuntime>>
       cuda_devices_;                                // guarded by devices_mutex_
   std::map<void*, DeviceRuntime*> program_memory_;  // guarded by devices_mutex_
+  std::multiset<std::pair<const DeviceRuntime*, std::uint64_t>>
+      communicators_;  // by number, for each rank; guarded by devices_mutex_
   std::mutex engines_mutex_;
   std::map<std::pair<const DeviceRuntime*, std::uint32_t>, std::unique_ptr<ProgressEngine>>
       engines_;  // guarded by engines_mutex_

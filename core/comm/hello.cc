@@ -36,7 +36,7 @@ std::vector<std::byte> encode_hello(const Hello& hello) {
   if (!report.empty()) std::memcpy(report.data(), hello.report.data(), report.size());
   return encode_document(
       json::array({hello.version, hello.agreed_settings, json::binary(std::move(report)),
-                   hello.device_groups, hello.line_bytes}));
+                   hello.device_groups, hello.line_bytes, hello.other_communicators}));
 }
 
 Result<Hello> decode_hello(std::span<const std::byte> bytes) {
@@ -46,15 +46,19 @@ Result<Hello> decode_hello(std::span<const std::byte> bytes) {
                 .agreed_settings = document.at(1).get<std::string>(),
                 .report = {},
                 .device_groups = 0,
-                .line_bytes = 8};
+                .line_bytes = 8,
+                .other_communicators = 0};
     const auto groups = number(document, 3);
     const auto line_bytes = number(document, 4);
-    if (!groups || !line_bytes) {
-      return fail(WEFT_ERROR_PEER, "a peer sent a greeting with a wrong number of groups or bytes",
+    const auto communicators = number(document, 5);
+    if (!groups || !line_bytes || !communicators) {
+      return fail(WEFT_ERROR_PEER,
+                  "a peer sent a greeting with a wrong number of groups, bytes or communicators",
                   kSameVersion);
     }
     hello.device_groups = *groups;
     hello.line_bytes = *line_bytes;
+    hello.other_communicators = *communicators;
     const auto& report = document.at(2).get_binary();
     if (hello.version.size() > kMaxText || hello.agreed_settings.size() > kMaxText) {
       return fail(WEFT_ERROR_PEER, "a peer sent a greeting that is too long", kSameVersion);

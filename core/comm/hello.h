@@ -21,6 +21,8 @@ struct Hello {
   std::vector<std::byte> report;    ///< encode_report
   std::uint32_t device_groups = 0;  ///< DeviceRuntime::groups_at_once
   std::uint32_t line_bytes = 8;     ///< DeviceRuntime::line_bytes
+  /// That the rank's device has besides (Context::enter_device).
+  std::uint32_t other_communicators = 0;
 };
 
 [[nodiscard]] std::vector<std::byte> encode_hello(const Hello& hello);

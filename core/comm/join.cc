@@ -180,6 +180,13 @@ PairChoice Communicator::choice_with(std::uint32_t peer) const {
   return chooser_->choose(std::min(rank_, peer), std::max(rank_, peer)).value_or(PairChoice{});
 }
 
+// A rank alone has no connections, and counts for nobody.
+std::uint32_t Communicator::enter_device() {
+  if (ranks_ == 1) return 0;
+  is_on_device_ = true;
+  return context_.enter_device(runtime_, number_);
+}
+
 Status Communicator::agree_on_topology() {
   WEFT_TRY_ASSIGN(RankInfo info, context_.next_rank_info(rank_, runtime_));
   WEFT_TRY_ASSIGN(auto report, encode_report({.rank = std::move(info), .host = context_.host()}));
@@ -187,7 +194,8 @@ Status Communicator::agree_on_topology() {
                    .agreed_settings = config_.agreed_text(),
                    .report = std::move(report),
                    .device_groups = runtime_.groups_at_once(),
-                   .line_bytes = runtime_.line_bytes()};
+                   .line_bytes = runtime_.line_bytes(),
+                   .other_communicators = enter_device()};
   WEFT_TRY_ASSIGN(const auto gathered, bootstrap_->all_gather(encode_hello(mine), "greetings"));
   std::vector<Hello> hellos;
   std::vector<std::vector<std::byte>> reports;
@@ -199,6 +207,7 @@ Status Communicator::agree_on_topology() {
     reports.push_back(hello->report);
     device_groups_.push_back(hello->device_groups);
     line_bytes_ = std::min(line_bytes_, hello->line_bytes);
+    is_later_ = is_later_ || hello->other_communicators != 0;
     hellos.push_back(std::move(*hello));
   }
   WEFT_TRY(by_all(check_agreement(hellos)));

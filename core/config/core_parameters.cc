@@ -176,7 +176,8 @@ void add_resources(std::vector<Parameter>& table) {
                        "Size of one step of a connection's buffer; a buffer has 8 steps, of GPUs "
                        "4. Two CPU ranks that a net joins take 256KiB unless it is set, with a "
                        "processor for each channel; GPUs of which a net joins any 512KiB, "
-                       "256KiB for sends and exchanges."});
+                       "256KiB for sends and exchanges; GPUs that reach each other 64KiB where "
+                       "one of them has a communicator already."});
   table.push_back({.section = "buffers",
                    .key = "direct",
                    .type = ParameterType::kBytes,

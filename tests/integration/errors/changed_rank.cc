@@ -144,7 +144,7 @@ const char* changed_version() {
 Bytes changed_greeting(const Hello& hello) {
   if (changed("greeting")) return garbage();
   if (changed("greeting-groups")) {
-    return encode_document(json::array({hello.version, "", json::binary({}), -1, 8}));
+    return encode_document(json::array({hello.version, "", json::binary({}), -1, 8, 0}));
   }
   Hello other = hello;
   if (changed("machine")) {

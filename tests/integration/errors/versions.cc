@@ -76,7 +76,8 @@ void add_versions(Scenarios& all) {
               "machine");
   add_changed(all, "WithAnotherGreeting", "a peer sent a malformed greeting: <why>", "greeting");
   add_changed(all, "WithAGreetingOfNoGroups",
-              "a peer sent a greeting with a wrong number of groups or bytes", "greeting-groups");
+              "a peer sent a greeting with a wrong number of groups, bytes or communicators",
+              "greeting-groups");
   add_changed(all, "WithALongGreeting", "a peer sent a greeting that is too long", "greeting-long");
   add_changed(all, "WithOtherOffers", "a peer sent malformed <what>: <why>", "offers");
   add_changed(all, "WithAnotherNotice", "a peer sent a malformed notice of its tuner: <why>",

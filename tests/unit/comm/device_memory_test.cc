@@ -84,9 +84,12 @@ class StandInDevice : public device::HostDevice {
   std::map<void*, std::size_t> shared_;
 };
 
+using Communicators = std::vector<std::unique_ptr<Communicator>>;
+
 class DeviceMemory : public testing::TestWithParam<std::uint32_t> {
  protected:
-  void start(const std::vector<Task>& tasks) {
+  void start(const std::vector<Task>& tasks) { start(ranks_.communicators, tasks); }
+  void start(const Communicators& communicators, const std::vector<Task>& tasks) {
     std::vector<Status> ended(count_);
     std::vector<std::thread> threads;
     for (std::uint32_t rank = 0; rank < count_; ++rank) {
@@ -96,7 +99,7 @@ class DeviceMemory : public testing::TestWithParam<std::uint32_t> {
           if (task.operation == Operation::kSend) task.root = (rank + 1) % count_;
           if (task.operation == Operation::kRecv) task.root = (rank + count_ - 1) % count_;
           Call& call = calls.emplace_back();
-          call.communicator = ranks_.communicators[rank].get();
+          call.communicator = communicators[rank].get();
           call.stream = ranks_.streams[rank].get();
           call.task = task;
           // Nobody looks there.
@@ -113,15 +116,24 @@ class DeviceMemory : public testing::TestWithParam<std::uint32_t> {
       EXPECT_TRUE(status) << test::text_of(status);
   }
   /// The most that a rank holds.
-  [[nodiscard]] std::uint64_t held() const {
+  [[nodiscard]] std::uint64_t held() const { return held(ranks_.communicators); }
+  [[nodiscard]] static std::uint64_t held(const Communicators& communicators) {
     std::uint64_t most = 0;
-    for (const auto& communicator : ranks_.communicators)
+    for (const auto& communicator : communicators)
       most = std::max(most, communicator->facts().bytes_held);
     return most;
   }
-  void tell(const std::string& after) const {
+  void tell(const std::string& after) const { tell(ranks_.communicators, after); }
+  void tell(const Communicators& communicators, const std::string& after) const {
     std::cout << count_ << " ranks, " << after << ": "
-              << static_cast<double>(held()) / static_cast<double>(kMiB) << " MiB\n";
+              << static_cast<double>(held(communicators)) / static_cast<double>(kMiB) << " MiB\n";
+  }
+  /// Calls of 8 B, 1 GiB and all with all, after which memory has a bar.
+  void make_calls_with_a_bar(const Communicators& communicators) {
+    start(communicators, {all_reduce(8)});
+    start(communicators, {all_reduce(kLargest)});
+    for (std::uint64_t bytes = 64; bytes <= kLargest; bytes *= 2)
+      start(communicators, {all_to_all(bytes)});
   }
   static Task all_reduce(std::uint64_t bytes) {
     return {.operation = Operation::kAllReduce,
@@ -167,6 +179,29 @@ TEST_P(DeviceMemory, AfterEachKindOfCall) {
            {.operation = Operation::kRecv, .type = WEFT_FLOAT32, .count = bytes / 4}});
   }
   tell("sends of all sizes to the next rank");
+}
+
+// Which communicator is a later one all ranks say alike; what was the only one is none.
+TEST_P(DeviceMemory, LaterCommunicatorsTakeHalf) {
+  make_calls_with_a_bar(ranks_.communicators);
+  const std::uint64_t first = held();
+  {
+    Communicators second;
+    ranks_.join(second, count_);
+    make_calls_with_a_bar(second);
+    tell(second, "a second communicator");
+    EXPECT_LE(held(second), 44 * kMiB);
+    EXPECT_EQ(held(), first);
+    ranks_.communicators.clear();
+    Communicators third;
+    ranks_.join(third, count_);
+    make_calls_with_a_bar(third);
+    EXPECT_EQ(held(third), held(second));
+  }
+  Communicators alone;
+  ranks_.join(alone, count_);
+  make_calls_with_a_bar(alone);
+  EXPECT_EQ(held(alone), first);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, DeviceMemory, testing::Values(2, 4),

@@ -24,7 +24,8 @@ Hello sample() {
           .agreed_settings = "buffers.step=128KiB\nchannels.max=0\n",
           .report = {std::byte{0}, std::byte{255}, std::byte{'x'}},
           .device_groups = 132,
-          .line_bytes = 128};
+          .line_bytes = 128,
+          .other_communicators = 3};
 }
 
 TEST(Hello, ComesBack) {
@@ -36,6 +37,7 @@ TEST(Hello, ComesBack) {
     EXPECT_EQ(back->report, hello.report);
     EXPECT_EQ(back->device_groups, hello.device_groups);
     EXPECT_EQ(back->line_bytes, hello.line_bytes);
+    EXPECT_EQ(back->other_communicators, hello.other_communicators);
   }
 }
 
@@ -45,17 +47,19 @@ TEST(Hello, RefusesWhatIsNone) {
     return !decoded && decoded.error().code() == WEFT_ERROR_PEER;
   };
   const auto report = json::binary({1});
-  EXPECT_FALSE(refused(json::array({"1", "a=b\n", report, 0, 8})));
+  EXPECT_FALSE(refused(json::array({"1", "a=b\n", report, 0, 8, 0})));
   EXPECT_TRUE(refused(json::array({"1", "a=b\n", report})));
-  EXPECT_TRUE(refused(json::array({1, "a=b\n", report, 0, 8})));
-  EXPECT_TRUE(refused(json::array({"1", "a=b\n", "text", 0, 8})));
-  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, -1, 8})));
-  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, std::uint64_t{1} << 32, 8})));
-  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, 0, -8})));
+  EXPECT_TRUE(refused(json::array({1, "a=b\n", report, 0, 8, 0})));
+  EXPECT_TRUE(refused(json::array({"1", "a=b\n", "text", 0, 8, 0})));
+  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, -1, 8, 0})));
+  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, std::uint64_t{1} << 32, 8, 0})));
+  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, 0, -8, 0})));
   EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, 0})));
+  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, 0, 8})));
+  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, 0, 8, -1})));
   EXPECT_TRUE(refused(json{{"version", "1"}}));
-  EXPECT_TRUE(refused(json::array({std::string(65'537, 'x'), "", report, 0, 8})));
-  EXPECT_TRUE(refused(json::array({"", std::string(65'537, 'x'), report, 0, 8})));
+  EXPECT_TRUE(refused(json::array({std::string(65'537, 'x'), "", report, 0, 8, 0})));
+  EXPECT_TRUE(refused(json::array({"", std::string(65'537, 'x'), report, 0, 8, 0})));
 }
 
 TEST(Hello, SurvivesTruncationFlippedBitsAndDepth) {
