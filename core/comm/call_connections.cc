@@ -31,11 +31,16 @@ std::vector<PairLink> each_once(const Needs& needs) {
 
 const PairConnections* Communicator::partner(std::uint32_t rank, std::uint32_t channel) {
   const PairSpread& spread = pair_ends_.spread;
-  const std::size_t channels = std::size_t{spread.channels} + spread.line_channels;
+  const std::size_t lines = spread.channels;
+  const std::size_t exchanges = lines + spread.line_channels;
+  const PairSpread& of_exchanges = exchange_ends_.spread;
+  const std::size_t channels =
+      exchanges + (of_exchanges.first_channel == 0 ? 0 : of_exchanges.channels);
   if (partners_.empty()) partners_.resize(ranks_ * channels);
-  // Those of lines are the last.
-  const std::size_t place =
-      channel < kMostPairChannels ? channel : spread.channels + (channel - kMostPairChannels);
+  const std::uint32_t number = kPairChannel + channel;
+  const std::size_t place = is_of_exchanges(number)    ? exchanges + (number - kExchangeChannel)
+                            : is_of_pair_lines(number) ? lines + (number - kPairLineChannel)
+                                                       : channel;
   const PairConnections*& known = partners_[rank * channels + place];
   if (known == nullptr) known = pairs_->find({.peer = rank, .channel = kPairChannel + channel});
   return known;

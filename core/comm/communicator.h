@@ -300,6 +300,7 @@ class Communicator {
   [[nodiscard]] bool has_inboxes();
   /// Slots of a connection that is made when two ranks first send to each other; alike on all.
   [[nodiscard]] SlotGeometry slots_of_pairs() const;
+  [[nodiscard]] SlotGeometry slots_of_exchanges() const;
   void choose_spread();
   void choose_exchange_spread();
   [[nodiscard]] std::uint32_t net_ports() const;

@@ -61,7 +61,8 @@ WorkItem Communicator::exchange_item(const ExchangePlan& plan, std::uint32_t ran
     if (plan.task.options.max_channels != 0) item.most_parts = plan.task.options.max_channels;
   } else {
     item.algorithm = Algorithm::kPair;
-    item.most_parts = std::min(pair_ends_of(plan, rank), pair_parts_);
+    item.transfer_count = pair_ends_of(plan, rank);
+    item.most_parts = std::min(item.transfer_count, pair_parts_);
     if (plan.task.options.max_channels != 0) {
       item.most_parts = std::min(item.most_parts, plan.task.options.max_channels);
     }
@@ -76,7 +77,7 @@ ExchangePlan Communicator::explain_exchange(std::span<const Call> calls) const {
     const ExchangeWays ways{.spread = sends ? pair_ends_.spread : exchange_ends_.spread,
                             .inbox_bytes = sends ? 0 : most_direct_exchange_,
                             .window_bytes = copied_from(task)};
-    ExchangePlan plan = plan_exchange(calls, slots_of_pairs(), ways);
+    ExchangePlan plan = plan_exchange(calls, sends ? slots_of_pairs() : slots_of_exchanges(), ways);
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
       const WorkItem item = exchange_item(plan, rank);
       plan.launches.push_back(item.algorithm == Algorithm::kPair && item.most_parts == 0

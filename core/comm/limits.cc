@@ -66,9 +66,12 @@ constexpr std::uint32_t kMostDeviceNetPorts = 8;
 constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{512} << 10;
 // What one rank sends to another goes over so many channels, the fewer the more ranks there are;
 // what it sends to all of them, over as many of all together: a CTA for each end fills a link, and
-// ends that share one wait for each other.
+// ends that share one wait for each other. Twice as many, with slots of their own, are each moved
+// by half of a CTA's threads, and carry 5 % more.
 constexpr std::uint32_t kPairChannelsOfARank = 96;
 constexpr std::uint32_t kExchangeChannelsOfARank = 32;
+constexpr std::uint32_t kTeamExchangeChannelsOfARank = 64;
+constexpr std::uint32_t kExchangeStepBytes = 64 * 1024;
 constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
 constexpr std::uint32_t kFewPairChannels = 16;
 constexpr std::uint64_t kLeastPairPartBytesOfMany = std::uint64_t{128} << 10;
@@ -331,10 +334,24 @@ void Communicator::choose_spread() {
 void Communicator::choose_exchange_spread() {
   exchange_ends_ = pair_ends_;
   if (runtime_.reports_ends()) return;
-  const std::uint32_t share = std::max(kExchangeChannelsOfARank / (ranks_ - 1), 1U);
+  const auto share = [this](std::uint32_t of_a_rank) {
+    return std::max(of_a_rank / (ranks_ - 1), 1U);
+  };
   PairSpread& spread = exchange_ends_.spread;
-  spread.channels = std::min(spread.channels, share);
-  spread.line_channels = std::min(spread.line_channels, share);
+  spread.channels = std::min(spread.channels, share(kExchangeChannelsOfARank));
+  spread.line_channels = std::min(spread.line_channels, share(kExchangeChannelsOfARank));
+  if (reach_ != Reach::kDeviceMemory || is_later_) return;
+  spread.channels = std::min(share(kTeamExchangeChannelsOfARank), kMostExchangeChannels);
+  spread.first_channel = kExchangeChannel - kPairChannel;
+}
+
+// A later communicator's have those of its pairs, which are small enough.
+SlotGeometry Communicator::slots_of_exchanges() const {
+  SlotGeometry slots = slots_of_pairs();
+  if (exchange_ends_.spread.first_channel != 0 && !config_.is_set("buffers.step")) {
+    slots.step_bytes = std::min(slots.step_bytes, kExchangeStepBytes);
+  }
+  return slots;
 }
 
 // Of rings by Simple, whose slots are the largest, one way alone where a rank has two neighbours.
@@ -366,6 +383,11 @@ LinkShape Communicator::shape_of(const PairLink& link) const {
   if (is_of_pair_lines(channel)) {
     return among(kPairLineChannel, spread.line_bytes == 0 ? 0 : spread.line_channels,
                  {.steps = kPairLineSteps, .step_bytes = kPairLineStepBytes});
+  }
+  if (is_of_exchanges(channel)) {
+    const PairSpread& exchanges = exchange_ends_.spread;
+    return among(kExchangeChannel, exchanges.first_channel == 0 ? 0 : exchanges.channels,
+                 slots_of_exchanges());
   }
   if (is_of_pairs(channel)) return among(kPairChannel, spread.channels, slots_of_pairs());
   const std::uint32_t most = limits_.max_channels;

@@ -73,6 +73,7 @@ PairCut cut_message(std::uint64_t bytes, const PairSpread& spread) {
   const std::uint64_t wanted = std::clamp<std::uint64_t>(std::max(few, many), 1, spread.channels);
   const std::uint64_t part = parts_of(wanted);
   return {.channels = count_of(part),
+          .first_channel = spread.first_channel,
           .part_bytes = part,
           .line_channels = spread.line_bytes == 0 ? 0U : 1U};
 }

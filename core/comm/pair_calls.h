@@ -28,7 +28,9 @@ namespace weft {
 /// Over how many channels two ranks send to each other: a part of a message over each, as long as
 /// a part has so many bytes. Alike on all ranks.
 struct PairSpread {
-  std::uint32_t channels = 1;  ///< At most kMostPairChannels.
+  std::uint32_t channels = 1;  ///< At most kMostPairChannels, or kMostExchangeChannels.
+  /// The first of those, as a number beyond kPairChannel.
+  std::uint32_t first_channel = 0;
   std::uint64_t least_bytes = UINT64_MAX;
   /// Up to so many channels; more pay from longer parts on.
   std::uint32_t few_channels = kMostPairChannels;
@@ -48,6 +50,7 @@ struct PairSpread {
 /// the last, on the first `channels`; or, where there are none of those, on channels of lines.
 struct PairCut {
   std::uint32_t channels = 1;
+  std::uint32_t first_channel = 0;
   std::uint64_t part_bytes = 0;
   std::uint32_t line_channels = 0;  ///< For all of it, or one for its header.
 
@@ -59,7 +62,7 @@ void for_each_channel(const PairCut& cut, Visit visit) {
   for (std::uint32_t channel = 0; channel < cut.line_channels; ++channel)
     visit(kPairLineChannel - kPairChannel + channel);
   for (std::uint32_t channel = 0; channel < cut.channels; ++channel)
-    visit(channel);
+    visit(cut.first_channel + channel);
 }
 [[nodiscard]] PairCut cut_message(std::uint64_t bytes, const PairSpread& spread);
 

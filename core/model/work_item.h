@@ -64,7 +64,7 @@ struct WorkItem {
   /// Of sends and receives, all of a group in one item. Host memory; outlives the launch where the
   /// device reports ends, and else is copied by launch().
   PairTransfer* transfers = nullptr;
-  std::uint32_t transfer_count = 0;
+  std::uint32_t transfer_count = 0;  ///< Of an item that is only looked at also without them.
   /// That a device may cut such an item into, and those below: alike on all ranks there.
   std::uint32_t most_parts = kMostDirectParts;
   /// Of algorithms that go directly, whose launch has one item, cut into parts by the device. Host

@@ -29,12 +29,18 @@ inline constexpr std::uint32_t kMostPairChannels = 32;
 /// After those the ones for small messages, whose slots are filled with lines of LL.
 inline constexpr std::uint32_t kPairLineChannel = kPairChannel + kMostPairChannels;
 inline constexpr std::uint32_t kMostPairLineChannels = 16;
-inline constexpr std::uint32_t kEndOfPairChannels = kPairLineChannel + kMostPairLineChannels;
+/// And those of exchanges, where these have slots of their own.
+inline constexpr std::uint32_t kExchangeChannel = kPairLineChannel + kMostPairLineChannels;
+inline constexpr std::uint32_t kMostExchangeChannels = 64;
+inline constexpr std::uint32_t kEndOfPairChannels = kExchangeChannel + kMostExchangeChannels;
 [[nodiscard]] constexpr bool is_of_pairs(std::uint32_t channel) {
   return channel >= kPairChannel && channel < kEndOfPairChannels;
 }
 [[nodiscard]] constexpr bool is_of_pair_lines(std::uint32_t channel) {
-  return channel >= kPairLineChannel && channel < kEndOfPairChannels;
+  return channel >= kPairLineChannel && channel < kExchangeChannel;
+}
+[[nodiscard]] constexpr bool is_of_exchanges(std::uint32_t channel) {
+  return channel >= kExchangeChannel && channel < kEndOfPairChannels;
 }
 
 /// The channel of trees' edges on channel 0 of a plan; those of its other channels follow.

@@ -76,6 +76,9 @@ std::string text_of(const PairLink& link) {
   if (is_of_pair_lines(link.channel)) {
     return fmt::format(" by lines on channel {}", link.channel - kPairLineChannel);
   }
+  if (is_of_exchanges(link.channel)) {
+    return fmt::format(" on channel {} of exchanges", link.channel - kExchangeChannel);
+  }
   if (is_of_pairs(link.channel)) return fmt::format(" on channel {}", link.channel - kPairChannel);
   if (is_small_channel(link.channel)) {
     return fmt::format(" on channel {} by small slots", link.channel - kFirstSmallChannel);

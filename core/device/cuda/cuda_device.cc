@@ -14,6 +14,7 @@
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/launch.h"
 #include "core/device/cuda/memory_fabric.h"
+#include "core/device/cuda/pair_groups.h"
 #include "core/device/cuda/scope.h"
 #include "core/device/one_shot_blocks.h"
 #include "core/device/two_shot_ll128.h"
@@ -310,8 +311,10 @@ LaunchShape CudaDevice::shape_of(std::span<const WorkItem> items) const {
     return {.groups = shape.parts, .lanes = shape.threads, .processors = processors_};
   }
   if (item.algorithm == Algorithm::kPair) {
-    return {.groups = std::clamp(item.most_parts, 1U, kMostItems),
-            .lanes = kPostingThreads,
+    const std::uint32_t ctas = std::clamp(item.most_parts, 1U, kMostItems);
+    const bool teams = go_by_teams(item.transfer_count, ctas);
+    return {.groups = ctas,
+            .lanes = teams ? kTeams * kTeamThreads : kPostingThreads,
             .processors = processors_};
   }
   return {.groups = static_cast<std::uint32_t>(items.size()),

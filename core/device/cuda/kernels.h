@@ -21,6 +21,11 @@ inline constexpr std::uint32_t kThreads = 512;  ///< Of a CTA.
 /// The warp that posts for them, of kernels that have one (posting.cuh), and both together.
 inline constexpr std::uint32_t kPosterThreads = 32;
 inline constexpr std::uint32_t kPostingThreads = kThreads + kPosterThreads;
+/// Of a kernel whose CTAs have two teams: each has a warp that posts, and both together hardly more
+/// threads than other CTAs, which share a multiprocessor's registers.
+inline constexpr std::uint32_t kTeams = 2;
+inline constexpr std::uint32_t kTeamLanes = 256;
+inline constexpr std::uint32_t kTeamThreads = kTeamLanes + kPosterThreads;
 /// Of kernels that copy by bulk copies: a warp for each of three threads.
 inline constexpr std::uint32_t kBulkThreads = 96;
 /// From so many bytes of an item on they are taken.
@@ -93,14 +98,24 @@ struct MulticastArgument {
 /// 64 KiB, by lines over 8 channels each; of up to 2 MiB, over 16, with a header each where they go
 /// in steps (core/comm/pair_calls.h); and what an all-to-all of four cuts into 11 messages for each
 /// partner and way, and 10 copies within the rank.
-inline constexpr std::array kArgumentPairs = {8U, 16U, 34U, 76U, 208U};
+inline constexpr std::array kArgumentPairs = {8U, 16U, 34U, 76U, 207U};
 inline constexpr std::uint32_t kMostArgumentPairs = kArgumentPairs.back();
 
-/// A CTA has the transfers begin[number of the CTA] up to that of the next one.
+/// Of the last size teams may be launched, for up to so many groups of transfers: the n-th is the
+/// first team's of CTA n, and the n-th from the end, where it is none of those, the second's.
+/// Sends and receives take turns among groups, and so a CTA with two has one of each.
+inline constexpr std::uint32_t kMostTeamGroups = kTeams * kMostItems;
+template <std::uint32_t kTransfers>
+inline constexpr std::uint32_t kMostGroupsOfArgument =
+    kTransfers == kMostArgumentPairs ? kMostTeamGroups : kMostItems;
+
+/// A group has the transfers begin[its number] up to that of the next one; a CTA, or a team, has
+/// one.
 template <std::uint32_t kTransfers>
 struct PairArgument {
   KernelControl control;
-  std::uint16_t begin[kMostItems + 1];
+  std::uint32_t groups;
+  std::uint16_t begin[kMostGroupsOfArgument<kTransfers> + 1];
   PairTransfer transfers[kTransfers];
 };
 static_assert(sizeof(PairArgument<kMostArgumentPairs>) <= kMostArgumentBytes - 16);
@@ -182,6 +197,9 @@ struct RingKernel {
 
 /// The kernels that move the transfers of a PairArgument, by kArgumentPairs.
 [[nodiscard]] const void* pair_kernel_of_size(std::size_t place);
+/// The same for more groups than CTAs, of a PairArgument<kMostArgumentPairs>, by CTAs of kTeams
+/// times kTeamThreads.
+[[nodiscard]] const void* pair_teams_kernel();
 /// The kernel that brings those of a PairArgument<kMostArgumentPairs> to device memory (argument,
 /// address, count), and the one that moves StoredPairs.
 [[nodiscard]] const void* store_pairs_kernel();

@@ -32,6 +32,15 @@ struct PairGroups {
 void group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
                      PairGroups& groups);
 
+/// How many groups transfers could have: one for each end, and for each copy.
+[[nodiscard]] std::uint32_t most_groups_of(std::span<const PairTransfer> transfers);
+
+/// Whether so many groups, of which a CTA for each is too many, go by two teams of threads of a CTA
+/// rather than by turns. A few more do not: a CTA would have half of the threads for each.
+[[nodiscard]] constexpr bool go_by_teams(std::uint32_t groups, std::uint32_t ctas) {
+  return groups > ctas + ctas / 4;
+}
+
 /// Whether copies within the rank, of so many bytes, go on a stream beside the launch's, by CTAs
 /// of their own. CTAs would move nothing over links meanwhile, but of 16 and 64 MiB the two streams
 /// cost more than that.
