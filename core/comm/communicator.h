@@ -25,6 +25,7 @@
 #include "core/bootstrap/bootstrap.h"
 #include "core/comm/bound_plan.h"
 #include "core/comm/call_history.h"
+#include "core/comm/exchange.h"
 #include "core/comm/failure.h"
 #include "core/comm/kernel_report.h"
 #include "core/comm/known_blocks.h"
@@ -289,7 +290,7 @@ class Communicator {
   [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes, const PairSpread& spread);
   [[nodiscard]] bool goes_by_inboxes(const Task& task) const;
   WorkItem& begin_inbox_item(const Task& task);
-  const Launch* inbox_launch(const Call& call, Stream& stream);
+  const Launch* inbox_launch(const Call& call, Protocol protocol, Stream& stream);
   [[nodiscard]] std::optional<WindowPlace> copied_into(const Call& call) const;
   const Launch* copy_launch(const Call& call, const WindowPlace& place, Stream& stream);
   [[nodiscard]] std::optional<ReductionPlaces> reduced_in(const Call& call) const;
@@ -302,6 +303,7 @@ class Communicator {
   [[nodiscard]] SlotGeometry slots_of_pairs() const;
   [[nodiscard]] SlotGeometry slots_of_exchanges() const;
   void choose_spread();
+  void choose_inbox_exchanges();
   void choose_exchange_spread();
   [[nodiscard]] std::uint32_t net_ports() const;
   [[nodiscard]] WorkItem exchange_item(const ExchangePlan& plan, std::uint32_t rank) const;
@@ -433,7 +435,7 @@ class Communicator {
   PairEnds pair_ends_;
   PairEnds exchange_ends_;                    // of calls in which every rank has several partners
   std::size_t most_pairs_ = 0;                // transfers of a launch so far
-  std::uint64_t most_direct_exchange_ = 0;    // bytes of a block
+  InboxExchanges inbox_exchanges_;            // of those
   OutputTable* output_table_ = nullptr;       // of the device; null: calls go by slots alone
   std::vector<std::int32_t> output_devices_;  // of the other ranks, each once
   bool offers_outputs_ = false;               // the devices reach each other

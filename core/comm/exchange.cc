@@ -134,6 +134,17 @@ Block block_received(const Call& call, std::uint32_t rank, std::uint32_t other) 
   }
 }
 
+std::optional<Protocol> inbox_protocol(const Task& task, const InboxExchanges& exchanges) {
+  if (!is_exchange(task.operation) || task.operation == Operation::kAllToAllV) return {};
+  const bool to_all = task.operation == Operation::kAllToAll;
+  const std::uint64_t bytes = task.bytes();
+  if (to_all && bytes >= exchanges.least_wide && bytes <= exchanges.most_wide) {
+    return Protocol::kLL128;
+  }
+  if (bytes > exchanges.most_by_ll || exchanges.most_by_ll == 0) return {};
+  return !to_all || exchanges.all_to_alls_by_ll ? std::optional(Protocol::kLL) : std::nullopt;
+}
+
 void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
                    std::uint64_t sequence, std::uint16_t past, const PairEnds& ends,
                    std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,

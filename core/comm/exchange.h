@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/base/error.h"
@@ -73,6 +74,19 @@ void for_each_block(const Call& call, std::uint32_t rank, std::uint32_t ranks, V
     if (received.count != 0) visit(round, from, received, false);
   }
 }
+
+/// Which exchanges go through inboxes, in bytes of a block.
+struct InboxExchanges {
+  std::uint64_t most_by_ll = 0;  ///< Up to so many by lines of LL; 0: none.
+  /// All-to-alls of so many and more by wide lines instead, up to `most_wide`; 0: none.
+  std::uint64_t least_wide = 0;
+  std::uint64_t most_wide = 0;
+  bool all_to_alls_by_ll = true;
+  friend bool operator==(const InboxExchanges&, const InboxExchanges&) = default;
+};
+/// By which lines; none of calls that do not go so.
+[[nodiscard]] std::optional<Protocol> inbox_protocol(const Task& task,
+                                                     const InboxExchanges& exchanges);
 
 /// Writes the transfers of one exchange as make_transfers() does those of a group. `sequence` is
 /// the number of the call, `past` a checksum of those before (CallHistory::past).

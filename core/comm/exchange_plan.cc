@@ -99,20 +99,23 @@ void append_host_way(const ExchangePlan& plan, std::string& text) {
 }
 
 void append_device_way(const ExchangePlan& plan, std::string& text) {
-  const bool inboxes = plan.goes_by_inboxes();
+  const auto inbox_lines = inbox_protocol(plan.task, plan.ways.inboxes);
   text += fmt::format("  algorithm   {}\n",
-                      algorithm_name(inboxes ? Algorithm::kDirect : Algorithm::kPair));
+                      algorithm_name(inbox_lines ? Algorithm::kDirect : Algorithm::kPair));
   std::uint64_t longest = 0;
   for (const ExchangeBlock& block : plan.blocks)
     longest = std::max(longest, block.bytes);
   const PairCut cut = longest == 0 ? PairCut{} : cut_message(longest, plan.ways.spread);
-  const bool lines = inboxes || cut.goes_by_lines();
+  const bool lines = cut.goes_by_lines();
   text +=
-      fmt::format("  protocol    {}\n", protocol_name(lines ? Protocol::kLL : Protocol::kSimple));
-  if (inboxes) {
-    text +=
-        fmt::format("  inboxes     each rank writes its blocks, of up to {}, into the others'\n",
-                    size_text(plan.ways.inbox_bytes));
+      fmt::format("  protocol    {}\n",
+                  protocol_name(inbox_lines.value_or(lines ? Protocol::kLL : Protocol::kSimple)));
+  if (inbox_lines) {
+    const InboxExchanges& sizes = plan.ways.inboxes;
+    const bool wide = *inbox_lines == Protocol::kLL128;
+    text += fmt::format(
+        "  inboxes     each rank writes its blocks, of up to {}, into the others'{}\n",
+        size_text(wide ? sizes.most_wide : sizes.most_by_ll), wide ? ", lines of 128 bytes" : "");
     return;
   }
   if (lines) {
@@ -173,8 +176,7 @@ std::uint64_t messages_of(std::uint64_t bytes, const SlotGeometry& slots,
 }  // namespace
 
 bool ExchangePlan::goes_by_inboxes() const {
-  return ways.inbox_bytes != 0 && task.operation != Operation::kAllToAllV &&
-         task.bytes() <= ways.inbox_bytes;
+  return inbox_protocol(task, ways.inboxes).has_value();
 }
 
 std::uint32_t pair_ends_of(const ExchangePlan& plan, std::uint32_t rank) {

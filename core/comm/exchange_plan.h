@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/device_runtime.h"
+#include "core/comm/exchange.h"
 #include "core/comm/pair_calls.h"
 #include "core/comm/start.h"
 #include "core/model/operation.h"
@@ -32,8 +33,8 @@ struct ExchangeBlock {
 
 /// How the blocks of exchanges go, where that is not by slots of one connection.
 struct ExchangeWays {
-  PairSpread spread{};             ///< Of messages over channels, and from which size on lent.
-  std::uint64_t inbox_bytes = 0;   ///< Blocks of up to so many go by inboxes; 0: none do.
+  PairSpread spread{};  ///< Of messages over channels, and from which size on lent.
+  InboxExchanges inboxes{};
   std::uint64_t window_bytes = 0;  ///< Outputs of so many go by copy engines into windows; 0: none.
 };
 

@@ -54,9 +54,10 @@ WorkItem Communicator::exchange_item(const ExchangePlan& plan, std::uint32_t ran
   item.type = plan.task.type;
   item.ranks = ranks_;
   item.count = plan.task.count;
-  if (plan.goes_by_inboxes()) {
+  if (const auto lines = inbox_protocol(plan.task, plan.ways.inboxes)) {
     item.algorithm = Algorithm::kDirect;
-    item.protocol = Protocol::kLL;
+    item.protocol = *lines;
+    if (*lines == Protocol::kLL128) item.chunk = limits_.wide_bytes / element_size(item.type);
     item.direct = connections_->direct();
     if (plan.task.options.max_channels != 0) item.most_parts = plan.task.options.max_channels;
   } else {
@@ -75,7 +76,7 @@ ExchangePlan Communicator::explain_exchange(std::span<const Call> calls) const {
     const Task& task = calls.front().task;
     const bool sends = joins_pair(task.operation);
     const ExchangeWays ways{.spread = sends ? pair_ends_.spread : exchange_ends_.spread,
-                            .inbox_bytes = sends ? 0 : most_direct_exchange_,
+                            .inboxes = sends ? InboxExchanges{} : inbox_exchanges_,
                             .window_bytes = copied_from(task)};
     ExchangePlan plan = plan_exchange(calls, sends ? slots_of_pairs() : slots_of_exchanges(), ways);
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {

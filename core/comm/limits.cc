@@ -5,6 +5,7 @@
 // far the memory reaches that joins its ranks, and by its configuration. Of what all ranks have in
 // common, so it comes out alike.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <string_view>
 
@@ -64,6 +65,10 @@ constexpr std::uint32_t kPairMessageStepBytes = 256 * 1024;
 constexpr std::uint32_t kMostDeviceNetPorts = 8;
 // Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
 constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{512} << 10;
+// What a rank has for all others together in an all-to-all by wide lines: what all-gathers take so
+// is less, up to there, than what all-to-alls took by pairs, between two GPUs and between four.
+constexpr std::uint64_t kMostWideExchangeBytes = std::uint64_t{12} << 20;
+constexpr const char* kAllToAllProtocols = "collectives.all_to_all.protocol";
 // What one rank sends to another goes over so many channels, the fewer the more ranks there are;
 // what it sends to all of them, over as many of all together: a CTA for each end fills a link, and
 // ends that share one wait for each other. Twice as many, with slots of their own, are each moved
@@ -103,6 +108,11 @@ constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_p
                                     .call_us = 3.0,
                                     .rooted_bytes = 1.0,
                                     .direct = {.latency_us = 2.5, .bytes_per_us = 30000.0}};
+
+// Of operations that wide lines carry.
+constexpr std::array kProtocolsOfWideLines = {
+    "collectives.all_reduce.protocol", "collectives.all_gather.protocol",
+    "collectives.reduce_scatter.protocol", kAllToAllProtocols};
 
 bool has(const Config& config, const char* list, std::string_view name) {
   const auto& all = config.list(list);
@@ -189,10 +199,7 @@ std::uint64_t Communicator::wide_bytes() const {
   const auto allows = [&](const char* protocols) {
     return has(config_, protocols, protocol_name(Protocol::kLL128));
   };
-  if (!allows("collectives.all_reduce.protocol") && !allows("collectives.all_gather.protocol") &&
-      !allows("collectives.reduce_scatter.protocol")) {
-    return 0;
-  }
+  if (std::ranges::none_of(kProtocolsOfWideLines, allows)) return 0;
   return whole_grains(kDeviceWideBytes / ranks_ / ranks_ / (is_later_ ? 2 : 1));
 }
 
@@ -322,12 +329,27 @@ void Communicator::choose_spread() {
             .few_channels = kFewPairChannels,
             .least_bytes_of_many = kLeastPairPartBytesOfMany};
   if (reach_ == Reach::kMessages) return;  // whose payload no flags can lie in
-  most_direct_exchange_ = std::min(limits_.direct_block_bytes, kMostDirectExchangeBytes);
+  choose_inbox_exchanges();
   spread.line_bytes = kPairLineBytes;
   if (reach_ == Reach::kDeviceMemory) {
     spread.line_channels = std::min(share, kMostPairLineChannels);
     spread.least_line_bytes = kLeastPairLinePartBytes;
   }
+}
+
+// All-to-alls by wide lines begin where they are faster, or where LL has no room.
+void Communicator::choose_inbox_exchanges() {
+  InboxExchanges& chosen = inbox_exchanges_;
+  chosen.most_by_ll = std::min(limits_.direct_block_bytes, kMostDirectExchangeBytes);
+  chosen.all_to_alls_by_ll = has(config_, kAllToAllProtocols, protocol_name(Protocol::kLL));
+  if (limits_.wide_bytes == 0 ||
+      !has(config_, kAllToAllProtocols, protocol_name(Protocol::kLL128))) {
+    return;
+  }
+  chosen.least_wide = chosen.all_to_alls_by_ll
+                          ? std::min(least_wide_block(ranks_, costs_), chosen.most_by_ll + 1)
+                          : 1;
+  chosen.most_wide = kMostWideExchangeBytes / (ranks_ - 1);
 }
 
 // An exchange has as many partners as there are other ranks, all ranks know.

@@ -69,9 +69,9 @@ void Communicator::forget_pairs(UnderWay& record) {
 
 Result<const Launch*> Communicator::prepare_exchange(const Call& call, Stream& stream) {
   WEFT_TRY(check_call(stream));
-  if (goes_by_inboxes(call.task)) {
+  if (const auto lines = inbox_protocol(call.task, inbox_exchanges_)) {
     WEFT_TRY(order_after_latest(stream));
-    return inbox_launch(call, stream);
+    return inbox_launch(call, *lines, stream);
   }
   const Call* const alone = &call;
   WEFT_TRY(check_capture({&alone, 1}, stream));
@@ -91,8 +91,7 @@ Result<const Launch*> Communicator::prepare_exchange(const Call& call, Stream& s
 }
 
 bool Communicator::goes_by_inboxes(const Task& task) const {
-  return is_exchange(task.operation) && task.operation != Operation::kAllToAllV &&
-         task.bytes() <= most_direct_exchange_;
+  return inbox_protocol(task, inbox_exchanges_).has_value();
 }
 
 // The one item of a call that has no plan, and goes through inboxes; counts the call.
@@ -110,12 +109,14 @@ WorkItem& Communicator::begin_inbox_item(const Task& task) {
   return item;
 }
 
-const Launch* Communicator::inbox_launch(const Call& call, Stream& stream) {
+const Launch* Communicator::inbox_launch(const Call& call, Protocol protocol, Stream& stream) {
   const Task& task = call.task;
   WorkItem& item = begin_inbox_item(task);
+  item.protocol = protocol;
   item.send = static_cast<const std::byte*>(call.send);
   item.recv = static_cast<std::byte*>(call.recv);
   item.count = task.count;
+  if (protocol == Protocol::kLL128) item.chunk = limits_.wide_bytes / element_size(task.type);
   item.ring_position = (rank_ + ranks_ - (has_root(task.operation) ? task.root : 0)) % ranks_;
   launch_by_report(stream);
   return &reported_launch_;

@@ -121,6 +121,15 @@ void add_collectives(std::vector<Parameter>& table) {
                  protocols);
   add_collective(table, "broadcast", {"ring", "tree", "direct"}, protocols);
   add_collective(table, "reduce", {"ring", "tree", "chain", "direct"}, protocols);
+  table.push_back({.section = "collectives",
+                   .key = "all_to_all.protocol",
+                   .type = ParameterType::kList,
+                   .choices = {"ll", "ll128"},
+                   .minimum = 1,
+                   .agreed = true,
+                   .default_text = "ll,ll128",
+                   .help = "Protocols by which all_to_all may go through the inboxes of GPUs; what "
+                           "goes by none of them goes in pairs."});
   table.push_back(
       {.section = "collectives",
        .key = "deterministic",

@@ -4,8 +4,8 @@
 // Direct calls over LL128 lines in which each rank has a range of its own: the all-reduce by
 // two-shot, and its halves. In the first exchange each rank gets from every other one what those
 // have of its range, and reduces it; in the second it writes its range to all others. A
-// reduce-scatter is the first alone, an all-gather the second. Nobody waits for anything but lines:
-// no fence, no counter, no barrier of a group.
+// reduce-scatter is the first alone, an all-gather the second, and an all-to-all the first without
+// the sum. Nobody waits for anything but lines: no fence, no counter, no barrier of a group.
 //
 // A call is a row of pieces, each of one exchange or two. That two halves of an inbox suffice for
 // any number of them rests on all ranks giving a pair of lines to the same gang, which goes through
@@ -37,11 +37,12 @@ namespace weft::device {
 WEFT_HD inline bool fits_wide_ranges(const WorkItem& item, const DirectPeers& peers,
                                      std::uint32_t most_ranks) {
   const std::uint64_t element_bytes = element_size(item.type);
-  const bool halves =
-      item.operation == Operation::kReduceScatter || item.operation == Operation::kAllGather;
-  const Algorithm algorithm = halves ? Algorithm::kDirect : Algorithm::kTwoShot;
+  const bool blocks = item.operation == Operation::kReduceScatter ||
+                      item.operation == Operation::kAllGather ||
+                      item.operation == Operation::kAllToAll;
+  const Algorithm algorithm = blocks ? Algorithm::kDirect : Algorithm::kTwoShot;
   return item.algorithm == algorithm && item.protocol == Protocol::kLL128 &&
-         (halves || item.operation == Operation::kAllReduce) && element_bytes != 0 &&
+         (blocks || item.operation == Operation::kAllReduce) && element_bytes != 0 &&
          item.count != 0 && peers.ranks > 1 && peers.ranks <= most_ranks &&
          peers.rank < peers.ranks && peers.wide_positions != nullptr && item.chunk != 0 &&
          item.chunk % grain_elements(element_bytes) == 0 &&
@@ -71,6 +72,8 @@ class WideRanges : protected WideExchanges<kRanks, Reduction, Group, Memory> {
   using typename Base::Exchange;
   using typename Base::Expected;
   static constexpr bool kIsCut = kOperation == Operation::kAllReduce;
+  static constexpr bool kReduces = reduces(kOperation);
+  static constexpr bool kKeepsOwn = kOperation == Operation::kAllToAll;
 
   using Base::Base;
 
@@ -120,6 +123,45 @@ class WideRanges : protected WideExchanges<kRanks, Reduction, Group, Memory> {
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if (peers_.outbox[rank] != nullptr) this->push(exchange, rank, pair, share, skip);
     }
+  }
+
+  /// Everybody's share of this rank's input, to them, and of an all-to-all its own to the output:
+  /// of a batch all loads first.
+  template <bool kPlain>
+  WEFT_HD void scatter(const Exchange& exchange) {
+    const bool keeps = kKeepsOwn && input_of(peers_.rank) != output_of(peers_.rank);
+    const auto is_loaded = [&](std::uint32_t rank) {
+      return peers_.outbox[rank] != nullptr || (keeps && rank == peers_.rank);
+    };
+    this->for_each_batch(pairs_, [&](std::uint32_t pair) {
+      LineShare shares[kBatch][kRanks];
+      WEFT_UNROLL
+      for (std::uint32_t i = 0; i < kBatch; ++i) {
+        const std::uint32_t now = this->of_batch(pair, i);
+        WEFT_UNROLL
+        for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+          if (!is_loaded(rank)) continue;
+          shares[i][rank] =
+              now == 0 ? this->header()
+                       : this->template load_share<kPlain>(input_of(rank), bytes_of(rank), now);
+        }
+      }
+      WEFT_UNROLL
+      for (std::uint32_t i = 0; i < kBatch; ++i) {
+        const std::uint32_t now = this->of_batch(pair, i);
+        WEFT_UNROLL
+        for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+          if (peers_.outbox[rank] != nullptr) {
+            const LineShare share =
+                now == 0 || !kReduces ? shares[i][rank] : this->contribution(shares[i][rank]);
+            this->push(exchange, rank, now, share, now >= pairs_of(rank));
+          } else if (is_loaded(rank) && now != 0) {
+            this->template store_share<kPlain>(output_of(rank), bytes_of(rank), now,
+                                               shares[i][rank]);
+          }
+        }
+      }
+    });
   }
 
   /// What others wrote of their ranges in this exchange, to the output.
@@ -192,7 +234,7 @@ class TwoShotLL128 : WideRanges<kOperation, kRanks, Reduction, Group, Memory> {
     this->begin();
     this->for_each_piece([&] {
       const Exchange first = this->next_exchange();
-      scatter(first);
+      this->template scatter<kPlain>(first);
       if constexpr (kGathers) {
         const Exchange second = this->next_exchange();
         reduce(first, second);
@@ -206,34 +248,6 @@ class TwoShotLL128 : WideRanges<kOperation, kRanks, Reduction, Group, Memory> {
   }
 
  private:
-  /// Everybody's share of this rank's input, to them: of a batch all loads first.
-  WEFT_HD void scatter(const Exchange& exchange) {
-    this->for_each_batch(this->pairs_, [&](std::uint32_t pair) {
-      LineShare shares[kBatch][kRanks];
-      WEFT_UNROLL
-      for (std::uint32_t i = 0; i < kBatch; ++i) {
-        const std::uint32_t now = this->of_batch(pair, i);
-        WEFT_UNROLL
-        for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-          if (peers_.outbox[rank] == nullptr) continue;
-          shares[i][rank] = now == 0 ? this->header()
-                                     : this->template load_share<kPlain>(this->input_of(rank),
-                                                                         this->bytes_of(rank), now);
-        }
-      }
-      WEFT_UNROLL
-      for (std::uint32_t i = 0; i < kBatch; ++i) {
-        const std::uint32_t now = this->of_batch(pair, i);
-        WEFT_UNROLL
-        for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-          if (peers_.outbox[rank] == nullptr) continue;
-          const LineShare share = now == 0 ? shares[i][rank] : this->contribution(shares[i][rank]);
-          this->push(exchange, rank, now, share, now >= this->pairs_of(rank));
-        }
-      }
-    });
-  }
-
   /// What came of this rank's range, with its own, to the output; of all-reduces also to all
   /// others.
   WEFT_HD void reduce(const Exchange& first, const Exchange& second) {
@@ -263,6 +277,32 @@ class TwoShotLL128 : WideRanges<kOperation, kRanks, Reduction, Group, Memory> {
         if (now != 0) this->template store_share<kPlain>(to, bytes, now, reduced);
       }
     });
+  }
+};
+
+/// The same of an all-to-all. What a lane writes to the output it has loaded before, of the same
+/// place in each block.
+template <bool kPlain, std::uint32_t kRanks, class Reduction, class Group, class Memory>
+  requires gang_group<Group> && wide_line_memory<Memory, Group>
+class AllToAllLL128 : WideRanges<Operation::kAllToAll, kRanks, Reduction, Group, Memory> {
+  using Base = WideRanges<Operation::kAllToAll, kRanks, Reduction, Group, Memory>;
+
+ public:
+  WEFT_HD AllToAllLL128(Group& group, Memory& memory, const WorkItem& item,
+                        const DirectPeers& peers, const Reduction& reduction, std::uint32_t part,
+                        std::uint32_t parts)
+      : Base(group, memory, item, peers, reduction, part, parts) {}
+
+  /// The leader's answer is the complete one.
+  WEFT_HD KernelOutcome run() {
+    this->begin();
+    this->for_each_piece([&] {
+      const typename Base::Exchange exchange = this->next_exchange();
+      this->template scatter<kPlain>(exchange);
+      this->template gather<kPlain>(exchange);
+    });
+    this->finish();
+    return this->outcome_;
   }
 };
 

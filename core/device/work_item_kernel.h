@@ -393,6 +393,11 @@ WEFT_HD KernelOutcome run_wide_ranges(G& group, M& memory, const WorkItem& item,
                                                    parts)
         .run();
   }
+  if (item.operation == Operation::kAllToAll) {
+    return AllToAllLL128<kPlain, kRanks, R, G, M>(group, memory, item, peers, reduction, part,
+                                                  parts)
+        .run();
+  }
   if (item.operation == Operation::kReduceScatter) {
     return TwoShotLL128<kPlain, Operation::kReduceScatter, kRanks, R, G, M>(
                group, memory, item, peers, reduction, part, parts)

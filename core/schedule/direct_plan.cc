@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Plans by which every rank writes to every other.
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -110,6 +112,17 @@ Plan make_ranges_plan(const Task& task, const PlanInput& input, Algorithm algori
 }
 
 }  // namespace
+
+std::uint64_t least_wide_block(std::uint32_t ranks, const CostTable& costs) {
+  const HopCost wide = among(ranks, costs.wide_ranges, costs);
+  // Of each byte that a block has more.
+  const double gain_us = direct_time_us(2, ranks, 0, {.bytes_per_us = costs.direct.bytes_per_us}) -
+                         direct_time_us(1, ranks, 0, {.bytes_per_us = wide.bytes_per_us});
+  const double late_us = wide.latency_us - costs.direct.latency_us;
+  if (late_us <= 0) return 1;
+  if (gain_us <= 0) return std::numeric_limits<std::uint64_t>::max();
+  return static_cast<std::uint64_t>(std::ceil(late_us / gain_us));
+}
 
 Plan make_direct_plan(const Task& task, const PlanInput& input) {
   Plan plan =

@@ -155,4 +155,8 @@ struct PlanInput {
 /// the keys), UNSUPPORTED where the task's options do; errors of the tuner.
 [[nodiscard]] Result<Plan> make_plan(const Task& task, const PlanInput& given);
 
+/// From how many bytes of a block on an exchange in which all write to all ends sooner by wide
+/// lines than by LL, by these costs; UINT64_MAX: never.
+[[nodiscard]] std::uint64_t least_wide_block(std::uint32_t ranks, const CostTable& costs);
+
 }  // namespace weft

@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Two-shots, reduce-scatters and all-gathers by wide lines with several lanes and parts.
+// Two-shots, reduce-scatters, all-gathers and all-to-alls by wide lines with several lanes and
+// parts.
 #include <atomic>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -58,8 +60,9 @@ class WideRangeLanes : public ::testing::TestWithParam<RangesShape> {
     const std::uint32_t ranks = GetParam().ranks;
     const bool gathers = operation == Operation::kAllGather;
     const bool scatters = operation == Operation::kReduceScatter;
-    const std::uint64_t sent = scatters ? ranks * count : count;
-    const std::uint64_t got = gathers ? ranks * count : count;
+    const bool exchanges = operation == Operation::kAllToAll;
+    const std::uint64_t sent = scatters || exchanges ? ranks * count : count;
+    const std::uint64_t got = gathers || exchanges ? ranks * count : count;
     const std::uint64_t all = shift + ranks * count + 9;
     const T guard = as_element<T>(77);
     std::vector<std::vector<T>> input(ranks, std::vector<T>(all, guard));
@@ -88,8 +91,10 @@ class WideRangeLanes : public ::testing::TestWithParam<RangesShape> {
         T wanted = guard;
         if (i >= to && i < to + got) {
           const std::uint64_t at = i - to;
-          if (gathers) {
-            wanted = sample<T>(static_cast<std::uint32_t>(at / count), at % count + sequence);
+          if (gathers || exchanges) {
+            const std::uint64_t first = exchanges ? rank * count : 0;
+            wanted =
+                sample<T>(static_cast<std::uint32_t>(at / count), first + at % count + sequence);
           } else {
             const std::uint64_t first = scatters ? rank * count : 0;
             wanted = expected_sample<T>(ranks, first + at + sequence, WEFT_SUM);
@@ -109,7 +114,7 @@ class WideRangeLanes : public ::testing::TestWithParam<RangesShape> {
 };
 
 constexpr Operation kRangeOperations[] = {Operation::kAllReduce, Operation::kReduceScatter,
-                                          Operation::kAllGather};
+                                          Operation::kAllGather, Operation::kAllToAll};
 
 TEST_P(WideRangeLanes, Results) {
   const DirectWorld world(GetParam().ranks, 4096);
@@ -143,8 +148,8 @@ TEST_P(WideRangeLanes, NarrowFloatsAreRoundedOnce) {
 TEST_P(WideRangeLanes, KindsOfCallsMix) {
   const DirectWorld world(GetParam().ranks, 4096);
   std::uint64_t exchanges = 0;
-  for (std::uint64_t sequence = 0; sequence < 12; ++sequence) {
-    const Operation operation = kRangeOperations[sequence * 5 % 3];
+  for (std::uint64_t sequence = 0; sequence < 16; ++sequence) {
+    const Operation operation = kRangeOperations[sequence * 5 % std::size(kRangeOperations)];
     const std::uint64_t count = sequence % 2 == 0 ? 64 : 3;
     call<float>(world, operation, count * GetParam().ranks, 0, false, sequence, 128);
     const std::uint64_t range =
@@ -167,7 +172,8 @@ TEST_P(WideRangeLanes, RanksRunAhead) {
   std::vector<std::vector<WorkItem>> calls(kCalls);
   for (std::uint32_t call = 0; call < kCalls; ++call) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      const Task task{.operation = kRangeOperations[call % 3], .count = count};
+      const Task task{.operation = kRangeOperations[call % std::size(kRangeOperations)],
+                      .count = count};
       calls[call].push_back(world.wide_ranges_item(
           rank, task, call, data[rank].data(), output[rank].data() + call * count * ranks, 256));
     }
@@ -180,9 +186,9 @@ TEST_P(WideRangeLanes, RanksRunAhead) {
   }
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     for (std::uint32_t call = 0; call < kCalls; ++call) {
-      const bool gathers = kRangeOperations[call % 3] == Operation::kAllGather;
+      const bool moves = !reduces(kRangeOperations[call % std::size(kRangeOperations)]);
       for (std::uint64_t i = 0; i < count * ranks; ++i) {
-        const float wanted = gathers ? 1.F : i < count ? static_cast<float>(ranks) : -1.F;
+        const float wanted = moves ? 1.F : i < count ? static_cast<float>(ranks) : -1.F;
         ASSERT_EQ(output[rank][call * count * ranks + i], wanted)
             << "rank " << rank << ", call " << call << ", element " << i;
       }
@@ -194,7 +200,8 @@ TEST_P(WideRangeLanes, RanksRunAhead) {
 TEST_P(WideRangeLanes, AllLeaveWhenCallsDiffer) {
   const std::uint32_t ranks = GetParam().ranks;
   for (const Task& other : {Task{.operation = Operation::kAllReduce, .count = 100},
-                            Task{.operation = Operation::kReduceScatter, .count = 1000}}) {
+                            Task{.operation = Operation::kReduceScatter, .count = 1000},
+                            Task{.operation = Operation::kAllToAll, .count = 1000}}) {
     const DirectWorld world(ranks, 4096);
     std::vector<std::vector<float>> data(ranks, std::vector<float>(1000 * ranks));
     std::vector<WorkItem> items;

@@ -325,7 +325,7 @@ ranges128() {
   local of
   local -a set=(--set=collectives.all_reduce.algorithm=two-shot)
   for of in all_gather reduce_scatter; do set+=("--set=collectives.$of.algorithm=direct"); done
-  for of in all_reduce all_gather reduce_scatter; do set+=("--set=collectives.$of.protocol=ll128"); done
+  for of in all_reduce all_gather reduce_scatter all_to_all; do set+=("--set=collectives.$of.protocol=ll128"); done
   named ranges-ll128 'Gpu/Operations.*:Gpu/Types.*:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*' \
     --largest=$((16 << 20)) "${set[@]}"
   named ranges-ll128-graphs 'Gpu/OperationGraphs.*:Gpu/MixedGraphs.RandomCalls/*' "${set[@]}"
@@ -599,7 +599,7 @@ racecheck_ways() {
     --largest=$((16 << 20)) --algorithm=ring --protocol=simple \
     --set=collectives.reduce.algorithm=ring --set=collectives.reduce_scatter.algorithm=ring
   sanitized racecheck-pairs racecheck "${large}_all_to_all:${large}_all_to_all_v:Gpu/Exchanges.*/Threads$(layout)" \
-    --largest=$((4 << 20))
+    --largest=$((4 << 20)) --set=collectives.all_to_all.protocol=ll
   set=()
   for of in all_reduce broadcast reduce; do set+=("--set=collectives.$of.algorithm=tree"); done
   for of in all_gather reduce_scatter; do set+=("--set=collectives.$of.algorithm=pat"); done
@@ -614,7 +614,7 @@ racecheck_ways() {
   sanitized racecheck-trees-ll racecheck "$calls" --small "${set[@]}"
   sanitized racecheck-two-shot racecheck "$calls" --small --algorithm=two-shot --protocol=simple
   if has_wide_lines racecheck-ranges128; then
-    set=(--algorithm=two-shot --protocol=ll128)
+    set=(--algorithm=two-shot --protocol=ll128 --set=collectives.all_to_all.protocol=ll128)
     for of in all_gather reduce_scatter; do
       set+=("--set=collectives.$of.algorithm=direct" "--set=collectives.$of.protocol=ll128")
     done

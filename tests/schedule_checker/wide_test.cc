@@ -62,13 +62,17 @@ class WideRanges : public WideCalls {
   /// Ranges of up to `grains` times 8 elements.
   [[nodiscard]] static Plan plan_for(Operation operation, std::uint32_t ranks, std::uint64_t count,
                                      std::uint32_t grains, weft_reduction reduction = WEFT_SUM) {
-    const bool halves = operation != Operation::kAllReduce;
-    return plan_of(task_of(operation, count, 0, reduction), test::one_host(ranks),
-                   halves ? Algorithm::kDirect : Algorithm::kTwoShot,
-                   {.step_grains = grains, .protocol = Protocol::kLL128});
+    const bool blocks = operation != Operation::kAllReduce;
+    const Task task = task_of(operation, count, 0, reduction);
+    // All-to-alls no planner has to do with.
+    Plan plan = plan_of(is_planned(operation) ? task : task_of(Operation::kAllGather, count),
+                        test::one_host(ranks), blocks ? Algorithm::kDirect : Algorithm::kTwoShot,
+                        {.step_grains = grains, .protocol = Protocol::kLL128});
+    plan.task = task;
+    return plan;
   }
   static constexpr Operation kOperations[] = {Operation::kAllReduce, Operation::kReduceScatter,
-                                              Operation::kAllGather};
+                                              Operation::kAllGather, Operation::kAllToAll};
 };
 
 // One element; a lane's share and a half; a pair of lines; several and a rest.

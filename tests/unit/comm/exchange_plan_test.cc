@@ -4,6 +4,7 @@
 #include "core/comm/exchange_plan.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ using ::testing::Not;
 constexpr SlotGeometry kSlots{.steps = 8, .step_bytes = 65536};
 constexpr ExchangeWays kDeviceWays{
     .spread = {.channels = 4, .least_bytes = 16384, .line_bytes = 1024},
-    .inbox_bytes = 4096,
+    .inboxes = {.most_by_ll = 4096},
     .window_bytes = std::uint64_t{32} << 20};
 
 ExchangePlan plan_between_devices(Operation operation, std::uint64_t block, std::uint32_t ranks) {
@@ -40,6 +41,30 @@ TEST(ExchangePlans, OfSmallBlocksBetweenDevicesGoByInboxes) {
                               "multiprocessors\n  launches    rank 1: 2 CTAs of 544 threads"));
   EXPECT_THAT(text, HasSubstr("  windows     an output of 32 MiB or more that lies in one"));
   EXPECT_THAT(text, HasSubstr("soonest"));
+}
+
+TEST(ExchangePlans, OfAllToAllsGoByWideLinesInTheirRange) {
+  ExchangePlan plan = plan_between_devices(Operation::kAllToAll, 2000, 2);
+  plan.ways.inboxes.least_wide = 2000;
+  plan.ways.inboxes.most_wide = 1 << 20;
+  const std::string text = to_text(plan);
+  EXPECT_THAT(text, HasSubstr("  algorithm   direct\n  protocol    ll128\n"));
+  EXPECT_THAT(text, HasSubstr("of up to 1 MiB, into the others', lines of 128 bytes\n"));
+  EXPECT_THAT(text, Not(HasSubstr("messages")));
+  const auto of = [&](Operation operation, std::uint64_t block) {
+    return inbox_protocol({.operation = operation, .type = WEFT_INT8, .count = block},
+                          plan.ways.inboxes);
+  };
+  EXPECT_EQ(of(Operation::kAllToAll, 1999), Protocol::kLL);
+  EXPECT_EQ(of(Operation::kAllToAll, 1 << 20), Protocol::kLL128);
+  EXPECT_EQ(of(Operation::kAllToAll, (1 << 20) + 1), std::nullopt);
+  EXPECT_EQ(of(Operation::kGather, 4096), Protocol::kLL);
+  EXPECT_EQ(of(Operation::kScatter, 4097), std::nullopt);
+  EXPECT_EQ(of(Operation::kAllToAllV, 0), std::nullopt);
+  EXPECT_EQ(of(Operation::kAllReduce, 8), std::nullopt);
+  plan.ways.inboxes.all_to_alls_by_ll = false;
+  EXPECT_EQ(of(Operation::kAllToAll, 1999), std::nullopt);
+  EXPECT_EQ(of(Operation::kGather, 1999), Protocol::kLL);
 }
 
 TEST(ExchangePlans, OfLargerBlocksBetweenDevicesGoOverChannels) {
@@ -73,7 +98,7 @@ TEST(ExchangePlans, TellWhichBlocksAreLent) {
 
 TEST(ExchangePlans, OfBlocksThatFitLinesUseNoChannels) {
   ExchangePlan plan = plan_between_devices(Operation::kGather, 1000, 3);
-  plan.ways.inbox_bytes = 0;
+  plan.ways.inboxes = {};
   const std::string text = to_text(plan);
   EXPECT_THAT(text, HasSubstr("  algorithm   pair\n  protocol    ll\n"));
   EXPECT_THAT(text, HasSubstr("  lines       messages of up to 1 KiB go whole with their flags\n"));

@@ -1,17 +1,22 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Which protocols of lines ranks plan by, by what their connections keep together.
+// Which protocols of lines ranks plan by, by what their connections keep together, and which calls
+// go by wide lines.
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/comm/exchange.h"
+#include "core/comm/exchange_plan.h"
 #include "core/device/host/host_device.h"
 #include "core/schedule/plan.h"
 #include "tests/unit/comm/ranks.h"
@@ -28,6 +33,22 @@ class SharingDevice : public device::HostDevice {
   [[nodiscard]] bool reports_ends() const override { return false; }
   [[nodiscard]] std::uint32_t line_bytes() const override { return 128; }
 };
+
+/// The same with memory that others reach by NVLink.
+class ReachedDevice : public SharingDevice {
+ public:
+  [[nodiscard]] std::int32_t index() const override { return 0; }
+  [[nodiscard]] std::string_view pci_address() const override { return "0000:18:00.0"; }
+};
+
+/// The protocol of an all-to-all with such blocks, and "pair" where it goes in pairs.
+std::string all_to_all_goes(const Ranks& ranks, std::uint64_t block) {
+  const Task task{.operation = Operation::kAllToAll, .type = WEFT_INT8, .count = block};
+  const std::vector<Call> calls(ranks.communicators.size(), Call{.task = task});
+  const ExchangePlan plan = ranks.communicators[0]->explain_exchange(calls);
+  const auto protocol = inbox_protocol(plan.task, plan.ways.inboxes);
+  return protocol ? std::string(protocol_name(*protocol)) : "pair";
+}
 
 Task sum_by(std::optional<Protocol> protocol) {
   return {.operation = Operation::kAllReduce,
@@ -62,6 +83,50 @@ TEST(LineOrder, ALaneAloneNeedsWholeWordsAlone) {
   const auto planned = ranks.communicators[0]->plan(sum_by(Protocol::kLL128));
   ASSERT_TRUE(planned) << planned.error().to_string();
   EXPECT_EQ((*planned)->protocol, Protocol::kLL128);
+}
+
+constexpr std::uint64_t kLineKiB = 1024;
+constexpr std::uint64_t kLineMiB = 1024 * kLineKiB;
+
+TEST(WideLines, TakeAllToAllsWhereTheyAreFasterThanLLAndPairs) {
+  const Ranks two(2, "p2p", {}, std::make_unique<ReachedDevice>());
+  EXPECT_EQ(all_to_all_goes(two, 1), "ll");
+  EXPECT_EQ(all_to_all_goes(two, 128 * kLineKiB), "ll");
+  EXPECT_EQ(all_to_all_goes(two, 192 * kLineKiB), "ll128");
+  EXPECT_EQ(all_to_all_goes(two, 12 * kLineMiB), "ll128");
+  EXPECT_EQ(all_to_all_goes(two, 12 * kLineMiB + 1), "pair");
+  const Ranks four(4, "p2p", {}, std::make_unique<ReachedDevice>());
+  EXPECT_EQ(all_to_all_goes(four, 64 * kLineKiB), "ll");
+  EXPECT_EQ(all_to_all_goes(four, 128 * kLineKiB), "ll128");
+  EXPECT_EQ(all_to_all_goes(four, 4 * kLineMiB), "ll128");
+  EXPECT_EQ(all_to_all_goes(four, 4 * kLineMiB + 1), "pair");
+}
+
+TEST(WideLines, TakeNoAllToAllsThatTheConfigurationKeepsFromThem) {
+  const auto ranks = [](const char* protocols) {
+    return Ranks(2, "p2p", {{"WEFT_COLLECTIVES_ALL_TO_ALL_PROTOCOL", protocols}},
+                 std::make_unique<ReachedDevice>());
+  };
+  const Ranks by_ll = ranks("ll");
+  EXPECT_EQ(all_to_all_goes(by_ll, 192 * kLineKiB), "ll");
+  EXPECT_EQ(all_to_all_goes(by_ll, kLineMiB), "pair");
+  const Ranks by_wide = ranks("ll128");
+  EXPECT_EQ(all_to_all_goes(by_wide, 1), "ll128");
+  EXPECT_EQ(all_to_all_goes(by_wide, 13 * kLineMiB), "pair");
+}
+
+// Where LL has less room than it is faster for.
+TEST(WideLines, TakeAllToAllsThatHaveNoRoomByLL) {
+  const Ranks ranks(2, "p2p", {{"WEFT_BUFFERS_DIRECT", "64KiB"}},
+                    std::make_unique<ReachedDevice>());
+  EXPECT_EQ(all_to_all_goes(ranks, 60 * kLineKiB), "ll");
+  EXPECT_EQ(all_to_all_goes(ranks, 64 * kLineKiB), "ll128");
+}
+
+TEST(WideLines, AreNotThereForGpusThatShareHostMemory) {
+  const Ranks ranks(2, "shm", {{"WEFT_COLLECTIVES_ALL_TO_ALL_PROTOCOL", "ll128"}},
+                    std::make_unique<ReachedDevice>());
+  EXPECT_EQ(all_to_all_goes(ranks, kLineKiB), "pair");
 }
 
 }  // namespace

@@ -93,6 +93,7 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
       "collectives.all_gather.protocol=simple,ll,ll128\n"
       "collectives.all_reduce.algorithm=ring,tree,pat,chain,direct,two-shot,multicast\n"
       "collectives.all_reduce.protocol=simple,ll,ll128\n"
+      "collectives.all_to_all.protocol=ll,ll128\n"
       "collectives.broadcast.algorithm=ring,tree,direct\n"
       "collectives.broadcast.protocol=simple,ll,ll128\n"
       "collectives.deterministic=false\n"

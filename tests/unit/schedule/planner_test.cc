@@ -463,6 +463,19 @@ TEST_F(Planner, GoesByWideLinesWhereItIsFasterAndFits) {
   EXPECT_FALSE(plan({.count = 1}));
 }
 
+TEST_F(Planner, SaysFromWhichBlocksOnWideLinesAreFaster) {
+  costs_.direct = {.latency_us = 0.5, .bytes_per_us = 1000};
+  costs_.wide_ranges = {.latency_us = 1.0, .bytes_per_us = 1000};
+  costs_.wide_rank_us = 0.25;
+  // A byte takes 2 ns to each other rank by LL, and 1 by wide lines.
+  EXPECT_EQ(least_wide_block(2, costs_), 750U);
+  EXPECT_EQ(least_wide_block(3, costs_), 500U);
+  costs_.wide_ranges.latency_us = 0.25;
+  EXPECT_EQ(least_wide_block(2, costs_), 1U);
+  costs_.wide_ranges = {.latency_us = 1.0, .bytes_per_us = 500};
+  EXPECT_EQ(least_wide_block(2, costs_), UINT64_MAX);
+}
+
 TEST_F(Planner, GoesByRangesInWideLinesWhereItIsFaster) {
   costs_.wide_ranges = {.latency_us = 0.1, .bytes_per_us = 400000};
   EXPECT_THAT(all_reduce(kMiB).alternatives[5].refused, HasSubstr("stores of 128 bytes"));
