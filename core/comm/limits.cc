@@ -111,8 +111,9 @@ constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_p
 
 // Of operations that wide lines carry.
 constexpr std::array kProtocolsOfWideLines = {
-    "collectives.all_reduce.protocol", "collectives.all_gather.protocol",
-    "collectives.reduce_scatter.protocol", kAllToAllProtocols};
+    "collectives.all_reduce.protocol",     "collectives.all_gather.protocol",
+    "collectives.reduce_scatter.protocol", "collectives.broadcast.protocol",
+    "collectives.reduce.protocol",         kAllToAllProtocols};
 
 bool has(const Config& config, const char* list, std::string_view name) {
   const auto& all = config.list(list);

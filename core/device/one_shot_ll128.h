@@ -20,15 +20,19 @@
 
 namespace weft::device {
 
-/// Whether an LL128 all-reduce fits between these peers, of which a kernel knows at most
-/// `most_ranks`.
+/// Whether a call of one exchange, an all-reduce or one of rooted_ll128.h, fits between these
+/// peers, of which a kernel knows at most `most_ranks`.
 WEFT_HD inline bool fits_wide_lines(const WorkItem& item, const DirectPeers& peers,
                                     std::uint32_t most_ranks) {
   const std::uint64_t element_bytes = element_size(item.type);
+  const bool rooted =
+      item.operation == Operation::kBroadcast || item.operation == Operation::kReduce;
   return item.algorithm == Algorithm::kDirect && item.protocol == Protocol::kLL128 &&
-         item.operation == Operation::kAllReduce && element_bytes != 0 && item.count != 0 &&
-         item.count <= kMostDirectBytes / element_bytes && peers.ranks > 1 &&
-         peers.ranks <= most_ranks && peers.rank < peers.ranks && peers.wide_positions != nullptr &&
+         (item.operation == Operation::kAllReduce ||
+          (rooted && item.ring_position < peers.ranks)) &&
+         element_bytes != 0 && item.count != 0 && item.count <= kMostDirectBytes / element_bytes &&
+         peers.ranks > 1 && peers.ranks <= most_ranks && peers.rank < peers.ranks &&
+         peers.wide_positions != nullptr &&
          wide_half_bytes(item.count * element_bytes) <= peers.wide_half_bytes;
 }
 

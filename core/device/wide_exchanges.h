@@ -180,6 +180,10 @@ class WideExchanges {
     if (!failed || !group_.leader()) return;
     // What made another lane leave is there to be seen still.
     if (outcome_.end == KernelEnd::kDone) outcome_ = memory_.why_leave(peers_);
+    tell_others();
+  }
+  /// Of a lane that knows why: that this rank leaves.
+  WEFT_HD void tell_others() {
     const std::uint32_t reason = reason_of(outcome_);
     for (std::uint32_t rank = 0; rank < kRanks; ++rank)
       memory_.give_up(peers_.peer_error[rank], reason);

@@ -23,6 +23,7 @@
 #include "core/device/ring_broadcast.h"
 #include "core/device/ring_reduce.h"
 #include "core/device/ring_reduce_scatter.h"
+#include "core/device/rooted_ll128.h"
 #include "core/device/tree.h"
 #include "core/device/tree_lines.h"
 #include "core/device/two_shot_all_reduce.h"
@@ -408,6 +409,22 @@ WEFT_HD KernelOutcome run_wide_ranges(G& group, M& memory, const WorkItem& item,
       .run();
 }
 
+/// The same of calls that have a root, as fits_wide_lines() wants them.
+template <bool kPlain, std::uint32_t kRanks, class G, class M, class R>
+  requires gang_group<G> && wide_line_memory<M, G>
+WEFT_HD KernelOutcome run_rooted_wide(G& group, M& memory, const WorkItem& item,
+                                      const DirectPeers& peers, const R& reduction,
+                                      std::uint32_t part, std::uint32_t parts) {
+  if (item.operation == Operation::kBroadcast) {
+    return RootedLL128<kPlain, Operation::kBroadcast, kRanks, R, G, M>(group, memory, item, peers,
+                                                                       reduction, part, parts)
+        .run();
+  }
+  return RootedLL128<kPlain, Operation::kReduce, kRanks, R, G, M>(group, memory, item, peers,
+                                                                  reduction, part, parts)
+      .run();
+}
+
 /// The same by wide lines, whichever calls.
 template <std::uint32_t kRanks, class G, class M, class R>
   requires gang_group<G> && wide_line_memory<M, G>
@@ -420,6 +437,11 @@ WEFT_HD KernelOutcome run_wide_item(G& group, M& memory, const WorkItem& item,
                : run_wide_ranges<false, kRanks>(group, memory, item, peers, reduction, part, parts);
   }
   if (!fits_wide_lines(item, peers, kRanks)) return unsupported();
+  if (has_root(item.operation)) {
+    return has_plain_ranges(item)
+               ? run_rooted_wide<true, kRanks>(group, memory, item, peers, reduction, part, parts)
+               : run_rooted_wide<false, kRanks>(group, memory, item, peers, reduction, part, parts);
+  }
   return OneShotLL128<kRanks, R, G, M>(group, memory, item, peers, reduction, part, parts).run();
 }
 

@@ -142,8 +142,11 @@ Plan make_wide_plan(const Task& task, const PlanInput& input) {
   }
   Plan plan =
       make_one_shot_plan(task, input, Protocol::kLL128, wide_half_bytes(input.limits.wide_bytes));
-  plan.predicted_us = direct_time_us(task.bytes(), plan.ranks, input.costs.call_us,
-                                     among(plan.ranks, input.costs.wide, input.costs));
+  // The root's link carries what each exchange of ranges does.
+  plan.predicted_us = has_root(task.operation)
+                          ? wide_ranges_time_us(1, task.bytes(), plan.ranks, input.costs)
+                          : direct_time_us(task.bytes(), plan.ranks, input.costs.call_us,
+                                           among(plan.ranks, input.costs.wide, input.costs));
   return plan;
 }
 
@@ -191,7 +194,7 @@ std::string wide_refusal(const Task& task, const PlanInput& input) {
   if (input.topology.rank_count() == 1) return "there is no other rank";
   if (task.count == 0) return "there are no elements to move";
   if (input.limits.wide_bytes == 0) return kNoWideLines;
-  if (task.operation == Operation::kAllReduce && task.bytes() > input.limits.wide_bytes) {
+  if (!has_blocks(task.operation) && task.bytes() > input.limits.wide_bytes) {
     return fmt::format("more than the {} bytes that inboxes have room for",
                        input.limits.wide_bytes);
   }

@@ -428,7 +428,7 @@ Status validate_direct(const Plan& plan) {
   if (!is_planned(plan.task.operation) || plan.protocol == Protocol::kSimple) {
     return invalid("only collectives go directly, and by lines");
   }
-  if (wide && plan.task.operation != Operation::kAllReduce) {
+  if (wide && has_blocks(plan.task.operation)) {
     if (plan.task.operation != Operation::kAllGather &&
         plan.task.operation != Operation::kReduceScatter) {
       return invalid("it does not go by wide lines");

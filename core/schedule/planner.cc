@@ -178,7 +178,8 @@ constexpr bool is_all_reduce(Operation operation) {
 }
 constexpr bool fits_wide(Operation operation) {
   return operation == Operation::kAllReduce || operation == Operation::kAllGather ||
-         operation == Operation::kReduceScatter;
+         operation == Operation::kReduceScatter || operation == Operation::kBroadcast ||
+         operation == Operation::kReduce;
 }
 constexpr bool fits_chain(Operation operation) {
   return is_planned(operation) && reduces(operation);

@@ -62,8 +62,8 @@ struct CostTable {
   HopCost direct{.latency_us = 1.0, .bytes_per_us = 9000.0};
   /// The same by wide lines.
   HopCost wide{.latency_us = 1.0, .bytes_per_us = 9000.0};
-  /// Of calls by wide lines in which each rank has a range: what an exchange takes, and of what a
-  /// rank sends.
+  /// Of calls by wide lines in which each rank has a range, or one of them is the root: what an
+  /// exchange takes, and of what a rank sends, or the root sends or gets.
   HopCost wide_ranges{.latency_us = 1.0, .bytes_per_us = 9000.0};
   /// What each other rank adds to these latencies, since all are waited for.
   double wide_rank_us = 0;
@@ -94,8 +94,9 @@ struct PlanLimits {
   std::uint64_t direct_block_bytes = 0;
   /// Whether the device has kernels that do so from a root or to one.
   bool direct_roots = false;
-  /// Bytes that a rank writes to each other one at once by wide lines: the largest all-reduce that
-  /// goes so in one shot, and the largest range of a rank. A multiple of 64; 0: none.
+  /// Bytes that a rank writes to each other one at once by wide lines: the largest all-reduce,
+  /// broadcast or reduce that goes so in one shot, and the largest range of a rank. A multiple of
+  /// 64; 0: none.
   std::uint64_t wide_bytes = 0;
   /// Bytes that a rank writes to each other one at once by two-shot, a multiple of 64; 0: none.
   std::uint64_t two_shot_range = 0;

@@ -176,6 +176,20 @@ TEST_P(AnyLanes, OneShots) {
   });
 }
 
+TEST_P(AnyLanes, ReducesByWideLines) {
+  for_each_type([this]<class T>() {
+    DirectWorld world(kRanks, 4096);
+    const auto item_of = [&](std::uint32_t rank, const Task& task, auto&&... call) {
+      WorkItem item = world.item(rank, task, call...);
+      item.protocol = Protocol::kLL128;
+      item.ring_position = (rank + kRanks - task.root) % kRanks;
+      return item;
+    };
+    check<T>(Operation::kReduce, 301, {}, item_of);
+    check<T>(Operation::kReduce, 77, {.in_place = true, .shift = 1}, item_of);
+  });
+}
+
 TEST_P(AnyLanes, TwoShots) {
   for_each_type([this]<class T>() {
     DirectWorld world(kRanks, 512, kFlagPeriod, 1);
@@ -245,6 +259,18 @@ TEST_P(NarrowLanes, TwoShots) {
   for (const std::uint64_t shift : {0U, 3U}) {
     check({.count = 403, .shift = shift, .in_place = shift != 0},
           [&](auto&&... call) { return world_.two_shot_item(call...); });
+  }
+}
+
+TEST_P(NarrowLanes, ReducesByWideLines) {
+  for (const std::uint64_t count : {256U, 301U}) {
+    check({.operation = Operation::kReduce, .count = count},
+          [&](std::uint32_t rank, auto&&... call) {
+            WorkItem item = world_.item(rank, call...);
+            item.protocol = Protocol::kLL128;
+            item.ring_position = rank;
+            return item;
+          });
   }
 }
 

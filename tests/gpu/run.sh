@@ -320,12 +320,22 @@ explained() {
   fi
 }
 
-# What goes by ranges in wide lines where that is named.
-ranges128() {
+# Settings by which what can goes by ranges in wide lines; broadcasts and reduces that have no room there by rings.
+ranges128_of() {
   local of
   local -a set=(--set=collectives.all_reduce.algorithm=two-shot)
   for of in all_gather reduce_scatter; do set+=("--set=collectives.$of.algorithm=direct"); done
-  for of in all_reduce all_gather reduce_scatter all_to_all; do set+=("--set=collectives.$of.protocol=ll128"); done
+  for of in broadcast reduce; do set+=("--set=collectives.$of.algorithm=direct,ring"); done
+  for of in all_reduce all_gather reduce_scatter broadcast reduce all_to_all; do
+    set+=("--set=collectives.$of.protocol=ll128")
+  done
+  echo "${set[@]}"
+}
+
+# What goes by ranges in wide lines where that is named.
+ranges128() {
+  local -a set
+  read -ra set -d '' < <(ranges128_of)
   named ranges-ll128 'Gpu/Operations.*:Gpu/Types.*:Gpu/Mix.*:Gpu/MismatchTest.*:Gpu/AbortTest.*' \
     --largest=$((16 << 20)) "${set[@]}"
   named ranges-ll128-graphs 'Gpu/OperationGraphs.*:Gpu/MixedGraphs.RandomCalls/*' "${set[@]}"
@@ -614,10 +624,7 @@ racecheck_ways() {
   sanitized racecheck-trees-ll racecheck "$calls" --small "${set[@]}"
   sanitized racecheck-two-shot racecheck "$calls" --small --algorithm=two-shot --protocol=simple
   if has_wide_lines racecheck-ranges128; then
-    set=(--algorithm=two-shot --protocol=ll128 --set=collectives.all_to_all.protocol=ll128)
-    for of in all_gather reduce_scatter; do
-      set+=("--set=collectives.$of.algorithm=direct" "--set=collectives.$of.protocol=ll128")
-    done
+    read -ra set -d '' < <(ranges128_of)
     sanitized racecheck-ranges128 racecheck "$calls" --small "${set[@]}"
   fi
   sanitized racecheck-outputs racecheck "${large}_all_gather:${large}_broadcast" --largest=$((4 << 20)) \

@@ -5,11 +5,12 @@
 // several pieces of one or of two.
 //
 // Models: core/device/wide_exchanges.h, core/device/two_shot_ll128.h (run, scatter, reduce,
-// push_own, gather), core/device/one_shot_ll128.h.
+// push_own, gather), core/device/one_shot_ll128.h, core/device/rooted_ll128.h.
 //
 // Each rank's kernel has two gangs: the first has the header of each exchange, the other a pair of
 // payload of each range. Calls are of several kinds, in any order and without end; in one of them
-// rank 0 alone has a range with payload. A kernel begins when the one before it in its stream has
+// rank 0 alone has a range with payload, and in one all payload goes from one rank to the other, by
+// turns from either: a broadcast, or a reduce. A kernel begins when the one before it in its stream has
 // ended. A line arrives whole, as the device keeps it (tests/gpu/litmus.cu, "ll128").
 //
 // Holds:
@@ -22,13 +23,14 @@
 // PLANT_PUSHES_BEFORE_TAKING: an assertion
 // PLANT_PIECES_CHANGE_GANGS: an assertion
 // PLANT_LAST_BLOCK_LACKS_PAIRS: an assertion
+// PLANT_ONE_WAY_LACKS_HEADER: an assertion
 
 #define RANKS 2
 #define kGangs 2
 #define kCalls 4       // calls are told apart by their number modulo this
 #define kExchanges 4   // and exchanges
 
-mtype = { one_shot, blocks, two_shot_short, two_pieces };
+mtype = { one_shot, one_way, blocks, two_shot_short, two_pieces };
 mtype kind[kCalls];  // which the ranks agree on
 byte begun;          // calls that some rank has begun
 
@@ -54,22 +56,27 @@ Line line[RANKS * RANKS * 2 * kGangs];
 // call: what others send in the first exchange is of its receiver's range, in the second of its
 // sender's.
 #ifdef PLANT_SECOND_LACKS_HEADER
-#define HAS_HEADER(second) (!(second))
+#define HAS_HEADER(from, second) (!(second))
 #else
-#define HAS_HEADER(second) true
+#ifdef PLANT_ONE_WAY_LACKS_HEADER
+#define HAS_HEADER(from, second) IS_SENDER(from)
+#else
+#define HAS_HEADER(from, second) true
 #endif
+#endif
+#define IS_SENDER(from) (mine != one_way || (from) == call % 2)
 #ifdef PLANT_LAST_BLOCK_LACKS_PAIRS
 #define IS_LACKING (mine == blocks && piece == 1)
 #else
 #define IS_LACKING false
 #endif
 #define HAS_PAYLOAD(from, to, second) \
-  (!IS_LACKING && MAY_HAVE_PAYLOAD(from, to, second))
+  (!IS_LACKING && IS_SENDER(from) && MAY_HAVE_PAYLOAD(from, to, second))
 #define MAY_HAVE_PAYLOAD(from, to, second) \
   (mine != two_shot_short || ((second) && (from) == 0) || (!(second) && (to) == 0))
 #define HAS_PAIR(from, to, second) \
   ((from) != (to) && \
-   ((pair == 0 && HAS_HEADER(second)) || (pair != 0 && HAS_PAYLOAD(from, to, second))))
+   ((pair == 0 && HAS_HEADER(from, second)) || (pair != 0 && HAS_PAYLOAD(from, to, second))))
 
 #define PEER (1 - rank)
 #define TO_PEER(which) line[PLACE(PEER, rank, HALF(which), pair)]
@@ -112,6 +119,7 @@ end:
       :: call == begun ->
          if
          :: mine = one_shot
+         :: mine = one_way
          :: mine = blocks
          :: mine = two_shot_short
          :: mine = two_pieces
@@ -134,7 +142,7 @@ end:
 #endif
        push(next, false);
        if
-       :: mine == one_shot || mine == blocks -> take(next, false); next = NEXT(next)
+       :: mine != two_shot_short && mine != two_pieces -> take(next, false); next = NEXT(next)
        :: else ->
 #ifdef PLANT_PUSHES_BEFORE_TAKING
           push(NEXT(next), true);

@@ -223,7 +223,8 @@ weft_result CudaDevice::prepare() {
   for (const auto kernels :
        {ring_kernels(), known_ring_kernels(), chain_kernels(), tree_kernels(), pat_kernels(),
         ll_kernels(), ll128_kernels(), pair_kernels(), direct_kernels(), blocks_kernels(),
-        wide_kernels(), wide_two_shot_kernels(), wide_blocks_kernels(), two_shot_kernels()}) {
+        wide_kernels(), wide_rooted_kernels(), wide_two_shot_kernels(), wide_blocks_kernels(),
+        two_shot_kernels()}) {
     for (const void* kernel : kernels) {
       if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
     }

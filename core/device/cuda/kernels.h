@@ -187,6 +187,8 @@ struct RingKernel {
 [[nodiscard]] const void* direct_kernel_for(const WorkItem& item);
 [[nodiscard]] const void* blocks_kernel_for(const WorkItem& item);
 [[nodiscard]] const void* wide_kernel_for(const WorkItem& item);
+/// Of items that fits_wide_lines() holds of, with a root.
+[[nodiscard]] const void* wide_rooted_kernel_for(const WorkItem& item);
 /// Of items that fits_wide_ranges() holds of.
 [[nodiscard]] const void* wide_two_shot_kernel_for(const WorkItem& item);
 [[nodiscard]] const void* wide_blocks_kernel_for(const WorkItem& item);
@@ -223,6 +225,7 @@ struct RingKernel {
 [[nodiscard]] std::span<const void* const> direct_kernels();
 [[nodiscard]] std::span<const void* const> blocks_kernels();
 [[nodiscard]] std::span<const void* const> wide_kernels();
+[[nodiscard]] std::span<const void* const> wide_rooted_kernels();
 [[nodiscard]] std::span<const void* const> wide_two_shot_kernels();
 [[nodiscard]] std::span<const void* const> wide_blocks_kernels();
 [[nodiscard]] std::span<const void* const> two_shot_kernels();

@@ -14,7 +14,8 @@ using WideOneShots = InboxKernels<Call, kWideThreads>;
 }  // namespace
 
 const void* wide_kernel_for(const WorkItem& item) {
-  return fits_wide_lines(item, *item.direct, kMostDirectRanks) ? WideOneShots::of(item) : nullptr;
+  if (!fits_wide_lines(item, *item.direct, kMostDirectRanks)) return nullptr;
+  return has_root(item.operation) ? wide_rooted_kernel_for(item) : WideOneShots::of(item);
 }
 
 std::span<const void* const> wide_kernels() {

@@ -115,6 +115,29 @@ TEST(WideLines, TakeNoAllToAllsThatTheConfigurationKeepsFromThem) {
   EXPECT_EQ(all_to_all_goes(by_wide, 13 * kLineMiB), "pair");
 }
 
+// A list of one operation that has them is enough.
+TEST(WideLines, AreThereForTheOperationsWhoseListsHaveThem) {
+  const Ranks ranks(4, "p2p",
+                    {{"WEFT_COLLECTIVES_ALL_REDUCE_PROTOCOL", "simple,ll"},
+                     {"WEFT_COLLECTIVES_ALL_GATHER_PROTOCOL", "simple,ll"},
+                     {"WEFT_COLLECTIVES_REDUCE_SCATTER_PROTOCOL", "simple,ll"},
+                     {"WEFT_COLLECTIVES_BROADCAST_PROTOCOL", "simple,ll"},
+                     {"WEFT_COLLECTIVES_ALL_TO_ALL_PROTOCOL", "ll"}},
+                    std::make_unique<ReachedDevice>());
+  const auto goes = [&](Operation operation, std::uint64_t bytes) {
+    const Task task{.operation = operation, .type = WEFT_FLOAT32, .count = bytes / 4};
+    const auto planned = ranks.communicators[0]->plan(task);
+    return planned ? (*planned)->protocol : Protocol::kSimple;
+  };
+  EXPECT_EQ(goes(Operation::kReduce, 512 * kLineKiB), Protocol::kLL128);
+  EXPECT_EQ(goes(Operation::kReduce, kLineMiB), Protocol::kLL128);
+  EXPECT_EQ(goes(Operation::kReduce, kLineMiB + 4), Protocol::kSimple);
+  EXPECT_EQ(goes(Operation::kReduce, 64 * kLineKiB), Protocol::kLL);
+  EXPECT_NE(goes(Operation::kBroadcast, 512 * kLineKiB), Protocol::kLL128);
+  EXPECT_NE(goes(Operation::kAllGather, 512 * kLineKiB), Protocol::kLL128);
+  EXPECT_EQ(all_to_all_goes(ranks, 512 * kLineKiB), "ll");
+}
+
 // Where LL has less room than it is faster for.
 TEST(WideLines, TakeAllToAllsThatHaveNoRoomByLL) {
   const Ranks ranks(2, "p2p", {{"WEFT_BUFFERS_DIRECT", "64KiB"}},

@@ -103,9 +103,9 @@ TEST_F(PlannerOptions, ChannelsAreLimited) {
 TEST_F(PlannerOptions, AWayThatTheOperationLacksIsRefused) {
   EXPECT_EQ(complaint(Operation::kBroadcast, {.algorithm = Algorithm::kTwoShot}),
             "the call's options want broadcast as two-shot, which leaves no way: it can only go as "
-            "ring with simple, direct with ll, tree with simple, ring with ll, ring with ll128, "
-            "tree with ll, tree with ll128; try: name another way with weft_comm_set_call_options, "
-            "or none");
+            "ring with simple, direct with ll, direct with ll128, tree with simple, ring with ll, "
+            "ring with ll128, tree with ll, tree with ll128; try: name another way with "
+            "weft_comm_set_call_options, or none");
   const Result<Plan> made = plan(Operation::kAllGatherV, {.algorithm = Algorithm::kPat});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code(), WEFT_ERROR_UNSUPPORTED);

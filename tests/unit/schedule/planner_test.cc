@@ -456,11 +456,33 @@ TEST_F(Planner, GoesByWideLinesWhereItIsFasterAndFits) {
   wrong = made;
   wrong.protocol = Protocol::kSimple;
   EXPECT_FALSE(validate(wrong, topology_));
-  EXPECT_FALSE(std::ranges::any_of(broadcast(1).alternatives, [](const Alternative& other) {
-    return other.algorithm == "direct" && other.protocol == "ll128";
-  }));
   limits_.wide_bytes = kMostDirectBytes + 1;
   EXPECT_FALSE(plan({.count = 1}));
+}
+
+TEST_F(Planner, GoesFromAndToRootsByWideLinesWhereItIsFasterAndFits) {
+  costs_.wide_ranges = {.latency_us = 0.1, .bytes_per_us = 400000};
+  costs_.wide_rank_us = 0.5;
+  EXPECT_THAT(broadcast(4096).alternatives[2].refused, HasSubstr("stores of 128 bytes"));
+  limits_.wide_bytes = 4096;
+  for (const Operation operation : {Operation::kBroadcast, Operation::kReduce}) {
+    const Plan made = plan({.operation = operation, .root = 1, .count = 1024}).value();
+    EXPECT_EQ(made.algorithm, Algorithm::kDirect) << operation_name(operation);
+    EXPECT_EQ(made.protocol, Protocol::kLL128);
+    EXPECT_EQ(made.step_bytes, 256U * (1 + (4096 + 239) / 240));
+    EXPECT_TRUE(validate(made, topology_));
+    const bool broadcasts = operation == Operation::kBroadcast;
+    ASSERT_EQ(made.ranks, 4U);
+    EXPECT_EQ(bytes_sent(made, 0, 1), broadcasts ? 3U * 4096 : 0U);
+    EXPECT_EQ(bytes_sent(made, 0, 2), broadcasts ? 0U : 4096U);
+    EXPECT_DOUBLE_EQ(made.predicted_us, costs_.call_us + 0.1 + 3 * 0.5 + 3.0 * 4096 / 400000);
+    const Plan larger = plan({.operation = operation, .root = 1, .count = 1025}).value();
+    EXPECT_NE(larger.algorithm, Algorithm::kDirect);
+    EXPECT_THAT(larger.alternatives[2].refused, HasSubstr("more than the 4096 bytes"));
+    Plan wrong = made;
+    wrong.step_bytes -= 128;
+    EXPECT_FALSE(validate(wrong, topology_));
+  }
 }
 
 TEST_F(Planner, SaysFromWhichBlocksOnWideLinesAreFaster) {
