@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -308,8 +309,18 @@ class DeviceRuntime {
     return synchronize(earlier);
   }
 
-  /// Whether calls on the stream are recorded for later replays instead of run.
-  virtual bool is_capturing(DeviceStream* /*stream*/) { return false; }
+  /// Of calls on the stream that are recorded for later replays instead of run: which capture that
+  /// is, of all in this process; else 0.
+  virtual std::uint64_t capture_number(DeviceStream* /*stream*/) { return 0; }
+  /// Whether they are.
+  bool is_capturing(DeviceStream* stream) { return capture_number(stream) != 0; }
+
+  /// Writes to memory of allocate(), as work of the stream, which may be captured. The bytes are
+  /// copied before it returns. Does not block.
+  virtual weft_result store(DeviceStream* /*stream*/, void* to, std::span<const std::byte> bytes) {
+    std::memcpy(to, bytes.data(), bytes.size());
+    return WEFT_OK;
+  }
 
   /// Makes room beside what is queued now, so that these launches allocate nothing.
   virtual weft_result reserve(DeviceStream* /*stream*/, const LaunchRoom& /*room*/) {

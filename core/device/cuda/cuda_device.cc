@@ -229,8 +229,8 @@ weft_result CudaDevice::prepare() {
       if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
     }
   }
-  if (const weft_result loaded = load(reduce_sources_kernel_address(), 0); loaded != WEFT_OK) {
-    return loaded;
+  for (const void* kernel : {reduce_sources_kernel_address(), store_kernel_address()}) {
+    if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
   }
   if (copies_in_bulk_) {
     for (const void* kernel : bulk_ring_kernels()) {
@@ -364,10 +364,18 @@ void CudaDevice::destroy_stream(DeviceStream* stream) {
   }
 }
 
-bool CudaDevice::is_capturing(DeviceStream* stream) {
+std::uint64_t CudaDevice::capture_number(DeviceStream* stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  if (cudaStreamIsCapturing(cuda(stream)->native, &status) != cudaSuccess) return false;
-  return status != cudaStreamCaptureStatusNone;
+  unsigned long long number = 0;
+  const cudaError_t asked = cudaStreamGetCaptureInfo(cuda(stream)->native, &status, &number);
+  if (asked != cudaSuccess || status == cudaStreamCaptureStatusNone) return 0;
+  // Of one that went wrong nothing more is told.
+  return status == cudaStreamCaptureStatusActive ? number : UINT64_MAX;
+}
+
+weft_result CudaDevice::store(DeviceStream* stream, void* to, std::span<const std::byte> bytes) {
+  const Scope scope(index_);
+  return cuda::store(*cuda(stream), to, bytes);
 }
 
 // Across the border of a capture nothing can be ordered here: whoever replays a graph beside other

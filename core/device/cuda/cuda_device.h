@@ -108,7 +108,8 @@ class CudaDevice final : public DeviceRuntime {
   void destroy_stream(DeviceStream* stream) override;
   weft_result order_after(DeviceStream* stream, DeviceStream* earlier,
                           std::uint64_t piece) override;
-  bool is_capturing(DeviceStream* stream) override;
+  std::uint64_t capture_number(DeviceStream* stream) override;
+  weft_result store(DeviceStream* stream, void* to, std::span<const std::byte> bytes) override;
   weft_result launch(DeviceStream* stream, std::span<const Launch> launches) override;
   weft_result synchronize(DeviceStream* stream) override;
   weft_result query(DeviceStream* stream) override;

@@ -120,7 +120,16 @@ struct PairArgument {
 };
 static_assert(sizeof(PairArgument<kMostArgumentPairs>) <= kMostArgumentBytes - 16);
 
-/// The same with the transfers in device memory.
+/// Words that go to memory of the device.
+inline constexpr std::uint32_t kMostStoredWords = 4000;
+struct StoreArgument {
+  std::uint64_t* to;
+  std::uint32_t count;
+  std::uint64_t words[kMostStoredWords];
+};
+static_assert(sizeof(StoreArgument) <= kMostArgumentBytes);
+
+/// The same as a PairArgument with the transfers in device memory.
 struct StoredPairs {
   KernelControl control;
   PairTransfer* transfers;
@@ -202,10 +211,10 @@ struct RingKernel {
 /// The same for more groups than CTAs, of a PairArgument<kMostArgumentPairs>, by CTAs of kTeams
 /// times kTeamThreads.
 [[nodiscard]] const void* pair_teams_kernel();
-/// The kernel that brings those of a PairArgument<kMostArgumentPairs> to device memory (argument,
-/// address, count), and the one that moves StoredPairs.
-[[nodiscard]] const void* store_pairs_kernel();
+/// The kernel that moves StoredPairs.
 [[nodiscard]] const void* stored_pairs_kernel_address();
+/// Brings what a StoreArgument holds to where it says.
+[[nodiscard]] const void* store_kernel_address();
 /// Copies (to, from, bytes) by however many CTAs of kThreads.
 [[nodiscard]] const void* copy_kernel_address();
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <new>
+#include <span>
 #include <type_traits>
 
 #include <cuda_runtime.h>
@@ -57,6 +58,9 @@ weft_result launch_pairs(CudaStream& stream, const Launch& launch);
 weft_result launch_copies(CudaStream& stream, const Launch& launch);
 /// A launch of one item without elements, and of a reduction in windows.
 weft_result launch_window_reduction(CudaStream& stream, const Launch& launch);
+
+/// As DeviceRuntime::store, of whole words.
+weft_result store(CudaStream& stream, void* to, std::span<const std::byte> bytes);
 
 /// All ranks meet: a kernel of one warp that writes nothing but headers into inboxes, and compares
 /// their tags. What copy engines were given before is complete, and seen by all devices.

@@ -76,13 +76,7 @@ __global__ void __launch_bounds__(kTeams* kTeamThreads, 1)
   move_transfers<kTeamLanes, kTeams>(argument.control, transfers, count);
 }
 
-// Of a launch with more transfers than an argument holds: first they are brought to device memory.
-__global__ void store_transfers_kernel(
-    const __grid_constant__ PairArgument<kMostArgumentPairs> part, PairTransfer* to,
-    std::uint32_t count) {
-  copy_words(to, part.transfers, count);
-}
-
+// Of a launch with more transfers than an argument holds, which are in device memory.
 __global__ void __launch_bounds__(kPostingThreads, 1)
     stored_pairs_kernel(const __grid_constant__ StoredPairs argument) {
   const std::uint32_t begin = argument.begin[blockIdx.x];
@@ -121,10 +115,6 @@ const void* pair_teams_kernel() {
   return reinterpret_cast<const void*>(&pair_teams_kernel_of);
 }
 
-const void* store_pairs_kernel() {
-  return reinterpret_cast<const void*>(&store_transfers_kernel);
-}
-
 const void* stored_pairs_kernel_address() {
   return reinterpret_cast<const void*>(&stored_pairs_kernel);
 }
@@ -135,11 +125,11 @@ const void* copy_kernel_address() {
 
 std::span<const void* const> pair_kernels() {
   static const auto kAll = [] {
-    std::array<const void*, kArgumentPairs.size() + 4> all{};
+    std::array<const void*, kArgumentPairs.size() + 3> all{};
     const auto rest = std::copy(kernels().begin(), kernels().end(), all.begin());
-    std::ranges::copy(std::array{pair_teams_kernel(), store_pairs_kernel(),
-                                 stored_pairs_kernel_address(), copy_kernel_address()},
-                      rest);
+    std::ranges::copy(
+        std::array{pair_teams_kernel(), stored_pairs_kernel_address(), copy_kernel_address()},
+        rest);
     return all;
   }();
   return kAll;

@@ -55,19 +55,8 @@ weft_result launch_stored(CudaStream& stream, const Launch& launch, const PairGr
   StoredPairs stored{
       .control = control_of(launch), .transfers = static_cast<PairTransfer*>(memory), .begin = {}};
   std::ranges::copy(groups.begin, stored.begin);
-  PairArgument<kMostArgumentPairs> part{};
-  for (std::size_t done = 0; done < groups.transfers.size(); done += kMostArgumentPairs) {
-    const auto next =
-        std::span(groups.transfers)
-            .subspan(done)
-            .first(std::min<std::size_t>(kMostArgumentPairs, groups.transfers.size() - done));
-    std::ranges::copy(next, part.transfers);
-    PairTransfer* to = stored.transfers + done;
-    auto count = static_cast<std::uint32_t>(next.size());
-    void* arguments[] = {&part, &to, &count};
-    WEFT_CUDA(cudaLaunchKernel(store_pairs_kernel(), dim3(1), dim3(kThreads), arguments, 0,
-                               stream.native));
-  }
+  const weft_result put = store(stream, memory, std::as_bytes(std::span(groups.transfers)));
+  if (put != WEFT_OK) return put;
   void* arguments[] = {&stored};
   WEFT_CUDA(cudaLaunchKernel(stored_pairs_kernel_address(), dim3(groups.count()),
                              dim3(kPostingThreads), arguments, 0, stream.native));

@@ -28,9 +28,9 @@ class NotingDevice : public device::HostDevice {
  public:
   [[nodiscard]] bool reports_ends() const override { return false; }
   [[nodiscard]] std::string_view pci_address() const override { return "0000:18:00.0"; }
-  bool is_capturing(DeviceStream* /*stream*/) override {
+  std::uint64_t capture_number(DeviceStream* /*stream*/) override {
     ++questions_;
-    return false;
+    return 0;
   }
   weft_result launch(DeviceStream* stream, std::span<const Launch> launches) override {
     const std::scoped_lock lock(mutex_);
