@@ -24,6 +24,7 @@ struct KernelOutcome;
 struct OutputCall;
 struct MulticastView;
 struct WindowReduction;
+struct PackedItems;
 
 /// A device's stream; made and destroyed by its runtime.
 class DeviceStream;
@@ -84,6 +85,9 @@ struct Launch {
   /// Where ends are reported they stay as they are until then; else they are copied before launch()
   /// returns.
   std::span<const WorkItem> items;
+  /// Where ends are not reported, of more items than kMostWholeItems: the same packed, complete but
+  /// for what a call sets. Copied likewise.
+  const PackedItems* packed = nullptr;
   /// Raised to make kernels leave; outlives the launch. Where ends are not reported it lies in
   /// memory of allocate_shared.
   const std::atomic<std::uint32_t>* abort = nullptr;

@@ -130,8 +130,39 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> joined_pairs(std::span<cons
   return {pairs.begin(), pairs.end()};
 }
 
+namespace {
+
+using FindPair = std::function<const PairConnections&(const PairLink& link)>;
+
+struct RingEnds {
+  const ConnectionEnd& from;
+  const ConnectionEnd& to;
+};
+RingEnds ring_ends(const Plan& plan, std::size_t channel, std::uint32_t rank,
+                   const FindPair& pair) {
+  const RingPlace place = ring_place(plan, channel, rank);
+  const std::uint32_t number = ring_channel(plan, channel);
+  return {.from = pair({.peer = place.previous, .channel = number}).from,
+          .to = pair({.peer = place.next, .channel = number}).to};
+}
+
+}  // namespace
+
+std::vector<RingLinks> ring_links(const Plan& plan, std::uint32_t rank, const FindPair& pair) {
+  std::vector<RingLinks> links;
+  if (plan.algorithm != Algorithm::kRing || plan.ranks < 2) return links;
+  for (std::size_t i = 0; i < plan.channels.size(); ++i) {
+    const auto [from, to] = ring_ends(plan, i, rank, pair);
+    links.push_back({.from_previous = from.view, .to_next = to.view});
+  }
+  return links;
+}
+
 BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends)
-    : plan_(std::move(plan)), tag_(make_operation_tag(plan_->task, 0)), tables_(ends.tables) {
+    : plan_(std::move(plan)),
+      tag_(make_operation_tag(plan_->task, 0)),
+      tables_(ends.tables),
+      links_(ends.links) {
   if (tables_ == nullptr) {
     if (plan_->algorithm == Algorithm::kTree) trees_.reserve(plan_->channels.size());
     if (plan_->algorithm == Algorithm::kChain) chains_.reserve(plan_->channels.size());
@@ -159,6 +190,9 @@ BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const
     }
     items_.push_back(item);
   }
+  if (!ends.packs_items) return;
+  packed_ = std::make_unique<PackedItems>();
+  pack_items(*plan_, items_, links_ == nullptr ? nullptr : links_->links(), *packed_);
 }
 
 void BoundPlan::add_message(const ConnectionEnd& end, std::uint64_t steps,
@@ -231,10 +265,7 @@ void BoundPlan::add_chain(std::size_t channel, std::uint32_t rank, const Ends& e
 
 void BoundPlan::add_ring(std::size_t channel, std::uint32_t rank, const Ends& ends,
                          WorkItem& item) {
-  const RingPlace place = ring_place(*plan_, channel, rank);
-  const std::uint32_t number = ring_channel(*plan_, channel);
-  const ConnectionEnd& from = ends.pair({.peer = place.previous, .channel = number}).from;
-  const ConnectionEnd& to = ends.pair({.peer = place.next, .channel = number}).to;
+  const auto [from, to] = ring_ends(*plan_, channel, rank, ends.pair);
   item.from_previous = from.view;
   item.to_next = to.view;
   add_message(to, steps_sent(*plan_, channel, rank), {}, channel);

@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/comm/link_tables.h"
 #include "core/comm/plan_tables.h"
+#include "core/model/packed_items.h"
 #include "core/model/progress_op.h"
 #include "core/model/work_item.h"
 #include "core/schedule/plan.h"
@@ -33,6 +35,11 @@ namespace weft {
 [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> joined_pairs(
     std::span<const NetEdge> hops);
 
+/// This rank's ends on each channel, of a plan by rings of several ranks; else none.
+[[nodiscard]] std::vector<RingLinks> ring_links(
+    const Plan& plan, std::uint32_t rank,
+    const std::function<const PairConnections&(const PairLink& link)>& pair);
+
 /// Stays where it is made. Views point into connections, which must outlive it.
 class BoundPlan {
  public:
@@ -43,6 +50,10 @@ class BoundPlan {
     std::function<const PairConnections&(const PairLink& link)> pair;
     /// Of devices that do not read tables where the plan has them; else null.
     std::shared_ptr<PlanTables> tables = nullptr;
+    /// Of devices that are given items packed, where the plan has more than kMostWholeItems;
+    /// `links` are those of ring_links(), null where there are none.
+    bool packs_items = false;
+    LinkTable* links = nullptr;
   };
   BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const Ends& ends);
 
@@ -54,6 +65,13 @@ class BoundPlan {
   [[nodiscard]] OperationTag tag() const { return tag_; }
   /// That items point into; may be null.
   [[nodiscard]] const std::shared_ptr<PlanTables>& tables() const { return tables_; }
+
+  /// Launch::packed; null where items are not packed.
+  [[nodiscard]] const PackedItems* packed() const { return packed_.get(); }
+  /// Before a launch of its items on `stream`.
+  Status bring_links(DeviceStream* stream) const {
+    return links_ == nullptr ? Status{} : links_->bring(items_.size(), stream);
+  }
 
   /// Writes the work items of its calls, complete but for what set_call() sets.
   void make_items(std::vector<WorkItem>& items) const { items = items_; }
@@ -89,6 +107,8 @@ class BoundPlan {
   std::vector<PatLinks> pats_;               // the same
   std::vector<std::vector<Extent>> blocks_;  // the same, of a channel
   std::vector<PortWork> messages_;
+  LinkTable* links_;
+  std::unique_ptr<PackedItems> packed_;
 };
 
 }  // namespace weft

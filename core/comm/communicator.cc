@@ -158,19 +158,7 @@ Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
     bound->tables()->note_capture();
   }
   WEFT_TRY(order_after_latest(stream));
-  if (report_ != nullptr) {
-    bound->make_items(items_);
-    bound->set_call(call.send, call.recv, call.factor, make_operation_tag(task, history_.add(task)),
-                    items_);
-    bound->enqueue_messages(items_);
-    // Kernels that run on their own drive no net.
-    if (connections_->busy()) connections_->leave();
-    launch_by_report(stream);
-    if (bound->plan().into_outputs && output_table_ != nullptr) {
-      reported_launch_.outputs = output_call(call, stream);
-    }
-    return &reported_launch_;
-  }
+  if (report_ != nullptr) return reported_launch(call, bound, stream);
   const bool has_task_of_plan = !has_uneven_blocks(task.operation);
   const std::uint64_t sequence =
       has_task_of_plan ? history_.add(task, bound->tag()) : history_.add(task);
@@ -185,6 +173,32 @@ Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
   if (bound->needs_cpu()) bound->enqueue_messages(record.items);
   record.launch.items = record.items;
   return &record.launch;
+}
+
+// Of a device whose launches do not call back, and of a call that is connected and in order.
+Result<const Launch*> Communicator::reported_launch(const Call& call,
+                                                    const std::shared_ptr<BoundPlan>& bound,
+                                                    Stream& stream) {
+  if (Status brought = bound->bring_links(stream.device_stream()); !brought) {
+    withdraw({}, brought.error());
+    return fail(std::move(brought.error()));
+  }
+  if (launched_plan_ != bound) {
+    launched_plan_ = bound;
+    bound->make_items(plan_items_);
+  }
+  const Task& task = call.task;
+  bound->set_call(call.send, call.recv, call.factor, make_operation_tag(task, history_.add(task)),
+                  plan_items_);
+  bound->enqueue_messages(plan_items_);
+  // Kernels that run on their own drive no net.
+  if (connections_->busy()) connections_->leave();
+  launch_by_report(stream, plan_items_);
+  reported_launch_.packed = bound->packed();
+  if (bound->plan().into_outputs && output_table_ != nullptr) {
+    reported_launch_.outputs = output_call(call, stream);
+  }
+  return &reported_launch_;
 }
 
 // Operations of a communicator are serial, streams are not: those of the old stream come first.

@@ -29,6 +29,7 @@
 #include "core/comm/failure.h"
 #include "core/comm/kernel_report.h"
 #include "core/comm/known_blocks.h"
+#include "core/comm/link_tables.h"
 #include "core/comm/made_reductions.h"
 #include "core/comm/multicast.h"
 #include "core/comm/output_mappings.h"
@@ -326,7 +327,10 @@ class Communicator {
     under_way_.store(before + static_cast<std::uint64_t>(more), std::memory_order_release);
   }
   std::uint64_t await_ends();
-  void launch_by_report(Stream& stream);
+  void launch_by_report(Stream& stream) { launch_by_report(stream, items_); }
+  void launch_by_report(Stream& stream, std::span<const WorkItem> items);
+  Result<const Launch*> reported_launch(const Call& call, const std::shared_ptr<BoundPlan>& bound,
+                                        Stream& stream);
   struct Finished {
     bool any = false;
     Task task;
@@ -414,6 +418,7 @@ class Communicator {
 
   // Plans: used by the calling thread alone.
   MemoryAccount table_memory_{runtime_};  // of the tables of plans
+  LinkTables link_tables_{table_memory_};
   RetiredTables retired_;
   std::unordered_map<Task, std::unique_ptr<Planned>, TaskHash> plans_;
   Planned* latest_plan_ = nullptr;
@@ -427,6 +432,8 @@ class Communicator {
   std::uint64_t latest_piece_ = 0;  // of that stream
   // Of the launch that was prepared last, where no record is kept of it.
   std::vector<WorkItem> items_;
+  std::shared_ptr<BoundPlan> launched_plan_;  // of those with a plan, the latest; and its items
+  std::vector<WorkItem> plan_items_;
   Launch reported_launch_;
   PairNumbers pair_numbers_;
   std::vector<PairMessage> pair_messages_;

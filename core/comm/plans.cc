@@ -114,10 +114,16 @@ Result<std::shared_ptr<BoundPlan>> Communicator::bind_to(std::shared_ptr<const P
     return *pairs_->find(link);
   };
   WEFT_TRY_ASSIGN(auto tables, tables_of(*plan));
+  BoundPlan::Ends ends{.direct = connections_->direct(), .pair = pair, .tables = std::move(tables)};
+  ends.packs_items = !runtime_.reports_ends() && plan->channels.size() > kMostWholeItems;
+  if (ends.packs_items) {
+    const std::vector<RingLinks> links = ring_links(*plan, rank_, pair);
+    if (!links.empty()) {
+      WEFT_TRY_ASSIGN(ends.links, link_tables_.find(links));
+    }
+  }
   log_bound(*plan);
-  return std::make_shared<BoundPlan>(
-      std::move(plan), rank_,
-      BoundPlan::Ends{.direct = connections_->direct(), .pair = pair, .tables = std::move(tables)});
+  return std::make_shared<BoundPlan>(std::move(plan), rank_, ends);
 }
 
 // Makes the plan with these blocks the latest one, if it is kept.

@@ -122,9 +122,9 @@ bool Communicator::has_device_for_itself() const {
 }
 
 // Of a device whose launches do not call back.
-void Communicator::launch_by_report(Stream& stream) {
+void Communicator::launch_by_report(Stream& stream, std::span<const WorkItem> items) {
   stream.watch(report_);
-  reported_launch_ = {.items = items_,
+  reported_launch_ = {.items = items,
                       .abort = report_->abort_word(),
                       .outcome = report_->outcome(),
                       .waiting = report_->waiting_word(),

@@ -20,6 +20,14 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
+/// What a channel has of a block of `count` elements; it has `share` of the longest one's, from
+/// element `offset` on.
+[[nodiscard]] constexpr std::uint64_t block_share(std::uint64_t count, std::uint64_t offset,
+                                                  std::uint64_t share) {
+  const std::uint64_t after = count < offset ? 0 : count - offset;
+  return after < share ? after : share;
+}
+
 /// a / b. A GPU divides 64 bits by a routine of more than a hundred instructions, one after the
 /// other; 32 bits suffice nearly always.
 [[nodiscard]] constexpr std::uint64_t quotient(std::uint64_t a, std::uint64_t b) {

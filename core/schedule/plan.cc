@@ -450,8 +450,7 @@ Status validate_direct(const Plan& plan) {
 Extent block_on(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   const ChannelPlan& share = plan.channels[channel];
   const Extent& block = plan.blocks[rank];
-  const std::uint64_t after = block.count < share.offset ? 0 : block.count - share.offset;
-  return {.offset = block.offset, .count = std::min(after, share.count)};
+  return {.offset = block.offset, .count = block_share(block.count, share.offset, share.count)};
 }
 
 RingPlace ring_place(const Plan& plan, std::size_t channel, std::uint32_t rank) {

@@ -3,6 +3,8 @@
 
 #include "core/schedule/work_items.h"
 
+#include <algorithm>
+
 namespace weft {
 
 WorkItem work_item(const Plan& plan, std::size_t channel, std::uint32_t rank) {
@@ -24,6 +26,23 @@ WorkItem work_item(const Plan& plan, std::size_t channel, std::uint32_t rank) {
     item.ring = share.ring.data();
   }
   return item;
+}
+
+void pack_items(const Plan& plan, std::span<const WorkItem> items, const RingLinks* links,
+                PackedItems& to) {
+  to.links = links;
+  const bool is_carried = plan.ranks <= kMostCarriedRanks;
+  if (is_carried) std::ranges::copy(plan.blocks, to.blocks);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const WorkItem& item = items[i];
+    PackedItem& packed = to.items[i];
+    packed.offset = plan.channels[i].offset;
+    packed.count = item.count;
+    packed.chunk = item.chunk;
+    packed.ring_position = item.ring_position;
+    for (std::uint32_t place = 0; is_carried && item.ring != nullptr && place < item.ranks; ++place)
+      packed.ring[place] = static_cast<std::uint8_t>(item.ring[place]);
+  }
 }
 
 LandingWalk landing_of(const WorkItem& item) {

@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/model/landing.h"
+#include "core/model/packed_items.h"
 #include "core/model/work_item.h"
 #include "core/schedule/plan.h"
 
@@ -83,6 +85,11 @@ inline void set_call(const Plan& plan, std::size_t channel, const void* send, vo
   item.recv = recv == nullptr ? nullptr : static_cast<std::byte*>(recv) + offset;
   item.tag = tag;
 }
+
+/// The same items for kernels that are given them packed, of which there are as many as channels.
+/// `links`: as of PackedItems, of rings.
+void pack_items(const Plan& plan, std::span<const WorkItem> items, const RingLinks* links,
+                PackedItems& to);
 
 /// Where what comes to a connected item of a ring from a net may land, but for the buffer: nowhere
 /// unless it is an all-reduce.

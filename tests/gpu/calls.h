@@ -22,6 +22,8 @@ void run_transport_calls(Team& team);
 
 /// A communicator's first call ever is captured.
 void capture_first_use(Team& team);
+/// So are the first that take many channels, of which others make use later.
+void capture_many_channels_first(Team& team);
 /// Several graphs and eager calls by turns.
 void replay_alternately(Team& team);
 /// A thousand replays, one after the other without a pause, each with inputs of its own; some of

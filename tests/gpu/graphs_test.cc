@@ -19,6 +19,19 @@ void capture_first_use(Team& team) {
   captured.replay(team, options().seed + 3);
 }
 
+void capture_many_channels_first(Team& team) {
+  // The host device has no such channels.
+  const std::size_t count = options().host ? 50'000 : std::size_t{5} << 20;
+  Captured sum(team, {.type = kFloat32, .count = count + 3});
+  Captured gathered(team, {.operation = Operation::kAllGather, .type = kInt32, .count = count});
+  gathered.replay(team, options().seed);  // not in the order of captures
+  sum.replay(team, options().seed + 1);
+  Trial(team, {.type = kInt32, .count = count}).run(options().seed);
+  Captured later(team, {.type = kFloat32, .count = count + 1001});
+  for (Captured* each : {&later, &sum, &gathered})
+    each->replay(team, options().seed + 2);
+}
+
 void replay_alternately(Team& team) {
   const std::uint32_t last = team.layout().ranks - 1;
   const std::array calls{
@@ -141,6 +154,10 @@ class GraphsTest : public testing::TestWithParam<ModeAndLayout> {
 
 TEST_P(GraphsTest, FirstUse) {
   capture_first_use(*team_);
+}
+
+TEST_P(GraphsTest, FirstUseOfManyChannels) {
+  capture_many_channels_first(*team_);
 }
 
 TEST_P(GraphsTest, Alternately) {

@@ -49,6 +49,7 @@ TEST(RankOfJob, Graphs) {
   Team team(Mode::kProcess, layout_of_job());
   capture_first_use(team);
   if (options().small || options().one_device) return;
+  capture_many_channels_first(team);
   replay_alternately(team);
   if (!options().host) replay_often(team, kInt32, true);
 }

@@ -21,7 +21,7 @@
 namespace weft::device::cuda {
 namespace {
 
-/// `Argument` is a RingArgument or an OutputRingArgument.
+/// `Argument` is one of whole or of packed items, maybe WithOutputs.
 template <class Argument>
 __global__ void __launch_bounds__(kBulkThreads, 1)
     bulk_ring_kernel(const __grid_constant__ Argument argument) {
@@ -30,9 +30,8 @@ __global__ void __launch_bounds__(kBulkThreads, 1)
   extern __shared__ __align__(alignof(BulkBoard<BulkMemory>)) std::byte raw_board[];
   __shared__ Staged staged;
   auto& board = *reinterpret_cast<BulkBoard<BulkMemory>*>(raw_board);
-  const WorkItem& item =
-      stage(staged, argument.all.items[item_of_cta()], argument.tables[item_of_cta()]);
-  BulkCta cta{{.control = argument.all.control}};
+  const WorkItem& item = stage(staged, argument);
+  BulkCta cta{{.control = argument.control}};
   if constexpr (agrees_on_outputs<Argument>) {
     run_bulk_ring<true>(cta, item, board, &argument.outputs.call, &argument.outputs.peers);
   } else {
@@ -48,9 +47,9 @@ const void* pointer() {
 
 /// By size, then those that agree on outputs.
 const auto& all_kernels() {
-  static const std::array kKernels = {
-      pointer<RingArgument<8>>(), pointer<RingArgument<kMostItems>>(),
-      pointer<OutputRingArgument<8>>(), pointer<OutputRingArgument<kMostItems>>()};
+  static const std::array kKernels = {pointer<RingArgument>(), pointer<PackedRingArgument>(),
+                                      pointer<WithOutputs<RingArgument>>(),
+                                      pointer<WithOutputs<PackedRingArgument>>()};
   return kKernels;
 }
 

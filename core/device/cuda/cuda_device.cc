@@ -15,6 +15,7 @@
 #include "core/device/cuda/launch.h"
 #include "core/device/cuda/memory_fabric.h"
 #include "core/device/cuda/pair_groups.h"
+#include "core/device/cuda/ring_argument.h"
 #include "core/device/cuda/scope.h"
 #include "core/device/one_shot_blocks.h"
 #include "core/device/two_shot_ll128.h"
@@ -31,28 +32,13 @@ CudaStream* cuda(DeviceStream* stream) {
   return reinterpret_cast<CudaStream*>(stream);
 }
 
-void carry(const WorkItem& item, CarriedTables& tables) {
-  if (item.ranks > kMostCarriedRanks) return;
-  for (std::uint32_t i = 0; i < item.ranks; ++i) {
-    if (item.ring != nullptr) tables.ring[i] = static_cast<std::uint16_t>(item.ring[i]);
-    if (item.blocks == nullptr) continue;
-    tables.blocks[i][0] = item.blocks[i].offset;
-    tables.blocks[i][1] = item.blocks[i].count;
-  }
-}
-
-/// `Argument` is a RingArgument or an OutputRingArgument, of the kernel at `address`.
+/// `Argument` is that of the kernel at `address`.
 template <class Argument>
 weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKernel& kernel,
                          const void* address) {
   UnsetArgument<Argument> unset;
   Argument& argument = unset.get();
-  argument.all.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
-                          .outcome = launch.outcome,
-                          .waiting = launch.waiting};
-  std::copy(launch.items.begin(), launch.items.end(), argument.all.items);
-  for (std::size_t i = 0; i < launch.items.size(); ++i)
-    carry(launch.items[i], argument.tables[i]);
+  fill(launch, argument);
   if constexpr (requires { argument.outputs; }) {
     argument.outputs = {.call = *launch.outputs, .peers = *launch.outputs->peers};
     if (!kernel.fills_outputs) argument.outputs.call.offer = 0;
@@ -74,13 +60,14 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
   return check(cudaLaunchKernelExC(&config, address, arguments), "cudaLaunchKernelExC");
 }
 
-template <std::uint32_t kItems>
+/// `Argument` is the kernel's without outputs.
+template <class Argument>
 weft_result launch_ring(CudaStream& stream, const Launch& launch, const RingKernel& kernel) {
   if (launch.outputs == nullptr) {
-    return launch_items<RingArgument<kItems>>(stream, launch, kernel, kernel.address);
+    return launch_items<Argument>(stream, launch, kernel, kernel.address);
   }
   if (kernel.for_outputs == nullptr) return WEFT_ERROR_UNSUPPORTED;
-  return launch_items<OutputRingArgument<kItems>>(stream, launch, kernel, kernel.for_outputs);
+  return launch_items<WithOutputs<Argument>>(stream, launch, kernel, kernel.for_outputs);
 }
 
 const void* inbox_kernel_for(const WorkItem& item, const DirectShape& shape) {
@@ -107,9 +94,7 @@ weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectS
   // Kernels of a DirectArgument take as much of it.
   UnsetArgument<MulticastArgument> unset;
   MulticastArgument& argument = unset.get();
-  argument.direct.control = {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
-                             .outcome = launch.outcome,
-                             .waiting = launch.waiting};
+  argument.direct.control = control_of(launch);
   const bool moves_bytes = item.protocol == Protocol::kLL && !reduces(item.operation);
   argument.direct.item = moves_bytes ? moved_as_bytes(item) : item;
   argument.direct.peers = *item.direct;
@@ -161,8 +146,9 @@ weft_result launch_one(CudaStream& stream, const Launch& launch) {
   if (items > kMostItems) return WEFT_ERROR_OUT_OF_RESOURCES;
   const RingKernel kernel = channel_kernel_for(launch.items, stream.copies_in_bulk);
   if (kernel.address == nullptr) return WEFT_ERROR_UNSUPPORTED;
-  if (argument_items(items) == 8) return launch_ring<8>(stream, launch, kernel);
-  return launch_ring<kMostItems>(stream, launch, kernel);
+  if (size_index(items) == 0) return launch_ring<RingArgument>(stream, launch, kernel);
+  if (launch.packed == nullptr) return WEFT_ERROR_UNSUPPORTED;
+  return launch_ring<PackedRingArgument>(stream, launch, kernel);
 }
 
 }  // namespace

@@ -83,31 +83,30 @@ __device__ void stage_links(WorkItem& item, std::byte* staged) {
   __syncthreads();
 }
 
-template <class Edges, std::uint32_t kItems>
+template <class Edges, class Argument>
 __global__ void __launch_bounds__(kThreads, 1)
-    edge_kernel(const __grid_constant__ RingArgument<kItems> argument) {
+    edge_kernel(const __grid_constant__ Argument argument) {
   if (!has_item()) return;
   __shared__ Staged staged;
   __shared__ std::uint64_t slots[2];
-  stage(staged, argument.all.items[item_of_cta()], argument.tables[item_of_cta()]);
-  auto& item = *reinterpret_cast<WorkItem*>(staged.item);
+  WorkItem& item = stage(staged, argument);
   if constexpr (!std::is_same_v<typename Edges::Links, NoLinks>) {
     __shared__ alignas(std::uint64_t) std::byte links[sizeof(typename Edges::Links)];
     stage_links<Edges>(item, links);
   }
   if constexpr (kHasPoster<Edges>) {
     __shared__ PostBoard board;
-    run_posting_edges<Edges>(argument.all.control, item, slots, board);
+    run_posting_edges<Edges>(argument.control, item, slots, board);
   } else {
-    run_edges<Edges>(argument.all.control, item, slots);
+    run_edges<Edges>(argument.control, item, slots);
   }
 }
 
 template <class Edges>
 std::span<const void* const> EdgeKernel<Edges>::all() {
   static const std::array<const void*, kSizes> kKernels = {
-      reinterpret_cast<const void*>(&edge_kernel<Edges, 8>),
-      reinterpret_cast<const void*>(&edge_kernel<Edges, kMostItems>)};
+      reinterpret_cast<const void*>(&edge_kernel<Edges, RingArgument>),
+      reinterpret_cast<const void*>(&edge_kernel<Edges, PackedRingArgument>)};
   return kKernels;
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/model/multicast.h"
 #include "core/model/output_table.h"
+#include "core/model/packed_items.h"
 #include "core/model/pair_transfer.h"
 #include "core/model/window_reduction.h"
 #include "core/model/work_item.h"
@@ -32,22 +33,14 @@ inline constexpr std::uint32_t kBulkThreads = 96;
 inline constexpr std::uint64_t kLeastBulkBytes = 128 << 10;
 /// Of kernels over wide lines, whose threads hold what comes from all ranks in registers.
 inline constexpr std::uint32_t kWideThreads = 288;
-inline constexpr std::uint32_t kMostItems = 64;     ///< Of a launch: one CTA each,
-inline constexpr std::uint32_t kCtasOfCluster = 2;  ///< or such a cluster (spread.cuh).
+inline constexpr std::uint32_t kMostItems = kMostPackedItems;  ///< Of a launch: one CTA each,
+inline constexpr std::uint32_t kCtasOfCluster = 2;             ///< or such a cluster (spread.cuh).
 
 /// What a kernel is given besides its items. All pointers are device-visible.
 struct KernelControl {
   const std::uint32_t* abort = nullptr;  ///< Host memory.
   KernelOutcome* outcome = nullptr;      ///< Host memory: the first bad end.
   std::uint64_t* waiting = nullptr;      ///< Host memory: the tag of a call that waits for long.
-};
-
-/// The argument of a kernel, by value: a captured graph keeps it. In sizes, since a launch costs
-/// what its argument weighs.
-template <std::uint32_t kItems>
-struct KernelArgument {
-  KernelControl control;
-  WorkItem items[kItems];
 };
 
 /// What the pointers `ring` and `blocks` of an item point to, where it is carried along: a load of
@@ -57,27 +50,33 @@ struct CarriedTables {
   std::uint16_t ring[kMostCarriedRanks];
 };
 
-/// The argument of kernels for all operations; as far as they go alike those of the others.
-template <std::uint32_t kItems>
+/// The argument of a launch of few items, by value: a captured graph keeps it. In sizes, since a
+/// launch costs what its argument weighs.
 struct RingArgument {
-  KernelArgument<kItems> all;
-  CarriedTables tables[kItems];
+  KernelControl control;
+  WorkItem items[kMostWholeItems];
+  CarriedTables tables[kMostWholeItems];
+};
+/// The same of more items, which whole would be 30 KB.
+struct PackedRingArgument {
+  KernelControl control;
+  WorkItem first;  ///< As it is.
+  PackedItems items;
 };
 
-/// The same for a call whose ranks agree on outputs. Such calls are large; others are launched
+/// Either for a call whose ranks agree on outputs. Such calls are large; others are launched
 /// without what that takes.
 struct OutputArgument {
   OutputCall call;
   DirectPeers peers;
 };
-template <std::uint32_t kItems>
-struct OutputRingArgument : RingArgument<kItems> {
+template <class Argument>
+struct WithOutputs : Argument {
   OutputArgument outputs;
 };
 constexpr std::size_t kMostArgumentBytes = 32764;  // of CUDA
-static_assert(sizeof(OutputRingArgument<kMostItems>) <= kMostArgumentBytes);
-// What CUDA had room for before 12.1: rings of few channels stay within it.
-static_assert(sizeof(RingArgument<8>) <= 4096);
+// What CUDA had room for before 12.1.
+static_assert(sizeof(RingArgument) <= 4096 && sizeof(WithOutputs<PackedRingArgument>) <= 4096);
 
 /// The argument of a kernel for inboxes, whose CTAs are the parts of one item.
 struct DirectArgument {
@@ -136,13 +135,9 @@ struct StoredPairs {
   std::uint32_t begin[kMostItems + 1];
 };
 
-/// How many items the argument of the kernel for `items` items has room for.
-[[nodiscard]] constexpr std::uint32_t argument_items(std::uint32_t items) {
-  return items <= 8 ? 8 : kMostItems;
-}
-/// Which of these two sizes that is.
+/// Which argument the kernel for so many items takes: 0 of whole ones, 1 of packed ones.
 [[nodiscard]] constexpr std::size_t size_index(std::uint32_t items) {
-  return items <= 8 ? 0 : 1;
+  return items <= kMostWholeItems ? 0 : 1;
 }
 inline constexpr std::size_t kSizes = 2;
 
@@ -163,14 +158,15 @@ inline constexpr std::size_t kSizes = 2;
                             .count = item.count});
 }
 
-/// The kernel that runs items like `item`, with room for argument_items(items) of them, by so many
-/// threads a CTA; null where there is none.
+/// The kernel that runs so many items like `item`, by so many threads a CTA; null where there is
+/// none.
 struct RingKernel {
   const void* address = nullptr;
   std::uint32_t threads = kThreads;
-  std::uint32_t shared_bytes = 0;     ///< Of dynamic shared memory.
-  const void* for_outputs = nullptr;  ///< That agrees on outputs first: of an OutputRingArgument.
-  bool fills_outputs = false;         ///< It can do what was agreed on then.
+  std::uint32_t shared_bytes = 0;  ///< Of dynamic shared memory.
+  const void* for_outputs =
+      nullptr;                 ///< That agrees on outputs first: its argument is WithOutputs.
+  bool fills_outputs = false;  ///< It can do what was agreed on then.
 };
 [[nodiscard]] RingKernel kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same of chains, of trees and of PAT, whose items point to links in memory that kernels
@@ -181,8 +177,8 @@ struct RingKernel {
 /// The same of rings and trees by LL, and by LL128.
 [[nodiscard]] RingKernel ll_kernel_for(const WorkItem& item, std::uint32_t items);
 [[nodiscard]] RingKernel ll128_kernel_for(const WorkItem& item, std::uint32_t items);
-/// The same among those that know their reduction at compile time, which have room for kMostItems
-/// and have a warp that posts.
+/// The same among those that know their reduction at compile time, which take packed items and
+/// have a warp that posts.
 [[nodiscard]] const void* known_ring_kernel_for(const WorkItem& item, std::uint32_t items);
 
 /// The kernel that copies by bulk copies for such items, all of one launch; null where they reduce,

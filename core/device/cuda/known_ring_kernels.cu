@@ -33,23 +33,27 @@ __device__ KernelOutcome run_known(CtaGroup& group, Memory& memory, const WorkIt
   }
 }
 
+__device__ __noinline__ WorkItem& stage_apart(Staged& staged, const PackedRingArgument& argument) {
+  return stage(staged, argument);
+}
+
+// Registers are short here: which of the two leaves more of them to the loops differs. A tag of the
+// argument takes none.
 template <Operation kOperation, class Reduction>
 __global__ void __launch_bounds__(kPostingThreads, 1)
-    known_ring_kernel(const __grid_constant__ RingArgument<kMostItems> argument) {
+    known_ring_kernel(const __grid_constant__ PackedRingArgument argument) {
   if (!has_item()) return;
   __shared__ std::uint64_t slots[2];
   __shared__ PostBoard board;
-  const WorkItem* item = &argument.all.items[item_of_cta()];
-  if constexpr (has_blocks(kOperation)) {  // whose order is in the tables
-    __shared__ Staged staged;
-    item = &stage(staged, *item, argument.tables[item_of_cta()]);
-  }
+  __shared__ Staged staged;
+  const WorkItem& item =
+      kOperation == Operation::kReduce ? stage_apart(staged, argument) : stage(staged, argument);
   if (threadIdx.x >= kThreads) return serve_posts(board, kThreads);
   CtaGroup group(slots, kThreads);
-  const KernelControl& control = argument.all.control;
+  const KernelControl& control = argument.control;
   using Memory = Posting<CudaMemory>;
-  Memory memory(control.abort, control.waiting, item->tag, board);
-  const KernelOutcome outcome = run_known<kOperation, Memory, Reduction>(group, memory, *item);
+  Memory memory(control.abort, control.waiting, argument.first.tag, board);
+  const KernelOutcome outcome = run_known<kOperation, Memory, Reduction>(group, memory, item);
   memory.dismiss(group);
   if (group.leader()) report(control, outcome);
 }
@@ -91,7 +95,7 @@ const std::vector<const void*>& kernels() {
 }  // namespace
 
 const void* known_ring_kernel_for(const WorkItem& item, std::uint32_t items) {
-  if (argument_items(items) != kMostItems || item.blocks != nullptr) return nullptr;
+  if (size_index(items) == 0 || item.blocks != nullptr) return nullptr;
   const auto* const operation = std::ranges::find(kOperations, item.operation);
   const auto* const kind = std::ranges::find(kKinds, Kind{item.type, item.reduction});
   if (operation == kOperations.end() || kind == kKinds.end()) return nullptr;

@@ -11,15 +11,10 @@
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/launch.h"
 #include "core/device/cuda/pair_groups.h"
+#include "core/device/cuda/ring_argument.h"
 
 namespace weft::device::cuda {
 namespace {
-
-KernelControl control_of(const Launch& launch) {
-  return {.abort = reinterpret_cast<const std::uint32_t*>(launch.abort),
-          .outcome = launch.outcome,
-          .waiting = launch.waiting};
-}
 
 /// By no more than `ctas`; where there are more groups the argument is the largest.
 template <std::size_t kPlace>

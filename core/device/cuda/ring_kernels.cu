@@ -30,23 +30,22 @@ __device__ __noinline__ void run_staged(KernelControl control, const WorkItem& i
   if (group.leader()) report(control, outcome);
 }
 
-/// `Argument` is a RingArgument or an OutputRingArgument.
+/// `Argument` is one of whole or of packed items, maybe WithOutputs.
 template <class Argument>
 __global__ void __launch_bounds__(kThreads, 1)
     ring_kernel(const __grid_constant__ Argument argument) {
   if (!has_item()) return;
   __shared__ Staged staged;
   __shared__ std::uint64_t slots[2];
-  const WorkItem& item =
-      stage(staged, argument.all.items[item_of_cta()], argument.tables[item_of_cta()]);
+  const WorkItem& item = stage(staged, argument);
   if constexpr (agrees_on_outputs<Argument>) {
     // It fills no outputs, and offers none: all ranks go by slots. The barrier parts that of the
     // first warp from the same one of all lanes.
-    OutputCta cta{.control = argument.all.control};
+    OutputCta cta{.control = argument.control};
     enter_outputs(cta, item, argument.outputs.call, argument.outputs.peers, false, nullptr);
     __syncthreads();
   }
-  run_staged(argument.all.control, item, slots);
+  run_staged(argument.control, item, slots);
 }
 
 template <class Argument>
@@ -56,9 +55,9 @@ const void* pointer() {
 
 /// By size, then those that agree on outputs.
 const auto& all_kernels() {
-  static const std::array kKernels = {
-      pointer<RingArgument<8>>(), pointer<RingArgument<kMostItems>>(),
-      pointer<OutputRingArgument<8>>(), pointer<OutputRingArgument<kMostItems>>()};
+  static const std::array kKernels = {pointer<RingArgument>(), pointer<PackedRingArgument>(),
+                                      pointer<WithOutputs<RingArgument>>(),
+                                      pointer<WithOutputs<PackedRingArgument>>()};
   return kKernels;
 }
 

@@ -9,12 +9,11 @@
 #include <cstdint>
 
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/spread.cuh"
+#include "core/device/packed_item.h"
 #include "core/model/work_item.h"
 
 namespace weft::device::cuda {
-
-/// Tables of up to this many ranks are copied at once; longer ones stay in host memory.
-inline constexpr std::uint32_t kMostStagedRanks = 64;
 
 struct Staged {
   alignas(WorkItem) std::byte item[sizeof(WorkItem)];
@@ -23,8 +22,9 @@ struct Staged {
 };
 
 /// By all threads of the CTA, with barriers.
-__device__ inline const WorkItem& stage(Staged& staged, const WorkItem& given,
-                                        const CarriedTables& carried) {
+__device__ inline WorkItem& stage(Staged& staged, const RingArgument& argument) {
+  const WorkItem& given = argument.items[item_of_cta()];
+  const CarriedTables& carried = argument.tables[item_of_cta()];
   auto* const item = reinterpret_cast<WorkItem*>(staged.item);
   auto* const blocks = reinterpret_cast<Extent*>(staged.blocks);
   constexpr auto kWords = static_cast<std::uint32_t>(sizeof(WorkItem) / sizeof(std::uint32_t));
@@ -44,6 +44,23 @@ __device__ inline const WorkItem& stage(Staged& staged, const WorkItem& given,
   if (threadIdx.x == 0 && has_ring) item->ring = staged.ring;
   if (threadIdx.x == 0 && has_table) item->blocks = blocks;
   __syncthreads();
+  return *item;
+}
+
+/// Of a CTA, posters included.
+struct AllThreads {
+  [[nodiscard]] __device__ static std::uint32_t rank() { return threadIdx.x; }
+  [[nodiscard]] __device__ static std::uint32_t size() { return blockDim.x; }
+  __device__ static void sync() { __syncthreads(); }
+};
+
+/// Likewise. Connections are in the device's memory, which answers sooner than the host's.
+__device__ inline WorkItem& stage(Staged& staged, const PackedRingArgument& argument) {
+  auto* const item = reinterpret_cast<WorkItem*>(staged.item);
+  AllThreads threads;
+  unpack_item(
+      threads, argument.first, argument.items, item_of_cta(),
+      {.item = item, .blocks = reinterpret_cast<Extent*>(staged.blocks), .ring = staged.ring});
   return *item;
 }
 
