@@ -45,7 +45,9 @@ constexpr std::uint32_t kMostSmallSteps = 256;
 // Of ranks on GPUs. A channel is a CTA, which moves nothing while a step changes hands: so many
 // together fill a link. Where data goes through host memory, which carries far less, fewer do, and
 // fewer still where a net takes it on from there. The costs order alternatives; those of links and
-// of host memory are what two and four H200 took (docs/performance.md).
+// of host memory are what two and four H200 took (docs/performance.md). By them broadcasts and
+// reduces of 1 to 16 MiB round rings took within a fifth of what is planned, but for reduces of
+// 1 MiB between four.
 constexpr std::uint32_t kDeviceSteps = 4;
 constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
 // Of communicators that join beside another one, whose memory adds up: half of it, for 1 to 4 % of
@@ -96,6 +98,7 @@ constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per
                                            HopCost{.latency_us = 30.0, .bytes_per_us = 1000.0}},
                                   .call_us = 1.5,
                                   .rooted_bytes = 1.0,
+                                  .rooted_hop_us = 2.4,
                                   .direct = {.latency_us = 0.5, .bytes_per_us = 240000.0},
                                   .wide = {.latency_us = 0.7, .bytes_per_us = 265000.0},
                                   .wide_ranges = {.latency_us = 0.95, .bytes_per_us = 290000.0},

@@ -50,6 +50,9 @@ struct CostTable {
   /// How long bytes take in a ring from or to a root, within a host and by Simple, beside other
   /// rings: a rank only passes on what comes, and waits for nobody's turn.
   double rooted_bytes = 0.45;
+  /// What each hop of such a ring adds to the time of its bytes, where that was measured; 0: what a
+  /// hop of other rings does, and each but the first the time of a chunk.
+  double rooted_hop_us = 0;
   /// Spent once more by PAT, and how much longer its bytes take than a ring's: blocks are copied
   /// out and in again, and each rank waits for several others.
   double pat_us = 2.0;

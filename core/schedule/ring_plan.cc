@@ -102,6 +102,10 @@ double ring_time_us(const Plan& plan, const Topology& topology, const CostTable&
   }
   const bool to_root = operation == Operation::kReduce;
   const std::uint32_t first = to_root ? next_of(channel.ring, plan.task.root) : plan.task.root;
+  if (costs.rooted_hop_us > 0 && !has_lines(plan.protocol)) {
+    const RingCost cost = ring_cost(topology, costs, channel.ring, first, costs.rooted_bytes);
+    return costs.call_us + (ranks - 1) * costs.rooted_hop_us + bytes / cost.bytes_per_us;
+  }
   // Of lines each is looked at, whichever way they go.
   const double near = has_lines(plan.protocol) ? 1 : costs.rooted_bytes;
   const RingCost cost = with_lines(ring_cost(topology, costs, channel.ring, first, near),

@@ -130,8 +130,7 @@ TEST(WideLines, AreThereForTheOperationsWhoseListsHaveThem) {
     return planned ? (*planned)->protocol : Protocol::kSimple;
   };
   EXPECT_EQ(goes(Operation::kReduce, 512 * kLineKiB), Protocol::kLL128);
-  EXPECT_EQ(goes(Operation::kReduce, kLineMiB), Protocol::kLL128);
-  EXPECT_EQ(goes(Operation::kReduce, kLineMiB + 4), Protocol::kSimple);
+  EXPECT_EQ(goes(Operation::kReduce, kLineMiB), Protocol::kSimple);
   EXPECT_EQ(goes(Operation::kReduce, 64 * kLineKiB), Protocol::kLL);
   EXPECT_NE(goes(Operation::kBroadcast, 512 * kLineKiB), Protocol::kLL128);
   EXPECT_NE(goes(Operation::kAllGather, 512 * kLineKiB), Protocol::kLL128);

@@ -182,6 +182,11 @@ TEST_F(Planner, ModelsHopsAndBytes) {
   costs_.rooted_bytes = 0.5;
   EXPECT_DOUBLE_EQ(broadcast(4000).predicted_us, 10 + 3 * 3 + 3 * 4000.0 / 200);
   EXPECT_DOUBLE_EQ(all_reduce(4000).predicted_us, 10 + 6 * 3 + 1.5 * 4000 / 100);
+  // Or as was measured.
+  costs_.rooted_hop_us = 2;
+  EXPECT_DOUBLE_EQ(broadcast(4000).predicted_us, 10 + 3 * 2 + 4000.0 / 200);
+  EXPECT_DOUBLE_EQ(all_reduce(4000).predicted_us, 10 + 6 * 3 + 1.5 * 4000 / 100);
+  costs_.rooted_hop_us = 0;
   const std::vector<test::Placement> apart = {{.host = 0}, {.host = 1}, {.host = 2}, {.host = 3}};
   topology_ = test::sample_topology(apart);
   EXPECT_DOUBLE_EQ(broadcast(4000).predicted_us, 10 + 3 * 3 + 3 * 4000.0 / 100);
