@@ -91,7 +91,8 @@ constexpr std::uint64_t kLeastPairLinePartBytes = std::uint64_t{8} << 10;
 // Payload that the lines of so many headers would hold.
 constexpr std::uint64_t kDirectHeaderBytes = std::uint64_t{8} * kMostDirectParts;
 constexpr std::uint64_t kDeviceDirectBytes = (std::uint64_t{1} << 20) + kDirectHeaderBytes;
-constexpr std::uint64_t kStagedDirectBytes = (std::uint64_t{256} << 10) + kDirectHeaderBytes;
+// Where wide lines carry what is larger, and where data goes through host memory.
+constexpr std::uint64_t kFewDirectBytes = (std::uint64_t{256} << 10) + kDirectHeaderBytes;
 constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{16} << 20;  // of one rank
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5700.0},
                                            HopCost{.latency_us = 6.0, .bytes_per_us = 5700.0},
@@ -121,6 +122,13 @@ constexpr std::array kProtocolsOfWideLines = {
 bool has(const Config& config, const char* list, std::string_view name) {
   const auto& all = config.list(list);
   return std::ranges::find(all, name) != all.end();
+}
+
+/// Of each of these.
+auto allows_wide_lines(const Config& config) {
+  return [&config](const char* protocols) {
+    return has(config, protocols, protocol_name(Protocol::kLL128));
+  };
 }
 
 std::uint64_t whole_grains(std::uint64_t bytes) {
@@ -200,10 +208,7 @@ std::uint64_t Communicator::wide_bytes() const {
   if (config_.is_set("buffers.direct")) {
     return limits_.direct_bytes / kChunkGrainBytes * kChunkGrainBytes;
   }
-  const auto allows = [&](const char* protocols) {
-    return has(config_, protocols, protocol_name(Protocol::kLL128));
-  };
-  if (std::ranges::none_of(kProtocolsOfWideLines, allows)) return 0;
+  if (std::ranges::none_of(kProtocolsOfWideLines, allows_wide_lines(config_))) return 0;
   return whole_grains(kDeviceWideBytes / ranks_ / ranks_ / (is_later_ ? 2 : 1));
 }
 
@@ -224,7 +229,10 @@ Status Communicator::choose_limits() {
   }
   if (ranks_ > 1 && ranks_ <= kMostDirectRanks && reach_ != Reach::kMessages) {
     const bool usual = !on_host && !config_.is_set("buffers.direct");
-    const std::uint64_t of_devices = links ? kDeviceDirectBytes : kStagedDirectBytes;
+    const bool has_wide_lines = !on_host && why_lines_come_apart().empty();
+    const bool all_wide =
+        has_wide_lines && std::ranges::all_of(kProtocolsOfWideLines, allows_wide_lines(config_));
+    const std::uint64_t of_devices = links && !all_wide ? kDeviceDirectBytes : kFewDirectBytes;
     limits_.direct_bytes = usual ? of_devices : config_.bytes("buffers.direct");
     // On GPUs each part of such a call has a header of its own.
     limits_.direct_block_bytes =
@@ -232,7 +240,7 @@ Status Communicator::choose_limits() {
                 : limits_.direct_bytes - std::min(limits_.direct_bytes, kDirectHeaderBytes);
     // A CPU's rates of such calls are those of a ring, in which a root does not wait for others.
     limits_.direct_roots = !on_host;
-    if (!on_host && why_lines_come_apart().empty()) limits_.wide_bytes = wide_bytes();
+    if (has_wide_lines) limits_.wide_bytes = wide_bytes();
     limits_.two_shot_range = two_shot_range();
   }
   limits_.no_multicast = no_multicast();

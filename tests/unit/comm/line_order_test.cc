@@ -102,6 +102,33 @@ TEST(WideLines, TakeAllToAllsWhereTheyAreFasterThanLLAndPairs) {
   EXPECT_EQ(all_to_all_goes(four, 4 * kLineMiB + 1), "pair");
 }
 
+TEST(WideLines, LeaveLLInboxesForSmallCallsWhereTheyMayCarryAllOthers) {
+  const auto gathers = [](const Ranks& ranks, std::uint64_t block) {
+    const Task task{.operation = Operation::kGather, .type = WEFT_INT8, .count = block};
+    const std::vector<Call> calls(ranks.communicators.size(), Call{.task = task});
+    return ranks.communicators[0]->explain_exchange(calls).goes_by_inboxes();
+  };
+  const auto refuses = [](const Ranks& ranks, std::uint64_t bytes) {
+    const Task task{.operation = Operation::kAllReduce,
+                    .type = WEFT_INT8,
+                    .count = bytes,
+                    .options = {.algorithm = Algorithm::kDirect, .protocol = Protocol::kLL}};
+    return !ranks.communicators[0]->plan(task);
+  };
+  const Ranks usual(2, "p2p", {}, std::make_unique<ReachedDevice>());
+  EXPECT_TRUE(gathers(usual, 256 * kLineKiB));
+  EXPECT_FALSE(gathers(usual, 256 * kLineKiB + 1));
+  EXPECT_FALSE(refuses(usual, 256 * kLineKiB));
+  EXPECT_TRUE(refuses(usual, 257 * kLineKiB));
+  const Ranks lacking(2, "p2p", {{"WEFT_COLLECTIVES_REDUCE_PROTOCOL", "simple,ll"}},
+                      std::make_unique<ReachedDevice>());
+  EXPECT_TRUE(gathers(lacking, 512 * kLineKiB));
+  EXPECT_FALSE(gathers(lacking, 512 * kLineKiB + 1));
+  EXPECT_FALSE(refuses(lacking, kLineMiB));
+  const Ranks named(2, "p2p", {{"WEFT_BUFFERS_DIRECT", "1MiB"}}, std::make_unique<ReachedDevice>());
+  EXPECT_FALSE(refuses(named, kLineMiB));
+}
+
 TEST(WideLines, TakeNoAllToAllsThatTheConfigurationKeepsFromThem) {
   const auto ranks = [](const char* protocols) {
     return Ranks(2, "p2p", {{"WEFT_COLLECTIVES_ALL_TO_ALL_PROTOCOL", protocols}},
