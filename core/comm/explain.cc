@@ -62,10 +62,12 @@ WorkItem Communicator::exchange_item(const ExchangePlan& plan, std::uint32_t ran
     if (plan.task.options.max_channels != 0) item.most_parts = plan.task.options.max_channels;
   } else {
     item.algorithm = Algorithm::kPair;
-    item.transfer_count = pair_ends_of(plan, rank);
-    item.most_parts = std::min(item.transfer_count, pair_parts_);
+    const std::uint32_t ends = pair_ends_of(plan, rank);
+    item.most_parts = std::min(ends, pair_parts_);
     if (plan.task.options.max_channels != 0) {
       item.most_parts = std::min(item.most_parts, plan.task.options.max_channels);
+    } else if (!is_bounded_ && own_processors_) {
+      item.transfer_count = ends;
     }
   }
   return item;

@@ -73,11 +73,11 @@ constexpr std::uint64_t kMostWideExchangeBytes = std::uint64_t{12} << 20;
 constexpr const char* kAllToAllProtocols = "collectives.all_to_all.protocol";
 // What one rank sends to another goes over so many channels, the fewer the more ranks there are;
 // what it sends to all of them, over as many of all together: a CTA for each end fills a link, and
-// ends that share one wait for each other. Twice as many, with slots of their own, are each moved
-// by half of a CTA's threads, and carry 5 % more.
+// ends that share one wait for each other. Twice as many, with slots of their own, carry 5 % more
+// where the device has a CTA for each, and for the ends of headers.
 constexpr std::uint32_t kPairChannelsOfARank = 96;
 constexpr std::uint32_t kExchangeChannelsOfARank = 32;
-constexpr std::uint32_t kTeamExchangeChannelsOfARank = 64;
+constexpr std::uint32_t kMoreExchangeChannelsOfARank = 62;
 constexpr std::uint32_t kExchangeStepBytes = 64 * 1024;
 constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
 constexpr std::uint32_t kFewPairChannels = 16;
@@ -375,7 +375,7 @@ void Communicator::choose_exchange_spread() {
   spread.channels = std::min(spread.channels, share(kExchangeChannelsOfARank));
   spread.line_channels = std::min(spread.line_channels, share(kExchangeChannelsOfARank));
   if (reach_ != Reach::kDeviceMemory || is_later_) return;
-  spread.channels = std::min(share(kTeamExchangeChannelsOfARank), kMostExchangeChannels);
+  spread.channels = std::min(share(kMoreExchangeChannelsOfARank), kMostExchangeChannels);
   spread.first_channel = kExchangeChannel - kPairChannel;
 }
 

@@ -297,7 +297,7 @@ class WideExchanges {
     for (std::uint32_t turn = 0; !have_come(exchange, pair, expected, arrived); ++turn) {
       if (leaves) {
         left_ = true;
-        look_at_headers(exchange, pair, arrived.from[0]);
+        look_at_headers(exchange);
         return false;
       }
       const KernelOutcome seen = memory_.keep_waiting(turn, peers_);
@@ -312,16 +312,20 @@ class WideExchanges {
     return true;
   }
 
-  // Of a gang that leaves: a header may have come although other lines of its batch have not, and
-  // never will in a call that is shorter there.
-  WEFT_HD void look_at_headers(const Exchange& exchange, std::uint32_t pair,
-                               const LineShare (&headers)[kRanks]) {
+  // Of a gang that leaves since a peer gave up: if that was for another call, the header, which
+  // came before, says so. Lines of the gang's own may never come in a call that is shorter there,
+  // or has another root; and who tells first of its gangs is heard.
+  WEFT_HD void look_at_headers(const Exchange& exchange) {
     WEFT_UNROLL
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if (peers_.inbox[rank] == nullptr) continue;
-      const bool lacks = pair == 0 && last_ && headers[rank].first.high != exchange.flag;
-      if (group_.any_of_gang(lacks) || pair != 0) continue;
-      compare_tag(rank, headers[rank]);
+      const LineShare header = {
+          .first = memory_.load_wide(group_, peers_.inbox[rank] + box_place(exchange, 0),
+                                     exchange.flag, last_),
+          .second = {}};
+      if (!group_.any_of_gang(last_ && header.first.high != exchange.flag)) {
+        compare_tag(rank, header);
+      }
     }
   }
 

@@ -105,43 +105,30 @@ TEST(PairGroups, SendsAndReceivesTakeTurns) {
   EXPECT_EQ(groups.transfers[6].view.cursor, nullptr) << "copies come last";
 }
 
-TEST(PairGroups, GoByTeamsWhereThereAreManyMoreThanCtas) {
-  std::vector<PairTransfer> transfers(7);
-  transfers[3].after = 1;
-  transfers[5].after = 3;
-  EXPECT_EQ(most_groups_of(transfers), 5U);
-  EXPECT_FALSE(go_by_teams(64, 64));
-  EXPECT_FALSE(go_by_teams(66, 64)) << "of which two are headers";
-  EXPECT_FALSE(go_by_teams(80, 64));
-  EXPECT_TRUE(go_by_teams(81, 64));
-  EXPECT_FALSE(go_by_teams(1, 1));
-  EXPECT_TRUE(go_by_teams(2, 1));
-}
+TEST(PairGroups, WantTheDeviceWhereThereAreManyMoreThanCtas) {
+  EXPECT_FALSE(want_the_device(64, 64));
+  EXPECT_FALSE(want_the_device(66, 64)) << "of which two are headers";
+  EXPECT_FALSE(want_the_device(80, 64));
+  EXPECT_TRUE(want_the_device(81, 64));
 
-// The second team of a CTA has the group that is as far from the last as the first's from the
-// first.
-TEST(PairGroups, TwoOnACtaAreASendAndAReceive) {
-  constexpr std::uint32_t kCtas = 64;
-  for (const std::size_t each_way : {41U, 50U, 63U, 64U}) {
-    std::vector<ConnectionCursor> ends(2 * each_way);
-    std::byte byte{};
-    std::vector<PairTransfer> transfers(ends.size());
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-      transfers[i].view.cursor = &ends[i];
-      transfers[i].bytes = 1000 - i;
-      if (i < each_way) transfers[i].from = &byte;
-      if (i >= each_way) transfers[i].to = &byte;
-    }
-    const PairGroups groups = grouped(transfers, 2 * kCtas);
-    ASSERT_EQ(groups.count(), ends.size());
-    for (std::uint32_t cta = 0; cta < kCtas; ++cta) {
-      const std::uint32_t second = groups.count() - 1 - cta;
-      if (second < kCtas) continue;
-      EXPECT_NE(groups.transfers[groups.begin[cta]].from == nullptr,
-                groups.transfers[groups.begin[second]].from == nullptr)
-          << each_way << ", CTA " << cta;
-    }
-  }
+  WorkItem item;
+  item.algorithm = Algorithm::kPair;
+  item.most_parts = 64;
+  item.transfer_count = 132;
+  Launch launch{.items = {&item, 1}, .own_processors = true};
+  EXPECT_TRUE(wants_the_device(launch));
+  launch.own_processors = false;
+  EXPECT_FALSE(wants_the_device(launch)) << "others have the device as well";
+  launch.own_processors = launch.is_bounded = true;
+  EXPECT_FALSE(wants_the_device(launch)) << "the program bounds what calls take";
+  launch.is_bounded = false;
+  item.transfer_count = kMostArgumentPairs + 1;
+  EXPECT_FALSE(wants_the_device(launch)) << "no argument holds them";
+  item.transfer_count = 132;
+  item.algorithm = Algorithm::kRing;
+  EXPECT_FALSE(wants_the_device(launch));
+  launch.items = {};
+  EXPECT_FALSE(wants_the_device(launch));
 }
 
 // What most calls are is divided by a shorter way; a copy, which comes last, takes the general one.

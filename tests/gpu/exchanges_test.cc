@@ -217,6 +217,46 @@ TEST_P(Exchanges, TwoCommunicators) {
   Team other(GetParam().mode, GetParam().layout);
   run_two_communicators(*team_, other, false);
 }
+class WholeDevice : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override { SKIP_UNLESS_POSSIBLE(GetParam()); }
+};
+// A communicator that has a GPU for itself takes nearly all of it for a large all-to-all. Here rank
+// 0 calls one before another communicator joins, and the others after that one's first call.
+TEST_P(WholeDevice, IsSharedWithWhoJoinsLater) {
+  Seeds seeds;
+  const std::size_t bytes = options().host ? std::size_t{1} << 20 : std::size_t{64} << 20;
+  Team team(Mode::kThreads, GetParam());
+  const Call call{.operation = Operation::kAllToAll,
+                  .count = bytes / kFloat32.bytes / GetParam().ranks};
+  Trial large(team, call);
+  large.run(seeds.next());  // and connects
+  large.prepare(seeds.next());
+  const auto issue_of = [&](bool first) {
+    team.each([&](Member& member) {
+      if ((member.rank == 0) == first) large.issue(member);
+    });
+  };
+  issue_of(true);
+  Team later(Mode::kThreads, GetParam());
+  Trial small(later, {.type = kInt32, .count = 65537});
+  Trial also_large(later, call);
+  for (Trial* const trial : {&small, &also_large})
+    trial->prepare(seeds.next());
+  for (Trial* const trial : {&small, &also_large})
+    later.issue([&](Member& member) { trial->issue(member); });
+  issue_of(false);
+  team.synchronize();
+  later.synchronize();
+  for (Trial* const trial : {&large, &small, &also_large})
+    trial->check();
+  // Alone again.
+  later.leave();
+  large.run(seeds.next());
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, WholeDevice, testing::Values(Layout{2, false}, Layout{4, false}),
+                         layout_name<Layout>);
+
 INSTANTIATE_TEST_SUITE_P(Gpu, Exchanges, testing::ValuesIn(modes_and_layouts()),
                          mode_and_layout_name);
 

@@ -813,7 +813,7 @@ for piece in "${pieces[@]}"; do
     operations) tests operations 200 "Gpu/Operations.*$of:Gpu/Tables.*$of:Gpu/Planted*:PlantedExchange.*" \
       --largest=$((16 << 20)) ;;
     types) tests types 200 'Gpu/Types.*:Gpu/Premultiplied.*:Gpu/Judge.*' ;;
-    exchanges) tests exchanges 200 'Gpu/Exchanges.*' --largest=$((16 << 20)) ;;
+    exchanges) tests exchanges 200 'Gpu/Exchanges.*:Gpu/WholeDevice.*' --largest=$((16 << 20)) ;;
     mix) tests mix 200 'Gpu/Mix.*' ;;
     operations-processes) tests operations-processes 300 \
       'Gpu/OperationProcesses.Calls/*:Gpu/OperationProcesses.Types/*' --largest=$((4 << 20)) ;;

@@ -18,28 +18,24 @@
 
 namespace weft::device::cuda {
 
-/// Barriers of a CTA, by the numbers that its instructions have for them. Where it has several
-/// teams of threads, by threadIdx.y, each has its own.
-inline constexpr std::uint32_t kLanesBarrier = 1;   ///< Of the lanes of a group.
-inline constexpr std::uint32_t kPosterBarrier = 2;  ///< Of those and the warp that posts for them.
-inline constexpr std::uint32_t kBarriersOfTeam = 2;
+/// Barriers of a CTA, by the numbers that its instructions have for them.
+inline constexpr int kLanesBarrier = 1;   ///< Of the lanes of a group.
+inline constexpr int kPosterBarrier = 2;  ///< Of those and the warp that posts for them.
 
 inline constexpr std::uint32_t kWarp = 32;
 
-/// The first threads of a CTA, or of a team of it, whole warps. Every one of them makes one.
+/// The first threads of a CTA, whole warps. Every one of them makes one.
 class CtaGroup {
  public:
   /// `slots` lie in shared memory, two of them: a value may still be read when the next is written.
   __device__ explicit CtaGroup(std::uint64_t* slots) : CtaGroup(slots, blockDim.x) {}
-  __device__ CtaGroup(std::uint64_t* slots, std::uint32_t lanes, std::uint32_t team = 0)
-      : slots_(slots), lanes_(lanes), team_(team) {}
+  __device__ CtaGroup(std::uint64_t* slots, std::uint32_t lanes) : slots_(slots), lanes_(lanes) {}
 
   [[nodiscard]] __device__ std::uint32_t rank() const { return threadIdx.x; }
   [[nodiscard]] __device__ std::uint32_t size() const { return lanes_; }
   [[nodiscard]] __device__ bool leader() const { return threadIdx.x == 0; }
-  [[nodiscard]] __device__ std::uint32_t team() const { return team_; }
   __device__ void sync() {
-    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier()), "r"(lanes_) : "memory");
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"n"(kLanesBarrier), "r"(lanes_) : "memory");
   }
   __device__ std::uint64_t broadcast(std::uint64_t value) {
     turn_ ^= 1U;
@@ -57,7 +53,7 @@ class CtaGroup {
         "selp.u32 %0, 1, 0, any;\n"
         "}"
         : "=r"(found)
-        : "r"(flag ? 1U : 0U), "r"(barrier()), "r"(lanes_)
+        : "r"(flag ? 1U : 0U), "n"(kLanesBarrier), "r"(lanes_)
         : "memory");
     return found != 0;
   }
@@ -65,13 +61,8 @@ class CtaGroup {
   __device__ static bool any_of_gang(bool flag) { return __any_sync(UINT32_MAX, flag) != 0; }
 
  private:
-  [[nodiscard]] __device__ std::uint32_t barrier() const {
-    return kLanesBarrier + team_ * kBarriersOfTeam;
-  }
-
   std::uint64_t* slots_;
   const std::uint32_t lanes_;
-  const std::uint32_t team_ = 0;
   std::uint32_t turn_ = 0;
 };
 

@@ -134,9 +134,12 @@ RingKernel channel_kernel_for(std::span<const WorkItem> items, bool copies_in_bu
   }
 }
 
-weft_result launch_one(CudaStream& stream, const Launch& launch) {
+/// `whole_device`: as of launch_pairs.
+weft_result launch_one(CudaStream& stream, const Launch& launch, std::uint32_t whole_device = 0) {
   if (launch.items.empty()) return WEFT_OK;
-  if (launch.items.front().algorithm == Algorithm::kPair) return launch_pairs(stream, launch);
+  if (launch.items.front().algorithm == Algorithm::kPair) {
+    return launch_pairs(stream, launch, whole_device);
+  }
   if (launch.window_reduction != nullptr) return launch_window_reduction(stream, launch);
   if (launch.items.front().algorithm == Algorithm::kCopy) return launch_copies(stream, launch);
   if (launch.items.front().direct != nullptr) {
@@ -298,10 +301,11 @@ LaunchShape CudaDevice::shape_of(std::span<const WorkItem> items) const {
     return {.groups = shape.parts, .lanes = shape.threads, .processors = processors_};
   }
   if (item.algorithm == Algorithm::kPair) {
-    const std::uint32_t ctas = std::clamp(item.most_parts, 1U, kMostItems);
-    const bool teams = go_by_teams(item.transfer_count, ctas);
-    return {.groups = ctas,
-            .lanes = teams ? kTeams * kTeamThreads : kPostingThreads,
+    const std::uint32_t whole = std::min(kMostPairGroups, groups_at_once_);
+    return {.groups = want_the_device(item.transfer_count, item.most_parts)
+                          ? std::min(item.transfer_count, whole)
+                          : std::clamp(item.most_parts, 1U, kMostItems),
+            .lanes = kPostingThreads,
             .processors = processors_};
   }
   return {.groups = static_cast<std::uint32_t>(items.size()),
@@ -350,6 +354,11 @@ void CudaDevice::destroy_stream(DeviceStream* stream) {
   }
 }
 
+CudaDevice::~CudaDevice() {
+  const Scope scope(index_);
+  if (whole_over_ != nullptr) static_cast<void>(cudaEventDestroy(whole_over_));
+}
+
 std::uint64_t CudaDevice::capture_number(DeviceStream* stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long number = 0;
@@ -382,10 +391,46 @@ weft_result CudaDevice::order_after(DeviceStream* stream, DeviceStream* earlier,
 weft_result CudaDevice::launch(DeviceStream* stream, std::span<const Launch> launches) {
   const Scope scope(index_);
   for (const Launch& launch : launches) {
-    const weft_result launched = launch_one(*cuda(stream), launch);
+    const bool is_alone = communicators().load() == 1;
+    const weft_result launched = is_alone && !wants_the_device(launch)
+                                     ? launch_one(*cuda(stream), launch)
+                                     : launch_beside(stream, launch);
     if (launched != WEFT_OK) return launched;
   }
   return WEFT_OK;
+}
+
+// Kernels of two communicators have to fit onto a device side by side: those of one may wait for
+// ranks whose kernels wait, elsewhere, for those of the other. So who takes all of it is the only
+// communicator there, and launches of one that joins later wait for that to be over; what is
+// captured by the one does not take all, and of the other waits when it runs. Under the lock, since
+// a communicator counts before its first launch: either it is seen here, or it sees the event.
+weft_result CudaDevice::launch_beside(DeviceStream* on, const Launch& launch) {
+  CudaStream& stream = *cuda(on);
+  const std::scoped_lock lock(whole_mutex_);
+  const bool captures = is_capturing(on);
+  const bool is_alone = communicators().load() == 1;
+  if (is_alone && !captures && wants_the_device(launch)) {
+    if (whole_over_ == nullptr) {
+      WEFT_CUDA(cudaEventCreateWithFlags(&whole_over_, cudaEventDisableTiming));
+    }
+    const weft_result launched = launch_one(stream, launch, groups_at_once_);
+    if (launched != WEFT_OK) return launched;
+    is_whole_ = true;
+    return check(cudaEventRecord(whole_over_, stream.native), "cudaEventRecord");
+  }
+  if (!is_alone && is_whole_) {
+    const cudaError_t over = cudaEventQuery(whole_over_);
+    is_whole_ = over == cudaErrorNotReady;
+    if (is_whole_) {
+      static_cast<void>(cudaGetLastError());  // the next call is not about it
+      WEFT_CUDA(cudaStreamWaitEvent(stream.native, whole_over_,
+                                    captures ? cudaEventWaitExternal : cudaEventWaitDefault));
+    } else {
+      WEFT_CUDA(over);
+    }
+  }
+  return launch_one(stream, launch);
 }
 
 weft_result CudaDevice::synchronize(DeviceStream* stream) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,7 +28,7 @@ class CudaDevice final : public DeviceRuntime {
   /// Makes the device's context if there is none, and loads all kernels.
   static weft_result open(std::int32_t index, CudaDevice** out);
   /// All streams and memory are given back before.
-  ~CudaDevice() override = default;
+  ~CudaDevice() override;
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] std::int32_t index() const override { return index_; }
@@ -118,6 +119,7 @@ class CudaDevice final : public DeviceRuntime {
   explicit CudaDevice(std::int32_t index) : index_(index), memory_(index), multicast_(index) {}
   weft_result prepare();
   weft_result find_line_bytes(int major);
+  weft_result launch_beside(DeviceStream* on, const Launch& launch);
 
   const std::int32_t index_;
   std::string pci_address_;
@@ -129,6 +131,9 @@ class CudaDevice final : public DeviceRuntime {
   bool copies_in_bulk_ = false;    // the device knows bulk copies, and clusters
   CudaMemory memory_;
   MulticastMemory multicast_;
+  std::mutex whole_mutex_;            // held while such a launch is made, and those beside others
+  cudaEvent_t whole_over_ = nullptr;  // guarded by whole_mutex_: the latest that took all is over
+  bool is_whole_ = false;             // guarded by whole_mutex_: it may not be
 };
 
 /// What the driver said when open() failed on this thread.

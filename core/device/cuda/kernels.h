@@ -22,11 +22,6 @@ inline constexpr std::uint32_t kThreads = 512;  ///< Of a CTA.
 /// The warp that posts for them, of kernels that have one (posting.cuh), and both together.
 inline constexpr std::uint32_t kPosterThreads = 32;
 inline constexpr std::uint32_t kPostingThreads = kThreads + kPosterThreads;
-/// Of a kernel whose CTAs have two teams: each has a warp that posts, and both together hardly more
-/// threads than other CTAs, which share a multiprocessor's registers.
-inline constexpr std::uint32_t kTeams = 2;
-inline constexpr std::uint32_t kTeamLanes = 256;
-inline constexpr std::uint32_t kTeamThreads = kTeamLanes + kPosterThreads;
 /// Of kernels that copy by bulk copies: a warp for each of three threads.
 inline constexpr std::uint32_t kBulkThreads = 96;
 /// From so many bytes of an item on they are taken.
@@ -100,21 +95,15 @@ struct MulticastArgument {
 inline constexpr std::array kArgumentPairs = {8U, 16U, 34U, 76U, 207U};
 inline constexpr std::uint32_t kMostArgumentPairs = kArgumentPairs.back();
 
-/// Of the last size teams may be launched, for up to so many groups of transfers: the n-th is the
-/// first team's of CTA n, and the n-th from the end, where it is none of those, the second's.
-/// Sends and receives take turns among groups, and so a CTA with two has one of each.
-inline constexpr std::uint32_t kMostTeamGroups = kTeams * kMostItems;
-template <std::uint32_t kTransfers>
-inline constexpr std::uint32_t kMostGroupsOfArgument =
-    kTransfers == kMostArgumentPairs ? kMostTeamGroups : kMostItems;
+/// The most CTAs of a launch of sends and receives that has the device for itself; others have up
+/// to kMostItems.
+inline constexpr std::uint32_t kMostPairGroups = 128;
 
-/// A group has the transfers begin[its number] up to that of the next one; a CTA, or a team, has
-/// one.
+/// A CTA has the transfers begin[number of the CTA] up to that of the next one.
 template <std::uint32_t kTransfers>
 struct PairArgument {
   KernelControl control;
-  std::uint32_t groups;
-  std::uint16_t begin[kMostGroupsOfArgument<kTransfers> + 1];
+  std::uint16_t begin[(kTransfers < kMostPairGroups ? kTransfers : kMostPairGroups) + 1];
   PairTransfer transfers[kTransfers];
 };
 static_assert(sizeof(PairArgument<kMostArgumentPairs>) <= kMostArgumentBytes - 16);
@@ -204,9 +193,6 @@ struct RingKernel {
 
 /// The kernels that move the transfers of a PairArgument, by kArgumentPairs.
 [[nodiscard]] const void* pair_kernel_of_size(std::size_t place);
-/// The same for more groups than CTAs, of a PairArgument<kMostArgumentPairs>, by CTAs of kTeams
-/// times kTeamThreads.
-[[nodiscard]] const void* pair_teams_kernel();
 /// The kernel that moves StoredPairs.
 [[nodiscard]] const void* stored_pairs_kernel_address();
 /// Brings what a StoreArgument holds to where it says.

@@ -52,8 +52,9 @@ class UnsetArgument {
 /// A launch of one item that goes directly, by a kernel of that shape.
 weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectShape& shape,
                          bool may_overlap);
-/// A launch of one item of sends and receives.
-weft_result launch_pairs(CudaStream& stream, const Launch& launch);
+/// A launch of one item of sends and receives; of one that has the device for itself, how many
+/// groups that runs at once, else 0.
+weft_result launch_pairs(CudaStream& stream, const Launch& launch, std::uint32_t whole_device);
 /// A launch of one item of copies into buffers of other ranks.
 weft_result launch_copies(CudaStream& stream, const Launch& launch);
 /// A launch of one item without elements, and of a reduction in windows.

@@ -110,11 +110,6 @@ void group_ends(std::span<const PairTransfer> transfers, PairGroups& groups) {
 
 }  // namespace
 
-std::uint32_t most_groups_of(std::span<const PairTransfer> transfers) {
-  return static_cast<std::uint32_t>(
-      std::ranges::count(transfers, kNoTransfer, &PairTransfer::after));
-}
-
 void group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
                      PairGroups& groups) {
   if (are_ends(transfers, most_groups)) return group_ends(transfers, groups);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/device_runtime.h"
+#include "core/device/cuda/kernels.h"
 #include "core/model/pair_transfer.h"
 
 namespace weft::device::cuda {
@@ -32,13 +33,17 @@ struct PairGroups {
 void group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
                      PairGroups& groups);
 
-/// How many groups transfers could have: one for each end, and for each copy.
-[[nodiscard]] std::uint32_t most_groups_of(std::span<const PairTransfer> transfers);
-
-/// Whether so many groups, of which a CTA for each is too many, go by two teams of threads of a CTA
-/// rather than by turns. A few more do not: a CTA would have half of the threads for each.
-[[nodiscard]] constexpr bool go_by_teams(std::uint32_t groups, std::uint32_t ctas) {
+/// Whether so many groups could be, of which CTAs that another communicator has to fit beside are
+/// too few, that all of the device's are worth it. A few more are not: those have little to move.
+[[nodiscard]] constexpr bool want_the_device(std::uint32_t groups, std::uint32_t ctas) {
   return groups > ctas + ctas / 4;
+}
+/// The same of a launch.
+[[nodiscard]] inline bool wants_the_device(const Launch& launch) {
+  if (launch.items.empty() || !launch.own_processors || launch.is_bounded) return false;
+  const WorkItem& item = launch.items.front();
+  return item.algorithm == Algorithm::kPair && item.transfer_count <= kMostArgumentPairs &&
+         want_the_device(item.transfer_count, item.most_parts);
 }
 
 /// Whether copies within the rank, of so many bytes, go on a stream beside the launch's, by CTAs

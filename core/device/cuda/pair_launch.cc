@@ -16,29 +16,25 @@
 namespace weft::device::cuda {
 namespace {
 
-/// By no more than `ctas`; where there are more groups the argument is the largest.
 template <std::size_t kPlace>
-weft_result launch_in_argument(CudaStream& stream, const Launch& launch, const PairGroups& groups,
-                               std::uint32_t ctas) {
+weft_result launch_in_argument(CudaStream& stream, const Launch& launch, const PairGroups& groups) {
   UnsetArgument<PairArgument<kArgumentPairs[kPlace]>> unset;
   PairArgument<kArgumentPairs[kPlace]>& argument = unset.get();
   argument.control = control_of(launch);
-  argument.groups = groups.count();
   std::ranges::copy(groups.begin, argument.begin);
   std::ranges::copy(groups.transfers, argument.transfers);
   void* arguments[] = {&argument};
-  const bool teams = groups.count() > ctas;
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(std::min(groups.count(), ctas));
-  config.blockDim = teams ? dim3(kTeamThreads, kTeams) : dim3(kPostingThreads);
+  config.gridDim = dim3(groups.count());
+  config.blockDim = dim3(kPostingThreads);
   config.stream = stream.native;
   config.attrs = &overlap;
   config.numAttrs = stream.may_overlap ? 1 : 0;
-  const void* const kernel = teams ? pair_teams_kernel() : pair_kernel_of_size(kPlace);
-  return check(cudaLaunchKernelExC(&config, kernel, arguments), "cudaLaunchKernelExC");
+  return check(cudaLaunchKernelExC(&config, pair_kernel_of_size(kPlace), arguments),
+               "cudaLaunchKernelExC");
 }
 
 // The memory is the stream's: made, used and given back in its order, also in each replay of a
@@ -134,36 +130,35 @@ weft_result launch_smallest(CudaStream& stream, const Launch& launch, const Pair
     return launch_stored(stream, launch, groups);
   } else {
     if (groups.transfers.size() <= kArgumentPairs[kPlace]) {
-      return launch_in_argument<kPlace>(stream, launch, groups, kMostItems);
+      return launch_in_argument<kPlace>(stream, launch, groups);
     }
     return launch_smallest<kPlace + 1>(stream, launch, groups);
   }
 }
 
 weft_result launch_groups(CudaStream& stream, const Launch& launch,
-                          std::span<const PairTransfer> transfers) {
+                          std::span<const PairTransfer> transfers, std::uint32_t whole_device) {
   if (transfers.empty()) return WEFT_OK;
-  const std::uint32_t ctas = std::clamp(launch.items.front().most_parts, 1U, kMostItems);
-  if (transfers.size() <= kMostArgumentPairs && go_by_teams(most_groups_of(transfers), ctas)) {
-    group_transfers(transfers, kTeams * ctas, stream.groups);
-    return launch_in_argument<kArgumentPairs.size() - 1>(stream, launch, stream.groups, ctas);
-  }
+  const std::uint32_t ctas = whole_device != 0
+                                 ? std::min(whole_device, kMostPairGroups)
+                                 : std::clamp(launch.items.front().most_parts, 1U, kMostItems);
   group_transfers(transfers, ctas, stream.groups);
   return launch_smallest(stream, launch, stream.groups);
 }
 
 }  // namespace
 
-weft_result launch_pairs(CudaStream& stream, const Launch& launch) {
+weft_result launch_pairs(CudaStream& stream, const Launch& launch, std::uint32_t whole_device) {
   const WorkItem& item = launch.items.front();
   const std::span<const PairTransfer> transfers(item.transfers, item.transfer_count);
   if (!copies_go_beside(launch, copied_bytes(transfers))) {
-    return launch_groups(stream, launch, transfers);
+    return launch_groups(stream, launch, transfers, whole_device);
   }
   if (const weft_result forked = fork_side(stream); forked != WEFT_OK) return forked;
   // The kernel first: a copy of the driver's may be a kernel which leaves none of the processors
   // free.
-  const weft_result launched = launch_groups(stream, launch, without_copies(transfers));
+  const weft_result launched =
+      launch_groups(stream, launch, without_copies(transfers), whole_device);
   if (launched != WEFT_OK) return launched;
   return copy_beside(stream, item);
 }

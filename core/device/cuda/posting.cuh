@@ -31,17 +31,15 @@ struct PostBoard {
   alignas(StepPosts) std::byte posts[2][sizeof(StepPosts)];
 };
 
-__device__ inline void meet_poster(std::uint32_t lanes, std::uint32_t team) {
-  asm volatile("barrier.cta.sync %0, %1;" ::"r"(kPosterBarrier + team * kBarriersOfTeam),
-               "r"(lanes + kPosterThreads)
+__device__ inline void meet_poster(std::uint32_t lanes) {
+  asm volatile("barrier.cta.sync %0, %1;" ::"n"(kPosterBarrier), "r"(lanes + kPosterThreads)
                : "memory");
 }
 
-/// What the warp does, until the lanes, of that team, have nothing more for it.
-__device__ inline void serve_posts(const PostBoard& board, std::uint32_t lanes,
-                                   std::uint32_t team = 0) {
+/// What the warp does, until the lanes have nothing more for it.
+__device__ inline void serve_posts(const PostBoard& board, std::uint32_t lanes) {
   for (std::uint32_t turn = 0;; turn ^= 1U) {
-    meet_poster(lanes, team);
+    meet_poster(lanes);
     const StepPosts posts = *reinterpret_cast<const StepPosts*>(board.posts[turn]);
     if (posts.tail == nullptr) return;
     if (threadIdx.x != lanes) continue;
@@ -74,7 +72,7 @@ class Posting : public Base {
   __device__ void hand_over(CtaGroup& group, const StepPosts& posts) {
     if (group.leader()) *reinterpret_cast<StepPosts*>(board_.posts[turn_]) = posts;
     turn_ ^= 1U;
-    meet_poster(group.size(), group.team());
+    meet_poster(group.size());
   }
 
   PostBoard& board_;

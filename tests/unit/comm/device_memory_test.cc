@@ -190,7 +190,7 @@ TEST_P(DeviceMemory, LaterCommunicatorsTakeHalf) {
     ranks_.join(second, count_);
     make_calls_with_a_bar(second);
     tell(second, "a second communicator");
-    EXPECT_LE(held(second), 44 * kMiB);
+    EXPECT_LE(held(second), 33 * kMiB);
     EXPECT_EQ(held(), first);
     ranks_.communicators.clear();
     Communicators third;
