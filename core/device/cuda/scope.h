@@ -9,8 +9,6 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-#include "core/device/cuda/driver_call.h"
-
 namespace weft::device::cuda {
 
 /// Makes the device current, and calls legal that a capture elsewhere in this thread would forbid;
@@ -21,20 +19,10 @@ namespace weft::device::cuda {
 /// GPU that a process may have nothing to do with, and a thread that never chose has device 0.
 class Scope {
  public:
-  explicit Scope(std::int32_t index) {
-    static_cast<void>(WEFT_DRIVER(cuCtxGetCurrent, &before_));
-    int current = index;
-    if (before_ != nullptr) static_cast<void>(cudaGetDevice(&current));
-    changed_ = before_ == nullptr || current != index;
-    if (changed_) static_cast<void>(cudaSetDevice(index));
-    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
-  }
+  explicit Scope(std::int32_t index);
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
-  ~Scope() {
-    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
-    if (changed_) static_cast<void>(WEFT_DRIVER(cuCtxSetCurrent, before_));
-  }
+  ~Scope();
 
  private:
   CUcontext before_ = nullptr;
