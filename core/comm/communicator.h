@@ -291,6 +291,7 @@ class Communicator {
   [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes, const PairSpread& spread);
   [[nodiscard]] bool goes_by_inboxes(const Task& task) const;
   WorkItem& begin_inbox_item(const Task& task);
+  [[nodiscard]] std::uint64_t wide_chunk(weft_data_type type) const;
   const Launch* inbox_launch(const Call& call, Protocol protocol, Stream& stream);
   [[nodiscard]] std::optional<WindowPlace> copied_into(const Call& call) const;
   const Launch* copy_launch(const Call& call, const WindowPlace& place, Stream& stream);

@@ -57,7 +57,7 @@ WorkItem Communicator::exchange_item(const ExchangePlan& plan, std::uint32_t ran
   if (const auto lines = inbox_protocol(plan.task, plan.ways.inboxes)) {
     item.algorithm = Algorithm::kDirect;
     item.protocol = *lines;
-    if (*lines == Protocol::kLL128) item.chunk = limits_.wide_bytes / element_size(item.type);
+    if (*lines == Protocol::kLL128) item.chunk = wide_chunk(item.type);
     item.direct = connections_->direct();
     if (plan.task.options.max_channels != 0) item.most_parts = plan.task.options.max_channels;
   } else {

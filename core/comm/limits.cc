@@ -74,10 +74,10 @@ constexpr const char* kAllToAllProtocols = "collectives.all_to_all.protocol";
 // What one rank sends to another goes over so many channels, the fewer the more ranks there are;
 // what it sends to all of them, over as many of all together: a CTA for each end fills a link, and
 // ends that share one wait for each other. Twice as many, with slots of their own, carry 5 % more
-// where the device has a CTA for each, and for the ends of headers.
+// where the device has a CTA for each.
 constexpr std::uint32_t kPairChannelsOfARank = 96;
 constexpr std::uint32_t kExchangeChannelsOfARank = 32;
-constexpr std::uint32_t kMoreExchangeChannelsOfARank = 62;
+constexpr std::uint32_t kMoreExchangeChannelsOfARank = 64;
 constexpr std::uint32_t kExchangeStepBytes = 64 * 1024;
 constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
 constexpr std::uint32_t kFewPairChannels = 16;

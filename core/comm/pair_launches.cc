@@ -109,6 +109,11 @@ WorkItem& Communicator::begin_inbox_item(const Task& task) {
   return item;
 }
 
+// The most elements of a piece that goes by wide lines.
+std::uint64_t Communicator::wide_chunk(weft_data_type type) const {
+  return limits_.wide_bytes / std::max<std::uint64_t>(element_size(type), 1);
+}
+
 const Launch* Communicator::inbox_launch(const Call& call, Protocol protocol, Stream& stream) {
   const Task& task = call.task;
   WorkItem& item = begin_inbox_item(task);
@@ -116,7 +121,7 @@ const Launch* Communicator::inbox_launch(const Call& call, Protocol protocol, St
   item.send = static_cast<const std::byte*>(call.send);
   item.recv = static_cast<std::byte*>(call.recv);
   item.count = task.count;
-  if (protocol == Protocol::kLL128) item.chunk = limits_.wide_bytes / element_size(task.type);
+  if (protocol == Protocol::kLL128) item.chunk = wide_chunk(task.type);
   item.ring_position = (rank_ + ranks_ - (has_root(task.operation) ? task.root : 0)) % ranks_;
   launch_by_report(stream);
   return &reported_launch_;
