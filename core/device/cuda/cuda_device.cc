@@ -193,6 +193,12 @@ weft_result CudaDevice::prepare() {
   constexpr int kFirstWithBulkCopies = 9;
   launches_overlap_ = major >= kFirstWithBulkCopies;
   copies_in_bulk_ = major >= kFirstWithBulkCopies;
+  // A driver that does not know what is asked for shares no device so.
+  int shared = 0;
+  if (cudaDeviceGetAttribute(&shared, cudaDevAttrMpsEnabled, index_) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+  }
+  is_of_processes_ = shared != 0;
   int fewest = INT_MAX;
   // A kernel that is loaded when first launched is loaded while others may spin, and waits for
   // them.
@@ -410,7 +416,7 @@ weft_result CudaDevice::launch_beside(DeviceStream* on, const Launch& launch) {
   const std::scoped_lock lock(whole_mutex_);
   const bool captures = is_capturing(on);
   const bool is_alone = communicators().load() == 1;
-  if (is_alone && !captures && wants_the_device(launch)) {
+  if (is_alone && !captures && !is_of_processes_ && wants_the_device(launch)) {
     if (whole_over_ == nullptr) {
       WEFT_CUDA(cudaEventCreateWithFlags(&whole_over_, cudaEventDisableTiming));
     }

@@ -129,6 +129,7 @@ class CudaDevice final : public DeviceRuntime {
   std::uint32_t line_bytes_ = 8;
   bool launches_overlap_ = false;  // the device knows programmatic serialization
   bool copies_in_bulk_ = false;    // the device knows bulk copies, and clusters
+  bool is_of_processes_ = false;   // kernels of several run side by side (MPS)
   CudaMemory memory_;
   MulticastMemory multicast_;
   std::mutex whole_mutex_;            // held while such a launch is made, and those beside others
