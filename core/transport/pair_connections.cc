@@ -16,7 +16,6 @@
 #include <fmt/format.h>
 
 #include "core/base/wait.h"
-#include "core/model/tree_links.h"
 #include "core/transport/connection_edge.h"
 #include "core/transport/offer_codec.h"
 
@@ -53,42 +52,6 @@ constexpr std::size_t kLetterHead = 3;
 
 // The least that a transport may be asked for.
 constexpr std::uint32_t kLeastStepBytes = 128;
-
-bool has_line_channel(const PairLink& link) {
-  return is_of_pair_lines(link.channel) ||
-         (link.channel >= kFirstLLChannel && link.channel < kEndOfLineChannels);
-}
-
-bool is_small_channel(std::uint32_t channel) {
-  return channel >= kFirstSmallChannel && channel < kFirstSmallChannel + kMostSmallChannels;
-}
-
-bool is_pair_channel(std::uint32_t channel) {
-  return is_of_rings(channel) || channel == kDirectChannel || is_of_pairs(channel) ||
-         is_small_channel(channel) ||
-         (channel >= kFirstTreeChannel && channel < kFirstTreeChannel + kMostTreeChannels) ||
-         has_line_channel({.peer = 0, .channel = channel});
-}
-
-std::string text_of(const PairLink& link) {
-  if (link.channel == kPairChannel) return {};
-  if (link.channel == kPairLineChannel) return " by lines";
-  if (is_of_pair_lines(link.channel)) {
-    return fmt::format(" by lines on channel {}", link.channel - kPairLineChannel);
-  }
-  if (is_of_exchanges(link.channel)) {
-    return fmt::format(" on channel {} of exchanges", link.channel - kExchangeChannel);
-  }
-  if (is_of_pairs(link.channel)) return fmt::format(" on channel {}", link.channel - kPairChannel);
-  if (is_small_channel(link.channel)) {
-    return fmt::format(" on channel {} by small slots", link.channel - kFirstSmallChannel);
-  }
-  if (!has_line_channel(link)) {
-    return fmt::format(" in tree {}", link.channel - kFirstTreeChannel);
-  }
-  return fmt::format(" on channel {} by lines",
-                     (link.channel - kFirstLLChannel) % kMostLineChannels);
-}
 
 }  // namespace
 
@@ -369,7 +332,7 @@ Status PairConnector::take_letter(std::uint32_t from, std::span<const std::byte>
   const std::uint32_t channel =
       std::to_integer<std::uint32_t>(letter[1]) | std::to_integer<std::uint32_t>(letter[2]) << 8U;
   const PairLink link{.peer = from, .channel = channel};
-  const bool may_be = is_pair_channel(channel);
+  const bool may_be = is_channel(channel);
   if (const LinkShape shape = may_be ? shape_of_(link) : LinkShape{}; !may_be || !shape.exists()) {
     return fail(WEFT_ERROR_PEER,
                 fmt::format("rank {} wrote of channel {}, which there is not", from, channel));
@@ -435,7 +398,7 @@ void PairConnector::request(const PairLink& link, const SlotGeometry& slots,
   protocol.protocol = link.channel == kDirectChannel ? WEFT_PROTOCOL_LL : WEFT_PROTOCOL_SIMPLE;
   protocol.steps = slots.steps;
   protocol.step_bytes = slots.step_bytes;
-  if (!has_line_channel(link)) return;
+  if (!is_of_lines(link.channel)) return;
   edge.protocols[1] = protocol;
   edge.protocols[1].protocol = WEFT_PROTOCOL_LL;
   protocol.step_bytes = kLeastStepBytes;
@@ -624,7 +587,8 @@ std::string PairConnector::describe_waiting() {
     if (ends->to.port != nullptr) continue;  // its port tells
     text += fmt::format(
         "\n  with rank {}{}: {} of {} steps sent to it are taken, {} of {} steps from it",
-        link.peer, text_of(link), taken, sent, load_counter(from.head), load_counter(from.tail));
+        link.peer, channel_text(link.channel), taken, sent, load_counter(from.head),
+        load_counter(from.tail));
   }
   return text;
 }

@@ -28,7 +28,9 @@ TEST_P(PackedItemLanes, SeeOneItem) {
   links[kIndex].to_next.step_bytes = 4096;
   const std::uint32_t any_ring = 0;
   const Extent any_block;
-  WorkItem first{.operation = Operation::kAllGatherV, .type = WEFT_FLOAT16};
+  WorkItem first;
+  first.operation = Operation::kAllGatherV;
+  first.type = WEFT_FLOAT16;
   first.recv = memory.data();
   first.ranks = kRanks;
   first.tag = 77;

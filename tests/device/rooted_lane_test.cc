@@ -4,7 +4,6 @@
 // Broadcasts and reduces by wide lines with several lanes and parts, alone and among other calls by
 // such lines; and what only moves by bytes, as kernels of GPUs do it.
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -16,68 +15,16 @@
 #include "core/device/any_reduction.h"
 #include "core/device/work_item_kernel.h"
 #include "tests/device/direct_world.h"
-#include "tests/device/lane_model.h"
 #include "tests/device/lane_teams.h"
 #include "tests/device/narrow_sums.h"
-#include "tests/device/part_lanes.h"
 #include "tests/device/ring_world.h"
-#include "tests/device/typed_dispatch.h"
+#include "tests/device/wide_lanes.h"
 
 namespace weft::device::testing {
 namespace {
 
-using RootedReductions =
-    Reductions<Sum<float>, Sum<std::int32_t>, Sum<Float16>, Prod<Float16>, Average<Float16>,
-               Sum<Bfloat16>, Prod<Bfloat16>, Average<Bfloat16>>;
-
-/// The kernel for calls that only move, as GPUs have it.
-template <bool kPlain>
-KernelOutcome run_moving(LaneGroup& group, LaneMemory& memory, const WorkItem& item,
-                         std::uint32_t part, std::uint32_t parts) {
-  const auto run = [&]<class Call>() {
-    return Call(group, memory, item, *item.direct, MovedBytes{}, part, parts).run();
-  };
-  switch (item.operation) {
-    case Operation::kBroadcast:
-      return run.template operator()<RootedLL128<kPlain, Operation::kBroadcast, kMostDirectRanks,
-                                                 MovedBytes, LaneGroup, LaneMemory>>();
-    case Operation::kAllGather:
-      return run.template
-      operator()<AllGatherLL128<kPlain, kMostDirectRanks, MovedBytes, LaneGroup, LaneMemory>>();
-    case Operation::kAllToAll:
-      return run.template
-      operator()<AllToAllLL128<kPlain, kMostDirectRanks, MovedBytes, LaneGroup, LaneMemory>>();
-    default:
-      return unsupported();
-  }
-}
-
-class RootedLanes : public ::testing::TestWithParam<PartsShape> {
+class RootedLanes : public WideLanes {
  protected:
-  std::vector<PartOutcomes> run_calls(const std::vector<std::vector<WorkItem>>& calls) {
-    const auto& [ranks, parts, lanes] = GetParam();
-    return run_part_lanes(
-        {.calls = calls.size(),
-         .ranks = calls.front().size(),
-         .parts = parts,
-         .lanes = lanes,
-         .abort = aborts_ ? &abort_ : nullptr},
-        [&](std::size_t call, std::size_t rank, std::uint32_t part, LaneGroup& group) {
-          const WorkItem& now = calls[call][rank];
-          LaneMemory memory(abort_);
-          if (by_bytes_ && !reduces(now.operation)) {
-            return has_plain_ranges(now)
-                       ? run_moving<true>(group, memory, now, part, GetParam().parts)
-                       : run_moving<false>(group, memory, now, part, GetParam().parts);
-          }
-          return with_reduction(RootedReductions{}, now, [&](const auto& reduction) {
-            return run_wide_item<kMostDirectRanks>(group, memory, now, *now.direct, reduction, part,
-                                                   GetParam().parts);
-          });
-        });
-  }
-  PartOutcomes run(const std::vector<WorkItem>& items) { return run_calls({items}).front(); }
-
   static WorkItem item(const DirectWorld& world, std::uint32_t rank, const Task& task,
                        std::uint64_t sequence, const void* send, void* recv) {
     if (has_blocks(task.operation)) {
@@ -127,10 +74,6 @@ class RootedLanes : public ::testing::TestWithParam<PartsShape> {
       }
     }
   }
-
-  std::atomic<std::uint32_t> abort_{0};
-  bool aborts_ = false;    // the lanes, when all have waited for a while
-  bool by_bytes_ = false;  // what only moves
 };
 
 constexpr Operation kRootedOperations[] = {Operation::kBroadcast, Operation::kReduce};

@@ -3,56 +3,23 @@
 
 // Two-shots, reduce-scatters, all-gathers and all-to-alls by wide lines with several lanes and
 // parts.
-#include <atomic>
 #include <cstdint>
 #include <iterator>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "core/device/work_item_kernel.h"
 #include "tests/device/direct_world.h"
-#include "tests/device/lane_model.h"
 #include "tests/device/narrow_sums.h"
-#include "tests/device/part_lanes.h"
 #include "tests/device/ring_world.h"
-#include "tests/device/typed_dispatch.h"
+#include "tests/device/wide_lanes.h"
 
 namespace weft::device::testing {
 namespace {
 
-struct RangesShape {
-  std::uint32_t ranks;
-  std::uint32_t parts;
-  std::uint32_t lanes;
-};
-
-using WideReductions =
-    Reductions<Sum<float>, Sum<std::int32_t>, Sum<Float16>, Prod<Float16>, Average<Float16>,
-               Sum<Bfloat16>, Prod<Bfloat16>, Average<Bfloat16>>;
-
-class WideRangeLanes : public ::testing::TestWithParam<RangesShape> {
+class WideRangeLanes : public WideLanes {
  protected:
-  std::vector<PartOutcomes> run_calls(const std::vector<std::vector<WorkItem>>& calls) {
-    const auto& [ranks, parts, lanes] = GetParam();
-    return run_part_lanes(
-        {.calls = calls.size(),
-         .ranks = calls.front().size(),
-         .parts = parts,
-         .lanes = lanes,
-         .abort = aborts_ ? &abort_ : nullptr},
-        [&](std::size_t call, std::size_t rank, std::uint32_t part, LaneGroup& group) {
-          const WorkItem& now = calls[call][rank];
-          LaneMemory memory(abort_);
-          return with_reduction(WideReductions{}, now, [&](const auto& reduction) {
-            return run_wide_item<kMostDirectRanks>(group, memory, now, *now.direct, reduction, part,
-                                                   GetParam().parts);
-          });
-        });
-  }
-  PartOutcomes run(const std::vector<WorkItem>& items) { return run_calls({items}).front(); }
-
   /// Runs a call on samples and compares all of each rank's memory.
   template <class T>
   void call(const DirectWorld& world, Operation operation, std::uint64_t count, std::uint64_t shift,
@@ -108,9 +75,6 @@ class WideRangeLanes : public ::testing::TestWithParam<RangesShape> {
       }
     }
   }
-
-  std::atomic<std::uint32_t> abort_{0};
-  bool aborts_ = false;  // the lanes, when all have waited for a while
 };
 
 constexpr Operation kRangeOperations[] = {Operation::kAllReduce, Operation::kReduceScatter,
@@ -244,14 +208,10 @@ TEST_P(WideRangeLanes, WhatDoesNotFitIsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, WideRangeLanes,
-                         ::testing::Values(RangesShape{2, 1, 8}, RangesShape{2, 3, 8},
-                                           RangesShape{3, 2, 16}, RangesShape{2, 1, 32},
-                                           RangesShape{3, 1, 32}),
-                         [](const ::testing::TestParamInfo<RangesShape>& info) {
-                           return std::to_string(info.param.ranks) + "Ranks" +
-                                  std::to_string(info.param.parts) + "Parts" +
-                                  std::to_string(info.param.lanes) + "Lanes";
-                         });
+                         ::testing::Values(PartsShape{2, 1, 8}, PartsShape{2, 3, 8},
+                                           PartsShape{3, 2, 16}, PartsShape{2, 1, 32},
+                                           PartsShape{3, 1, 32}),
+                         parts_name);
 
 }  // namespace
 }  // namespace weft::device::testing

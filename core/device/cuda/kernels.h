@@ -86,13 +86,14 @@ struct MulticastArgument {
   MulticastView view;
 };
 
-/// Transfers that arguments of kernels have room for; the largest is what 32764 bytes hold (CUDA
-/// programming guide, "Function Parameters"). The host copies all of an argument, so there are
-/// sizes for what is called most, between two GPUs and four alike: a send and a receive of up to
-/// 64 KiB, by lines over 8 channels each; of up to 2 MiB, over 16, with a header each where they go
-/// in steps (core/comm/pair_calls.h); and what an all-to-all of four cuts into 11 messages for each
-/// partner and way, and 10 copies within the rank.
-inline constexpr std::array kArgumentPairs = {8U, 16U, 34U, 76U, 207U};
+/// Transfers that arguments of kernels have room for; the largest are about what 32764 bytes hold
+/// (CUDA programming guide, "Function Parameters"). The host copies all of an argument, so there
+/// are sizes for what is called most, between two GPUs and four alike: a send and a receive of up
+/// to 64 KiB, by lines over 8 channels each; of up to 2 MiB, over 16, with a header each where they
+/// go in steps (core/comm/pair_calls.h); and larger ones, over 32, as well as what an all-to-all of
+/// four cuts into 11 messages for each partner and way in a communicator that joined beside
+/// another. Those of the only one are cut into twice as many.
+inline constexpr std::array kArgumentPairs = {8U, 16U, 34U, 76U, 208U};
 inline constexpr std::uint32_t kMostArgumentPairs = kArgumentPairs.back();
 
 /// The most CTAs of a launch of sends and receives that has the device for itself; others have up

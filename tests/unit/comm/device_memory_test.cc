@@ -190,7 +190,8 @@ TEST_P(DeviceMemory, LaterCommunicatorsTakeHalf) {
     ranks_.join(second, count_);
     make_calls_with_a_bar(second);
     tell(second, "a second communicator");
-    EXPECT_LE(held(second), 33 * kMiB);
+    // 32 by the driver, which counts pages, and some words in pages that are there.
+    EXPECT_LT(held(second), 32 * kMiB + kMiB / 8);
     EXPECT_EQ(held(), first);
     ranks_.communicators.clear();
     Communicators third;
