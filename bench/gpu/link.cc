@@ -79,8 +79,38 @@ class LinkProbe {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-/// All GPUs at once, each to the next one or to all others: what large sends, and all-to-alls, can
-/// have.
+/// Who writes to whom, all at the same time.
+struct Traffic {
+  struct Way {
+    int from, to;
+  };
+  const char* name;
+  int of;  ///< Parts that the bytes have; each way takes one.
+  std::vector<Way> ways;
+};
+
+/// What large sends, all-to-alls, and broadcasts from GPU 0 through one GPU after the other or
+/// through all others at once, can have.
+std::vector<Traffic> traffics(int gpus) {
+  Traffic ring{"each -> next", 1, {}};
+  for (int gpu = 0; gpu < gpus; ++gpu)
+    ring.ways.push_back({gpu, (gpu + 1) % gpus});
+  if (gpus == 2) return {ring};
+  Traffic all{"all -> all", gpus - 1, {}};
+  Traffic chain{"root -> next -> next", 1, {}};
+  Traffic spread{"root -> all -> all", gpus - 1, {}};
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    if (gpu + 1 < gpus) chain.ways.push_back({gpu, gpu + 1});
+    for (int way = 1; way < gpus; ++way) {
+      const int peer = (gpu + way) % gpus;
+      all.ways.push_back({gpu, peer});
+      if (peer != 0) spread.ways.push_back({gpu, peer});
+    }
+  }
+  return {ring, all, chain, spread};
+}
+
+/// Several GPUs at once.
 class TrafficProbe {
  public:
   explicit TrafficProbe(int gpus) : gpus_(gpus), all_(static_cast<size_t>(gpus)) {
@@ -109,55 +139,66 @@ class TrafficProbe {
   }
 
   void run(const Options& options) {
-    for (const int partners : {1, gpus_ - 1}) {
-      const char* const between = partners == 1 ? "each -> next" : "all -> all";
+    for (const Traffic& traffic : traffics(gpus_)) {
       for (const int ctas : {32, 64, 128}) {
-        print(options, between, "SM write", ctas, kBytes,
-              median_gbs(partners, [&](const Gpu& own, Gpu& peer, int way, size_t part) {
-                launch_write_to_peer(own.streams[static_cast<size_t>(way)], ctas / partners,
-                                     peer.to + part * way, own.from + part * way, part);
+        print(options, traffic.name, "SM write", ctas, kBytes,
+              median_gbs(traffic, [&](const Gpu& own, Gpu& peer, int way, size_t at, size_t bytes) {
+                launch_write_to_peer(own.streams[static_cast<size_t>(way)], ctas / own.ways,
+                                     peer.to + at, own.from + at, bytes);
               }));
       }
-      print(options, between, "copy engine", 0, kBytes,
-            median_gbs(partners, [&](const Gpu& own, Gpu& peer, int way, size_t part) {
-              CHECK(cudaMemcpyAsync(peer.to + part * way, own.from + part * way, part,
-                                    cudaMemcpyDefault, own.streams[static_cast<size_t>(way)]));
+      print(options, traffic.name, "copy engine", 0, kBytes,
+            median_gbs(traffic, [&](const Gpu& own, Gpu& peer, int way, size_t at, size_t bytes) {
+              CHECK(cudaMemcpyAsync(peer.to + at, own.from + at, bytes, cudaMemcpyDefault,
+                                    own.streams[static_cast<size_t>(way)]));
             }));
-      if (gpus_ == 2) break;
     }
   }
 
  private:
-  static constexpr size_t kBytes = size_t{768} << 20;  // that each GPU sends
+  static constexpr size_t kBytes = size_t{768} << 20;  // that are all parts
 
   struct Gpu {
     std::byte* from = nullptr;
     std::byte* to = nullptr;
-    std::vector<cudaStream_t> streams;  // one for each partner
+    std::vector<cudaStream_t> streams;  // one for each way
     std::vector<cudaEvent_t> joined;
     cudaEvent_t begin = nullptr, end = nullptr;
+    int ways = 0;  // that it writes in this traffic
   };
+
+  template <class Launch>
+  void write(const Traffic& traffic, int gpu, Launch launch) {
+    Gpu& own = all_[static_cast<size_t>(gpu)];
+    const size_t part = kBytes / static_cast<size_t>(traffic.of) / 4096 * 4096;
+    CHECK(cudaSetDevice(gpu));
+    CHECK(cudaEventRecord(own.begin, own.streams[0]));
+    int number = 0;
+    for (const Traffic::Way& way : traffic.ways) {
+      if (way.from != gpu) continue;
+      const auto stream = static_cast<size_t>(number);
+      if (number != 0) CHECK(cudaStreamWaitEvent(own.streams[stream], own.begin, 0));
+      launch(own, all_[static_cast<size_t>(way.to)], number, part * stream, part);
+      if (number != 0) {
+        CHECK(cudaEventRecord(own.joined[stream], own.streams[stream]));
+        CHECK(cudaStreamWaitEvent(own.streams[0], own.joined[stream], 0));
+      }
+      ++number;
+    }
+    CHECK(cudaEventRecord(own.end, own.streams[0]));
+  }
 
   // Of the slowest GPU.
   template <class Launch>
-  double median_gbs(int partners, Launch launch) {
-    const size_t part = kBytes / static_cast<size_t>(partners) / 4096 * 4096;
+  double median_gbs(const Traffic& traffic, Launch launch) {
+    for (Gpu& own : all_)
+      own.ways = 0;
+    for (const Traffic::Way& way : traffic.ways)
+      ++all_[static_cast<size_t>(way.from)].ways;
     std::vector<double> rates;
     for (int round = 0; round <= kRounds; ++round) {
-      for (int gpu = 0; gpu < gpus_; ++gpu) {
-        Gpu& own = all_[static_cast<size_t>(gpu)];
-        CHECK(cudaSetDevice(gpu));
-        CHECK(cudaEventRecord(own.begin, own.streams[0]));
-        for (int way = 0; way < partners; ++way) {
-          const auto at = static_cast<size_t>(way);
-          if (way != 0) CHECK(cudaStreamWaitEvent(own.streams[at], own.begin, 0));
-          launch(own, all_[static_cast<size_t>((gpu + 1 + way) % gpus_)], way, part);
-          if (way == 0) continue;
-          CHECK(cudaEventRecord(own.joined[at], own.streams[at]));
-          CHECK(cudaStreamWaitEvent(own.streams[0], own.joined[at], 0));
-        }
-        CHECK(cudaEventRecord(own.end, own.streams[0]));
-      }
+      for (int gpu = 0; gpu < gpus_; ++gpu)
+        write(traffic, gpu, launch);
       float slowest = 0;
       for (Gpu& own : all_) {
         CHECK(cudaEventSynchronize(own.end));
@@ -165,8 +206,7 @@ class TrafficProbe {
         CHECK(cudaEventElapsedTime(&milliseconds, own.begin, own.end));
         slowest = std::max(slowest, milliseconds);
       }
-      const auto sent = static_cast<double>(part * static_cast<size_t>(partners));
-      if (round != 0) rates.push_back(sent / static_cast<double>(slowest) / 1e6);
+      if (round != 0) rates.push_back(static_cast<double>(kBytes) / slowest / 1e6);
     }
     return median(rates);
   }
