@@ -23,6 +23,38 @@ struct ItemPlace {
   std::uint32_t* ring;  ///< The same.
 };
 
+/// What a reduce of several ranks by Simple looks at of its item. Its connections stay where they
+/// are: of a kernel that is given them in its argument, that is memory which it reads as fast as
+/// registers, of which there are not enough for them.
+struct ReduceItem {
+  static constexpr Operation operation = Operation::kReduce;
+  static constexpr Protocol protocol = Protocol::kSimple;
+  const ConnectionView& from_previous;
+  const ConnectionView& to_next;
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+  std::uint64_t count = 0;
+  std::uint64_t chunk = 0;
+  std::uint32_t ranks = 0;
+  std::uint32_t ring_position = 0;
+  OperationTag tag = 0;
+};
+
+/// One of packed items, by each lane for itself.
+[[nodiscard]] WEFT_HD inline ReduceItem unpack_reduce(const WorkItem& first, const PackedItem& own,
+                                                      const RingLinks& links) {
+  const std::uint64_t offset = own.offset * element_size(first.type);
+  return {.from_previous = links.from_previous,
+          .to_next = links.to_next,
+          .send = first.send == nullptr ? nullptr : first.send + offset,
+          .recv = first.recv == nullptr ? nullptr : first.recv + offset,
+          .count = own.count,
+          .chunk = own.chunk,
+          .ranks = first.ranks,
+          .ring_position = own.ring_position,
+          .tag = first.tag};
+}
+
 /// By all lanes of a group, with barriers. Connections are asked for once, all at a time.
 template <class Group>
 WEFT_HD void unpack_item(Group& group, const WorkItem& first, const PackedItems& packed,

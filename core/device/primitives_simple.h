@@ -45,18 +45,19 @@ concept lends_payloads = requires(Memory& memory, std::uint32_t* word, std::uint
   memory.yield();
 };
 
-/// One item's primitives. Every lane makes one; all lanes make the same calls with the same
-/// arguments. A call answers false when the kernel must end; then outcome() says why, in full on
-/// the leader, with `end` alone on other lanes. finish() must be called last.
-template <class Group, class Memory, class Reduction>
+/// One item's primitives; `Item` has the members of a WorkItem that are looked at here. Every lane
+/// makes one; all lanes make the same calls with the same arguments. A call answers false when the
+/// kernel must end; then outcome() says why, in full on the leader, with `end` alone on other
+/// lanes. finish() must be called last.
+template <class Group, class Memory, class Reduction, class Item = WorkItem>
   requires lane_group<Group> && device_memory<Memory, Group>
-class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduction>> {
-  using Family = Primitives<SimplePrimitives<Group, Memory, Reduction>>;
+class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduction, Item>> {
+  using Family = Primitives<SimplePrimitives<Group, Memory, Reduction, Item>>;
   friend Family;
 
  public:
   /// `receives` and `sends` say which connections the algorithm uses; those must be usable.
-  WEFT_HD SimplePrimitives(Group& group, Memory& memory, const WorkItem& item,
+  WEFT_HD SimplePrimitives(Group& group, Memory& memory, const Item& item,
                            const Reduction& reduction, std::uint32_t element_bytes, bool receives,
                            bool sends)
       : group_(group),
@@ -111,7 +112,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
 
   /// Whether a reader in this process gains what its sender waits for it: with blocks that caches
   /// do not hold. What is in the cache of another core is read slower than a slot written for it.
-  WEFT_HD static bool reading_pays(const WorkItem& item, std::uint32_t element_bytes) {
+  WEFT_HD static bool reading_pays(const Item& item, std::uint32_t element_bytes) {
     return (item.operation == Operation::kAllGather ||
             item.operation == Operation::kReduceScatter) &&
            item.count * element_bytes >= kLeastReadBytes;
@@ -411,7 +412,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
 
   Group& group_;
   Memory& memory_;
-  const WorkItem& item_;
+  const Item& item_;
   const Reduction reduction_;
   const std::uint32_t element_bytes_;
   std::uint32_t step_bytes_ = 0;

@@ -14,8 +14,8 @@ namespace weft::device {
 
 /// `primitives` stand over the item's connections; the rank behind the root takes from none, the
 /// root gives to none. Ends early when a primitive does.
-template <class Primitives>
-WEFT_HD void ring_reduce(Primitives& primitives, const WorkItem& item) {
+template <class Primitives, class Item>
+WEFT_HD void ring_reduce(Primitives& primitives, const Item& item) {
   for (std::uint64_t base = 0; base < item.count; base += item.chunk) {
     const std::uint64_t left = item.count - base;
     const Extent extent{.offset = base, .count = left < item.chunk ? left : item.chunk};

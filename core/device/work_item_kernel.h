@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/device/chain.h"
 #include "core/device/multicast_call.h"
@@ -62,8 +63,9 @@ WEFT_HD inline bool carries_steps(const ConnectionView& view, Protocol protocol,
 }
 
 /// Whether an item can run with the connections that it uses; `order` as above.
-WEFT_HD inline bool can_run(const WorkItem& item, std::uint32_t element_bytes, bool receives,
-                            bool sends, std::uint32_t order) {
+template <class Item>
+WEFT_HD bool can_run(const Item& item, std::uint32_t element_bytes, bool receives, bool sends,
+                     std::uint32_t order) {
   const auto carries = [&](const ConnectionView& view) {
     return carries_steps(view, item.protocol, element_bytes, order);
   };
@@ -74,8 +76,8 @@ WEFT_HD inline bool can_run(const WorkItem& item, std::uint32_t element_bytes, b
 }
 
 /// The same for these lanes.
-template <class G, class M>
-WEFT_HD bool can_run(const G& group, const M& /*memory*/, const WorkItem& item,
+template <class G, class M, class Item>
+WEFT_HD bool can_run(const G& group, const M& /*memory*/, const Item& item,
                      std::uint32_t element_bytes, bool receives, bool sends) {
   return can_run(item, element_bytes, receives, sends, order_needed<G, M>(group, item.protocol));
 }
@@ -107,22 +109,24 @@ WEFT_HD KernelOutcome reduce_alone(G& group, M& memory, const WorkItem& item, co
   return copy_alone(group, memory, item, reduction.element_bytes());
 }
 
-/// Runs `body(primitives)` over the primitives of the item's protocol.
-template <class R, class G, class M, class Body>
-WEFT_HD KernelOutcome with_primitives(G& group, M& memory, const WorkItem& item, const R& reduction,
+/// Runs `body(primitives)` over the primitives of the item's protocol; those of lines take a
+/// WorkItem.
+template <class R, class G, class M, class Item, class Body>
+WEFT_HD KernelOutcome with_primitives(G& group, M& memory, const Item& item, const R& reduction,
                                       std::uint32_t element_bytes, bool receives, bool sends,
                                       const Body& body) {
   const auto run = [&](auto&& primitives) {
     body(primitives);
     return primitives.finish();
   };
-  if constexpr (runs_protocol<M>(Protocol::kLL)) {
+  constexpr bool kIsWhole = std::is_same_v<Item, WorkItem>;
+  if constexpr (kIsWhole && runs_protocol<M>(Protocol::kLL)) {
     if (item.protocol == Protocol::kLL) {
       return run(LinePrimitives<Protocol::kLL, G, M, R>(group, memory, item, reduction,
                                                         element_bytes, receives, sends));
     }
   }
-  if constexpr (runs_protocol<M>(Protocol::kLL128)) {
+  if constexpr (kIsWhole && runs_protocol<M>(Protocol::kLL128)) {
     if (item.protocol == Protocol::kLL128) {
       return run(LinePrimitives<Protocol::kLL128, G, M, R>(group, memory, item, reduction,
                                                            element_bytes, receives, sends));
@@ -130,8 +134,8 @@ WEFT_HD KernelOutcome with_primitives(G& group, M& memory, const WorkItem& item,
   }
   if constexpr (runs_protocol<M>(Protocol::kSimple)) {
     if (item.protocol == Protocol::kSimple) {
-      return run(SimplePrimitives<G, M, R>(group, memory, item, reduction, element_bytes, receives,
-                                           sends));
+      return run(SimplePrimitives<G, M, R, Item>(group, memory, item, reduction, element_bytes,
+                                                 receives, sends));
     }
   }
   return unsupported();
@@ -167,16 +171,23 @@ WEFT_HD KernelOutcome reduce_scatter_item(G& group, M& memory, const WorkItem& i
                          [&](auto& primitives) { ring_reduce_scatter(primitives, item); });
 }
 
-template <class G, class M, class R>
-WEFT_HD KernelOutcome reduce_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
+/// Of several ranks; `Item` may be a ReduceItem.
+template <class G, class M, class R, class Item>
+WEFT_HD KernelOutcome reduce_among_ranks(G& group, M& memory, const Item& item,
+                                         const R& reduction) {
   const std::uint32_t bytes = reduction.element_bytes();
   if (item.count == 0) return {};
-  if (item.ranks == 1) return reduce_alone(group, memory, item, reduction);
   const bool receives = item.ring_position != 1;
   const bool sends = item.ring_position != 0;
   if (!can_run(group, memory, item, bytes, receives, sends)) return unsupported();
   return with_primitives(group, memory, item, reduction, bytes, receives, sends,
                          [&](auto& primitives) { ring_reduce(primitives, item); });
+}
+
+template <class G, class M, class R>
+WEFT_HD KernelOutcome reduce_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
+  if (item.ranks != 1) return reduce_among_ranks(group, memory, item, reduction);
+  return item.count == 0 ? KernelOutcome{} : reduce_alone(group, memory, item, reduction);
 }
 
 template <class G, class M>

@@ -3,6 +3,7 @@
 
 // An item that many lanes unpack, as the threads of a GPU's CTA do, is seen whole by each of them.
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,8 +12,11 @@
 #include <gtest/gtest.h>
 
 #include "core/device/packed_item.h"
+#include "core/device/reductions.h"
+#include "core/device/work_item_kernel.h"
 #include "tests/device/lane_model.h"
 #include "tests/device/lane_teams.h"
+#include "tests/device/ring_world.h"
 
 namespace weft::device::testing {
 namespace {
@@ -64,6 +68,45 @@ TEST_P(PackedItemLanes, SeeOneItem) {
     EXPECT_EQ(item.tree, nullptr);
   });
   teams.run();
+}
+
+// By the second of two items, whose buffers begin behind those of the first one.
+TEST_P(PackedItemLanes, ReduceAlongARing) {
+  constexpr std::uint32_t kRanks = 3;
+  constexpr std::uint32_t kRoot = 1;
+  constexpr std::uint64_t kCount = 1000;  // of each item; several times round the slots
+  RingWorld world({.ranks = kRanks, .channels = 2, .steps = 2});
+  std::vector<std::vector<float>> buffers(kRanks, std::vector<float>(2 * kCount));
+  std::vector<float> sums(2 * kCount, -1.0F);
+  std::atomic<std::uint32_t> abort = 0;
+  LaneTeams teams;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    for (std::uint64_t i = 0; i < 2 * kCount; ++i)
+      buffers[rank][i] = static_cast<float>(i % 97 * (rank + 1));
+    const Task task{.operation = Operation::kReduce,
+                    .type = WEFT_FLOAT32,
+                    .reduction = WEFT_SUM,
+                    .root = kRoot,
+                    .count = 2 * kCount};
+    const std::vector<WorkItem> items =
+        world.items(rank, task, 7, buffers[rank].data(), rank == kRoot ? sums.data() : nullptr);
+    teams.add(rank_name(rank), GetParam(), [&abort, items](LaneGroup& group) {
+      const WorkItem& own = items[1];
+      const RingLinks links{.from_previous = own.from_previous, .to_next = own.to_next};
+      const PackedItem packed{.offset = kCount,
+                              .count = own.count,
+                              .chunk = own.chunk,
+                              .ring_position = own.ring_position};
+      LaneMemory memory(abort);
+      const ReduceItem item = unpack_reduce(items[0], packed, links);
+      const KernelOutcome outcome = reduce_among_ranks(group, memory, item, Sum<float>{});
+      EXPECT_EQ(outcome.end, KernelEnd::kDone);
+      if (outcome.end != KernelEnd::kDone) abort.store(1);
+    });
+  }
+  teams.run();
+  for (std::uint64_t i = 0; i < 2 * kCount; ++i)
+    ASSERT_EQ(sums[i], i < kCount ? -1.0F : static_cast<float>(i % 97 * 6)) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PackedItemLanes, ::testing::Values(1, 8, 32),

@@ -59,6 +59,12 @@ struct PackedRingArgument {
   PackedItems items;
 };
 
+/// The same with the connections of each item: a kernel that has no registers for them reads them
+/// here as fast as from those.
+struct LinkedRingArgument : PackedRingArgument {
+  RingLinks links[kMostItems];
+};
+
 /// Either for a call whose ranks agree on outputs. Such calls are large; others are launched
 /// without what that takes.
 struct OutputArgument {
@@ -72,6 +78,7 @@ struct WithOutputs : Argument {
 constexpr std::size_t kMostArgumentBytes = 32764;  // of CUDA
 // What CUDA had room for before 12.1.
 static_assert(sizeof(RingArgument) <= 4096 && sizeof(WithOutputs<PackedRingArgument>) <= 4096);
+static_assert(sizeof(LinkedRingArgument) <= kMostArgumentBytes);
 
 /// The argument of a kernel for inboxes, whose CTAs are the parts of one item.
 struct DirectArgument {
@@ -157,6 +164,7 @@ struct RingKernel {
   const void* for_outputs =
       nullptr;                 ///< That agrees on outputs first: its argument is WithOutputs.
   bool fills_outputs = false;  ///< It can do what was agreed on then.
+  bool carries_links = false;  ///< Its argument is a LinkedRingArgument.
 };
 [[nodiscard]] RingKernel kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same of chains, of trees and of PAT, whose items point to links in memory that kernels
@@ -169,7 +177,7 @@ struct RingKernel {
 [[nodiscard]] RingKernel ll128_kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same among those that know their reduction at compile time, which take packed items and
 /// have a warp that posts.
-[[nodiscard]] const void* known_ring_kernel_for(const WorkItem& item, std::uint32_t items);
+[[nodiscard]] RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items);
 
 /// The kernel that copies by bulk copies for such items, all of one launch; null where they reduce,
 /// are small, or lie where bulk copies cannot begin. From compute capability 9.0 on.

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "core/device/cuda/cta_policies.cuh"
@@ -22,40 +21,47 @@
 namespace weft::device::cuda {
 namespace {
 
-template <Operation kOperation, class Memory, class Reduction>
-__device__ KernelOutcome run_known(CtaGroup& group, Memory& memory, const WorkItem& item) {
-  if constexpr (kOperation == Operation::kAllReduce) {
-    return all_reduce_item(group, memory, item, Reduction{});
-  } else if constexpr (kOperation == Operation::kReduceScatter) {
-    return reduce_scatter_item(group, memory, item, Reduction{});
-  } else {
-    return reduce_item(group, memory, item, Reduction{});
-  }
+/// By all threads of a CTA. Registers are short here: a tag of the argument takes none.
+template <class Run>
+__device__ void run_posting(const PackedRingArgument& argument, PostBoard& board, const Run& run) {
+  __shared__ std::uint64_t slots[2];
+  if (threadIdx.x >= kThreads) return serve_posts(board, kThreads);
+  CtaGroup group(slots, kThreads);
+  const KernelControl& control = argument.control;
+  Posting<CudaMemory> memory(control.abort, control.waiting, argument.first.tag, board);
+  const KernelOutcome outcome = run(group, memory);
+  memory.dismiss(group);
+  if (group.leader()) report(control, outcome);
 }
 
-__device__ __noinline__ WorkItem& stage_apart(Staged& staged, const PackedRingArgument& argument) {
-  return stage(staged, argument);
-}
-
-// Registers are short here: which of the two leaves more of them to the loops differs. A tag of the
-// argument takes none.
 template <Operation kOperation, class Reduction>
 __global__ void __launch_bounds__(kPostingThreads, 1)
     known_ring_kernel(const __grid_constant__ PackedRingArgument argument) {
   if (!has_item()) return;
-  __shared__ std::uint64_t slots[2];
   __shared__ PostBoard board;
   __shared__ Staged staged;
-  const WorkItem& item =
-      kOperation == Operation::kReduce ? stage_apart(staged, argument) : stage(staged, argument);
-  if (threadIdx.x >= kThreads) return serve_posts(board, kThreads);
-  CtaGroup group(slots, kThreads);
-  const KernelControl& control = argument.control;
-  using Memory = Posting<CudaMemory>;
-  Memory memory(control.abort, control.waiting, argument.first.tag, board);
-  const KernelOutcome outcome = run_known<kOperation, Memory, Reduction>(group, memory, item);
-  memory.dismiss(group);
-  if (group.leader()) report(control, outcome);
+  const WorkItem& item = stage(staged, argument);
+  run_posting(argument, board, [&](auto& group, auto& memory) {
+    if constexpr (kOperation == Operation::kAllReduce) {
+      return all_reduce_item(group, memory, item, Reduction{});
+    } else {
+      return reduce_scatter_item(group, memory, item, Reduction{});
+    }
+  });
+}
+
+/// Of several ranks.
+template <class Reduction>
+__global__ void __launch_bounds__(kPostingThreads, 1)
+    known_reduce_kernel(const __grid_constant__ LinkedRingArgument argument) {
+  if (!has_item()) return;
+  __shared__ PostBoard board;
+  const std::uint32_t number = item_of_cta();
+  const ReduceItem item =
+      unpack_reduce(argument.first, argument.items.items[number], argument.links[number]);
+  run_posting(argument, board, [&](auto& group, auto& memory) {
+    return reduce_among_ranks(group, memory, item, Reduction{});
+  });
 }
 
 struct Kind {
@@ -68,23 +74,22 @@ constexpr std::array kKinds = {Kind{WEFT_FLOAT32, WEFT_SUM},  Kind{WEFT_FLOAT32,
                                Kind{WEFT_FLOAT16, WEFT_SUM},  Kind{WEFT_FLOAT16, WEFT_MAX},
                                Kind{WEFT_BFLOAT16, WEFT_SUM}, Kind{WEFT_BFLOAT16, WEFT_MAX}};
 
-constexpr std::array kOperations = {Operation::kAllReduce, Operation::kReduce,
-                                    Operation::kReduceScatter};
+constexpr std::array kOperations = {Operation::kAllReduce, Operation::kReduceScatter,
+                                    Operation::kReduce};
 
-template <class Reduction, std::size_t... kAt>
-void append(std::vector<const void*>& kernels, std::index_sequence<kAt...> /*operations*/) {
-  (kernels.push_back(
-       reinterpret_cast<const void*>(&known_ring_kernel<kOperations[kAt], Reduction>)),
-   ...);
+template <class Reduction>
+void append(std::vector<const void*>& kernels) {
+  const auto add = [&](auto* kernel) { kernels.push_back(reinterpret_cast<const void*>(kernel)); };
+  add(&known_ring_kernel<Operation::kAllReduce, Reduction>);
+  add(&known_ring_kernel<Operation::kReduceScatter, Reduction>);
+  add(&known_reduce_kernel<Reduction>);
 }
 
 // Of each kind, in its order those of each operation.
 const std::vector<const void*>& kernels() {
   static const auto kKernels = [] {
     std::vector<const void*> all;
-    const auto of = [&]<class... Reductions>() {
-      (append<Reductions>(all, std::make_index_sequence<kOperations.size()>()), ...);
-    };
+    const auto of = [&]<class... Reductions>() { (append<Reductions>(all), ...); };
     of.operator()<Sum<float>, Max<float>, Sum<std::int32_t>, Max<std::int32_t>, Sum<Float16>,
                   Max<Float16>, Sum<Bfloat16>, Max<Bfloat16>>();
     return all;
@@ -94,13 +99,18 @@ const std::vector<const void*>& kernels() {
 
 }  // namespace
 
-const void* known_ring_kernel_for(const WorkItem& item, std::uint32_t items) {
-  if (size_index(items) == 0 || item.blocks != nullptr) return nullptr;
+RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items) {
+  if (size_index(items) == 0 || item.blocks != nullptr) return {};
+  const bool links = item.operation == Operation::kReduce;
+  if (links && item.ranks == 1) return {};
   const auto* const operation = std::ranges::find(kOperations, item.operation);
   const auto* const kind = std::ranges::find(kKinds, Kind{item.type, item.reduction});
-  if (operation == kOperations.end() || kind == kKinds.end()) return nullptr;
-  return kernels()[static_cast<std::size_t>(kind - kKinds.begin()) * kOperations.size() +
-                   static_cast<std::size_t>(operation - kOperations.begin())];
+  if (operation == kOperations.end() || kind == kKinds.end()) return {};
+  return {
+      .address = kernels()[static_cast<std::size_t>(kind - kKinds.begin()) * kOperations.size() +
+                           static_cast<std::size_t>(operation - kOperations.begin())],
+      .threads = kPostingThreads,
+      .carries_links = links};
 }
 
 std::span<const void* const> known_ring_kernels() {

@@ -47,4 +47,11 @@ inline void fill(const Launch& launch, PackedRingArgument& argument) {
   std::copy_n(launch.packed->items, launch.items.size(), argument.items.items);
 }
 
+inline void fill(const Launch& launch, LinkedRingArgument& argument) {
+  fill(launch, static_cast<PackedRingArgument&>(argument));
+  std::ranges::transform(launch.items, argument.links, [](const WorkItem& item) {
+    return RingLinks{.from_previous = item.from_previous, .to_next = item.to_next};
+  });
+}
+
 }  // namespace weft::device::cuda

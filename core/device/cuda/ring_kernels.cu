@@ -66,8 +66,10 @@ const auto& all_kernels() {
 RingKernel kernel_for(const WorkItem& item, std::uint32_t items) {
   if (item.algorithm != Algorithm::kRing || item.protocol != Protocol::kSimple) return {};
   if (!kernel_exists(item)) return {};
-  const void* known = kPrefersKnownReductions ? known_ring_kernel_for(item, items) : nullptr;
-  if (known != nullptr) return {.address = known, .threads = kPostingThreads};
+  if constexpr (kPrefersKnownReductions) {
+    const RingKernel known = known_ring_kernel_for(item, items);
+    if (known.address != nullptr) return known;
+  }
   const std::size_t size = size_index(items);
   return {.address = all_kernels()[size],
           .threads = kThreads,

@@ -134,6 +134,25 @@ void expect_unpacked(const device::cuda::PackedRingArgument& argument,
   }
 }
 
+/// As one of a kernel that is given the connections.
+void expect_unpacked(const device::cuda::LinkedRingArgument& argument,
+                     std::span<const WorkItem> wanted) {
+  for (std::size_t index = 0; index < wanted.size(); ++index) {
+    SCOPED_TRACE(index);
+    const device::ReduceItem item =
+        device::unpack_reduce(argument.first, argument.items.items[index], argument.links[index]);
+    EXPECT_TRUE(are_alike(item.from_previous, wanted[index].from_previous));
+    EXPECT_TRUE(are_alike(item.to_next, wanted[index].to_next));
+    EXPECT_EQ(item.send, wanted[index].send);
+    EXPECT_EQ(item.recv, wanted[index].recv);
+    EXPECT_EQ(item.count, wanted[index].count);
+    EXPECT_EQ(item.chunk, wanted[index].chunk);
+    EXPECT_EQ(item.ranks, wanted[index].ranks);
+    EXPECT_EQ(item.ring_position, wanted[index].ring_position);
+    EXPECT_EQ(item.tag, wanted[index].tag);
+  }
+}
+
 class PackedItemsOf : public testing::TestWithParam<Case> {};
 
 TEST_P(PackedItemsOf, AreThoseOfThePlan) {
@@ -173,6 +192,11 @@ TEST_P(PackedItemsOf, AreThoseOfThePlan) {
     device::cuda::PackedRingArgument argument{};
     fill(launch, argument);
     expect_unpacked(argument, items);
+    if (plan->task.operation != Operation::kReduce) continue;
+    device::cuda::LinkedRingArgument linked{};
+    fill(launch, linked);
+    expect_unpacked(static_cast<const device::cuda::PackedRingArgument&>(linked), items);
+    expect_unpacked(linked, items);
   }
 }
 
