@@ -25,6 +25,7 @@ struct OutputCall;
 struct MulticastView;
 struct WindowReduction;
 struct PackedItems;
+struct ConnectionView;
 
 /// A device's stream; made and destroyed by its runtime.
 class DeviceStream;
@@ -88,6 +89,9 @@ struct Launch {
   /// Where ends are not reported, of more items than kMostWholeItems: the same packed, complete but
   /// for what a call sets. Copied likewise.
   const PackedItems* packed = nullptr;
+  /// Where ends are not reported, of kMostWholePairs to kMostPackedPairs transfers: memory of the
+  /// device with the view of each, at its place. Null: some have none.
+  const ConnectionView* pair_views = nullptr;
   /// Raised to make kernels leave; outlives the launch. Where ends are not reported it lies in
   /// memory of allocate_shared.
   const std::atomic<std::uint32_t>* abort = nullptr;

@@ -192,7 +192,7 @@ BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, std::uint32_t rank, const
   }
   if (!ends.packs_items) return;
   packed_ = std::make_unique<PackedItems>();
-  pack_items(*plan_, items_, links_ == nullptr ? nullptr : links_->links(), *packed_);
+  pack_items(*plan_, items_, links_ == nullptr ? nullptr : links_->entries(), *packed_);
 }
 
 void BoundPlan::add_message(const ConnectionEnd& end, std::uint64_t steps,

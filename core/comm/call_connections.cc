@@ -36,14 +36,26 @@ const PairConnections* Communicator::partner(std::uint32_t rank, std::uint32_t c
   const PairSpread& of_exchanges = exchange_ends_.spread;
   const std::size_t channels =
       exchanges + (of_exchanges.first_channel == 0 ? 0 : of_exchanges.channels);
-  if (partners_.empty()) partners_.resize(ranks_ * channels);
+  if (partners_.empty()) {
+    partners_.resize(ranks_ * channels);
+    pair_views_.expect(2 * (ranks_ - 1) * channels);
+  }
   const std::uint32_t number = kPairChannel + channel;
   const std::size_t place = is_of_exchanges(number)    ? exchanges + (number - kExchangeChannel)
                             : is_of_pair_lines(number) ? lines + (number - kPairLineChannel)
                                                        : channel;
   const PairConnections*& known = partners_[rank * channels + place];
-  if (known == nullptr) known = pairs_->find({.peer = rank, .channel = kPairChannel + channel});
+  if (known == nullptr) known = keep_partner(pairs_->find({.peer = rank, .channel = number}));
   return known;
+}
+
+// Of a device whose kernels find views at places, those of both ends.
+const PairConnections* Communicator::keep_partner(const PairConnections* pair) {
+  if (pair == nullptr || runtime_.reports_ends()) return pair;
+  PairConnections& placed = placed_partners_.emplace_back(*pair);
+  placed.to.place = pair_views_.add(placed.to.view);
+  placed.from.place = pair_views_.add(placed.from.view);
+  return &placed;
 }
 
 // Whether all channels are connected that a message of so many bytes takes.

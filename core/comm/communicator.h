@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -281,13 +282,14 @@ class Communicator {
   Status check_capture(std::span<const Call* const> calls, Stream& stream);
   static Error not_to_be_captured(const Task& task);
   template <class Make>
-  const Launch* pair_launch(Stream& stream, std::uint32_t named, Make make);
+  Result<const Launch*> pair_launch(Stream& stream, std::uint32_t named, Make make);
   template <class Make>
   const Launch* pair_launch(UnderWay& record, Make make);
   static void forget_pairs(UnderWay& record);
-  const Launch* reported_pair_launch(Stream& stream, std::uint32_t named);
+  Result<const Launch*> reported_pair_launch(Stream& stream, std::uint32_t named);
   void enqueue_pair_messages();
   const PairConnections* partner(std::uint32_t rank, std::uint32_t channel);
+  const PairConnections* keep_partner(const PairConnections* pair);
   [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes, const PairSpread& spread);
   [[nodiscard]] bool goes_by_inboxes(const Task& task) const;
   WorkItem& begin_inbox_item(const Task& task);
@@ -439,7 +441,9 @@ class Communicator {
   PairNumbers pair_numbers_;
   std::vector<PairMessage> pair_messages_;
   std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
-  bool has_inboxes_ = false;                      // they are connected
+  std::deque<PairConnections> placed_partners_;   // that those point to, where views have places
+  PairViews pair_views_{table_memory_};
+  bool has_inboxes_ = false;  // they are connected
   PairEnds pair_ends_;
   PairEnds exchange_ends_;                    // of calls in which every rank has several partners
   std::size_t most_pairs_ = 0;                // transfers of a launch so far

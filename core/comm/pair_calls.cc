@@ -107,6 +107,7 @@ OperationTag PairNumbers::add(Direction& direction, const Task& task, std::uint3
 void add_connection(const ConnectionEnd& end, std::uint64_t least_lent_bytes,
                     PairTransfer& transfer, std::vector<PairMessage>& messages) {
   transfer.view = end.view;
+  transfer.place = end.place;
   if (end.peer_memory.plugin != nullptr && transfer.bytes >= least_lent_bytes) {
     transfer.payload = PairPayload::kLent;
   }

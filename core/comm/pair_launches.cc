@@ -53,10 +53,11 @@ Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> c
     repeat_transfers(calls, rank_, pair_numbers_, pair_transfers_, pair_tasks_);
     return reported_pair_launch(stream, least_named(calls));
   }
-  const Launch* const launch =
-      pair_launch(stream, least_named(calls), [&](auto& transfers, auto& tasks) {
-        make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
-      });
+  WEFT_TRY_ASSIGN(const Launch* const launch,
+                  pair_launch(stream, least_named(calls), [&](auto& transfers, auto& tasks) {
+                    make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers,
+                                   pair_messages_, tasks);
+                  }));
   pairs_repeat_ = pair_messages_.empty() && can_repeat(pair_transfers_);
   return launch;
 }
@@ -130,7 +131,7 @@ const Launch* Communicator::inbox_launch(const Call& call, Protocol protocol, St
 // Of a device whose launches do not call back. `make(transfers, tasks)` writes the transfers of the
 // launch. `named`: the parts that its calls allow; 0: as many as the communicator does.
 template <class Make>
-const Launch* Communicator::pair_launch(Stream& stream, std::uint32_t named, Make make) {
+Result<const Launch*> Communicator::pair_launch(Stream& stream, std::uint32_t named, Make make) {
   pairs_repeat_ = false;
   pair_messages_.clear();
   pair_transfers_.clear();
@@ -140,12 +141,18 @@ const Launch* Communicator::pair_launch(Stream& stream, std::uint32_t named, Mak
   return reported_pair_launch(stream, named);
 }
 
-const Launch* Communicator::reported_pair_launch(Stream& stream, std::uint32_t named) {
+Result<const Launch*> Communicator::reported_pair_launch(Stream& stream, std::uint32_t named) {
+  auto views = pair_views_.bring(pair_transfers_, stream.device_stream());
+  if (!views) {
+    withdraw({}, views.error());
+    return fail(std::move(views.error()));
+  }
   const std::uint32_t parts = named == 0 ? pair_parts_ : std::min(named, pair_parts_);
   items_.assign(1, pair_item(pair_transfers_, ranks_, parts));
   // Kernels that run on their own drive no net.
   if (connections_->busy()) connections_->leave();
   launch_by_report(stream);
+  reported_launch_.pair_views = *views;
   reported_launch_.is_bounded = is_bounded_ || named != 0;
   return &reported_launch_;
 }

@@ -39,10 +39,18 @@ struct PairTransfer {
   /// Written by the kernel, read by who reports: 1 when it is complete.
   std::uint32_t complete = 0;
   PairPayload payload = PairPayload::kSteps;
-  std::uint32_t taken = 0;  ///< The kernel's own: 1 when the receiver has given all steps back.
+  std::uint16_t taken = 0;  ///< The kernel's own: 1 when the receiver has given all steps back.
+  /// Where the view lies in Launch::pair_views, or kNoPlace.
+  std::uint16_t place = UINT16_MAX;
   std::uint64_t moved = 0;  ///< The kernel's own: bytes done.
   std::uint64_t step = 0;   ///< The kernel's own: next step of the connection; once it has begun.
 };
 inline constexpr std::uint32_t kNoTransfer = UINT32_MAX;
+inline constexpr std::uint16_t kNoPlace = UINT16_MAX;
+
+/// Launches of up to so many transfers carry them as they are.
+inline constexpr std::uint32_t kMostWholePairs = 16;
+/// Those of up to so many may be packed; of more they are as they are, in memory of the device.
+inline constexpr std::uint32_t kMostPackedPairs = 208;
 
 }  // namespace weft

@@ -24,6 +24,7 @@
 #include "core/bootstrap/bootstrap.h"
 #include "core/model/connection_view.h"
 #include "core/model/direct_peers.h"
+#include "core/model/pair_transfer.h"
 #include "core/plugin/loader.h"
 #include "core/plugin/net_plugin.h"
 #include "core/plugin/transport_plugin.h"
@@ -51,6 +52,8 @@ struct ConnectionEnd {
   std::uint32_t port_connection = 0;
   /// Of two ranks that send to each other. Set at both ends or at neither.
   PeerMemory peer_memory;
+  /// Of two ranks that send to each other: PairTransfer::place.
+  std::uint16_t place = kNoPlace;
 };
 
 /// What connections between this rank and others will be like.

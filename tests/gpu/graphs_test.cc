@@ -24,11 +24,13 @@ void capture_many_channels_first(Team& team) {
   const std::size_t count = options().host ? 50'000 : std::size_t{5} << 20;
   Captured sum(team, {.type = kFloat32, .count = count + 3});
   Captured gathered(team, {.operation = Operation::kAllGather, .type = kInt32, .count = count});
-  gathered.replay(team, options().seed);  // not in the order of captures
+  Captured exchanged(team, {.operation = Operation::kAllToAll, .type = kInt32, .count = count});
+  exchanged.replay(team, options().seed);  // not in the order of captures
+  gathered.replay(team, options().seed);
   sum.replay(team, options().seed + 1);
   Trial(team, {.type = kInt32, .count = count}).run(options().seed);
   Captured later(team, {.type = kFloat32, .count = count + 1001});
-  for (Captured* each : {&later, &sum, &gathered})
+  for (Captured* each : {&later, &exchanged, &sum, &gathered})
     each->replay(team, options().seed + 2);
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/device/packed_transfer.h"
 #include "core/model/multicast.h"
 #include "core/model/output_table.h"
 #include "core/model/packed_items.h"
@@ -93,28 +94,42 @@ struct MulticastArgument {
   MulticastView view;
 };
 
-/// Transfers that arguments of kernels have room for; the largest are about what 32764 bytes hold
-/// (CUDA programming guide, "Function Parameters"). The host copies all of an argument, so there
-/// are sizes for what is called most, between two GPUs and four alike: a send and a receive of up
-/// to 64 KiB, by lines over 8 channels each; of up to 2 MiB, over 16, with a header each where they
-/// go in steps (core/comm/pair_calls.h); and larger ones, over 32, as well as what an all-to-all of
-/// four cuts into 11 messages for each partner and way in a communicator that joined beside
-/// another. Those of the only one are cut into twice as many.
-inline constexpr std::array kArgumentPairs = {8U, 16U, 34U, 76U, 208U};
-inline constexpr std::uint32_t kMostArgumentPairs = kArgumentPairs.back();
+/// Transfers that arguments of kernels have room for: as they are, up to what a send and a receive
+/// of 64 KiB take, by lines over 8 channels each; and packed. The host copies all of an argument,
+/// so there are sizes for what is called most, between two GPUs and four alike: a send and a
+/// receive of up to 2 MiB, over 16 channels, with a header each where they go in steps
+/// (core/comm/pair_calls.h), and of more, over 32, as well as an all-to-all of four over 11 with
+/// each other rank in a communicator that joined beside another; and all-to-alls of three and more
+/// in the only one, which have up to 128 ends and a copy within the rank.
+inline constexpr std::array kWholePairs = {8U, kMostWholePairs};
+inline constexpr std::array kPackedPairs = {40U, 84U, 168U, kMostPackedPairs};
 
 /// The most CTAs of a launch of sends and receives that has the device for itself; others have up
 /// to kMostItems.
 inline constexpr std::uint32_t kMostPairGroups = 128;
+/// Where each CTA's transfers begin, of an argument for so many.
+template <std::uint32_t kTransfers>
+inline constexpr std::uint32_t kPairBegins =
+    (kTransfers < kMostPairGroups ? kTransfers : kMostPairGroups) + 1;
 
 /// A CTA has the transfers begin[number of the CTA] up to that of the next one.
 template <std::uint32_t kTransfers>
 struct PairArgument {
   KernelControl control;
-  std::uint16_t begin[(kTransfers < kMostPairGroups ? kTransfers : kMostPairGroups) + 1];
+  std::uint16_t begin[kPairBegins<kTransfers>];
   PairTransfer transfers[kTransfers];
 };
-static_assert(sizeof(PairArgument<kMostArgumentPairs>) <= kMostArgumentBytes - 16);
+// What CUDA had room for before 12.1.
+static_assert(sizeof(PairArgument<kWholePairs.back()>) <= 4096);
+
+/// The same of more, whose connections are in memory of the device.
+template <std::uint32_t kTransfers>
+struct PackedPairArgument {
+  KernelControl control;
+  const ConnectionView* views;
+  std::uint16_t begin[kPairBegins<kTransfers>];
+  PackedTransfer transfers[kTransfers];
+};
 
 /// Words that go to memory of the device.
 inline constexpr std::uint32_t kMostStoredWords = 4000;
@@ -200,8 +215,10 @@ struct RingKernel {
 [[nodiscard]] const void* multicast_kernel_for(const WorkItem& item, std::uint32_t parts);
 [[nodiscard]] const void* multicast_kernel_address();
 
-/// The kernels that move the transfers of a PairArgument, by kArgumentPairs.
+/// The kernels that move the transfers of a PairArgument, by kWholePairs, and of a
+/// PackedPairArgument, by kPackedPairs.
 [[nodiscard]] const void* pair_kernel_of_size(std::size_t place);
+[[nodiscard]] const void* packed_pair_kernel_of_size(std::size_t place);
 /// The kernel that moves StoredPairs.
 [[nodiscard]] const void* stored_pairs_kernel_address();
 /// Brings what a StoreArgument holds to where it says.

@@ -98,20 +98,21 @@ void group_ends(std::span<const PairTransfer> transfers, PairGroups& groups) {
       return bytes[0] != bytes[1] ? bytes[0] > bytes[1] : one < other;
     });
   }
-  groups.transfers.clear();
-  for (std::size_t turn = 0; groups.transfers.size() < count; ++turn) {
+  groups.order.clear();
+  for (std::size_t turn = 0; groups.order.size() < count; ++turn) {
     for (const auto& way : ways) {
-      if (turn < way.size()) groups.transfers.push_back(transfers[way[turn]]);
+      if (turn < way.size()) groups.order.push_back(way[turn]);
     }
   }
+  groups.after.assign(count, kNoTransfer);
   groups.begin.resize(count + std::size_t{1});
   std::iota(groups.begin.begin(), groups.begin.end(), 0U);
 }
 
 }  // namespace
 
-void group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
-                     PairGroups& groups) {
+void divide_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
+                      PairGroups& groups) {
   if (are_ends(transfers, most_groups)) return group_ends(transfers, groups);
   const auto [group_of, count] = divide(transfers, most_groups);
   groups.begin.assign(count + std::size_t{1}, 0);
@@ -119,14 +120,27 @@ void group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most
     ++groups.begin[group + 1];
   for (std::size_t group = 1; group < groups.begin.size(); ++group)
     groups.begin[group] += groups.begin[group - 1];
-  groups.transfers.resize(transfers.size());
+  groups.order.resize(transfers.size());
+  groups.after.resize(transfers.size());
   std::vector<std::uint32_t> filled(groups.begin.size() - 1);
-  std::vector<std::uint32_t> place(transfers.size());  // within its group
+  std::vector<std::uint32_t>& place = groups.places;  // within its group
+  place.resize(transfers.size());
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     place[i] = filled[group_of[i]]++;
-    PairTransfer& transfer = groups.transfers[groups.begin[group_of[i]] + place[i]];
-    transfer = transfers[i];
-    if (transfer.after != kNoTransfer) transfer.after = place[transfer.after];
+    const std::uint32_t at = groups.begin[group_of[i]] + place[i];
+    const std::uint32_t after = transfers[i].after;
+    groups.order[at] = static_cast<std::uint32_t>(i);
+    groups.after[at] = after == kNoTransfer ? kNoTransfer : place[after];
+  }
+}
+
+void group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
+                     PairGroups& groups) {
+  divide_transfers(transfers, most_groups, groups);
+  groups.transfers.resize(transfers.size());
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    groups.transfers[i] = transfers[groups.order[i]];
+    groups.transfers[i].after = groups.after[i];
   }
 }
 

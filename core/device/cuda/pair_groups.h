@@ -16,7 +16,11 @@ namespace weft::device::cuda {
 
 /// Transfers in the order of their groups, each of which one CTA moves on its own.
 struct PairGroups {
-  /// PairTransfer::after counts from the first of the group.
+  /// The numbers that they have in the launch; and PairTransfer::after of each, which counts from
+  /// the first of the group.
+  std::vector<std::uint32_t> order;
+  std::vector<std::uint32_t> after;
+  /// As a whole: of group_transfers() alone.
   std::vector<PairTransfer> transfers;
   /// Group g has transfers begin[g] to begin[g + 1] - 1, in the order in which they were called.
   std::vector<std::uint32_t> begin;
@@ -30,6 +34,9 @@ struct PairGroups {
 /// Those of one end of a connection are in one group, which alone knows where that end stands. No
 /// more groups than `most_groups`, which is not 0, and none is empty. What `groups` held before is
 /// replaced, and its memory kept.
+void divide_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
+                      PairGroups& groups);
+/// And copies them.
 void group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
                      PairGroups& groups);
 
@@ -38,11 +45,12 @@ void group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most
 [[nodiscard]] constexpr bool want_the_device(std::uint32_t groups, std::uint32_t ctas) {
   return groups > ctas + ctas / 4;
 }
-/// The same of a launch.
+/// The same of a launch. What goes through memory of the stream has no room for so many groups.
 [[nodiscard]] inline bool wants_the_device(const Launch& launch) {
   if (launch.items.empty() || !launch.own_processors || launch.is_bounded) return false;
   const WorkItem& item = launch.items.front();
-  return item.algorithm == Algorithm::kPair && item.transfer_count <= kMostArgumentPairs &&
+  const bool in_argument = item.transfer_count <= kMostWholePairs || launch.pair_views != nullptr;
+  return item.algorithm == Algorithm::kPair && in_argument &&
          want_the_device(item.transfer_count, item.most_parts);
 }
 

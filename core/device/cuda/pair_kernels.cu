@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Sends and receives: a CTA for each group of transfers, one warp of which posts.
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "core/device/cuda/overlap.cuh"
 #include "core/device/cuda/posting.cuh"
 #include "core/device/cuda/report.cuh"
+#include "core/device/packed_transfer.h"
 #include "core/device/pair_batch.h"
 
 namespace weft::device::cuda {
@@ -39,6 +39,13 @@ __device__ void move_transfers(const KernelControl& control, PairTransfer* trans
   if (group.leader()) report(control, outcome);
 }
 
+/// All threads of a CTA, those included that will post.
+struct CtaThreads {
+  [[nodiscard]] __device__ static std::uint32_t rank() { return threadIdx.x; }
+  [[nodiscard]] __device__ static std::uint32_t size() { return blockDim.x; }
+  __device__ static void sync() { __syncthreads(); }
+};
+
 // What a CTA notes about its transfers it notes in shared memory: a replay begins anew.
 template <std::uint32_t kTransfers>
 __global__ void __launch_bounds__(kPostingThreads, 1)
@@ -50,6 +57,19 @@ __global__ void __launch_bounds__(kPostingThreads, 1)
   copy_words(own, argument.transfers + begin, count);
   __syncthreads();
   move_transfers(argument.control, reinterpret_cast<PairTransfer*>(own), count);
+}
+
+template <std::uint32_t kTransfers>
+__global__ void __launch_bounds__(kPostingThreads, 1)
+    packed_pair_kernel(const __grid_constant__ PackedPairArgument<kTransfers> argument) {
+  overlap_launches();
+  __shared__ Word own[kTransfers * (sizeof(PairTransfer) / sizeof(Word))];
+  const std::uint32_t begin = argument.begin[blockIdx.x];
+  const std::uint32_t count = argument.begin[blockIdx.x + 1] - begin;
+  auto* const transfers = reinterpret_cast<PairTransfer*>(own);
+  CtaThreads threads;
+  unpack_transfers(threads, argument.transfers + begin, argument.views, count, transfers);
+  move_transfers(argument.control, transfers, count);
 }
 
 // Of a launch with more transfers than an argument holds, which are in device memory.
@@ -71,13 +91,21 @@ __global__ void __launch_bounds__(kThreads, 1)
     memory.copy(group, to + at, nullptr, from + at, bytes - at < kSlice ? bytes - at : kSlice);
 }
 
-template <std::size_t... kPlaces>
-auto kernels_of(std::index_sequence<kPlaces...> /*sizes*/) {
-  return std::array{reinterpret_cast<const void*>(&pair_kernel<kArgumentPairs[kPlaces]>)...};
+// Those of a PairArgument, then of a PackedPairArgument.
+constexpr std::size_t kFirstPacked = kWholePairs.size();
+
+template <std::size_t... kWhole, std::size_t... kPacked>
+auto kernels_of(std::index_sequence<kWhole...> /*sizes*/,
+                std::index_sequence<kPacked...> /*packed*/) {
+  return std::array{reinterpret_cast<const void*>(&pair_kernel<kWholePairs[kWhole]>)...,
+                    reinterpret_cast<const void*>(&packed_pair_kernel<kPackedPairs[kPacked]>)...,
+                    reinterpret_cast<const void*>(&stored_pairs_kernel),
+                    reinterpret_cast<const void*>(&copy_kernel)};
 }
 
 const auto& kernels() {
-  static const auto kAll = kernels_of(std::make_index_sequence<kArgumentPairs.size()>());
+  static const auto kAll = kernels_of(std::make_index_sequence<kWholePairs.size()>(),
+                                      std::make_index_sequence<kPackedPairs.size()>());
   return kAll;
 }
 
@@ -85,6 +113,10 @@ const auto& kernels() {
 
 const void* pair_kernel_of_size(std::size_t place) {
   return kernels()[place];
+}
+
+const void* packed_pair_kernel_of_size(std::size_t place) {
+  return kernels()[kFirstPacked + place];
 }
 
 const void* stored_pairs_kernel_address() {
@@ -96,13 +128,7 @@ const void* copy_kernel_address() {
 }
 
 std::span<const void* const> pair_kernels() {
-  static const auto kAll = [] {
-    std::array<const void*, kArgumentPairs.size() + 2> all{};
-    const auto rest = std::copy(kernels().begin(), kernels().end(), all.begin());
-    std::ranges::copy(std::array{stored_pairs_kernel_address(), copy_kernel_address()}, rest);
-    return all;
-  }();
-  return kAll;
+  return kernels();
 }
 
 }  // namespace weft::device::cuda

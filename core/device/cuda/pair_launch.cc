@@ -10,31 +10,52 @@
 #include "core/device/cuda/failure.h"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/launch.h"
+#include "core/device/cuda/pair_argument.h"
 #include "core/device/cuda/pair_groups.h"
-#include "core/device/cuda/ring_argument.h"
 
 namespace weft::device::cuda {
 namespace {
 
-template <std::size_t kPlace>
-weft_result launch_in_argument(CudaStream& stream, const Launch& launch, const PairGroups& groups) {
-  UnsetArgument<PairArgument<kArgumentPairs[kPlace]>> unset;
-  PairArgument<kArgumentPairs[kPlace]>& argument = unset.get();
-  argument.control = control_of(launch);
-  std::ranges::copy(groups.begin, argument.begin);
-  std::ranges::copy(groups.transfers, argument.transfers);
-  void* arguments[] = {&argument};
+weft_result launch_kernel(CudaStream& stream, const void* kernel, std::uint32_t ctas,
+                          void* argument) {
+  void* arguments[] = {argument};
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(groups.count());
+  config.gridDim = dim3(ctas);
   config.blockDim = dim3(kPostingThreads);
   config.stream = stream.native;
   config.attrs = &overlap;
   config.numAttrs = stream.may_overlap ? 1 : 0;
-  return check(cudaLaunchKernelExC(&config, pair_kernel_of_size(kPlace), arguments),
-               "cudaLaunchKernelExC");
+  return check(cudaLaunchKernelExC(&config, kernel, arguments), "cudaLaunchKernelExC");
+}
+
+/// With the smallest argument from this one on that they fit into.
+template <std::size_t kPlace = 0>
+weft_result launch_whole(CudaStream& stream, const Launch& launch, const PairGroups& groups) {
+  if constexpr (kPlace + 1 < kWholePairs.size()) {
+    if (groups.transfers.size() > kWholePairs[kPlace]) {
+      return launch_whole<kPlace + 1>(stream, launch, groups);
+    }
+  }
+  UnsetArgument<PairArgument<kWholePairs[kPlace]>> argument;
+  fill(launch, groups, argument.get());
+  return launch_kernel(stream, pair_kernel_of_size(kPlace), groups.count(), &argument.get());
+}
+
+/// The same.
+template <std::size_t kPlace = 0>
+weft_result launch_packed(CudaStream& stream, const Launch& launch,
+                          std::span<const PairTransfer> transfers, const PairGroups& groups) {
+  if constexpr (kPlace + 1 < kPackedPairs.size()) {
+    if (transfers.size() > kPackedPairs[kPlace]) {
+      return launch_packed<kPlace + 1>(stream, launch, transfers, groups);
+    }
+  }
+  UnsetArgument<PackedPairArgument<kPackedPairs[kPlace]>> argument;
+  fill(launch, transfers, groups, argument.get());
+  return launch_kernel(stream, packed_pair_kernel_of_size(kPlace), groups.count(), &argument.get());
 }
 
 // The memory is the stream's: made, used and given back in its order, also in each replay of a
@@ -123,27 +144,20 @@ weft_result copy_beside(CudaStream& stream, const WorkItem& item) {
   return join_side(stream);
 }
 
-/// With the smallest argument from this one on that they fit into, if there is one.
-template <std::size_t kPlace = 0>
-weft_result launch_smallest(CudaStream& stream, const Launch& launch, const PairGroups& groups) {
-  if constexpr (kPlace == kArgumentPairs.size()) {
-    return launch_stored(stream, launch, groups);
-  } else {
-    if (groups.transfers.size() <= kArgumentPairs[kPlace]) {
-      return launch_in_argument<kPlace>(stream, launch, groups);
-    }
-    return launch_smallest<kPlace + 1>(stream, launch, groups);
-  }
-}
-
 weft_result launch_groups(CudaStream& stream, const Launch& launch,
                           std::span<const PairTransfer> transfers, std::uint32_t whole_device) {
   if (transfers.empty()) return WEFT_OK;
   const std::uint32_t ctas = whole_device != 0
                                  ? std::min(whole_device, kMostPairGroups)
                                  : std::clamp(launch.items.front().most_parts, 1U, kMostItems);
-  group_transfers(transfers, ctas, stream.groups);
-  return launch_smallest(stream, launch, stream.groups);
+  PairGroups& groups = stream.groups;
+  const bool whole = transfers.size() <= kMostWholePairs;
+  if (!whole && transfers.size() <= kMostPackedPairs && launch.pair_views != nullptr) {
+    divide_transfers(transfers, ctas, groups);
+    return launch_packed(stream, launch, transfers, groups);
+  }
+  group_transfers(transfers, ctas, groups);
+  return whole ? launch_whole(stream, launch, groups) : launch_stored(stream, launch, groups);
 }
 
 }  // namespace

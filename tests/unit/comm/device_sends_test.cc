@@ -5,6 +5,8 @@
 // is made anew for each call, what is kept of the last one, and what the driver is asked.
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,11 +34,23 @@ class NotingDevice : public device::HostDevice {
     ++questions_;
     return 0;
   }
+  weft_result store(DeviceStream* stream, void* to, std::span<const std::byte> bytes) override {
+    if (refuses_) return WEFT_ERROR_DEVICE;
+    const std::scoped_lock lock(mutex_);
+    ++found_[stream].stores;
+    return HostDevice::store(stream, to, bytes);
+  }
   weft_result launch(DeviceStream* stream, std::span<const Launch> launches) override {
     const std::scoped_lock lock(mutex_);
     for (const Launch& launch : launches) {
       const WorkItem& item = launch.items.front();
       latest_[stream].assign(item.transfers, item.transfers + item.transfer_count);
+      Found& found = found_[stream];
+      found.views.clear();
+      found.is_packed = launch.pair_views != nullptr;
+      for (const PairTransfer& transfer : latest_[stream]) {
+        if (found.is_packed) found.views.push_back(launch.pair_views[transfer.place]);
+      }
       bounds_[stream] = {.most_parts = item.most_parts, .is_bounded = launch.is_bounded};
     }
     return WEFT_OK;
@@ -53,6 +67,17 @@ class NotingDevice : public device::HostDevice {
     const std::scoped_lock lock(mutex_);
     return latest_[stream];
   }
+  /// What a launch finds in memory of the device.
+  struct Found {
+    int stores = 0;  ///< Before the latest launch.
+    bool is_packed = false;
+    std::vector<ConnectionView> views;  ///< Of each transfer.
+  };
+  [[nodiscard]] Found found(DeviceStream* stream) {
+    const std::scoped_lock lock(mutex_);
+    return found_[stream];
+  }
+  void refuse_stores() { refuses_ = true; }
   [[nodiscard]] int questions() const { return questions_; }
 
  private:
@@ -60,9 +85,12 @@ class NotingDevice : public device::HostDevice {
   std::mutex mutex_;
   std::map<DeviceStream*, std::vector<PairTransfer>> latest_;
   std::map<DeviceStream*, Bounds> bounds_;
+  std::map<DeviceStream*, Found> found_;
+  std::atomic<bool> refuses_{false};
 };
 
 constexpr std::size_t kCount = std::size_t{96} << 10;
+constexpr std::size_t kManyParts = std::size_t{4} << 20;  // over more channels
 
 /// Two ranks that send to each other.
 class DeviceSends : public testing::Test {
@@ -103,7 +131,7 @@ class DeviceSends : public testing::Test {
     return made;
   }
 
-  std::vector<std::byte> memory_{std::vector<std::byte>(4 * kCount)};
+  std::vector<std::byte> memory_{std::vector<std::byte>(2 * kManyParts)};
   test::Ranks ranks_{2, "p2p", {}, std::make_unique<NotingDevice>()};
   std::uint32_t limits_[2][2]{};  // of each rank's send and receive; 0: none
   std::vector<Call> calls_[2];
@@ -147,6 +175,41 @@ TEST_F(DeviceSends, CallsThatAreRepeatedHaveTheirOwnBuffersAndTags) {
     expect_parts(shorter[rank], at, at + kCount, 5);
     expect_parts(longer[rank], at, at + kCount, kCount);
   }
+}
+
+// Of many parts, as they would be packed.
+TEST_F(DeviceSends, FindTheirViewsOnTheDevice) {
+  std::byte* const at = memory_.data();
+  // Once more of a call alike, whose transfers are repeated, and once more of another.
+  for (const std::size_t count :
+       {kCount, kManyParts, kManyParts, std::size_t{5}, kManyParts / 2, kManyParts}) {
+    const auto made = exchange(at, at + kManyParts, count);
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      SCOPED_TRACE(count);
+      const auto found = device().found(ranks_.streams[rank]->device_stream());
+      ASSERT_EQ(found.is_packed, made[rank].size() > kMostWholePairs);
+      EXPECT_EQ(found.is_packed, count > kCount);
+      for (std::size_t i = 0; i < found.views.size(); ++i) {
+        EXPECT_EQ(std::memcmp(&found.views[i], &made[rank][i].view, sizeof(ConnectionView)), 0);
+        EXPECT_TRUE(found.views[i].connected());
+      }
+    }
+  }
+  for (const auto& stream : ranks_.streams)
+    EXPECT_LE(device().found(stream->device_stream()).stores, 2) << "one of each way to go";
+}
+
+TEST_F(DeviceSends, EndWithTheDevicesWordsWhereItRefusesViews) {
+  device().refuse_stores();
+  Call call{
+      .task = {.operation = Operation::kSend, .type = WEFT_INT8, .root = 1, .count = kManyParts},
+      .send = memory_.data()};
+  call.communicator = ranks_.communicators[0].get();
+  call.stream = ranks_.streams[0].get();
+  const Status called = start_calls({&call, 1});
+  ASSERT_FALSE(called);
+  EXPECT_EQ(called.error().code(), WEFT_ERROR_DEVICE);
+  EXPECT_TRUE(call.communicator->known_failure()) << "others wait for this call in vain";
 }
 
 // Each end is bounded by its own calls, also where the group before was alike but for that.
