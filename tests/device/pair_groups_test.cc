@@ -164,6 +164,50 @@ TEST(PairGroups, EndsOnTheirOwnAreDividedAsAmongOthers) {
   }
 }
 
+// Of what was divided last the division is kept; nothing that it hangs on may be overlooked.
+TEST(PairGroups, OfCallsAlikeAreThoseOfTheLatest) {
+  std::mt19937_64 random(20261127);
+  std::byte byte{};
+  PairGroups kept;
+  std::vector<ConnectionCursor> ends(50);
+  std::vector<PairTransfer> transfers;
+  std::uint32_t most = 64;
+  for (int round = 0; round < 2000; ++round) {
+    if (transfers.size() < 2 || random() % 50 == 0) {
+      transfers = random_transfers(random, ends, static_cast<std::uint32_t>(2 + random() % 80));
+      for (PairTransfer& transfer : transfers)
+        (random() % 2 == 0 ? transfer.bytes = random() % 4 : 0);
+    }
+    PairTransfer& one = transfers[random() % transfers.size()];
+    switch (random() % 6) {
+      case 0:
+        one.bytes = random() % 4;
+        break;
+      case 1:
+        one.from = one.from == nullptr ? &byte : nullptr;
+        break;
+      case 2:
+        most = static_cast<std::uint32_t>(1 + random() % 128);
+        break;
+      case 3:
+        if (one.after == kNoTransfer && one.view.cursor != nullptr) one.view.cursor = nullptr;
+        break;
+      case 4:
+        if (transfers.back().after == kNoTransfer) transfers.back().after = 0;
+        break;
+      default:
+        one.tag = random();  // nothing that counts
+    }
+    group_transfers(transfers, most, kept);
+    const PairGroups anew = grouped(transfers, most);
+    ASSERT_EQ(kept.begin, anew.begin) << round;
+    ASSERT_EQ(kept.order, anew.order) << round;
+    ASSERT_EQ(kept.after, anew.after) << round;
+    for (std::size_t i = 0; i < transfers.size(); ++i)
+      ASSERT_EQ(kept.transfers[i].tag, anew.transfers[i].tag) << round;
+  }
+}
+
 // One end more in each direction than there are groups for, of which two have next to nothing to
 // move, wherever they lie.
 TEST(PairGroups, EndsThatShareAGroupAreSmall) {

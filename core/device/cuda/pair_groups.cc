@@ -109,10 +109,29 @@ void group_ends(std::span<const PairTransfer> transfers, PairGroups& groups) {
   std::iota(groups.begin.begin(), groups.begin.end(), 0U);
 }
 
+/// Whether the latest division was of such transfers; notes what they are.
+bool are_known(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
+               PairGroups& groups) {
+  bool alike = groups.most_groups == most_groups && groups.known.size() == transfers.size();
+  groups.most_groups = most_groups;
+  groups.known.resize(transfers.size());
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    const PairTransfer& transfer = transfers[i];
+    const PairGroups::Known is{.end = transfer.view.cursor,
+                               .bytes = transfer.bytes,
+                               .after = transfer.after,
+                               .sends = transfer.from != nullptr};
+    alike = alike && groups.known[i] == is;
+    groups.known[i] = is;
+  }
+  return alike;
+}
+
 }  // namespace
 
 void divide_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
                       PairGroups& groups) {
+  if (are_known(transfers, most_groups, groups)) return;
   if (are_ends(transfers, most_groups)) return group_ends(transfers, groups);
   const auto [group_of, count] = divide(transfers, most_groups);
   groups.begin.assign(count + std::size_t{1}, 0);

@@ -28,12 +28,24 @@ struct PairGroups {
   /// Room for who divides.
   std::vector<std::uint32_t> places{};
 
+  /// What order, after and begin hang on: calls of a program are mostly alike.
+  struct Known {
+    const ConnectionCursor* end = nullptr;
+    std::uint64_t bytes = 0;
+    std::uint32_t after = kNoTransfer;
+    bool sends = false;
+
+    bool operator==(const Known&) const = default;
+  };
+  std::vector<Known> known{};
+  std::uint32_t most_groups = 0;  ///< Of that division.
+
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(begin.size()) - 1; }
 };
 
 /// Those of one end of a connection are in one group, which alone knows where that end stands. No
 /// more groups than `most_groups`, which is not 0, and none is empty. What `groups` held before is
-/// replaced, and its memory kept.
+/// replaced, and its memory kept; or it is kept as well, where transfers like these were divided.
 void divide_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
                       PairGroups& groups);
 /// And copies them.
