@@ -89,6 +89,7 @@ bool Communicator::is_connected(const Call& call) {
   }
   if (goes_by_inboxes(call.task) || goes_through_windows(call)) return has_inboxes();
   if (is_exchange(call.task.operation)) {
+    if (repeats_exchange(call)) return true;
     for (std::uint32_t other = 0; other < ranks_; ++other) {
       for (const std::uint64_t bytes : bytes_with(call, other)) {
         if (bytes != 0 && !is_joined(other, bytes, exchange_ends_.spread)) return false;

@@ -291,6 +291,7 @@ class Communicator {
   const PairConnections* partner(std::uint32_t rank, std::uint32_t channel);
   const PairConnections* keep_partner(const PairConnections* pair);
   [[nodiscard]] bool is_joined(std::uint32_t rank, std::uint64_t bytes, const PairSpread& spread);
+  [[nodiscard]] bool repeats_exchange(const Call& call) const;
   [[nodiscard]] bool goes_by_inboxes(const Task& task) const;
   WorkItem& begin_inbox_item(const Task& task);
   [[nodiscard]] std::uint64_t wide_chunk(weft_data_type type) const;
@@ -466,7 +467,8 @@ class Communicator {
   // As items_.
   std::vector<PairTransfer> pair_transfers_;
   std::vector<PairTask> pair_tasks_;
-  bool pairs_repeat_ = false;  // pair_transfers_ are still those of calls that can_repeat()
+  // pair_transfers_ are still those of calls that can_repeat(), or of such an exchange
+  bool pairs_repeat_ = false;
 
   // What is under way: records are recycled, so a call allocates nothing.
   SpinLock records_mutex_;

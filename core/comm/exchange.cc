@@ -145,39 +145,79 @@ std::optional<Protocol> inbox_protocol(const Task& task, const InboxExchanges& e
   return !to_all || exchanges.all_to_alls_by_ll ? std::optional(Protocol::kLL) : std::nullopt;
 }
 
-void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
-                   std::uint64_t sequence, std::uint16_t past, const PairEnds& ends,
-                   std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
-                   std::vector<PairTask>& tasks) {
+namespace {
+
+/// What the rank has for itself, complete; nothing where it is where it shall be.
+std::optional<PairTransfer> own_copy(const Call& call, std::uint32_t rank) {
   const std::uint64_t element = element_size(call.task.type);
-  const auto* const send = static_cast<const std::byte*>(call.send);
-  auto* const recv = static_cast<std::byte*>(call.recv);
-  const auto add = [&](const PairTransfer& whole, std::uint32_t partner, const Task& task) {
-    add_parts(whole, partner, ends, messages, [&](const PairTransfer& part, std::uint32_t) {
-      transfers.push_back(part);
-      tasks.push_back({task, sequence});
-    });
-  };
+  const Block sent = block_sent(call, rank, rank);
+  const Block received = block_received(call, rank, rank);
+  if (sent.count == 0) return {};
+  PairTransfer copy;
+  copy.from = static_cast<const std::byte*>(call.send) + sent.offset * element;
+  copy.to = static_cast<std::byte*>(call.recv) + received.offset * element;
+  copy.bytes = sent.count * element;
+  return copy.from != copy.to ? std::optional(copy) : std::nullopt;
+}
+
+/// Calls `visit(whole, partner, task)` for each message, and the rank's own copy: complete but for
+/// the connection, in the order of their transfers.
+template <class Visit>
+void for_each_message(const Call& call, std::uint32_t rank, std::uint32_t ranks,
+                      std::uint64_t sequence, std::uint16_t past, Visit visit) {
+  const std::uint64_t element = element_size(call.task.type);
   for_each_block(
       call, rank, ranks,
       [&](std::uint32_t /*round*/, std::uint32_t partner, const Block& block, bool sends) {
         Task task = call.task;
         task.count = block.count;
         PairTransfer whole;
-        if (sends) whole.from = send + block.offset * element;
-        if (!sends) whole.to = recv + block.offset * element;
+        const std::uint64_t offset = block.offset * element;
+        if (sends) whole.from = static_cast<const std::byte*>(call.send) + offset;
+        if (!sends) whole.to = static_cast<std::byte*>(call.recv) + offset;
         whole.bytes = task.bytes();
         whole.tag = make_operation_tag(task, sequence, past);
-        add(whole, partner, task);
+        visit(whole, partner, task);
       });
-  const Block sent = block_sent(call, rank, rank);
-  const Block received = block_received(call, rank, rank);
-  if (sent.count == 0) return;
-  PairTransfer copy;
-  copy.from = send + sent.offset * element;
-  copy.to = recv + received.offset * element;
-  copy.bytes = sent.count * element;
-  if (copy.from != copy.to) add(copy, rank, call.task);
+  if (const auto copy = own_copy(call, rank)) visit(*copy, rank, call.task);
+}
+
+}  // namespace
+
+void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
+                   std::uint64_t sequence, std::uint16_t past, const PairEnds& ends,
+                   std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
+                   std::vector<PairTask>& tasks) {
+  for_each_message(call, rank, ranks, sequence, past,
+                   [&](const PairTransfer& whole, std::uint32_t partner, const Task& task) {
+                     const std::size_t first = tasks.size();
+                     add_parts(whole, partner, ends, messages,
+                               [&](const PairTransfer& part, std::uint32_t) {
+                                 transfers.push_back(part);
+                                 tasks.push_back({task, sequence});
+                               });
+                     tasks[first].parts = static_cast<std::uint32_t>(tasks.size() - first);
+                   });
+}
+
+// All blocks are alike, but where each call has a table of its own; so one task stands for all.
+bool are_transfers_of(const Call& call, std::uint32_t rank, std::span<const PairTransfer> transfers,
+                      std::span<const PairTask> tasks) {
+  if (call.blocks != nullptr || tasks.empty()) return false;
+  const Task& known = tasks.front();
+  const PairTransfer& last = transfers.back();
+  const bool copies = last.from != nullptr && last.to != nullptr;
+  return call.task == known && copies == own_copy(call, rank).has_value();
+}
+
+void repeat_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
+                     std::uint64_t sequence, std::uint16_t past, std::span<PairTransfer> transfers,
+                     std::span<PairTask> tasks) {
+  std::size_t at = 0;
+  for_each_message(call, rank, ranks, sequence, past,
+                   [&](const PairTransfer& whole, std::uint32_t, const Task&) {
+                     at = repeat_message(whole, sequence, at, transfers, tasks);
+                   });
 }
 
 }  // namespace weft

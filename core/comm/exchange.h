@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/base/error.h"
@@ -94,5 +95,15 @@ void make_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
                    std::uint64_t sequence, std::uint16_t past, const PairEnds& ends,
                    std::vector<PairTransfer>& transfers, std::vector<PairMessage>& messages,
                    std::vector<PairTask>& tasks);
+
+/// Whether `transfers`, which make_exchange() wrote without a net's messages, will do for `call`
+/// with its buffers: it is of the same task, and what is the rank's own lies likewise.
+[[nodiscard]] bool are_transfers_of(const Call& call, std::uint32_t rank,
+                                    std::span<const PairTransfer> transfers,
+                                    std::span<const PairTask> tasks);
+/// Makes them those of this call, as repeat_transfers() does.
+void repeat_exchange(const Call& call, std::uint32_t rank, std::uint32_t ranks,
+                     std::uint64_t sequence, std::uint16_t past, std::span<PairTransfer> transfers,
+                     std::span<PairTask> tasks);
 
 }  // namespace weft

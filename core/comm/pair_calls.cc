@@ -187,23 +187,30 @@ void repeat_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pa
   std::size_t at = 0;
   for (const Call* call : calls) {
     PairNumbers::Direction& direction = numbers.direction_of(call->task);
-    const OperationTag tag = PairNumbers::add(direction, call->task, rank);
-    std::uint64_t begin = 0;
-    for (const std::size_t end = at + tasks[at].parts; at != end; ++at) {
-      PairTransfer& transfer = transfers[at];
-      transfer.tag = tag;
-      tasks[at].number = direction.calls;
-      if (sends(*call)) {
-        transfer.from = static_cast<const std::byte*>(call->send) + begin;
-      } else {
-        transfer.to = static_cast<std::byte*>(call->recv) + begin;
-      }
-      begin += transfer.bytes;
-      std::atomic_ref(transfer.complete).store(0, std::memory_order_relaxed);
-      transfer.taken = 0;
-      transfer.moved = 0;
-    }
+    PairTransfer whole;
+    if (sends(*call)) whole.from = static_cast<const std::byte*>(call->send);
+    if (!sends(*call)) whole.to = static_cast<std::byte*>(call->recv);
+    whole.tag = PairNumbers::add(direction, call->task, rank);
+    at = repeat_message(whole, direction.calls, at, transfers, tasks);
   }
+}
+
+std::size_t repeat_message(const PairTransfer& whole, std::uint64_t number, std::size_t first,
+                           std::span<PairTransfer> transfers, std::span<PairTask> tasks) {
+  const std::size_t end = first + tasks[first].parts;
+  std::uint64_t begin = 0;
+  for (std::size_t at = first; at != end; ++at) {
+    PairTransfer& transfer = transfers[at];
+    transfer.tag = whole.tag;
+    tasks[at].number = number;
+    if (whole.from != nullptr) transfer.from = whole.from + begin;
+    if (whole.to != nullptr) transfer.to = whole.to + begin;
+    begin += transfer.bytes;
+    std::atomic_ref(transfer.complete).store(0, std::memory_order_relaxed);
+    transfer.taken = 0;
+    transfer.moved = 0;
+  }
+  return end;
 }
 
 WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks,

@@ -99,7 +99,7 @@ class PairNumbers {
 /// direction, or of all collectives.
 struct PairTask : Task {
   std::uint64_t number = 0;
-  /// Of make_transfers(), at the first transfer of a call: how many it has.
+  /// At the first transfer of a message: how many it has.
   std::uint32_t parts = 1;
 };
 
@@ -144,6 +144,11 @@ void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, Pair
 /// Makes such transfers those of these calls, and counts them.
 void repeat_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,
                       std::span<PairTransfer> transfers, std::span<PairTask> tasks);
+
+/// The same of the message whose first transfer is number `first`: of `whole`, which has other
+/// buffers and another tag, of call number `number`. Answers where the next message begins.
+std::size_t repeat_message(const PairTransfer& whole, std::uint64_t number, std::size_t first,
+                           std::span<PairTransfer> transfers, std::span<PairTask> tasks);
 
 /// The one item of a group: all its transfers, which outlive the launch where its end is reported.
 [[nodiscard]] WorkItem pair_item(std::span<PairTransfer> transfers, std::uint32_t ranks,

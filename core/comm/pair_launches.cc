@@ -78,17 +78,30 @@ Result<const Launch*> Communicator::prepare_exchange(const Call& call, Stream& s
   WEFT_TRY(check_capture({&alone, 1}, stream));
   WEFT_TRY(order_after_latest(stream));
   if (report_ != nullptr) {
+    const std::uint32_t named = call.task.options.max_channels;
     const std::uint64_t sequence = history_.add(call.task);
-    return pair_launch(stream, call.task.options.max_channels, [&](auto& transfers, auto& tasks) {
-      make_exchange(call, rank_, ranks_, sequence, 0, exchange_ends_, transfers, pair_messages_,
-                    tasks);
-    });
+    if (repeats_exchange(call)) {
+      repeat_exchange(call, rank_, ranks_, sequence, 0, pair_transfers_, pair_tasks_);
+      return reported_pair_launch(stream, named);
+    }
+    WEFT_TRY_ASSIGN(const Launch* const launch,
+                    pair_launch(stream, named, [&](auto& transfers, auto& tasks) {
+                      make_exchange(call, rank_, ranks_, sequence, 0, exchange_ends_, transfers,
+                                    pair_messages_, tasks);
+                    }));
+    pairs_repeat_ = pair_messages_.empty();
+    return launch;
   }
   UnderWay& record = begin_record(call.task, stream, history_.add(call.task));
   return pair_launch(record, [&](auto& transfers, auto& tasks) {
     make_exchange(call, rank_, ranks_, record.sequence, record.past, exchange_ends_, transfers,
                   pair_messages_, tasks);
   });
+}
+
+// Of one that has transfers of its own, on a device whose launches do not call back.
+bool Communicator::repeats_exchange(const Call& call) const {
+  return pairs_repeat_ && are_transfers_of(call, rank_, pair_transfers_, pair_tasks_);
 }
 
 bool Communicator::goes_by_inboxes(const Task& task) const {

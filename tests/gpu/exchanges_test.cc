@@ -107,17 +107,11 @@ void one_by_one(Team& team, bool few, Seeds& seeds) {
   Trial(team, call).run(seeds.next());
 }
 
-// Groups follow each other without a wait between.
-void groups_in_sequence(Team& team, bool few, Seeds& seeds) {
-  const std::uint32_t ranks = team.layout().ranks;
+// Without a wait between.
+void run_in_sequence(Team& team, const std::vector<Call>& calls, Seeds& seeds) {
   std::vector<std::unique_ptr<Trial>> trials;
-  for (std::uint32_t i = 0; i < (few ? 4U : 20U); ++i) {
-    Call call = exchange(seeds.next());
-    for (std::uint32_t from = 0; from < ranks; ++from)
-      call.messages.push_back(
-          {.from = from, .to = (from + i) % ranks, .count = seeds.next() * 7919 % 100000});
+  for (const Call& call : calls)
     trials.push_back(std::make_unique<Trial>(team, call));
-  }
   for (const auto& trial : trials)
     trial->prepare(seeds.next());
   if (team.mode() == Mode::kOneThread) {
@@ -134,8 +128,43 @@ void groups_in_sequence(Team& team, bool few, Seeds& seeds) {
     trial->check();
 }
 
-constexpr std::array kKinds{ring_shift, every_to_every, many_between_two,
-                            to_itself,  one_by_one,     groups_in_sequence};
+void groups_in_sequence(Team& team, bool few, Seeds& seeds) {
+  const std::uint32_t ranks = team.layout().ranks;
+  std::vector<Call> calls;
+  for (std::uint32_t i = 0; i < (few ? 4U : 20U); ++i) {
+    Call& call = calls.emplace_back(exchange(seeds.next()));
+    for (std::uint32_t from = 0; from < ranks; ++from)
+      call.messages.push_back(
+          {.from = from, .to = (from + i) % ranks, .count = seeds.next() * 7919 % 100000});
+  }
+  run_in_sequence(team, calls, seeds);
+}
+
+// Of what a call is like the one before but for its buffers the device is given what was kept of
+// it: so each has buffers of its own, and what is unlike comes between.
+void alike_in_sequence(Team& team, bool few, Seeds& seeds) {
+  const std::uint32_t ranks = team.layout().ranks;
+  const std::size_t count = few || options().small ? 70001 : 700001;
+  Call shift = exchange(seeds.next());
+  for (std::uint32_t from = 0; from < ranks; ++from)
+    shift.messages.push_back({.from = from, .to = (from + 1) % ranks, .count = count});
+  const Call to_all{.operation = Operation::kAllToAll, .count = count};
+  Call elsewhere = to_all;
+  elsewhere.send_offset = 3;
+  elsewhere.recv_offset = 1;
+  Call shorter = to_all;
+  --shorter.count;
+  const Call gather{.operation = Operation::kGather, .count = count, .root = ranks - 1};
+  Call in_place = gather;
+  in_place.in_place = true;
+  run_in_sequence(team,
+                  {to_all, to_all, elsewhere, shift, shift, to_all, gather, gather, in_place,
+                   in_place, gather, to_all, shorter, shorter, to_all, shift},
+                  seeds);
+}
+
+constexpr std::array kKinds{ring_shift, every_to_every,     many_between_two, to_itself,
+                            one_by_one, groups_in_sequence, alike_in_sequence};
 
 }  // namespace
 
@@ -212,6 +241,9 @@ TEST_P(Exchanges, OneByOne) {
 }
 TEST_P(Exchanges, GroupsInSequence) {
   groups_in_sequence(*team_, false, seeds_);
+}
+TEST_P(Exchanges, AlikeInSequence) {
+  alike_in_sequence(*team_, false, seeds_);
 }
 TEST_P(Exchanges, TwoCommunicators) {
   Team other(GetParam().mode, GetParam().layout);

@@ -49,7 +49,9 @@ class NotingDevice : public device::HostDevice {
       found.views.clear();
       found.is_packed = launch.pair_views != nullptr;
       for (const PairTransfer& transfer : latest_[stream]) {
-        if (found.is_packed) found.views.push_back(launch.pair_views[transfer.place]);
+        const bool copies = transfer.view.cursor == nullptr;
+        if (!found.is_packed) continue;
+        found.views.push_back(copies ? ConnectionView{} : launch.pair_views[transfer.place]);
       }
       bounds_[stream] = {.most_parts = item.most_parts, .is_bounded = launch.is_bounded};
     }
@@ -97,26 +99,45 @@ class DeviceSends : public testing::Test {
  protected:
   NotingDevice& device() { return dynamic_cast<NotingDevice&>(ranks_.context().runtime()); }
 
-  /// What each of them gives to its device.
+  /// What each of them gives to its device, of a send and a receive.
   std::vector<std::vector<PairTransfer>> exchange(const std::byte* send, std::byte* recv,
                                                   std::size_t count) {
+    return give([&](std::uint32_t rank, std::vector<Call>& calls) {
+      calls.resize(2);
+      for (const bool sends : {true, false}) {
+        Call& call = calls[sends ? 0 : 1];
+        call.task = {.operation = sends ? Operation::kSend : Operation::kRecv,
+                     .type = WEFT_INT8,
+                     .root = 1 - rank,
+                     .count = count,
+                     .options = {.max_channels = limits_[rank][sends ? 0 : 1]}};
+        if (sends) call.send = send;
+        if (!sends) call.recv = recv;
+      }
+    });
+  }
+  /// The same of an all-to-all, of blocks of so many bytes.
+  std::vector<std::vector<PairTransfer>> exchange_all(const std::byte* send, std::byte* recv,
+                                                      std::size_t count) {
+    return give([&](std::uint32_t /*rank*/, std::vector<Call>& calls) {
+      calls.resize(1);
+      calls[0].task = {.operation = Operation::kAllToAll, .type = WEFT_INT8, .count = count};
+      calls[0].send = send;
+      calls[0].recv = recv;
+    });
+  }
+  /// `make_calls(rank, calls)` writes those of a rank.
+  template <class Make>
+  std::vector<std::vector<PairTransfer>> give(Make make_calls) {
     std::vector<Status> ended(2);
     std::vector<std::thread> threads;
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       threads.emplace_back([&, rank] {
         std::vector<Call>& calls = calls_[rank];
-        calls.resize(2);
-        for (const bool sends : {true, false}) {
-          Call& call = calls[sends ? 0 : 1];
+        make_calls(rank, calls);
+        for (Call& call : calls) {
           call.communicator = ranks_.communicators[rank].get();
           call.stream = ranks_.streams[rank].get();
-          call.task = {.operation = sends ? Operation::kSend : Operation::kRecv,
-                       .type = WEFT_INT8,
-                       .root = 1 - rank,
-                       .count = count,
-                       .options = {.max_channels = limits_[rank][sends ? 0 : 1]}};
-          if (sends) call.send = send;
-          if (!sends) call.recv = recv;
         }
         ended[rank] = start_calls(calls, cutters_[rank]);
       });
@@ -129,6 +150,18 @@ class DeviceSends : public testing::Test {
       made.push_back(device().latest(ranks_.streams[rank]->device_stream()));
     }
     return made;
+  }
+
+  /// Of the latest launches, where they are packed, the view of each transfer is at its place.
+  void expect_found(const std::vector<std::vector<PairTransfer>>& made) {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      const auto found = device().found(ranks_.streams[rank]->device_stream());
+      ASSERT_EQ(found.is_packed, made[rank].size() > kMostWholePairs);
+      for (std::size_t i = 0; i < found.views.size(); ++i) {
+        const ConnectionView& view = made[rank][i].view;
+        EXPECT_EQ(std::memcmp(&found.views[i], &view, sizeof(view)), 0);
+      }
+    }
   }
 
   std::vector<std::byte> memory_{std::vector<std::byte>(2 * kManyParts)};
@@ -177,6 +210,55 @@ TEST_F(DeviceSends, CallsThatAreRepeatedHaveTheirOwnBuffersAndTags) {
   }
 }
 
+// One after another, alike or not, with sends between: each has what it would have as the first.
+TEST_F(DeviceSends, ExchangesThatAreRepeatedHaveTheirOwnBuffersAndTags) {
+  std::byte* const at = memory_.data();
+  std::byte* const half = at + kManyParts;
+  constexpr std::size_t kBlock = kManyParts / 4;
+  struct Buffers {
+    const std::byte* send;
+    std::byte* recv;
+    std::size_t block;
+  };
+  OperationTag before = 0;
+  for (const Buffers& own :
+       {Buffers{at, half, kBlock}, Buffers{half + 7, at + 3, kBlock}, Buffers{at, at, kBlock},
+        Buffers{half, half, kBlock}, Buffers{at, half, kBlock}, Buffers{at, half, kBlock - 1}}) {
+    const auto made = exchange_all(own.send, own.recv, own.block);
+    EXPECT_NE(made[0].front().tag, before);
+    before = made[0].front().tag;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      std::size_t sent = (1 - rank) * own.block;
+      std::size_t received = sent;
+      std::size_t copied = rank * own.block;
+      for (const PairTransfer& transfer : made[rank]) {
+        const bool copies = transfer.from != nullptr && transfer.to != nullptr;
+        std::size_t& moved = copies ? copied : transfer.from != nullptr ? sent : received;
+        if (transfer.from != nullptr) {
+          EXPECT_EQ(transfer.from, own.send + moved);
+        }
+        if (transfer.to != nullptr) {
+          EXPECT_EQ(transfer.to, own.recv + moved);
+        }
+        moved += transfer.bytes;
+        EXPECT_EQ(transfer.tag, copies ? 0 : before);
+        EXPECT_EQ(transfer.view.connected(), !copies);
+      }
+      EXPECT_EQ(sent, (2 - rank) * own.block);
+      EXPECT_EQ(received, (2 - rank) * own.block);
+      EXPECT_EQ(copied, (rank + (own.send == own.recv ? 0 : 1)) * own.block);
+    }
+    expect_found(made);
+    // Of as many bytes; what was kept of the exchange is not the sends'.
+    if (own.block != kBlock) continue;
+    const auto between = exchange(at, half, kBlock);
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+      expect_parts(between[rank], at, half, kBlock);
+    exchange_all(own.send, own.recv, own.block);
+    before = exchange_all(own.send, own.recv, own.block)[1].front().tag;
+  }
+}
+
 // Of many parts, as they would be packed.
 TEST_F(DeviceSends, FindTheirViewsOnTheDevice) {
   std::byte* const at = memory_.data();
@@ -184,16 +266,9 @@ TEST_F(DeviceSends, FindTheirViewsOnTheDevice) {
   for (const std::size_t count :
        {kCount, kManyParts, kManyParts, std::size_t{5}, kManyParts / 2, kManyParts}) {
     const auto made = exchange(at, at + kManyParts, count);
-    for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      SCOPED_TRACE(count);
-      const auto found = device().found(ranks_.streams[rank]->device_stream());
-      ASSERT_EQ(found.is_packed, made[rank].size() > kMostWholePairs);
-      EXPECT_EQ(found.is_packed, count > kCount);
-      for (std::size_t i = 0; i < found.views.size(); ++i) {
-        EXPECT_EQ(std::memcmp(&found.views[i], &made[rank][i].view, sizeof(ConnectionView)), 0);
-        EXPECT_TRUE(found.views[i].connected());
-      }
-    }
+    SCOPED_TRACE(count);
+    expect_found(made);
+    EXPECT_EQ(made[0].size() > kMostWholePairs, count > kCount);
   }
   for (const auto& stream : ranks_.streams)
     EXPECT_LE(device().found(stream->device_stream()).stores, 2) << "one of each way to go";

@@ -9,10 +9,13 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "core/comm/exchange.h"
 
 namespace weft {
 namespace {
@@ -103,6 +106,42 @@ class Ends : public ::testing::Test {
     make_transfers(pointers, 0, numbers_, ends_, transfers_, messages_, tasks_);
   }
 
+  void make_anew(const Call& exchange, std::uint32_t rank, std::uint64_t sequence) {
+    transfers_.clear();
+    tasks_.clear();
+    make_exchange(exchange, rank, kRanks, sequence, 7, ends_, transfers_, messages_, tasks_);
+  }
+  /// Messages in one part, by lines over several channels, and in steps with a header.
+  void go_by_lines_as_well() {
+    ends_.spread.line_bytes = 1024;
+    ends_.spread.least_line_bytes = 512;
+    ends_.spread.line_channels = 4;
+  }
+  /// As a kernel may leave them.
+  static void complete(std::vector<PairTransfer>& transfers) {
+    for (PairTransfer& transfer : transfers) {
+      transfer.complete = transfer.taken = 1;
+      transfer.moved = transfer.bytes;
+    }
+  }
+  /// What was repeated is what was made anew.
+  void expect_made(const std::vector<PairTransfer>& repeated, const std::vector<PairTask>& tasks) {
+    ASSERT_EQ(repeated.size(), transfers_.size());
+    for (std::size_t i = 0; i < repeated.size(); ++i) {
+      EXPECT_EQ(repeated[i].from, transfers_[i].from) << i;
+      EXPECT_EQ(repeated[i].to, transfers_[i].to) << i;
+      EXPECT_EQ(repeated[i].bytes, transfers_[i].bytes) << i;
+      EXPECT_EQ(repeated[i].tag, transfers_[i].tag) << i;
+      EXPECT_EQ(repeated[i].view.cursor, transfers_[i].view.cursor) << i;
+      EXPECT_EQ(repeated[i].payload, transfers_[i].payload) << i;
+      EXPECT_EQ(repeated[i].complete, 0U) << i;
+      EXPECT_EQ(repeated[i].taken, 0U) << i;
+      EXPECT_EQ(repeated[i].moved, 0U) << i;
+      EXPECT_EQ(tasks[i].number, tasks_[i].number) << i;
+    }
+  }
+
+  static constexpr std::uint32_t kRanks = 4;
   PairEnds ends_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, PairConnections> connections_;
   std::deque<ConnectionCursor> cursors_;
@@ -213,12 +252,9 @@ TEST_F(Ends, DirectionsDoNotFollowEachOther) {
   EXPECT_EQ(transfers_[2].after, 0U);
 }
 
-// Of messages in one part, by lines over several channels, and in steps with a header, what is
-// repeated is what would be made anew, wherever the buffers of the second group lie.
+// Wherever the buffers of the second group lie.
 TEST_F(Ends, CallsOfTheSameTasksRepeatTheirTransfers) {
-  ends_.spread.line_bytes = 1024;
-  ends_.spread.least_line_bytes = 512;
-  ends_.spread.line_channels = 4;
+  go_by_lines_as_well();
   std::vector<std::byte> buffers[2];
   std::vector<Call> groups[2];
   for (int turn = 0; turn < 2; ++turn) {
@@ -238,25 +274,77 @@ TEST_F(Ends, CallsOfTheSameTasksRepeatTheirTransfers) {
   ASSERT_TRUE(are_tasks_of(pointers_to(groups[1]), tasks_));
   std::vector<PairTransfer> repeated = transfers_;
   std::vector<PairTask> tasks = tasks_;
-  for (PairTransfer& transfer : repeated) {  // as a kernel may leave them
-    transfer.complete = transfer.taken = 1;
-    transfer.moved = transfer.bytes;
-  }
+  complete(repeated);
   PairNumbers numbers = numbers_;
   repeat_transfers(pointers_to(groups[1]), 0, numbers, repeated, tasks);
   make(groups[1]);
-  for (std::size_t i = 0; i < repeated.size(); ++i) {
-    EXPECT_EQ(repeated[i].from, transfers_[i].from) << i;
-    EXPECT_EQ(repeated[i].to, transfers_[i].to) << i;
-    EXPECT_EQ(repeated[i].bytes, transfers_[i].bytes) << i;
-    EXPECT_EQ(repeated[i].tag, transfers_[i].tag) << i;
-    EXPECT_EQ(repeated[i].view.cursor, transfers_[i].view.cursor) << i;
-    EXPECT_EQ(repeated[i].payload, transfers_[i].payload) << i;
-    EXPECT_EQ(repeated[i].complete, 0U) << i;
-    EXPECT_EQ(repeated[i].taken, 0U) << i;
-    EXPECT_EQ(repeated[i].moved, 0U) << i;
-    EXPECT_EQ(tasks[i].number, tasks_[i].number) << i;
+  expect_made(repeated, tasks);
+}
+
+// The same of an exchange, in place, too.
+TEST_F(Ends, ExchangesOfTheSameTaskRepeatTheirTransfers) {
+  go_by_lines_as_well();
+  std::vector<std::byte> buffer(kRanks * 200'000);
+  for (const Operation operation :
+       {Operation::kAllToAll, Operation::kGather, Operation::kScatter}) {
+    for (const std::uint64_t count : {100U, 2500U, 90'000U}) {
+      for (const std::uint32_t rank : {0U, 1U, 3U}) {
+        SCOPED_TRACE(testing::Message() << operation_name(operation) << count << " at " << rank);
+        Call first{.task = {.operation = operation, .type = WEFT_INT8, .count = count}};
+        first.task.root = operation == Operation::kAllToAll ? 0 : 1;
+        first.send = buffer.data();
+        first.recv = buffer.data() + kRanks * count;
+        Call second = first;
+        second.send = buffer.data() + kRanks * count + 5;
+        second.recv = buffer.data() + 11;
+        make_anew(first, rank, 70'000);
+        ASSERT_TRUE(are_transfers_of(second, rank, transfers_, tasks_));
+        std::vector<PairTransfer> repeated = transfers_;
+        std::vector<PairTask> tasks = tasks_;
+        complete(repeated);
+        repeat_exchange(second, rank, kRanks, 70'001, 7, repeated, tasks);
+        make_anew(second, rank, 70'001);
+        expect_made(repeated, tasks);
+      }
+    }
   }
+}
+
+TEST_F(Ends, OtherExchangesRepeatNothing) {
+  std::vector<std::byte> buffer(2 * kRanks * std::size_t{40'000});
+  Call call{.task = {.operation = Operation::kAllToAll, .type = WEFT_INT8, .count = 40'000}};
+  call.send = buffer.data();
+  call.recv = buffer.data() + kRanks * call.task.count;
+  const auto differs = [&](auto change) {
+    Call other = call;
+    change(other);
+    return !are_transfers_of(other, 1, transfers_, tasks_);
+  };
+  EXPECT_TRUE(differs([](Call&) {})) << "there was none";
+  make_anew(call, 1, 1);
+  EXPECT_FALSE(differs([](Call&) {}));
+  EXPECT_TRUE(differs([](Call& other) { --other.task.count; }));
+  EXPECT_TRUE(differs([](Call& other) { other.task.type = WEFT_UINT8; }));
+  EXPECT_TRUE(differs([](Call& other) { other.task.operation = Operation::kGather; }));
+  EXPECT_TRUE(differs([](Call& other) { other.task.options.max_channels = 3; }));
+  const auto go_in_place = [](Call& other) { other.send = other.recv; };
+  EXPECT_TRUE(differs(go_in_place)) << "a copy within the rank less";
+  EXPECT_TRUE(differs([](Call& other) { other.blocks = std::make_shared<BlockTable>(); }));
+  go_in_place(call);
+  make_anew(call, 1, 1);
+  EXPECT_FALSE(differs([](Call&) {}));
+  EXPECT_TRUE(differs([&](Call& other) { other.send = buffer.data(); })) << "one more";
+  // Where it is to be at the root is in place elsewhere than in the root's other blocks.
+  call.task.operation = Operation::kGather;
+  call.task.root = 1;
+  call.send = buffer.data();
+  make_anew(call, 1, 1);
+  EXPECT_FALSE(differs([](Call&) {}));
+  EXPECT_TRUE(differs([](Call& other) { other.task.root = 2; }));
+  EXPECT_FALSE(differs(go_in_place));
+  EXPECT_TRUE(differs([](Call& other) {
+    other.send = static_cast<const std::byte*>(other.recv) + other.task.count;
+  }));
 }
 
 TEST_F(Ends, OtherCallsRepeatNothing) {
