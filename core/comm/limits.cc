@@ -56,8 +56,11 @@ constexpr std::uint32_t kLaterDeviceStepBytes = kDeviceStepBytes / 2;
 // Of lines; by LL128 each thread has its part of one pair of them.
 constexpr std::uint32_t kDeviceLineStepBytes = 15 * 1024;
 constexpr std::uint32_t kDeviceChannels = kMostRingChannels;
-constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
-constexpr std::uint32_t kStagedChannels = 16;
+constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;  // but of a net
+// There the smaller steps are, the earlier the last rank of a ring begins.
+constexpr std::uint32_t kStagedChannels = 24;
+constexpr std::uint32_t kStagedPairChannels = 16;
+constexpr std::uint32_t kStagedStepBytes = 64 * 1024;
 constexpr std::uint32_t kMessageChannels = 8;
 // What a step costs the thread that moves it counts more than what it holds up; each message of a
 // pair, of which a rank has as many as there are others, has less of the host's memory.
@@ -271,11 +274,12 @@ Status Communicator::choose_limits() {
   }
   if (!config_.is_set("buffers.step")) {
     limits_.step_bytes = reach_ == Reach::kMessages ? kMessageStepBytes
-                         : links && is_later_       ? kLaterDeviceStepBytes
+                         : reach_ == Reach::kMemory ? kStagedStepBytes
+                         : is_later_                ? kLaterDeviceStepBytes
                                                     : kDeviceStepBytes;
   }
   limits_.steps = kDeviceSteps;
-  if (links) limits_.min_channel_bytes = kLeastDeviceChannelBytes;
+  if (reach_ != Reach::kMessages) limits_.min_channel_bytes = kLeastDeviceChannelBytes;
   limits_.outputs_from = config_.bytes("buffers.outputs_from");
   if (limits_.outputs_from != 0) {
     limits_.no_outputs = no_outputs();
@@ -333,7 +337,7 @@ void Communicator::choose_spread() {
   pair_parts_ = std::min(limits_.max_channels, pair_parts_);
   const std::uint32_t share = std::bit_floor(std::max(kPairChannelsOfARank / (ranks_ - 1), 1U));
   const std::uint32_t most = reach_ == Reach::kDeviceMemory ? kMostPairChannels
-                             : reach_ == Reach::kMemory     ? kStagedChannels
+                             : reach_ == Reach::kMemory     ? kStagedPairChannels
                                                             : kMessageChannels;
   PairSpread& spread = pair_ends_.spread;
   spread = {.channels = std::min(share, most),

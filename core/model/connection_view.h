@@ -77,7 +77,10 @@ struct ConnectionView {
   /// Of a sender: its slots are taken within this process, which reads the payload where it lies.
   bool borrows = false;
   /// Of a receiver: complete chunks of an all-reduce may come straight to the caller's output.
-  bool lands = false;
+  /// A byte for two flags: arguments of kernels hold many views.
+  bool lands : 1 = false;
+  bool in_host_memory : 1 = false;  ///< Where its slots and counters are.
+  std::uint8_t unused : 6 = 0;      ///< Views are compared by their bytes.
   /// What is lent is read by the receiver's kernel, in this process. Alike at both ends.
   bool reads_lent = false;
   std::uint32_t peer = 0;  ///< Rank at the other end, for reports.

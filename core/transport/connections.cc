@@ -277,8 +277,9 @@ Result<ConnectionView> Connections::view_of(const Edge& edge) {
     view.reads_lent = true;
     view.borrows = edge.sends();
   }
-  if (described.memory != WEFT_MEMORY_HOST) in_host_memory_ = false;
-  if (described.memory == WEFT_MEMORY_HOST) WEFT_TRY(let_device_reach(view));
+  view.in_host_memory = described.memory == WEFT_MEMORY_HOST;
+  if (!view.in_host_memory) in_host_memory_ = false;
+  if (view.in_host_memory) WEFT_TRY(let_device_reach(view));
   return view;
 }
 

@@ -144,6 +144,7 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   view.peer = peer;
   view.borrows = borrows_ && direction == WEFT_DIRECTION_SEND;
   view.lands = borrows_ && direction == WEFT_DIRECTION_RECV;
+  view.in_host_memory = true;
 
   weft_net_register_info info{};
   info.struct_size = sizeof(info);

@@ -115,11 +115,14 @@ weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectS
 namespace {
 
 RingKernel channel_kernel_for(std::span<const WorkItem> items, bool copies_in_bulk) {
+  const WorkItem& item = items.front();
+  const auto count = static_cast<std::uint32_t>(items.size());
+  if (const RingKernel far = posting_copy_kernel_for(item, count); far.address != nullptr) {
+    return far;
+  }
   if (copies_in_bulk) {
     if (const RingKernel bulk = bulk_kernel_for(items); bulk.address != nullptr) return bulk;
   }
-  const WorkItem& item = items.front();
-  const auto count = static_cast<std::uint32_t>(items.size());
   if (item.protocol == Protocol::kLL) return ll_kernel_for(item, count);
   if (item.protocol == Protocol::kLL128) return ll128_kernel_for(item, count);
   switch (item.algorithm) {
@@ -219,10 +222,10 @@ weft_result CudaDevice::prepare() {
     return WEFT_OK;
   };
   for (const auto kernels :
-       {ring_kernels(), known_ring_kernels(), chain_kernels(), tree_kernels(), pat_kernels(),
-        ll_kernels(), ll128_kernels(), pair_kernels(), direct_kernels(), blocks_kernels(),
-        wide_kernels(), wide_rooted_kernels(), wide_two_shot_kernels(), wide_blocks_kernels(),
-        two_shot_kernels()}) {
+       {ring_kernels(), known_ring_kernels(), posting_copy_kernels(), chain_kernels(),
+        tree_kernels(), pat_kernels(), ll_kernels(), ll128_kernels(), pair_kernels(),
+        direct_kernels(), blocks_kernels(), wide_kernels(), wide_rooted_kernels(),
+        wide_two_shot_kernels(), wide_blocks_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {
       if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
     }

@@ -193,6 +193,8 @@ struct RingKernel {
 /// The same among those that know their reduction at compile time, which take packed items and
 /// have a warp that posts.
 [[nodiscard]] RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items);
+/// The same among those that copy through the host's memory.
+[[nodiscard]] RingKernel posting_copy_kernel_for(const WorkItem& item, std::uint32_t items);
 
 /// The kernel that copies by bulk copies for such items, all of one launch; null where they reduce,
 /// are small, or lie where bulk copies cannot begin. From compute capability 9.0 on.
@@ -238,6 +240,7 @@ struct RingKernel {
 [[nodiscard]] std::span<const void* const> ll128_kernels();
 [[nodiscard]] std::span<const void* const> bulk_ring_kernels();
 [[nodiscard]] std::span<const void* const> known_ring_kernels();
+[[nodiscard]] std::span<const void* const> posting_copy_kernels();
 [[nodiscard]] std::span<const void* const> pair_kernels();
 [[nodiscard]] std::span<const void* const> direct_kernels();
 [[nodiscard]] std::span<const void* const> blocks_kernels();

@@ -10,29 +10,14 @@
 #include <span>
 #include <vector>
 
-#include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
-#include "core/device/cuda/posting.cuh"
-#include "core/device/cuda/report.cuh"
+#include "core/device/cuda/posting_kernel.cuh"
 #include "core/device/cuda/spread.cuh"
 #include "core/device/cuda/staged_item.cuh"
 #include "core/device/work_item_kernel.h"
 
 namespace weft::device::cuda {
 namespace {
-
-/// By all threads of a CTA. Registers are short here: a tag of the argument takes none.
-template <class Run>
-__device__ void run_posting(const PackedRingArgument& argument, PostBoard& board, const Run& run) {
-  __shared__ std::uint64_t slots[2];
-  if (threadIdx.x >= kThreads) return serve_posts(board, kThreads);
-  CtaGroup group(slots, kThreads);
-  const KernelControl& control = argument.control;
-  Posting<CudaMemory> memory(control.abort, control.waiting, argument.first.tag, board);
-  const KernelOutcome outcome = run(group, memory);
-  memory.dismiss(group);
-  if (group.leader()) report(control, outcome);
-}
 
 template <Operation kOperation, class Reduction>
 __global__ void __launch_bounds__(kPostingThreads, 1)

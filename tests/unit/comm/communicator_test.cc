@@ -587,6 +587,7 @@ TEST(RanksOfOneProcess, ReadEachOthersBuffersWhereEachHasACoreWhicheverTransport
       EXPECT_TRUE(from.reads_lent == read && to.reads_lent == read && to.borrows == read)
           << count << " over " << transport;
       EXPECT_FALSE(from.borrows || from.lands || to.lands) << transport;
+      EXPECT_TRUE(from.in_host_memory && to.in_host_memory) << transport;
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -83,6 +84,32 @@ TEST(LineOrder, ALaneAloneNeedsWholeWordsAlone) {
   const auto planned = ranks.communicators[0]->plan(sum_by(Protocol::kLL128));
   ASSERT_TRUE(planned) << planned.error().to_string();
   EXPECT_EQ((*planned)->protocol, Protocol::kLL128);
+}
+
+// A link is filled by many CTAs, host memory by fewer, which pass smaller steps on.
+TEST(RingsOfGpus, HaveChannelsAndStepsByTheMemoryThatJoinsThem) {
+  const auto ring_of = [](const Ranks& ranks, Operation operation, std::uint64_t bytes) {
+    const Task task{.operation = operation,
+                    .type = WEFT_INT8,
+                    .reduction = WEFT_SUM,
+                    .root = 0,
+                    .count = bytes,
+                    .place = 0,
+                    .options = {.algorithm = Algorithm::kRing, .protocol = Protocol::kSimple}};
+    const auto plan = ranks.communicators[0]->plan(task);
+    EXPECT_TRUE(plan) << plan.error().to_string();
+    return std::pair((*plan)->channels.size(), (*plan)->step_bytes);
+  };
+  using Shape = std::pair<std::size_t, std::uint32_t>;
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+  const Ranks staged(4, "shm", {}, std::make_unique<SharingDevice>());
+  EXPECT_EQ(ring_of(staged, Operation::kAllReduce, kMiB), Shape(16, 64 << 10));
+  EXPECT_EQ(ring_of(staged, Operation::kBroadcast, kMiB), Shape(24, 64 << 10));
+  EXPECT_EQ(ring_of(staged, Operation::kAllReduce, 64 * kMiB), Shape(24, 64 << 10));
+  const Ranks linked(4, "p2p", {}, std::make_unique<ReachedDevice>());
+  EXPECT_EQ(ring_of(linked, Operation::kAllReduce, kMiB), Shape(16, 128 << 10));
+  EXPECT_EQ(ring_of(linked, Operation::kBroadcast, kMiB), Shape(64, 128 << 10));
+  EXPECT_EQ(ring_of(linked, Operation::kAllReduce, 64 * kMiB), Shape(64, 128 << 10));
 }
 
 constexpr std::uint64_t kLineKiB = 1024;

@@ -162,6 +162,7 @@ TEST_F(NetPortTest, LandsWhatIsCompleteWhereItBelongs) {
   start({.unregistered = true});
   EXPECT_TRUE(receiver_->view(0).lands);
   EXPECT_FALSE(sender_->view(0).lands);
+  EXPECT_TRUE(receiver_->view(0).in_host_memory && sender_->view(0).in_host_memory);
   // Of two ranks, twice: the other's half of 600 bytes, then this rank's, which is complete.
   std::vector<std::byte> output(1200, std::byte{1});
   for (std::size_t call = 0; call < 2; ++call) {
