@@ -38,7 +38,7 @@ const PairConnections* Communicator::partner(std::uint32_t rank, std::uint32_t c
       exchanges + (of_exchanges.first_channel == 0 ? 0 : of_exchanges.channels);
   if (partners_.empty()) {
     partners_.resize(ranks_ * channels);
-    pair_views_.expect(2 * (ranks_ - 1) * channels);
+    pair_views_.expect(std::size_t{2} * (ranks_ - 1) * channels);
   }
   const std::uint32_t number = kPairChannel + channel;
   const std::size_t place = is_of_exchanges(number)    ? exchanges + (number - kExchangeChannel)

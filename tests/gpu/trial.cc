@@ -124,16 +124,21 @@ void Trial::register_windows() {
       register_window(member, own.recv->data() + recv_base(own.buffers), own.buffers.recv.extent);
     });
   }
+  // One that nobody ends would take calls of other buffers that come to lie there.
+  for (const Member& member : team_.members()) {
+    const auto& windows = ranks_[member.rank].windows;
+    if (std::ranges::count(windows, nullptr) == 0) continue;
+    throw Problem(WEFT_ERROR_INTERNAL, "a window was registered, but not delivered");
+  }
 }
 
-// It begins before the buffer, and ends behind it.
+// It begins before the buffer, and ends behind it. One thread's groups deliver it when they end.
 void Trial::register_window(Member& member, std::byte* buffer, std::size_t bytes) {
   constexpr std::size_t kMargin = 512;
   static_assert(kMargin <= Zone::kGuard);
-  weft_window* window = nullptr;
+  weft_window*& window = ranks_[member.rank].windows.emplace_back(nullptr);
   gpu_test::check(weft_window_register(member.comm, buffer - kMargin, bytes + 2 * kMargin, &window),
                   "weft_window_register");
-  ranks_[member.rank].windows.push_back(window);
 }
 
 Trial::~Trial() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -45,7 +46,7 @@ class Trial {
     std::unique_ptr<Zone> recv;
     std::unique_ptr<Zone> factor;  // that is read by each call
     weft_reduction reduction = WEFT_SUM;
-    std::vector<weft_window*> windows;  // that its buffers lie in
+    std::deque<weft_window*> windows{};  // that its buffers lie in
     Bytes send_before, recv_before;
   };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -68,8 +69,7 @@ CudaMemory::~CudaMemory() {
     unmap(import.memory);
   for (const auto& [memory, bytes] : pieces_)
     cuda::close_pieces(memory, bytes);
-  for (const auto& [size, block] : free_)
-    destroy(block);
+  free_.for_each([](const Block& block) { destroy(block); });
   for (const auto& [address, block] : used_)
     destroy(block);
   if (own_stream_ != nullptr) static_cast<void>(cudaStreamDestroy(own_stream_));
@@ -129,22 +129,16 @@ weft_result CudaMemory::take(Kind kind, std::size_t bytes, void** out) {
   *out = nullptr;
   const Scope scope(device_);
   const std::size_t size = rounded(bytes);
-  Block block;
-  bool found = false;
+  std::optional<Block> block;
   {
     const std::scoped_lock lock(mutex_);
-    const auto kept = free_.find({kind, size});
-    if (kept != free_.end()) {
-      block = kept->second;
-      free_.erase(kept);
-      found = true;
-    }
+    block = free_.take(kind, size);
   }
-  if (!found) {
-    const weft_result made = make(kind, size, &block);
+  if (!block) {
+    const weft_result made = make(kind, size, &block.emplace());
     if (made != WEFT_OK) return made;
   }
-  return register_block(block, out);
+  return register_block(*block, out);
 }
 
 weft_result CudaMemory::register_block(const Block& block, void** out) {
@@ -167,7 +161,7 @@ void CudaMemory::release(void* memory) {
   if (found == used_.end()) return;
   const Block block = found->second;
   used_.erase(found);
-  free_.emplace(std::pair(block.kind, block.memory.bytes), block);
+  free_.keep(block.kind, block.memory.bytes, block);
 }
 
 // Not out of what was kept, and not kept: a program's buffers are large, and come in all sizes.

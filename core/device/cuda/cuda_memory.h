@@ -18,12 +18,14 @@
 
 #include "core/base/device_runtime.h"
 #include "core/device/cuda/driver_memory.h"
+#include "core/device/cuda/kept_blocks.h"
 
 namespace weft::device::cuda {
 
 /// The memory functions of DeviceRuntime, whose promises hold here. Nothing waits for a kernel,
 /// since a kernel may wait for a peer for ever: what is released is kept for the next allocation of
-/// that size and kind, and freed when this object goes; what was imported stays mapped until then.
+/// that kind which it suits, and freed when this object goes; what was imported stays mapped until
+/// then.
 ///
 /// Threads: every member from any thread; `mutex_` guards the lists. The device is made current
 /// where that is needed.
@@ -92,7 +94,7 @@ class CudaMemory {
   cudaStream_t own_stream_ = nullptr;  // of this object's own small work, beside all others
   std::mutex mutex_;
   std::map<void*, Block> used_;  // guarded by mutex_, as all below
-  std::multimap<std::pair<Kind, std::size_t>, Block> free_;
+  KeptBlocks<Kind, Block> free_;
   std::set<std::int32_t> reached_;
   std::multiset<void*> opened_;              // by CUDA IPC, of the library's own memory
   std::multiset<void*> opened_of_programs_;  // the same of theirs
