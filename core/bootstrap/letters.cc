@@ -114,6 +114,7 @@ struct Letters::State {
   void set_timer(int milliseconds) const;
   void step();
   void take_posted();
+  void tell_exhausted();
   void serve();
   Progress serve(Outgoing& out, const pollfd& entry);
   void write_next(Outgoing& out) const;
@@ -166,6 +167,7 @@ void Letters::State::step() {
   disarm();
   if (watch.failure()) return close_all();
   serve();
+  tell_exhausted();
   take_posted();
   std::function<void(int from, std::vector<std::byte> text)> take;
   std::function<void(int to, const Error& why)> miss;
@@ -200,6 +202,19 @@ void Letters::State::take_posted() {
       out = std::prev(outgoing.end());
     }
     if (out->texts.empty() || out->texts.back() != text) out->texts.push_back(std::move(text));
+  }
+}
+
+// Others wait for an answer that never comes, and would name this rank, but not the reason.
+void Letters::State::tell_exhausted() {
+  const auto exhausted = acceptor->exhausted();
+  if (!exhausted) return;
+  for (std::int32_t other = 0; other < static_cast<std::int32_t>(members.size()); ++other) {
+    if (other == rank) continue;
+    undelivered.push_back(
+        {.to = other,
+         .why = Error::from_errno(static_cast<int>(exhausted->native()),
+                                  fmt::format("rank {} {}", rank, exhausted->what()))});
   }
 }
 

@@ -52,8 +52,9 @@ class Letters {
   /// `callback` runs on the reactor's thread for each letter of another rank, now and then twice
   /// for one, and must neither block nor stop this. Letters wait until it is set.
   void on_letter(std::function<void(int from, std::vector<std::byte> text)> callback);
-  /// Likewise for each rank to which letters can never be brought: it has left (kPeer), or this
-  /// process is out of descriptors.
+  /// Likewise for each rank to which letters can never be brought: it has left (kPeer). And for
+  /// each to which they cannot, or from which none can come, since this process is out of
+  /// descriptors; that may pass.
   void on_undelivered(std::function<void(int to, const Error& why)> callback);
   /// Sends a letter, at most kMaxLetterBytes, to another rank. One that is like the last of those
   /// that still wait for the same rank is not sent twice.

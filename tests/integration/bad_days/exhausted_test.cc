@@ -16,8 +16,9 @@ namespace weft::test {
 namespace {
 
 Environment over(const std::string& transport) {
-  // Only a rank that could not even say why it fails is waited for so long.
-  Environment environment{{"WEFT_TIMEOUTS_BOOTSTRAP", kSanitized ? "6s" : "3s"}};
+  // Only a rank that could not even say why it fails is waited for so long. Before one says that it
+  // cannot accept who calls, a second passes, on busy processors several.
+  Environment environment{{"WEFT_TIMEOUTS_BOOTSTRAP", kSanitized ? "6s" : "5s"}};
   if (transport == "shm") {
     environment["WEFT_TRANSPORTS_ORDER"] = "shm";
   } else {

@@ -22,6 +22,7 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/support/sanitized.h"
 #include "tests/unit/bootstrap/ranks.h"
 
 namespace weft {
@@ -385,6 +386,36 @@ TEST_F(LettersOfOne, WhatIsNotAcknowledgedIsSentAgain) {
   expect_letter(*wire, 7);
   say(*wire, MessageType::kLetterTaken, {});
   EXPECT_FALSE(next(*wire));  // the end
+}
+
+// Whoever calls is left in the queue of the listening socket, and gets no answer.
+TEST_F(LettersOfOne, WithoutADescriptorForWhoCallsSayWhy) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer needs descriptors itself";
+  start(partner_->endpoints());
+  const UniqueFd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_TRUE(caller);
+  sockaddr_storage native{};
+  const socklen_t length = own_.to_native(native);
+  std::vector<std::pair<int, Error>> undelivered;
+  {
+    const NoDescriptors none;
+    ASSERT_EQ(connect(caller.get(), reinterpret_cast<sockaddr*>(&native), length), 0);
+    undelivered = box_.wait_for_undelivered(1);
+  }
+  ASSERT_FALSE(undelivered.empty());
+  EXPECT_EQ(undelivered[0].first, 1);
+  EXPECT_EQ(undelivered[0].second.code(), WEFT_ERROR_OUT_OF_RESOURCES);
+  EXPECT_EQ(undelivered[0].second.to_string(),
+            "rank 0 cannot accept a connection (errno 24, Too many open files); try: raise the "
+            "limit of open files (ulimit -n)");
+  // Once there are some again, letters come.
+  Wire wire = call();
+  say(wire, MessageType::kRingHello, hello(1, 0).encode());
+  ASSERT_TRUE(next(wire));
+  wire.allow_data();
+  say(wire, MessageType::kLetter,
+      LetterMessage{.from = 1, .to = 0, .text = letter_text(1, 0, 5)}.encode());
+  EXPECT_THAT(box_.wait(1)[1], ElementsAre(letter_text(1, 0, 5)));
 }
 
 TEST_F(LettersOfOne, TriesAllAddressesAndTakesNoStrangerForThePartner) {
