@@ -314,9 +314,10 @@ LaunchShape CudaDevice::shape_of(std::span<const WorkItem> items) const {
   }
   if (item.algorithm == Algorithm::kPair) {
     const std::uint32_t whole = std::min(kMostPairGroups, groups_at_once_);
-    return {.groups = want_the_device(item.transfer_count, item.most_parts)
-                          ? std::min(item.transfer_count, whole)
-                          : std::clamp(item.most_parts, 1U, kMostItems),
+    const bool takes_all =
+        !is_of_processes_ && want_the_device(item.transfer_count, item.most_parts);
+    return {.groups = takes_all ? std::min(item.transfer_count, whole)
+                                : std::clamp(item.most_parts, 1U, kMostItems),
             .lanes = kPostingThreads,
             .processors = processors_};
   }
