@@ -20,6 +20,7 @@
 #include <string_view>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "tests/gpu/command_line.h"
@@ -218,6 +219,7 @@ class Program {
                 .done = done_,
                 .tell =
                     [&](const std::string& step) {
+                      if (step.starts_with("step")) steps_ += (steps_.empty() ? "" : "; ") + step;
                       watch_.begin("round " + std::to_string(number) + ", " + step);
                     },
                 .spoils = wanted_.plant == "result"};
@@ -264,6 +266,7 @@ class Program {
     round.close();
     Usage usage = process_usage();
     usage.device = device;
+    tell_rise(number, usage);
     growth_.add(usage);
     if (tells_ && seconds() >= next_told_) {
       next_told_ = seconds() + 30;
@@ -271,6 +274,14 @@ class Program {
                 << " calls: " << text_of(usage) << std::endl;
     }
     return is_last;
+  }
+
+  /// With what the round did, since only the first such round may show what it was.
+  void tell_rise(std::uint64_t number, const Usage& usage) {
+    const std::string steps = std::exchange(steps_, {});
+    const std::string risen = growth_.can_tell() ? growth_.risen(usage) : "";
+    if (!tells_ || risen.empty()) return;
+    std::cout << "round " << number << ": " << risen << " (" << steps << ")" << std::endl;
   }
 
   [[nodiscard]] double seconds() const {
@@ -289,6 +300,7 @@ class Program {
   std::uint64_t rounds_ = 0;
   std::uint64_t kernels_ = 0;
   double next_told_ = 0;
+  std::string steps_;  // of the round so far
 };
 
 bool is_found(const std::string& plant, const std::string& wrong) {

@@ -112,6 +112,19 @@ std::int64_t Growth::late(std::int64_t Usage::* what) const {
   return least;
 }
 
+std::string Growth::risen(const Usage& usage) const {
+  std::string text;
+  for (const Watched& kind : kWatched) {
+    std::int64_t most = 0;
+    for (const Usage& seen : seen_)
+      most = std::max(most, seen.*kind.what);
+    if (usage.*kind.what - most <= kind.allowed) continue;
+    text += (text.empty() ? "" : ", ") + std::string(kind.name) + ' ' + amount(kind, most) +
+            " -> " + amount(kind, usage.*kind.what);
+  }
+  return text;
+}
+
 std::string Growth::grown() const {
   std::string text;
   for (const Watched& kind : kWatched) {

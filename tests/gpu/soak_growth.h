@@ -32,6 +32,9 @@ class Growth {
  public:
   void add(const Usage& usage) { seen_.push_back(usage); }
 
+  /// What of it is more than ever before by more than is allowed, with numbers; empty if nothing.
+  /// No failure, but where to look should it stay.
+  [[nodiscard]] std::string risen(const Usage& usage) const;
   /// Fewer tell nothing.
   static constexpr std::size_t kLeast = 8;
   [[nodiscard]] bool can_tell() const { return seen_.size() >= kLeast; }
