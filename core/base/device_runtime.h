@@ -25,6 +25,7 @@ struct OutputCall;
 struct MulticastView;
 struct WindowReduction;
 struct PackedItems;
+struct RingLinks;
 struct ConnectionView;
 
 /// A device's stream; made and destroyed by its runtime.
@@ -89,6 +90,8 @@ struct Launch {
   /// Where ends are not reported, of more items than kMostWholeItems: the same packed, complete but
   /// for what a call sets. Copied likewise.
   const PackedItems* packed = nullptr;
+  /// The links that those have, in the host's memory; copied by launch().
+  const RingLinks* links = nullptr;
   /// Where ends are not reported, of kMostWholePairs to kMostPackedPairs transfers: memory of the
   /// device with the view of each, at its place. Null: some have none.
   const ConnectionView* pair_views = nullptr;

@@ -68,6 +68,10 @@ class BoundPlan {
 
   /// Launch::packed; null where items are not packed.
   [[nodiscard]] const PackedItems* packed() const { return packed_.get(); }
+  /// Launch::links; null where packed items have none.
+  [[nodiscard]] const RingLinks* links() const {
+    return links_ == nullptr ? nullptr : links_->known();
+  }
   /// Before a launch of its items on `stream`.
   Status bring_links(DeviceStream* stream) const {
     return links_ == nullptr ? Status{} : links_->bring(items_.size(), stream);

@@ -195,6 +195,7 @@ Result<const Launch*> Communicator::reported_launch(const Call& call,
   if (connections_->busy()) connections_->leave();
   launch_by_report(stream, plan_items_);
   reported_launch_.packed = bound->packed();
+  reported_launch_.links = bound->links();
   if (bound->plan().into_outputs && output_table_ != nullptr) {
     reported_launch_.outputs = output_call(call, stream);
   }

@@ -39,6 +39,8 @@ class DeviceTable {
 
   /// Memory of the device.
   [[nodiscard]] const Entry* entries() const { return entries_; }
+  /// The same in the host's, until others are taken.
+  [[nodiscard]] const Entry* known() const { return known_.data(); }
   /// Takes these for the first ones; answers false where others are.
   bool take(std::span<const Entry> entries);
   /// Before a launch on `stream` that needs the first `count`: it will find them.

@@ -155,6 +155,7 @@ weft_result launch_one(CudaStream& stream, const Launch& launch, std::uint32_t w
   if (size_index(items) == 0) return launch_ring<RingArgument>(stream, launch, kernel);
   if (launch.packed == nullptr) return WEFT_ERROR_UNSUPPORTED;
   if (kernel.carries_links) {
+    if (launch.links == nullptr) return WEFT_ERROR_UNSUPPORTED;
     return launch_items<LinkedRingArgument>(stream, launch, kernel, kernel.address);
   }
   return launch_ring<PackedRingArgument>(stream, launch, kernel);

@@ -49,9 +49,7 @@ inline void fill(const Launch& launch, PackedRingArgument& argument) {
 
 inline void fill(const Launch& launch, LinkedRingArgument& argument) {
   fill(launch, static_cast<PackedRingArgument&>(argument));
-  std::ranges::transform(launch.items, argument.links, [](const WorkItem& item) {
-    return RingLinks{.from_previous = item.from_previous, .to_next = item.to_next};
-  });
+  std::copy_n(launch.links, launch.items.size(), argument.links);
 }
 
 }  // namespace weft::device::cuda

@@ -187,8 +187,9 @@ TEST_P(PackedItemsOf, AreThoseOfThePlan) {
   for (OperationTag tag = 1; tag < 3; ++tag) {  // calls of one plan, one after the other
     const std::byte* const send = buffer.data() + tag;
     bound.set_call(send, only_sends ? nullptr : buffer.data() + 8 * tag, factor, tag, items);
-    Launch launch{.items = items, .packed = bound.packed()};
+    Launch launch{.items = items, .packed = bound.packed(), .links = bound.links()};
     ASSERT_NE(launch.packed, nullptr);
+    EXPECT_EQ(launch.links == nullptr, launch.packed->links == nullptr);
     device::cuda::PackedRingArgument argument{};
     fill(launch, argument);
     expect_unpacked(argument, items);
