@@ -209,13 +209,10 @@ void Letters::State::take_posted() {
 void Letters::State::tell_exhausted() {
   const auto exhausted = acceptor->exhausted();
   if (!exhausted) return;
-  for (std::int32_t other = 0; other < static_cast<std::int32_t>(members.size()); ++other) {
-    if (other == rank) continue;
-    undelivered.push_back(
-        {.to = other,
-         .why = Error::from_errno(static_cast<int>(exhausted->native()),
-                                  fmt::format("rank {} {}", rank, exhausted->what()))});
-  }
+  undelivered.push_back(
+      {.to = rank,
+       .why = Error::from_errno(static_cast<int>(exhausted->native()),
+                                fmt::format("rank {} {}", rank, exhausted->what()))});
 }
 
 void Letters::State::serve() {

@@ -53,6 +53,11 @@ constexpr std::size_t kLetterHead = 3;
 // The least that a transport may be asked for.
 constexpr std::uint32_t kLeastStepBytes = 128;
 
+/// Whether it is this process that lacks something, which it may have again.
+bool passes(const Error& why_unreachable) {
+  return why_unreachable.code() == WEFT_ERROR_OUT_OF_RESOURCES;
+}
+
 }  // namespace
 
 struct PairConnector::Inbox {
@@ -81,9 +86,10 @@ struct PairConnector::Pair {
   bool joins = false;                 // counted in joining_
 
   [[nodiscard]] bool comes_up() const { return state == State::kJoining && looked < kMostLooks; }
-  // Letters are needed no more once both have what the other wrote.
+  // Letters are needed no more once both have what the other wrote; of one that was not even sent
+  // the other has nothing.
   [[nodiscard]] bool is_lost() const {
-    return unreachable && state != State::kReady && !comes_up();
+    return unreachable && state != State::kReady && (!comes_up() || passes(*unreachable));
   }
   void* cursors = nullptr;
   PairConnections ends;
@@ -250,9 +256,12 @@ Status PairConnector::move(bool on_time) {
     pair_of(*link).wanted = true;
   for (const auto& [to, why] : undelivered) {
     for (auto& [link, pair] : pairs_) {
-      if (link.peer != to) continue;
-      // What passes fails no pair that nobody here waits for.
-      if (why.code() == WEFT_ERROR_OUT_OF_RESOURCES && !pair->wanted) continue;
+      // To this rank itself none come: pairs wait for them that have none yet.
+      const bool is_meant = to == connections_.context_.rank ? !pair->theirs : link.peer == to;
+      if (!is_meant) continue;
+      // What passes fails no pair that nobody here waits for and that will be written of again.
+      const bool is_written_again = pair->state != Pair::State::kJoining;
+      if (passes(why) && !pair->wanted && is_written_again) continue;
       pair->unreachable = why;
       moved_.push_back(pair.get());
     }

@@ -403,7 +403,7 @@ TEST_F(LettersOfOne, WithoutADescriptorForWhoCallsSayWhy) {
     undelivered = box_.wait_for_undelivered(1);
   }
   ASSERT_FALSE(undelivered.empty());
-  EXPECT_EQ(undelivered[0].first, 1);
+  EXPECT_EQ(undelivered[0].first, 0);
   EXPECT_EQ(undelivered[0].second.code(), WEFT_ERROR_OUT_OF_RESOURCES);
   EXPECT_EQ(undelivered[0].second.to_string(),
             "rank 0 cannot accept a connection (errno 24, Too many open files); try: raise the "
