@@ -66,6 +66,13 @@ class CtaGroup {
   std::uint32_t turn_ = 0;
 };
 
+/// All threads of a CTA, those that post included.
+struct AllThreads {
+  [[nodiscard]] __device__ static std::uint32_t rank() { return threadIdx.x; }
+  [[nodiscard]] __device__ static std::uint32_t size() { return blockDim.x; }
+  __device__ static void sync() { __syncthreads(); }
+};
+
 __device__ inline std::uint64_t load_acquire_system(const std::uint64_t* counter) {
   std::uint64_t value = 0;
   asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(counter) : "memory");

@@ -39,13 +39,6 @@ __device__ void move_transfers(const KernelControl& control, PairTransfer* trans
   if (group.leader()) report(control, outcome);
 }
 
-/// All threads of a CTA, those included that will post.
-struct CtaThreads {
-  [[nodiscard]] __device__ static std::uint32_t rank() { return threadIdx.x; }
-  [[nodiscard]] __device__ static std::uint32_t size() { return blockDim.x; }
-  __device__ static void sync() { __syncthreads(); }
-};
-
 // What a CTA notes about its transfers it notes in shared memory: a replay begins anew.
 template <std::uint32_t kTransfers>
 __global__ void __launch_bounds__(kPostingThreads, 1)
@@ -67,7 +60,7 @@ __global__ void __launch_bounds__(kPostingThreads, 1)
   const std::uint32_t begin = argument.begin[blockIdx.x];
   const std::uint32_t count = argument.begin[blockIdx.x + 1] - begin;
   auto* const transfers = reinterpret_cast<PairTransfer*>(own);
-  CtaThreads threads;
+  AllThreads threads;
   unpack_transfers(threads, argument.transfers + begin, argument.views, count, transfers);
   move_transfers(argument.control, transfers, count);
 }

@@ -47,6 +47,7 @@ inline void fill(const Launch& launch, PackedRingArgument& argument) {
   std::copy_n(launch.packed->items, launch.items.size(), argument.items.items);
 }
 
+/// With their connections.
 inline void fill(const Launch& launch, LinkedRingArgument& argument) {
   fill(launch, static_cast<PackedRingArgument&>(argument));
   std::copy_n(launch.links, launch.items.size(), argument.links);

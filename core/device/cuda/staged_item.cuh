@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/spread.cuh"
 #include "core/device/packed_item.h"
@@ -46,13 +47,6 @@ __device__ inline WorkItem& stage(Staged& staged, const RingArgument& argument) 
   __syncthreads();
   return *item;
 }
-
-/// Of a CTA, posters included.
-struct AllThreads {
-  [[nodiscard]] __device__ static std::uint32_t rank() { return threadIdx.x; }
-  [[nodiscard]] __device__ static std::uint32_t size() { return blockDim.x; }
-  __device__ static void sync() { __syncthreads(); }
-};
 
 /// Likewise. Connections are in the device's memory, which answers sooner than the host's.
 __device__ inline WorkItem& stage(Staged& staged, const PackedRingArgument& argument) {
