@@ -19,7 +19,8 @@ constexpr int kMostCtas = 1024;
 constexpr int kThreads = 256;
 
 constexpr int kLinkThreads = 512;
-constexpr int kLinkLines = 4;  // That a thread has under way.
+constexpr int kLinkLines = 4;                        // That a thread has under way.
+constexpr long long kLongestCycles = 4'000'000'000;  // two seconds
 
 template <class T>
 __global__ void fill_inputs(T* to, uint64_t count, Origin origin, uint64_t set, Inputs inputs) {
@@ -51,8 +52,7 @@ __global__ void compare_poison(const unsigned char* got, uint64_t bytes, uint64_
   }
 }
 
-__global__ void __launch_bounds__(kLinkThreads)
-    write_to_peer(uint4* to, const uint4* from, size_t lines) {
+__device__ void copy_lines(uint4* to, const uint4* from, size_t lines) {
   const size_t stride = size_t{gridDim.x} * blockDim.x;
   size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x;
   for (; i + (kLinkLines - 1) * stride < lines; i += kLinkLines * stride) {
@@ -68,6 +68,29 @@ __global__ void __launch_bounds__(kLinkThreads)
     to[i] = from[i];
 }
 
+__global__ void __launch_bounds__(kLinkThreads)
+    write_to_peer(uint4* to, const uint4* from, size_t lines) {
+  copy_lines(to, from, lines);
+}
+
+__global__ void __launch_bounds__(kLinkThreads)
+    exchange(uint4* to, const uint4* from, size_t lines, ExchangeWords* own,
+             ExchangeWords* of_next) {
+  copy_lines(to, from, lines);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  __threadfence_system();
+  if (atomicAdd(&own->done, 1) + 1 != gridDim.x) return;
+  own->done = 0;
+  const uint32_t number = ++own->sent;
+  cuda::atomic_ref<uint32_t, cuda::thread_scope_system> out(of_next->arrived);
+  cuda::atomic_ref<uint32_t, cuda::thread_scope_system> in(own->arrived);
+  out.store(number, cuda::memory_order_release);
+  const long long begin = clock64();
+  while (in.load(cuda::memory_order_acquire) < number && clock64() - begin < kLongestCycles) {
+  }
+}
+
 template <size_t kBytes>
 struct Argument {
   std::byte bytes[kBytes];
@@ -78,7 +101,6 @@ __global__ void nothing(Argument<kBytes> /*argument*/) {}
 
 __global__ void bounce(bool first, uint64_t* told, uint64_t* come, uint64_t before,
                        uint32_t turns) {
-  constexpr long long kLongestCycles = 4'000'000'000;  // two seconds
   const long long begin = clock64();
   for (uint64_t turn = before + 1; turn <= before + turns; ++turn) {
     cuda::atomic_ref<uint64_t, cuda::thread_scope_system> out(*told);
@@ -140,6 +162,14 @@ void launch_write_to_peer(cudaStream_t stream, int ctas, std::byte* to, const st
                           size_t bytes) {
   write_to_peer<<<ctas, kLinkThreads, 0, stream>>>(
       reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4*>(from), bytes / sizeof(uint4));
+  CHECK(cudaGetLastError());
+}
+
+void launch_exchange(cudaStream_t stream, int ctas, std::byte* to, const std::byte* from,
+                     size_t bytes, ExchangeWords* own, ExchangeWords* of_next) {
+  exchange<<<ctas, kLinkThreads, 0, stream>>>(reinterpret_cast<uint4*>(to),
+                                              reinterpret_cast<const uint4*>(from),
+                                              bytes / sizeof(uint4), own, of_next);
   CHECK(cudaGetLastError());
 }
 

@@ -40,6 +40,17 @@ void launch_compare_poison(cudaStream_t stream, const std::byte* got, size_t byt
 /// Copies with so many CTAs.
 void launch_write_to_peer(cudaStream_t stream, int ctas, std::byte* to, const std::byte* from,
                           size_t bytes);
+/// The words by which an exchange ends: how many of its CTAs are done, how many exchanges there
+/// were, and how many the GPU has had that writes here.
+struct ExchangeWords {
+  uint32_t done;
+  uint32_t sent;
+  uint32_t arrived;
+};
+/// Copies likewise, tells the other GPU when all is written, and ends when another has told this
+/// one the same. Gives up after seconds.
+void launch_exchange(cudaStream_t stream, int ctas, std::byte* to, const std::byte* from,
+                     size_t bytes, ExchangeWords* own, ExchangeWords* of_next);
 /// A kernel that does nothing, with the smallest argument and with the largest that launches have
 /// had from the beginning.
 inline constexpr size_t kLaunchArguments[] = {8, 4096};

@@ -215,11 +215,100 @@ class TrafficProbe {
   std::vector<Gpu> all_;
 };
 
+/// Each GPU writes so much to the next one, tells it, and waits until it has been told the same:
+/// what sends of that size to the next rank can have, whose receivers' buffers all know.
+class ExchangeProbe {
+ public:
+  explicit ExchangeProbe(int gpus) : all_(static_cast<size_t>(gpus)) {
+    for (size_t gpu = 0; gpu < all_.size(); ++gpu) {
+      Gpu& own = all_[gpu];
+      CHECK(cudaSetDevice(static_cast<int>(gpu)));
+      CHECK(cudaMalloc(&own.from, kMostBytes));
+      CHECK(cudaMalloc(&own.to, kMostBytes));
+      CHECK(cudaMalloc(&own.words, sizeof *own.words));
+      CHECK(cudaMemset(own.words, 0, sizeof *own.words));
+      CHECK(cudaStreamCreateWithFlags(&own.stream, cudaStreamNonBlocking));
+      CHECK(cudaEventCreate(&own.begin));
+      CHECK(cudaEventCreate(&own.end));
+      CHECK(cudaDeviceSynchronize());
+    }
+  }
+
+  void run(const Options& options) {
+    for (size_t bytes = size_t{8} << 20; bytes <= kMostBytes; bytes *= 2) {
+      for (const int ctas : {32, 64, 128}) {
+        const std::string what = text("SM write of %zu MiB, and a word each way", bytes >> 20);
+        print(options, "each -> next", what.c_str(), ctas, bytes, median_gbs(ctas, bytes));
+      }
+    }
+  }
+
+ private:
+  static constexpr size_t kMostBytes = size_t{32} << 20;
+  static constexpr int kExchanges = 20;  // one after the other in a graph
+
+  struct Gpu {
+    std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    ExchangeWords* words = nullptr;
+    cudaStream_t stream = nullptr;
+    cudaEvent_t begin = nullptr, end = nullptr;
+    cudaGraphExec_t graph = nullptr;
+  };
+
+  void capture(size_t gpu, int ctas, size_t bytes) {
+    Gpu& own = all_[gpu];
+    const Gpu& next = all_[(gpu + 1) % all_.size()];
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaSetDevice(static_cast<int>(gpu)));
+    CHECK(cudaStreamBeginCapture(own.stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < kExchanges; ++i)
+      launch_exchange(own.stream, ctas, next.to, own.from, bytes, own.words, next.words);
+    CHECK(cudaStreamEndCapture(own.stream, &graph));
+    CHECK(cudaGraphInstantiate(&own.graph, graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+  }
+
+  // Of the slowest GPU, per exchange.
+  double median_gbs(int ctas, size_t bytes) {
+    for (size_t gpu = 0; gpu < all_.size(); ++gpu)
+      capture(gpu, ctas, bytes);
+    std::vector<double> rates;
+    for (int round = 0; round <= kRounds; ++round) {
+      for (size_t gpu = 0; gpu < all_.size(); ++gpu) {
+        Gpu& own = all_[gpu];
+        CHECK(cudaSetDevice(static_cast<int>(gpu)));
+        CHECK(cudaGraphLaunch(own.graph, own.stream));  // Who comes late is waited for in this one.
+        CHECK(cudaEventRecord(own.begin, own.stream));
+        CHECK(cudaGraphLaunch(own.graph, own.stream));
+        CHECK(cudaEventRecord(own.end, own.stream));
+      }
+      float slowest = 0;
+      for (const Gpu& own : all_) {
+        CHECK(cudaEventSynchronize(own.end));
+        float milliseconds = 0;
+        CHECK(cudaEventElapsedTime(&milliseconds, own.begin, own.end));
+        slowest = std::max(slowest, milliseconds);
+      }
+      if (round != 0) {
+        rates.push_back(static_cast<double>(bytes) * kExchanges / static_cast<double>(slowest) /
+                        1e6);
+      }
+    }
+    for (const Gpu& own : all_)
+      CHECK(cudaGraphExecDestroy(own.graph));
+    return median(rates);
+  }
+
+  std::vector<Gpu> all_;
+};
+
 }  // namespace
 
 void probe_link(const Options& options) {
   LinkProbe().run(options);
   TrafficProbe(options.gpus).run(options);
+  ExchangeProbe(options.gpus).run(options);
 }
 
 }  // namespace weft::gpu_bench

@@ -66,6 +66,19 @@ class CtaGroup {
   std::uint32_t turn_ = 0;
 };
 
+/// The first warp of a CTA. It keeps nothing in shared memory. Every one of its threads makes one.
+class WarpGroup {
+ public:
+  [[nodiscard]] __device__ static std::uint32_t rank() { return threadIdx.x; }
+  [[nodiscard]] __device__ static constexpr std::uint32_t size() { return kWarp; }
+  [[nodiscard]] __device__ static bool leader() { return threadIdx.x == 0; }
+  __device__ static void sync() { __syncwarp(); }
+  [[nodiscard]] __device__ static std::uint64_t broadcast(std::uint64_t value) {
+    return __shfl_sync(UINT32_MAX, value, 0);
+  }
+  [[nodiscard]] __device__ static bool any(bool flag) { return __any_sync(UINT32_MAX, flag) != 0; }
+};
+
 /// All threads of a CTA, those that post included.
 struct AllThreads {
   [[nodiscard]] __device__ static std::uint32_t rank() { return threadIdx.x; }

@@ -33,10 +33,7 @@ struct OutputCta {
   [[nodiscard]] __device__ static std::uint32_t count() { return items_of_launch(); }
   [[nodiscard]] __device__ static bool is_first_thread() { return threadIdx.x == 0; }
   [[nodiscard]] __device__ static bool is_agreeing() { return threadIdx.x < kWarp; }
-  [[nodiscard]] __device__ static CtaGroup group() {
-    __shared__ std::uint64_t slots[2];
-    return CtaGroup(slots, kWarp);
-  }
+  [[nodiscard]] __device__ static WarpGroup group() { return {}; }
   [[nodiscard]] __device__ OutputMemory memory(std::uint64_t tag) const {
     return OutputMemory(control.abort, control.waiting, tag);
   }
