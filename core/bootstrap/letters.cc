@@ -10,6 +10,7 @@
 #include <deque>
 #include <iterator>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -94,6 +95,7 @@ struct Letters::State {
   std::size_t served_outgoing = 0;
   std::vector<LetterMessage> arrived;
   std::vector<Undelivered> undelivered;
+  bool is_over = false;  // for want of memory
 
   std::mutex mutex;  // guards what follows
   bool stopped = false;
@@ -113,6 +115,8 @@ struct Letters::State {
   void listen_locally();
   void set_timer(int milliseconds) const;
   void step();
+  void move();
+  void tell_no_memory();
   void take_posted();
   void tell_exhausted();
   void serve();
@@ -163,9 +167,33 @@ void Letters::State::set_timer(int milliseconds) const {
   static_cast<void>(timerfd_settime(timer.get(), 0, &times, nullptr));
 }
 
+// Nothing may leave the reactor's thread.
 void Letters::State::step() {
+  try {
+    move();
+  } catch (const std::bad_alloc&) {
+    tell_no_memory();
+  }
+}
+
+// What was under way may be lost: no letter comes or goes any more.
+void Letters::State::tell_no_memory() {
+  is_over = true;
+  close_all();
+  std::function<void(int to, const Error& why)> miss;
+  {
+    const std::lock_guard lock(mutex);
+    miss = undelivered_callback;
+  }
+  if (!miss) return;
+  miss(rank, Error(WEFT_ERROR_OUT_OF_MEMORY,
+                   fmt::format("rank {} has no memory for letters to other ranks", rank),
+                   "raise the limit of address space (ulimit -v), or of the container"));
+}
+
+void Letters::State::move() {
   disarm();
-  if (watch.failure()) return close_all();
+  if (is_over || watch.failure()) return close_all();
   serve();
   tell_exhausted();
   take_posted();

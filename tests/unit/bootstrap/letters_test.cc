@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <new>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -416,6 +417,29 @@ TEST_F(LettersOfOne, WithoutADescriptorForWhoCallsSayWhy) {
   say(wire, MessageType::kLetter,
       LetterMessage{.from = 1, .to = 0, .text = letter_text(1, 0, 5)}.encode());
   EXPECT_THAT(box_.wait(1)[1], ElementsAre(letter_text(1, 0, 5)));
+}
+
+// Whoever waits for a letter learns why none comes, and whoever writes here that nobody listens.
+TEST_F(LettersOfOne, WithoutMemorySayWhyAndEnd) {
+  start(partner_->endpoints());
+  letters_->on_letter([](int, const std::vector<std::byte>&) { throw std::bad_alloc(); });
+  Wire wire = call();
+  say(wire, MessageType::kRingHello, hello(1, 0).encode());
+  ASSERT_TRUE(next(wire));
+  wire.allow_data();
+  say(wire, MessageType::kLetter,
+      LetterMessage{.from = 1, .to = 0, .text = letter_text(1, 0, 5)}.encode());
+  const auto undelivered = box_.wait_for_undelivered(1);
+  ASSERT_EQ(undelivered.size(), 1U);
+  EXPECT_EQ(undelivered[0].first, 0);
+  EXPECT_EQ(undelivered[0].second.code(), WEFT_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(undelivered[0].second.to_string(),
+            "rank 0 has no memory for letters to other ranks; try: raise the limit of address "
+            "space (ulimit -v), or of the container");
+  while (next(wire)) {
+  }
+  letters_->post(1, letter_text(0, 1, 7));  // goes nowhere
+  EXPECT_EQ(box_.wait_for_undelivered(1).size(), 1U);
 }
 
 TEST_F(LettersOfOne, TriesAllAddressesAndTakesNoStrangerForThePartner) {
