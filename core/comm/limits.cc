@@ -70,6 +70,8 @@ constexpr std::uint32_t kPairMessageStepBytes = 256 * 1024;
 constexpr std::uint32_t kMostDeviceNetPorts = 8;
 // Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
 constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{512} << 10;
+// Through host memory those for all others together, since lines of LL are twice their payload.
+constexpr std::uint64_t kMostStagedExchangeBytes = std::uint64_t{192} << 10;
 // What a rank has for all others together in an all-to-all by wide lines: what all-gathers take so
 // is less, up to there, than what all-to-alls took by pairs, between two GPUs and between four.
 constexpr std::uint64_t kMostWideExchangeBytes = std::uint64_t{12} << 20;
@@ -85,6 +87,9 @@ constexpr std::uint32_t kExchangeStepBytes = 64 * 1024;
 constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
 constexpr std::uint32_t kFewPairChannels = 16;
 constexpr std::uint64_t kLeastPairPartBytesOfMany = std::uint64_t{128} << 10;
+// Through host memory 16 parts of 32 KiB take longer than 8 of 64.
+constexpr std::uint32_t kFewStagedPairChannels = 8;
+constexpr std::uint64_t kLeastStagedPairPartBytesOfMany = std::uint64_t{64} << 10;
 // Messages of a step of lines. Of LL a line is twice its payload.
 constexpr std::uint32_t kPairLineBytes = 16U << 10U;
 constexpr std::uint32_t kPairLineStepBytes = 2 * (kPairLineBytes + 128);
@@ -345,6 +350,10 @@ void Communicator::choose_spread() {
             .few_channels = kFewPairChannels,
             .least_bytes_of_many = kLeastPairPartBytesOfMany};
   if (reach_ == Reach::kMessages) return;  // whose payload no flags can lie in
+  if (reach_ == Reach::kMemory) {
+    spread.few_channels = kFewStagedPairChannels;
+    spread.least_bytes_of_many = kLeastStagedPairPartBytesOfMany;
+  }
   choose_inbox_exchanges();
   spread.line_bytes = kPairLineBytes;
   if (reach_ == Reach::kDeviceMemory) {
@@ -357,6 +366,9 @@ void Communicator::choose_spread() {
 void Communicator::choose_inbox_exchanges() {
   InboxExchanges& chosen = inbox_exchanges_;
   chosen.most_by_ll = std::min(limits_.direct_block_bytes, kMostDirectExchangeBytes);
+  if (reach_ == Reach::kMemory && !config_.is_set("buffers.direct")) {
+    chosen.most_by_ll = std::min(chosen.most_by_ll, kMostStagedExchangeBytes / (ranks_ - 1));
+  }
   chosen.all_to_alls_by_ll = has(config_, kAllToAllProtocols, protocol_name(Protocol::kLL));
   if (limits_.wide_bytes == 0 ||
       !has(config_, kAllToAllProtocols, protocol_name(Protocol::kLL128))) {

@@ -129,6 +129,29 @@ TEST(WideLines, TakeAllToAllsWhereTheyAreFasterThanLLAndPairs) {
   EXPECT_EQ(all_to_all_goes(four, 4 * kLineMiB + 1), "pair");
 }
 
+// Lines of LL are twice their payload, and through host memory few large parts beat many small
+// ones.
+TEST(StagedExchanges, GoByFewPairsSoonerThanWhereLinksJoin) {
+  const Ranks two(2, "shm", {}, std::make_unique<SharingDevice>());
+  EXPECT_EQ(all_to_all_goes(two, 192 * kLineKiB), "ll");
+  EXPECT_EQ(all_to_all_goes(two, 192 * kLineKiB + 1), "pair");
+  const Ranks four(4, "shm", {}, std::make_unique<SharingDevice>());
+  EXPECT_EQ(all_to_all_goes(four, 64 * kLineKiB), "ll");
+  EXPECT_EQ(all_to_all_goes(four, 64 * kLineKiB + 1), "pair");
+  const Ranks set(4, "shm", {{"WEFT_BUFFERS_DIRECT", "256KiB"}}, std::make_unique<SharingDevice>());
+  EXPECT_EQ(all_to_all_goes(set, 128 * kLineKiB), "ll");
+  const auto channels = [](const Ranks& ranks, std::uint64_t block) {
+    const Task task{.operation = Operation::kAllToAll, .type = WEFT_INT8, .count = block};
+    const std::vector<Call> calls(ranks.communicators.size(), Call{.task = task});
+    const ExchangePlan plan = ranks.communicators[0]->explain_exchange(calls);
+    return cut_message(block, plan.ways.spread).channels;
+  };
+  EXPECT_EQ(channels(two, 256 * kLineKiB), 8U);
+  EXPECT_EQ(channels(two, 512 * kLineKiB), 8U);
+  EXPECT_EQ(channels(two, kLineMiB), 16U);
+  EXPECT_EQ(channels(two, 64 * kLineMiB), 16U);
+}
+
 TEST(WideLines, LeaveLLInboxesForSmallCallsWhereTheyMayCarryAllOthers) {
   const auto gathers = [](const Ranks& ranks, std::uint64_t block) {
     const Task task{.operation = Operation::kGather, .type = WEFT_INT8, .count = block};
