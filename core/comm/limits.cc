@@ -71,7 +71,7 @@ constexpr std::uint32_t kMostDeviceNetPorts = 8;
 // Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
 constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{512} << 10;
 // Through host memory those for all others together, since lines of LL are twice their payload.
-constexpr std::uint64_t kMostStagedExchangeBytes = std::uint64_t{192} << 10;
+constexpr std::uint64_t kMostStagedExchangeBytes = std::uint64_t{128} << 10;
 // What a rank has for all others together in an all-to-all by wide lines: what all-gathers take so
 // is less, up to there, than what all-to-alls took by pairs, between two GPUs and between four.
 constexpr std::uint64_t kMostWideExchangeBytes = std::uint64_t{12} << 20;

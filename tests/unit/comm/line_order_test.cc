@@ -133,11 +133,11 @@ TEST(WideLines, TakeAllToAllsWhereTheyAreFasterThanLLAndPairs) {
 // ones.
 TEST(StagedExchanges, GoByFewPairsSoonerThanWhereLinksJoin) {
   const Ranks two(2, "shm", {}, std::make_unique<SharingDevice>());
-  EXPECT_EQ(all_to_all_goes(two, 192 * kLineKiB), "ll");
-  EXPECT_EQ(all_to_all_goes(two, 192 * kLineKiB + 1), "pair");
+  EXPECT_EQ(all_to_all_goes(two, 128 * kLineKiB), "ll");
+  EXPECT_EQ(all_to_all_goes(two, 128 * kLineKiB + 1), "pair");
   const Ranks four(4, "shm", {}, std::make_unique<SharingDevice>());
-  EXPECT_EQ(all_to_all_goes(four, 64 * kLineKiB), "ll");
-  EXPECT_EQ(all_to_all_goes(four, 64 * kLineKiB + 1), "pair");
+  EXPECT_EQ(all_to_all_goes(four, 32 * kLineKiB), "ll");
+  EXPECT_EQ(all_to_all_goes(four, 64 * kLineKiB), "pair");
   const Ranks set(4, "shm", {{"WEFT_BUFFERS_DIRECT", "256KiB"}}, std::make_unique<SharingDevice>());
   EXPECT_EQ(all_to_all_goes(set, 128 * kLineKiB), "ll");
   const auto channels = [](const Ranks& ranks, std::uint64_t block) {
