@@ -594,6 +594,9 @@ sanitized() {
     ((handed_over == 0 || others > 0)) || status=0
   fi
   count_tests "$log" $status
+  if [[ $tool == racecheck ]] && ((failed > 0)) && ! grep -q '\.cuh:[0-9]' "$log"; then
+    note="$note; kernels without lines, by which hand-overs are known: -Dgpu_line_info=true"
+  fi
   grep '^=========' "$log" | grep -v -e "$handed" -e '^========= *$' | head -30
   row "$piece" "$passed" "$failed" "$skipped" "$seconds" "$note"
 }

@@ -332,6 +332,17 @@ class LettersOfOne : public BootstrapTest {
     return wire;
   }
 
+  /// The same, by which the partner's letter comes.
+  Wire write(std::vector<std::byte> text) {
+    Wire wire = call();
+    say(wire, MessageType::kRingHello, hello(1, 0).encode());
+    EXPECT_TRUE(next(wire));
+    wire.allow_data();
+    say(wire, MessageType::kLetter,
+        LetterMessage{.from = 1, .to = 0, .text = std::move(text)}.encode());
+    return wire;
+  }
+
   /// Nothing where the connection ends instead.
   static std::optional<Message> next(Wire& wire) {
     const Deadline deadline = Deadline::after(seconds(30));
@@ -410,12 +421,7 @@ TEST_F(LettersOfOne, WithoutADescriptorForWhoCallsSayWhy) {
             "rank 0 cannot accept a connection (errno 24, Too many open files); try: raise the "
             "limit of open files (ulimit -n)");
   // Once there are some again, letters come.
-  Wire wire = call();
-  say(wire, MessageType::kRingHello, hello(1, 0).encode());
-  ASSERT_TRUE(next(wire));
-  wire.allow_data();
-  say(wire, MessageType::kLetter,
-      LetterMessage{.from = 1, .to = 0, .text = letter_text(1, 0, 5)}.encode());
+  Wire wire = write(letter_text(1, 0, 5));
   EXPECT_THAT(box_.wait(1)[1], ElementsAre(letter_text(1, 0, 5)));
 }
 
@@ -423,12 +429,7 @@ TEST_F(LettersOfOne, WithoutADescriptorForWhoCallsSayWhy) {
 TEST_F(LettersOfOne, WithoutMemorySayWhyAndEnd) {
   start(partner_->endpoints());
   letters_->on_letter([](int, const std::vector<std::byte>&) { throw std::bad_alloc(); });
-  Wire wire = call();
-  say(wire, MessageType::kRingHello, hello(1, 0).encode());
-  ASSERT_TRUE(next(wire));
-  wire.allow_data();
-  say(wire, MessageType::kLetter,
-      LetterMessage{.from = 1, .to = 0, .text = letter_text(1, 0, 5)}.encode());
+  Wire wire = write(letter_text(1, 0, 5));
   const auto undelivered = box_.wait_for_undelivered(1);
   ASSERT_EQ(undelivered.size(), 1U);
   EXPECT_EQ(undelivered[0].first, 0);
