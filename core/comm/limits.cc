@@ -84,6 +84,8 @@ constexpr std::uint32_t kPairChannelsOfARank = 96;
 constexpr std::uint32_t kExchangeChannelsOfARank = 32;
 constexpr std::uint32_t kMoreExchangeChannelsOfARank = 64;
 constexpr std::uint32_t kExchangeStepBytes = 64 * 1024;
+// With several partners there is always one whose slot is free. Of two ranks nobody has timed it.
+constexpr std::uint32_t kExchangeStepsOfMany = 2;
 constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
 constexpr std::uint32_t kFewPairChannels = 16;
 constexpr std::uint64_t kLeastPairPartBytesOfMany = std::uint64_t{128} << 10;
@@ -398,7 +400,9 @@ void Communicator::choose_exchange_spread() {
 // A later communicator's have those of its pairs, which are small enough.
 SlotGeometry Communicator::slots_of_exchanges() const {
   SlotGeometry slots = slots_of_pairs();
-  if (exchange_ends_.spread.first_channel != 0 && !config_.is_set("buffers.step")) {
+  if (exchange_ends_.spread.first_channel == 0) return slots;
+  if (ranks_ > 2) slots.steps = kExchangeStepsOfMany;
+  if (!config_.is_set("buffers.step")) {
     slots.step_bytes = std::min(slots.step_bytes, kExchangeStepBytes);
   }
   return slots;
