@@ -14,7 +14,6 @@
 #include <map>
 #include <mutex>
 #include <new>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <type_traits>
@@ -23,6 +22,7 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/support/no_descriptors.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/bootstrap/ranks.h"
 
@@ -209,24 +209,6 @@ TEST_F(BootstrapTest, ARankThatFailedTakesNoLetters) {
   EXPECT_TRUE(boxes[1].wait(0).empty());
 }
 
-/// While it lives this process can open nothing more.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const int lowest = dup(STDERR_FILENO);
-    close(lowest);
-    const rlimit none{.rlim_cur = static_cast<rlim_t>(lowest), .rlim_max = before_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &none);
-  }
-  NoDescriptors(const NoDescriptors&) = delete;
-  NoDescriptors& operator=(const NoDescriptors&) = delete;
-  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
-
 TEST_F(BootstrapTest, LettersBetweenRanksOfOneContextNeedNoDescriptor) {
   constexpr int kRanks = 4;
   LocalLetters local;
@@ -237,7 +219,7 @@ TEST_F(BootstrapTest, LettersBetweenRanksOfOneContextNeedNoDescriptor) {
   for (std::size_t rank = 0; rank < 3; ++rank)
     boxes[rank].listen(*ranks[rank].bootstrap);
   {
-    const NoDescriptors none;
+    const test::NoDescriptors none;
     for (int from = 0; from < kRanks; ++from) {
       for (int to = 0; to < kRanks; ++to) {
         for (std::size_t i = 0; i < 20 && to != from; ++i)
@@ -410,7 +392,7 @@ TEST_F(LettersOfOne, WithoutADescriptorForWhoCallsSayWhy) {
   const socklen_t length = own_.to_native(native);
   std::vector<std::pair<int, Error>> undelivered;
   {
-    const NoDescriptors none;
+    const test::NoDescriptors none;
     ASSERT_EQ(connect(caller.get(), reinterpret_cast<sockaddr*>(&native), length), 0);
     undelivered = box_.wait_for_undelivered(1);
   }

@@ -24,6 +24,8 @@
 #include "core/bootstrap/unique_id.h"
 #include "core/transport/net_devices.h"
 #include "core/transport/offer_codec.h"
+#include "tests/support/no_descriptors.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/comm/ranks.h"
 
 namespace weft {
@@ -174,6 +176,44 @@ TEST_F(TwoRanks, WhoSendsAloneIsConnectedOnceItsLetterIsThere) {
   EXPECT_TRUE(wait(0, milliseconds(60'000)));
   EXPECT_TRUE(wait(1, milliseconds(60'000)));
   EXPECT_EQ(ranks_[0].failures + ranks_[1].failures, 0);
+}
+
+// The other waits for a letter that was never sent: neither would come to an end.
+TEST_F(TwoRanks, WhoHasNoDescriptorToAnswerSaysSoAtOnce) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer needs descriptors itself";
+  // The sender takes what the receiver's letter tells of, and has nothing left when it is to write
+  // its own.
+  std::optional<test::NoDescriptors> none;
+  std::atomic<bool> joins{false};
+  const UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Reactor& reactor = ranks_[0].context->reactor();
+  const Reactor::WatchId watch =
+      Ranks::value(reactor.add(event.get(), EPOLLIN, [&](std::uint32_t /*events*/) {
+        eventfd_t count = 0;
+        eventfd_read(event.get(), &count);
+        none.emplace();
+        joins = true;
+      }));
+  start(0, [&](const PairLink& /*link*/) -> LinkShape {
+    eventfd_write(event.get(), 1);
+    return {.slots = kOneWay, .to = true, .from = false};
+  });
+  start(1, [](const PairLink& /*link*/) -> LinkShape {
+    return {.slots = kOneWay, .to = false, .from = true};
+  });
+  const PairLink of_receiver{.peer = 0, .channel = 0};
+  ranks_[1].pairs->want({&of_receiver, 1});
+  for (int i = 0; i < 60'000 && !joins; ++i)
+    std::this_thread::sleep_for(milliseconds(1));
+  const PairLink of_sender{.peer = 1, .channel = 0};
+  ranks_[0].pairs->want({&of_sender, 1});
+  const Status failed = wait(0, milliseconds(5'000));
+  none.reset();
+  reactor.remove(watch);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().to_string(),
+            "connecting with rank 1: rank 0 cannot create a socket (errno 24, Too many open "
+            "files); try: raise the limit of open files (ulimit -n)");
 }
 
 // It may be in no call, and would tell nobody of what it only suspects.
