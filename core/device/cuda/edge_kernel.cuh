@@ -44,7 +44,7 @@ class EdgeKernel {
   [[nodiscard]] static std::span<const void* const> all();
 };
 
-// Outlined: the sizes of the argument share it.
+// Outlined, though each kernel has a copy of its own.
 template <class Edges>
 __device__ __noinline__ void run_edges(KernelControl control, const WorkItem& item,
                                        std::uint64_t* slots) {

@@ -21,7 +21,7 @@ namespace {
 /// Whether calls take the kernel that knows their type and reduction, where there is one.
 constexpr bool kPrefersKnownReductions = true;
 
-// Outlined: the sizes of the argument share it.
+// Outlined, though each kernel has a copy of its own.
 __device__ __noinline__ void run_staged(KernelControl control, const WorkItem& item,
                                         std::uint64_t* slots) {
   CtaGroup group(slots);
