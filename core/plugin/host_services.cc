@@ -257,6 +257,10 @@ HostServices::~HostServices() {
     allocation.runtime->release(allocation.raw);
 }
 
+void HostServices::warn(std::string_view what) const {
+  instance_->logger.warn(Topic::kPlugin, "{}: {}", instance_->id, what);
+}
+
 const weft_host* HostServices::table() const {
   return &instance_->host;
 }

@@ -70,6 +70,9 @@ class HostServices {
   /// By name.
   [[nodiscard]] std::vector<CounterReading> counters() const;
 
+  /// A line of the log, at warn, that begins with the plugin's id.
+  void warn(std::string_view what) const;
+
  private:
   std::unique_ptr<weft_host_instance> instance_;
 };

@@ -4,13 +4,21 @@
 #include "core/plugin/plugin.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "core/base/deadline.h"
+
 namespace weft {
 namespace {
+
+// For what peers may still wait for. Nobody is told anything of a plugin by then but in the log.
+constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
 
 ErrorSource source_of(weft_error_source source) {
   switch (source) {
@@ -57,7 +65,21 @@ Result<std::unique_ptr<Plugin>> Plugin::start(PluginInfo info, const weft_plugin
 }
 
 Plugin::~Plugin() {
-  if (instance_ != nullptr) entry_.deinit(instance_);
+  if (instance_ == nullptr) return;
+  if (entry_.quiesce != nullptr) come_to_rest();
+  entry_.deinit(instance_);
+}
+
+void Plugin::come_to_rest() const {
+  const Deadline limit = Deadline::after(kPatience);
+  while (true) {
+    clear_error();
+    const weft_result result = entry_.quiesce(instance_);
+    if (result == WEFT_OK) return;
+    if (result != WEFT_IN_PROGRESS) return services_->warn(error(result, "quiesce").to_string());
+    if (limit.passed()) return services_->warn("has not come to rest, and is ended all the same");
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
 }
 
 bool Plugin::offers(std::string_view interface_id) const {
@@ -103,15 +125,6 @@ Error Plugin::error(weft_result code, std::string_view function) const {
 Error Plugin::defect(std::string_view function, std::string_view what) const {
   return Error(WEFT_ERROR_PLUGIN, fmt::format("{} {}", function, what), "update the plugin")
       .with_context(plugin_context(id()));
-}
-
-Result<bool> Plugin::quiesce() const {
-  if (entry_.quiesce == nullptr) return true;
-  clear_error();
-  const weft_result result = entry_.quiesce(instance_);
-  if (result == WEFT_OK) return true;
-  if (result == WEFT_IN_PROGRESS) return false;
-  return fail(error(result, "quiesce"));
 }
 
 }  // namespace weft

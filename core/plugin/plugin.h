@@ -25,7 +25,8 @@ class Plugin {
   /// never unloaded.
   static Result<std::unique_ptr<Plugin>> start(PluginInfo info, const weft_plugin_descriptor& entry,
                                                std::unique_ptr<HostServices> services);
-  /// Calls the plugin's deinit; all objects of it are closed before.
+  /// Lets the plugin come to rest, for two seconds at most, and calls its deinit; all objects of it
+  /// are closed before.
   ~Plugin();
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
@@ -50,14 +51,12 @@ class Plugin {
   /// Forgets what this thread's earlier calls said; before a call whose error will be asked for.
   void clear_error() const { services_->clear_failure(); }
 
-  /// Asks the instance to come to rest: true once it has.
-  [[nodiscard]] Result<bool> quiesce() const;
-
   [[nodiscard]] std::vector<CounterReading> counters() const { return services_->counters(); }
 
  private:
   Plugin(PluginInfo info, const weft_plugin_descriptor& entry,
          std::unique_ptr<HostServices> services);
+  void come_to_rest() const;
 
   PluginInfo info_;
   const weft_plugin_descriptor& entry_;

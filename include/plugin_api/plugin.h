@@ -333,7 +333,8 @@ typedef struct weft_plugin_descriptor {
   const void* (*get_extension)(weft_plugin* plugin, void* object, const char* id);
   /**
    * Asks the instance to come to rest: finish what peers still wait for, start nothing new.
-   * WEFT_IN_PROGRESS until it has. May be NULL. [one-thread] [non-blocking]
+   * WEFT_IN_PROGRESS until it has. Called before deinit, when all objects are closed, again and
+   * again for two seconds at most. May be NULL. [one-thread] [non-blocking]
    */
   weft_result (*quiesce)(weft_plugin* plugin);
 } weft_plugin_descriptor;

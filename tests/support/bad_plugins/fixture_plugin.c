@@ -6,6 +6,7 @@
  * one way. Without any it is sound: a transport and a net that reach nobody, and that answer
  * nonsense where the parameter `misbehave` says so.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,7 @@
 struct weft_plugin {
   const weft_host* host;
   char misbehave[64];
+  unsigned asked_to_rest;
 };
 
 /* An object of any kind: the plugin that made it comes first. */
@@ -477,7 +479,9 @@ static weft_result plugin_init(const weft_host* host, weft_plugin** out) {
 }
 
 static void plugin_deinit(weft_plugin* plugin) {
-  plugin->host->log(plugin->host->instance, WEFT_LOG_INFO, __FILE__, __LINE__, "ended");
+  char text[64];
+  snprintf(text, sizeof(text), "ended, asked to rest %u times", plugin->asked_to_rest);
+  plugin->host->log(plugin->host->instance, WEFT_LOG_INFO, __FILE__, __LINE__, text);
   free(plugin);
 }
 
@@ -489,7 +493,14 @@ static const void* plugin_get_interface(weft_plugin* plugin, const char* id) {
 }
 
 static weft_result plugin_quiesce(weft_plugin* plugin) {
+  ++plugin->asked_to_rest;
   if (misbehaves(plugin, "quiesce-slow")) return WEFT_IN_PROGRESS;
+  if (misbehaves(plugin, "quiesce-fails")) {
+    plugin->host->set_error(plugin->host->instance, WEFT_ERROR_SYSTEM, WEFT_SOURCE_ERRNO, 5,
+                            "cannot flush", "look at the device");
+    return WEFT_ERROR_SYSTEM;
+  }
+  if (misbehaves(plugin, "quiesce-thrice") && plugin->asked_to_rest < 3) return WEFT_IN_PROGRESS;
   return WEFT_OK;
 }
 

@@ -20,7 +20,9 @@ namespace {
 using test::Context;
 using test::error_text;
 using test::PluginFolder;
+using testing::AllOf;
 using testing::AnyOf;
+using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::StartsWith;
 
@@ -68,15 +70,36 @@ TEST_F(Loader, AnswersTheSameInstanceAgainAndCountsItOnce) {
 TEST_F(Loader, TwoContextsShareNothing) {
   folder_.add("sample");
   const auto first = context_.host(folder_);
-  const auto second = context_.misbehaving(folder_, "quiesce-slow");
+  const auto second = context_.host(folder_);
   const auto one = first->load("sample");
   const auto two = second->load("sample");
   ASSERT_TRUE(one && two);
   EXPECT_NE((*one)->instance(), (*two)->instance());
   EXPECT_EQ((*one)->counters()[0].value, 1U);
   EXPECT_EQ((*two)->counters()[0].value, 1U);
-  EXPECT_TRUE((*one)->quiesce().value());
-  EXPECT_FALSE((*two)->quiesce().value());
+}
+
+TEST_F(Loader, LetsPluginsComeToRestBeforeTheyEnd) {
+  folder_.add("sample");
+  LogOptions told;
+  told.level = WEFT_LOG_INFO;
+  context_.logger.configure(told);
+  const auto end_of = [&](std::string how) {
+    testing::internal::CaptureStderr();
+    {
+      const auto host = context_.misbehaving(folder_, std::move(how));
+      EXPECT_TRUE(host->load("sample"));
+    }
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(end_of(""), HasSubstr("sample: ended, asked to rest 1 times"));
+  EXPECT_THAT(end_of("quiesce-thrice"), HasSubstr("sample: ended, asked to rest 3 times"));
+  EXPECT_THAT(end_of("quiesce-fails"),
+              AllOf(HasSubstr("sample: plugin sample: cannot flush (errno 5, Input/output error); "
+                              "try: look at the device"),
+                    HasSubstr("sample: ended, asked to rest 1 times")));
+  EXPECT_THAT(end_of("quiesce-slow"),
+              HasSubstr("sample: has not come to rest, and is ended all the same"));
 }
 
 TEST_F(Loader, SecondContextWorksAfterTheFirstHasGone) {
