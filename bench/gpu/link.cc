@@ -216,7 +216,8 @@ class TrafficProbe {
 };
 
 /// Each GPU writes so much to the next one, tells it, and waits until it has been told the same:
-/// what sends of that size to the next rank can have, whose receivers' buffers all know.
+/// what sends of that size to the next rank can have, whose receivers' buffers all know. After
+/// TrafficProbe, by which they reach each other.
 class ExchangeProbe {
  public:
   explicit ExchangeProbe(int gpus) : all_(static_cast<size_t>(gpus)) {

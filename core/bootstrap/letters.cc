@@ -34,6 +34,7 @@ constexpr std::size_t kMostStrangers = 256;
 constexpr auto kTurn = std::chrono::seconds(3);
 // How long who writes to this rank may be silent.
 constexpr auto kSilence = std::chrono::seconds(10);
+constexpr int kUntilMemoryMs = 10;
 
 struct Outgoing {
   int to;
@@ -95,7 +96,8 @@ struct Letters::State {
   std::size_t served_outgoing = 0;
   std::vector<LetterMessage> arrived;
   std::vector<Undelivered> undelivered;
-  bool is_over = false;  // for want of memory
+  bool is_over = false;  // for want of memory,
+  bool is_told = false;  // of which the owner knows
 
   std::mutex mutex;  // guards what follows
   bool stopped = false;
@@ -167,33 +169,38 @@ void Letters::State::set_timer(int milliseconds) const {
   static_cast<void>(timerfd_settime(timer.get(), 0, &times, nullptr));
 }
 
-// Nothing may leave the reactor's thread.
+// Nothing may leave the reactor's thread. What was under way may be lost where there is no memory:
+// no letter comes or goes any more. To say so takes some, too.
 void Letters::State::step() {
   try {
-    move();
+    is_over ? tell_no_memory() : move();
   } catch (const std::bad_alloc&) {
-    tell_no_memory();
+    is_over = true;
+    set_timer(kUntilMemoryMs);
   }
 }
 
-// What was under way may be lost: no letter comes or goes any more.
 void Letters::State::tell_no_memory() {
-  is_over = true;
+  disarm();
   close_all();
+  if (is_told) return;
   std::function<void(int to, const Error& why)> miss;
   {
     const std::lock_guard lock(mutex);
     miss = undelivered_callback;
   }
   if (!miss) return;
-  miss(rank, Error(WEFT_ERROR_OUT_OF_MEMORY,
-                   fmt::format("rank {} has no memory for letters to other ranks", rank),
-                   "raise the limit of address space (ulimit -v), or of the container"));
+  const Error why(WEFT_ERROR_OUT_OF_MEMORY,
+                  fmt::format("rank {} has no memory for letters to other ranks", rank),
+                  "raise the limit of address space (ulimit -v), or of the container");
+  for (std::int32_t other = 0; other < static_cast<std::int32_t>(members.size()); ++other)
+    miss(other, why);
+  is_told = true;
 }
 
 void Letters::State::move() {
   disarm();
-  if (is_over || watch.failure()) return close_all();
+  if (watch.failure()) return close_all();
   serve();
   tell_exhausted();
   take_posted();

@@ -54,7 +54,8 @@ class Letters {
   void on_letter(std::function<void(int from, std::vector<std::byte> text)> callback);
   /// Likewise for each rank to which letters can never be brought: it has left (kPeer). And for
   /// each to which they were not, since this process is out of descriptors; for this rank itself,
-  /// where none can come for that reason. That may pass.
+  /// where none can come for that reason; that may pass. And for all, itself too, once it is out of
+  /// memory: no letter comes or goes any more.
   void on_undelivered(std::function<void(int to, const Error& why)> callback);
   /// Sends a letter, at most kMaxLetterBytes, to another rank. One that is like the last of those
   /// that still wait for the same rank is not sent twice.
