@@ -21,7 +21,7 @@
 namespace weft::device::cuda {
 namespace {
 
-/// `Argument` is one of whole or of packed items, maybe WithOutputs.
+/// `Argument` is a RingArgument or a RingArgumentWithOutputs.
 template <class Argument>
 __global__ void __launch_bounds__(kBulkThreads, 1)
     bulk_ring_kernel(const __grid_constant__ Argument argument) {
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kBulkThreads, 1)
   __shared__ Staged staged;
   auto& board = *reinterpret_cast<BulkBoard<BulkMemory>*>(raw_board);
   const WorkItem& item = stage(staged, argument);
-  BulkCta cta{{.control = argument.control}};
+  BulkCta cta{{.control = control_of(argument)}};
   if constexpr (agrees_on_outputs<Argument>) {
     run_bulk_ring<true>(cta, item, board, &argument.outputs.call, &argument.outputs.peers);
   } else {
@@ -45,11 +45,9 @@ const void* pointer() {
   return reinterpret_cast<const void*>(&bulk_ring_kernel<Argument>);
 }
 
-/// By size, then those that agree on outputs.
+/// The second one agrees on outputs.
 const auto& all_kernels() {
-  static const std::array kKernels = {pointer<RingArgument>(), pointer<PackedRingArgument>(),
-                                      pointer<WithOutputs<RingArgument>>(),
-                                      pointer<WithOutputs<PackedRingArgument>>()};
+  static const std::array kKernels = {pointer<RingArgument>(), pointer<RingArgumentWithOutputs>()};
   return kKernels;
 }
 
@@ -72,12 +70,10 @@ RingKernel bulk_kernel_for(std::span<const WorkItem> items) {
     if (item.stride * element % kBulkGrain != 0) return {};
     if (!lies_well(item.send) || !lies_well(item.recv)) return {};
   }
-  const std::size_t size = size_index(static_cast<std::uint32_t>(items.size()));
-  return {.address = all_kernels()[size],
+  return {.address = all_kernels()[0],
           .threads = kBulkThreads,
           .shared_bytes = sizeof(BulkBoard<BulkMemory>),
-          .for_outputs = all_kernels()[kSizes + size],
-          .fills_outputs = true};
+          .for_outputs = all_kernels()[1]};
 }
 
 std::span<const void* const> bulk_ring_kernels() {

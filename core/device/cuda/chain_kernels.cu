@@ -17,9 +17,9 @@ struct ChainEdges {
   }
 };
 
-RingKernel chain_kernel_for(const WorkItem& item, std::uint32_t items) {
+RingKernel chain_kernel_for(const WorkItem& item) {
   if (item.algorithm != Algorithm::kChain || item.protocol != Protocol::kSimple) return {};
-  return EdgeKernel<ChainEdges>::for_item(item, items);
+  return EdgeKernel<ChainEdges>::for_item(item);
 }
 
 std::span<const void* const> chain_kernels() {

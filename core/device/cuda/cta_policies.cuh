@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/device/cuda/kernels.h"
 #include "core/device/policies.h"
 
 namespace weft::device::cuda {
@@ -21,8 +22,6 @@ namespace weft::device::cuda {
 /// Barriers of a CTA, by the numbers that its instructions have for them.
 inline constexpr int kLanesBarrier = 1;   ///< Of the lanes of a group.
 inline constexpr int kPosterBarrier = 2;  ///< Of those and the warp that posts for them.
-
-inline constexpr std::uint32_t kWarp = 32;
 
 /// The first threads of a CTA, whole warps. Every one of them makes one.
 class CtaGroup {

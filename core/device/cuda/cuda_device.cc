@@ -41,7 +41,6 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
   fill(launch, argument);
   if constexpr (requires { argument.outputs; }) {
     argument.outputs = {.call = *launch.outputs, .peers = *launch.outputs->peers};
-    if (!kernel.fills_outputs) argument.outputs.call.offer = 0;
   }
   void* arguments[] = {&argument};
   // Clusters need more room for a moment, which those that share a device may not have.
@@ -60,14 +59,36 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
   return check(cudaLaunchKernelExC(&config, address, arguments), "cudaLaunchKernelExC");
 }
 
-/// `Argument` is the kernel's without outputs.
-template <class Argument>
+/// Ranks whose kernels fill outputs learn that this one's does not. It goes by slots, as they do.
+weft_result decline_outputs(CudaStream& stream, const Launch& launch) {
+  DeclineArgument argument{.control = control_of(launch),
+                           .item = launch.items.front(),
+                           .outputs = {.call = *launch.outputs, .peers = *launch.outputs->peers}};
+  argument.outputs.call.offer = 0;
+  void* arguments[] = {&argument};
+  return check(
+      cudaLaunchKernel(decline_kernel_address(), dim3(1), dim3(kWarp), arguments, 0, stream.native),
+      "cudaLaunchKernel");
+}
+
 weft_result launch_ring(CudaStream& stream, const Launch& launch, const RingKernel& kernel) {
-  if (launch.outputs == nullptr) {
-    return launch_items<Argument>(stream, launch, kernel, kernel.address);
+  using Takes = RingKernel::Takes;
+  if (are_packed(launch.items.size()) && launch.packed == nullptr) return WEFT_ERROR_UNSUPPORTED;
+  if (launch.outputs != nullptr) {
+    if (kernel.for_outputs != nullptr) {
+      return launch_items<RingArgumentWithOutputs>(stream, launch, kernel, kernel.for_outputs);
+    }
+    if (const weft_result told = decline_outputs(stream, launch); told != WEFT_OK) return told;
   }
-  if (kernel.for_outputs == nullptr) return WEFT_ERROR_UNSUPPORTED;
-  return launch_items<WithOutputs<Argument>>(stream, launch, kernel, kernel.for_outputs);
+  switch (kernel.takes) {
+    case Takes::kPacked:
+      return launch_items<PackedRingArgument>(stream, launch, kernel, kernel.address);
+    case Takes::kLinked:
+      if (launch.links == nullptr) return WEFT_ERROR_UNSUPPORTED;
+      return launch_items<LinkedRingArgument>(stream, launch, kernel, kernel.address);
+    default:
+      return launch_items<RingArgument>(stream, launch, kernel, kernel.address);
+  }
 }
 
 const void* inbox_kernel_for(const WorkItem& item, const DirectShape& shape) {
@@ -123,15 +144,15 @@ RingKernel channel_kernel_for(std::span<const WorkItem> items, bool copies_in_bu
   if (copies_in_bulk) {
     if (const RingKernel bulk = bulk_kernel_for(items); bulk.address != nullptr) return bulk;
   }
-  if (item.protocol == Protocol::kLL) return ll_kernel_for(item, count);
-  if (item.protocol == Protocol::kLL128) return ll128_kernel_for(item, count);
+  if (item.protocol == Protocol::kLL) return ll_kernel_for(item);
+  if (item.protocol == Protocol::kLL128) return ll128_kernel_for(item);
   switch (item.algorithm) {
     case Algorithm::kChain:
-      return chain_kernel_for(item, count);
+      return chain_kernel_for(item);
     case Algorithm::kTree:
-      return tree_kernel_for(item, count);
+      return tree_kernel_for(item);
     case Algorithm::kPat:
-      return pat_kernel_for(item, count);
+      return pat_kernel_for(item);
     default:
       return kernel_for(item, count);
   }
@@ -152,13 +173,7 @@ weft_result launch_one(CudaStream& stream, const Launch& launch, std::uint32_t w
   if (items > kMostItems) return WEFT_ERROR_OUT_OF_RESOURCES;
   const RingKernel kernel = channel_kernel_for(launch.items, stream.copies_in_bulk);
   if (kernel.address == nullptr) return WEFT_ERROR_UNSUPPORTED;
-  if (size_index(items) == 0) return launch_ring<RingArgument>(stream, launch, kernel);
-  if (launch.packed == nullptr) return WEFT_ERROR_UNSUPPORTED;
-  if (kernel.carries_links) {
-    if (launch.links == nullptr) return WEFT_ERROR_UNSUPPORTED;
-    return launch_items<LinkedRingArgument>(stream, launch, kernel, kernel.address);
-  }
-  return launch_ring<PackedRingArgument>(stream, launch, kernel);
+  return launch_ring(stream, launch, kernel);
 }
 
 }  // namespace

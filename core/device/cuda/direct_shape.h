@@ -27,7 +27,6 @@ struct DirectShape {
 [[nodiscard]] constexpr DirectShape direct_shape(std::uint64_t lines, std::uint32_t most_parts,
                                                  std::uint32_t headers = 0,
                                                  std::uint32_t most_threads = kThreads) {
-  constexpr std::uint32_t kWarp = 32;
   constexpr std::uint64_t kFew = 128;
   const std::uint64_t of_part = kFew - headers;
   const std::uint64_t wanted = lines == 0 ? 1 : (lines + of_part - 1) / of_part;

@@ -37,10 +37,11 @@ inline constexpr bool kHasPoster = posts_apart<typename Edges::Memory, CtaGroup>
 template <class Edges>
 class EdgeKernel {
  public:
-  [[nodiscard]] static RingKernel for_item(const WorkItem& item, std::uint32_t items) {
+  [[nodiscard]] static RingKernel for_item(const WorkItem& item) {
     if (!kernel_exists(item)) return {};
-    return {.address = all()[size_index(items)], .threads = kThreads};
+    return {.address = all()[0], .threads = kThreads};
   }
+  /// There is one.
   [[nodiscard]] static std::span<const void* const> all();
 };
 
@@ -83,9 +84,9 @@ __device__ void stage_links(WorkItem& item, std::byte* staged) {
   __syncthreads();
 }
 
-template <class Edges, class Argument>
+template <class Edges>
 __global__ void __launch_bounds__(kThreads, 1)
-    edge_kernel(const __grid_constant__ Argument argument) {
+    edge_kernel(const __grid_constant__ RingArgument argument) {
   if (!has_item()) return;
   __shared__ Staged staged;
   __shared__ std::uint64_t slots[2];
@@ -96,18 +97,16 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   if constexpr (kHasPoster<Edges>) {
     __shared__ PostBoard board;
-    run_posting_edges<Edges>(argument.control, item, slots, board);
+    run_posting_edges<Edges>(control_of(argument), item, slots, board);
   } else {
-    run_edges<Edges>(argument.control, item, slots);
+    run_edges<Edges>(control_of(argument), item, slots);
   }
 }
 
 template <class Edges>
 std::span<const void* const> EdgeKernel<Edges>::all() {
-  static const std::array<const void*, kSizes> kKernels = {
-      reinterpret_cast<const void*>(&edge_kernel<Edges, RingArgument>),
-      reinterpret_cast<const void*>(&edge_kernel<Edges, PackedRingArgument>)};
-  return kKernels;
+  static const std::array kKernel = {reinterpret_cast<const void*>(&edge_kernel<Edges>)};
+  return kKernel;
 }
 
 }  // namespace weft::device::cuda

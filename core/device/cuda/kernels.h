@@ -10,6 +10,7 @@
 #include <span>
 
 #include "core/device/packed_transfer.h"
+#include "core/device/portability.h"
 #include "core/model/multicast.h"
 #include "core/model/output_table.h"
 #include "core/model/packed_items.h"
@@ -19,9 +20,10 @@
 
 namespace weft::device::cuda {
 
+inline constexpr std::uint32_t kWarp = 32;
 inline constexpr std::uint32_t kThreads = 512;  ///< Of a CTA.
 /// The warp that posts for them, of kernels that have one (posting.cuh), and both together.
-inline constexpr std::uint32_t kPosterThreads = 32;
+inline constexpr std::uint32_t kPosterThreads = kWarp;
 inline constexpr std::uint32_t kPostingThreads = kThreads + kPosterThreads;
 /// Of kernels that copy by bulk copies: a warp for each of three threads.
 inline constexpr std::uint32_t kBulkThreads = 96;
@@ -46,9 +48,8 @@ struct CarriedTables {
   std::uint16_t ring[kMostCarriedRanks];
 };
 
-/// The argument of a launch of few items, by value: a captured graph keeps it. In sizes, since a
-/// launch costs what its argument weighs.
-struct RingArgument {
+/// The argument of a launch of few items, by value: a captured graph keeps it.
+struct WholeRingArgument {
   KernelControl control;
   WorkItem items[kMostWholeItems];
   CarriedTables tables[kMostWholeItems];
@@ -60,25 +61,44 @@ struct PackedRingArgument {
   PackedItems items;
 };
 
-/// The same with the connections of each item: a kernel that has no registers for them reads them
+/// Either of them: a kernel for each would have the same code once more, which stays in the GPU's
+/// memory.
+struct RingArgument {
+  bool is_packed;
+  union {
+    WholeRingArgument whole;
+    PackedRingArgument packed;
+  };
+};
+/// With which both begin.
+[[nodiscard]] WEFT_HD inline const KernelControl& control_of(const RingArgument& argument) {
+  return argument.whole.control;
+}
+
+/// Packed items with the connections of each: a kernel that has no registers for them reads them
 /// here as fast as from those.
 struct LinkedRingArgument : PackedRingArgument {
   RingLinks links[kMostItems];
 };
 
-/// Either for a call whose ranks agree on outputs. Such calls are large; others are launched
-/// without what that takes.
+/// Of a call whose ranks agree on outputs. Such calls are large; others are launched without what
+/// that takes.
 struct OutputArgument {
   OutputCall call;
   DirectPeers peers;
 };
-template <class Argument>
-struct WithOutputs : Argument {
+struct RingArgumentWithOutputs : RingArgument {
+  OutputArgument outputs;
+};
+/// The argument of a kernel that agrees for a call whose own kernel fills no outputs.
+struct DeclineArgument {
+  KernelControl control;
+  WorkItem item;  ///< One of the call's.
   OutputArgument outputs;
 };
 constexpr std::size_t kMostArgumentBytes = 32764;  // of CUDA
-// What CUDA had room for before 12.1.
-static_assert(sizeof(RingArgument) <= 4096 && sizeof(WithOutputs<PackedRingArgument>) <= 4096);
+static_assert(sizeof(RingArgument) <= 4096);       // what CUDA had room for before 12.1
+static_assert(sizeof(RingArgumentWithOutputs) <= kMostArgumentBytes);
 static_assert(sizeof(LinkedRingArgument) <= kMostArgumentBytes);
 
 /// The argument of a kernel for inboxes, whose CTAs are the parts of one item.
@@ -147,11 +167,10 @@ struct StoredPairs {
   std::uint32_t begin[kMostItems + 1];
 };
 
-/// Which argument the kernel for so many items takes: 0 of whole ones, 1 of packed ones.
-[[nodiscard]] constexpr std::size_t size_index(std::uint32_t items) {
-  return items <= kMostWholeItems ? 0 : 1;
+/// Whether a launch of so many items has them packed.
+[[nodiscard]] constexpr bool are_packed(std::size_t items) {
+  return items > kMostWholeItems;
 }
-inline constexpr std::size_t kSizes = 2;
 
 /// Whether there are kernels for such calls: of what has a plan, all types and reductions.
 [[nodiscard]] constexpr bool kernel_exists(const Task& task) {
@@ -176,25 +195,28 @@ struct RingKernel {
   const void* address = nullptr;
   std::uint32_t threads = kThreads;
   std::uint32_t shared_bytes = 0;  ///< Of dynamic shared memory.
-  const void* for_outputs =
-      nullptr;                 ///< That agrees on outputs first: its argument is WithOutputs.
-  bool fills_outputs = false;  ///< It can do what was agreed on then.
-  bool carries_links = false;  ///< Its argument is a LinkedRingArgument.
+  /// That agrees on outputs first, and fills them: its argument is a RingArgumentWithOutputs.
+  const void* for_outputs = nullptr;
+  enum class Takes : std::uint8_t { kAny, kPacked, kLinked };
+  Takes takes = Takes::kAny;  ///< A RingArgument, a PackedRingArgument or a LinkedRingArgument.
 };
 [[nodiscard]] RingKernel kernel_for(const WorkItem& item, std::uint32_t items);
-/// The same of chains, of trees and of PAT, whose items point to links in memory that kernels
-/// reach.
-[[nodiscard]] RingKernel chain_kernel_for(const WorkItem& item, std::uint32_t items);
-[[nodiscard]] RingKernel tree_kernel_for(const WorkItem& item, std::uint32_t items);
-[[nodiscard]] RingKernel pat_kernel_for(const WorkItem& item, std::uint32_t items);
+/// The same of chains, of trees and of PAT, whose items point to links in memory that
+/// kernels reach.
+[[nodiscard]] RingKernel chain_kernel_for(const WorkItem& item);
+[[nodiscard]] RingKernel tree_kernel_for(const WorkItem& item);
+[[nodiscard]] RingKernel pat_kernel_for(const WorkItem& item);
 /// The same of rings and trees by LL, and by LL128.
-[[nodiscard]] RingKernel ll_kernel_for(const WorkItem& item, std::uint32_t items);
-[[nodiscard]] RingKernel ll128_kernel_for(const WorkItem& item, std::uint32_t items);
+[[nodiscard]] RingKernel ll_kernel_for(const WorkItem& item);
+[[nodiscard]] RingKernel ll128_kernel_for(const WorkItem& item);
 /// The same among those that know their reduction at compile time, which take packed items and
 /// have a warp that posts.
 [[nodiscard]] RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same among those that copy through the host's memory.
 [[nodiscard]] RingKernel posting_copy_kernel_for(const WorkItem& item, std::uint32_t items);
+
+/// The kernel of a DeclineArgument, by one warp: all ranks go by slots then.
+[[nodiscard]] const void* decline_kernel_address();
 
 /// The kernel that copies by bulk copies for such items, all of one launch; null where they reduce,
 /// are small, or lie where bulk copies cannot begin. From compute capability 9.0 on.

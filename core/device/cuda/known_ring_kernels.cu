@@ -85,7 +85,7 @@ const std::vector<const void*>& kernels() {
 }  // namespace
 
 RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items) {
-  if (size_index(items) == 0 || item.blocks != nullptr) return {};
+  if (!are_packed(items) || item.blocks != nullptr) return {};
   const bool links = item.operation == Operation::kReduce;
   if (links && item.ranks == 1) return {};
   const auto* const operation = std::ranges::find(kOperations, item.operation);
@@ -95,7 +95,7 @@ RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items) {
       .address = kernels()[static_cast<std::size_t>(kind - kKinds.begin()) * kOperations.size() +
                            static_cast<std::size_t>(operation - kOperations.begin())],
       .threads = kPostingThreads,
-      .carries_links = links};
+      .takes = links ? RingKernel::Takes::kLinked : RingKernel::Takes::kPacked};
 }
 
 std::span<const void* const> known_ring_kernels() {

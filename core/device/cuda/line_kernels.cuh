@@ -64,14 +64,13 @@ class LineKernels {
   using Tree = EdgeKernel<LineTree<LineMemory>>;
 
  public:
-  [[nodiscard]] static RingKernel for_item(const WorkItem& item, std::uint32_t items) {
-    if (item.algorithm == Algorithm::kRing) return Ring::for_item(item, items);
-    if (item.algorithm == Algorithm::kTree) return Tree::for_item(item, items);
+  [[nodiscard]] static RingKernel for_item(const WorkItem& item) {
+    if (item.algorithm == Algorithm::kRing) return Ring::for_item(item);
+    if (item.algorithm == Algorithm::kTree) return Tree::for_item(item);
     return {};
   }
   [[nodiscard]] static std::span<const void* const> all() {
-    static const std::array<const void*, 2 * kSizes> kKernels = {Ring::all()[0], Ring::all()[1],
-                                                                 Tree::all()[0], Tree::all()[1]};
+    static const std::array kKernels = {Ring::all()[0], Tree::all()[0]};
     return kKernels;
   }
 };

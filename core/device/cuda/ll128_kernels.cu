@@ -25,8 +25,8 @@ class WideLineMemory : public PostingLineMemory {
 };
 static_assert(must_share_lines<Protocol::kLL128, CtaGroup, WideLineMemory>);
 
-RingKernel ll128_kernel_for(const WorkItem& item, std::uint32_t items) {
-  return LineKernels<WideLineMemory>::for_item(item, items);
+RingKernel ll128_kernel_for(const WorkItem& item) {
+  return LineKernels<WideLineMemory>::for_item(item);
 }
 
 std::span<const void* const> ll128_kernels() {

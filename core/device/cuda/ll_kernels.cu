@@ -75,8 +75,8 @@ class LineMemory : public PostingLineMemory {
   }
 };
 
-RingKernel ll_kernel_for(const WorkItem& item, std::uint32_t items) {
-  return LineKernels<LineMemory>::for_item(item, items);
+RingKernel ll_kernel_for(const WorkItem& item) {
+  return LineKernels<LineMemory>::for_item(item);
 }
 
 std::span<const void* const> ll_kernels() {

@@ -17,9 +17,9 @@ struct PatEdges {
   }
 };
 
-RingKernel pat_kernel_for(const WorkItem& item, std::uint32_t items) {
+RingKernel pat_kernel_for(const WorkItem& item) {
   if (item.algorithm != Algorithm::kPat || item.protocol != Protocol::kSimple) return {};
-  return EdgeKernel<PatEdges>::for_item(item, items);
+  return EdgeKernel<PatEdges>::for_item(item);
 }
 
 std::span<const void* const> pat_kernels() {

@@ -41,13 +41,14 @@ const std::array<const void*, 2>& kernels() {
 }  // namespace
 
 RingKernel posting_copy_kernel_for(const WorkItem& item, std::uint32_t items) {
-  if (size_index(items) == 0) return {};
+  if (!are_packed(items)) return {};
   if (item.algorithm != Algorithm::kRing || item.protocol != Protocol::kSimple) return {};
   // Of a root nothing comes, of the last rank nothing goes.
   if (!item.from_previous.in_host_memory && !item.to_next.in_host_memory) return {};
   if (item.operation != Operation::kBroadcast && item.operation != Operation::kAllGather) return {};
   return {.address = kernels()[item.operation == Operation::kBroadcast ? 0 : 1],
-          .threads = kPostingThreads};
+          .threads = kPostingThreads,
+          .takes = RingKernel::Takes::kPacked};
 }
 
 std::span<const void* const> posting_copy_kernels() {

@@ -31,7 +31,7 @@ inline void carry(const WorkItem& item, CarriedTables& tables) {
 }
 
 /// Of kMostWholeItems or fewer.
-inline void fill(const Launch& launch, RingArgument& argument) {
+inline void fill(const Launch& launch, WholeRingArgument& argument) {
   argument.control = control_of(launch);
   std::copy(launch.items.begin(), launch.items.end(), argument.items);
   for (std::size_t i = 0; i < launch.items.size(); ++i)
@@ -47,7 +47,16 @@ inline void fill(const Launch& launch, PackedRingArgument& argument) {
   std::copy_n(launch.packed->items, launch.items.size(), argument.items.items);
 }
 
-/// With their connections.
+inline void fill(const Launch& launch, RingArgument& argument) {
+  argument.is_packed = are_packed(launch.items.size());
+  if (argument.is_packed) {
+    fill(launch, argument.packed);
+  } else {
+    fill(launch, argument.whole);
+  }
+}
+
+/// Packed, with their connections.
 inline void fill(const Launch& launch, LinkedRingArgument& argument) {
   fill(launch, static_cast<PackedRingArgument&>(argument));
   std::copy_n(launch.links, launch.items.size(), argument.links);

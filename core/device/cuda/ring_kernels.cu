@@ -30,34 +30,24 @@ __device__ __noinline__ void run_staged(KernelControl control, const WorkItem& i
   if (group.leader()) report(control, outcome);
 }
 
-/// `Argument` is one of whole or of packed items, maybe WithOutputs.
-template <class Argument>
 __global__ void __launch_bounds__(kThreads, 1)
-    ring_kernel(const __grid_constant__ Argument argument) {
+    ring_kernel(const __grid_constant__ RingArgument argument) {
   if (!has_item()) return;
   __shared__ Staged staged;
   __shared__ std::uint64_t slots[2];
   const WorkItem& item = stage(staged, argument);
-  if constexpr (agrees_on_outputs<Argument>) {
-    // It fills no outputs, and offers none: all ranks go by slots. The barrier parts that of the
-    // first warp from the same one of all lanes.
-    OutputCta cta{.control = argument.control};
-    enter_outputs(cta, item, argument.outputs.call, argument.outputs.peers, false, nullptr);
-    __syncthreads();
-  }
-  run_staged(argument.control, item, slots);
+  run_staged(control_of(argument), item, slots);
 }
 
-template <class Argument>
-const void* pointer() {
-  return reinterpret_cast<const void*>(&ring_kernel<Argument>);
+__global__ void __launch_bounds__(kWarp, 1)
+    decline_kernel(const __grid_constant__ DeclineArgument argument) {
+  OutputCta cta{.control = argument.control};
+  enter_outputs(cta, argument.item, argument.outputs.call, argument.outputs.peers, false, nullptr);
 }
 
-/// By size, then those that agree on outputs.
 const auto& all_kernels() {
-  static const std::array kKernels = {pointer<RingArgument>(), pointer<PackedRingArgument>(),
-                                      pointer<WithOutputs<RingArgument>>(),
-                                      pointer<WithOutputs<PackedRingArgument>>()};
+  static const std::array kKernels = {reinterpret_cast<const void*>(&ring_kernel),
+                                      reinterpret_cast<const void*>(&decline_kernel)};
   return kKernels;
 }
 
@@ -70,10 +60,11 @@ RingKernel kernel_for(const WorkItem& item, std::uint32_t items) {
     const RingKernel known = known_ring_kernel_for(item, items);
     if (known.address != nullptr) return known;
   }
-  const std::size_t size = size_index(items);
-  return {.address = all_kernels()[size],
-          .threads = kThreads,
-          .for_outputs = all_kernels()[kSizes + size]};
+  return {.address = all_kernels()[0], .threads = kThreads};
+}
+
+const void* decline_kernel_address() {
+  return all_kernels()[1];
 }
 
 std::span<const void* const> ring_kernels() {

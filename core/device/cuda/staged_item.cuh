@@ -23,7 +23,7 @@ struct Staged {
 };
 
 /// By all threads of the CTA, with barriers.
-__device__ inline WorkItem& stage(Staged& staged, const RingArgument& argument) {
+__device__ inline WorkItem& stage(Staged& staged, const WholeRingArgument& argument) {
   const WorkItem& given = argument.items[item_of_cta()];
   const CarriedTables& carried = argument.tables[item_of_cta()];
   auto* const item = reinterpret_cast<WorkItem*>(staged.item);
@@ -56,6 +56,11 @@ __device__ inline WorkItem& stage(Staged& staged, const PackedRingArgument& argu
       threads, argument.first, argument.items, item_of_cta(),
       {.item = item, .blocks = reinterpret_cast<Extent*>(staged.blocks), .ring = staged.ring});
   return *item;
+}
+
+/// Either.
+__device__ inline WorkItem& stage(Staged& staged, const RingArgument& argument) {
+  return argument.is_packed ? stage(staged, argument.packed) : stage(staged, argument.whole);
 }
 
 }  // namespace weft::device::cuda

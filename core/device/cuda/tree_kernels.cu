@@ -17,9 +17,9 @@ struct TreeEdges {
   }
 };
 
-RingKernel tree_kernel_for(const WorkItem& item, std::uint32_t items) {
+RingKernel tree_kernel_for(const WorkItem& item) {
   if (item.algorithm != Algorithm::kTree || item.protocol != Protocol::kSimple) return {};
-  return EdgeKernel<TreeEdges>::for_item(item, items);
+  return EdgeKernel<TreeEdges>::for_item(item);
 }
 
 std::span<const void* const> tree_kernels() {

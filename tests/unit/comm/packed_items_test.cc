@@ -234,7 +234,7 @@ TEST(WholeItems, AreInTheArgumentAsTheyAre) {
   std::vector<WorkItem> items;
   bound.make_items(items);
   Launch launch{.items = items};
-  device::cuda::RingArgument argument{};
+  device::cuda::WholeRingArgument argument{};
   fill(launch, argument);
   for (std::size_t i = 0; i < items.size(); ++i) {
     expect_alike(argument.items[i], items[i]);
