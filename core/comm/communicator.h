@@ -305,6 +305,8 @@ class Communicator {
   [[nodiscard]] LinkShape shape_of(const PairLink& link) const;
   [[nodiscard]] bool has_inboxes();
   /// Slots of a connection that is made when two ranks first send to each other; alike on all.
+  [[nodiscard]] SlotGeometry slots_of_device_rings() const;
+  [[nodiscard]] SlotGeometry slots_of_device_pairs() const;
   [[nodiscard]] SlotGeometry slots_of_pairs() const;
   [[nodiscard]] SlotGeometry slots_of_exchanges() const;
   void choose_spread();
@@ -459,10 +461,11 @@ class Communicator {
   Reactor::WatchId output_watch_ = 0;
   std::unique_ptr<Multicast> multicast_;  // null: there is none
   Windows windows_;
-  std::uint64_t least_copied_ = 0;         // bytes of output; 0: copy engines are not used
-  std::uint64_t least_reduced_ = 0;        // the same of input, of reductions in windows
-  std::byte* window_staging_ = nullptr;    // of the device; null until first needed
-  WindowReduction window_reduction_;       // of the launch that was prepared last
+  std::uint64_t least_copied_ = 0;       // bytes of output; 0: copy engines are not used
+  std::uint64_t least_reduced_ = 0;      // the same of input, of reductions in windows
+  std::byte* window_staging_ = nullptr;  // of the device; null until first needed
+  WindowReduction window_reduction_;     // of the launch that was prepared last
+  std::uint32_t groups_of_a_rank_ = 0;   // that its GPU runs at once, of each rank; 0: nobody knows
   std::uint32_t pair_parts_ = UINT32_MAX;  // of a launch of sends and receives, at most
   // As items_.
   std::vector<PairTransfer> pair_transfers_;

@@ -14,6 +14,7 @@
 #include "core/comm/co_residency.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
+#include "core/model/pair_transfer.h"
 #include "core/model/ring_geometry.h"
 #include "core/model/step_lines.h"
 #include "core/model/two_shot.h"
@@ -50,9 +51,14 @@ constexpr std::uint32_t kMostSmallSteps = 256;
 // 1 MiB between four.
 constexpr std::uint32_t kDeviceSteps = 4;
 constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
+// Of rings, of the same memory: broadcasts and reduces of 256 MiB and more gain 1 % by them, other
+// calls lose as much. By larger ones the former gain 1 % more.
+constexpr std::uint32_t kDeviceRingSteps = 8;
+constexpr std::uint32_t kDeviceRingStepBytes = 64 * 1024;
 // Of communicators that join beside another one, whose memory adds up: half of it, for 1 to 4 % of
-// the time of the largest calls, and 7 % of sends.
+// the time of the largest calls, and 7 % of sends; of rings less, since the driver takes some, too.
 constexpr std::uint32_t kLaterDeviceStepBytes = kDeviceStepBytes / 2;
+constexpr std::uint32_t kLaterDeviceRingStepBytes = 56 * 1024;
 // Of lines; by LL128 each thread has its part of one pair of them.
 constexpr std::uint32_t kDeviceLineStepBytes = 15 * 1024;
 constexpr std::uint32_t kDeviceChannels = kMostRingChannels;
@@ -79,13 +85,13 @@ constexpr const char* kAllToAllProtocols = "collectives.all_to_all.protocol";
 // What one rank sends to another goes over so many channels, the fewer the more ranks there are;
 // what it sends to all of them, over as many of all together: a CTA for each end fills a link, and
 // ends that share one wait for each other. Twice as many, with slots of their own, carry 5 % more
-// where the device has a CTA for each.
+// between more than two GPUs where each has a CTA for each end, and some that copy beside them:
+// with those afterwards all-to-alls of 1 GiB between two took 1.4 times as long. Between two GPUs
+// the channels of sends carry more.
 constexpr std::uint32_t kPairChannelsOfARank = 96;
 constexpr std::uint32_t kExchangeChannelsOfARank = 32;
-constexpr std::uint32_t kMoreExchangeChannelsOfARank = 64;
-constexpr std::uint32_t kExchangeStepBytes = 64 * 1024;
-// Between four they take as long by two slots as by four. Between two nobody has timed it.
-constexpr std::uint32_t kExchangeStepsOfMany = 2;
+constexpr std::uint32_t kMostExchangeChannelsOfARank = 64;
+constexpr std::uint32_t kExchangeSteps = 2;
 constexpr std::uint64_t kLeastPairPartBytes = std::uint64_t{32} << 10;
 constexpr std::uint32_t kFewPairChannels = 16;
 constexpr std::uint64_t kLeastPairPartBytesOfMany = std::uint64_t{128} << 10;
@@ -279,13 +285,9 @@ Status Communicator::choose_limits() {
     own_processors_ = have_own_processors(topology_, rank_, limits_.max_channels);
     return {};
   }
-  if (!config_.is_set("buffers.step")) {
-    limits_.step_bytes = reach_ == Reach::kMessages ? kMessageStepBytes
-                         : reach_ == Reach::kMemory ? kStagedStepBytes
-                         : is_later_                ? kLaterDeviceStepBytes
-                                                    : kDeviceStepBytes;
-  }
-  limits_.steps = kDeviceSteps;
+  const SlotGeometry of_rings = slots_of_device_rings();
+  limits_.steps = of_rings.steps;
+  limits_.step_bytes = of_rings.step_bytes;
   if (reach_ != Reach::kMessages) limits_.min_channel_bytes = kLeastDeviceChannelBytes;
   limits_.outputs_from = config_.bytes("buffers.outputs_from");
   if (limits_.outputs_from != 0) {
@@ -300,6 +302,7 @@ Status Communicator::choose_limits() {
   WEFT_TRY_ASSIGN(const std::uint32_t groups, groups_of_each_rank(topology_, device_groups_));
   if (groups == 0) return {};
   own_processors_ = groups == device_groups_[rank_];
+  groups_of_a_rank_ = groups;
   limits_.max_channels = std::min(limits_.max_channels, groups);
   // Beside a direct kernel the next may wait already, and takes room as well; so it is with sends
   // and receives.
@@ -317,13 +320,36 @@ std::uint32_t Communicator::net_ports() const {
   return std::clamp(processors_of_each(topology_, rank_) / 2, 1U, kMostDeviceNetPorts);
 }
 
-SlotGeometry Communicator::slots_of_pairs() const {
-  if (!runtime_.reports_ends()) {
-    const std::uint32_t usual =
-        reach_ == Reach::kMessages ? kPairMessageStepBytes : limits_.step_bytes;
-    return {.steps = limits_.steps,
-            .step_bytes = config_.is_set("buffers.step") ? limits_.step_bytes : usual};
+SlotGeometry Communicator::slots_of_device_rings() const {
+  SlotGeometry slots{.steps = kDeviceSteps, .step_bytes = limits_.step_bytes};
+  if (config_.is_set("buffers.step")) return slots;
+  if (reach_ == Reach::kMessages) {
+    slots.step_bytes = kMessageStepBytes;
+  } else if (reach_ == Reach::kMemory) {
+    slots.step_bytes = kStagedStepBytes;
+  } else if (is_later_) {
+    slots.step_bytes = kLaterDeviceRingStepBytes;
+  } else {
+    slots = {.steps = kDeviceRingSteps, .step_bytes = kDeviceRingStepBytes};
   }
+  return slots;
+}
+
+SlotGeometry Communicator::slots_of_device_pairs() const {
+  SlotGeometry slots{.steps = kDeviceSteps, .step_bytes = limits_.step_bytes};
+  if (config_.is_set("buffers.step")) return slots;
+  if (reach_ == Reach::kMessages) {
+    slots.step_bytes = kPairMessageStepBytes;
+  } else if (reach_ == Reach::kMemory) {
+    slots.step_bytes = kStagedStepBytes;
+  } else {
+    slots.step_bytes = is_later_ ? kLaterDeviceStepBytes : kDeviceStepBytes;
+  }
+  return slots;
+}
+
+SlotGeometry Communicator::slots_of_pairs() const {
+  if (!runtime_.reports_ends()) return slots_of_device_pairs();
   const std::uint32_t share = std::bit_floor(kPairBytesOfARank / kPairSteps / ranks_);
   return {.steps = kPairSteps,
           .step_bytes = std::min(limits_.step_bytes,
@@ -392,19 +418,21 @@ void Communicator::choose_exchange_spread() {
   PairSpread& spread = exchange_ends_.spread;
   spread.channels = std::min(spread.channels, share(kExchangeChannelsOfARank));
   spread.line_channels = std::min(spread.line_channels, share(kExchangeChannelsOfARank));
-  if (reach_ != Reach::kDeviceMemory || is_later_) return;
-  spread.channels = std::min(share(kMoreExchangeChannelsOfARank), kMostExchangeChannels);
+  if (reach_ != Reach::kDeviceMemory || is_later_ || ranks_ == 2) return;
+  std::uint32_t most = kMostExchangeChannelsOfARank;
+  if (groups_of_a_rank_ != 0) {
+    const std::uint32_t copying = (kCopyingGroupsOfLink + ranks_ - 2) / (ranks_ - 1);
+    most = std::min(most, (groups_of_a_rank_ - std::min(groups_of_a_rank_, copying)) / 2);
+  }
+  spread.channels = std::min(share(most), kMostExchangeChannels);
   spread.first_channel = kExchangeChannel - kPairChannel;
 }
 
-// A later communicator's have those of its pairs, which are small enough.
+// Of two ranks, and of a later communicator, exchanges go over channels of sends.
 SlotGeometry Communicator::slots_of_exchanges() const {
   SlotGeometry slots = slots_of_pairs();
   if (exchange_ends_.spread.first_channel == 0) return slots;
-  if (ranks_ > 2) slots.steps = kExchangeStepsOfMany;
-  if (!config_.is_set("buffers.step")) {
-    slots.step_bytes = std::min(slots.step_bytes, kExchangeStepBytes);
-  }
+  slots.steps = kExchangeSteps;
   return slots;
 }
 

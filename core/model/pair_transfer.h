@@ -48,6 +48,11 @@ struct PairTransfer {
 inline constexpr std::uint32_t kNoTransfer = UINT32_MAX;
 inline constexpr std::uint16_t kNoPlace = UINT16_MAX;
 
+/// All copies within the rank at once would take memory's bandwidth from what goes over links: so
+/// few groups copy, of what a link passes meanwhile, that they are done a little before the rest. A
+/// link carries as much as seven of them.
+inline constexpr std::uint32_t kCopyingGroupsOfLink = 10;
+
 /// Launches of up to so many transfers carry them as they are.
 inline constexpr std::uint32_t kMostWholePairs = 16;
 /// Those of up to so many may be packed; of more they are as they are, in memory of the device.

@@ -75,10 +75,6 @@ weft_result launch_stored(CudaStream& stream, const Launch& launch, const PairGr
   return check(cudaFreeAsync(memory, stream.native), "cudaFreeAsync");
 }
 
-// All copies within the rank at once would take memory's bandwidth from what goes over links: so
-// few CTAs copy that they are done a little before the rest. A link carries as much as seven of
-// them.
-constexpr std::uint64_t kCopyingCtasOfLink = 10;
 // More are better left to the driver.
 constexpr std::uint64_t kMostCopyingCtas = 20;
 
@@ -120,7 +116,7 @@ std::vector<PairTransfer> without_copies(std::span<const PairTransfer> transfers
 weft_result copy_beside(CudaStream& stream, const WorkItem& item) {
   const std::span<const PairTransfer> transfers(item.transfers, item.transfer_count);
   const std::uint64_t passed = std::max(passed_bytes(transfers), std::uint64_t{1});
-  const std::uint64_t wanted = (kCopyingCtasOfLink * copied_bytes(transfers) + passed - 1) / passed;
+  const std::uint64_t wanted = (kCopyingGroupsOfLink * copied_bytes(transfers) + passed - 1) / passed;
   const auto ctas =
       static_cast<std::uint32_t>(std::min(wanted, std::uint64_t{std::max(item.most_parts, 1U)}));
   for (std::size_t i = 0; i < transfers.size();) {

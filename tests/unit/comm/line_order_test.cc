@@ -42,6 +42,16 @@ class ReachedDevice : public SharingDevice {
   [[nodiscard]] std::string_view pci_address() const override { return "0000:18:00.0"; }
 };
 
+/// The same that runs so many groups for each of so many ranks.
+class RoomyDevice : public ReachedDevice {
+ public:
+  RoomyDevice(std::uint32_t groups, std::uint32_t ranks) : groups_(2 * groups * ranks) {}
+  [[nodiscard]] std::uint32_t groups_at_once() const override { return groups_; }
+
+ private:
+  const std::uint32_t groups_;
+};
+
 /// The protocol of an all-to-all with such blocks, and "pair" where it goes in pairs.
 std::string all_to_all_goes(const Ranks& ranks, std::uint64_t block) {
   const Task task{.operation = Operation::kAllToAll, .type = WEFT_INT8, .count = block};
@@ -49,6 +59,14 @@ std::string all_to_all_goes(const Ranks& ranks, std::uint64_t block) {
   const ExchangePlan plan = ranks.communicators[0]->explain_exchange(calls);
   const auto protocol = inbox_protocol(plan.task, plan.ways.inboxes);
   return protocol ? std::string(protocol_name(*protocol)) : "pair";
+}
+
+/// Over how many channels such a block goes to another rank.
+std::uint32_t exchange_channels(const Ranks& ranks, std::uint64_t block) {
+  const Task task{.operation = Operation::kAllToAll, .type = WEFT_INT8, .count = block};
+  const std::vector<Call> calls(ranks.communicators.size(), Call{.task = task});
+  const ExchangePlan plan = ranks.communicators[0]->explain_exchange(calls);
+  return cut_message(block, plan.ways.spread).channels;
 }
 
 Task sum_by(std::optional<Protocol> protocol) {
@@ -107,9 +125,9 @@ TEST(RingsOfGpus, HaveChannelsAndStepsByTheMemoryThatJoinsThem) {
   EXPECT_EQ(ring_of(staged, Operation::kBroadcast, kMiB), Shape(24, 64 << 10));
   EXPECT_EQ(ring_of(staged, Operation::kAllReduce, 64 * kMiB), Shape(24, 64 << 10));
   const Ranks linked(4, "p2p", {}, std::make_unique<ReachedDevice>());
-  EXPECT_EQ(ring_of(linked, Operation::kAllReduce, kMiB), Shape(16, 128 << 10));
-  EXPECT_EQ(ring_of(linked, Operation::kBroadcast, kMiB), Shape(64, 128 << 10));
-  EXPECT_EQ(ring_of(linked, Operation::kAllReduce, 64 * kMiB), Shape(64, 128 << 10));
+  EXPECT_EQ(ring_of(linked, Operation::kAllReduce, kMiB), Shape(16, 64 << 10));
+  EXPECT_EQ(ring_of(linked, Operation::kBroadcast, kMiB), Shape(64, 64 << 10));
+  EXPECT_EQ(ring_of(linked, Operation::kAllReduce, 64 * kMiB), Shape(64, 64 << 10));
 }
 
 constexpr std::uint64_t kLineKiB = 1024;
@@ -140,16 +158,28 @@ TEST(StagedExchanges, GoByFewPairsSoonerThanWhereLinksJoin) {
   EXPECT_EQ(all_to_all_goes(four, 64 * kLineKiB), "pair");
   const Ranks set(4, "shm", {{"WEFT_BUFFERS_DIRECT", "256KiB"}}, std::make_unique<SharingDevice>());
   EXPECT_EQ(all_to_all_goes(set, 128 * kLineKiB), "ll");
-  const auto channels = [](const Ranks& ranks, std::uint64_t block) {
-    const Task task{.operation = Operation::kAllToAll, .type = WEFT_INT8, .count = block};
-    const std::vector<Call> calls(ranks.communicators.size(), Call{.task = task});
-    const ExchangePlan plan = ranks.communicators[0]->explain_exchange(calls);
-    return cut_message(block, plan.ways.spread).channels;
-  };
-  EXPECT_EQ(channels(two, 256 * kLineKiB), 8U);
-  EXPECT_EQ(channels(two, 512 * kLineKiB), 8U);
-  EXPECT_EQ(channels(two, kLineMiB), 16U);
-  EXPECT_EQ(channels(two, 64 * kLineMiB), 16U);
+  EXPECT_EQ(exchange_channels(two, 256 * kLineKiB), 8U);
+  EXPECT_EQ(exchange_channels(two, 512 * kLineKiB), 8U);
+  EXPECT_EQ(exchange_channels(two, kLineMiB), 16U);
+  EXPECT_EQ(exchange_channels(two, 64 * kLineMiB), 16U);
+}
+
+// Each end has a CTA, and what a rank copies to itself has some: what does not fit comes
+// afterwards.
+TEST(LinkedExchanges, LeaveRoomForCopiesWithinRanks) {
+  constexpr std::uint32_t kGroups = 132;
+  constexpr std::uint32_t kMostEnds = 128;
+  for (const std::uint32_t count : {3U, 4U, 5U, 8U}) {
+    SCOPED_TRACE(count);
+    const Ranks ranks(count, "p2p", {}, std::make_unique<RoomyDevice>(kGroups, count));
+    const std::uint32_t others = count - 1;
+    const std::uint32_t room = std::min(kGroups - (10 + others - 1) / others, kMostEnds);
+    EXPECT_EQ(exchange_channels(ranks, 512 * kLineMiB), room / 2 / others);
+  }
+  const Ranks two(2, "p2p", {}, std::make_unique<RoomyDevice>(kGroups, 2));
+  EXPECT_EQ(exchange_channels(two, 512 * kLineMiB), 32U) << "those of sends";
+  const Ranks few(3, "p2p", {}, std::make_unique<RoomyDevice>(2, 3));
+  EXPECT_EQ(exchange_channels(few, 512 * kLineMiB), 1U);
 }
 
 TEST(WideLines, LeaveLLInboxesForSmallCallsWhereTheyMayCarryAllOthers) {
