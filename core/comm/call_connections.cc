@@ -34,16 +34,18 @@ const PairConnections* Communicator::partner(std::uint32_t rank, std::uint32_t c
   const std::size_t lines = spread.channels;
   const std::size_t exchanges = lines + spread.line_channels;
   const PairSpread& of_exchanges = exchange_ends_.spread;
-  const std::size_t channels =
+  const std::size_t wide =
       exchanges + (of_exchanges.first_channel == 0 ? 0 : of_exchanges.channels);
+  const std::size_t channels = wide + spread.wide_channels;
   if (partners_.empty()) {
     partners_.resize(ranks_ * channels);
     pair_views_.expect(std::size_t{2} * (ranks_ - 1) * channels);
   }
   const std::uint32_t number = kPairChannel + channel;
-  const std::size_t place = is_of_exchanges(number)    ? exchanges + (number - kExchangeChannel)
-                            : is_of_pair_lines(number) ? lines + (number - kPairLineChannel)
-                                                       : channel;
+  const std::size_t place = is_of_pair_wide_lines(number) ? wide + (number - kPairWideChannel)
+                            : is_of_exchanges(number)     ? exchanges + (number - kExchangeChannel)
+                            : is_of_pair_lines(number)    ? lines + (number - kPairLineChannel)
+                                                          : channel;
   const PairConnections*& known = partners_[rank * channels + place];
   if (known == nullptr) known = keep_partner(pairs_->find({.peer = rank, .channel = number}));
   return known;

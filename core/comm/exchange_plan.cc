@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/comm/exchange.h"
+#include "core/model/step_lines.h"
 #include "core/schedule/call_text.h"
 
 namespace weft {
@@ -107,9 +108,11 @@ void append_device_way(const ExchangePlan& plan, std::string& text) {
     longest = std::max(longest, block.bytes);
   const PairCut cut = longest == 0 ? PairCut{} : cut_message(longest, plan.ways.spread);
   const bool lines = cut.goes_by_lines();
-  text +=
-      fmt::format("  protocol    {}\n",
-                  protocol_name(inbox_lines.value_or(lines ? Protocol::kLL : Protocol::kSimple)));
+  const bool wide_lines = cut.goes_by_wide_lines();
+  const Protocol of_pairs = lines        ? Protocol::kLL
+                            : wide_lines ? Protocol::kLL128
+                                         : Protocol::kSimple;
+  text += fmt::format("  protocol    {}\n", protocol_name(inbox_lines.value_or(of_pairs)));
   if (inbox_lines) {
     const InboxExchanges& sizes = plan.ways.inboxes;
     const bool wide = *inbox_lines == Protocol::kLL128;
@@ -126,8 +129,10 @@ void append_device_way(const ExchangePlan& plan, std::string& text) {
                             : fmt::format(", the longest over {} channels", cut.line_channels));
     return;
   }
-  text += fmt::format("  connection  {} steps of {} on each channel, each way between two ranks\n",
-                      plan.slots.steps, size_text(plan.slots.step_bytes));
+  const SlotGeometry& slots = wide_lines ? plan.ways.spread.wide_slots : plan.slots;
+  text += fmt::format(
+      "  connection  {} steps of {}{} on each channel, each way between two ranks\n", slots.steps,
+      size_text(slots.step_bytes), wide_lines ? ", lines of 128 bytes," : "");
   text += fmt::format("  channels    {} of the longest block, {} each{}\n", cut.channels,
                       size_text(cut.part_bytes),
                       cut.line_channels != 0 ? ", and one of lines for headers" : "");
@@ -163,11 +168,12 @@ void append_reason(const ExchangePlan& plan, std::string& text) {
 /// Steps of connections that a block of `bytes` takes, on all its channels, headers aside.
 std::uint64_t messages_of(std::uint64_t bytes, const SlotGeometry& slots,
                           const PairSpread& spread) {
-  const auto steps = [&](std::uint64_t part) {
-    return (part + slots.step_bytes - 1) / slots.step_bytes;
-  };
   const PairCut cut = cut_message(bytes, spread);
   if (cut.goes_by_lines()) return cut.line_channels;
+  const std::uint64_t most = cut.goes_by_wide_lines()
+                                 ? step_payload(Protocol::kLL128, spread.wide_slots.step_bytes)
+                                 : slots.step_bytes;
+  const auto steps = [&](std::uint64_t part) { return (part + most - 1) / most; };
   if (cut.channels < 2) return std::max<std::uint64_t>(steps(bytes), 1);
   const std::uint64_t last = bytes - (cut.channels - 1) * cut.part_bytes;
   return (cut.channels - 1) * steps(cut.part_bytes) + steps(last);
@@ -183,7 +189,7 @@ std::uint32_t pair_ends_of(const ExchangePlan& plan, std::uint32_t rank) {
   const auto channels = [&](std::uint64_t bytes, bool lines) {
     if (bytes == 0) return 0U;
     PairSpread spread = plan.ways.spread;
-    if (!lines) spread.line_bytes = 0;
+    if (!lines) spread.line_bytes = spread.most_wide_bytes = 0;
     const PairCut cut = cut_message(bytes, spread);
     return cut.channels + cut.line_channels;
   };

@@ -104,6 +104,12 @@ constexpr std::uint32_t kPairLineStepBytes = 2 * (kPairLineBytes + 128);
 constexpr std::uint32_t kPairLineSteps = 8;
 // Parts of half as much are there sooner still, but more of them cost the host more.
 constexpr std::uint64_t kLeastPairLinePartBytes = std::uint64_t{8} << 10;
+// Longer messages go in steps of lines of LL128, up to where steps of Simple carry as much, which
+// have no flags but wait until each has arrived. Twice the slots would carry 4 % more of 8 MiB.
+constexpr std::uint64_t kMostPairWideBytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t kLeastPairWidePartBytes = std::uint64_t{32} << 10;
+constexpr std::uint32_t kPairWideStepBytes = 64 * 1024;
+constexpr std::uint32_t kPairWideSteps = 4;
 // Payload that the lines of so many headers would hold.
 constexpr std::uint64_t kDirectHeaderBytes = std::uint64_t{8} * kMostDirectParts;
 constexpr std::uint64_t kDeviceDirectBytes = (std::uint64_t{1} << 20) + kDirectHeaderBytes;
@@ -387,6 +393,12 @@ void Communicator::choose_spread() {
   if (reach_ == Reach::kDeviceMemory) {
     spread.line_channels = std::min(share, kMostPairLineChannels);
     spread.least_line_bytes = kLeastPairLinePartBytes;
+    if (why_lines_come_apart().empty()) {
+      spread.most_wide_bytes = kMostPairWideBytes;
+      spread.least_wide_part_bytes = kLeastPairWidePartBytes;
+      spread.wide_channels = std::min(share, kMostPairWideChannels);
+      spread.wide_slots = {.steps = kPairWideSteps, .step_bytes = kPairWideStepBytes};
+    }
   }
 }
 
@@ -416,6 +428,7 @@ void Communicator::choose_exchange_spread() {
     return std::max(of_a_rank / (ranks_ - 1), 1U);
   };
   PairSpread& spread = exchange_ends_.spread;
+  spread.most_wide_bytes = 0;
   spread.channels = std::min(spread.channels, share(kExchangeChannelsOfARank));
   spread.line_channels = std::min(spread.line_channels, share(kExchangeChannelsOfARank));
   if (reach_ != Reach::kDeviceMemory || is_later_ || ranks_ == 2) return;
@@ -465,6 +478,9 @@ LinkShape Communicator::shape_of(const PairLink& link) const {
   if (is_of_pair_lines(channel)) {
     return among(kPairLineChannel, spread.line_bytes == 0 ? 0 : spread.line_channels,
                  {.steps = kPairLineSteps, .step_bytes = kPairLineStepBytes});
+  }
+  if (is_of_pair_wide_lines(channel)) {
+    return among(kPairWideChannel, spread.wide_channels, spread.wide_slots);
   }
   if (is_of_exchanges(channel)) {
     const PairSpread& exchanges = exchange_ends_.spread;

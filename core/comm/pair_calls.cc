@@ -66,6 +66,15 @@ PairCut cut_message(std::uint64_t bytes, const PairSpread& spread) {
     const std::uint64_t part = parts_of(std::min<std::uint64_t>(wanted, spread.line_channels));
     return {.channels = 0, .part_bytes = part, .line_channels = count_of(part)};
   }
+  if (bytes <= spread.most_wide_bytes) {
+    const std::uint64_t wanted =
+        std::clamp<std::uint64_t>(bytes / spread.least_wide_part_bytes, 1, spread.wide_channels);
+    const std::uint64_t part = parts_of(wanted);
+    return {.channels = count_of(part),
+            .first_channel = kPairWideChannel - kPairChannel,
+            .part_bytes = part,
+            .line_channels = 1};
+  }
   const std::uint64_t few =
       std::min<std::uint64_t>(bytes / spread.least_bytes, spread.few_channels);
   const std::uint64_t many =

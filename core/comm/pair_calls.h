@@ -18,6 +18,7 @@
 #include "core/model/progress_op.h"
 #include "core/model/work_item.h"
 #include "core/transport/net_devices.h"
+#include "core/transport/net_port.h"
 #include "core/transport/pair_connections.h"
 
 namespace weft {
@@ -42,6 +43,12 @@ struct PairSpread {
   /// A further channel of lines pays as long as a part has so many bytes.
   std::uint64_t least_line_bytes = UINT64_MAX;
   std::uint32_t line_channels = 1;  ///< At most kMostPairLineChannels.
+  /// Longer ones of up to so many bytes go in steps of lines of LL128, in parts of so many bytes
+  /// and more.
+  std::uint64_t most_wide_bytes = 0;
+  std::uint64_t least_wide_part_bytes = UINT64_MAX;
+  std::uint32_t wide_channels = 0;  ///< At most kMostPairWideChannels.
+  SlotGeometry wide_slots{};        ///< Of each of those channels.
   /// Messages of so many bytes and more are lent where both ends read each other's memory.
   std::uint64_t least_lent_bytes = UINT64_MAX;
 };
@@ -55,6 +62,9 @@ struct PairCut {
   std::uint32_t line_channels = 0;  ///< For all of it, or one for its header.
 
   [[nodiscard]] bool goes_by_lines() const { return channels == 0; }
+  [[nodiscard]] bool goes_by_wide_lines() const {
+    return channels != 0 && is_of_pair_wide_lines(kPairChannel + first_channel);
+  }
 };
 /// The channels of a cut, as numbers beyond kPairChannel.
 template <class Visit>
@@ -159,12 +169,13 @@ void add_parts(const PairTransfer& whole, std::uint32_t partner, const PairEnds&
                std::vector<PairMessage>& messages, AddPart add_part) {
   const bool copies = whole.from != nullptr && whole.to != nullptr;
   PairSpread spread = ends.spread;
-  if (copies) spread.line_bytes = 0;
+  if (copies) spread.line_bytes = spread.most_wide_bytes = 0;
   const PairCut cut = cut_message(whole.bytes, spread);
   std::uint64_t begin = 0;
   for_each_channel(cut, [&](std::uint32_t channel) {
     PairTransfer part = whole;
     const bool lines = is_of_pair_lines(kPairChannel + channel);
+    if (cut.goes_by_wide_lines()) part.payload = PairPayload::kWideLines;
     if (lines) part.payload = cut.goes_by_lines() ? PairPayload::kLines : PairPayload::kHeader;
     if (part.payload == PairPayload::kHeader) {
       part.bytes = 0;

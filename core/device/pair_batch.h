@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "core/device/pair_lines.h"
+#include "core/device/pair_wide_lines.h"
 #include "core/device/policies.h"
 #include "core/device/portability.h"
 #include "core/device/slot_check.h"
@@ -65,6 +66,9 @@ class PairBatch {
     if (transfer.from != nullptr && transfer.to != nullptr) {
       memory_.copy(group_, transfer.to, nullptr, transfer.from, transfer.bytes);
       return advance(transfer, transfer.bytes, moved);
+    }
+    if (transfer.payload == PairPayload::kWideLines) {
+      return step_of_wide_lines(transfer, alone, moved);
     }
     const bool lent = transfer.payload == PairPayload::kLent;
     if (transfer.payload != PairPayload::kSteps && !lent) {
@@ -224,11 +228,85 @@ class PairBatch {
     }
   }
 
+  /// As many steps as can be moved without a wait; where it is `alone`, as many as slots are given
+  /// back at a time.
+  WEFT_HD bool step_of_wide_lines(PairTransfer& transfer, bool alone, bool& moved) {
+    if constexpr (has_pair_wide_lines<Group, Memory>) {
+      PairWideLines<Group, Memory> lines(group_, memory_);
+      const ConnectionView& view = transfer.view;
+      const std::uint32_t room = lines.room(view);
+      if (room == 0 || group_.size() % kWideLineLanes != 0 ||
+          view.order_bytes < order_needed<Group, Memory>(group_, Protocol::kLL128)) {
+        return end(KernelEnd::kUnsupported);
+      }
+      const bool sends = transfer.from != nullptr;
+      const std::uint64_t at = transfer.moved == 0 ? view.cursor->step : transfer.step;
+      std::uint64_t verdict = 0;
+      if (sends) {
+        if (group_.leader()) verdict = look_for_slots(view, at, alone);
+      } else if (group_.rank() < group_.gang_size()) {
+        verdict = look_for_header(lines, transfer, at, alone);
+      }
+      verdict = group_.broadcast(verdict);
+      if (verdict == kNotYet) return true;
+      if ((verdict >> 32) != 0) return end(static_cast<KernelEnd>(verdict >> 32));
+      const std::uint64_t rest = transfer.bytes - transfer.moved;
+      const std::uint64_t left = (rest + room - 1) / room;
+      const auto most = static_cast<std::uint32_t>(verdict);
+      const std::uint32_t steps = left < most ? static_cast<std::uint32_t>(left) : most;
+      if (sends) {
+        lines.put(transfer, at, steps);
+      } else {
+        const bool taken = lines.take(transfer, at, steps);
+        if (group_.any(!taken)) {
+          if (group_.leader()) {
+            outcome_ = lines.outcome();
+            if (outcome_.end == KernelEnd::kDone) outcome_ = why_left(view);
+          }
+          return end(
+              static_cast<KernelEnd>(group_.broadcast(static_cast<std::uint64_t>(outcome_.end))));
+        }
+        if ((at + steps) % half_of(view) == 0) publish(view, false, {}, at + steps - 1);
+      }
+      if (group_.leader()) transfer.step = at + steps;
+      const std::uint64_t bytes = std::uint64_t{steps} * room;
+      return advance(transfer, rest < bytes ? rest : bytes, moved);
+    } else {
+      return end(KernelEnd::kUnsupported);
+    }
+  }
+
+  /// By the leader's gang; its answer counts: as of look(), or how many steps to take.
+  template <class Lines>
+  WEFT_HD std::uint64_t look_for_header(Lines& lines, const PairTransfer& transfer,
+                                        std::uint64_t at, bool alone) {
+    const ConnectionView& view = transfer.view;
+    const bool begun = lines.look_at_header(transfer, at, alone);
+    if (!group_.leader()) return 0;
+    if (lines.outcome().end != KernelEnd::kDone) return note(lines.outcome());
+    if (!begun) return told_or_not_yet(view);
+    return alone ? half_of(view) - at % half_of(view) : 1;
+  }
+
+  /// Leader only: as look_for_slot(), or how many are free.
+  WEFT_HD std::uint64_t look_for_slots(const ConnectionView& view, std::uint64_t at, bool alone) {
+    const std::uint64_t verdict = look_for_slot(view, at, alone);
+    return verdict != 0 ? verdict : view.cursor->seen_head + view.steps - at;
+  }
+
+  [[nodiscard]] WEFT_HD static std::uint32_t half_of(const ConnectionView& view) {
+    return view.steps < 2 ? 1 : view.steps / 2;
+  }
+
+  WEFT_HD bool end(KernelEnd how) {
+    outcome_.end = how;
+    return false;
+  }
+
   /// Slots are given back by halves of the connection: each time costs as much as a short message.
   /// Once all was taken, a sender has half of them free at least.
   WEFT_HD void release_lines(const ConnectionView& view, std::uint64_t taken) {
-    const std::uint32_t half = view.steps / 2;
-    if (!group_.leader() || (half > 1 && taken % half != 0)) return;
+    if (!group_.leader() || taken % half_of(view) != 0) return;
     memory_.post(view.head, view.head_waiters, taken);
   }
 
@@ -238,20 +316,26 @@ class PairBatch {
   WEFT_HD std::uint64_t look_at_lines(Lines& lines, const PairTransfer& transfer, std::uint64_t at,
                                       bool alone) {
     const ConnectionView& view = transfer.view;
-    if (transfer.from != nullptr) {
-      if (view.cursor->seen_head + view.steps > at) return 0;
-      if (alone) {
-        const WaitResult result =
-            memory_.wait_at_least(view.head, view.head_waiters, at + 1 - view.steps, view.error);
-        if (result.status != WaitStatus::kReady) return note(end_of_wait(result, view.peer));
-        view.cursor->seen_head = result.value;
-        return 0;
-      }
-      view.cursor->seen_head = memory_.load_acquire(view.head);
-      if (view.cursor->seen_head + view.steps > at) return 0;
-    } else if (lines.has_come(view, at)) {
+    if (transfer.from != nullptr) return look_for_slot(view, at, alone);
+    return lines.has_come(view, at) ? 0 : told_or_not_yet(view);
+  }
+
+  /// Leader only, as look(): whether a slot of lines is free.
+  WEFT_HD std::uint64_t look_for_slot(const ConnectionView& view, std::uint64_t at, bool alone) {
+    if (view.cursor->seen_head + view.steps > at) return 0;
+    if (alone) {
+      const WaitResult result =
+          memory_.wait_at_least(view.head, view.head_waiters, at + 1 - view.steps, view.error);
+      if (result.status != WaitStatus::kReady) return note(end_of_wait(result, view.peer));
+      view.cursor->seen_head = result.value;
       return 0;
     }
+    view.cursor->seen_head = memory_.load_acquire(view.head);
+    return view.cursor->seen_head + view.steps > at ? 0 : told_or_not_yet(view);
+  }
+
+  /// Leader only: the end of the kernel if the peer has given up.
+  WEFT_HD std::uint64_t told_or_not_yet(const ConnectionView& view) {
     const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);
     return told == 0 ? kNotYet
                      : note({.end = KernelEnd::kPeerError, .peer = view.peer, .found = told});
@@ -311,10 +395,7 @@ class PairBatch {
       const WaitResult result = memory_.wait_at_least(counter, waiters, threshold, view.error);
       return result.status == WaitStatus::kReady ? 0 : note(end_of_wait(result, view.peer));
     }
-    if (memory_.load_acquire(counter) >= threshold) return 0;
-    const std::uint32_t told = view.error == nullptr ? 0 : memory_.load_word(view.error);
-    return told == 0 ? kNotYet
-                     : note({.end = KernelEnd::kPeerError, .peer = view.peer, .found = told});
+    return memory_.load_acquire(counter) >= threshold ? 0 : told_or_not_yet(view);
   }
 
   WEFT_HD bool may_go_on(std::uint32_t turn) {

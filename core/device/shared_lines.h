@@ -129,12 +129,12 @@ class SharedLines {
     return true;
   }
 
-  /// By the gang of the leader, which alone learns what the header says.
+  /// By a gang, whose first lane alone learns what the header says.
   template <class WaitFor>
   WEFT_HD bool read_header(const std::byte* slot, std::uint64_t step, StepHeader& header,
                            const WaitFor& wait_for) const {
     const std::byte* const line =
-        group_.rank() < kWideLineLanes ? slot + lane_ * sizeof(Line) : nullptr;
+        group_.rank() % group_.gang_size() < kWideLineLanes ? slot + lane_ * sizeof(Line) : nullptr;
     LineShare share;
     if (!load_lines(line, static_cast<const std::byte*>(nullptr), step, share, wait_for)) {
       return false;

@@ -21,6 +21,7 @@ enum class PairPayload : std::uint32_t {
   /// Steps of up to kLentStepBytes whose slots hold but the address of the payload, at the sender,
   /// where the receiver reads it. A send is complete when all of them have been given back.
   kLent = 3,
+  kWideLines = 4,  ///< Steps of lines of LL128.
 };
 
 /// A receiver looks for an abort between two steps: of a few hundred microseconds each.

@@ -18,6 +18,9 @@ std::string channel_text(std::uint32_t channel) {
   if (is_of_pair_lines(channel)) {
     return fmt::format(" by lines on channel {}", channel - kPairLineChannel);
   }
+  if (is_of_pair_wide_lines(channel)) {
+    return fmt::format(" by lines of 128 bytes on channel {}", channel - kPairWideChannel);
+  }
   if (is_of_exchanges(channel)) {
     return fmt::format(" on channel {} of exchanges", channel - kExchangeChannel);
   }

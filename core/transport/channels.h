@@ -27,7 +27,11 @@ inline constexpr std::uint32_t kMostPairLineChannels = 16;
 /// And those of exchanges, where these have slots of their own.
 inline constexpr std::uint32_t kExchangeChannel = kPairLineChannel + kMostPairLineChannels;
 inline constexpr std::uint32_t kMostExchangeChannels = 64;
-inline constexpr std::uint32_t kEndOfPairChannels = kExchangeChannel + kMostExchangeChannels;
+/// And those for messages in steps of lines of LL128: so many that each of a rank's 64 CTAs has one
+/// end of them, or of a header's, when it sends to one rank and receives from one.
+inline constexpr std::uint32_t kPairWideChannel = kExchangeChannel + kMostExchangeChannels;
+inline constexpr std::uint32_t kMostPairWideChannels = 31;
+inline constexpr std::uint32_t kEndOfPairChannels = kPairWideChannel + kMostPairWideChannels;
 [[nodiscard]] constexpr bool is_of_pairs(std::uint32_t channel) {
   return channel >= kPairChannel && channel < kEndOfPairChannels;
 }
@@ -35,7 +39,10 @@ inline constexpr std::uint32_t kEndOfPairChannels = kExchangeChannel + kMostExch
   return channel >= kPairLineChannel && channel < kExchangeChannel;
 }
 [[nodiscard]] constexpr bool is_of_exchanges(std::uint32_t channel) {
-  return channel >= kExchangeChannel && channel < kEndOfPairChannels;
+  return channel >= kExchangeChannel && channel < kPairWideChannel;
+}
+[[nodiscard]] constexpr bool is_of_pair_wide_lines(std::uint32_t channel) {
+  return channel >= kPairWideChannel && channel < kEndOfPairChannels;
 }
 
 /// The channel of trees' edges on channel 0 of a plan; those of its other channels follow.
@@ -51,7 +58,8 @@ inline constexpr std::uint32_t kFirstLL128Channel = kFirstLLChannel + kMostLineC
 inline constexpr std::uint32_t kEndOfLineChannels = kFirstLL128Channel + kMostLineChannels;
 /// Those, and the ones of small messages.
 [[nodiscard]] constexpr bool is_of_lines(std::uint32_t channel) {
-  return is_of_pair_lines(channel) || (channel >= kFirstLLChannel && channel < kEndOfLineChannels);
+  return is_of_pair_lines(channel) || is_of_pair_wide_lines(channel) ||
+         (channel >= kFirstLLChannel && channel < kEndOfLineChannels);
 }
 
 /// The same of rings' and trees' edges with many small slots (Plan::small_slots).

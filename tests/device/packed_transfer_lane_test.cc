@@ -41,7 +41,7 @@ struct Ends {
 /// Some of them on one end, in order; some copies.
 std::vector<PairTransfer> random_transfers(std::mt19937_64& random, Ends& ends, std::size_t count) {
   constexpr PairPayload kPayloads[] = {PairPayload::kSteps, PairPayload::kLines,
-                                       PairPayload::kHeader};
+                                       PairPayload::kHeader, PairPayload::kWideLines};
   std::map<std::size_t, std::uint32_t> latest;
   std::vector<PairTransfer> transfers(count);
   for (std::uint32_t i = 0; i < count; ++i) {

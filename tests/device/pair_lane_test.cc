@@ -58,9 +58,11 @@ class PairWorld {
       return;
     }
     const bool lines = payload == PairPayload::kLines || payload == PairPayload::kHeader;
-    Link& link = (lines ? line_links_ : links_)
-                     .try_emplace({from, to}, 3, lines ? kLineSlotBytes : 128, false)
-                     .first->second;
+    const bool wide = payload == PairPayload::kWideLines;
+    const std::uint32_t slot_bytes = lines ? kLineSlotBytes : wide ? kWideSlotBytes : 128;
+    auto& links = lines ? line_links_ : wide ? wide_links_ : links_;
+    // Slots of lines are given back by halves.
+    Link& link = links.try_emplace({from, to}, wide ? 4 : 3, slot_bytes, false).first->second;
     const OperationTag tag = ++counts_[{from, to}];
     add_end(from, link.sender(to), message.sent.data(), nullptr, bytes, tag);
     transfers_[from].back().payload = payload;
@@ -107,6 +109,9 @@ class PairWorld {
   Link& line_link(std::uint32_t from, std::uint32_t to) {
     return line_links_.find({from, to})->second;
   }
+  Link& wide_link(std::uint32_t from, std::uint32_t to) {
+    return wide_links_.find({from, to})->second;
+  }
 
   void check() const {
     for (const Message& message : messages_) {
@@ -134,8 +139,10 @@ class PairWorld {
 
   std::deque<Message> messages_;
   static constexpr std::uint32_t kLineSlotBytes = 4096;
+  static constexpr std::uint32_t kWideSlotBytes = 384;  // 320 bytes of payload
   std::map<std::pair<std::uint32_t, std::uint32_t>, Link> links_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Link> line_links_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Link> wide_links_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, OperationTag> counts_;
   std::map<const ConnectionCursor*, std::uint32_t> latest_;
   std::vector<std::vector<PairTransfer>> transfers_;
@@ -241,6 +248,122 @@ TEST_P(PairLanes, AnErrorWordEndsThoseThatWaitForLines) {
   world.line_link(0, 1).receiver_error() = 9;
   EXPECT_EQ(run(world, 2, GetParam(), abort_)[1][0].end, KernelEnd::kPeerError);
 }
+
+/// Lanes that share lines.
+using WidePairLanes = PairLanes;
+
+// Steps of several lengths, more than there are slots, the same slots in several calls, and others
+// among them.
+TEST_P(WidePairLanes, AnyExchange) {
+  constexpr std::uint32_t kRanks = 3;
+  constexpr PairPayload kKinds[] = {PairPayload::kSteps, PairPayload::kLines, PairPayload::kHeader,
+                                    PairPayload::kWideLines, PairPayload::kWideLines};
+  std::mt19937_64 random(20261127);
+  for (int round = 0; round < 12; ++round) {
+    PairWorld world(kRanks);
+    for (int i = 0; i < 10; ++i) {
+      const auto from = static_cast<std::uint32_t>(random() % kRanks);
+      const auto to = static_cast<std::uint32_t>(random() % kRanks);
+      const PairPayload kind = from == to ? PairPayload::kSteps : kKinds[random() % 5];
+      const std::uint64_t most = kind == PairPayload::kWideLines ? 6000 : 1500;
+      world.add(from, to, kind == PairPayload::kHeader ? 0 : 1 + random() % most, kind);
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_all_moved(world, kRanks, random));
+  }
+}
+
+TEST_P(WidePairLanes, ASendGoesOnWhenSlotsAreGivenBack) {
+  PairWorld world(2);
+  world.add(0, 1, 20000, PairPayload::kWideLines);
+  run(world, 2, GetParam(), abort_);
+  world.check();
+  Link& link = world.wide_link(0, 1);
+  EXPECT_EQ(link.head(), 62U) << "of 63 steps whole halves";
+  EXPECT_EQ(link.tail(), 0U);
+}
+
+TEST_P(WidePairLanes, AnotherTagEndsAllLanesBeforeTheyWrite) {
+  PairWorld world(2);
+  world.add(0, 1, 1000, PairPayload::kWideLines);
+  world.transfers(0)[0].tag = 77;
+  const auto outcomes = run(world, 2, GetParam(), abort_);
+  for (const KernelOutcome& outcome : outcomes[1])
+    EXPECT_EQ(outcome.end, KernelEnd::kTagMismatch);
+  EXPECT_EQ(outcomes[1][0].found, 77U);
+  EXPECT_EQ(world.transfers(1)[0].to[0], std::byte{0x5A});
+}
+
+TEST_P(WidePairLanes, AnotherLengthEndsAllLanes) {
+  PairWorld world(2);
+  world.add(0, 1, 100, PairPayload::kWideLines);
+  world.transfers(0)[0].bytes = 99;
+  const auto outcomes = run(world, 2, GetParam(), abort_);
+  for (const KernelOutcome& outcome : outcomes[1])
+    EXPECT_EQ(outcome.end, KernelEnd::kSizeMismatch);
+}
+
+// Full steps have 320 bytes, and two are taken at a time: the third is the first of its half, the
+// second is not.
+TEST_P(WidePairLanes, AnotherLengthOfALaterStepEndsAllLanes) {
+  struct Lengths {
+    std::uint64_t sent, expected;
+  };
+  for (const auto& [sent, expected] :
+       {Lengths{700, 1000}, Lengths{1000, 700}, Lengths{400, 1000}, Lengths{1000, 400}}) {
+    SCOPED_TRACE(sent);
+    PairWorld world(2);
+    world.add(0, 1, 1000, PairPayload::kWideLines);
+    world.transfers(0)[0].bytes = sent;
+    world.transfers(1)[0].bytes = expected;
+    const auto outcomes = run(world, 2, GetParam(), abort_);
+    for (const KernelOutcome& outcome : outcomes[1])
+      EXPECT_EQ(outcome.end, KernelEnd::kSizeMismatch);
+    const std::uint64_t last = std::min(sent, expected) % 320;
+    EXPECT_EQ(outcomes[1][0].found, sent < expected ? last : 320U);
+    EXPECT_EQ(outcomes[1][0].expected, sent < expected ? 320U : last);
+  }
+}
+
+// Before the first step, and in the middle of a message.
+TEST_P(WidePairLanes, AnErrorWordEndsThoseThatWait) {
+  for (const std::uint64_t come : {0U, 640U}) {
+    SCOPED_TRACE(come);
+    PairWorld world(2);
+    world.add(0, 1, 1000, PairPayload::kWideLines);
+    if (come == 0) {
+      world.transfers(0).clear();
+    } else {
+      world.transfers(0)[0].bytes = come;
+    }
+    world.wide_link(0, 1).receiver_error() = 9;
+    const auto outcomes = run(world, 2, GetParam(), abort_);
+    for (const KernelOutcome& outcome : outcomes[1])
+      EXPECT_EQ(outcome.end, KernelEnd::kPeerError);
+    EXPECT_EQ(outcomes[1][0].found, 9U);
+  }
+}
+
+TEST_P(WidePairLanes, AnAbortEndsThoseThatWaitForLinesAndForSlots) {
+  for (const std::uint32_t who : {0U, 1U}) {
+    SCOPED_TRACE(who);
+    PairWorld world(2);
+    world.add(0, 1, 5000, PairPayload::kWideLines);
+    world.transfers(1 - who).clear();
+    abort_[who].store(1);
+    const auto outcomes = run(world, 2, GetParam(), abort_);
+    for (const KernelOutcome& outcome : outcomes[who])
+      EXPECT_EQ(outcome.end, KernelEnd::kAborted);
+  }
+}
+
+TEST(PairLanesAlone, DoNotShareLines) {
+  PairWorld world(2);
+  world.add(0, 1, 100, PairPayload::kWideLines);
+  const AbortFlags abort{};
+  EXPECT_EQ(run(world, 2, 1, abort)[0][0].end, KernelEnd::kUnsupported);
+}
+
+INSTANTIATE_TEST_SUITE_P(Lanes, WidePairLanes, ::testing::Values(8U, 32U));
 
 // A send that is lent must not end before its receiver has read all of it: what it sent is written
 // over then. Several steps, more than there are slots, and others among them.

@@ -73,7 +73,8 @@ RingKernel bulk_kernel_for(std::span<const WorkItem> items) {
   return {.address = all_kernels()[0],
           .threads = kBulkThreads,
           .shared_bytes = sizeof(BulkBoard<BulkMemory>),
-          .for_outputs = all_kernels()[1]};
+          .for_outputs = all_kernels()[1],
+          .fills_outputs = true};
 }
 
 std::span<const void* const> bulk_ring_kernels() {

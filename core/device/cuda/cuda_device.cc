@@ -40,7 +40,11 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
   Argument& argument = unset.get();
   fill(launch, argument);
   if constexpr (requires { argument.outputs; }) {
-    argument.outputs = {.call = *launch.outputs, .peers = *launch.outputs->peers};
+    argument.agrees = launch.outputs != nullptr;
+    if (argument.agrees) {
+      argument.outputs = {.call = *launch.outputs, .peers = *launch.outputs->peers};
+      if (!kernel.fills_outputs) argument.outputs.call.offer = 0;
+    }
   }
   void* arguments[] = {&argument};
   // Clusters need more room for a moment, which those that share a device may not have.
@@ -59,28 +63,16 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
   return check(cudaLaunchKernelExC(&config, address, arguments), "cudaLaunchKernelExC");
 }
 
-/// Ranks whose kernels fill outputs learn that this one's does not. It goes by slots, as they do.
-weft_result decline_outputs(CudaStream& stream, const Launch& launch) {
-  DeclineArgument argument{.control = control_of(launch),
-                           .item = launch.items.front(),
-                           .outputs = {.call = *launch.outputs, .peers = *launch.outputs->peers}};
-  argument.outputs.call.offer = 0;
-  void* arguments[] = {&argument};
-  return check(
-      cudaLaunchKernel(decline_kernel_address(), dim3(1), dim3(kWarp), arguments, 0, stream.native),
-      "cudaLaunchKernel");
-}
-
 weft_result launch_ring(CudaStream& stream, const Launch& launch, const RingKernel& kernel) {
   using Takes = RingKernel::Takes;
   if (are_packed(launch.items.size()) && launch.packed == nullptr) return WEFT_ERROR_UNSUPPORTED;
   if (launch.outputs != nullptr) {
-    if (kernel.for_outputs != nullptr) {
-      return launch_items<RingArgumentWithOutputs>(stream, launch, kernel, kernel.for_outputs);
-    }
-    if (const weft_result told = decline_outputs(stream, launch); told != WEFT_OK) return told;
+    if (kernel.for_outputs == nullptr) return WEFT_ERROR_UNSUPPORTED;
+    return launch_items<RingArgumentWithOutputs>(stream, launch, kernel, kernel.for_outputs);
   }
   switch (kernel.takes) {
+    case Takes::kAnyWithOutputs:
+      return launch_items<RingArgumentWithOutputs>(stream, launch, kernel, kernel.address);
     case Takes::kPacked:
       return launch_items<PackedRingArgument>(stream, launch, kernel, kernel.address);
     case Takes::kLinked:

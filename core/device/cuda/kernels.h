@@ -88,13 +88,8 @@ struct OutputArgument {
   DirectPeers peers;
 };
 struct RingArgumentWithOutputs : RingArgument {
-  OutputArgument outputs;
-};
-/// The argument of a kernel that agrees for a call whose own kernel fills no outputs.
-struct DeclineArgument {
-  KernelControl control;
-  WorkItem item;  ///< One of the call's.
-  OutputArgument outputs;
+  bool agrees;
+  OutputArgument outputs;  ///< Unless it agrees, of no use.
 };
 constexpr std::size_t kMostArgumentBytes = 32764;  // of CUDA
 static_assert(sizeof(RingArgument) <= 4096);       // what CUDA had room for before 12.1
@@ -195,10 +190,13 @@ struct RingKernel {
   const void* address = nullptr;
   std::uint32_t threads = kThreads;
   std::uint32_t shared_bytes = 0;  ///< Of dynamic shared memory.
-  /// That agrees on outputs first, and fills them: its argument is a RingArgumentWithOutputs.
+  /// That agrees on outputs first: its argument is a RingArgumentWithOutputs.
   const void* for_outputs = nullptr;
-  enum class Takes : std::uint8_t { kAny, kPacked, kLinked };
-  Takes takes = Takes::kAny;  ///< A RingArgument, a PackedRingArgument or a LinkedRingArgument.
+  bool fills_outputs = false;  ///< It can do what was agreed on then.
+  /// What `address` takes: a RingArgument, the one WithOutputs, a PackedRingArgument or a
+  /// LinkedRingArgument.
+  enum class Takes : std::uint8_t { kAny, kAnyWithOutputs, kPacked, kLinked };
+  Takes takes = Takes::kAny;
 };
 [[nodiscard]] RingKernel kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same of chains, of trees and of PAT, whose items point to links in memory that
@@ -214,9 +212,6 @@ struct RingKernel {
 [[nodiscard]] RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same among those that copy through the host's memory.
 [[nodiscard]] RingKernel posting_copy_kernel_for(const WorkItem& item, std::uint32_t items);
-
-/// The kernel of a DeclineArgument, by one warp: all ranks go by slots then.
-[[nodiscard]] const void* decline_kernel_address();
 
 /// The kernel that copies by bulk copies for such items, all of one launch; null where they reduce,
 /// are small, or lie where bulk copies cannot begin. From compute capability 9.0 on.

@@ -3,24 +3,18 @@
 
 // Rings and trees by LL128, of all operations, types and reductions: the templates of core/device,
 // one CTA an item, a line eight threads of a warp.
+#include "core/device/cuda/gathered_loads.cuh"
 #include "core/device/cuda/line_kernels.cuh"
 
 namespace weft::device::cuda {
 
 /// Memory of kernels by LL128 alone, whose threads share lines.
-class WideLineMemory : public PostingLineMemory {
+class WideLineMemory : public GatheredLoads<PostingLineMemory> {
  public:
-  using PostingLineMemory::PostingLineMemory;
+  using GatheredLoads::GatheredLoads;
   static constexpr std::uint32_t kLineBytesAtOnce = 0;
   [[nodiscard]] static constexpr bool runs(Protocol protocol) {
     return protocol == Protocol::kLL128;
-  }
-
-  /// By lanes that may come from different places.
-  [[nodiscard]] __device__ static Line load_wide(CtaGroup& group, const std::byte* from,
-                                                 std::uint64_t flag, bool last) {
-    __syncwarp();
-    return PostingLineMemory::load_wide(group, from, flag, last);
   }
 };
 static_assert(must_share_lines<Protocol::kLL128, CtaGroup, WideLineMemory>);

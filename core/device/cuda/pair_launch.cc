@@ -116,7 +116,8 @@ std::vector<PairTransfer> without_copies(std::span<const PairTransfer> transfers
 weft_result copy_beside(CudaStream& stream, const WorkItem& item) {
   const std::span<const PairTransfer> transfers(item.transfers, item.transfer_count);
   const std::uint64_t passed = std::max(passed_bytes(transfers), std::uint64_t{1});
-  const std::uint64_t wanted = (kCopyingGroupsOfLink * copied_bytes(transfers) + passed - 1) / passed;
+  const std::uint64_t wanted =
+      (kCopyingGroupsOfLink * copied_bytes(transfers) + passed - 1) / passed;
   const auto ctas =
       static_cast<std::uint32_t>(std::min(wanted, std::uint64_t{std::max(item.most_parts, 1U)}));
   for (std::size_t i = 0; i < transfers.size();) {

@@ -31,24 +31,24 @@ __device__ __noinline__ void run_staged(KernelControl control, const WorkItem& i
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
-    ring_kernel(const __grid_constant__ RingArgument argument) {
+    ring_kernel(const __grid_constant__ RingArgumentWithOutputs argument) {
   if (!has_item()) return;
   __shared__ Staged staged;
   __shared__ std::uint64_t slots[2];
   const WorkItem& item = stage(staged, argument);
+  if (argument.agrees) {
+    // It fills no outputs, and offers none: all ranks go by slots. The barrier parts that of the
+    // first warp from the same one of all lanes.
+    OutputCta cta{.control = control_of(argument)};
+    enter_outputs(cta, item, argument.outputs.call, argument.outputs.peers, false, nullptr);
+    __syncthreads();
+  }
   run_staged(control_of(argument), item, slots);
 }
 
-__global__ void __launch_bounds__(kWarp, 1)
-    decline_kernel(const __grid_constant__ DeclineArgument argument) {
-  OutputCta cta{.control = argument.control};
-  enter_outputs(cta, argument.item, argument.outputs.call, argument.outputs.peers, false, nullptr);
-}
-
-const auto& all_kernels() {
-  static const std::array kKernels = {reinterpret_cast<const void*>(&ring_kernel),
-                                      reinterpret_cast<const void*>(&decline_kernel)};
-  return kKernels;
+const std::array<const void*, 1>& all_kernels() {
+  static const std::array kKernel = {reinterpret_cast<const void*>(&ring_kernel)};
+  return kKernel;
 }
 
 }  // namespace
@@ -60,11 +60,10 @@ RingKernel kernel_for(const WorkItem& item, std::uint32_t items) {
     const RingKernel known = known_ring_kernel_for(item, items);
     if (known.address != nullptr) return known;
   }
-  return {.address = all_kernels()[0], .threads = kThreads};
-}
-
-const void* decline_kernel_address() {
-  return all_kernels()[1];
+  return {.address = all_kernels()[0],
+          .threads = kThreads,
+          .for_outputs = all_kernels()[0],
+          .takes = RingKernel::Takes::kAnyWithOutputs};
 }
 
 std::span<const void* const> ring_kernels() {

@@ -80,6 +80,29 @@ TEST(ExchangePlans, OfLargerBlocksBetweenDevicesGoOverChannels) {
   EXPECT_EQ(pair_ends_of(plan, 0), 8U);
 }
 
+TEST(ExchangePlans, TellOfMessagesInStepsOfWideLines) {
+  ExchangeWays ways = kDeviceWays;
+  ways.spread.most_wide_bytes = 100000;
+  ways.spread.least_wide_part_bytes = 20000;
+  ways.spread.wide_channels = 2;
+  ways.spread.wide_slots = {.steps = 4, .step_bytes = 8192};  // of 7664 bytes
+  const std::vector<Call> calls(
+      2, Call{.task = {.operation = Operation::kSend, .type = WEFT_INT8, .count = 40000}});
+  std::vector<Call> sends = calls;
+  sends[0].task.root = 1;
+  ExchangePlan plan = plan_exchange(sends, kSlots, ways);
+  plan.launches.assign(2, {.groups = 6, .lanes = 544, .processors = 132});
+  const std::string text = to_text(plan);
+  EXPECT_THAT(text, HasSubstr("  algorithm   pair\n  protocol    ll128\n"));
+  EXPECT_THAT(text,
+              HasSubstr("  connection  4 steps of 8 KiB, lines of 128 bytes, on each channel"));
+  EXPECT_THAT(text,
+              HasSubstr("  channels    2 of the longest block, 20096 B each, and one of lines "
+                        "for headers\n"));
+  EXPECT_THAT(text, HasSubstr("each: 6 messages, 40000 B\n"));
+  EXPECT_EQ(pair_ends_of(plan, 0), 6U);
+}
+
 // Two of three ranks read each other's memory; steps of what is lent are longer.
 TEST(ExchangePlans, TellWhichBlocksAreLent) {
   const auto text_of = [](std::uint64_t block) {

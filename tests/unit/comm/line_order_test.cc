@@ -182,6 +182,26 @@ TEST(LinkedExchanges, LeaveRoomForCopiesWithinRanks) {
   EXPECT_EQ(exchange_channels(few, 512 * kLineMiB), 1U);
 }
 
+TEST(WideLines, TakeSendsBetweenThoseOfLLAndOfSimple) {
+  using Way = std::pair<std::string, std::uint32_t>;
+  const auto way_of = [](const Ranks& ranks, std::uint64_t bytes) {
+    Task task{.operation = Operation::kSend, .type = WEFT_INT8, .root = 1, .count = bytes};
+    std::vector<Call> calls(2, Call{.task = task});
+    calls[1].task.root = 0;
+    const ExchangePlan plan = ranks.communicators[0]->explain_exchange(calls);
+    const PairCut cut = cut_message(bytes, plan.ways.spread);
+    if (cut.goes_by_lines()) return Way("ll", cut.line_channels);
+    return Way(cut.goes_by_wide_lines() ? "ll128" : "simple", cut.channels);
+  };
+  const Ranks linked(2, "p2p", {}, std::make_unique<ReachedDevice>());
+  EXPECT_EQ(way_of(linked, 256 * kLineKiB), Way("ll", 16));
+  EXPECT_EQ(way_of(linked, 512 * kLineKiB), Way("ll128", 16));
+  EXPECT_EQ(way_of(linked, 8 * kLineMiB), Way("ll128", 31));
+  EXPECT_EQ(way_of(linked, 8 * kLineMiB + 1), Way("simple", 32));
+  const Ranks staged(2, "shm", {}, std::make_unique<SharingDevice>());
+  EXPECT_EQ(way_of(staged, 8 * kLineMiB).first, "simple");
+}
+
 TEST(WideLines, LeaveLLInboxesForSmallCallsWhereTheyMayCarryAllOthers) {
   const auto gathers = [](const Ranks& ranks, std::uint64_t block) {
     const Task task{.operation = Operation::kGather, .type = WEFT_INT8, .count = block};

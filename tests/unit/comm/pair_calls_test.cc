@@ -13,12 +13,17 @@
 #include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/comm/exchange.h"
 
 namespace weft {
 namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Not;
 
 constexpr PairSpread kSpread{.channels = 16, .least_bytes = 32768};
 
@@ -200,6 +205,39 @@ TEST_F(Ends, PartsByLinesAreMessagesOfTheirOwn) {
   EXPECT_EQ(transfers_[0].payload, PairPayload::kHeader);
   EXPECT_EQ(transfers_[0].bytes, 0U);
   EXPECT_EQ(transfers_[1].bytes, bytes.size());
+}
+
+// Longer ones by steps of lines of their own, with a header where all begin; then steps of Simple.
+TEST_F(Ends, MessagesOfMiddlingLengthGoInStepsOfWideLines) {
+  ends_.spread.line_bytes = 1024;
+  ends_.spread.most_wide_bytes = 8192;
+  ends_.spread.least_wide_part_bytes = 2048;
+  ends_.spread.wide_channels = 3;
+  const auto payloads_of = [&](std::uint64_t count) {
+    std::vector<std::byte> bytes(count);
+    Call call{.task = pair_task(true, 1, count)};
+    call.send = bytes.data();
+    make({call});
+    std::vector<PairPayload> payloads;
+    std::uint64_t begin = 0;
+    for (const PairTransfer& transfer : transfers_) {
+      payloads.push_back(transfer.payload);
+      if (transfer.payload == PairPayload::kHeader) continue;
+      EXPECT_EQ(transfer.from, bytes.data() + begin);
+      begin += transfer.bytes;
+    }
+    EXPECT_EQ(begin, count);
+    return payloads;
+  };
+  using enum PairPayload;
+  EXPECT_THAT(payloads_of(1024), ElementsAre(kLines));
+  EXPECT_THAT(payloads_of(1025), ElementsAre(kHeader, kWideLines));
+  EXPECT_THAT(payloads_of(4096), ElementsAre(kHeader, kWideLines, kWideLines));
+  EXPECT_THAT(payloads_of(8192), ElementsAre(kHeader, kWideLines, kWideLines, kWideLines));
+  const auto longer = payloads_of(8193);
+  EXPECT_EQ(longer.front(), kHeader);
+  EXPECT_EQ(longer.back(), kSteps);
+  EXPECT_THAT(longer, Not(Contains(kWideLines)));
 }
 
 // From what is alike at both ends: whether they read each other's memory, bytes, the agreed limit.
