@@ -52,10 +52,9 @@ constexpr std::uint32_t kMostSmallSteps = 256;
 constexpr std::uint32_t kDeviceSteps = 4;
 constexpr std::uint32_t kDeviceStepBytes = 128 * 1024;
 // Of rings of more than two GPUs: broadcasts and reduces of 256 MiB and more gain 1 to 2 % by them,
-// by larger ones no more. Powers of two, which calls often have, are cut into steps of almost so
-// many bytes.
+// by larger ones no more. Three of these lie in a page of 2 MiB, of larger ones two.
 constexpr std::uint32_t kDeviceRingSteps = 8;
-constexpr std::uint32_t kDeviceRingStepBytes = 88 * 1024;
+constexpr std::uint32_t kDeviceRingStepBytes = 80 * 1024;
 // Of communicators that join beside another one, whose memory adds up: half of it, for 1 to 4 % of
 // the time of the largest calls, and 7 % of sends; of rings less, since the driver takes some, too.
 constexpr std::uint32_t kLaterDeviceStepBytes = kDeviceStepBytes / 2;

@@ -149,8 +149,8 @@ class DeviceMemory : public testing::TestWithParam<std::uint32_t> {
   test::Ranks ranks_{count_, "p2p", {}, std::make_unique<StandInDevice>()};
 };
 
-// Of the 96 MiB that a communicator may take of a GPU this leaves the kernels and the driver 34.
-// Before ranks made calls those had some 20 of it on H200 (docs/performance.md).
+// Of the 96 MiB that a communicator may take of a GPU this leaves the kernels and the driver 25.
+// Before ranks made calls those had 20 to 24 of it on H200 (docs/performance.md).
 TEST_P(DeviceMemory, AfterEachKindOfCall) {
   tell("joined");
   EXPECT_LT(held(), kMiB);
@@ -173,7 +173,7 @@ TEST_P(DeviceMemory, AfterEachKindOfCall) {
   for (std::uint64_t bytes = 4; bytes <= kLargest / count_; bytes *= 2)
     start({{.operation = Operation::kAllToAll, .type = WEFT_FLOAT32, .count = bytes / 4}});
   tell("all-to-alls of all sizes");
-  EXPECT_LE(held(), 62 * kMiB);
+  EXPECT_LE(held(), 71 * kMiB);
   for (std::uint64_t bytes = 4; bytes <= kLargest; bytes *= 2) {
     start({{.operation = Operation::kSend, .type = WEFT_FLOAT32, .count = bytes / 4},
            {.operation = Operation::kRecv, .type = WEFT_FLOAT32, .count = bytes / 4}});

@@ -125,9 +125,9 @@ TEST(RingsOfGpus, HaveChannelsAndStepsByTheMemoryThatJoinsThem) {
   EXPECT_EQ(ring_of(staged, Operation::kBroadcast, kMiB), Shape(24, 64 << 10));
   EXPECT_EQ(ring_of(staged, Operation::kAllReduce, 64 * kMiB), Shape(24, 64 << 10));
   const Ranks linked(4, "p2p", {}, std::make_unique<ReachedDevice>());
-  EXPECT_EQ(ring_of(linked, Operation::kAllReduce, kMiB), Shape(16, 88 << 10));
-  EXPECT_EQ(ring_of(linked, Operation::kBroadcast, kMiB), Shape(64, 88 << 10));
-  EXPECT_EQ(ring_of(linked, Operation::kAllReduce, 64 * kMiB), Shape(64, 88 << 10));
+  EXPECT_EQ(ring_of(linked, Operation::kAllReduce, kMiB), Shape(16, 80 << 10));
+  EXPECT_EQ(ring_of(linked, Operation::kBroadcast, kMiB), Shape(64, 80 << 10));
+  EXPECT_EQ(ring_of(linked, Operation::kAllReduce, 64 * kMiB), Shape(64, 80 << 10));
   const Ranks two(2, "p2p", {}, std::make_unique<ReachedDevice>());
   EXPECT_EQ(ring_of(two, Operation::kAllReduce, 64 * kMiB), Shape(64, 128 << 10));
 }
