@@ -13,6 +13,7 @@
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 #include "core/comm/hello.h"
+#include "core/comm/join_times.h"
 #include "core/topology/codec.h"
 #include "core/topology/paths.h"
 #include "core/transport/net_devices.h"
@@ -85,6 +86,7 @@ Status Communicator::join(const UniqueId& id, int cancel_fd) {
 }
 
 Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
+  JoinTimes times;
   WEFT_TRY_ASSIGN(const UniqueIdContents contents, read_unique_id(id));
   WEFT_TRY_ASSIGN(const Secret secret, derive_secret(contents.secret, "transports", 0));
   WEFT_TRY_ASSIGN(const Secret name, derive_secret(contents.secret, "communicator", 0));
@@ -95,6 +97,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   options.local_letters = &context_.local_letters();
   WEFT_TRY_ASSIGN(bootstrap_, Bootstrap::join(id, static_cast<int>(rank_), static_cast<int>(ranks_),
                                               options, context_.reactor(), context_.logger()));
+  times.end("to meet");
   // Nobody comes to a rendezvous of one rank, which would wait for somebody.
   if (ranks_ == 1) context_.end_rendezvous(id);
   connections_ = std::make_unique<Connections>(TransportContext{
@@ -112,6 +115,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   if (!runtime_.reports_ends()) {
     WEFT_TRY_ASSIGN(report_, KernelReport::create(runtime_, rank_, ranks_, failure_));
     WEFT_TRY(start_kernel_watch());
+    times.end("device");
   }
   failure_->set_hook(
       [this](const Error& cause, bool tell_others) { stop_everything(cause, tell_others); });
@@ -121,12 +125,19 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
   bootstrap_->on_round([this](const RoundText& round) { pass_comparison(round); });
 
   WEFT_TRY(agree_on_topology());
+  times.end("topology");
   WEFT_TRY(choose_transports());
+  times.end("transports");
   WEFT_TRY(open_paths());
+  times.end("paths");
   WEFT_TRY(prepare_outputs());
   if (ranks_ > 1) WEFT_TRY(start_pairs());
   WEFT_TRY(prepare_multicast());
-  return agree_on_tuner(open_tuner());
+  times.end("pairs");
+  WEFT_TRY(agree_on_tuner(open_tuner()));
+  times.end("tuner");
+  context_.logger().info(Topic::kInit, "rank {} of {} joined in {}", rank_, ranks_, times.text());
+  return {};
 }
 
 // After all else, since a tuner is told of everything that was chosen.

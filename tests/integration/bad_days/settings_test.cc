@@ -4,6 +4,7 @@
 // Wrong settings and wrong plugins: the whole message, on every rank, at once, and nothing left.
 
 #include <filesystem>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -222,6 +223,22 @@ TEST_F(Plugins, OnesThatStandOnlyInTheDefaultArePassedOver) {
   const Outcome quiet = run(job(""));
   EXPECT_EQ(quiet.exit_status, 0) << quiet.describe();
   EXPECT_EQ(quiet.err, "");
+}
+
+// Who waits for ranks to join can ask for what.
+TEST_F(Plugins, EachRankTellsWhatItsJoiningTook) {
+  Command command = job("shm");
+  command.environment["WEFT_LOG_TOPICS_INIT"] = "info";
+  const Outcome outcome = run(command);
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  const std::string number = "[0-9]+\\.[0-9]";
+  for (const char* const rank : {"0", "1"}) {
+    const std::regex line("WEFT info init: rank " + std::string(rank) + " of 2 joined in " +
+                          number + " ms: to meet " + number + ", topology " + number +
+                          ", transports " + number + ", paths " + number + ", pairs " + number +
+                          ", tuner " + number + "\n");
+    EXPECT_TRUE(std::regex_search(outcome.err, line)) << outcome.describe();
+  }
 }
 
 }  // namespace
