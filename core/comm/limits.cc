@@ -105,7 +105,8 @@ constexpr std::uint32_t kPairLineSteps = 8;
 // Parts of half as much are there sooner still, but more of them cost the host more.
 constexpr std::uint64_t kLeastPairLinePartBytes = std::uint64_t{8} << 10;
 // Longer messages go in steps of lines of LL128, up to where steps of Simple carry as much, which
-// have no flags but wait until each has arrived. Twice the slots would carry 4 % more of 8 MiB.
+// have no flags but wait until each has arrived. A CTA moves less by lines: so they do where there
+// are channels enough to fill a link all the same. Twice the slots would carry 4 % more of 8 MiB.
 constexpr std::uint64_t kMostPairWideBytes = std::uint64_t{8} << 20;
 constexpr std::uint64_t kLeastPairWidePartBytes = std::uint64_t{32} << 10;
 constexpr std::uint32_t kPairWideStepBytes = 64 * 1024;
@@ -395,10 +396,10 @@ void Communicator::choose_spread() {
   if (reach_ == Reach::kDeviceMemory) {
     spread.line_channels = std::min(share, kMostPairLineChannels);
     spread.least_line_bytes = kLeastPairLinePartBytes;
-    if (why_lines_come_apart().empty()) {
+    if (share >= kMostPairWideChannels && why_lines_come_apart().empty()) {
       spread.most_wide_bytes = kMostPairWideBytes;
       spread.least_wide_part_bytes = kLeastPairWidePartBytes;
-      spread.wide_channels = std::min(share, kMostPairWideChannels);
+      spread.wide_channels = kMostPairWideChannels;
       spread.wide_slots = {.steps = kPairWideSteps, .step_bytes = kPairWideStepBytes};
     }
   }

@@ -188,7 +188,7 @@ TEST(WideLines, TakeSendsBetweenThoseOfLLAndOfSimple) {
   using Way = std::pair<std::string, std::uint32_t>;
   const auto way_of = [](const Ranks& ranks, std::uint64_t bytes) {
     Task task{.operation = Operation::kSend, .type = WEFT_INT8, .root = 1, .count = bytes};
-    std::vector<Call> calls(2, Call{.task = task});
+    std::vector<Call> calls(ranks.communicators.size(), Call{.task = task});
     calls[1].task.root = 0;
     const ExchangePlan plan = ranks.communicators[0]->explain_exchange(calls);
     const PairCut cut = cut_message(bytes, plan.ways.spread);
@@ -202,6 +202,10 @@ TEST(WideLines, TakeSendsBetweenThoseOfLLAndOfSimple) {
   EXPECT_EQ(way_of(linked, 8 * kLineMiB + 1), Way("simple", 32));
   const Ranks staged(2, "shm", {}, std::make_unique<SharingDevice>());
   EXPECT_EQ(way_of(staged, 8 * kLineMiB).first, "simple");
+  const Ranks four(4, "p2p", {}, std::make_unique<ReachedDevice>());
+  EXPECT_EQ(way_of(four, kLineMiB), Way("ll128", 31));
+  const Ranks five(5, "p2p", {}, std::make_unique<ReachedDevice>());
+  EXPECT_EQ(way_of(five, kLineMiB), Way("simple", 16)) << "too few channels";
 }
 
 TEST(WideLines, LeaveLLInboxesForSmallCallsWhereTheyMayCarryAllOthers) {
