@@ -44,8 +44,9 @@ std::vector<std::uint32_t> receivers_of(const Plan& plan, std::size_t channel, s
     if (goes_up(task.operation)) to.push_back(place.parent);
   } else if (plan.algorithm == Algorithm::kPat) {
     const PatPlace place = pat_place(plan, channel, rank);
-    if (pat_gathers(task.operation)) to = place.ahead;
-    if (pat_scatters(task.operation)) to.insert(to.end(), place.behind.begin(), place.behind.end());
+    const Operation moved = pat_operation(plan);
+    if (pat_gathers(moved)) to = place.ahead;
+    if (pat_scatters(moved)) to.insert(to.end(), place.behind.begin(), place.behind.end());
   } else if (plan.algorithm == Algorithm::kChain) {
     if (rank + 1 < plan.ranks && chain_steps_up(plan, channel) != 0) to.push_back(rank + 1);
     if (rank != 0 && chain_steps_down(plan, channel, rank - 1) != 0) to.push_back(rank - 1);
@@ -283,7 +284,7 @@ void BoundPlan::add_pat(std::size_t channel, std::uint32_t rank, const Ends& end
   item.pat =
       keep(channel,
            pat_links(
-               plan_->task.operation, place, [&](std::uint32_t peer) { return pair(peer).to.view; },
+               pat_operation(*plan_), place, [&](std::uint32_t peer) { return pair(peer).to.view; },
                [&](std::uint32_t peer) { return pair(peer).from.view; }),
            pats_);
   for (std::uint32_t level = 0; level < round.levels(); ++level) {
@@ -292,8 +293,8 @@ void BoundPlan::add_pat(std::size_t channel, std::uint32_t rank, const Ends& end
       add_message(pair(to).to, steps, {}, channel);
       add_message(pair(from).from, steps, {}, channel);
     };
-    if (pat_scatters(plan_->task.operation)) add(place.behind[level], place.ahead[level]);
-    if (pat_gathers(plan_->task.operation)) add(place.ahead[level], place.behind[level]);
+    if (pat_scatters(pat_operation(*plan_))) add(place.behind[level], place.ahead[level]);
+    if (pat_gathers(pat_operation(*plan_))) add(place.ahead[level], place.behind[level]);
   }
 }
 

@@ -27,6 +27,10 @@ constexpr std::uint32_t kSteps = 8;  // slots of a connection
 // what is passed on waits for the end of a longer message, and so do ranks that share a processor.
 constexpr std::uint32_t kHostMessageStepBytes = 256 * 1024;
 
+// Of ranks that a net joins: so many gather small inputs of all-reduces also where they share
+// processors; of more each waits for others who wait for a processor.
+constexpr std::uint32_t kFewGatheringRanks = 4;
+
 // There may be as many pairs as ranks, so their buffers are small, and smaller where there are
 // many: together they shall not take more than this of a rank, as long as their steps are worth a
 // message.
@@ -282,6 +286,8 @@ Status Communicator::choose_limits() {
     }
     // What PAT does more is little beside what messages cost, which it has fewer of.
     if (reach_ == Reach::kMessages) {
+      limits_.gathers_inputs =
+          ranks_ <= kFewGatheringRanks || all_have_own_processors(topology_, limits_.max_channels);
       costs_.pat_us = 0;
       costs_.pat_bytes = 1.25;
       // Half of a tree's ranks only write, and run ahead; but who has two children moves twice as

@@ -48,23 +48,28 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
   using Base = EdgeWalk<Group, Memory, Reduction>;
 
  public:
+  /// `gathered`: as of run_pat_item().
   WEFT_HD PatWalk(Group& group, Memory& memory, const WorkItem& item, const Reduction& reduction,
-                  std::uint32_t element_bytes)
+                  std::uint32_t element_bytes, std::byte* gathered)
       : Base(group, memory, item, reduction, element_bytes),
+        operation_(pat_operation(item.operation, item.gathers_inputs)),
+        blocks_(item.gathers_inputs ? gathered : item.recv),
         scatter_(item.pat->scatter),
         gather_(item.pat->gather),
         levels_(item.pat->levels),
         torus_{.ranks = item.ranks, .row = item.pat->row},
-        round_(pat_round(item.operation, item.ranks,
-                         (pat_scatters(item.operation) ? scatter_ : gather_).to[0].step_bytes,
+        round_(pat_round(operation_, item.ranks,
+                         (pat_scatters(operation_) ? scatter_ : gather_).to[0].step_bytes,
                          item.count, item.chunk, element_bytes)) {}
 
   /// The leader's answer is the complete one.
   WEFT_HD KernelOutcome run() {
     while (base_ < item_.count) {
       const std::uint64_t elements = cut_round();
-      if (pat_scatters(item_.operation) && !scatter_round()) return leave();
-      if (pat_gathers(item_.operation) && !gather_round()) return leave();
+      if (item_.gathers_inputs) bring_input();
+      if (pat_scatters(operation_) && !scatter_round()) return leave();
+      if (pat_gathers(operation_) && !gather_round()) return leave();
+      if (item_.gathers_inputs) sum_up();
       base_ += elements;
     }
     return outcome();
@@ -91,7 +96,7 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
     std::uint64_t longest = left < item_.chunk ? left : item_.chunk;
     std::uint64_t elements = longest;
     even_ = true;
-    if (item_.operation == Operation::kAllReduce) {
+    if (operation_ == Operation::kAllReduce) {
       piece_ = two_shot_piece(base_, item_.count, item_.chunk, item_.ranks, element_bytes_);
       longest = piece_.chunk;
       even_ = longest * item_.ranks <= left;
@@ -135,10 +140,10 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
     std::byte* sent = slot(to, message.number);
     for (std::uint32_t i = 0; i < message.count; ++i) {
       const Extent block = block_of(message.near(i));
-      std::byte* const own = item_.recv + block.offset * element_bytes_;
+      std::byte* const own = blocks_ + block.offset * element_bytes_;
       const std::byte* source = own;
       std::byte* kept = nullptr;
-      // A round that only gathers begins with this rank's own block alone.
+      // A round that only gathers begins with this rank's own block alone, which is an input.
       if (item_.operation == Operation::kAllGather && message.level + 1 == levels_) {
         source = item_.send + base_ * element_bytes_;
         if (source != own) kept = own;
@@ -155,13 +160,36 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
     const std::byte* arrived = slot(from, message.number) + offset;
     for (std::uint32_t i = 0; i < message.count; ++i) {
       const Extent block = block_of(message.far(i));
-      memory_.copy(group_, item_.recv + block.offset * element_bytes_, nullptr, arrived,
+      memory_.copy(group_, blocks_ + block.offset * element_bytes_, nullptr, arrived,
                    block.count * element_bytes_);
       arrived += block.count * element_bytes_;
     }
     group_.sync();
     give_back(from, message.number);
     return true;
+  }
+
+  // Of inputs that are gathered: this rank's own, before.
+  WEFT_HD void bring_input() {
+    take_input(blocks_ + block_of(0).offset * element_bytes_, item_.send, item_.count);
+    group_.sync();
+  }
+
+  // And all of them, afterwards. Lanes that have different parts of an input and of an output which
+  // lie at one place have all brought theirs.
+  WEFT_HD void sum_up() {
+    const std::uint64_t bytes = item_.count * element_bytes_;
+    const std::byte* sum = blocks_;
+    for (std::uint32_t place = 1; place < item_.ranks; ++place) {
+      memory_.reduce(reduction_, group_, item_.recv, nullptr, sum, blocks_ + place * bytes,
+                     item_.count);
+      group_.sync();
+      sum = item_.recv;
+    }
+    if (reduction_.finishes()) {
+      memory_.finish(reduction_, group_, item_.recv, nullptr, item_.count);
+    }
+    group_.sync();
   }
 
   /// What this rank has summed up of other trees goes behind, and as much comes from ahead.
@@ -266,6 +294,7 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
   /// all blocks.
   WEFT_HD Extent block_of(std::uint32_t away) const {
     const std::uint32_t place = torus_.behind(item_.ring_position, away);
+    if (item_.gathers_inputs) return {.offset = place * item_.count, .count = item_.count};
     if (item_.operation == Operation::kAllReduce) return piece_.extent(place, item_.count);
     return {.offset = item_.ring[place] * item_.stride + base_, .count = even_count_};
   }
@@ -285,8 +314,8 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
   /// Lets the partners' kernels end too, where they can be told from here.
   WEFT_HD KernelOutcome leave() {
     if (!group_.leader()) return outcome();
-    if (pat_scatters(item_.operation)) give_up(scatter_);
-    if (pat_gathers(item_.operation)) give_up(gather_);
+    if (pat_scatters(operation_)) give_up(scatter_);
+    if (pat_gathers(operation_)) give_up(gather_);
     return outcome();
   }
   WEFT_HD void give_up(const PatHalf& half) {
@@ -304,6 +333,8 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
     std::uint64_t bytes = 0;
   };
 
+  const Operation operation_;  ///< By which blocks travel.
+  std::byte* const blocks_;    ///< Where those of all ranks lie in the end.
   const PatHalf& scatter_;
   const PatHalf& gather_;
   const std::uint32_t levels_;

@@ -306,8 +306,9 @@ WEFT_HD inline bool can_walk_pat(const WorkItem& item, std::uint32_t element_byt
       !PatTorus{.ranks = item.ranks, .row = links.row}.valid()) {
     return false;
   }
-  const bool scatters = pat_scatters(item.operation);
-  const bool gathers = pat_gathers(item.operation);
+  const Operation moved = pat_operation(item.operation, item.gathers_inputs);
+  const bool scatters = pat_scatters(moved);
+  const bool gathers = pat_gathers(moved);
   const std::uint32_t step_bytes = (scatters ? links.scatter : links.gather).to[0].step_bytes;
   const auto carries = [&](const ConnectionView& view) {
     return usable(view, element_bytes) && view.steps > 1 && view.step_bytes == step_bytes &&
@@ -323,15 +324,25 @@ WEFT_HD inline bool can_walk_pat(const WorkItem& item, std::uint32_t element_byt
   return true;
 }
 
-/// Runs one item of parallel aggregated trees to its end; otherwise as run_work_item.
+/// Whether what all ranks bring has room where it is gathered.
+WEFT_HD inline bool can_gather_inputs(const WorkItem& item, std::uint32_t element_bytes) {
+  return item.operation == Operation::kAllReduce && item.chunk >= item.count &&
+         item.count <= kMostGatheredBytes / element_bytes / item.ranks;
+}
+
+/// Runs one item of parallel aggregated trees to its end; otherwise as run_work_item. Where it
+/// gathers inputs, `gathered` is kMostGatheredBytes of the group's, aligned for any element, whose
+/// contents count for nothing.
 template <class G, class M, class R>
   requires lane_group<G> && device_memory<M, G>
-WEFT_HD KernelOutcome run_pat_item(G& group, M& memory, const WorkItem& item, const R& reduction) {
+WEFT_HD KernelOutcome run_pat_item(G& group, M& memory, const WorkItem& item, const R& reduction,
+                                   std::byte* gathered) {
   const auto bytes = static_cast<std::uint32_t>(element_size(item.type));
   if (!fits_pat(item.operation) || bytes == 0) return unsupported();
   if (item.count == 0) return {};
   if (item.protocol != Protocol::kSimple || !can_walk_pat(item, bytes)) return unsupported();
-  return PatWalk<G, M, R>(group, memory, item, reduction, bytes).run();
+  if (item.gathers_inputs && !can_gather_inputs(item, bytes)) return unsupported();
+  return PatWalk<G, M, R>(group, memory, item, reduction, bytes, gathered).run();
 }
 
 /// Runs one item of a ring to its end; `reduction` is item.reduction over item.type. All lanes call

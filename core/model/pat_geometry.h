@@ -43,6 +43,18 @@ namespace weft {
          operation == Operation::kAllReduce;
 }
 
+// Small inputs of an all-reduce are gathered whole instead, each rank's as its block, into memory
+// of the group that moves them, and each rank sums up for itself, by places in the ring, so that
+// all come to the same bits: half of the messages, one after the other.
+
+/// Bytes of the inputs of all ranks together that may be gathered so.
+inline constexpr std::uint32_t kMostGatheredBytes = 16 * 1024;
+
+/// The operation by which blocks travel.
+[[nodiscard]] constexpr Operation pat_operation(Operation operation, bool gathers_inputs) {
+  return gathers_inputs ? Operation::kAllGather : operation;
+}
+
 // The halves of which an operation has one or both.
 
 [[nodiscard]] constexpr bool pat_scatters(Operation operation) {

@@ -36,6 +36,7 @@ struct WorkItem {
   Algorithm algorithm = Algorithm::kRing;
   Protocol protocol = Protocol::kSimple;
   bool rounds_each = false;  ///< Whether what accumulates() is rounded in each step all the same.
+  bool gathers_inputs = false;  ///< Plan::gathers_inputs.
   weft_data_type type = WEFT_FLOAT32;
   weft_reduction reduction = WEFT_SUM;
 

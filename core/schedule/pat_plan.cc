@@ -58,7 +58,7 @@ double pat_time_us(const Plan& plan, const Topology& topology, const CostTable& 
   const PatRound round = pat_round_of(plan, channel);
   const auto rounds = static_cast<double>(pat_rounds(plan, channel));
   const auto bytes =
-      static_cast<double>(block_elements(plan.task.operation, channel.count, plan.ranks) *
+      static_cast<double>(block_elements(pat_operation(plan), channel.count, plan.ranks) *
                           element_size(plan.task.type));
   const PatTorus torus{.ranks = plan.ranks, .row = plan.pat_row};
   double all_us = 0;
@@ -67,7 +67,7 @@ double pat_time_us(const Plan& plan, const Topology& topology, const CostTable& 
     all_us += rounds * round.messages_over(level) * hop.latency_us +
               costs.pat_bytes * bytes * round.blocks_over(level) / hop.bytes_per_us;
   }
-  return plan.task.operation == Operation::kAllReduce
+  return pat_operation(plan) == Operation::kAllReduce
              ? costs.call_us + costs.pat_all_reduce_us + 2 * all_us
              : costs.call_us + costs.pat_us + all_us;
 }
@@ -90,9 +90,7 @@ std::uint64_t pat_chunk(std::uint64_t count, std::uint64_t element_bytes,
   return divide_up(bytes, kChunkGrainBytes) * kChunkGrainBytes / element_bytes;
 }
 
-}  // namespace
-
-Plan make_pat_plan(const Task& task, const PlanInput& input) {
+Plan pat_plan(const Task& task, const PlanInput& input, bool gathers_inputs) {
   Plan plan{.task = task,
             .algorithm = Algorithm::kPat,
             .protocol = Protocol::kSimple,
@@ -100,18 +98,35 @@ Plan make_pat_plan(const Task& task, const PlanInput& input) {
             .steps = input.limits.steps,
             .step_bytes = input.limits.tree_step(),
             .chunk_steps = 1,
-            .pat_row = row_of(input.topology)};
-  plan.channels = cut_into_channels(task, pat_channel_count(task, input));
+            .pat_row = row_of(input.topology),
+            .gathers_inputs = gathers_inputs};
+  plan.channels = cut_into_channels(task, gathers_inputs ? 1 : pat_channel_count(task, input));
   if (!plan.channels.empty()) {
     auto orders = rings(input.topology, static_cast<std::uint32_t>(plan.channels.size()));
     for (ChannelPlan& channel : plan.channels) {
-      channel.chunk = pat_chunk(block_elements(task.operation, channel.count, plan.ranks),
+      channel.chunk = pat_chunk(block_elements(pat_operation(plan), channel.count, plan.ranks),
                                 element_size(task.type), plan.step_bytes);
       channel.ring = std::move(orders[channel.index]);
     }
   }
   plan.predicted_us = pat_time_us(plan, input.topology, input.costs);
   return plan;
+}
+
+bool may_gather_inputs(const Task& task, const PlanInput& input) {
+  const std::uint64_t ranks = input.topology.rank_count();
+  return input.limits.gathers_inputs && input.channels <= 1 &&
+         task.operation == Operation::kAllReduce && ranks > 1 &&
+         ranks * task.bytes() <= kMostGatheredBytes && task.bytes() <= input.limits.tree_step();
+}
+
+}  // namespace
+
+Plan make_pat_plan(const Task& task, const PlanInput& input) {
+  Plan plan = pat_plan(task, input, false);
+  if (!may_gather_inputs(task, input)) return plan;
+  Plan gathers = pat_plan(task, input, true);
+  return gathers.predicted_us < plan.predicted_us ? gathers : plan;
 }
 
 }  // namespace weft

@@ -222,7 +222,7 @@ Traffic pat_traffic(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   const std::uint64_t element_bytes = element_size(plan.task.type);
   const std::uint64_t messages = pat_rounds(plan, share) * pat_round_of(plan, share).messages();
   const std::uint64_t others = plan.ranks - 1;
-  if (has_blocks(plan.task.operation)) {
+  if (has_blocks(pat_operation(plan))) {
     return {.steps = messages, .bytes = others * share.count * element_bytes};
   }
   const std::uint64_t per_piece = share.chunk * plan.ranks;
@@ -358,6 +358,13 @@ Status validate_pat(const Plan& plan, const ChannelPlan& channel) {
   if (!PatTorus{.ranks = plan.ranks, .row = plan.pat_row}.valid()) {
     return invalid(fmt::format("{} ranks do not stand in rows of {}", plan.ranks, plan.pat_row));
   }
+  if (plan.gathers_inputs) {
+    const std::uint64_t bytes = plan.ranks * channel.count * element_size(plan.task.type);
+    if (plan.task.operation != Operation::kAllReduce || bytes > kMostGatheredBytes ||
+        channel.chunk < channel.count) {
+      return invalid(fmt::format("inputs of {} bytes together are not gathered", bytes));
+    }
+  }
   return validate_ring(channel, plan.ranks);
 }
 
@@ -484,13 +491,17 @@ PatPlace pat_place(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   return place;
 }
 
+Operation pat_operation(const Plan& plan) {
+  return pat_operation(plan.task.operation, plan.gathers_inputs);
+}
+
 PatRound pat_round_of(const Plan& plan, const ChannelPlan& channel) {
-  return pat_round(plan.task.operation, plan.ranks, plan.step_bytes, channel.count, channel.chunk,
+  return pat_round(pat_operation(plan), plan.ranks, plan.step_bytes, channel.count, channel.chunk,
                    element_size(plan.task.type));
 }
 
 std::uint64_t pat_rounds(const Plan& plan, const ChannelPlan& channel) {
-  if (has_blocks(plan.task.operation)) return tree_steps(channel);
+  if (has_blocks(pat_operation(plan))) return tree_steps(channel);
   const std::uint64_t per_piece = channel.chunk * plan.ranks;
   return channel.count / per_piece + (channel.count % per_piece != 0 ? 1 : 0);
 }

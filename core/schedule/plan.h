@@ -70,6 +70,8 @@ struct Plan {
   /// Of PAT: the length of the rows that its torus has, each of ranks of one host; 1 where it is a
   /// ring. On every channel.
   std::uint32_t pat_row = 1;
+  /// Of an all-reduce by PAT: ranks gather all inputs, and each sums up for itself.
+  bool gathers_inputs = false;
   /// Where the blocks differ: each rank's, none longer than Task::count. The planner, which does
   /// not know them, leaves them out; else empty.
   std::vector<Extent> blocks{};
@@ -143,6 +145,8 @@ struct PatPlace {
 
 /// Of a plan by PAT: one of its rounds, and how many there are. All but the last are alike, and it
 /// has no other messages. An all-reduce has the messages of a round twice.
+/// The operation by which its blocks travel by PAT.
+[[nodiscard]] Operation pat_operation(const Plan& plan);
 [[nodiscard]] PatRound pat_round_of(const Plan& plan, const ChannelPlan& channel);
 [[nodiscard]] std::uint64_t pat_rounds(const Plan& plan, const ChannelPlan& channel);
 

@@ -87,8 +87,8 @@ std::string rows_text(const Plan& plan) {
 /// Partners, and how the blocks are dealt out to messages.
 std::string pat_text(const Plan& plan, const ChannelPlan& channel) {
   const PatRound round = pat_round_of(plan, channel);
-  const bool scatters = pat_scatters(plan.task.operation);
-  const bool gathers = pat_gathers(plan.task.operation);
+  const bool scatters = pat_scatters(pat_operation(plan));
+  const bool gathers = pat_gathers(pat_operation(plan));
   std::vector<std::string> levels;
   for (std::uint32_t i = 0; i < round.levels(); ++i) {
     const std::uint32_t level = scatters ? i : round.levels() - 1 - i;
@@ -103,7 +103,10 @@ std::string pat_text(const Plan& plan, const ChannelPlan& channel) {
       "        {}{}{}\n{}",
       fmt::join(channel.ring, ", "), scatters ? "behind" : "ahead", fmt::join(levels, ", "),
       scatters && gathers ? ", then back ahead" : "",
-      rounds == 1 ? std::string() : fmt::format(", in each of {} rounds", rounds), rows_text(plan));
+      rounds == 1 ? std::string() : fmt::format(", in each of {} rounds", rounds),
+      rows_text(plan) + (plan.gathers_inputs
+                             ? "        what each brings, and sums up all of it in that order\n"
+                             : ""));
 }
 
 struct RankTraffic {

@@ -366,10 +366,12 @@ void mark_spare(const PlanInput& input, std::vector<Candidate>& candidates,
     const Way& way = *candidate.way;
     const bool late =
         has_edges(way.algorithm) || (way.algorithm == Algorithm::kRing && has_lines(way.protocol));
-    // Those of multicast nobody has checked anywhere, nor those of all-reduces by PAT.
+    // Those of multicast nobody has checked anywhere, nor those of all-reduces by both halves of
+    // PAT.
     const bool unchecked = way.algorithm == Algorithm::kMulticast ||
                            (way.algorithm == Algorithm::kPat &&
-                            candidate.plan.task.operation == Operation::kAllReduce) ||
+                            candidate.plan.task.operation == Operation::kAllReduce &&
+                            !candidate.plan.gathers_inputs) ||
                            (late && !input.limits.late_by_cost);
     return unchecked && !candidate.judgement.us;
   };

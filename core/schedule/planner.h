@@ -108,6 +108,8 @@ struct PlanLimits {
   std::string no_multicast{};  ///< and why, for people.
   /// Whether the device has kernels that walk trees, those of PAT included, and chains.
   bool trees = false;
+  /// Whether small inputs of all-reduces may be gathered by PAT, and summed up by each rank.
+  bool gathers_inputs = false;
   /// Whether these, and rings and trees by lines, are chosen by their costs. Otherwise, where no
   /// tuner has timed them, only for want of another way: costs that nobody has checked shall not
   /// decide.

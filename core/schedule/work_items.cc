@@ -16,6 +16,7 @@ WorkItem work_item(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   item.type = plan.task.type;
   item.reduction = plan.task.reduction;
   item.rounds_each = plan.by_rank;
+  item.gathers_inputs = plan.gathers_inputs;
   item.count = share.count;
   item.chunk = share.chunk;
   item.ranks = plan.ranks;

@@ -30,8 +30,15 @@ constexpr std::uint32_t kStepBytes = 192;
 class PatWorld {
  public:
   PatWorld(std::uint32_t ranks, Operation operation, std::uint64_t count, weft_reduction reduction,
-           std::uint32_t row = 1)
-      : ranks_(ranks), operation_(operation), count_(count), reduction_(reduction), links_(ranks) {
+           std::uint32_t row = 1, bool gathers_inputs = false)
+      : ranks_(ranks),
+        operation_(operation),
+        count_(count),
+        reduction_(reduction),
+        gathers_inputs_(gathers_inputs),
+        links_(ranks) {
+    const Operation moved = pat_operation(operation, gathers_inputs);
+    gathered_.assign(ranks, std::vector<std::int32_t>(kMostGatheredBytes / sizeof(std::int32_t)));
     for (std::uint32_t i = 0; i < ranks; ++i)
       ring_.push_back((i * 3 + 1) % ranks);  // of 5, 7, 8: each once
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -49,8 +56,8 @@ class PatWorld {
         const std::uint32_t ahead =
             ring_[inside ? begin + (position + distance) % row : (position + distance) % ranks];
         const auto level = static_cast<std::uint32_t>(std::bit_width(distance) - 1);
-        if (pat_scatters(operation)) join(&PatLinks::scatter, level, ahead, here);
-        if (pat_gathers(operation)) join(&PatLinks::gather, level, here, ahead);
+        if (pat_scatters(moved)) join(&PatLinks::scatter, level, ahead, here);
+        if (pat_gathers(moved)) join(&PatLinks::gather, level, here, ahead);
         links_[here].levels = std::max(links_[here].levels, level + 1);
       }
     }
@@ -66,6 +73,7 @@ class PatWorld {
     item.recv = reinterpret_cast<std::byte*>(outputs_[rank].data());
     item.count = count_;
     item.chunk = std::min<std::uint64_t>(count_, kStepBytes / 4);
+    item.gathers_inputs = gathers_inputs_;
     item.stride = count_;
     item.ring = ring_.data();
     item.ranks = ranks_;
@@ -93,6 +101,10 @@ class PatWorld {
     }
   }
   [[nodiscard]] const std::vector<std::uint32_t>& ring() const { return ring_; }
+  /// That rank's, of what all bring.
+  std::byte* gathered(const WorkItem& item) {
+    return reinterpret_cast<std::byte*>(gathered_[ring_[item.ring_position]].data());
+  }
 
  private:
   /// What is ahead may be behind as well: then both halves have one connection.
@@ -109,7 +121,9 @@ class PatWorld {
   Operation operation_;
   std::uint64_t count_;
   weft_reduction reduction_;
+  bool gathers_inputs_;
   std::vector<std::uint32_t> ring_;
+  std::vector<std::vector<std::int32_t>> gathered_;
   std::vector<std::vector<std::int32_t>> inputs_;
   std::vector<std::vector<std::int32_t>> outputs_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Link> connections_;
@@ -118,8 +132,8 @@ class PatWorld {
 
 LaneOutcomes run_pat(PatWorld& world, const LaneCalls& of) {
   return run_lanes(world, of, Reductions<Sum<std::int32_t>, Average<std::int32_t>>{},
-                   [](auto& group, auto& memory, const WorkItem& item, const auto& reduction) {
-                     return run_pat_item(group, memory, item, reduction);
+                   [&](auto& group, auto& memory, const WorkItem& item, const auto& reduction) {
+                     return run_pat_item(group, memory, item, reduction, world.gathered(item));
                    });
 }
 
@@ -151,6 +165,19 @@ TEST_P(PatLanes, GatherAndReduce) {
   }
 }
 
+// What all ranks bring is summed up by each, whole or not in lines, in messages of several blocks.
+TEST_P(PatLanes, GatherInputs) {
+  for (const std::uint32_t ranks : {2U, 5U, 7U}) {
+    for (const std::uint64_t count : {1U, 3U, 20U, 48U}) {
+      const weft_reduction reduction = count == 20 ? WEFT_AVG : WEFT_SUM;
+      PatWorld world(ranks, Operation::kAllReduce, count, reduction, 1, true);
+      ASSERT_NO_FATAL_FAILURE(
+          expect_all_done(run_pat(world, {.ranks = ranks, .lanes = GetParam()})));
+      ASSERT_NO_FATAL_FAILURE(world.check()) << ranks << " ranks, " << count << " elements";
+    }
+  }
+}
+
 TEST_P(PatLanes, AnotherTagEndsAllLanes) {
   constexpr std::uint32_t kRanks = 2;
   for (const Operation operation : {Operation::kReduceScatter, Operation::kAllReduce}) {
@@ -173,7 +200,7 @@ TEST(PatItem, ThatCannotRunIsRefused) {
     PatLinks links = *item.pat;
     item.pat = &links;
     change(item, links);
-    return run_pat_item(group, memory, item, Sum<std::int32_t>{}).end;
+    return run_pat_item(group, memory, item, Sum<std::int32_t>{}, world.gathered(item)).end;
   };
   const auto end_of = [&](auto change) { return end_in(gathering, change); };
   constexpr KernelEnd kRefused = KernelEnd::kUnsupported;
@@ -194,6 +221,21 @@ TEST(PatItem, ThatCannotRunIsRefused) {
   EXPECT_EQ(end_of([](WorkItem&, PatLinks& links) { links.gather.from[2].step_bytes = 64; }),
             kRefused);
   EXPECT_EQ(end_of([](WorkItem& item, PatLinks&) { item.count = 0; }), KernelEnd::kDone);
+  PatWorld gathers(5, Operation::kAllReduce, 3, WEFT_SUM, 1, true);
+  EXPECT_EQ(end_in(gathers, [](WorkItem& item, PatLinks&) { item.chunk = 2; }), kRefused);
+  EXPECT_EQ(end_in(gathers,
+                   [](WorkItem& item, PatLinks&) { item.operation = Operation::kReduceScatter; }),
+            kRefused);
+  const auto too_many = [](WorkItem& item, PatLinks& links) {
+    item.count = item.chunk = kMostGatheredBytes / sizeof(std::int32_t) / 5 + 1;
+    for (PatHalf* half : {&links.scatter, &links.gather}) {
+      for (ConnectionView& view : half->to)
+        view.step_bytes = kMostGatheredBytes;
+      for (ConnectionView& view : half->from)
+        view.step_bytes = kMostGatheredBytes;
+    }
+  };
+  EXPECT_EQ(end_in(gathers, too_many), kRefused);
   for (PatHalf PatLinks::* const half : {&PatLinks::scatter, &PatLinks::gather}) {
     EXPECT_EQ(end_in(reducing, [&](WorkItem&, PatLinks& links) { (links.*half).to[1].steps = 1; }),
               kRefused);

@@ -150,7 +150,7 @@ struct Spread {
 /// are two halves; what fits into one step as a whole has one for each doubling of each.
 [[nodiscard]] inline std::uint64_t most_pat_steps(const Plan& plan, std::size_t channel) {
   const std::uint64_t bytes = plan.channels[channel].count * element_size(plan.task.type);
-  if (has_blocks(plan.task.operation)) return most_pat_steps(bytes, plan.step_bytes, plan.ranks);
+  if (has_blocks(pat_operation(plan))) return most_pat_steps(bytes, plan.step_bytes, plan.ranks);
   if (bytes <= plan.step_bytes) return 2 * doublings(plan.ranks);
   const std::uint64_t grains = (bytes + kChunkGrainBytes - 1) / kChunkGrainBytes;
   const std::uint64_t range = (grains + plan.ranks - 1) / plan.ranks * kChunkGrainBytes;
@@ -206,6 +206,12 @@ struct Spread {
                                                    std::optional<Spread> spread = {}) {
   std::optional<Bound> bound = bound_of(algorithm, plan.task, plan.ranks, spread);
   if (!bound || goes_directly(algorithm)) return bound;
+  // Inputs travel as blocks do, to all others.
+  if (algorithm == Algorithm::kPat && plan.gathers_inputs) {
+    bound = Bound{.hops = doublings(plan.ranks),
+                  .bytes = std::uint64_t{plan.ranks - 1} * plan.ranks * plan.task.bytes(),
+                  .order = Promise::kAlongRing};
+  }
   bound->steps = 0;
   for (std::size_t channel = 0; channel < plan.channels.size(); ++channel) {
     switch (algorithm) {

@@ -5,6 +5,7 @@
 // know what they were made of. What it finds wrong is in the report.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,8 +14,10 @@
 #include <vector>
 
 #include "core/model/landing.h"
+#include "core/model/pat_geometry.h"
 #include "core/schedule/plan.h"
 #include "tests/schedule_checker/bounds.h"
+#include "tests/schedule_checker/expressions.h"
 #include "tests/schedule_checker/fibers.h"
 #include "tests/schedule_checker/output_calls.h"
 #include "tests/schedule_checker/report.h"
@@ -22,6 +25,16 @@
 #include "tests/schedule_checker/wide_lanes.h"
 
 namespace weft::checker {
+
+/// A kernel's own memory for what all ranks bring, on its stack, where nobody has written yet.
+class GatheredInputs {
+ public:
+  GatheredInputs() { inputs_.fill(make_nothing(Nothing::kUnwritten)); }
+  [[nodiscard]] std::byte* place() { return reinterpret_cast<std::byte*>(inputs_.data()); }
+
+ private:
+  std::array<Value, kMostGatheredBytes / sizeof(Value)> inputs_;
+};
 
 /// One kernel of a channel, or of a part of a direct call.
 struct KernelCall {

@@ -138,8 +138,8 @@ void Executor::add_connections() {
             edges[{rank, other}] = connections_.add(rank, other, channel);
           }
         };
-        if (pat_scatters(plan_.task.operation)) add(place.behind);
-        if (pat_gathers(plan_.task.operation)) add(place.ahead);
+        if (pat_scatters(pat_operation(plan_))) add(place.behind);
+        if (pat_gathers(pat_operation(plan_))) add(place.ahead);
       }
     }
   } else if (plan_.ranks > 1) {
@@ -181,7 +181,7 @@ void Executor::connect(std::uint32_t channel, std::uint32_t rank, WorkItem& item
   } else if (plan_.algorithm == Algorithm::kPat) {
     const auto& edges = tree_edges_[channel];
     pats_[channel][rank] = pat_links(
-        plan_.task.operation, pat_place(plan_, channel, rank),
+        pat_operation(plan_), pat_place(plan_, channel, rank),
         [&](std::uint32_t other) { return connections_.sender(edges.at({rank, other})); },
         [&](std::uint32_t other) { return connections_.receiver(edges.at({other, rank})); });
     item.pat = &pats_[channel][rank];

@@ -18,7 +18,9 @@ KernelOutcome run_kernel(const KernelCall& call) {
     return device::run_chain_item(call.group, call.memory, call.item, call.reduction);
   }
   if (call.item.algorithm == Algorithm::kPat) {
-    return device::run_pat_item(call.group, call.memory, call.item, call.reduction);
+    GatheredInputs gathered;
+    return device::run_pat_item(call.group, call.memory, call.item, call.reduction,
+                                gathered.place());
   }
   if (call.item.algorithm == Algorithm::kTwoShot && call.item.direct != nullptr) {
     return device::run_two_shot_item<kMostDirectRanks>(call.group, call.memory, call.item,

@@ -50,6 +50,27 @@ std::vector<Shape> pat_shapes(Operation operation, std::uint32_t ranks) {
   };
 }
 
+/// All inputs of a distance in a message, as many as there is room for among them; of few ranks one
+/// in each, where that pays still.
+std::vector<Shape> input_shapes(std::uint32_t ranks) {
+  const std::uint64_t most = kMostGatheredBytes / sizeof(Value) / ranks;
+  const auto shape = [](std::uint32_t steps, std::uint64_t step_grains, std::uint64_t count) {
+    return Shape{.steps = steps,
+                 .step_grains = static_cast<std::uint32_t>(step_grains),
+                 .channels = 1,
+                 .count = count,
+                 .gathers_inputs = true};
+  };
+  std::vector<Shape> shapes = {shape(2, ranks, 1),
+                               shape(3, ranks, std::min<std::uint64_t>(7, most)),
+                               shape(2, (most / kGrain + 1) * ranks, most)};
+  if (ranks <= 4) {
+    shapes.push_back(shape(2, 1, kGrain));
+    shapes.push_back(shape(8, 2, kGrain + 3));
+  }
+  return shapes;
+}
+
 class Pat : public ::testing::Test {
  protected:
   Verdict run(const Task& task, const Topology& topology, const Shape& shape, Execution execution) {
@@ -88,6 +109,22 @@ TEST_F(Pat, AllNumbersOfRanks) {
           ASSERT_NO_FATAL_FAILURE(
               check(task_of(operation, shape.count), topology, shape, {.calls = 2}));
         }
+      }
+    }
+  }
+}
+
+// Of which none is summed up before it has come, so each rank comes to the same.
+TEST_F(Pat, InputsThatAreGathered) {
+  for (const std::uint32_t ranks : numbers_of_ranks(2, kMostRanksOfAll)) {
+    const bool rows = ranks % 4 == 0;
+    const Topology topology = rows ? scattered(ranks, ranks / 2) : test::one_host(ranks);
+    for (const Shape& shape : input_shapes(ranks)) {
+      for (int i = 0; i < (ranks <= 17 ? 8 : 1); ++i) {
+        const weft_reduction reduction = i % 2 == 0 ? WEFT_SUM : kPremulSum;
+        ASSERT_NO_FATAL_FAILURE(check(task_of(Operation::kAllReduce, shape.count, 0, reduction),
+                                      topology, shape, {.calls = 2}));
+        ASSERT_TRUE(plan_.gathers_inputs) << ranks << " ranks";
       }
     }
   }

@@ -37,7 +37,8 @@ struct Shape {
   /// Of rings and trees; of one-shots and two-shots LL128 means wide lines, and others LL or
   /// Simple.
   Protocol protocol = Protocol::kSimple;
-  bool into_outputs = false;  ///< Of rings that only copy: where ranks agree on it.
+  bool into_outputs = false;    ///< Of rings that only copy: where ranks agree on it.
+  bool gathers_inputs = false;  ///< Of all-reduces by PAT, where they are small.
 };
 
 /// 8-byte elements, so that each holds a symbol.
@@ -63,6 +64,7 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
                                   ? shape.channels
                                   : 0};
   if (shape.into_outputs) input.limits.outputs_from = 1;
+  input.limits.gathers_inputs = shape.gathers_inputs;
   input.algorithms = {std::string(algorithm_name(algorithm))};
   if (algorithm == Algorithm::kRing || algorithm == Algorithm::kTree) {
     input.protocols = {std::string(protocol_name(shape.protocol))};

@@ -34,8 +34,9 @@ std::uint64_t count_of(Operation operation, std::uint64_t block) {
 /// An item's halves that its operation has.
 std::vector<const PatHalf*> halves_of(const WorkItem& item) {
   std::vector<const PatHalf*> halves;
-  if (pat_scatters(item.operation)) halves.push_back(&item.pat->scatter);
-  if (pat_gathers(item.operation)) halves.push_back(&item.pat->gather);
+  const Operation moved = pat_operation(item.operation, item.gathers_inputs);
+  if (pat_scatters(moved)) halves.push_back(&item.pat->scatter);
+  if (pat_gathers(moved)) halves.push_back(&item.pat->gather);
   return halves;
 }
 
@@ -48,6 +49,18 @@ class PlantedPat : public ::testing::Test {
         .steps = 2, .step_grains = 2, .channels = 1, .count = count_of(operation, kGrain)};
     return plan_of(task_of(operation, shape.count, 0, reduction), topology_, Algorithm::kPat,
                    shape);
+  }
+  /// Of an all-reduce whose inputs are gathered.
+  [[nodiscard]] Plan plan_of_inputs(weft_reduction reduction = WEFT_SUM) const {
+    const Shape shape{.steps = 2,
+                      .step_grains = kPatRanks,
+                      .channels = 1,
+                      .count = kGrain,
+                      .gathers_inputs = true};
+    Plan plan = plan_of(task_of(Operation::kAllReduce, shape.count, 0, reduction), topology_,
+                        Algorithm::kPat, shape);
+    EXPECT_TRUE(plan.gathers_inputs);
+    return plan;
   }
   void expect(Rule rule, const Plan& plan, const Execution& execution) {
     const Verdict verdict = execute_one(stacks_, plan, execution);
@@ -99,7 +112,8 @@ class SoundPat : public SymbolicMemory {
 template <class Memory>
 KernelOutcome run_pat_with(const KernelCall& call) {
   Memory memory(call);
-  return device::run_pat_item(call.group, memory, call.item, call.reduction);
+  GatheredInputs gathered;
+  return device::run_pat_item(call.group, memory, call.item, call.reduction, gathered.place());
 }
 
 struct ForgetsItsInput : SoundPat {
@@ -128,6 +142,8 @@ TEST_F(PlantedPat, AMissingContribution) {
     expect_of_kernel(Rule::kMissing, plan(operation), run_pat_with<ForgetsItsInput>);
     expect_of_kernel(Rule::kMissing, plan(operation), run_pat_with<ForgetsTheNearerSum>);
   }
+  expect_of_kernel(Rule::kMissing, plan_of_inputs(), run_pat_with<ForgetsItsInput>);
+  expect_of_kernel(Rule::kMissing, plan_of_inputs(), run_pat_with<ForgetsTheNearerSum>);
 }
 
 struct AddsTwiceToASum : SoundPat {
@@ -145,6 +161,7 @@ struct AddsTwiceToASum : SoundPat {
 TEST_F(PlantedPat, AContributionTwice) {
   for (const Operation operation : kSums)
     expect_of_kernel(Rule::kTwice, plan(operation), run_pat_with<AddsTwiceToASum>);
+  expect_of_kernel(Rule::kTwice, plan_of_inputs(), run_pat_with<AddsTwiceToASum>);
 }
 
 struct MultipliesNoneOfIt : SoundPat {
@@ -161,6 +178,7 @@ TEST_F(PlantedPat, AnInputNotMultiplied) {
   for (const Operation operation : kSums) {
     expect_of_kernel(Rule::kMissing, plan(operation, kPremulSum), run_pat_with<MultipliesNoneOfIt>);
   }
+  expect_of_kernel(Rule::kMissing, plan_of_inputs(kPremulSum), run_pat_with<MultipliesNoneOfIt>);
 }
 
 TEST_F(PlantedPat, BlocksOfOtherRanks) {

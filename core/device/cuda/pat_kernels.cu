@@ -13,7 +13,8 @@ struct PatEdges {
 
   __device__ static KernelOutcome run(CtaGroup& group, SliceMemory& memory, const WorkItem& item,
                                       const AnyReduction& reduction) {
-    return run_pat_item(group, memory, item, reduction);
+    __shared__ alignas(Line) std::byte gathered[kMostGatheredBytes];
+    return run_pat_item(group, memory, item, reduction, gathered);
   }
 };
 

@@ -62,6 +62,19 @@ KernelOutcome HostMemory::read_peer(const ConnectionView& view, std::byte* to,
 
 namespace {
 
+// Apart, since it takes room on the stack.
+[[gnu::noinline]] KernelOutcome run_gathering_pat(SingleLane& group, HostMemory& memory,
+                                                  const WorkItem& item,
+                                                  const HostReduction& reduction) {
+  alignas(64) std::byte gathered[kMostGatheredBytes];
+  return run_pat_item(group, memory, item, reduction, gathered);
+}
+KernelOutcome run_pat(SingleLane& group, HostMemory& memory, const WorkItem& item,
+                      const HostReduction& reduction) {
+  return item.gathers_inputs ? run_gathering_pat(group, memory, item, reduction)
+                             : run_pat_item(group, memory, item, reduction, nullptr);
+}
+
 KernelOutcome run_with(const WorkItem& item, HostMemory& memory, const HostReduction& reduction) {
   SingleLane group;
   if (item.algorithm == Algorithm::kRing) return run_work_item(group, memory, item, reduction);
@@ -81,7 +94,7 @@ KernelOutcome run_with(const WorkItem& item, HostMemory& memory, const HostReduc
     return HostOneShot(group, memory, item, reduction).run();
   }
   if (item.algorithm == Algorithm::kTree) return run_tree_item(group, memory, item, reduction);
-  if (item.algorithm == Algorithm::kPat) return run_pat_item(group, memory, item, reduction);
+  if (item.algorithm == Algorithm::kPat) return run_pat(group, memory, item, reduction);
   if (item.algorithm == Algorithm::kChain) return run_chain_item(group, memory, item, reduction);
   return run_work_item(group, memory, item, reduction);
 }

@@ -644,7 +644,17 @@ TEST(DirectCalls, AreForRanksThatMemoryJoins) {
     EXPECT_NE(too_large.error().what().find("65536 bytes of buffers.direct"), std::string::npos);
   }
   Ranks ranks(2, "net-socket", {{"WEFT_BUFFERS_DIRECT", "64KiB"}});
-  EXPECT_EQ(Ranks::value(ranks.communicators[0]->plan(sum_of(16)))->algorithm, Algorithm::kRing);
+  EXPECT_EQ(Ranks::value(ranks.communicators[0]->plan(sum_of(16)))->algorithm, Algorithm::kPat);
+  EXPECT_EQ(Ranks::value(ranks.communicators[0]->plan(sum_of(16384)))->algorithm, Algorithm::kRing);
+}
+
+// So many of any processors; memory that joins ranks is faster by other ways.
+TEST(GatheredInputs, AreOfFewRanksThatANetJoins) {
+  const auto gathers = [](const Ranks& ranks) {
+    return Ranks::value(ranks.communicators[0]->plan(sum_of(2)))->gathers_inputs;
+  };
+  EXPECT_TRUE(gathers(Ranks(4, "net-socket")));
+  EXPECT_FALSE(gathers(Ranks(9, "shm")));
 }
 
 TEST(CommunicatorAlone, ChecksTasks) {

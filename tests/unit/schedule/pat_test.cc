@@ -100,6 +100,39 @@ TEST(PatGeometry, EverySumGoesOnOnceAndIsThenComplete) {
   }
 }
 
+/// Of ranks on hosts of their own.
+Result<Plan> plan_of_inputs(std::uint32_t ranks, std::uint64_t count, bool gathers_inputs) {
+  std::vector<test::Placement> places;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    places.push_back({.host = rank, .process = rank});
+  const Topology topology = test::sample_topology(places);
+  PlanInput input{.topology = topology,
+                  .limits = {.max_channels = 4, .trees = true, .gathers_inputs = gathers_inputs}};
+  input.algorithms = {"pat"};
+  const Task task{.operation = Operation::kAllReduce, .type = WEFT_FLOAT32, .count = count};
+  return make_plan(task, input);
+}
+
+TEST(PatInputs, AreGatheredWhereTheyAreSmall) {
+  for (const std::uint32_t ranks : {2U, 3U, 8U, 100U}) {
+    SCOPED_TRACE(ranks);
+    const std::uint64_t most = kMostGatheredBytes / 4 / ranks;
+    const auto gathers = plan_of_inputs(ranks, most, true);
+    ASSERT_TRUE(gathers) << gathers.error().to_string();
+    EXPECT_TRUE(gathers->gathers_inputs);
+    EXPECT_EQ(gathers->channels.size(), 1U);
+    EXPECT_EQ(steps_sent(*gathers, 0, 0), std::bit_width(ranks - 1)) << "as an all-gather";
+    EXPECT_EQ(bytes_sent(*gathers, 0, 0), (ranks - 1) * most * 4);
+    EXPECT_THAT(to_text(*gathers), HasSubstr("what each brings, and sums up all of it"));
+    EXPECT_FALSE(plan_of_inputs(ranks, most + 1, true)->gathers_inputs);
+    EXPECT_FALSE(plan_of_inputs(ranks, most, false)->gathers_inputs);
+    Plan cut = *gathers;
+    cut.channels[0].chunk = 1;
+    cut.task.count = cut.channels[0].count = most + 1;
+    EXPECT_FALSE(validate(cut, test::one_host(ranks)));
+  }
+}
+
 TEST(PatGeometry, AsManyBlocksAsFitGoTogether) {
   EXPECT_EQ(pat_round(8, 1024, 8).messages(), 3U);
   EXPECT_EQ(pat_round(8, 1024, 256).messages(), 3U) << "four blocks fill a step";
