@@ -304,8 +304,10 @@ class Communicator {
   [[nodiscard]] bool goes_through_windows(const Call& call) const;
   [[nodiscard]] LinkShape shape_of(const PairLink& link) const;
   [[nodiscard]] bool has_inboxes();
-  /// Slots of a connection that is made when two ranks first send to each other; alike on all.
+  [[nodiscard]] SlotGeometry slots_of_devices(std::uint32_t message_bytes,
+                                              const SlotGeometry& over_links) const;
   [[nodiscard]] SlotGeometry slots_of_device_rings() const;
+  /// Slots of a connection that is made when two ranks first send to each other; alike on all.
   [[nodiscard]] SlotGeometry slots_of_device_pairs() const;
   [[nodiscard]] SlotGeometry slots_of_pairs() const;
   [[nodiscard]] SlotGeometry slots_of_exchanges() const;

@@ -333,34 +333,30 @@ std::uint32_t Communicator::net_ports() const {
   return std::clamp(processors_of_each(topology_, rank_) / 2, 1U, kMostDeviceNetPorts);
 }
 
-SlotGeometry Communicator::slots_of_device_rings() const {
+// By what the ranks reach each other over, unless the configuration says how long steps are.
+SlotGeometry Communicator::slots_of_devices(std::uint32_t message_bytes,
+                                            const SlotGeometry& over_links) const {
   SlotGeometry slots{.steps = kDeviceSteps, .step_bytes = limits_.step_bytes};
   if (config_.is_set("buffers.step")) return slots;
-  if (reach_ == Reach::kMessages) {
-    slots.step_bytes = kMessageStepBytes;
-  } else if (reach_ == Reach::kMemory) {
-    slots.step_bytes = kStagedStepBytes;
-  } else if (is_later_) {
-    slots.step_bytes = kLaterDeviceRingStepBytes;
-  } else if (ranks_ == 2) {
-    slots.step_bytes = kDeviceStepBytes;
-  } else {
-    slots = {.steps = kDeviceRingSteps, .step_bytes = kDeviceRingStepBytes};
-  }
+  if (reach_ == Reach::kDeviceMemory) return over_links;
+  slots.step_bytes = reach_ == Reach::kMessages ? message_bytes : kStagedStepBytes;
   return slots;
 }
 
-SlotGeometry Communicator::slots_of_device_pairs() const {
-  SlotGeometry slots{.steps = kDeviceSteps, .step_bytes = limits_.step_bytes};
-  if (config_.is_set("buffers.step")) return slots;
-  if (reach_ == Reach::kMessages) {
-    slots.step_bytes = kPairMessageStepBytes;
-  } else if (reach_ == Reach::kMemory) {
-    slots.step_bytes = kStagedStepBytes;
-  } else {
-    slots.step_bytes = is_later_ ? kLaterDeviceStepBytes : kDeviceStepBytes;
+SlotGeometry Communicator::slots_of_device_rings() const {
+  SlotGeometry over_links{.steps = kDeviceSteps, .step_bytes = kDeviceStepBytes};
+  if (is_later_) {
+    over_links.step_bytes = kLaterDeviceRingStepBytes;
+  } else if (ranks_ != 2) {
+    over_links = {.steps = kDeviceRingSteps, .step_bytes = kDeviceRingStepBytes};
   }
-  return slots;
+  return slots_of_devices(kMessageStepBytes, over_links);
+}
+
+SlotGeometry Communicator::slots_of_device_pairs() const {
+  return slots_of_devices(
+      kPairMessageStepBytes,
+      {.steps = kDeviceSteps, .step_bytes = is_later_ ? kLaterDeviceStepBytes : kDeviceStepBytes});
 }
 
 SlotGeometry Communicator::slots_of_pairs() const {

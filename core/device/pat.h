@@ -21,6 +21,9 @@
 // complete before any of it is gathered, and by then all of this rank's input has gone, or been
 // added, so the output may lie where the input did.
 //
+// An all-reduce that gathers small inputs has the gathering half alone. Its blocks are whole inputs
+// in memory of the group, and the output is first written when all are there.
+//
 // Model: tests/models/step_fifo.pml
 #pragma once
 
@@ -175,8 +178,8 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
     group_.sync();
   }
 
-  // And all of them, afterwards. Lanes that have different parts of an input and of an output which
-  // lie at one place have all brought theirs.
+  // And the sum of all, afterwards. The output may lie where the input did, and a lane may write
+  // what another one read: every lane has brought its part of the input by now.
   WEFT_HD void sum_up() {
     const std::uint64_t bytes = item_.count * element_bytes_;
     const std::byte* sum = blocks_;

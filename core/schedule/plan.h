@@ -143,10 +143,12 @@ struct PatPlace {
 /// Of a plan by PAT; otherwise as ring_place.
 [[nodiscard]] PatPlace pat_place(const Plan& plan, std::size_t channel, std::uint32_t rank);
 
-/// Of a plan by PAT: one of its rounds, and how many there are. All but the last are alike, and it
-/// has no other messages. An all-reduce has the messages of a round twice.
-/// The operation by which its blocks travel by PAT.
+/// Of a plan by PAT: the operation by which its blocks travel.
 [[nodiscard]] Operation pat_operation(const Plan& plan);
+
+/// Of a plan by PAT: one of its rounds, and how many there are. All but the last are alike, and it
+/// has no other messages. An all-reduce that does not gather inputs has the messages of a round
+/// twice.
 [[nodiscard]] PatRound pat_round_of(const Plan& plan, const ChannelPlan& channel);
 [[nodiscard]] std::uint64_t pat_rounds(const Plan& plan, const ChannelPlan& channel);
 

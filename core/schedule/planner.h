@@ -108,12 +108,12 @@ struct PlanLimits {
   std::string no_multicast{};  ///< and why, for people.
   /// Whether the device has kernels that walk trees, those of PAT included, and chains.
   bool trees = false;
-  /// Whether small inputs of all-reduces may be gathered by PAT, and summed up by each rank.
-  bool gathers_inputs = false;
   /// Whether these, and rings and trees by lines, are chosen by their costs. Otherwise, where no
   /// tuner has timed them, only for want of another way: costs that nobody has checked shall not
   /// decide.
   bool late_by_cost = true;
+  /// Whether small inputs of all-reduces may be gathered by PAT, and summed up by each rank.
+  bool gathers_inputs = false;
   /// The same as step_bytes for the edges of trees and of PAT, at most as much; 0: as much. What
   /// trees are faster for is small, and each rank has several edges.
   std::uint32_t tree_step_bytes = 0;

@@ -170,16 +170,19 @@ std::vector<std::vector<KernelOutcome>> run(PairWorld& world, std::uint32_t rank
   return outcomes;
 }
 
+void expect_all_end(const std::vector<KernelOutcome>& lanes, KernelEnd end) {
+  for (const KernelOutcome& outcome : lanes)
+    EXPECT_EQ(outcome.end, end);
+}
+
 class PairLanes : public ::testing::TestWithParam<std::uint32_t> {
  protected:
   /// Each rank has its transfers in an order of its own.
   void expect_all_moved(PairWorld& world, std::uint32_t ranks, std::mt19937_64& random) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank)
       world.shuffle(rank, random);
-    for (const auto& rank : run(world, ranks, GetParam(), abort_)) {
-      for (const KernelOutcome& outcome : rank)
-        ASSERT_EQ(outcome.end, KernelEnd::kDone);
-    }
+    for (const auto& lanes : run(world, ranks, GetParam(), abort_))
+      expect_all_end(lanes, KernelEnd::kDone);
     world.check();
   }
 
@@ -227,8 +230,7 @@ TEST_P(PairLanes, AnotherTagByLinesEndsAllLanes) {
   world.add(0, 1, 100, PairPayload::kLines);
   world.transfers(0)[0].tag = 77;
   const auto outcomes = run(world, 2, GetParam(), abort_);
-  for (const KernelOutcome& outcome : outcomes[1])
-    EXPECT_EQ(outcome.end, KernelEnd::kTagMismatch);
+  expect_all_end(outcomes[1], KernelEnd::kTagMismatch);
 }
 
 TEST_P(PairLanes, AHeaderInThePlaceOfALineMessageEndsAllLanes) {
@@ -237,8 +239,7 @@ TEST_P(PairLanes, AHeaderInThePlaceOfALineMessageEndsAllLanes) {
   world.transfers(0)[0].bytes = 0;
   world.transfers(0)[0].payload = PairPayload::kHeader;
   const auto outcomes = run(world, 2, GetParam(), abort_);
-  for (const KernelOutcome& outcome : outcomes[1])
-    EXPECT_EQ(outcome.end, KernelEnd::kSizeMismatch);
+  expect_all_end(outcomes[1], KernelEnd::kSizeMismatch);
 }
 
 TEST_P(PairLanes, AnErrorWordEndsThoseThatWaitForLines) {
@@ -287,8 +288,7 @@ TEST_P(WidePairLanes, AnotherTagEndsAllLanesBeforeTheyWrite) {
   world.add(0, 1, 1000, PairPayload::kWideLines);
   world.transfers(0)[0].tag = 77;
   const auto outcomes = run(world, 2, GetParam(), abort_);
-  for (const KernelOutcome& outcome : outcomes[1])
-    EXPECT_EQ(outcome.end, KernelEnd::kTagMismatch);
+  expect_all_end(outcomes[1], KernelEnd::kTagMismatch);
   EXPECT_EQ(outcomes[1][0].found, 77U);
   EXPECT_EQ(world.transfers(1)[0].to[0], std::byte{0x5A});
 }
@@ -298,8 +298,7 @@ TEST_P(WidePairLanes, AnotherLengthEndsAllLanes) {
   world.add(0, 1, 100, PairPayload::kWideLines);
   world.transfers(0)[0].bytes = 99;
   const auto outcomes = run(world, 2, GetParam(), abort_);
-  for (const KernelOutcome& outcome : outcomes[1])
-    EXPECT_EQ(outcome.end, KernelEnd::kSizeMismatch);
+  expect_all_end(outcomes[1], KernelEnd::kSizeMismatch);
 }
 
 // Full steps have 320 bytes, and two are taken at a time: the third is the first of its half, the
@@ -316,8 +315,7 @@ TEST_P(WidePairLanes, AnotherLengthOfALaterStepEndsAllLanes) {
     world.transfers(0)[0].bytes = sent;
     world.transfers(1)[0].bytes = expected;
     const auto outcomes = run(world, 2, GetParam(), abort_);
-    for (const KernelOutcome& outcome : outcomes[1])
-      EXPECT_EQ(outcome.end, KernelEnd::kSizeMismatch);
+    expect_all_end(outcomes[1], KernelEnd::kSizeMismatch);
     const std::uint64_t last = std::min(sent, expected) % 320;
     EXPECT_EQ(outcomes[1][0].found, sent < expected ? last : 320U);
     EXPECT_EQ(outcomes[1][0].expected, sent < expected ? 320U : last);
@@ -337,8 +335,7 @@ TEST_P(WidePairLanes, AnErrorWordEndsThoseThatWait) {
     }
     world.wide_link(0, 1).receiver_error() = 9;
     const auto outcomes = run(world, 2, GetParam(), abort_);
-    for (const KernelOutcome& outcome : outcomes[1])
-      EXPECT_EQ(outcome.end, KernelEnd::kPeerError);
+    expect_all_end(outcomes[1], KernelEnd::kPeerError);
     EXPECT_EQ(outcomes[1][0].found, 9U);
   }
 }
@@ -351,8 +348,7 @@ TEST_P(WidePairLanes, AnAbortEndsThoseThatWaitForLinesAndForSlots) {
     world.transfers(1 - who).clear();
     abort_[who].store(1);
     const auto outcomes = run(world, 2, GetParam(), abort_);
-    for (const KernelOutcome& outcome : outcomes[who])
-      EXPECT_EQ(outcome.end, KernelEnd::kAborted);
+    expect_all_end(outcomes[who], KernelEnd::kAborted);
   }
 }
 
@@ -388,8 +384,7 @@ TEST_P(PairLanes, StepsInThePlaceOfWhatIsLentEndAllLanes) {
   world.add(0, 1, 100, PairPayload::kLent);
   world.transfers(0)[0].payload = PairPayload::kSteps;
   const auto outcomes = run(world, 2, GetParam(), abort_);
-  for (const KernelOutcome& outcome : outcomes[1])
-    EXPECT_EQ(outcome.end, KernelEnd::kSizeMismatch);
+  expect_all_end(outcomes[1], KernelEnd::kSizeMismatch);
 }
 
 TEST_P(PairLanes, WhatIsLentInThePlaceOfStepsEndsAllLanes) {
@@ -400,10 +395,8 @@ TEST_P(PairLanes, WhatIsLentInThePlaceOfStepsEndsAllLanes) {
   LaneTeams teams;
   teams.add_abort(abort_[0], [&] { return std::atomic_ref(world.link(0, 1).tail()).load() != 0; });
   const auto outcomes = run(world, 2, GetParam(), abort_, std::move(teams));
-  for (const KernelOutcome& outcome : outcomes[1])
-    EXPECT_EQ(outcome.end, KernelEnd::kSizeMismatch);
-  for (const KernelOutcome& outcome : outcomes[0])
-    EXPECT_EQ(outcome.end, KernelEnd::kAborted);
+  expect_all_end(outcomes[1], KernelEnd::kSizeMismatch);
+  expect_all_end(outcomes[0], KernelEnd::kAborted);
 }
 
 /// As a process that may not be read from any more.
@@ -420,10 +413,8 @@ TEST_P(PairLanes, AReadThatFailsEndsAllLanesAndTellsTheSender) {
   world.add(0, 1, 100, PairPayload::kLent);
   world.transfers(1)[0].view.peer_error = world.transfers(0)[0].view.error;
   const auto outcomes = run<Unreadable>(world, 2, GetParam(), abort_);
-  for (const KernelOutcome& outcome : outcomes[1])
-    EXPECT_EQ(outcome.end, KernelEnd::kAborted);
-  for (const KernelOutcome& outcome : outcomes[0])
-    EXPECT_EQ(outcome.end, KernelEnd::kPeerError);
+  expect_all_end(outcomes[1], KernelEnd::kAborted);
+  expect_all_end(outcomes[0], KernelEnd::kPeerError);
 }
 
 /// As if the sender's call failed while it is read from, and its memory were used again.
@@ -444,8 +435,7 @@ TEST_P(PairLanes, WhatWasReadFromASenderThatGaveUpIsNotTaken) {
                   [&] { return std::atomic_ref(world.link(0, 1).receiver_error()).load() != 0; });
   const auto outcomes = run<TakenBack>(world, 2, GetParam(), abort_, std::move(teams));
   EXPECT_EQ(outcomes[1][0].found, 9U);
-  for (const KernelOutcome& outcome : outcomes[1])
-    EXPECT_EQ(outcome.end, KernelEnd::kPeerError);
+  expect_all_end(outcomes[1], KernelEnd::kPeerError);
   EXPECT_EQ(world.link(0, 1).head(), 0U);
 }
 
@@ -471,8 +461,7 @@ TEST_P(PairLanes, AnotherTagEndsAllLanes) {
   EXPECT_EQ(outcomes[1][0].peer, 0U);
   EXPECT_EQ(outcomes[1][0].expected, 1U);
   EXPECT_EQ(outcomes[1][0].found, 77U);
-  for (const KernelOutcome& outcome : outcomes[1])
-    EXPECT_EQ(outcome.end, KernelEnd::kTagMismatch);
+  expect_all_end(outcomes[1], KernelEnd::kTagMismatch);
 }
 
 TEST_P(PairLanes, ASlotThatSaysMoreThanItHoldsIsRefused) {
@@ -507,8 +496,7 @@ TEST_P(PairLanes, AnAbortEndsThem) {
   world.transfers(2).clear();
   abort_[0].store(1);
   const auto outcomes = run(world, 3, GetParam(), abort_);
-  for (const KernelOutcome& outcome : outcomes[0])
-    EXPECT_EQ(outcome.end, KernelEnd::kAborted);
+  expect_all_end(outcomes[0], KernelEnd::kAborted);
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, PairLanes, ::testing::Values(1U, 8U, 32U));
