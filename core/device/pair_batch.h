@@ -288,10 +288,13 @@ class PairBatch {
     return alone ? half_of(view) - at % half_of(view) : 1;
   }
 
-  /// Leader only: as look_for_slot(), or how many are free.
+  /// Leader only: as look_for_slot(), or how many are free. The peer's count may say of more than
+  /// there are.
   WEFT_HD std::uint64_t look_for_slots(const ConnectionView& view, std::uint64_t at, bool alone) {
     const std::uint64_t verdict = look_for_slot(view, at, alone);
-    return verdict != 0 ? verdict : view.cursor->seen_head + view.steps - at;
+    if (verdict != 0) return verdict;
+    const std::uint64_t free = view.cursor->seen_head + view.steps - at;
+    return free < view.steps ? free : view.steps;
   }
 
   [[nodiscard]] WEFT_HD static std::uint32_t half_of(const ConnectionView& view) {

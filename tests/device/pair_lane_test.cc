@@ -283,6 +283,17 @@ TEST_P(WidePairLanes, ASendGoesOnWhenSlotsAreGivenBack) {
   EXPECT_EQ(link.tail(), 0U);
 }
 
+// Nothing that a peer says is trusted: it may have given back slots that were never filled.
+TEST_P(WidePairLanes, AHeadFarAheadIsNoMoreThanAllSlots) {
+  PairWorld world(2);
+  world.add(0, 1, 5000, PairPayload::kWideLines);
+  world.transfers(1).clear();
+  world.wide_link(0, 1).head() = std::uint64_t{3} << 32;
+  const auto outcomes = run(world, 2, GetParam(), abort_);
+  expect_all_end(outcomes[0], KernelEnd::kDone);
+  EXPECT_EQ(world.transfers(0)[0].moved, 5000U);
+}
+
 TEST_P(WidePairLanes, AnotherTagEndsAllLanesBeforeTheyWrite) {
   PairWorld world(2);
   world.add(0, 1, 1000, PairPayload::kWideLines);
