@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// An owned file descriptor.
+// An owned file descriptor, and room for more of them.
 #pragma once
 
 #include <unistd.h>
@@ -35,5 +35,11 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
+
+/// Makes the process's table of descriptors large enough for so many, or for as many as it may
+/// have, once and at once. Where a process has several threads Linux doubles it only after all
+/// processors have passed a quiet state (expand_fdtable in fs/file.c), for which whoever opens the
+/// descriptor that has no room waits 10 to 30 ms, under the eyes of ranks that wait for it.
+void make_room_for_descriptors(int count);
 
 }  // namespace weft

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "core/base/device_error.h"
+#include "core/base/fd.h"
 #include "core/comm/cuda_library.h"
 #include "core/config/resolve.h"
 #include "core/config/source.h"
@@ -22,6 +23,8 @@ namespace {
 
 // Threads come and go; the texts of those that are gone are not worth keeping.
 constexpr std::size_t kMostErrors = 1024;
+// A communicator of four GPUs has some sixty; more than these many systems allow to nobody.
+constexpr int kUsualDescriptors = 1024;
 
 /// A file that is named in a file lies beside it.
 Value placed(const ConfigEntry& entry) {
@@ -50,6 +53,7 @@ Result<std::unique_ptr<Context>> Context::create(const std::string& config_file,
                                                  Environment environment,
                                                  std::unique_ptr<DeviceRuntime> host_device) {
   std::unique_ptr<Context> context(new Context(std::move(environment)));
+  make_room_for_descriptors(kUsualDescriptors);
   WEFT_TRY_ASSIGN(auto guard, ForkGuard::create());
   context->fork_guard_ = std::make_unique<ForkGuard>(std::move(guard));
 

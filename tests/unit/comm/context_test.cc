@@ -4,11 +4,14 @@
 // What a context reads, remembers and refuses.
 #include "core/comm/context.h"
 
+#include <algorithm>
 #include <barrier>
 #include <cstddef>
+#include <fstream>
 #include <mutex>
 #include <set>
 #include <string>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -38,6 +41,22 @@ TEST(Context, ReadsItsEnvironmentAndNotTheProcesss) {
   EXPECT_EQ(context->config().integer("channels.max"), 0);
   EXPECT_TRUE(context->check_process());
   EXPECT_FALSE(context->host().host_id.empty());
+}
+
+// Of the process's table, as the system tells it.
+int room_for_descriptors() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("FDSize:")) return std::stoi(line.substr(line.find(':') + 1));
+  }
+  return 0;
+}
+
+TEST(Context, MakesRoomForDescriptorsBeforeAnyoneWaits) {
+  const auto context = Ranks::value(Context::create("", environment_with({})));
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_GE(static_cast<rlim_t>(room_for_descriptors()), std::min<rlim_t>(limit.rlim_cur, 1024));
 }
 
 TEST(Context, SaysWhatIsWrongWithItsConfiguration) {
