@@ -6,6 +6,8 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <string>
 #include <sys/prctl.h>
 #include <thread>
 #include <vector>
@@ -56,6 +58,14 @@ uint32_t run_link(const Options& options, Board& board) {
   return 0;
 }
 
+/// Before any library looks there.
+void choose_host(const Options& options) {
+  if (options.hosts == 1) return;
+  const std::string host = text("bench-%u", rank_of_role(options) * options.hosts / options.gpus);
+  setenv("WEFT_HOST_ID", host.c_str(), 1);
+  setenv("NCCL_HOSTID", host.c_str(), 1);
+}
+
 }  // namespace
 
 int run_child(const Options& options) {
@@ -65,6 +75,7 @@ int run_child(const Options& options) {
   if (options.role == "link") {
     failures = run_link(options, board);
   } else {
+    choose_host(options);
     const LoadedLibraries libraries(options);
     failures = options.role == "thread"
                    ? run_threads(options, board, libraries)

@@ -36,6 +36,8 @@ constexpr const char* kUsage =
     "  --weft FOLDER     that holds libweft.so.0\n"
     "  --nccl FILE       (libnccl.so.2)\n"
     "  --gpus N          (all, up to 16)\n"
+    "  --hosts N         of processes: the GPUs are divided between N hosts, which both libraries\n"
+    "                    are told of (WEFT_HOST_ID, NCCL_HOSTID), so that a net joins them (1)\n"
     "  --rounds N        of which the median counts (7)\n"
     "  --graph-calls N   in one graph, each on buffers of its own (20)\n"
     "  --limits          first measure what links between GPUs can do\n"
@@ -189,6 +191,8 @@ void set_option(Options& options, std::string_view option, std::string_view valu
     options.nccl_file = value;
   } else if (option == "--gpus") {
     options.gpus = number_of(option, value, 2, kMaxRanks);
+  } else if (option == "--hosts") {
+    options.hosts = number_of(option, value, 1, kMaxRanks);
   } else if (option == "--rounds") {
     options.rounds = number_of(option, value, 1, 1000);
   } else if (option == "--graph-calls") {
@@ -245,6 +249,11 @@ void complete(Options& options) {
   const bool weft = std::any_of(options.libraries.begin(), options.libraries.end(),
                                 [](const std::string& name) { return name.starts_with("weft"); });
   if (weft && options.weft_folder.empty()) usage_error("--libraries", "weft needs --weft FOLDER");
+  const bool threads =
+      std::find(options.modes.begin(), options.modes.end(), "thread") != options.modes.end();
+  if (options.hosts > 1 && threads) {
+    usage_error("--hosts", "a process is of one host: it needs --modes process");
+  }
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ struct Options {
   std::vector<std::string> libraries;  // Empty: all that can be had.
   bool graph = false, eager = false;   // Neither: by size.
   uint32_t gpus = 0;                   // 0: all.
+  uint32_t hosts = 1;                  // That processes take their GPUs for those of.
   uint32_t rounds = 7;
   uint32_t graph_calls = 20;
   std::string weft_folder;
