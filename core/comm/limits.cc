@@ -301,7 +301,11 @@ Status Communicator::choose_limits() {
   const SlotGeometry of_rings = slots_of_device_rings();
   limits_.steps = of_rings.steps;
   limits_.step_bytes = of_rings.step_bytes;
-  if (reach_ != Reach::kMessages) limits_.min_channel_bytes = kLeastDeviceChannelBytes;
+  if (reach_ == Reach::kMessages) {
+    limits_.gathers_inputs = true;  // whose kernels wait for no processor
+  } else {
+    limits_.min_channel_bytes = kLeastDeviceChannelBytes;
+  }
   limits_.outputs_from = config_.bytes("buffers.outputs_from");
   if (limits_.outputs_from != 0) {
     limits_.no_outputs = no_outputs();

@@ -69,15 +69,18 @@ class EdgeWalk {
            std::uint64_t{slot_index(view.cursor->step + number, view.steps)} * view.step_bytes;
   }
 
-  /// Waits until the slot may be filled.
+  /// Waits until the slot may be filled. Of the leader alone is what the cursor has seen.
   WEFT_HD bool await_free(const ConnectionView& to, std::uint64_t number) {
     const std::uint64_t step = to.cursor->step + number;
     std::uint64_t verdict = 0;
-    if (group_.leader()) {
-      const std::uint64_t threshold = step < to.steps ? 0 : step + 1 - to.steps;
+    if (group_.leader() && to.cursor->seen_head + to.steps <= step) {
       const WaitResult result =
-          memory_.wait_at_least(to.head, to.head_waiters, threshold, to.error);
-      if (result.status != WaitStatus::kReady) verdict = note(end_of_wait(result, to.peer));
+          memory_.wait_at_least(to.head, to.head_waiters, step + 1 - to.steps, to.error);
+      if (result.status == WaitStatus::kReady) {
+        to.cursor->seen_head = result.value;
+      } else {
+        verdict = note(end_of_wait(result, to.peer));
+      }
     }
     return go_on(group_.broadcast(verdict));
   }

@@ -178,16 +178,16 @@ class PatWalk : EdgeWalk<Group, Memory, Reduction> {
     group_.sync();
   }
 
-  // And the sum of all, afterwards. The output may lie where the input did, and a lane may write
-  // what another one read: every lane has brought its part of the input by now.
+  // And the sum of all, afterwards, in memory of the group until the last one is added. The output
+  // may lie where the input did, and a lane may write what another one read: every lane has brought
+  // its part of the input by now.
   WEFT_HD void sum_up() {
     const std::uint64_t bytes = item_.count * element_bytes_;
-    const std::byte* sum = blocks_;
     for (std::uint32_t place = 1; place < item_.ranks; ++place) {
-      memory_.reduce(reduction_, group_, item_.recv, nullptr, sum, blocks_ + place * bytes,
+      std::byte* const to = place + 1 == item_.ranks ? item_.recv : blocks_;
+      memory_.reduce(reduction_, group_, to, nullptr, blocks_, blocks_ + place * bytes,
                      item_.count);
       group_.sync();
-      sum = item_.recv;
     }
     if (reduction_.finishes()) {
       memory_.finish(reduction_, group_, item_.recv, nullptr, item_.count);

@@ -364,16 +364,15 @@ void mark_spare(const PlanInput& input, std::vector<Candidate>& candidates,
                 std::span<Alternative> considered) {
   const auto is_unchecked = [&](const Candidate& candidate) {
     const Way& way = *candidate.way;
+    if (candidate.judgement.us || candidate.plan.gathers_inputs) return false;
     const bool late =
         has_edges(way.algorithm) || (way.algorithm == Algorithm::kRing && has_lines(way.protocol));
     // Those of multicast nobody has checked anywhere, nor those of all-reduces by both halves of
     // PAT.
-    const bool unchecked = way.algorithm == Algorithm::kMulticast ||
-                           (way.algorithm == Algorithm::kPat &&
-                            candidate.plan.task.operation == Operation::kAllReduce &&
-                            !candidate.plan.gathers_inputs) ||
-                           (late && !input.limits.late_by_cost);
-    return unchecked && !candidate.judgement.us;
+    return way.algorithm == Algorithm::kMulticast ||
+           (way.algorithm == Algorithm::kPat &&
+            candidate.plan.task.operation == Operation::kAllReduce) ||
+           (late && !input.limits.late_by_cost);
   };
   if (std::ranges::all_of(candidates, is_unchecked)) return;
   for (Candidate& candidate : candidates) {

@@ -648,13 +648,22 @@ TEST(DirectCalls, AreForRanksThatMemoryJoins) {
   EXPECT_EQ(Ranks::value(ranks.communicators[0]->plan(sum_of(16384)))->algorithm, Algorithm::kRing);
 }
 
-// So many of any processors; memory that joins ranks is faster by other ways.
+// Plans and connects as one that has processors of its own.
+class OtherDevice : public device::HostDevice {
+ public:
+  [[nodiscard]] std::int32_t index() const override { return 0; }
+  [[nodiscard]] bool reports_ends() const override { return false; }
+};
+
+// Of CPUs so many of any processors; memory that joins ranks is faster by other ways.
 TEST(GatheredInputs, AreOfFewRanksThatANetJoins) {
   const auto gathers = [](const Ranks& ranks) {
     return Ranks::value(ranks.communicators[0]->plan(sum_of(2)))->gathers_inputs;
   };
   EXPECT_TRUE(gathers(Ranks(4, "net-socket")));
   EXPECT_FALSE(gathers(Ranks(9, "shm")));
+  EXPECT_TRUE(gathers(Ranks(9, "net-socket", {}, std::make_unique<OtherDevice>())));
+  EXPECT_FALSE(gathers(Ranks(4, "shm", {}, std::make_unique<OtherDevice>())));
 }
 
 TEST(CommunicatorAlone, ChecksTasks) {

@@ -133,6 +133,22 @@ TEST(PatInputs, AreGatheredWhereTheyAreSmall) {
   }
 }
 
+// Of other ways over edges nobody has checked the costs there.
+TEST(PatInputs, AreGatheredBetweenDevicesWhoseTreesMustBeNamed) {
+  const Topology topology = test::one_host(4);
+  PlanInput input{.topology = topology,
+                  .limits = {.max_channels = 4,
+                             .trees = true,
+                             .late_by_cost = false,
+                             .gathers_inputs = true}};
+  const Task task{.operation = Operation::kAllReduce, .type = WEFT_FLOAT32, .count = 2};
+  const auto gathers = make_plan(task, input);
+  ASSERT_TRUE(gathers) << gathers.error().to_string();
+  EXPECT_TRUE(gathers->gathers_inputs);
+  input.limits.gathers_inputs = false;
+  EXPECT_EQ(make_plan(task, input)->algorithm, Algorithm::kRing);
+}
+
 TEST(PatGeometry, AsManyBlocksAsFitGoTogether) {
   EXPECT_EQ(pat_round(8, 1024, 8).messages(), 3U);
   EXPECT_EQ(pat_round(8, 1024, 256).messages(), 3U) << "four blocks fill a step";
