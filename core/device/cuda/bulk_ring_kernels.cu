@@ -14,6 +14,7 @@
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/enter_outputs.cuh"
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/overlap.cuh"
 #include "core/device/cuda/spread.cuh"
 #include "core/device/cuda/staged_item.cuh"
 #include "core/model/work_item.h"
@@ -31,6 +32,7 @@ __global__ void __launch_bounds__(kBulkThreads, 1)
   __shared__ Staged staged;
   auto& board = *reinterpret_cast<BulkBoard<BulkMemory>*>(raw_board);
   const WorkItem& item = stage(staged, argument);
+  await_kernel_before();
   BulkCta cta{{.control = control_of(argument)}};
   if constexpr (agrees_on_outputs<Argument>) {
     run_bulk_ring<true>(cta, item, board, &argument.outputs.call, &argument.outputs.peers);
@@ -57,7 +59,9 @@ bool lies_well(const void* at) {
 
 }  // namespace
 
-RingKernel bulk_kernel_for(std::span<const WorkItem> items) {
+RingKernel bulk_kernel_for(std::span<const WorkItem> items, bool agrees) {
+  const bool has_others = are_packed(items.size()) && !agrees;
+  const std::uint64_t least = has_others ? kLeastBulkBytesOfMany : kLeastBulkBytes;
   for (const WorkItem& item : items) {
     const std::uint64_t element = element_size(item.type);
     if (item.algorithm != Algorithm::kRing || item.protocol != Protocol::kSimple) return {};
@@ -65,7 +69,7 @@ RingKernel bulk_kernel_for(std::span<const WorkItem> items) {
       return {};
     }
     if (item.ranks < 2 || item.blocks != nullptr) return {};
-    if (item.count * element < kLeastBulkBytes || item.chunk * element % kBulkGrain != 0) return {};
+    if (item.count * element < least || item.chunk * element % kBulkGrain != 0) return {};
     // Of broadcasts it is 0.
     if (item.stride * element % kBulkGrain != 0) return {};
     if (!lies_well(item.send) || !lies_well(item.recv)) return {};
@@ -74,7 +78,8 @@ RingKernel bulk_kernel_for(std::span<const WorkItem> items) {
           .threads = kBulkThreads,
           .shared_bytes = sizeof(BulkBoard<BulkMemory>),
           .for_outputs = all_kernels()[1],
-          .fills_outputs = true};
+          .fills_outputs = true,
+          .awaits_kernel_before = true};
 }
 
 std::span<const void* const> bulk_ring_kernels() {

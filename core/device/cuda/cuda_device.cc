@@ -8,6 +8,7 @@
 #include <climits>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "core/device/cuda/direct_shape.h"
 #include "core/device/cuda/failure.h"
@@ -50,16 +51,22 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
   // Clusters need more room for a moment, which those that share a device may not have.
   const bool clusters = stream.copies_in_bulk && launch.own_processors;
   const std::uint32_t ctas = clusters ? kCtasOfCluster : 1;
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {.x = kCtasOfCluster, .y = 1, .z = 1};
+  // A ring that waits for the kernel before it has room already: what may have to run beside must
+  // find some.
+  const bool overlaps = clusters && kernel.awaits_kernel_before && stream.rings_may_overlap &&
+                        !std::exchange(stream.has_stored, false);
+  std::array<cudaLaunchAttribute, 2> attributes{};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {.x = kCtasOfCluster, .y = 1, .z = 1};
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<std::uint32_t>(launch.items.size()) * ctas);
   config.blockDim = dim3(kernel.threads);
   config.dynamicSmemBytes = kernel.shared_bytes;
   config.stream = stream.native;
-  config.attrs = &cluster;
-  config.numAttrs = clusters ? 1 : 0;
+  config.attrs = attributes.data();
+  config.numAttrs = overlaps ? 2 : clusters ? 1 : 0;
   return check(cudaLaunchKernelExC(&config, address, arguments), "cudaLaunchKernelExC");
 }
 
@@ -127,14 +134,19 @@ weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectS
 
 namespace {
 
-RingKernel channel_kernel_for(std::span<const WorkItem> items, bool copies_in_bulk) {
+/// `agrees`: on outputs, before.
+RingKernel channel_kernel_for(std::span<const WorkItem> items, bool copies_in_bulk, bool agrees) {
   const WorkItem& item = items.front();
   const auto count = static_cast<std::uint32_t>(items.size());
-  if (const RingKernel far = posting_copy_kernel_for(item, count); far.address != nullptr) {
-    return far;
+  // Of a root nothing comes, of the last rank nothing goes.
+  const bool is_far = item.from_previous.in_host_memory || item.to_next.in_host_memory;
+  if (copies_in_bulk && !is_far) {
+    const RingKernel bulk = bulk_kernel_for(items, agrees);
+    if (bulk.address != nullptr) return bulk;
   }
-  if (copies_in_bulk) {
-    if (const RingKernel bulk = bulk_kernel_for(items); bulk.address != nullptr) return bulk;
+  if (!agrees) {
+    const RingKernel posting = posting_copy_kernel_for(item, count);
+    if (posting.address != nullptr) return posting;
   }
   if (item.protocol == Protocol::kLL) return ll_kernel_for(item);
   if (item.protocol == Protocol::kLL128) return ll128_kernel_for(item);
@@ -163,7 +175,8 @@ weft_result launch_one(CudaStream& stream, const Launch& launch, std::uint32_t w
   }
   const auto items = static_cast<std::uint32_t>(launch.items.size());
   if (items > kMostItems) return WEFT_ERROR_OUT_OF_RESOURCES;
-  const RingKernel kernel = channel_kernel_for(launch.items, stream.copies_in_bulk);
+  const RingKernel kernel =
+      channel_kernel_for(launch.items, stream.copies_in_bulk, launch.outputs != nullptr);
   if (kernel.address == nullptr) return WEFT_ERROR_UNSUPPORTED;
   return launch_ring(stream, launch, kernel);
 }
@@ -330,7 +343,7 @@ LaunchShape CudaDevice::shape_of(std::span<const WorkItem> items) const {
             .processors = processors_};
   }
   return {.groups = static_cast<std::uint32_t>(items.size()),
-          .lanes = channel_kernel_for(items, copies_in_bulk_).threads,
+          .lanes = channel_kernel_for(items, copies_in_bulk_, false).threads,
           .processors = processors_};
 }
 
@@ -339,6 +352,7 @@ weft_result CudaDevice::create_stream(DeviceStream** out) {
   auto stream = std::make_unique<CudaStream>();
   stream->may_overlap = launches_overlap_;
   stream->copies_in_bulk = copies_in_bulk_;
+  stream->rings_may_overlap = launches_overlap_ && !is_of_processes_;
   stream->owned = true;
   WEFT_CUDA(cudaStreamCreateWithFlags(&stream->native, cudaStreamNonBlocking));
   *out = reinterpret_cast<DeviceStream*>(stream.release());
@@ -349,6 +363,7 @@ weft_result CudaDevice::wrap_stream(void* native, DeviceStream** out) {
   auto stream = std::make_unique<CudaStream>();
   stream->may_overlap = launches_overlap_;
   stream->copies_in_bulk = copies_in_bulk_;
+  stream->rings_may_overlap = launches_overlap_ && !is_of_processes_;
   stream->native = static_cast<cudaStream_t>(native);
   *out = reinterpret_cast<DeviceStream*>(stream.release());
   return WEFT_OK;

@@ -15,6 +15,7 @@
 #include "core/device/cuda/any_reduction.cuh"
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/overlap.cuh"
 #include "core/device/cuda/posting.cuh"
 #include "core/device/cuda/report.cuh"
 #include "core/device/cuda/spread.cuh"
@@ -39,7 +40,7 @@ class EdgeKernel {
  public:
   [[nodiscard]] static RingKernel for_item(const WorkItem& item) {
     if (!kernel_exists(item)) return {};
-    return {.address = all()[0], .threads = kThreads};
+    return {.address = all()[0], .threads = kThreads, .awaits_kernel_before = true};
   }
   /// There is one.
   [[nodiscard]] static std::span<const void* const> all();
@@ -95,6 +96,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     __shared__ alignas(std::uint64_t) std::byte links[sizeof(typename Edges::Links)];
     stage_links<Edges>(item, links);
   }
+  await_kernel_before();
   if constexpr (kHasPoster<Edges>) {
     __shared__ PostBoard board;
     run_posting_edges<Edges>(control_of(argument), item, slots, board);

@@ -27,8 +27,10 @@ inline constexpr std::uint32_t kPosterThreads = kWarp;
 inline constexpr std::uint32_t kPostingThreads = kThreads + kPosterThreads;
 /// Of kernels that copy by bulk copies: a warp for each of three threads.
 inline constexpr std::uint32_t kBulkThreads = 96;
-/// From so many bytes of an item on they are taken.
+/// From so many bytes of an item on they are taken, and of launches of many items, whose lanes fill
+/// a link as well.
 inline constexpr std::uint64_t kLeastBulkBytes = 128 << 10;
+inline constexpr std::uint64_t kLeastBulkBytesOfMany = 256 << 10;
 /// Of kernels over wide lines, whose threads hold what comes from all ranks in registers.
 inline constexpr std::uint32_t kWideThreads = 288;
 inline constexpr std::uint32_t kMostItems = kMostPackedItems;  ///< Of a launch: one CTA each,
@@ -193,6 +195,9 @@ struct RingKernel {
   /// That agrees on outputs first: its argument is a RingArgumentWithOutputs.
   const void* for_outputs = nullptr;
   bool fills_outputs = false;  ///< It can do what was agreed on then.
+  /// It does so itself, once it has put its item together, and so may be launched programmatically
+  /// serialized; what it lets begin then is let in late, when it waits for no other rank any more.
+  bool awaits_kernel_before = false;
   /// What `address` takes: a RingArgument, the one WithOutputs, a PackedRingArgument or a
   /// LinkedRingArgument.
   enum class Takes : std::uint8_t { kAny, kAnyWithOutputs, kPacked, kLinked };
@@ -210,12 +215,13 @@ struct RingKernel {
 /// The same among those that know their reduction at compile time, which take packed items and
 /// have a warp that posts.
 [[nodiscard]] RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items);
-/// The same among those that copy through the host's memory.
+/// The same among those that only copy.
 [[nodiscard]] RingKernel posting_copy_kernel_for(const WorkItem& item, std::uint32_t items);
 
 /// The kernel that copies by bulk copies for such items, all of one launch; null where they reduce,
-/// are small, or lie where bulk copies cannot begin. From compute capability 9.0 on.
-[[nodiscard]] RingKernel bulk_kernel_for(std::span<const WorkItem> items);
+/// are small, or lie where bulk copies cannot begin; `agrees`: on outputs. From compute capability
+/// 9.0 on.
+[[nodiscard]] RingKernel bulk_kernel_for(std::span<const WorkItem> items, bool agrees);
 /// What its CTAs take of a multiprocessor's shared memory.
 [[nodiscard]] std::uint32_t bulk_shared_bytes();
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/overlap.cuh"
 #include "core/device/cuda/posting_kernel.cuh"
 #include "core/device/cuda/spread.cuh"
 #include "core/device/cuda/staged_item.cuh"
@@ -26,6 +27,7 @@ __global__ void __launch_bounds__(kPostingThreads, 1)
   __shared__ PostBoard board;
   __shared__ Staged staged;
   const WorkItem& item = stage(staged, argument);
+  await_kernel_before();
   run_posting(argument, board, [&](auto& group, auto& memory) {
     if constexpr (kOperation == Operation::kAllReduce) {
       return all_reduce_item(group, memory, item, Reduction{});
@@ -44,6 +46,7 @@ __global__ void __launch_bounds__(kPostingThreads, 1)
   const std::uint32_t number = item_of_cta();
   const ReduceItem item =
       unpack_reduce(argument.first, argument.items.items[number], argument.links[number]);
+  await_kernel_before();
   run_posting(argument, board, [&](auto& group, auto& memory) {
     return reduce_among_ranks(group, memory, item, Reduction{});
   });
@@ -95,6 +98,7 @@ RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items) {
       .address = kernels()[static_cast<std::size_t>(kind - kKinds.begin()) * kOperations.size() +
                            static_cast<std::size_t>(operation - kOperations.begin())],
       .threads = kPostingThreads,
+      .awaits_kernel_before = true,
       .takes = links ? RingKernel::Takes::kLinked : RingKernel::Takes::kPacked};
 }
 

@@ -23,7 +23,11 @@ struct CudaStream {
   cudaStream_t native = nullptr;
   cudaEvent_t event = nullptr;  // for order_after
   bool owned = false;
-  bool may_overlap = false;     // kernels with the end of the one before
+  bool may_overlap = false;        // kernels with the end of the one before
+  bool rings_may_overlap = false;  // likewise rings
+  // Since the last kernel that reads what is stored: the next one does so before that end, and must
+  // not overlap.
+  bool has_stored = false;
   bool copies_in_bulk = false;  // and has clusters
   // For copies beside a kernel; made when first needed.
   cudaStream_t side = nullptr;

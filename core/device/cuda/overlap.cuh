@@ -6,15 +6,27 @@
 
 namespace weft::device::cuda {
 
-// Waits for the kernel before this one in the stream, then lets the next be set up while this one
-// runs. In that order one kernel at most is resident early: a queue of them would fill the device,
-// while this one may wait for a kernel that is still to come. Where kernels are not launched so,
-// both do nothing.
-__device__ inline void overlap_launches() {
+// Where kernels are not launched so, these do nothing.
+
+/// Until the kernel before this one in the stream has ended, and is seen by all lanes to have.
+__device__ inline void await_kernel_before() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// Lets the next kernel be set up once all CTAs have come here, or have ended.
+__device__ inline void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
+}
+
+// In this order one kernel at most is resident early: a queue of them would fill the device, while
+// this one may wait for a kernel that is still to come.
+__device__ inline void overlap_launches() {
+  await_kernel_before();
+  let_next_begin();
 }
 
 }  // namespace weft::device::cuda

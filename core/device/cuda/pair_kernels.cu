@@ -44,25 +44,25 @@ __device__ void move_transfers(const KernelControl& control, PairTransfer* trans
 template <std::uint32_t kTransfers>
 __global__ void __launch_bounds__(kPostingThreads, 1)
     pair_kernel(const __grid_constant__ PairArgument<kTransfers> argument) {
-  overlap_launches();
   __shared__ Word own[kTransfers * (sizeof(PairTransfer) / sizeof(Word))];
   const std::uint32_t begin = argument.begin[blockIdx.x];
   const std::uint32_t count = argument.begin[blockIdx.x + 1] - begin;
   copy_words(own, argument.transfers + begin, count);
   __syncthreads();
+  overlap_launches();
   move_transfers(argument.control, reinterpret_cast<PairTransfer*>(own), count);
 }
 
 template <std::uint32_t kTransfers>
 __global__ void __launch_bounds__(kPostingThreads, 1)
     packed_pair_kernel(const __grid_constant__ PackedPairArgument<kTransfers> argument) {
-  overlap_launches();
   __shared__ Word own[kTransfers * (sizeof(PairTransfer) / sizeof(Word))];
   const std::uint32_t begin = argument.begin[blockIdx.x];
   const std::uint32_t count = argument.begin[blockIdx.x + 1] - begin;
   auto* const transfers = reinterpret_cast<PairTransfer*>(own);
   AllThreads threads;
   unpack_transfers(threads, argument.transfers + begin, argument.views, count, transfers);
+  overlap_launches();
   move_transfers(argument.control, transfers, count);
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/device/cuda/failure.h"
@@ -27,7 +28,7 @@ weft_result launch_kernel(CudaStream& stream, const void* kernel, std::uint32_t 
   config.blockDim = dim3(kPostingThreads);
   config.stream = stream.native;
   config.attrs = &overlap;
-  config.numAttrs = stream.may_overlap ? 1 : 0;
+  config.numAttrs = stream.may_overlap && !std::exchange(stream.has_stored, false) ? 1 : 0;
   return check(cudaLaunchKernelExC(&config, kernel, arguments), "cudaLaunchKernelExC");
 }
 

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Rings that only copy, over many channels and through the host's memory: what was written arrives
-// there microseconds later, for which a warp that posts waits while the others go on.
+// Rings that only copy, over many channels, but for what is large and copied in bulk: what was
+// written arrives microseconds later, for which a warp that posts waits while the others go on.
 #include <array>
 #include <span>
 
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/overlap.cuh"
 #include "core/device/cuda/posting_kernel.cuh"
 #include "core/device/cuda/spread.cuh"
 #include "core/device/cuda/staged_item.cuh"
@@ -22,6 +23,7 @@ __global__ void __launch_bounds__(kPostingThreads, 1)
   __shared__ PostBoard board;
   __shared__ Staged staged;
   const WorkItem& item = stage(staged, argument);
+  await_kernel_before();
   run_posting(argument, board, [&](auto& group, auto& memory) {
     if constexpr (kOperation == Operation::kBroadcast) {
       return broadcast_item(group, memory, item);
@@ -43,11 +45,11 @@ const std::array<const void*, 2>& kernels() {
 RingKernel posting_copy_kernel_for(const WorkItem& item, std::uint32_t items) {
   if (!are_packed(items)) return {};
   if (item.algorithm != Algorithm::kRing || item.protocol != Protocol::kSimple) return {};
-  // Of a root nothing comes, of the last rank nothing goes.
-  if (!item.from_previous.in_host_memory && !item.to_next.in_host_memory) return {};
+  if (item.ranks == 1) return {};
   if (item.operation != Operation::kBroadcast && item.operation != Operation::kAllGather) return {};
   return {.address = kernels()[item.operation == Operation::kBroadcast ? 0 : 1],
           .threads = kPostingThreads,
+          .awaits_kernel_before = true,
           .takes = RingKernel::Takes::kPacked};
 }
 

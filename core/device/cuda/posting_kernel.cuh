@@ -8,6 +8,7 @@
 
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/overlap.cuh"
 #include "core/device/cuda/posting.cuh"
 #include "core/device/cuda/report.cuh"
 
@@ -23,6 +24,7 @@ __device__ void run_posting(const PackedRingArgument& argument, PostBoard& board
   const KernelControl& control = argument.control;
   Posting<CudaMemory> memory(control.abort, control.waiting, argument.first.tag, board);
   const KernelOutcome outcome = run(group, memory);
+  let_next_begin();  // no lane waits for another rank any more
   memory.dismiss(group);
   if (group.leader()) report(control, outcome);
 }

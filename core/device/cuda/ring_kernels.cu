@@ -10,6 +10,7 @@
 #include "core/device/cuda/cta_policies.cuh"
 #include "core/device/cuda/enter_outputs.cuh"
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/overlap.cuh"
 #include "core/device/cuda/report.cuh"
 #include "core/device/cuda/spread.cuh"
 #include "core/device/cuda/staged_item.cuh"
@@ -36,6 +37,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ Staged staged;
   __shared__ std::uint64_t slots[2];
   const WorkItem& item = stage(staged, argument);
+  await_kernel_before();
   if (argument.agrees) {
     // It fills no outputs, and offers none: all ranks go by slots. The barrier parts that of the
     // first warp from the same one of all lanes.
@@ -63,6 +65,7 @@ RingKernel kernel_for(const WorkItem& item, std::uint32_t items) {
   return {.address = all_kernels()[0],
           .threads = kThreads,
           .for_outputs = all_kernels()[0],
+          .awaits_kernel_before = true,
           .takes = RingKernel::Takes::kAnyWithOutputs};
 }
 

@@ -14,6 +14,7 @@
 namespace weft::device::cuda {
 
 weft_result store(CudaStream& stream, void* to, std::span<const std::byte> bytes) {
+  stream.has_stored = true;
   constexpr std::size_t kMostBytes = sizeof(StoreArgument::words);
   UnsetArgument<StoreArgument> unset;
   StoreArgument& argument = unset.get();
