@@ -136,11 +136,9 @@ TEST(PatInputs, AreGatheredWhereTheyAreSmall) {
 // Of other ways over edges nobody has checked the costs there.
 TEST(PatInputs, AreGatheredBetweenDevicesWhoseTreesMustBeNamed) {
   const Topology topology = test::one_host(4);
-  PlanInput input{.topology = topology,
-                  .limits = {.max_channels = 4,
-                             .trees = true,
-                             .late_by_cost = false,
-                             .gathers_inputs = true}};
+  PlanInput input{
+      .topology = topology,
+      .limits = {.max_channels = 4, .trees = true, .late_by_cost = false, .gathers_inputs = true}};
   const Task task{.operation = Operation::kAllReduce, .type = WEFT_FLOAT32, .count = 2};
   const auto gathers = make_plan(task, input);
   ASSERT_TRUE(gathers) << gathers.error().to_string();
