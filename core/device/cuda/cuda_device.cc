@@ -33,6 +33,12 @@ CudaStream* cuda(DeviceStream* stream) {
   return reinterpret_cast<CudaStream*>(stream);
 }
 
+/// Whether a ring's data goes through the host's memory. Of a root nothing comes, of the last rank
+/// nothing goes.
+bool goes_far(const WorkItem& item) {
+  return item.from_previous.in_host_memory || item.to_next.in_host_memory;
+}
+
 /// `Argument` is that of the kernel at `address`.
 template <class Argument>
 weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKernel& kernel,
@@ -52,9 +58,11 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
   const bool clusters = stream.copies_in_bulk && launch.own_processors;
   const std::uint32_t ctas = clusters ? kCtasOfCluster : 1;
   // A ring that waits for the kernel before it has room already: what may have to run beside must
-  // find some.
-  const bool overlaps = clusters && kernel.awaits_kernel_before && stream.rings_may_overlap &&
-                        !std::exchange(stream.has_stored, false);
+  // find some. What is large and goes through the host's memory gained nothing by it
+  // (docs/performance.md).
+  const bool gains = !are_packed(launch.items.size()) || !goes_far(launch.items.front());
+  const bool overlaps = clusters && gains && kernel.awaits_kernel_before &&
+                        stream.rings_may_overlap && !std::exchange(stream.has_stored, false);
   std::array<cudaLaunchAttribute, 2> attributes{};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim = {.x = kCtasOfCluster, .y = 1, .z = 1};
@@ -138,9 +146,7 @@ namespace {
 RingKernel channel_kernel_for(std::span<const WorkItem> items, bool copies_in_bulk, bool agrees) {
   const WorkItem& item = items.front();
   const auto count = static_cast<std::uint32_t>(items.size());
-  // Of a root nothing comes, of the last rank nothing goes.
-  const bool is_far = item.from_previous.in_host_memory || item.to_next.in_host_memory;
-  if (copies_in_bulk && !is_far) {
+  if (copies_in_bulk && !goes_far(item)) {
     const RingKernel bulk = bulk_kernel_for(items, agrees);
     if (bulk.address != nullptr) return bulk;
   }
