@@ -23,7 +23,7 @@ namespace {
 
 // Threads come and go; the texts of those that are gone are not worth keeping.
 constexpr std::size_t kMostErrors = 1024;
-// A communicator of four GPUs has some sixty; more than these many systems allow to nobody.
+// Room for several communicators of GPUs. More than these many systems do not allow unless asked.
 constexpr int kUsualDescriptors = 1024;
 
 /// A file that is named in a file lies beside it.
