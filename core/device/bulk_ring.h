@@ -49,6 +49,58 @@ WEFT_HD KernelOutcome walk_in_bulk(Memory& memory, const WorkItem& item, BulkBoa
   return walker.finish();
 }
 
+/// What a root keeps of what it sends may be copied by another group than the one that sends it,
+/// which then is told to send alone.
+WEFT_HD inline bool keeps_a_copy(const WorkItem& item) {
+  return item.operation == Operation::kBroadcast && item.ring_position == 0 &&
+         item.send != item.recv;
+}
+WEFT_HD inline void send_alone(WorkItem& item) {
+  item.recv = const_cast<std::byte*>(item.send);  // nothing is written there
+}
+
+/// By one thread of that other group, whose board nobody else uses: the copy.
+template <bulk_memory Memory>
+WEFT_HD_OUTLINE void copy_kept(Memory& memory, const WorkItem& item, BulkBoard<Memory>& board) {
+  constexpr std::uint64_t kPiece = Memory::kPieceBytes;
+  constexpr std::uint32_t kAhead = 4;
+  constexpr std::uint32_t kBeingRead = 2;
+  static_assert(kAhead + kBeingRead <= kPieces);
+  const std::uint64_t bytes = item.count * element_size(item.type);
+  const std::uint64_t whole = bytes & ~std::uint64_t{kBulkGrain - 1};
+  const std::uint64_t count = (whole + kPiece - 1) / kPiece;
+  const auto size_of = [&](std::uint64_t number) {
+    const std::uint64_t left = whole - number * kPiece;
+    return static_cast<std::uint32_t>(left < kPiece ? left : kPiece);
+  };
+  const auto load = [&](std::uint64_t number) {
+    const auto index = static_cast<std::uint32_t>(number % kPieces);
+    memory.arrive_and_expect(&board.full[index], size_of(number));
+    memory.bulk_load(board.pieces[index], item.send + number * kPiece, size_of(number),
+                     &board.full[index]);
+  };
+  for (std::uint64_t number = 0; number < kAhead && number < count; ++number)
+    load(number);
+  for (std::uint64_t number = 0; number < count; ++number) {
+    const auto index = static_cast<std::uint32_t>(number % kPieces);
+    while (!memory.has_completed(&board.full[index],
+                                 static_cast<std::uint32_t>(number / kPieces % 2))) {
+      if (!memory.idle()) return;
+    }
+    memory.bulk_store(item.recv + number * kPiece, board.pieces[index], size_of(number));
+    memory.close_group();
+    // The piece that is filled next was stored kPieces - kAhead pieces ago.
+    memory.template await_reads<kBeingRead>();
+    if (number + kAhead < count) load(number + kAhead);
+  }
+  const auto rest = static_cast<std::uint32_t>(bytes - whole);
+  if (rest != 0) {
+    memory.load_rest(board.rests[0], item.send + whole, rest);
+    memory.store_rest(item.recv + whole, board.rests[0], rest);
+  }
+  memory.template await_stores<0>();
+}
+
 template <class Cta, bulk_memory Memory>
 WEFT_HD_OUTLINE void run_bulk_walkers(Cta cta, const WorkItem& item, BulkBoard<Memory>& board) {
   constexpr std::uint32_t kLoader = 0;

@@ -13,6 +13,20 @@
 
 namespace weft::checker {
 
+// What a root keeps the group copies itself, in the end, where a GPU has another group for that.
+template <class Thread, class Board>
+void run_bulk_by_slots(Thread thread, const WorkItem& given, Board& board) {
+  WorkItem item = given;
+  const bool keeps = device::keeps_a_copy(item);
+  if (keeps) device::send_alone(item);
+  device::run_bulk_ring<false>(thread, item, board, nullptr, nullptr);
+  thread.sync();
+  if (!keeps || !thread.is_first_thread()) return;
+  auto memory = thread.memory(item.tag);
+  device::prepare(memory, board);
+  device::copy_kept(memory, given, board);
+}
+
 template <class Thread>
 void run_bulk_with(Thread thread, const BulkCall& call) {
   using Memory = decltype(thread.memory(0));
@@ -23,7 +37,7 @@ void run_bulk_with(Thread thread, const BulkCall& call) {
     case BulkWay::kAgreed:
       return device::run_bulk_ring<true>(thread, call.item, board, &call.outputs, call.peers);
     case BulkWay::kSlots:
-      return device::run_bulk_ring<false>(thread, call.item, board, nullptr, nullptr);
+      return run_bulk_by_slots(thread, call.item, board);
     case BulkWay::kOutputs:
       break;
   }

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Rings that only copy, by bulk copies: broadcasts and all-gathers, each as its template says. One
-// CTA an item, three threads of it at work.
+// CTA an item, three threads of it at work. What a root keeps is copied by the second CTA of its
+// cluster, which has a multiprocessor for itself and nothing else to do.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -22,19 +23,35 @@
 namespace weft::device::cuda {
 namespace {
 
+/// By one thread of the second CTA of a cluster.
+__device__ void copy_apart(const WorkItem& item, BulkBoard<BulkMemory>& board) {
+  BulkMemory memory(nullptr, nullptr, item.tag);
+  prepare(memory, board);
+  await_kernel_before();
+  copy_kept(memory, item, board);
+}
+
 /// `Argument` is a RingArgument or a RingArgumentWithOutputs.
 template <class Argument>
 __global__ void __launch_bounds__(kBulkThreads, 1)
     bulk_ring_kernel(const __grid_constant__ Argument argument) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  if (!has_item()) return;
+  constexpr bool kAgrees = agrees_on_outputs<Argument>;
+  if (kAgrees && !has_item()) return;
   extern __shared__ __align__(alignof(BulkBoard<BulkMemory>)) std::byte raw_board[];
   __shared__ Staged staged;
   auto& board = *reinterpret_cast<BulkBoard<BulkMemory>*>(raw_board);
-  const WorkItem& item = stage(staged, argument);
+  WorkItem& item = stage(staged, argument);
+  const bool is_apart = !kAgrees && ctas_of_item() == kCtasOfCluster && keeps_a_copy(item);
+  __syncthreads();
+  if (!has_item()) {
+    if (is_apart && threadIdx.x == 0) copy_apart(item, board);
+    return;
+  }
+  if (is_apart && threadIdx.x == 0) send_alone(item);
   await_kernel_before();
   BulkCta cta{{.control = control_of(argument)}};
-  if constexpr (agrees_on_outputs<Argument>) {
+  if constexpr (kAgrees) {
     run_bulk_ring<true>(cta, item, board, &argument.outputs.call, &argument.outputs.peers);
   } else {
     run_bulk_ring<false>(cta, item, board, nullptr, nullptr);
