@@ -127,7 +127,7 @@ struct Launch {
   /// the launch goes by its stream alone. A GPU has few queues, and of what shares one without
   /// having anything else to do with each other the latter waits for the former.
   bool shares_device = false;
-  /// Whether the program bounds what calls take of the device: no groups run beside those of the
+  /// Whether the program bounds what calls take of the device: no groups work beside those of the
   /// items then.
   bool is_bounded = false;
   /// Whether messages bring what workers wait for, which `progress` moves: a hint, likewise.

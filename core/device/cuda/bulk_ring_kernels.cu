@@ -3,7 +3,8 @@
 
 // Rings that only copy, by bulk copies: broadcasts and all-gathers, each as its template says. One
 // CTA an item, three threads of it at work. What a root keeps is copied by the second CTA of its
-// cluster, which has a multiprocessor for itself and nothing else to do.
+// cluster, which has a multiprocessor for itself and nothing else to do, unless the program bounds
+// what calls take.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +43,8 @@ __global__ void __launch_bounds__(kBulkThreads, 1)
   __shared__ Staged staged;
   auto& board = *reinterpret_cast<BulkBoard<BulkMemory>*>(raw_board);
   WorkItem& item = stage(staged, argument);
-  const bool is_apart = !kAgrees && ctas_of_item() == kCtasOfCluster && keeps_a_copy(item);
+  const bool is_apart =
+      !kAgrees && !argument.is_bounded && ctas_of_item() == kCtasOfCluster && keeps_a_copy(item);
   __syncthreads();
   if (!has_item()) {
     if (is_apart && threadIdx.x == 0) copy_apart(item, board);

@@ -67,6 +67,7 @@ struct PackedRingArgument {
 /// memory.
 struct RingArgument {
   bool is_packed;
+  bool is_bounded;  ///< Launch::is_bounded.
   union {
     WholeRingArgument whole;
     PackedRingArgument packed;

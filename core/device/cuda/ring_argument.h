@@ -49,6 +49,7 @@ inline void fill(const Launch& launch, PackedRingArgument& argument) {
 
 inline void fill(const Launch& launch, RingArgument& argument) {
   argument.is_packed = are_packed(launch.items.size());
+  argument.is_bounded = launch.is_bounded;
   if (argument.is_packed) {
     fill(launch, argument.packed);
   } else {

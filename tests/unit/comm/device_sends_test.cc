@@ -330,12 +330,31 @@ class DeviceCalls : public testing::Test {
     });
   }
 
+  [[nodiscard]] bool was_bounded(std::uint32_t rank) {
+    auto& device = dynamic_cast<NotingDevice&>(ranks_.context().runtime());
+    return device.bounds(ranks_.streams[rank]->device_stream()).is_bounded;
+  }
+
   std::vector<std::byte> memory_{std::vector<std::byte>(4 * kCount)};
   test::Ranks ranks_{2,
                      "p2p",
                      {{"WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM", "ring"}},
                      std::make_unique<NotingDevice>()};
 };
+
+// So that nothing works beside the channels of calls which name how many they may take.
+TEST_F(DeviceCalls, TellTheirDeviceWhetherTheyAreBounded) {
+  Task task{.operation = Operation::kAllReduce, .type = WEFT_INT8, .count = kCount};
+  call(task);
+  EXPECT_FALSE(was_bounded(0));
+  task.options.max_channels = 3;
+  call(task);
+  EXPECT_TRUE(was_bounded(0));
+  EXPECT_TRUE(was_bounded(1));
+  task.options.max_channels = 0;
+  call(task);
+  EXPECT_FALSE(was_bounded(0));
+}
 
 // Calls that go through windows meet in inboxes, whatever the same call needed before.
 TEST_F(DeviceCalls, AreLookedAtAnewOnceThereIsAWindow) {
