@@ -193,8 +193,7 @@ Result<const Launch*> Communicator::reported_launch(const Call& call,
   bound->enqueue_messages(plan_items_);
   // Kernels that run on their own drive no net.
   if (connections_->busy()) connections_->leave();
-  launch_by_report(stream, plan_items_);
-  reported_launch_.is_bounded = is_bounded_ || task.options.max_channels != 0;
+  launch_by_report(stream, plan_items_, task.options.max_channels);
   reported_launch_.packed = bound->packed();
   reported_launch_.links = bound->links();
   if (bound->plan().into_outputs && output_table_ != nullptr) {

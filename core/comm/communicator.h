@@ -335,8 +335,9 @@ class Communicator {
     under_way_.store(before + static_cast<std::uint64_t>(more), std::memory_order_release);
   }
   std::uint64_t await_ends();
-  void launch_by_report(Stream& stream) { launch_by_report(stream, items_); }
-  void launch_by_report(Stream& stream, std::span<const WorkItem> items);
+  void launch_by_report(Stream& stream) { launch_by_report(stream, items_, 0); }
+  /// `named`: the most channels that the call itself allows, or 0.
+  void launch_by_report(Stream& stream, std::span<const WorkItem> items, std::uint32_t named);
   Result<const Launch*> reported_launch(const Call& call, const std::shared_ptr<BoundPlan>& bound,
                                         Stream& stream);
   struct Finished {

@@ -164,9 +164,8 @@ Result<const Launch*> Communicator::reported_pair_launch(Stream& stream, std::ui
   items_.assign(1, pair_item(pair_transfers_, ranks_, parts));
   // Kernels that run on their own drive no net.
   if (connections_->busy()) connections_->leave();
-  launch_by_report(stream);
+  launch_by_report(stream, items_, named);
   reported_launch_.pair_views = *views;
-  reported_launch_.is_bounded = is_bounded_ || named != 0;
   return &reported_launch_;
 }
 

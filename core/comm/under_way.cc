@@ -122,7 +122,8 @@ bool Communicator::has_device_for_itself() const {
 }
 
 // Of a device whose launches do not call back.
-void Communicator::launch_by_report(Stream& stream, std::span<const WorkItem> items) {
+void Communicator::launch_by_report(Stream& stream, std::span<const WorkItem> items,
+                                    std::uint32_t named) {
   stream.watch(report_);
   reported_launch_ = {.items = items,
                       .abort = report_->abort_word(),
@@ -130,7 +131,7 @@ void Communicator::launch_by_report(Stream& stream, std::span<const WorkItem> it
                       .waiting = report_->waiting_word(),
                       .own_processors = has_device_for_itself(),
                       .shares_device = !own_processors_,
-                      .is_bounded = is_bounded_};
+                      .is_bounded = is_bounded_ || named != 0};
 }
 
 void Communicator::withdraw(const Launch& launch, const Error& why) {

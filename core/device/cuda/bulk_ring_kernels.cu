@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kBulkThreads, 1)
   WorkItem& item = stage(staged, argument);
   const bool is_apart =
       !kAgrees && !argument.is_bounded && ctas_of_item() == kCtasOfCluster && keeps_a_copy(item);
-  __syncthreads();
+  __syncthreads();  // all have looked at the item, which may change now
   if (!has_item()) {
     if (is_apart && threadIdx.x == 0) copy_apart(item, board);
     return;
