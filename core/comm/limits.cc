@@ -66,6 +66,8 @@ constexpr std::uint32_t kLaterDeviceRingStepBytes = 56 * 1024;
 // Of lines; by LL128 each thread has its part of one pair of them.
 constexpr std::uint32_t kDeviceLineStepBytes = 15 * 1024;
 constexpr std::uint32_t kDeviceChannels = kMostRingChannels;
+// Of calls with a root between two GPUs: less they move no sooner so.
+constexpr std::uint64_t kLeastBytesByBothEnds = std::uint64_t{16} << 20;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;  // but of a net
 // There the smaller steps are, the earlier the last rank of a ring begins.
 constexpr std::uint32_t kStagedChannels = 24;
@@ -310,6 +312,11 @@ Status Communicator::choose_limits() {
   if (limits_.outputs_from != 0) {
     limits_.no_outputs = no_outputs();
     limits_.are_outputs_mapped = !is_of_one_process();
+  }
+  if (links && config_.is_set("buffers.both_ends_from")) {
+    limits_.both_ends_from = config_.bytes("buffers.both_ends_from");
+  } else if (why_lines_come_apart().empty()) {  // by NVLink
+    limits_.both_ends_from = kLeastBytesByBothEnds;
   }
   limits_.max_channels = wanted != 0 ? std::min(wanted, kDeviceChannels) : kDeviceChannels;
   if (!links && wanted == 0) {

@@ -229,6 +229,20 @@ void add_resources(std::vector<Parameter>& table) {
                            "ranks of other processes, where buffers.outputs_from lets those write "
                            "there. What a program has freed meanwhile stays in use for a second or "
                            "so. 0 shares nothing."});
+  table.push_back(
+      {.section = "buffers",
+       .key = "both_ends_from",
+       .type = ParameterType::kBytes,
+       .minimum = 0,
+       .maximum = std::int64_t{1} << 50,
+       .agreed = true,
+       .default_varies = true,
+       .default_text = "0B",
+       .help = "Broadcasts and reduces of so many bytes and more, by rings between two GPUs that "
+               "reach each other, have a quarter of their steps in slots at the other end than "
+               "p2p.mode says: what is stored there the sender need not wait for, and the link "
+               "carries loads beside stores. 0 takes no such slots; where unset, 16MiB by NVLink, "
+               "else 0."});
   table.push_back({.section = "buffers",
                    .key = "multicast",
                    .type = ParameterType::kBytes,

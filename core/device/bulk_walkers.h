@@ -20,7 +20,8 @@
 // (core/device/bulk_board.h). `ended` is raised by whichever of the two walkers ends badly; the
 // other one then ends without a word.
 //
-// Model of steps by outputs: tests/models/output_agreement.pml
+// Models of steps by outputs and by both ends: tests/models/output_agreement.pml,
+// tests/models/both_ends.pml
 #pragma once
 
 #include <cstddef>
@@ -198,7 +199,7 @@ class BulkLoader : BulkWalker<Memory>, public Primitives<BulkLoader<Memory>> {
     }
     memory_.order_bulk_after_loads();
     ++step_;
-    return from.buffer + static_cast<std::size_t>(slot) * from.step_bytes + meta.offset;
+    return slot_payload(from, item_.to_next, item_.both_ends, step_ - 1, slot) + meta.offset;
   }
 
   WEFT_HD bool load(const std::byte* source, std::uint32_t bytes) {
@@ -274,8 +275,9 @@ class BulkStorer : BulkWalker<Memory>, public Primitives<BulkStorer<Memory>> {
       if constexpr (kSend) {
         if (!await_credit()) return false;
         slot_index = weft::slot_index(send_step_, to.steps);
-        slot = by_outputs() ? board_.next_output + place
-                            : to.buffer + static_cast<std::size_t>(slot_index) * to.step_bytes;
+        slot = by_outputs()
+                   ? board_.next_output + place
+                   : slot_payload(to, item_.from_previous, item_.both_ends, send_step_, slot_index);
       }
       if (kRecv && !kSend && by_outputs()) {
         if (!take_nothing()) return false;

@@ -31,6 +31,7 @@ struct ReduceItem {
   static constexpr Protocol protocol = Protocol::kSimple;
   const ConnectionView& from_previous;
   const ConnectionView& to_next;
+  bool both_ends = false;
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
   std::uint64_t count = 0;
@@ -46,6 +47,7 @@ struct ReduceItem {
   const std::uint64_t offset = own.offset * element_size(first.type);
   return {.from_previous = links.from_previous,
           .to_next = links.to_next,
+          .both_ends = first.both_ends,
           .send = first.send == nullptr ? nullptr : first.send + offset,
           .recv = first.recv == nullptr ? nullptr : first.recv + offset,
           .count = own.count,

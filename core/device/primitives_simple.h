@@ -7,7 +7,7 @@
 // Nothing that a peer wrote bounds a loop or forms an address unchecked: the sizes come from
 // ring_geometry.h on both ends and a slot that says otherwise ends the kernel.
 //
-// Models: tests/models/step_fifo.pml, tests/models/ring_credits.pml
+// Models: tests/models/step_fifo.pml, tests/models/ring_credits.pml, tests/models/both_ends.pml
 #pragma once
 
 #include <concepts>
@@ -144,7 +144,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       std::byte* slot = nullptr;
       const std::byte* arrived = nullptr;
       if constexpr (kSend) {
-        slot = to.buffer + static_cast<std::size_t>(send_slot_) * to.step_bytes;
+        slot = slot_payload(to, from, by_both_ends<kBits>(), send_step_, send_slot_);
       }
       const std::byte* const input = at(item_.send, input_at);
       std::byte* const result = at(item_.recv, output_at);
@@ -155,7 +155,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
         } else if (lends_payloads<Memory> && offset == kLent) {
           if (!take_lent(arrived)) return false;
         } else {
-          arrived = from.buffer + static_cast<std::size_t>(recv_slot_) * from.step_bytes + offset;
+          arrived = slot_payload(from, to, by_both_ends<kBits>(), recv_step_, recv_slot_) + offset;
         }
       }
       std::uint32_t place = 0;  // NOLINT(misc-const-correctness): a lender changes it
@@ -262,6 +262,13 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       }
     }
     memory_.reduce(reduction_, group_, first, second, arrived, input, count);
+  }
+
+  // Of calls one way, by devices that reach the slots of both ends.
+  template <unsigned kBits>
+  [[nodiscard]] WEFT_HD bool by_both_ends() const {
+    constexpr bool kOneWay = ((kBits & kRecvBit) != 0) != ((kBits & kSendBit) != 0);
+    return kOneWay && !lends_payloads<Memory> && item_.both_ends;
   }
 
   // The caller's input is all that is read.

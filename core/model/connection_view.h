@@ -88,4 +88,25 @@ struct ConnectionView {
   [[nodiscard]] bool connected() const { return buffer != nullptr; }
 };
 
+/// Of calls by both ends (WorkItem::both_ends): the steps that lie in slots of the connection the
+/// other way. So many, and no more, since a link that carries stores takes few loads beside them
+/// (docs/performance.md).
+[[nodiscard]] constexpr bool lies_at_other_end(std::uint64_t step) {
+  return step % 4 == 3;
+}
+
+/// Where the payload of a step lies that has this slot. Of a call by both ends some steps have that
+/// of `back`, the connection the other way between the same two: where those of `view` lie at the
+/// receiver, these lie at the sender. Nobody else wants them: in such a call nothing is sent on
+/// `back`, its receiver had taken all of earlier calls before it began, and its sender begins
+/// the next call once it has taken all of this one.
+///
+/// Model: tests/models/both_ends.pml
+[[nodiscard]] constexpr std::byte* slot_payload(const ConnectionView& view,
+                                                const ConnectionView& back, bool both_ends,
+                                                std::uint64_t step, std::uint32_t slot) {
+  const ConnectionView& at = both_ends && lies_at_other_end(step) ? back : view;
+  return at.buffer + static_cast<std::size_t>(slot) * at.step_bytes;
+}
+
 }  // namespace weft

@@ -37,6 +37,7 @@ struct WorkItem {
   Protocol protocol = Protocol::kSimple;
   bool rounds_each = false;  ///< Whether what accumulates() is rounded in each step all the same.
   bool gathers_inputs = false;  ///< Plan::gathers_inputs.
+  bool both_ends = false;       ///< Plan::both_ends.
   weft_data_type type = WEFT_FLOAT32;
   weft_reduction reduction = WEFT_SUM;
 

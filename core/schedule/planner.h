@@ -135,6 +135,8 @@ struct PlanLimits {
   std::uint64_t outputs_from = 0;
   std::string no_outputs{};         ///< Why it may not all the same, for people.
   bool are_outputs_mapped = false;  ///< The ranks are of several processes.
+  /// From how many bytes on Plan::both_ends, on devices that reach the slots of both; 0: never.
+  std::uint64_t both_ends_from = 0;
   friend bool operator==(const PlanLimits&, const PlanLimits&) = default;
 };
 

@@ -79,6 +79,13 @@ void consider_outputs(const PlanInput& input, Plan& plan) {
   }
 }
 
+/// Where data goes one way alone.
+bool goes_by_both_ends(const Plan& plan, const PlanLimits& limits) {
+  const Task& task = plan.task;
+  return plan.ranks == 2 && has_root(task.operation) && limits.both_ends_from != 0 &&
+         task.bytes() >= limits.both_ends_from && !plan.into_outputs && !plan.channels.empty();
+}
+
 std::uint32_t next_of(const std::vector<std::uint32_t>& ring, std::uint32_t rank) {
   const auto place = std::ranges::find(ring, rank) - ring.begin();
   return ring[static_cast<std::size_t>(place + 1) % ring.size()];
@@ -184,6 +191,7 @@ Plan make_ring_plan(const Task& task, const PlanInput& input) {
   if (!has_small_slots(task, input)) {
     Plan plan = ring_plan(task, input, Protocol::kSimple, input.limits);
     consider_outputs(input, plan);
+    plan.both_ends = goes_by_both_ends(plan, input.limits);
     return plan;
   }
   PlanLimits limits = input.limits;

@@ -17,6 +17,7 @@ WorkItem work_item(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   item.reduction = plan.task.reduction;
   item.rounds_each = plan.by_rank;
   item.gathers_inputs = plan.gathers_inputs;
+  item.both_ends = plan.both_ends;
   item.count = share.count;
   item.chunk = share.chunk;
   item.ranks = plan.ranks;

@@ -143,8 +143,9 @@ typedef struct weft_protocol_view {
   weft_protocol protocol;
   weft_memory_kind memory; /**< Of buffer. */
   int32_t device;          /**< Whose memory it is; -1 for host memory. */
-  void* buffer;            /**< steps * step_bytes. Both ends write: a receiver may use what has
-                            * come as its own until it gives the slot back. */
+  void* buffer; /**< steps * step_bytes. Both ends read and write: a receiver may use what
+                 * has come as its own until it gives the slot back, and between GPUs
+                 * a sender may leave steps where it receives on this channel. */
   uint32_t steps;
   uint32_t step_bytes;
   uint32_t order_bytes; /**< Bytes that one store keeps together on this path: 8, 16, 128. */

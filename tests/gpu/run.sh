@@ -55,6 +55,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   explain      weft explain of each collective, and the CTAs that it tells
   windows      windows, and the operations that go through them, of Weft's memory and of CUDA's
   outputs      calls that may write into outputs of other ranks: memory of all kinds, both ways
+  both-ends    broadcasts and reduces between two with steps in slots of both ends, however small
   outputs-bench  the same timed by threads, with buffers.outputs_from and without
   soak-threads, soak-one-thread, soak-processes
                --minutes N (8) each of random operations, communicators, graphs, windows and aborts
@@ -92,7 +93,7 @@ if ((${#pieces[@]} == 0)); then
     lines lines128 long memory litmus memcheck initcheck racecheck bench bench-operations bench-host bench-joins mismatch
     operations types exchanges mix
     operations-processes operations-graphs
-    operations-transports explain windows outputs outputs-bench reads-bench)
+    operations-transports explain windows outputs both-ends outputs-bench reads-bench)
 fi
 
 logs=${WEFT_GPU_LOGS:-$bundle/logs}
@@ -742,6 +743,23 @@ outputs() {
   tests outputs-processes 300 'Gpu/OperationProcesses.Calls/*' --largest=$((4 << 20)) "${set[@]}"
 }
 
+# Steps of broadcasts and reduces lie in slots of both ends, also such as are copied in bulk, and between calls that go
+# otherwise.
+both_ends() {
+  local of
+  local -a set=(--set=buffers.both_ends_from=1)
+  for of in broadcast reduce; do
+    set+=("--set=collectives.$of.algorithm=ring" "--set=collectives.$of.protocol=simple")
+  done
+  local calls='Gpu/Operations.*_of_broadcast:Gpu/Operations.*_of_reduce:Gpu/Types.*:Gpu/Mix.*:Gpu/MismatchTest.*'
+  named both-ends "$calls" --largest=$((64 << 20)) "${set[@]}"
+  named both-ends-bulk 'Gpu/Operations.*_of_broadcast:Gpu/Mix.*' --largest=$((16 << 20)) --set=channels.max=4 "${set[@]}"
+  named both-ends-graphs \
+    'Gpu/OperationGraphs.*_of_broadcast:Gpu/OperationGraphs.*_of_reduce:Gpu/MixedGraphs.RandomCalls/*' "${set[@]}"
+  tests both-ends-processes 300 'Gpu/OperationProcesses.Calls/*' --largest=$((16 << 20)) "${set[@]}"
+  sanitized both-ends-memcheck memcheck "Gpu/Operations.Calls/Threads$(layout)_of_broadcast" --small "${set[@]}"
+}
+
 outputs_bench() {
   local from
   can_bench outputs-bench || return
@@ -816,6 +834,7 @@ for piece in "${pieces[@]}"; do
     explain) explain ;;
     windows) windows ;;
     outputs) outputs ;;
+    both-ends) both_ends ;;
     outputs-bench) outputs_bench ;;
     bench) bench bench 280 --limit 250 --limits ;;
     bench-operations) bench_operations ;;

@@ -82,6 +82,28 @@ TEST_F(Collectives, RingsOfAllNumbersOfRanks) {
   }
 }
 
+// By numbers of slots that the steps at the other end come to lie in in turn, and that they do not.
+TEST_F(Collectives, RingsByBothEnds) {
+  const Topology topology = test::one_host(2);
+  for (const Operation operation : {Operation::kBroadcast, Operation::kReduce}) {
+    for (const std::uint32_t root : {0U, 1U}) {
+      for (const std::uint32_t steps : {2U, 3U, 4U, 8U}) {
+        for (const std::uint32_t channels : {1U, 3U}) {
+          const Shape shape{.steps = steps,
+                            .step_grains = 2,
+                            .channels = channels,
+                            .count = channels * 11 * kGrain + 3,
+                            .both_ends = true};
+          const Plan plan =
+              plan_of(task_of(operation, shape.count, root), topology, Algorithm::kRing, shape);
+          ASSERT_TRUE(plan.both_ends);
+          ASSERT_NO_FATAL_FAILURE(check_ways(plan, {.calls = 4}, true));
+        }
+      }
+    }
+  }
+}
+
 /// Numbers of ranks whose rings by lines are executed in all ways, others in one: the rings are
 /// those of Simple, and the time grows with the square.
 bool takes_all_ways(std::uint32_t ranks) {

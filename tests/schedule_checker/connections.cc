@@ -145,7 +145,9 @@ bool Connections::post(const Actor& actor, Connection& connection, std::uint64_t
     if (fills) connection.announced += metas_[first_slot + place].size;
     // Lines stay: what is old must be told from what is new.
     if (!fills && !connection.has_lines()) {
-      std::fill_n(slot(connection, place), step_values_, make_nothing(Nothing::kGivenBack));
+      const bool is_lent = connection.borrows_from && lies_at_other_end(step);
+      const Connection& holder = is_lent ? connections_[*connection.borrows_from] : connection;
+      std::fill_n(slot(holder, place), step_values_, make_nothing(Nothing::kGivenBack));
     }
     place = place + 1 == steps_ ? 0 : place + 1;
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ struct alignas(64) Connection {
   std::uint64_t announced = 0;  ///< The same as the slots' SlotMeta has it, where there is one.
   ConnectionCursor sender{};
   ConnectionCursor receiver{};
+  std::optional<std::size_t> lends_to{};      ///< Whose steps its own slots hold.
+  std::optional<std::size_t> borrows_from{};  ///< Whose slots hold some of its steps.
 
   [[nodiscard]] bool has_lines() const { return arrival != Arrival::kTail; }
   /// Steps that were filled.
@@ -97,6 +100,11 @@ class Connections {
   std::size_t add(std::uint32_t from, std::uint32_t to, std::uint32_t channel, Arrival arrival);
   /// Of so many in all: they do not move while they are added.
   void reserve(std::size_t connections) { connections_.reserve(connections); }
+  /// Calls by both ends (WorkItem::both_ends): the slots of `back` hold steps of `connection`.
+  void lend_slots(std::size_t back, std::size_t connection) {
+    connections_[back].lends_to = connection;
+    connections_[connection].borrows_from = back;
+  }
   void allocate();
 
   [[nodiscard]] ConnectionView sender(std::size_t connection);
@@ -109,8 +117,9 @@ class Connections {
     return at >= first && at < first + memory_.size() * sizeof(Value);
   }
   struct Slot {
-    Connection* connection = nullptr;
+    Connection* connection = nullptr;  ///< Whose steps it holds.
     std::uint32_t index = 0;
+    bool is_borrowed = false;
   };
   /// Of what it holds: the slot with all of it; a null connection where none has.
   [[nodiscard]] Slot slot_of(const std::byte* at, std::uint64_t bytes) {
@@ -123,7 +132,10 @@ class Connections {
       return {};
     }
     const std::uint32_t connection = of_steps_.quotient(number);
-    return {.connection = &connections_[connection], .index = number - connection * steps_};
+    Connection& owner = connections_[connection];
+    return {.connection = owner.lends_to ? &connections_[*owner.lends_to] : &owner,
+            .index = number - connection * steps_,
+            .is_borrowed = owner.lends_to.has_value()};
   }
   /// Whether it is one that comes to the actor.
   [[nodiscard]] static bool takes(const Actor& actor, const Slot& slot) {
@@ -148,6 +160,7 @@ class Connections {
     if (step >= connection->head + steps_ || step >= connection->head_known + steps_) {
       return report_overwritten(actor, slot, step);
     }
+    if (!lies_there(slot, step)) return report_outside(actor, slot, bytes);
     if (!connection->has_lines()) connection->bytes += bytes;
     return true;
   }
@@ -198,10 +211,15 @@ class Connections {
   [[nodiscard]] std::uint64_t step_to_take(const Slot& slot) const {
     return slot.connection->head + distance(slot.connection->head_slot, slot.index);
   }
+  /// Whether the step belongs into the slot, of those that have its number.
+  [[nodiscard]] static bool lies_there(const Slot& slot, std::uint64_t step) {
+    return slot.is_borrowed == (slot.connection->borrows_from && lies_at_other_end(step));
+  }
   /// Whether its receiver knows that the slot holds a step that it has not given back.
   [[nodiscard]] bool has_come(const Slot& slot) const {
     const std::uint64_t step = step_to_take(slot);
-    return step < slot.connection->tail && step < slot.connection->tail_known;
+    return step < slot.connection->tail && step < slot.connection->tail_known &&
+           lies_there(slot, step);
   }
   // These answer false.
   bool report_read(const Actor& actor, const Slot& slot, const std::byte* at, std::uint64_t bytes);

@@ -156,6 +156,10 @@ void Executor::add_connections() {
         leaving.at(ring[i]) = nets_->size();
         nets_->add(ring[i], next, channel, steps_sent(plan_, channel, ring[i]) * execution_.calls);
       }
+      if (plan_.both_ends) {
+        const std::uint32_t sender = steps_sent(plan_, channel, 0) != 0 ? 0 : 1;
+        connections_.lend_slots(leaving.at(1 - sender), leaving.at(sender));
+      }
     }
   }
   connections_.allocate();

@@ -51,6 +51,34 @@ class Outputs : public ::testing::Test {
   std::uint64_t executions_ = 0;
 };
 
+TEST_F(Outputs, ByBothEnds) {
+  const Topology topology = test::one_host(2);
+  for (const std::uint32_t root : {0U, 1U}) {
+    for (const std::uint32_t steps : {2U, 3U, 4U, 8U}) {
+      for (const Turns turns : kAllTurns) {
+        const Shape shape{.steps = steps,
+                          .step_grains = 4,
+                          .channels = 2,
+                          .count = 2 * 19 * kGrain + 3,
+                          .both_ends = true};
+        const Plan plan = plan_of(task_of(Operation::kBroadcast, shape.count, root), topology,
+                                  Algorithm::kRing, shape);
+        ASSERT_TRUE(plan.both_ends);
+        const Execution execution{
+            .in_place = steps % 2 == 0,
+            .calls = 4,
+            .turns = turns,
+            .seed = ++seed_,
+            .outputs = IntoOutputs{.steps = {{.kind = Kind::kSlots}, {.kind = Kind::kBoth}}}};
+        const Verdict verdict = execute_one(stacks_, plan, execution);
+        ASSERT_TRUE(verdict.report.empty()) << describe(plan, execution) << "\n"
+                                            << verdict.report.text();
+        ++executions_;
+      }
+    }
+  }
+}
+
 /// Into outputs, and by slots for each of the reasons that there are.
 IntoOutputs among_others(std::uint32_t refuses, bool between_processes) {
   return {.steps = {{.kind = Kind::kAgreed},

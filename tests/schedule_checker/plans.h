@@ -39,6 +39,7 @@ struct Shape {
   Protocol protocol = Protocol::kSimple;
   bool into_outputs = false;    ///< Of rings that only copy: where ranks agree on it.
   bool gathers_inputs = false;  ///< Of all-reduces by PAT, where they are small.
+  bool both_ends = false;       ///< Of rings of two ranks with a root.
 };
 
 /// 8-byte elements, so that each holds a symbol.
@@ -65,6 +66,7 @@ inline Plan plan_of(const Task& task, const Topology& topology, Algorithm algori
                                   : 0};
   if (shape.into_outputs) input.limits.outputs_from = 1;
   input.limits.gathers_inputs = shape.gathers_inputs;
+  if (shape.both_ends) input.limits.both_ends_from = 1;
   input.algorithms = {std::string(algorithm_name(algorithm))};
   if (algorithm == Algorithm::kRing || algorithm == Algorithm::kTree) {
     input.protocols = {std::string(protocol_name(shape.protocol))};

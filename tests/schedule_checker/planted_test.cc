@@ -449,6 +449,22 @@ TEST_F(Planted, AnothersConnection) {
   expect_of_kernel(Rule::kOutside, plan, {}, with_item(turned));
 }
 
+TEST_F(Planted, EndsOfWhichOneTakesItsOwnSlotsAlone) {
+  for (const Operation operation : {Operation::kBroadcast, Operation::kReduce}) {
+    for (const std::uint32_t wrong : {0U, 1U}) {
+      const Shape shape{
+          .steps = 4, .step_grains = 1, .channels = 1, .count = 9 * kGrain, .both_ends = true};
+      const Plan plan =
+          plan_of(task_of(operation, shape.count), test::one_host(2), Algorithm::kRing, shape);
+      const bool sends = (wrong == 0) == (operation == Operation::kBroadcast);
+      expect_of_kernel(sends ? Rule::kOutside : Rule::kReadTooEarly, plan, {},
+                       with_item([wrong](WorkItem& item, std::uint32_t rank) {
+                         if (rank == wrong) item.both_ends = false;
+                       }));
+    }
+  }
+}
+
 // Traffic and bounds.
 
 TEST_F(Planted, MoreStepsThanAnnounced) {

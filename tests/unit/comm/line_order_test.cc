@@ -235,6 +235,25 @@ TEST(WideLines, LeaveLLInboxesForSmallCallsWhereTheyMayCarryAllOthers) {
   EXPECT_FALSE(refuses(named, kLineMiB));
 }
 
+TEST(BothEnds, HoldStepsOfTwoGpusThatNvlinkJoins) {
+  const auto goes = [](const Ranks& ranks, std::uint64_t bytes) {
+    const Task task{.operation = Operation::kBroadcast, .type = WEFT_INT8, .count = bytes};
+    return ranks.communicators[0]->plan(task).value()->both_ends;
+  };
+  const Ranks linked(2, "p2p", {}, std::make_unique<ReachedDevice>());
+  EXPECT_TRUE(goes(linked, 16 * kLineMiB));
+  EXPECT_FALSE(goes(linked, 16 * kLineMiB - 1));
+  const Ranks staged(2, "shm", {}, std::make_unique<SharingDevice>());
+  EXPECT_FALSE(goes(staged, 64 * kLineMiB));
+  const Ranks without(2, "p2p", {{"WEFT_BUFFERS_BOTH_ENDS_FROM", "0"}},
+                      std::make_unique<ReachedDevice>());
+  EXPECT_FALSE(goes(without, 64 * kLineMiB));
+  const Ranks later(2, "p2p", {{"WEFT_BUFFERS_BOTH_ENDS_FROM", "64MiB"}},
+                    std::make_unique<ReachedDevice>());
+  EXPECT_FALSE(goes(later, 32 * kLineMiB));
+  EXPECT_TRUE(goes(later, 64 * kLineMiB));
+}
+
 TEST(WideLines, TakeNoAllToAllsThatTheConfigurationKeepsFromThem) {
   const auto ranks = [](const char* protocols) {
     return Ranks(2, "p2p", {{"WEFT_COLLECTIVES_ALL_TO_ALL_PROTOCOL", protocols}},

@@ -83,6 +83,7 @@ TEST(Config, WhatCountsForAContextNoCommunicatorOverrides) {
 TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
   EXPECT_EQ(
       made("version: 1\ntransports: {rules: [{use: [shm], between: same-host}]}\n").agreed_text(),
+      "buffers.both_ends_from=0B by default\n"
       "buffers.direct=16KiB by default\n"
       "buffers.multicast=0B\n"
       "buffers.outputs_from=0B\n"

@@ -257,6 +257,27 @@ TEST_F(Planner, LetsWhatIsOnlyCopiedGoIntoOutputs) {
   EXPECT_THAT(to_text(gather(kMiB)), HasSubstr("not written by other ranks: these are of two"));
 }
 
+TEST_F(Planner, UsesSlotsOfBothEndsWhereTwoRanksSendOneWay) {
+  const auto goes = [&](Operation operation, std::uint64_t bytes) {
+    return plan({.operation = operation, .root = 1, .count = bytes / 4}).value().both_ends;
+  };
+  algorithms_ = {"ring"};
+  topology_ = test::one_host(2);
+  EXPECT_FALSE(goes(Operation::kBroadcast, 16 * kMiB)) << "nobody asks";
+  EXPECT_THAT(to_text(broadcast(16 * kMiB)), Not(HasSubstr("one at the sender")));
+  limits_.both_ends_from = 16 * kMiB;
+  EXPECT_TRUE(goes(Operation::kBroadcast, 16 * kMiB));
+  EXPECT_TRUE(goes(Operation::kReduce, 16 * kMiB));
+  EXPECT_THAT(to_text(broadcast(16 * kMiB)), HasSubstr("one at the sender"));
+  EXPECT_FALSE(goes(Operation::kReduce, 16 * kMiB - 4));
+  EXPECT_FALSE(all_reduce(64 * kMiB).both_ends) << "both ways";
+  limits_.outputs_from = 16 * kMiB;
+  EXPECT_FALSE(goes(Operation::kBroadcast, 16 * kMiB)) << "into outputs";
+  EXPECT_TRUE(goes(Operation::kReduce, 16 * kMiB));
+  topology_ = test::one_host(3);
+  EXPECT_FALSE(goes(Operation::kReduce, 16 * kMiB)) << "no connections both ways";
+}
+
 TEST_F(Planner, ListsWhatWasConsidered) {
   algorithms_ = {"ring", "star"};
   protocols_ = {"simple", "ll64"};
