@@ -246,7 +246,8 @@ Status Communicator::choose_limits() {
   const auto wanted = static_cast<std::uint32_t>(config_.integer("channels.max"));
   limits_ = {.steps = kSteps,
              .step_bytes = static_cast<std::uint32_t>(config_.bytes("buffers.step")),
-             .max_channels = wanted != 0 ? wanted : host_channels(topology_)};
+             .max_channels = wanted != 0 ? wanted : host_channels(topology_),
+             .min_channel_bytes = config_.bytes("channels.least_bytes")};
   is_bounded_ = wanted != 0;
   if (is_bounded_) direct_parts_ = std::min(wanted, kMostDirectParts);
   const bool on_host = runtime_.reports_ends();
@@ -305,7 +306,7 @@ Status Communicator::choose_limits() {
   limits_.step_bytes = of_rings.step_bytes;
   if (reach_ == Reach::kMessages) {
     limits_.gathers_inputs = true;  // whose kernels wait for no processor
-  } else {
+  } else if (!config_.is_set("channels.least_bytes")) {
     limits_.min_channel_bytes = kLeastDeviceChannelBytes;
   }
   limits_.outputs_from = config_.bytes("buffers.outputs_from");

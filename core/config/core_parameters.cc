@@ -172,6 +172,17 @@ void add_resources(std::vector<Parameter>& table) {
                    .help = "Most channels that an operation is spread over, and on GPUs most CTAs "
                            "that move its data, whichever way it goes; 0 leaves it to the "
                            "topology."});
+  table.push_back({.section = "channels",
+                   .key = "least_bytes",
+                   .type = ParameterType::kBytes,
+                   .minimum = std::int64_t{1} << 10,
+                   .maximum = std::int64_t{1} << 30,
+                   .agreed = true,
+                   .default_varies = true,
+                   .default_text = "64KiB",
+                   .help = "How much of a collective each channel carries at least, of each rank's "
+                           "part, before it is spread over one more; where unset, 16KiB between "
+                           "GPUs that no net joins."});
   table.push_back({.section = "buffers",
                    .key = "step",
                    .type = ParameterType::kBytes,

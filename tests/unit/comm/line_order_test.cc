@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Which protocols of lines ranks plan by, by what their connections keep together, and which calls
-// go by wide lines.
+// What ranks plan by how far memory reaches that joins them, and by what their connections keep
+// together: protocols of lines, wide lines, slots of both ends, channels.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -252,6 +252,25 @@ TEST(BothEnds, HoldStepsOfTwoGpusThatNvlinkJoins) {
                     std::make_unique<ReachedDevice>());
   EXPECT_FALSE(goes(later, 32 * kLineMiB));
   EXPECT_TRUE(goes(later, 64 * kLineMiB));
+}
+
+TEST(Channels, CarrySoMuchOfEachRankAtLeast) {
+  const auto channels = [](const Ranks& ranks) {
+    const Task task{.operation = Operation::kAllGather,
+                    .type = WEFT_INT8,
+                    .count = 64 * kLineKiB,
+                    .options = {.algorithm = Algorithm::kRing}};
+    return ranks.communicators[0]->plan(task).value()->channels.size();
+  };
+  const auto ranks = [](const char* transport, const char* least) {
+    std::map<std::string, std::string> variables;
+    if (least != nullptr) variables["WEFT_CHANNELS_LEAST_BYTES"] = least;
+    return Ranks(2, transport, std::move(variables), std::make_unique<SharingDevice>());
+  };
+  EXPECT_EQ(channels(ranks("shm", nullptr)), 4U);
+  EXPECT_EQ(channels(ranks("shm", "32KiB")), 2U);
+  EXPECT_EQ(channels(ranks("net-socket", nullptr)), 1U);
+  EXPECT_EQ(channels(ranks("net-socket", "16KiB")), 4U);
 }
 
 TEST(WideLines, TakeNoAllToAllsThatTheConfigurationKeepsFromThem) {

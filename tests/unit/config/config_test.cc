@@ -89,6 +89,7 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
       "buffers.outputs_from=0B\n"
       "buffers.outputs_mapped=4GiB\n"
       "buffers.step=128KiB by default\n"
+      "channels.least_bytes=64KiB by default\n"
       "channels.max=0\n"
       "collectives.all_gather.algorithm=ring,pat,direct,multicast\n"
       "collectives.all_gather.protocol=simple,ll,ll128\n"
