@@ -92,6 +92,7 @@ Usage process_usage() {
   const struct mallinfo2 heap = mallinfo2();
   return {.device = 0,
           .heap = static_cast<std::int64_t>(heap.uordblks + heap.hblkhd),
+          .mapped = static_cast<std::int64_t>(heap.hblkhd),
           .resident = status_of_process("VmRSS:") * 1024,
           .descriptors = open_descriptors(),
           .threads = status_of_process("Threads:")};
@@ -121,6 +122,10 @@ std::string Growth::risen(const Usage& usage) const {
     if (usage.*kind.what - most <= kind.allowed) continue;
     text += (text.empty() ? "" : ", ") + std::string(kind.name) + ' ' + amount(kind, most) +
             " -> " + amount(kind, usage.*kind.what);
+    // One block, or many.
+    if (kind.what != &Usage::heap) continue;
+    text +=
+        ", of it mapped " + amount(kind, seen_.back().mapped) + " -> " + amount(kind, usage.mapped);
   }
   return text;
 }

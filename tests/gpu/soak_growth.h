@@ -14,7 +14,8 @@ namespace weft::gpu_test {
 
 struct Usage {
   std::int64_t device = 0;       ///< Bytes of all devices that are not free, whoever holds them.
-  std::int64_t heap = 0;         ///< Bytes that malloc has given out.
+  std::int64_t heap = 0;         ///< Bytes that malloc has given out,
+  std::int64_t mapped = 0;       ///< of these what has a mapping of its own, being large.
   std::int64_t resident = 0;     ///< Bytes of the process in main memory.
   std::int64_t descriptors = 0;  ///< Open ones.
   std::int64_t threads = 0;
