@@ -89,8 +89,8 @@ struct ConnectionView {
 };
 
 /// Of calls by both ends (WorkItem::both_ends): the steps that lie in slots of the connection the
-/// other way. So many, and no more, since a link that carries stores takes few loads beside them
-/// (docs/performance.md).
+/// other way. So many let a receiver have something to load while its sender's kernel ends and the
+/// next one begins; by more of them calls take longer (docs/performance.md).
 [[nodiscard]] constexpr bool lies_at_other_end(std::uint64_t step) {
   return step % 4 == 3;
 }

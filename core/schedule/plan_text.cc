@@ -250,10 +250,9 @@ std::string to_text(const Plan& plan) {
   } else if (!plan.no_outputs.empty()) {
     text += fmt::format("  outputs     not written by other ranks: {}\n", plan.no_outputs);
   }
-  if (plan.both_ends)
-    text +=
-        "  slots       of each four steps three at the receiver, one at the sender, read from "
-        "there\n";
+  if (plan.both_ends) {
+    text += "  slots       of each four steps three at the receiver, one at the sender\n";
+  }
   text += fmt::format("  channels    {}\n", plan.channels.size());
   for (const ChannelPlan& channel : plan.channels) {
     text +=

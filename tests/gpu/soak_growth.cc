@@ -117,15 +117,17 @@ std::string Growth::risen(const Usage& usage) const {
   std::string text;
   for (const Watched& kind : kWatched) {
     std::int64_t most = 0;
-    for (const Usage& seen : seen_)
+    std::int64_t mapped = 0;
+    for (const Usage& seen : seen_) {
       most = std::max(most, seen.*kind.what);
+      mapped = seen.mapped;
+    }
     if (usage.*kind.what - most <= kind.allowed) continue;
     text += (text.empty() ? "" : ", ") + std::string(kind.name) + ' ' + amount(kind, most) +
             " -> " + amount(kind, usage.*kind.what);
     // One block, or many.
     if (kind.what != &Usage::heap) continue;
-    text +=
-        ", of it mapped " + amount(kind, seen_.back().mapped) + " -> " + amount(kind, usage.mapped);
+    text += ", of it mapped " + amount(kind, mapped) + " -> " + amount(kind, usage.mapped);
   }
   return text;
 }

@@ -36,6 +36,8 @@ byte tail[2], head[2];   // connection c goes from rank c to the other
 byte slot[2 * kSlots];   // those of c lie at its receiver; 0: nobody wants what is there
 byte sent[2], taken[2];  // calls that a rank's sender, its receiver have done with
 
+// Not one step of two: slots would then have their steps at the same end for good, and nobody would
+// find that calls both ways have some there.
 #define NAME(c, step) (1 + (c) + 2 * (step))
 #define LIES_AT_OTHER_END(step) ((step) % 3 == 1)
 #ifdef PLANT_EXCHANGES_BY_BOTH_ENDS
