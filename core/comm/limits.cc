@@ -68,7 +68,7 @@ constexpr std::uint32_t kDeviceLineStepBytes = 15 * 1024;
 constexpr std::uint32_t kDeviceChannels = kMostRingChannels;
 // Of calls with a root between two GPUs: less they move no sooner so.
 constexpr std::uint64_t kLeastBytesByBothEnds = std::uint64_t{16} << 20;
-constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;  // but of a net
+constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 // There the smaller steps are, the earlier the last rank of a ring begins.
 constexpr std::uint32_t kStagedChannels = 24;
 constexpr std::uint32_t kStagedPairChannels = 16;
@@ -306,7 +306,8 @@ Status Communicator::choose_limits() {
   limits_.step_bytes = of_rings.step_bytes;
   if (reach_ == Reach::kMessages) {
     limits_.gathers_inputs = true;  // whose kernels wait for no processor
-  } else if (!config_.is_set("channels.least_bytes")) {
+  }
+  if (!config_.is_set("channels.least_bytes")) {
     limits_.min_channel_bytes = kLeastDeviceChannelBytes;
   }
   limits_.outputs_from = config_.bytes("buffers.outputs_from");

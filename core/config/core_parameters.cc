@@ -182,7 +182,7 @@ void add_resources(std::vector<Parameter>& table) {
                    .default_text = "64KiB",
                    .help = "How much of a collective each channel carries at least, of each rank's "
                            "part, before it is spread over one more; where unset, 16KiB between "
-                           "GPUs that no net joins."});
+                           "GPUs."});
   table.push_back({.section = "buffers",
                    .key = "step",
                    .type = ParameterType::kBytes,

@@ -269,8 +269,8 @@ TEST(Channels, CarrySoMuchOfEachRankAtLeast) {
   };
   EXPECT_EQ(channels(ranks("shm", nullptr)), 4U);
   EXPECT_EQ(channels(ranks("shm", "32KiB")), 2U);
-  EXPECT_EQ(channels(ranks("net-socket", nullptr)), 1U);
-  EXPECT_EQ(channels(ranks("net-socket", "16KiB")), 4U);
+  EXPECT_EQ(channels(ranks("net-socket", nullptr)), 4U);
+  EXPECT_EQ(channels(ranks("net-socket", "64KiB")), 1U);
 }
 
 TEST(WideLines, TakeNoAllToAllsThatTheConfigurationKeepsFromThem) {
