@@ -3,9 +3,12 @@
 
 #include "core/comm/kernel_report.h"
 
+#include <atomic>
+#include <chrono>
 #include <new>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +18,10 @@
 
 namespace weft {
 namespace {
+
+// A kernel that has begun to tell why it ends is done with it a few stores later, unless its device
+// died of something else in between.
+constexpr std::chrono::seconds kLongestTelling{1};
 
 // The bits of a tag that hold the root.
 constexpr std::uint32_t kRootShift = 20;
@@ -62,6 +69,7 @@ void explain_kernel_end(Failure& failure, std::uint32_t rank, std::uint32_t rank
                         const std::string& their_call) {
   switch (outcome.end) {
     case KernelEnd::kDone:
+    case KernelEnd::kBeingTold:
     case KernelEnd::kAborted:  // whoever raised the flag has said why
       return;
     case KernelEnd::kTagMismatch:
@@ -131,10 +139,27 @@ std::optional<OperationTag> KernelReport::take_waiting() {
   return tag != 0 ? std::optional(tag) : std::nullopt;
 }
 
+KernelEnd KernelReport::await_end() const {
+  const std::atomic_ref<KernelEnd> word(shared_->outcome.end);
+  KernelEnd end = word.load(std::memory_order_acquire);
+  if (end != KernelEnd::kBeingTold) return end;
+  const auto deadline = std::chrono::steady_clock::now() + kLongestTelling;
+  while (end == KernelEnd::kBeingTold && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+    end = word.load(std::memory_order_acquire);
+  }
+  return end;
+}
+
 void KernelReport::look() {
-  const std::atomic_ref<KernelEnd> end(shared_->outcome.end);
-  if (end.load(std::memory_order_acquire) == KernelEnd::kDone) return;
-  if (explained_.exchange(true)) return;
+  const KernelEnd end = await_end();
+  if (end == KernelEnd::kDone || end == KernelEnd::kBeingTold) return;
+  if (explaining_.exchange(true)) {
+    // Who looks after a bad end finds the failure raised, also where another thread is about to.
+    while (!failure_->stopped() && !explained_.load(std::memory_order_acquire))
+      std::this_thread::yield();
+    return;
+  }
   const KernelOutcome outcome = shared_->outcome;
   const bool tags = outcome.end == KernelEnd::kTagMismatch;
   explain_kernel_end(*failure_, rank_, ranks_, outcome,
@@ -142,6 +167,7 @@ void KernelReport::look() {
                          ? describe_tag(as_called_by(rank_, outcome.peer, outcome.expected), "some")
                          : std::string("an operation"),
                      tags ? describe_found(outcome) : std::string());
+  explained_.store(true, std::memory_order_release);
 }
 
 }  // namespace weft

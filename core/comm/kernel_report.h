@@ -59,7 +59,8 @@ class KernelReport {
   /// last.
   [[nodiscard]] std::optional<OperationTag> take_waiting();
 
-  /// Turns what a kernel reported into the communicator's failure.
+  /// Turns what a kernel reported into the communicator's failure, which has been raised when this
+  /// returns.
   void look();
 
  private:
@@ -75,11 +76,15 @@ class KernelReport {
   KernelReport(DeviceRuntime& runtime, std::uint32_t rank, std::uint32_t ranks,
                std::shared_ptr<Failure> failure, Shared* shared);
 
+  /// Of no half-told report.
+  [[nodiscard]] KernelEnd await_end() const;
+
   DeviceRuntime& runtime_;
   const std::uint32_t rank_;
   const std::uint32_t ranks_;
   const std::shared_ptr<Failure> failure_;
   Shared* const shared_;
+  std::atomic<bool> explaining_{false};  ///< By the first who looked.
   std::atomic<bool> explained_{false};
 };
 

@@ -90,6 +90,7 @@ enum class KernelEnd : std::uint32_t {
   kSizeMismatch = 4,  ///< A slot carries another number of bytes than this call expects.
   kUnsupported = 5,   ///< The device has no kernel for this operation, type or reduction.
   kForeignPlace = 6,  ///< The peer offers an output in memory that it has not shared.
+  kBeingTold = 7,     ///< No end: in memory that several kernels share, one of them writes its own.
 };
 
 struct KernelOutcome {

@@ -45,6 +45,7 @@ constexpr const char* kUsage =
     "  --steps=N         of a round (12)\n"
     "  --ranks=N         of this process (2); a launcher's environment counts before it\n"
     "  --one-thread      one for all ranks\n"
+    "  --each-step       tells what is held before each step, too\n"
     "  --one-device      all ranks on device 0, as also where there are fewer devices than ranks\n"
     "  --largest=BYTES   of a call (32 MiB)\n"
     "  --patience=N      seconds for a step (120)\n"
@@ -61,6 +62,7 @@ struct Wanted {
   std::size_t steps = 12;
   std::uint32_t ranks = 2;
   bool one_thread = false;
+  bool each_step = false;
   std::string plant;
 };
 
@@ -87,6 +89,7 @@ Wanted parse(int argc, char** argv) {
       {"--steps", [&](auto value) { wanted.steps = number_of<std::size_t>(value); }},
       {"--ranks", [&](auto value) { wanted.ranks = number_of<std::uint32_t>(value); }},
       {"--one-thread", [&](auto) { wanted.one_thread = true; }},
+      {"--each-step", [&](auto) { wanted.each_step = true; }},
       {"--plant", [&](auto value) { wanted.plant = value; }},
       {"--seed", [&](auto value) { own.seed = number_of<std::uint64_t>(value); }},
       {"--one-device", [&](auto) { own.one_device = true; }},
@@ -221,6 +224,7 @@ class Program {
                     [&](const std::string& step) {
                       if (step.starts_with("step")) steps_ += (steps_.empty() ? "" : "; ") + step;
                       watch_.begin("round " + std::to_string(number) + ", " + step);
+                      if (wanted_.each_step && tells_) tell_held(number, step);
                     },
                 .spoils = wanted_.plant == "result"};
       while (!round(soak, number))
@@ -274,6 +278,12 @@ class Program {
                 << " calls: " << text_of(usage) << std::endl;
     }
     return is_last;
+  }
+
+  void tell_held(std::uint64_t number, const std::string& step) const {
+    Usage usage = process_usage();
+    usage.device = device_bytes(devices_);
+    std::cout << "round " << number << ", before " << step << ": " << text_of(usage) << std::endl;
   }
 
   /// With what the round did, since only the first such round may show what it was.

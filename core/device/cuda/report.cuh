@@ -11,12 +11,15 @@
 
 namespace weft::device::cuda {
 
-// The first item that ends badly says why; `end` goes last, since the host looks at it. Several
-// CTAs may fail at once: their reports may mix, but each is a true one of this launch.
+// The first item that ends badly says why, also where several CTAs or kernels of a communicator do
+// at once: who takes the word writes what belongs to its end, and then the end itself. Only this
+// GPU writes there, so that its own atomics do, in memory of the host too.
 __device__ inline void report(const KernelControl& control, const KernelOutcome& outcome) {
   if (outcome.end == KernelEnd::kDone || control.outcome == nullptr) return;
+  constexpr auto kNone = static_cast<std::uint32_t>(KernelEnd::kDone);
+  constexpr auto kBeingTold = static_cast<std::uint32_t>(KernelEnd::kBeingTold);
   auto* end = reinterpret_cast<std::uint32_t*>(&control.outcome->end);
-  if (load_relaxed_system(end) != 0) return;
+  if (atomicCAS(end, kNone, kBeingTold) != kNone) return;
   control.outcome->peer = outcome.peer;
   control.outcome->expected = outcome.expected;
   control.outcome->found = outcome.found;

@@ -15,6 +15,7 @@
 #include "core/device/cuda/spread.cuh"
 #include "core/device/cuda/staged_item.cuh"
 #include "core/device/work_item_kernel.h"
+#include "core/model/output_table.h"
 
 namespace weft::device::cuda {
 namespace {
@@ -39,11 +40,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   const WorkItem& item = stage(staged, argument);
   await_kernel_before();
   if (argument.agrees) {
-    // It fills no outputs, and offers none: all ranks go by slots. The barrier parts that of the
-    // first warp from the same one of all lanes.
+    // It fills no outputs, and offers none: all ranks go by slots. The barrier also parts that of
+    // the first warp from the same one of all lanes.
+    __shared__ bool goes;
     OutputCta cta{.control = control_of(argument)};
-    enter_outputs(cta, item, argument.outputs.call, argument.outputs.peers, false, nullptr);
+    const OutputWay way =
+        enter_outputs(cta, item, argument.outputs.call, argument.outputs.peers, false, nullptr);
+    if (cta.is_first_thread()) goes = way != OutputWay::kNone;
     __syncthreads();
+    if (!goes) return;
   }
   run_staged(control_of(argument), item, slots);
 }

@@ -37,6 +37,8 @@ weft_result result_of(KernelEnd end) {
       return WEFT_ERROR_MISMATCH;
     case KernelEnd::kUnsupported:
       return WEFT_ERROR_UNSUPPORTED;
+    case KernelEnd::kBeingTold:
+      break;
   }
   return WEFT_ERROR_INTERNAL;
 }

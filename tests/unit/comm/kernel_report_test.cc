@@ -4,7 +4,11 @@
 // What a rank says of a kernel that ended badly on its own.
 #include "core/comm/kernel_report.h"
 
+#include <atomic>
+#include <barrier>
+#include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 
@@ -33,6 +37,61 @@ std::string said_of(OperationTag own, OperationTag found) {
   report->look();
   const auto known = failure->known();
   return known ? known->to_string() : "nothing";
+}
+
+// A stream that has been waited for, and the watch of the kernels, look at the same time.
+TEST(KernelReport, WhoeverLooksFindsTheFailureRaised) {
+  test::MemoryRuntime runtime;
+  for (std::uint32_t time = 0; time < 2000; ++time) {
+    const auto failure = std::make_shared<Failure>();
+    const auto report = KernelReport::create(runtime, 1, 3, failure).value();
+    *report->outcome() = {.end = KernelEnd::kTagMismatch,
+                          .peer = 2,
+                          .expected = tag_of(Operation::kAllGather, 10),
+                          .found = tag_of(Operation::kAllGather, 20)};
+    std::barrier together(2);
+    std::uint32_t raised = 0;
+    const auto look = [&] {
+      together.arrive_and_wait();
+      report->look();
+      return failure->stopped();
+    };
+    auto other = std::async(std::launch::async, look);
+    raised += look() ? 1 : 0;
+    raised += other.get() ? 1 : 0;
+    ASSERT_EQ(raised, 2U) << "time " << time;
+  }
+}
+
+// A kernel has begun to tell, and its stream is waited for, another one of the communicator.
+TEST(KernelReport, WhatIsBeingToldIsAwaited) {
+  test::MemoryRuntime runtime;
+  const auto failure = std::make_shared<Failure>();
+  const auto report = KernelReport::create(runtime, 1, 3, failure).value();
+  KernelOutcome& outcome = *report->outcome();
+  outcome.end = KernelEnd::kBeingTold;
+  auto looking = std::async(std::launch::async, [&] {
+    report->look();
+    return failure->known();
+  });
+  EXPECT_EQ(looking.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  outcome.peer = 2;
+  outcome.expected = tag_of(Operation::kAllGather, 10);
+  outcome.found = tag_of(Operation::kBroadcast, 10, 2);
+  std::atomic_ref(outcome.end).store(KernelEnd::kTagMismatch, std::memory_order_release);
+  const auto known = looking.get();
+  ASSERT_TRUE(known.has_value());
+  EXPECT_THAT(known->to_string(), HasSubstr("rank 2 called broadcast of as many float32"));
+}
+
+// Its device died in between: nobody waits for long.
+TEST(KernelReport, WhatIsNeverToldToItsEndKeepsNobody) {
+  test::MemoryRuntime runtime;
+  const auto failure = std::make_shared<Failure>();
+  const auto report = KernelReport::create(runtime, 1, 3, failure).value();
+  report->outcome()->end = KernelEnd::kBeingTold;
+  report->look();
+  EXPECT_FALSE(failure->stopped());
 }
 
 TEST(KernelReport, ANumberThatDiffersIsCalledAnother) {
