@@ -33,6 +33,19 @@ std::vector<Call> calls_of(Operation operation, std::uint32_t ranks) {
     middle.order = 1;
   }
   std::vector<Call> calls{small, middle};
+  if (operation == Operation::kExchange) {
+    // Copies alone, more than the smallest arguments hold, and messages, more than the largest.
+    Call copies{.operation = operation};
+    Call many{.operation = operation, .order = 1};
+    for (std::uint32_t i = 0; i < 24; ++i)
+      copies.messages.push_back({.from = i % ranks, .to = i % ranks, .count = 1 + i * 97});
+    const std::uint32_t last = ranks - 1;
+    for (std::uint32_t i = 0; i < 300; ++i) {
+      const bool back = i % 3 == 0;
+      many.messages.push_back({.from = back ? last : 0, .to = back ? 0 : last, .count = 1 + i % 7});
+    }
+    calls.insert(calls.end(), {copies, many});
+  }
   if (reduces(operation)) {
     small.premul = Premul::kAtCall;
     small.in_place = true;
@@ -45,6 +58,16 @@ std::vector<Operation> all_operations() {
   std::vector<Operation> all(kCollectives.begin(), kCollectives.end());
   all.push_back(Operation::kExchange);
   return all;
+}
+
+/// Memory of graphs is what the driver keeps for good, of each device that has ever captured some.
+void expect_no_memory_of_graphs(Team& team) {
+  if (options().host) return;
+  for (const Member& member : team.members()) {
+    std::uint64_t bytes = 0;
+    CUDA(cudaDeviceGetGraphMemAttribute(member.device, cudaGraphMemAttrReservedMemHigh, &bytes));
+    EXPECT_EQ(bytes, 0U) << "of device " << member.device;
+  }
 }
 
 /// As a communicator's first use.
@@ -152,6 +175,7 @@ TEST_P(OperationGraphs, FirstUse) {
 }
 TEST_P(OperationGraphs, Replays) {
   replay_operation(*team_, std::get<1>(GetParam()), false);
+  expect_no_memory_of_graphs(*team_);
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, OperationGraphs,
                          testing::Combine(testing::ValuesIn(modes_and_layouts()),

@@ -356,6 +356,7 @@ LaunchShape CudaDevice::shape_of(std::span<const WorkItem> items) const {
 weft_result CudaDevice::create_stream(DeviceStream** out) {
   const Scope scope(index_);
   auto stream = std::make_unique<CudaStream>();
+  stream->memory = &memory_;
   stream->may_overlap = launches_overlap_;
   stream->copies_in_bulk = copies_in_bulk_;
   stream->rings_may_overlap = launches_overlap_ && !is_of_processes_;
@@ -367,6 +368,7 @@ weft_result CudaDevice::create_stream(DeviceStream** out) {
 
 weft_result CudaDevice::wrap_stream(void* native, DeviceStream** out) {
   auto stream = std::make_unique<CudaStream>();
+  stream->memory = &memory_;
   stream->may_overlap = launches_overlap_;
   stream->copies_in_bulk = copies_in_bulk_;
   stream->rings_may_overlap = launches_overlap_ && !is_of_processes_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -46,6 +47,17 @@ std::uint64_t next_number() {
   return ++last;
 }
 
+/// The graph that what the stream is given becomes part of, null of none.
+cudaError_t find_captured_graph(cudaStream_t stream, cudaGraph_t* graph) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  *graph = nullptr;
+#if CUDART_VERSION >= 13000
+  return cudaStreamGetCaptureInfo(stream, &status, nullptr, graph);
+#else
+  return cudaStreamGetCaptureInfo_v2(stream, &status, nullptr, graph);
+#endif
+}
+
 }  // namespace
 
 /// Of which kind the memory is says whether a descriptor came with it.
@@ -61,6 +73,12 @@ struct CudaMemory::Ticket {
 
 CudaMemory::~CudaMemory() {
   const Scope scope(device_);
+  {
+    const std::scoped_lock lock(keeper_->mutex);
+    keeper_->memory = nullptr;
+  }
+  for (const Retired& retired : retired_)
+    static_cast<void>(cudaEventDestroy(retired.over));
   for (const auto* opened : {&opened_, &opened_of_programs_}) {
     for (void* memory : *opened)
       static_cast<void>(cudaIpcCloseMemHandle(memory));
@@ -129,6 +147,7 @@ weft_result CudaMemory::take(Kind kind, std::size_t bytes, void** out) {
   *out = nullptr;
   const Scope scope(device_);
   const std::size_t size = rounded(bytes);
+  release_retired();
   std::optional<Block> block;
   {
     const std::scoped_lock lock(mutex_);
@@ -162,6 +181,55 @@ void CudaMemory::release(void* memory) {
   const Block block = found->second;
   used_.erase(found);
   free_.keep(block.kind, block.memory.bytes, block);
+}
+
+void CudaMemory::release_retired() {
+  const std::scoped_lock lock(retired_mutex_);
+  std::erase_if(retired_, [&](const Retired& retired) {
+    const cudaError_t over = cudaEventQuery(retired.over);
+    if (over == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
+    if (over != cudaSuccess) return false;
+    static_cast<void>(cudaEventDestroy(retired.over));
+    release(retired.memory);
+    return true;
+  });
+}
+
+struct CudaMemory::KeptByGraph {
+  std::shared_ptr<Keeper> keeper;
+  void* memory = nullptr;
+};
+
+weft_result CudaMemory::leave_to_graph(cudaGraph_t graph, void* memory) {
+  auto kept = std::make_unique<KeptByGraph>(KeptByGraph{.keeper = keeper_, .memory = memory});
+  // Nothing of CUDA may be called there.
+  const auto give_back = [](void* object) {
+    const std::unique_ptr<KeptByGraph> gone(static_cast<KeptByGraph*>(object));
+    const std::scoped_lock lock(gone->keeper->mutex);
+    if (gone->keeper->memory != nullptr) gone->keeper->memory->release(gone->memory);
+  };
+  cudaUserObject_t object = nullptr;
+  WEFT_CUDA(
+      cudaUserObjectCreate(&object, kept.get(), give_back, 1, cudaUserObjectNoDestructorSync));
+  static_cast<void>(kept.release());
+  return check(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove),
+               "cudaGraphRetainUserObject");
+}
+
+weft_result CudaMemory::release_behind(cudaStream_t stream, void* memory) {
+  cudaGraph_t graph = nullptr;
+  WEFT_CUDA(find_captured_graph(stream, &graph));
+  if (graph != nullptr) return leave_to_graph(graph, memory);
+  Retired retired{.over = nullptr, .memory = memory};
+  WEFT_CUDA(cudaEventCreateWithFlags(&retired.over, cudaEventDisableTiming));
+  const weft_result recorded = check(cudaEventRecord(retired.over, stream), "cudaEventRecord");
+  if (recorded != WEFT_OK) {
+    static_cast<void>(cudaEventDestroy(retired.over));
+    return recorded;
+  }
+  const std::scoped_lock lock(retired_mutex_);
+  retired_.push_back(retired);
+  return WEFT_OK;
 }
 
 // Not out of what was kept, and not kept: a program's buffers are large, and come in all sizes.

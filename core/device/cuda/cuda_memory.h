@@ -9,10 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <cuda_runtime.h>
 
@@ -31,7 +33,7 @@ namespace weft::device::cuda {
 /// where that is needed.
 class CudaMemory {
  public:
-  explicit CudaMemory(std::int32_t device) : device_(device) {}
+  explicit CudaMemory(std::int32_t device) : device_(device) { keeper_->memory = this; }
   CudaMemory(const CudaMemory&) = delete;
   CudaMemory& operator=(const CudaMemory&) = delete;
   /// No kernel of the device runs any more.
@@ -49,6 +51,9 @@ class CudaMemory {
   weft_result find_allocation(const void* address, DeviceAllocation* out);
   /// Whatever allocated it.
   void release(void* memory);
+  /// The same once what the stream holds now has ended; where it is captured, once the graph has
+  /// gone and all that was made of it. Where that cannot be told, when this object goes.
+  weft_result release_behind(cudaStream_t stream, void* memory);
 
   weft_result export_memory(void* memory, MemoryTicket* out);
   weft_result import_memory(const MemoryTicket& ticket, void** out, std::size_t* bytes);
@@ -81,7 +86,20 @@ class CudaMemory {
     std::size_t uses = 0;  ///< Of a program's.
   };
 
+  /// What a graph holds of memory that its kernels use. Its end may come on any thread.
+  struct Keeper {
+    std::mutex mutex;
+    CudaMemory* memory = nullptr;  ///< Null once that has gone.
+  };
+  struct KeptByGraph;
+  struct Retired {
+    cudaEvent_t over = nullptr;
+    void* memory = nullptr;
+  };
+
   weft_result take(Kind kind, std::size_t bytes, void** out);
+  void release_retired();
+  weft_result leave_to_graph(cudaGraph_t graph, void* memory);
   weft_result make(Kind kind, std::size_t bytes, Block* out);
   weft_result clear(const Block& block);
   static void destroy(const Block& block);
@@ -92,6 +110,9 @@ class CudaMemory {
 
   const std::int32_t device_;
   cudaStream_t own_stream_ = nullptr;  // of this object's own small work, beside all others
+  const std::shared_ptr<Keeper> keeper_ = std::make_shared<Keeper>();
+  std::mutex retired_mutex_;      // before mutex_
+  std::vector<Retired> retired_;  // guarded by retired_mutex_
   std::mutex mutex_;
   std::map<void*, Block> used_;  // guarded by mutex_, as all below
   KeptBlocks<Kind, Block> free_;

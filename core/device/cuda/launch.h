@@ -19,9 +19,12 @@
 
 namespace weft::device::cuda {
 
+class CudaMemory;
+
 struct CudaStream {
   cudaStream_t native = nullptr;
-  cudaEvent_t event = nullptr;  // for order_after
+  CudaMemory* memory = nullptr;  // of its device
+  cudaEvent_t event = nullptr;   // for order_after
   bool owned = false;
   bool may_overlap = false;        // kernels with the end of the one before
   bool rings_may_overlap = false;  // likewise rings

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/device/cuda/cuda_memory.h"
 #include "core/device/cuda/failure.h"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/launch.h"
@@ -59,21 +60,25 @@ weft_result launch_packed(CudaStream& stream, const Launch& launch,
   return launch_kernel(stream, packed_pair_kernel_of_size(kPlace), groups.count(), &argument.get());
 }
 
-// The memory is the stream's: made, used and given back in its order, also in each replay of a
-// graph.
+// Of more than fit into an argument. The memory is that of one launch: the driver's own for streams
+// would hold 32 MiB of the device for the first of them that is captured, and 13 of the heap.
 weft_result launch_stored(CudaStream& stream, const Launch& launch, const PairGroups& groups) {
   void* memory = nullptr;
-  WEFT_CUDA(
-      cudaMallocAsync(&memory, groups.transfers.size() * sizeof(PairTransfer), stream.native));
+  const std::size_t bytes = groups.transfers.size() * sizeof(PairTransfer);
+  const weft_result allocated = stream.memory->allocate(bytes, &memory);
+  if (allocated != WEFT_OK) return allocated;
   StoredPairs stored{
       .control = control_of(launch), .transfers = static_cast<PairTransfer*>(memory), .begin = {}};
   std::ranges::copy(groups.begin, stored.begin);
-  const weft_result put = store(stream, memory, std::as_bytes(std::span(groups.transfers)));
-  if (put != WEFT_OK) return put;
-  void* arguments[] = {&stored};
-  WEFT_CUDA(cudaLaunchKernel(stored_pairs_kernel_address(), dim3(groups.count()),
-                             dim3(kPostingThreads), arguments, 0, stream.native));
-  return check(cudaFreeAsync(memory, stream.native), "cudaFreeAsync");
+  weft_result launched = store(stream, memory, std::as_bytes(std::span(groups.transfers)));
+  if (launched == WEFT_OK) {
+    void* arguments[] = {&stored};
+    launched = check(cudaLaunchKernel(stored_pairs_kernel_address(), dim3(groups.count()),
+                                      dim3(kPostingThreads), arguments, 0, stream.native),
+                     "cudaLaunchKernel");
+  }
+  const weft_result left = stream.memory->release_behind(stream.native, memory);
+  return launched != WEFT_OK ? launched : left;
 }
 
 // More are better left to the driver.
@@ -150,7 +155,9 @@ weft_result launch_groups(CudaStream& stream, const Launch& launch,
                                  : std::clamp(launch.items.front().most_parts, 1U, kMostItems);
   PairGroups& groups = stream.groups;
   const bool whole = transfers.size() <= kMostWholePairs;
-  if (!whole && transfers.size() <= kMostPackedPairs && launch.pair_views != nullptr) {
+  // Copies need no views.
+  const bool have_views = launch.pair_views != nullptr || std::ranges::all_of(transfers, is_copy);
+  if (!whole && transfers.size() <= kMostPackedPairs && have_views) {
     divide_transfers(transfers, ctas, groups);
     return launch_packed(stream, launch, transfers, groups);
   }
