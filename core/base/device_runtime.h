@@ -345,6 +345,8 @@ class DeviceRuntime {
   virtual weft_result synchronize(DeviceStream* stream) = 0;
   /// Like synchronize, but answers WEFT_IN_PROGRESS instead of waiting.
   virtual weft_result query(DeviceStream* stream) = 0;
+  /// Whether nothing will ever run here again, as after a fault of any kernel of this process.
+  virtual bool is_lost() { return false; }
 
  private:
   std::atomic<std::uint32_t> communicators_{0};

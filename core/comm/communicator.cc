@@ -203,11 +203,16 @@ Result<const Launch*> Communicator::reported_launch(const Call& call,
 }
 
 // Operations of a communicator are serial, streams are not: those of the old stream come first.
+// What a device captures runs when it is replayed: within the graph it is ordered, and what runs
+// outside of it neither waits for it nor is forgotten for it.
 Status Communicator::order_after_another(Stream& stream) {
-  if (latest_stream_ != nullptr && !latest_stream_life_.expired() &&
+  const std::uint64_t capture =
+      report_ != nullptr ? runtime_.capture_number(stream.device_stream()) : 0;
+  const UsedStream& before = capture != 0 && capture == capture_ ? captured_ : latest_;
+  if (before.lives() && before.stream != &stream &&
       (report_ != nullptr || under_way_.load(std::memory_order_acquire) != 0)) {
-    const weft_result ordered = runtime_.order_after(
-        stream.device_stream(), latest_stream_->device_stream(), latest_piece_);
+    const weft_result ordered =
+        runtime_.order_after(stream.device_stream(), before.stream->device_stream(), latest_piece_);
     if (ordered != WEFT_OK && report_ == nullptr) {
       // The host device lacks a thread or memory.
       Error error(ordered, "the device refused to start work",
@@ -216,13 +221,15 @@ Status Communicator::order_after_another(Stream& stream) {
       return fail(std::move(error));
     }
   }
-  latest_stream_ = &stream;
-  latest_stream_life_ = stream.life();
+  latest_was_captured_ = capture != 0;
+  if (latest_was_captured_) capture_ = capture;
+  (latest_was_captured_ ? captured_ : latest_) = {.stream = &stream, .life = stream.life()};
   return {};
 }
 
 void Communicator::launched() {
-  latest_piece_ = runtime_.last_piece(latest_stream_->device_stream());
+  if (report_ != nullptr) return;
+  latest_piece_ = runtime_.last_piece(latest_.stream->device_stream());
 }
 
 bool Communicator::drive_hook(void* self, bool about_to_sleep) {
@@ -238,9 +245,13 @@ bool Communicator::drive(bool about_to_sleep) {
 Status Communicator::finish(bool may_work) {
   const bool waits_itself = report_ != nullptr;  // for kernels whose ends nobody reports
   const bool works = may_work && under_way_.load(std::memory_order_acquire) != 0;
-  if (latest_stream_ != nullptr && !latest_stream_life_.expired() && (waits_itself || works)) {
+  // A stream that the program captures now would lose its capture.
+  const bool can_wait =
+      latest_.lives() && !(waits_itself && runtime_.is_capturing(latest_.stream->device_stream()));
+  if (can_wait && (waits_itself || works)) {
     // The caller may run the work itself, so that a communicator ends though nobody synchronizes.
-    static_cast<void>(runtime_.synchronize(latest_stream_->device_stream()));
+    const weft_result ended = runtime_.synchronize(latest_.stream->device_stream());
+    if (waits_itself && ended != WEFT_OK) report_->note_loss(ended);
   }
   if (report_ != nullptr) report_->look();
   for (std::uint64_t left = await_ends(); left != 0; left = await_ends())

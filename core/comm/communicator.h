@@ -319,7 +319,8 @@ class Communicator {
   [[nodiscard]] std::array<std::uint64_t, 2> bytes_with(const Call& call,
                                                         std::uint32_t other) const;
   Status order_after_latest(Stream& stream) {
-    if (latest_stream_ == &stream) [[likely]]
+    // Another stream may have come to be where one was.
+    if (latest_.stream == &stream && !latest_was_captured_ && latest_.lives()) [[likely]]
       return {};
     return order_after_another(stream);
   }
@@ -436,9 +437,17 @@ class Communicator {
   WayOptions way_options_;
   CallHistory history_;
   SentHistory sent_;
-  Stream* latest_stream_ = nullptr;
-  std::weak_ptr<const void> latest_stream_life_;
-  std::uint64_t latest_piece_ = 0;  // of that stream
+  /// A stream that calls were made on.
+  struct UsedStream {
+    Stream* stream = nullptr;
+    std::weak_ptr<const void> life;
+    [[nodiscard]] bool lives() const { return stream != nullptr && !life.expired(); }
+  };
+  UsedStream latest_;    // of the latest call that is no part of a device's own graph
+  UsedStream captured_;  // of the latest that is part of one, and of which capture
+  std::uint64_t capture_ = 0;
+  bool latest_was_captured_ = false;
+  std::uint64_t latest_piece_ = 0;  // of latest_, where ends are reported
   // Of the launch that was prepared last, where no record is kept of it.
   std::vector<WorkItem> items_;
   std::shared_ptr<BoundPlan> launched_plan_;  // of those with a plan, the latest; and its items

@@ -139,6 +139,14 @@ std::optional<OperationTag> KernelReport::take_waiting() {
   return tag != 0 ? std::optional(tag) : std::nullopt;
 }
 
+void KernelReport::note_loss(weft_result answer) {
+  if (answer == WEFT_OK || !runtime_.is_lost()) return;
+  failure_->establish(
+      device_error(runtime_, answer,
+                   fmt::format("work of rank {} on device {} cannot end", rank_, runtime_.name())),
+      true);
+}
+
 KernelEnd KernelReport::await_end() const {
   const std::atomic_ref<KernelEnd> word(shared_->outcome.end);
   KernelEnd end = word.load(std::memory_order_acquire);

@@ -59,6 +59,9 @@ class KernelReport {
   /// last.
   [[nodiscard]] std::optional<OperationTag> take_waiting();
 
+  /// Waiting for its kernels was answered so. Where the device is lost, the communicator is as
+  /// well.
+  void note_loss(weft_result answer);
   /// Turns what a kernel reported into the communicator's failure, which has been raised when this
   /// returns.
   void look();

@@ -35,6 +35,10 @@ Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> c
   WEFT_TRY(check_call(stream));
   if (report_ != nullptr) WEFT_TRY(check_capture(calls, stream));
   WEFT_TRY(order_after_latest(stream));
+  if (report_ != nullptr) {
+    for (const Call* const call : calls)
+      call->stream->watch(report_);
+  }
   if (report_ == nullptr) {
     UnderWay& record = begin_record(calls.front()->task, stream, 0);
     if (record.pairs_repeat && are_tasks_of(calls, record.pair_tasks)) {

@@ -131,19 +131,43 @@ void Stream::note_failure(std::shared_ptr<Failure> failure) {
 
 void Stream::watch(const std::shared_ptr<KernelReport>& report) {
   // By what owns them: it is in the way of each call, and needs neither's count.
-  const auto same = [&](const auto& known) {
-    return !known.owner_before(report) && !report.owner_before(known);
+  const auto same = [&](const Watched& known) {
+    return !known.report.owner_before(report) && !report.owner_before(known.report);
   };
-  if (std::ranges::none_of(reports_, same)) reports_.push_back(report);
+  const auto found = std::ranges::find_if(reports_, same);
+  if (found != reports_.end()) {
+    found->is_settled = false;
+    return;
+  }
+  forget_ended();
+  reports_.push_back({.report = report, .failure = report->failure()});
 }
 
-void Stream::look_at_reports() {
-  std::erase_if(reports_, [](const auto& report) { return report.expired(); });
-  for (const auto& known : reports_) {
-    const auto report = known.lock();
-    if (report == nullptr) continue;
+// What has gone has waited for its work.
+void Stream::forget_ended() {
+  std::erase_if(reports_, [this](const Watched& watched) {
+    if (!watched.report.expired()) return false;
+    if (watched.failure->stopped() && !watched.is_settled) note_failure(watched.failure);
+    return true;
+  });
+}
+
+// `ended`: nothing that was launched here is under way any more.
+void Stream::look_at_reports(bool ended) {
+  forget_ended();
+  for (Watched& watched : reports_) {
+    const auto report = watched.report.lock();
+    if (report == nullptr) continue;  // gone meanwhile: the next time
     report->look();
-    if (report->failure()->stopped()) note_failure(report->failure());
+    const bool failed = watched.failure->stopped();
+    if (failed) note_failure(watched.failure);
+    watched.is_settled = watched.is_settled || failed || ended;
+  }
+}
+
+void Stream::note_loss(weft_result answer) {
+  for (const Watched& watched : reports_) {
+    if (const auto report = watched.report.lock()) report->note_loss(answer);
   }
 }
 
@@ -154,7 +178,10 @@ std::shared_ptr<Failure> Stream::take_failure() {
 }
 
 Status Stream::explain(weft_result result) {
-  if (!reports_.empty()) look_at_reports();
+  if (!reports_.empty()) {
+    if (result != WEFT_OK) note_loss(result);
+    look_at_reports(result == WEFT_OK);
+  }
   if (failed_.load(std::memory_order_acquire)) {
     if (const auto failure = take_failure(); failure != nullptr) {
       if (auto cause = failure->settle()) return fail(std::move(*cause));

@@ -72,8 +72,17 @@ class Stream {
   void watch(const std::shared_ptr<KernelReport>& report);
 
  private:
+  /// A communicator whose kernels ran here. Its failure may be told after it has gone.
+  struct Watched {
+    std::weak_ptr<KernelReport> report;
+    std::shared_ptr<Failure> failure;
+    bool is_settled = false;  ///< All that it launched here ended well, or it was told why not.
+  };
+
   Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_stream);
-  void look_at_reports();
+  void look_at_reports(bool ended);
+  void forget_ended();
+  void note_loss(weft_result answer);
   Status explain(weft_result result);
   std::shared_ptr<Failure> take_failure();
   [[nodiscard]] Status check_not_captured(const char* what_then) const;
@@ -84,8 +93,8 @@ class Stream {
   DeviceRuntime& runtime_;
   DeviceStream* device_stream_;
   const std::shared_ptr<const void> life_ = std::make_shared<int>();
-  std::unique_ptr<Graph> capture_;                    // used by the stream's thread alone
-  std::vector<std::weak_ptr<KernelReport>> reports_;  // used by the stream's thread alone
+  std::unique_ptr<Graph> capture_;  // used by the stream's thread alone
+  std::vector<Watched> reports_;    // used by the stream's thread alone
   std::atomic<bool> held_{false};
   std::shared_future<void> holder_;  // ends some time after held_
   std::mutex mutex_;

@@ -404,6 +404,7 @@ CudaDevice::~CudaDevice() {
 }
 
 std::uint64_t CudaDevice::capture_number(DeviceStream* stream) {
+  const Scope scope(index_);  // else the caller's thread gets a context that it has not asked for
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long number = 0;
   const cudaError_t asked = cudaStreamGetCaptureInfo(cuda(stream)->native, &status, &number);
@@ -418,11 +419,11 @@ weft_result CudaDevice::store(DeviceStream* stream, void* to, std::span<const st
 }
 
 // Across the border of a capture nothing can be ordered here: whoever replays a graph beside other
-// work orders the two.
+// work, or beside another graph, orders the two.
 weft_result CudaDevice::order_after(DeviceStream* stream, DeviceStream* earlier,
                                     std::uint64_t /*piece*/) {
   const Scope scope(index_);
-  if (is_capturing(stream) != is_capturing(earlier)) return WEFT_OK;
+  if (capture_number(stream) != capture_number(earlier)) return WEFT_OK;
   CudaStream& before = *cuda(earlier);
   if (before.event == nullptr) {
     WEFT_CUDA(cudaEventCreateWithFlags(&before.event, cudaEventDisableTiming));

@@ -46,6 +46,7 @@ class CudaDevice final : public DeviceRuntime {
     return memory_.allocate(bytes, out);
   }
   void release(void* memory) override { memory_.release(memory); }
+  [[nodiscard]] bool is_lost() override { return memory_.is_lost(); }
   weft_result allocate_shared(std::size_t bytes, void** out) override {
     return memory_.allocate_shared(bytes, out);
   }

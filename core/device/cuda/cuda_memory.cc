@@ -10,6 +10,8 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <cuda_runtime.h>
 
@@ -73,10 +75,6 @@ struct CudaMemory::Ticket {
 
 CudaMemory::~CudaMemory() {
   const Scope scope(device_);
-  {
-    const std::scoped_lock lock(keeper_->mutex);
-    keeper_->memory = nullptr;
-  }
   for (const Retired& retired : retired_)
     static_cast<void>(cudaEventDestroy(retired.over));
   for (const auto* opened : {&opened_, &opened_of_programs_}) {
@@ -96,6 +94,13 @@ CudaMemory::~CudaMemory() {
 weft_result CudaMemory::prepare() {
   WEFT_CUDA(cudaStreamCreateWithFlags(&own_stream_, cudaStreamNonBlocking));
   return WEFT_OK;
+}
+
+bool CudaMemory::is_lost() const {
+  const Scope scope(device_);
+  const cudaError_t state = cudaStreamQuery(own_stream_);
+  if (state != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return state != cudaSuccess && state != cudaErrorNotReady;
 }
 
 weft_result CudaMemory::make(Kind kind, std::size_t bytes, Block* out) {
@@ -143,7 +148,7 @@ weft_result CudaMemory::clear(const Block& block) {
   return WEFT_OK;
 }
 
-weft_result CudaMemory::take(Kind kind, std::size_t bytes, void** out) {
+weft_result CudaMemory::find(Kind kind, std::size_t bytes, void** out) {
   *out = nullptr;
   const Scope scope(device_);
   const std::size_t size = rounded(bytes);
@@ -157,19 +162,37 @@ weft_result CudaMemory::take(Kind kind, std::size_t bytes, void** out) {
     const weft_result made = make(kind, size, &block.emplace());
     if (made != WEFT_OK) return made;
   }
-  return register_block(*block, out);
+  *out = hold(*block);
+  return WEFT_OK;
+}
+
+weft_result CudaMemory::take(Kind kind, std::size_t bytes, void** out) {
+  const weft_result found = find(kind, bytes, out);
+  if (found != WEFT_OK) return found;
+  Block block;
+  {
+    const std::scoped_lock lock(mutex_);
+    block = used_.at(*out);
+  }
+  const Scope scope(device_);
+  const weft_result cleared = clear(block);
+  if (cleared != WEFT_OK) release(std::exchange(*out, nullptr));
+  return cleared;
+}
+
+void* CudaMemory::hold(const Block& block) {
+  const std::scoped_lock lock(mutex_);
+  used_.emplace(block.memory.address, block);
+  return block.memory.address;
 }
 
 weft_result CudaMemory::register_block(const Block& block, void** out) {
-  {
-    const std::scoped_lock lock(mutex_);
-    used_.emplace(block.memory.address, block);
-  }
+  void* const memory = hold(block);
   if (const weft_result cleared = clear(block); cleared != WEFT_OK) {
-    release(block.memory.address);
+    release(memory);
     return cleared;
   }
-  *out = block.memory.address;
+  *out = memory;
   return WEFT_OK;
 }
 
@@ -184,6 +207,12 @@ void CudaMemory::release(void* memory) {
 }
 
 void CudaMemory::release_retired() {
+  std::vector<void*> ended;
+  {
+    const std::scoped_lock lock(keeper_->mutex);
+    ended.swap(keeper_->ended);
+  }
+  std::ranges::for_each(ended, [this](void* memory) { release(memory); });
   const std::scoped_lock lock(retired_mutex_);
   std::erase_if(retired_, [&](const Retired& retired) {
     const cudaError_t over = cudaEventQuery(retired.over);
@@ -202,11 +231,11 @@ struct CudaMemory::KeptByGraph {
 
 weft_result CudaMemory::leave_to_graph(cudaGraph_t graph, void* memory) {
   auto kept = std::make_unique<KeptByGraph>(KeptByGraph{.keeper = keeper_, .memory = memory});
-  // Nothing of CUDA may be called there.
+  // On a thread of the driver's, which calls nothing of CUDA and is not to wait.
   const auto give_back = [](void* object) {
     const std::unique_ptr<KeptByGraph> gone(static_cast<KeptByGraph*>(object));
     const std::scoped_lock lock(gone->keeper->mutex);
-    if (gone->keeper->memory != nullptr) gone->keeper->memory->release(gone->memory);
+    gone->keeper->ended.push_back(gone->memory);
   };
   cudaUserObject_t object = nullptr;
   WEFT_CUDA(

@@ -33,15 +33,19 @@ namespace weft::device::cuda {
 /// where that is needed.
 class CudaMemory {
  public:
-  explicit CudaMemory(std::int32_t device) : device_(device) { keeper_->memory = this; }
+  explicit CudaMemory(std::int32_t device) : device_(device) {}
   CudaMemory(const CudaMemory&) = delete;
   CudaMemory& operator=(const CudaMemory&) = delete;
   /// No kernel of the device runs any more.
   ~CudaMemory();
   /// Before all else; the device has a context.
   weft_result prepare();
+  /// As DeviceRuntime::is_lost: after an error that sticks to the context any call tells it.
+  [[nodiscard]] bool is_lost() const;
 
   weft_result allocate(std::size_t bytes, void** out) { return take(kDevice, bytes, out); }
+  /// The same without zeros in it, for which the device has to find room and time.
+  weft_result allocate_unset(std::size_t bytes, void** out) { return find(kDevice, bytes, out); }
   weft_result allocate_to_share(std::size_t bytes, MemorySharing sharing, void** out) {
     return take(sharing == MemorySharing::kTicket ? kDevice : kMapped, bytes, out);
   }
@@ -89,7 +93,7 @@ class CudaMemory {
   /// What a graph holds of memory that its kernels use. Its end may come on any thread.
   struct Keeper {
     std::mutex mutex;
-    CudaMemory* memory = nullptr;  ///< Null once that has gone.
+    std::vector<void*> ended;  ///< Guarded by mutex: of graphs that have gone.
   };
   struct KeptByGraph;
   struct Retired {
@@ -98,6 +102,8 @@ class CudaMemory {
   };
 
   weft_result take(Kind kind, std::size_t bytes, void** out);
+  weft_result find(Kind kind, std::size_t bytes, void** out);
+  void* hold(const Block& block);
   void release_retired();
   weft_result leave_to_graph(cudaGraph_t graph, void* memory);
   weft_result make(Kind kind, std::size_t bytes, Block* out);

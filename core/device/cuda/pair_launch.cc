@@ -65,7 +65,7 @@ weft_result launch_packed(CudaStream& stream, const Launch& launch,
 weft_result launch_stored(CudaStream& stream, const Launch& launch, const PairGroups& groups) {
   void* memory = nullptr;
   const std::size_t bytes = groups.transfers.size() * sizeof(PairTransfer);
-  const weft_result allocated = stream.memory->allocate(bytes, &memory);
+  const weft_result allocated = stream.memory->allocate_unset(bytes, &memory);
   if (allocated != WEFT_OK) return allocated;
   StoredPairs stored{
       .control = control_of(launch), .transfers = static_cast<PairTransfer*>(memory), .begin = {}};

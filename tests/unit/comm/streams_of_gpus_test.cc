@@ -1,0 +1,253 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Streams of devices whose kernels do not call back, as GPUs' do not: which of them a call is
+// ordered after, captured ones among them, and what they tell of work that ended badly.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/comm/start.h"
+#include "core/device/host/host_device.h"
+#include "tests/unit/comm/ranks.h"
+
+namespace weft {
+namespace {
+
+using test::Ranks;
+using testing::HasSubstr;
+
+/// Notes what it is asked for, and runs none of it.
+class OrderedDevice : public device::HostDevice {
+ public:
+  using Pair = std::pair<const DeviceStream*, const DeviceStream*>;
+
+  [[nodiscard]] bool reports_ends() const override { return false; }
+  [[nodiscard]] std::string_view pci_address() const override { return "0000:18:00.0"; }
+  weft_result launch(DeviceStream* /*stream*/, std::span<const Launch> /*launches*/) override {
+    return WEFT_OK;
+  }
+  std::uint64_t capture_number(DeviceStream* stream) override {
+    const std::scoped_lock lock(mutex_);
+    return captured_.contains(stream) ? 1 : 0;
+  }
+  weft_result order_after(DeviceStream* stream, DeviceStream* earlier,
+                          std::uint64_t /*piece*/) override {
+    const std::scoped_lock lock(mutex_);
+    orders_.emplace(stream, earlier);
+    return WEFT_OK;
+  }
+  weft_result synchronize(DeviceStream* stream) override {
+    const std::scoped_lock lock(mutex_);
+    waits_.push_back(stream);
+    return lost_ ? WEFT_ERROR_DEVICE : WEFT_OK;
+  }
+  bool is_lost() override {
+    const std::scoped_lock lock(mutex_);
+    return lost_;
+  }
+
+  void capture(const Stream& stream, bool captured) {
+    const std::scoped_lock lock(mutex_);
+    captured ? static_cast<void>(captured_.insert(stream.device_stream()))
+             : static_cast<void>(captured_.erase(stream.device_stream()));
+  }
+  void lose() {
+    const std::scoped_lock lock(mutex_);
+    lost_ = true;
+  }
+  /// Which were ordered after which, and which were waited for, since this was asked last.
+  std::set<Pair> orders() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(orders_, {});
+  }
+  std::vector<const DeviceStream*> waits() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(waits_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<const DeviceStream*> captured_;
+  std::set<Pair> orders_;
+  std::vector<const DeviceStream*> waits_;
+  bool lost_ = false;
+};
+
+using Orders = std::set<OrderedDevice::Pair>;
+using Waits = std::vector<const DeviceStream*>;
+
+class StreamsOfGpus : public testing::Test {
+ protected:
+  OrderedDevice& device() { return dynamic_cast<OrderedDevice&>(ranks_.context().runtime()); }
+  std::unique_ptr<Stream> stream() { return Ranks::value(Stream::create(ranks_.context())); }
+  Communicator& communicator(std::uint32_t rank) { return *ranks_.communicators[rank]; }
+
+  /// By both ranks, each on its own of two streams.
+  void call(const std::unique_ptr<Stream> (&streams)[2]) {
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        Call call{.task = {.operation = Operation::kAllReduce,
+                           .type = WEFT_FLOAT32,
+                           .reduction = WEFT_SUM,
+                           .count = 1000},
+                  .send = place_,
+                  .recv = place_};
+        call.communicator = &communicator(rank);
+        call.stream = streams[rank].get();
+        const Status called = start_calls({&call, 1});
+        EXPECT_TRUE(called) << test::text_of(called);
+      });
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+  }
+  OrderedDevice::Pair after(const std::unique_ptr<Stream>& stream,
+                            const std::unique_ptr<Stream>& earlier) {
+    return {stream->device_stream(), earlier->device_stream()};
+  }
+
+  Ranks ranks_{2, "p2p", {}, std::make_unique<OrderedDevice>()};
+  std::byte* const place_ = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);  // nobody looks
+};
+
+TEST_F(StreamsOfGpus, WhatIsCapturedOrdersNothingOutsideOfIt) {
+  const std::unique_ptr<Stream> first[2] = {stream(), stream()};
+  const std::unique_ptr<Stream> captured[2] = {stream(), stream()};
+  const std::unique_ptr<Stream> forked[2] = {stream(), stream()};
+  call(first);
+  EXPECT_TRUE(device().orders().empty());
+  for (const auto* streams : {&captured, &forked}) {
+    for (const auto& each : *streams)
+      device().capture(*each, true);
+  }
+  call(captured);
+  static_cast<void>(device().orders());  // of no effect across the border of a capture
+  call(forked);
+  EXPECT_EQ(device().orders(),
+            (Orders{after(forked[0], captured[0]), after(forked[1], captured[1])}));
+  call(captured);
+  EXPECT_EQ(device().orders(),
+            (Orders{after(captured[0], forked[0]), after(captured[1], forked[1])}));
+  for (const auto* streams : {&captured, &forked}) {
+    for (const auto& each : *streams)
+      device().capture(*each, false);
+  }
+  call(captured);
+  EXPECT_EQ(device().orders(),
+            (Orders{after(captured[0], first[0]), after(captured[1], first[1])}));
+  call(captured);
+  EXPECT_TRUE(device().orders().empty());
+}
+
+TEST_F(StreamsOfGpus, WorkBeforeACaptureIsWaitedFor) {
+  const std::unique_ptr<Stream> first[2] = {stream(), stream()};
+  const std::unique_ptr<Stream> captured[2] = {stream(), stream()};
+  call(first);
+  for (const auto& each : captured)
+    device().capture(*each, true);
+  call(captured);
+  static_cast<void>(device().waits());
+  EXPECT_TRUE(communicator(0).finish());
+  EXPECT_EQ(device().waits(), (Waits{first[0]->device_stream()}));
+}
+
+// A stream of the program's, wrapped anew where the wrapper before had been.
+TEST_F(StreamsOfGpus, OneThatComesToBeWhereOneWasIsAnother) {
+  for (int time = 0; time < 2; ++time) {
+    const std::unique_ptr<Stream> streams[2] = {stream(), stream()};
+    call(streams);
+    static_cast<void>(device().waits());
+    EXPECT_TRUE(communicator(0).finish());
+    EXPECT_EQ(device().waits(), (Waits{streams[0]->device_stream()}));
+  }
+}
+
+TEST_F(StreamsOfGpus, ACaptureUnderWayIsLeftAlone) {
+  const std::unique_ptr<Stream> streams[2] = {stream(), stream()};
+  call(streams);
+  device().capture(*streams[0], true);
+  static_cast<void>(device().waits());
+  EXPECT_TRUE(communicator(0).finish());
+  EXPECT_TRUE(device().waits().empty());
+}
+
+TEST_F(StreamsOfGpus, TellOfACommunicatorThatHasGone) {
+  const std::unique_ptr<Stream> streams[2] = {stream(), stream()};
+  call(streams);
+  communicator(0).abort();
+  ranks_.communicators[0].reset();
+  const Status told = streams[0]->synchronize();
+  ASSERT_FALSE(told);
+  EXPECT_EQ(told.error().code(), WEFT_ERROR_ABORTED);
+  EXPECT_TRUE(streams[0]->synchronize()) << "it was told";
+}
+
+TEST_F(StreamsOfGpus, TellNothingOfOneWhoseWorkHadEndedWell) {
+  const std::unique_ptr<Stream> streams[2] = {stream(), stream()};
+  call(streams);
+  EXPECT_TRUE(streams[0]->synchronize());
+  communicator(0).abort();
+  ranks_.communicators[0].reset();
+  const Status told = streams[0]->synchronize();
+  EXPECT_TRUE(told) << test::text_of(told);
+}
+
+// Also those who only received, say, in a group of several streams.
+TEST_F(StreamsOfGpus, OfAGroupAllTell) {
+  const std::unique_ptr<Stream> streams[2] = {stream(), stream()};
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const std::unique_ptr<Stream> second = rank == 0 ? nullptr : stream();
+      std::vector<Call> calls(2);
+      for (std::size_t i = 0; i < 2; ++i) {
+        calls[i].task = {.operation = i == 0 ? Operation::kSend : Operation::kRecv,
+                         .type = WEFT_FLOAT32,
+                         .root = 1 - rank,
+                         .count = 1000};
+        (i == 0 ? calls[i].send = place_ : calls[i].recv = place_);
+        calls[i].communicator = &communicator(rank);
+        calls[i].stream = rank == 0 ? streams[i].get() : second.get();
+      }
+      const Status called = start_calls(calls);
+      EXPECT_TRUE(called) << test::text_of(called);
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  communicator(0).abort();
+  for (const auto& each : streams) {
+    const Status told = each->synchronize();
+    ASSERT_FALSE(told);
+    EXPECT_EQ(told.error().code(), WEFT_ERROR_ABORTED);
+  }
+}
+
+TEST_F(StreamsOfGpus, ALostDeviceIsTheEndOfItsCommunicators) {
+  const std::unique_ptr<Stream> streams[2] = {stream(), stream()};
+  call(streams);
+  device().lose();
+  const Status told = streams[0]->synchronize();
+  ASSERT_FALSE(told);
+  EXPECT_EQ(told.error().code(), WEFT_ERROR_DEVICE);
+  EXPECT_EQ(communicator(0).async_error(), WEFT_ERROR_DEVICE);
+  const Status ended = communicator(1).finish();
+  ASSERT_FALSE(ended);
+  EXPECT_THAT(test::text_of(ended), HasSubstr("rank "));
+}
+
+}  // namespace
+}  // namespace weft
