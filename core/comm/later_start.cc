@@ -13,6 +13,7 @@
 
 #include "core/comm/communicator.h"
 #include "core/comm/member.h"
+#include "core/comm/start.h"
 #include "core/comm/stream.h"
 
 namespace weft {
@@ -54,8 +55,10 @@ class LaterStart {
       started = fail(WEFT_ERROR_INTERNAL, error.what());
     }
     if (!started) {
+      const bool is_alone = communicators_.size() == 1;
+      const Error why = is_alone ? started.error() : of_group(started.error());
       for (Communicator* communicator : communicators_)
-        communicator->give_up(started.error());
+        communicator->give_up(why);
     }
     release_all();
   }

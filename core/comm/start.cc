@@ -284,6 +284,10 @@ Status order_streams(const Piece& piece, bool after) {
 
 }  // namespace
 
+Error of_group(const Error& why) {
+  return {why.code(), "a communicator of the group failed: " + why.to_string()};
+}
+
 Status start_piece(Piece& piece, Stream& stream) {
   std::vector<Launch>& launches = piece.launches;
   std::vector<Communicator*>& communicators = piece.communicators;
@@ -301,7 +305,7 @@ Status start_piece(Piece& piece, Stream& stream) {
     }
     auto launch = prepare(batch, stream);
     if (!launch) {
-      withdraw_all(launch.error());
+      withdraw_all(of_group(launch.error()));
       return fail(std::move(launch.error()));
     }
     launches.push_back(**launch);
@@ -401,6 +405,14 @@ Result<weft_result> start_alone(const Call& call, bool may_go_on) {
   return WEFT_OK;
 }
 
+// Of a group some of which has been started, so that the rest is not missed in silence.
+void give_up(std::span<const Piece> pieces, const Error& why) {
+  for (const Piece& piece : pieces) {
+    for (const CallBatch& batch : piece.batches)
+      batch.front()->communicator->give_up(why);
+  }
+}
+
 // `may_go_on`: in the background.
 Result<weft_result> start(std::span<const Call> calls, CallCutter& cutter, bool may_go_on) {
   WEFT_TRY_ASSIGN(Graph* const capture, capture_of(calls));
@@ -413,13 +425,25 @@ Result<weft_result> start(std::span<const Call> calls, CallCutter& cutter, bool 
     if (!connected) WEFT_TRY(await_batches(pieces));
     cutter.note_connected();
   }
-  for (Piece& piece : pieces) {
-    WEFT_TRY(order_streams(piece, false));
-    WEFT_TRY(start_piece(piece, *piece.stream));
+  Status started;
+  std::size_t done = 0;
+  for (; done < pieces.size(); ++done) {
+    Piece& piece = pieces[done];
+    started = order_streams(piece, false);
+    if (started) started = start_piece(piece, *piece.stream);
+    if (!started) break;
   }
   // Only now: a device may wait here for work whose partners this very group has started.
-  for (const Piece& piece : pieces)
-    WEFT_TRY(order_streams(piece, true));
+  Status ordered;
+  for (const Piece& piece : pieces.first(done)) {
+    Status after = order_streams(piece, true);
+    if (ordered && !after) ordered = std::move(after);
+  }
+  if (!started) {
+    if (done != 0) give_up(pieces.subspan(done), of_group(started.error()));
+    return fail(std::move(started.error()));
+  }
+  WEFT_TRY(std::move(ordered));
   return WEFT_OK;
 }
 

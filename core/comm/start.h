@@ -57,6 +57,9 @@ struct Piece {
   std::vector<Communicator*> communicators{};
 };
 
+/// What the others of a group are told of the one that failed: its ranks have other numbers there.
+[[nodiscard]] Error of_group(const Error& why);
+
 /// Puts calls in order. It keeps its memory, so that a group that is repeated allocates nothing,
 /// and what it made of the last calls: those of a group that is repeated at the same place of
 /// memory, but for the buffers that it names, are in order.

@@ -33,6 +33,7 @@
 #include "core/device/output_agreement.h"
 #include "core/device/portability.h"
 #include "core/device/shared_place.h"
+#include "core/device/slot_check.h"
 #include "core/model/direct_peers.h"
 #include "core/model/output_table.h"
 #include "core/model/work_item.h"
@@ -103,7 +104,10 @@ WEFT_HD std::byte* next_output(Cta& cta, const WorkItem& item, const OutputCall&
     auto memory = cta.memory(item.tag);
     begin = shared_place(memory, *call.map, peer, offer, call.bytes);
     if (begin == nullptr) {
-      cta.report({.end = KernelEnd::kForeignPlace, .peer = peer, .found = offer});
+      const KernelOutcome outcome{.end = KernelEnd::kForeignPlace, .peer = peer, .found = offer};
+      cta.report(outcome);
+      memory.give_up(item.from_previous.peer_error, reason_of(outcome));
+      memory.give_up(item.to_next.peer_error, reason_of(outcome));
       return nullptr;
     }
   }

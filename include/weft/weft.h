@@ -265,7 +265,8 @@ WEFT_API weft_result weft_stream_create(weft_context* context, weft_stream** out
 /**
  * Makes a stream of `cuda_stream`, a cudaStream_t of CUDA device `device`, which remains the
  * caller's and must outlive it. Calls on it may be captured into a graph: the work of such calls
- * runs with each replay, and a replay counts as a call, so all ranks replay alike. Errors: DEVICE
+ * runs with each replay, and a replay counts as a call, so all ranks replay alike. What fails of a
+ * replay on another stream than the captured one, weft_comm_get_async_error tells. Errors: DEVICE
  * where there is no driver, no such device or no libweft-cuda.so.
  */
 WEFT_API weft_result weft_stream_from_cuda(weft_context* context, int32_t device, void* cuda_stream,
@@ -278,7 +279,9 @@ WEFT_API weft_result weft_stream_synchronize(weft_stream* stream);
 /** As synchronize, but answers WEFT_IN_PROGRESS instead of blocking, and does no work itself. */
 WEFT_API weft_result weft_stream_query(weft_stream* stream);
 /** Waits until the stream is empty and frees it, with what a capture that was not ended has
- * recorded. A stream of weft_stream_from_cuda is not waited for. NULL is allowed. */
+ * recorded. A stream of weft_stream_from_cuda is not waited for: its work has to have ended before
+ * communicators that called there are destroyed, which wait for it only while the stream is there.
+ * NULL is allowed. */
 WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
 
 /* ---- captured calls -------------------------------------------------------------------------- */

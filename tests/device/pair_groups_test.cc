@@ -13,8 +13,21 @@
 
 #include <gtest/gtest.h>
 
+#include "core/device/cuda/early_launch.h"
+
 namespace weft::device::cuda {
 namespace {
+
+TEST(EarlyLaunch, LeavesAnotherCommunicatorRoom) {
+  constexpr std::uint32_t kLarge = 64;
+  EXPECT_TRUE(may_come_early({.own_processors = true}, kLarge));
+  EXPECT_TRUE(may_come_early({.shares_device = true}, kLarge)) << "each has half of it for both";
+  EXPECT_FALSE(may_come_early({}, kLarge));
+  EXPECT_FALSE(may_come_early({}, kCtasThatMayComeEarly + 1));
+  EXPECT_TRUE(may_come_early({}, 1)) << "small calls";
+  constexpr std::uint32_t kProcessors = 132;
+  EXPECT_LE((kLarge + kCtasThatMayComeEarly) * 2, kProcessors);
+}
 
 PairGroups grouped(std::span<const PairTransfer> transfers, std::uint32_t most_groups) {
   PairGroups groups;

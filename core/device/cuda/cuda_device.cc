@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/device/cuda/direct_shape.h"
+#include "core/device/cuda/early_launch.h"
 #include "core/device/cuda/failure.h"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/launch.h"
@@ -136,7 +137,7 @@ weft_result launch_inbox(CudaStream& stream, const Launch& launch, const DirectS
   config.blockDim = dim3(shape.threads);
   config.stream = stream.native;
   config.attrs = &overlap;
-  config.numAttrs = may_overlap ? 1 : 0;
+  config.numAttrs = may_overlap && may_come_early(launch, shape.parts) ? 1 : 0;
   return check(cudaLaunchKernelExC(&config, kernel, arguments), "cudaLaunchKernelExC");
 }
 

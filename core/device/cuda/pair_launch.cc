@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/device/cuda/cuda_memory.h"
+#include "core/device/cuda/early_launch.h"
 #include "core/device/cuda/failure.h"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/launch.h"
@@ -18,8 +19,8 @@
 namespace weft::device::cuda {
 namespace {
 
-weft_result launch_kernel(CudaStream& stream, const void* kernel, std::uint32_t ctas,
-                          void* argument) {
+weft_result launch_kernel(CudaStream& stream, const Launch& launch, const void* kernel,
+                          std::uint32_t ctas, void* argument) {
   void* arguments[] = {argument};
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -29,7 +30,8 @@ weft_result launch_kernel(CudaStream& stream, const void* kernel, std::uint32_t 
   config.blockDim = dim3(kPostingThreads);
   config.stream = stream.native;
   config.attrs = &overlap;
-  config.numAttrs = stream.may_overlap && !std::exchange(stream.has_stored, false) ? 1 : 0;
+  const bool may_overlap = stream.may_overlap && may_come_early(launch, ctas);
+  config.numAttrs = !std::exchange(stream.has_stored, false) && may_overlap ? 1 : 0;
   return check(cudaLaunchKernelExC(&config, kernel, arguments), "cudaLaunchKernelExC");
 }
 
@@ -43,7 +45,8 @@ weft_result launch_whole(CudaStream& stream, const Launch& launch, const PairGro
   }
   UnsetArgument<PairArgument<kWholePairs[kPlace]>> argument;
   fill(launch, groups, argument.get());
-  return launch_kernel(stream, pair_kernel_of_size(kPlace), groups.count(), &argument.get());
+  return launch_kernel(stream, launch, pair_kernel_of_size(kPlace), groups.count(),
+                       &argument.get());
 }
 
 /// The same.
@@ -57,7 +60,8 @@ weft_result launch_packed(CudaStream& stream, const Launch& launch,
   }
   UnsetArgument<PackedPairArgument<kPackedPairs[kPlace]>> argument;
   fill(launch, transfers, groups, argument.get());
-  return launch_kernel(stream, packed_pair_kernel_of_size(kPlace), groups.count(), &argument.get());
+  return launch_kernel(stream, launch, packed_pair_kernel_of_size(kPlace), groups.count(),
+                       &argument.get());
 }
 
 // Of more than fit into an argument. The memory is that of one launch: the driver's own for streams

@@ -4,6 +4,7 @@
 // Communicators of several ranks in one process: groups, ends in any order, calls that differ.
 #include "core/comm/communicator.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -83,6 +84,60 @@ TEST_P(OverTransport, GroupStartsWhatItsOwnCallsWaitFor) {
     EXPECT_EQ(first[rank], std::vector<float>(1000, 2));
     EXPECT_EQ(second[rank], std::vector<float>(500, 4));
   }
+}
+
+// Of three communicators the second has failed: the first one's call is made, and the third one's
+// ranks learn that theirs is not.
+TEST(Groups, ThatFailHalfWayLeaveNobodyWaiting) {
+  std::vector<std::vector<float>> values(6, std::vector<float>(1000, 1));
+  Ranks ranks(2, "shm");
+  std::vector<std::vector<std::unique_ptr<Communicator>>> joined(2);
+  for (auto& communicators : joined)
+    ranks.join(communicators, 2);
+  // In the order in which groups start them.
+  std::vector<std::vector<std::unique_ptr<Communicator>>*> all{&ranks.communicators, &joined[0],
+                                                               &joined[1]};
+  std::ranges::sort(all, {}, [](const auto* each) { return each->front()->number(); });
+  const auto communicator = [&](std::size_t which, std::size_t rank) {
+    return (*all[which])[rank].get();
+  };
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 6; ++i)
+    streams.push_back(Ranks::value(Stream::create(ranks.context())));
+  const auto calls_of = [&](std::size_t rank, std::vector<std::size_t> which) {
+    std::vector<Call> calls;
+    for (const std::size_t i : which) {
+      float* const buffer = values[3 * rank + i].data();
+      calls.push_back({.communicator = communicator(i, rank),
+                       .stream = streams[3 * rank + i].get(),
+                       .task = sum_of(1000),
+                       .send = buffer,
+                       .recv = buffer});
+    }
+    return calls;
+  };
+  std::thread other([&] { EXPECT_EQ(text_of(start_calls(calls_of(1, {0, 1, 2}))), ""); });
+  EXPECT_EQ(text_of(start_calls(calls_of(0, {0, 1, 2}))), "");
+  other.join();
+  for (const auto& stream : streams)
+    EXPECT_EQ(text_of(stream->synchronize()), "");
+
+  communicator(1, 0)->abort();
+  const Status started = start_calls(calls_of(0, {0, 1, 2}));
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code(), WEFT_ERROR_ABORTED);
+  EXPECT_EQ(communicator(0, 0)->async_error(), WEFT_OK);
+  EXPECT_EQ(communicator(2, 0)->async_error(), WEFT_ERROR_ABORTED);
+  EXPECT_EQ(text_of(start_calls(calls_of(1, {0}))), "");
+  EXPECT_EQ(text_of(streams[0]->synchronize()), "");
+  EXPECT_EQ(text_of(streams[3]->synchronize()), "");
+  EXPECT_EQ(values[0], std::vector<float>(1000, 4));
+  const Status called = start_calls(calls_of(1, {2}));
+  const Status told = called ? streams[5]->synchronize() : called;
+  ASSERT_FALSE(told);
+  EXPECT_EQ(told.error().code(), WEFT_ERROR_PEER);
+  EXPECT_NE(text_of(told).find("a communicator of the group failed"), std::string::npos)
+      << text_of(told);
 }
 
 TEST_P(OverTransport, GroupRunsManyCallsOfOneCommunicatorInOrder) {

@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Which kernels may be set up while the one before them in their stream runs: host code, pure.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/device_runtime.h"
+
+namespace weft::device::cuda {
+
+/// A kernel that is set up early holds its multiprocessors while it waits. Beside another
+/// communicator, whose kernels may wait for those of other ranks that wait for these, two of one
+/// and two of the other have to fit: (64 + 2) * 2 CTAs onto the 132 multiprocessors of a GPU that
+/// has such launches. Ranks that share a device have half of it each, for both.
+inline constexpr std::uint32_t kCtasThatMayComeEarly = 2;
+[[nodiscard]] constexpr bool may_come_early(const Launch& launch, std::uint32_t ctas) {
+  return launch.own_processors || launch.shares_device || ctas <= kCtasThatMayComeEarly;
+}
+
+}  // namespace weft::device::cuda
