@@ -79,6 +79,7 @@ Communicator::UnderWay& Communicator::begin_record(const Task& task, Stream& str
     // It may have been away when the others got more.
     record->make_room(room_for_items_, room_for_pairs_);
     record->stream = &stream;
+    record->others.clear();
     record->task = task;
     record->begun = ++records_begun_;
     record->sequence = sequence;
@@ -155,6 +156,8 @@ weft_result Communicator::finished(UnderWay& record, const KernelOutcome& outcom
   } else {
     explain_outcome(record, outcome);
     record.stream->note_failure(failure_);
+    for (Stream* const other : record.others)
+      other->note_failure(failure_);
     result = failure_->code();
     if (result == WEFT_OK) result = WEFT_ERROR_INTERNAL;
   }

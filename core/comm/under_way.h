@@ -18,6 +18,7 @@ namespace weft {
 struct Communicator::UnderWay {
   Communicator* communicator = nullptr;
   Stream* stream = nullptr;
+  std::vector<Stream*> others{};      // of the same launch's calls; each waits for it
   Task task;                          // of sends and receives the first one
   std::uint64_t begun = 0;            // which of all records; 0 while this one is free
   std::uint64_t sequence = 0;         // of collective calls, which all ranks number alike

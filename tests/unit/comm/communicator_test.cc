@@ -140,6 +140,28 @@ TEST(Groups, ThatFailHalfWayLeaveNobodyWaiting) {
       << text_of(told);
 }
 
+// The other rank never calls.
+TEST_P(OverTransport, GroupThatFailsIsToldOnAllOfItsStreams) {
+  std::vector<float> values(2000, 1);
+  Ranks ranks(2, GetParam());
+  const auto received = Ranks::value(Stream::create(ranks.context()));
+  const Task task{.type = WEFT_FLOAT32, .root = 1, .count = 1000};
+  std::vector<Call> calls(2, Call{.communicator = ranks.communicators[0].get(), .task = task});
+  calls[0].task.operation = Operation::kSend;
+  calls[0].stream = ranks.streams[0].get();
+  calls[0].send = values.data();
+  calls[1].task.operation = Operation::kRecv;
+  calls[1].stream = received.get();
+  calls[1].recv = values.data() + 1000;
+  EXPECT_EQ(text_of(start_calls(calls)), "");
+  ranks.communicators[0]->abort();
+  for (Stream* const stream : {ranks.streams[0].get(), received.get()}) {
+    const Status told = stream->synchronize();
+    ASSERT_FALSE(told);
+    EXPECT_EQ(told.error().code(), WEFT_ERROR_ABORTED);
+  }
+}
+
 TEST_P(OverTransport, GroupRunsManyCallsOfOneCommunicatorInOrder) {
   Ranks ranks(2, GetParam());
   std::vector<std::unique_ptr<Communicator>> more;
