@@ -147,15 +147,16 @@ void KernelReport::note_loss(weft_result answer) {
       true);
 }
 
-KernelEnd KernelReport::await_end() const {
+KernelEnd KernelReport::await_end() {
   const std::atomic_ref<KernelEnd> word(shared_->outcome.end);
   KernelEnd end = word.load(std::memory_order_acquire);
-  if (end != KernelEnd::kBeingTold) return end;
+  if (end != KernelEnd::kBeingTold || waited_in_vain_.load(std::memory_order_relaxed)) return end;
   const auto deadline = std::chrono::steady_clock::now() + kLongestTelling;
   while (end == KernelEnd::kBeingTold && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::yield();
     end = word.load(std::memory_order_acquire);
   }
+  if (end == KernelEnd::kBeingTold) waited_in_vain_.store(true, std::memory_order_relaxed);
   return end;
 }
 

@@ -80,7 +80,7 @@ class KernelReport {
                std::shared_ptr<Failure> failure, Shared* shared);
 
   /// Of no half-told report.
-  [[nodiscard]] KernelEnd await_end() const;
+  [[nodiscard]] KernelEnd await_end();
 
   DeviceRuntime& runtime_;
   const std::uint32_t rank_;
@@ -89,6 +89,7 @@ class KernelReport {
   Shared* const shared_;
   std::atomic<bool> explaining_{false};  ///< By the first who looked.
   std::atomic<bool> explained_{false};
+  std::atomic<bool> waited_in_vain_{false};  ///< For a report to be told to its end.
 };
 
 }  // namespace weft

@@ -169,7 +169,8 @@ WEFT_API weft_result weft_comm_init_env(weft_context* context, const weft_comm_c
                                         weft_comm** out);
 
 /**
- * Waits until the work of this rank has ended; it may do queued work itself. No call may follow
+ * Waits until the work of this rank has ended, but on a CUDA stream that is being captured, whose
+ * capture that would end; it may do queued work itself. No call may follow
  * (INVALID_USAGE), only destroy. Errors: those of the work, as weft_stream_synchronize tells them.
  *
  * Between CPUs, if the last collective had a root or no elements, or was weft_all_to_all_v, it also

@@ -148,36 +148,34 @@ weft_result CudaMemory::clear(const Block& block) {
   return WEFT_OK;
 }
 
-weft_result CudaMemory::find(Kind kind, std::size_t bytes, void** out) {
-  *out = nullptr;
+weft_result CudaMemory::find(Kind kind, std::size_t bytes, Block* out) {
   const Scope scope(device_);
   const std::size_t size = rounded(bytes);
   release_retired();
-  std::optional<Block> block;
   {
     const std::scoped_lock lock(mutex_);
-    block = free_.take(kind, size);
+    if (const auto kept = free_.take(kind, size)) {
+      *out = *kept;
+      return WEFT_OK;
+    }
   }
-  if (!block) {
-    const weft_result made = make(kind, size, &block.emplace());
-    if (made != WEFT_OK) return made;
-  }
-  *out = hold(*block);
-  return WEFT_OK;
+  return make(kind, size, out);
 }
 
 weft_result CudaMemory::take(Kind kind, std::size_t bytes, void** out) {
-  const weft_result found = find(kind, bytes, out);
-  if (found != WEFT_OK) return found;
-  Block block;
-  {
-    const std::scoped_lock lock(mutex_);
-    block = used_.at(*out);
-  }
+  *out = nullptr;
   const Scope scope(device_);
-  const weft_result cleared = clear(block);
-  if (cleared != WEFT_OK) release(std::exchange(*out, nullptr));
-  return cleared;
+  Block block;
+  const weft_result found = find(kind, bytes, &block);
+  return found != WEFT_OK ? found : register_block(block, out);
+}
+
+weft_result CudaMemory::allocate_unset(std::size_t bytes, void** out) {
+  *out = nullptr;
+  Block block;
+  const weft_result found = find(kDevice, bytes, &block);
+  if (found == WEFT_OK) *out = hold(block);
+  return found;
 }
 
 void* CudaMemory::hold(const Block& block) {

@@ -44,8 +44,8 @@ class CudaMemory {
   [[nodiscard]] bool is_lost() const;
 
   weft_result allocate(std::size_t bytes, void** out) { return take(kDevice, bytes, out); }
-  /// The same without zeros in it, for which the device has to find room and time.
-  weft_result allocate_unset(std::size_t bytes, void** out) { return find(kDevice, bytes, out); }
+  /// The same, but what lies there stays: to set it to zero would wait for the device.
+  weft_result allocate_unset(std::size_t bytes, void** out);
   weft_result allocate_to_share(std::size_t bytes, MemorySharing sharing, void** out) {
     return take(sharing == MemorySharing::kTicket ? kDevice : kMapped, bytes, out);
   }
@@ -102,7 +102,7 @@ class CudaMemory {
   };
 
   weft_result take(Kind kind, std::size_t bytes, void** out);
-  weft_result find(Kind kind, std::size_t bytes, void** out);
+  weft_result find(Kind kind, std::size_t bytes, Block* out);
   void* hold(const Block& block);
   void release_retired();
   weft_result leave_to_graph(cudaGraph_t graph, void* memory);

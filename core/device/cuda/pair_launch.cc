@@ -65,7 +65,7 @@ weft_result launch_packed(CudaStream& stream, const Launch& launch,
 }
 
 // Of more than fit into an argument. The memory is that of one launch: the driver's own for streams
-// would hold 32 MiB of the device for the first of them that is captured, and 13 of the heap.
+// held 32 MiB of the device once it was asked for, and 13 of the heap (tests/gpu/README.md).
 weft_result launch_stored(CudaStream& stream, const Launch& launch, const PairGroups& groups) {
   void* memory = nullptr;
   const std::size_t bytes = groups.transfers.size() * sizeof(PairTransfer);
