@@ -144,9 +144,11 @@ class PairWideLines {
       KernelOutcome end;
       if (looks_at_words) end = look_at_words(transfer, step);
       if (leads_gang() && end.end == KernelEnd::kDone) end = memory_.pause(turn);
-      if (end.end != KernelEnd::kDone) outcome_ = end;
+      if (!group_.any_of_gang(end.end != KernelEnd::kDone)) continue;
       // What the peer wrote before it gave up may just have come.
-      if (group_.any_of_gang(end.end != KernelEnd::kDone)) return come();
+      if (come()) return true;
+      outcome_ = end;
+      return false;
     }
     return true;
   }

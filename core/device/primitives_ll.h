@@ -129,7 +129,10 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
       const bool begun = read_header<kBits>(step, header);
       if (!agree(group_.leader() ? await<kBits>(step, begun, header) : 0)) return false;
       const bool moved = move_step<kBits>(step);
-      if (group_.any(!moved)) return agree(group_.leader() ? why_left(bytes) : 0);
+      if (group_.any(!moved)) {
+        const bool lost = group_.any(!moved && lacks_lines());
+        return agree(group_.leader() ? why_left(lost, bytes) : 0);
+      }
       publish<kBits>();
       if constexpr (kSend) {
         ++send_step_;
@@ -304,20 +307,24 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
     return memory_.wait_at_least(from.tail, from.tail_waiters, recv_step_ + 1, from.error);
   }
 
-  /// Leader only, where a lane has not found its lines: asks again why.
-  WEFT_HD std::uint64_t why_left(std::uint32_t bytes) {
-    if (outcome_.end == KernelEnd::kDone) {
-      const WaitResult result = wait_for_tail();
-      // Tail promises lines that there are not.
-      if (result.status == WaitStatus::kReady) {
-        return leave({.end = KernelEnd::kSizeMismatch,
-                      .peer = item_.from_previous.peer,
-                      .expected = bytes,
-                      .found = 0});
-      }
-      return leave(end_of_wait(result, item_.from_previous.peer));
+  /// Of a lane that has left: whether tail promised lines that there are not. It was told to leave
+  /// otherwise; of a gang its first lane knows.
+  [[nodiscard]] WEFT_HD bool lacks_lines() const {
+    return outcome_.end == KernelEnd::kDone && (!shares_ || leads_gang());
+  }
+
+  /// Leader only, where a lane has left; `lost`: where one of them lacks lines. Tail is not asked
+  /// again: it may have come since the lane was told.
+  WEFT_HD std::uint64_t why_left(bool lost, std::uint32_t bytes) {
+    if (outcome_.end != KernelEnd::kDone) return leave(outcome_);
+    const ConnectionView& from = item_.from_previous;
+    if (lost) {
+      return leave(
+          {.end = KernelEnd::kSizeMismatch, .peer = from.peer, .expected = bytes, .found = 0});
     }
-    return static_cast<std::uint64_t>(outcome_.end) << 32;
+    const KernelOutcome told = told_by_peer(memory_, from);
+    if (told.end != KernelEnd::kDone) return leave(told);
+    return leave({.end = KernelEnd::kAborted, .peer = from.peer, .expected = 0, .found = 0});
   }
 
   WEFT_HD std::uint64_t leave(const KernelOutcome& outcome) {
@@ -348,7 +355,7 @@ class LinePrimitives : public Primitives<LinePrimitives<kProtocol, Group, Memory
   template <unsigned kBits>
   WEFT_HD std::uint64_t await(const Step& step, bool begun, const StepHeader& header) {
     if constexpr ((kBits & kRecvBit) != 0) {
-      if (!begun) return why_left(step.bytes);
+      if (!begun) return why_left(true, step.bytes);
       const KernelOutcome found =
           check_header(header, item_.from_previous.peer, item_.tag, step.bytes);
       if (found.end != KernelEnd::kDone) return leave(found);

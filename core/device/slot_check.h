@@ -72,6 +72,15 @@ WEFT_HD inline KernelOutcome end_of_wait(const WaitResult& result, std::uint32_t
   return {.end = KernelEnd::kAborted, .peer = peer, .expected = 0, .found = 0};
 }
 
+/// Of a kernel some lane of which was told to leave, as another lane learns it: such words stay.
+/// kDone where it was not the peer of `from` who told it.
+template <class Memory>
+WEFT_HD KernelOutcome told_by_peer(Memory& memory, const ConnectionView& from) {
+  const std::uint32_t told = from.error == nullptr ? 0 : memory.load_word(from.error);
+  if (told == 0) return {};
+  return {.end = KernelEnd::kPeerError, .peer = from.peer, .expected = 0, .found = told};
+}
+
 /// What a kernel that ends so tells its neighbours: who is to blame, if it was told so itself.
 WEFT_HD inline std::uint32_t reason_of(const KernelOutcome& outcome) {
   constexpr std::uint32_t kNobodyNamed = UINT32_MAX;

@@ -103,7 +103,8 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
     }
     const bool moved = move_all(now, to, move, move_pair);
     if (group_.any(!moved)) {
-      return go_on(group_.broadcast(group_.leader() ? why_left(now, from) : 0));
+      const bool lost = group_.any(!moved && lacks_lines());
+      return go_on(group_.broadcast(group_.leader() ? why_left(lost, now, from) : 0));
     }
     publish(now, from, to);
     return true;
@@ -318,7 +319,8 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
           const bool begun = shared_lines().read_header(slot(from, now.number), step_of(from, now),
                                                         header, waiting<true>(from, now));
           std::uint64_t verdict = 0;
-          if (group_.leader()) verdict = begun ? judge(header, from, now) : why_left(now, edges);
+          if (group_.leader())
+            verdict = begun ? judge(header, from, now) : why_left(true, now, edges);
           if (group_.any_of_gang(verdict != 0)) return verdict;
         }
         return 0;
@@ -342,7 +344,7 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
       const std::uint64_t step = step_of(from, now);
       StepHeader header;
       if (!lines_.read_header(slot(from, now.number), step, header, waiting(from, now))) {
-        return why_left(now, edges);
+        return why_left(true, now, edges);
       }
       const std::uint64_t verdict = judge(header, from, now);
       if (verdict != 0) return verdict;
@@ -356,19 +358,28 @@ class LineTreeWalk : public TreeTurns<LineTreeWalk<kProtocol, Group, Memory, Red
     return 0;
   }
 
-  /// Leader only, where a lane has not found its lines: asks again why.
-  WEFT_HD std::uint64_t why_left(const Chunk& now, const Edges& edges) {
+  /// Of a lane that has left: whether tail promised lines that there are not. It was told to leave
+  /// otherwise; of a gang its first lane knows.
+  [[nodiscard]] WEFT_HD bool lacks_lines() const {
+    return outcome().end == KernelEnd::kDone && (!shares_ || leads_gang());
+  }
+
+  /// Leader only, where a lane has left; `lost`: where one of them lacks lines. Tails are not asked
+  /// again: they may have come since the lane was told.
+  WEFT_HD std::uint64_t why_left(bool lost, const Chunk& now, const Edges& edges) {
     if (outcome().end != KernelEnd::kDone) return note(outcome());
-    for (std::uint32_t i = 0; i < edges.count; ++i) {
-      const ConnectionView& from = edges.views[i];
-      const WaitResult result = wait_for_tail(from, now);
-      if (result.status != WaitStatus::kReady) return note(end_of_wait(result, from.peer));
+    if (lost) {
+      return note({.end = KernelEnd::kSizeMismatch,
+                   .peer = edges.views[0].peer,
+                   .expected = now.bytes,
+                   .found = 0});
     }
-    // Tail promises lines that there are not.
-    return note({.end = KernelEnd::kSizeMismatch,
-                 .peer = edges.views[0].peer,
-                 .expected = now.bytes,
-                 .found = 0});
+    for (std::uint32_t i = 0; i < edges.count; ++i) {
+      const KernelOutcome told = told_by_peer(memory_, edges.views[i]);
+      if (told.end != KernelEnd::kDone) return note(told);
+    }
+    return note(
+        {.end = KernelEnd::kAborted, .peer = edges.views[0].peer, .expected = 0, .found = 0});
   }
 
   Loops loops_;

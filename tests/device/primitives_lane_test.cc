@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@
 namespace weft::device::testing {
 namespace {
 
+using Mean = Average<float>;  // is finished where it is complete
+
 class PrimitiveLanes : public ::testing::TestWithParam<std::tuple<Does, std::uint32_t, Protocol>> {
  protected:
   static constexpr std::uint32_t kRanks = 3;
@@ -31,7 +34,6 @@ class PrimitiveLanes : public ::testing::TestWithParam<std::tuple<Does, std::uin
   // of lines: behind an odd one the lanes of a pair meet once more, which would hide a defect.
   static constexpr std::uint32_t kSlots = 2;
   static constexpr std::uint32_t kStepBytes = 1024;
-  using Mean = Average<float>;  // is finished where it is complete
 
   PrimitiveLanes() {
     const auto [does, lanes, protocol] = GetParam();
@@ -148,6 +150,58 @@ INSTANTIATE_TEST_SUITE_P(
              std::to_string(std::get<std::uint32_t>(info.param)) + "_lanes_" +
              std::string(protocol_name(std::get<Protocol>(info.param)));
     });
+
+/// A peer that has failed, and whose tail comes only when a lane has been told of that.
+class TailAfterError : public LaneMemory {
+ public:
+  using LaneMemory::LaneMemory;
+  WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t threshold,
+                           std::uint32_t* error) {
+    const WaitResult result = LaneMemory::wait_at_least(counter, waiters, threshold, error);
+    if (result.status != WaitStatus::kReady) store_release(counter, threshold);
+    return result;
+  }
+};
+
+// The lines of the first lanes have come, and no others.
+TEST(LinePrimitiveLanes, APeerThatFailedIsNoSizeThatDiffers) {
+  constexpr std::uint32_t kLanes = 8;
+  constexpr std::uint64_t kCount = 100;
+  constexpr std::uint32_t kReason = 3;
+  RingWorld world({.ranks = 2, .step_bytes = 1024, .protocol = Protocol::kLL});
+  std::vector<float> data(kCount);
+  const auto receiver = world.items(1, {.count = kCount}, 0, nullptr, data.data());
+  const auto sender = world.items(0, {.count = kCount}, 0, data.data(), nullptr);
+  std::atomic<std::uint32_t> abort{0};
+  std::vector<KernelOutcome> outcomes(kLanes);
+  const auto run = [&]<class Memory>(Memory memory, LaneGroup& group, const WorkItem& item,
+                                     bool receives) {
+    LinePrimitives<Protocol::kLL, LaneGroup, Memory, Mean> primitives(
+        group, memory, item, Mean{.divisor = 2}, sizeof(float), receives, !receives);
+    const Extent all{.offset = 0, .count = kCount};
+    const bool done = receives ? primitives.recv(all) : primitives.send(all);
+    EXPECT_NE(done, receives);
+    return primitives.finish();
+  };
+  LaneTeams senders;
+  senders.add("sender", kLanes,
+              [&](LaneGroup& group) { run(LaneMemory(abort), group, sender[0], false); });
+  senders.run();
+  Link& link = world.link(0);
+  link.tail() = 0;
+  *receiver[0].from_previous.error = kReason;
+  // Of the last lane's first part: its flag.
+  const std::size_t line = std::size_t{kLanes - 1} * 16;
+  std::memset(receiver[0].from_previous.buffer + line, 0, 16);
+  LaneTeams receivers;
+  receivers.add("receiver", kLanes, [&](LaneGroup& group) {
+    outcomes[group.rank()] = run(TailAfterError(abort), group, receiver[0], true);
+  });
+  receivers.run();
+  EXPECT_EQ(outcomes[0].end, KernelEnd::kPeerError);
+  EXPECT_EQ(outcomes[0].found, kReason);
+  EXPECT_EQ(outcomes[0].peer, 0U);
+}
 
 }  // namespace
 }  // namespace weft::device::testing
