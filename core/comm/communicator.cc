@@ -122,12 +122,20 @@ Status Communicator::why_not_callable(const Stream& stream) {
   return {};
 }
 
-Error Communicator::not_to_be_captured(const Task& task) {
-  return {WEFT_ERROR_UNSUPPORTED,
-          fmt::format("{} cannot be captured into a graph: messages of a net need the CPU in each "
-                      "replay",
-                      describe_task(task)),
-          "call it outside of the capture"};
+Status Communicator::why_not_captured(std::span<const Call* const> calls, Stream& stream) {
+  WEFT_TRY(check_call(stream));
+  if (!runtime_.is_capturing(stream.device_stream())) return {};
+  WEFT_TRY_ASSIGN(const auto needs, needs_of(calls, 0));
+  const bool by_net = std::ranges::any_of(needs, [&](const Need& need) {
+    return choice_with(need.link.peer).kind == PluginKind::kNet;
+  });
+  if (!by_net) return {};
+  return fail(
+      WEFT_ERROR_UNSUPPORTED,
+      fmt::format("{} cannot be captured into a graph: messages of a net need the CPU in each "
+                  "replay",
+                  describe_task(calls.front()->task)),
+      "call it outside of the capture");
 }
 
 Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
@@ -152,9 +160,7 @@ Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
     WEFT_TRY_ASSIGN(found, find_bound(call));
   }
   const std::shared_ptr<BoundPlan>& bound = *found;
-  const bool may_be_captured = bound->needs_cpu() || bound->tables() != nullptr;
-  if (may_be_captured && runtime_.is_capturing(stream.device_stream())) {
-    if (bound->needs_cpu()) return fail(not_to_be_captured(task));
+  if (bound->tables() != nullptr && runtime_.is_capturing(stream.device_stream())) {
     bound->tables()->note_capture();
   }
   WEFT_TRY(order_after_latest(stream));

@@ -152,6 +152,14 @@ class Communicator {
     if (!windows_.empty() && !has_inboxes_) return nullptr;
     return latest_plan_->plan->task == task ? &latest_plan_->bound : nullptr;
   }
+  /// Whether connected calls, sends and receives of a group or one other call, may be made on
+  /// `stream`, where the program may be capturing it: what a net carries needs the CPU in each
+  /// replay of a device's own graph.
+  [[nodiscard]] Status check_capture(std::span<const Call* const> calls, Stream& stream) {
+    if (report_ == nullptr || reach_ != Reach::kMessages) [[likely]]
+      return {};
+    return why_not_captured(calls, stream);
+  }
   /// Makes the launch of one collective call on `stream`, counting it as under way: it must be
   /// given to the runtime, or withdrawn, before the next is made. Fails if the communicator is
   /// unusable. The launch is valid until the next is made.
@@ -278,9 +286,8 @@ class Communicator {
     CallNote call;
   };
   Result<std::vector<Need>> needs_of(std::span<const Call* const> calls, std::uint64_t ahead);
+  Status why_not_captured(std::span<const Call* const> calls, Stream& stream);
   Result<const Launch*> prepare_exchange(const Call& call, Stream& stream);
-  Status check_capture(std::span<const Call* const> calls, Stream& stream);
-  static Error not_to_be_captured(const Task& task);
   template <class Make>
   Result<const Launch*> pair_launch(Stream& stream, std::uint32_t named, Make make);
   template <class Make>

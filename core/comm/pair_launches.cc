@@ -33,7 +33,6 @@ std::uint32_t least_named(std::span<const Call* const> calls) {
 Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> calls,
                                                   Stream& stream) {
   WEFT_TRY(check_call(stream));
-  if (report_ != nullptr) WEFT_TRY(check_capture(calls, stream));
   WEFT_TRY(order_after_latest(stream));
   if (report_ != nullptr) {
     for (const Call* const call : calls)
@@ -81,8 +80,6 @@ Result<const Launch*> Communicator::prepare_exchange(const Call& call, Stream& s
     WEFT_TRY(order_after_latest(stream));
     return inbox_launch(call, *lines, stream);
   }
-  const Call* const alone = &call;
-  WEFT_TRY(check_capture({&alone, 1}, stream));
   WEFT_TRY(order_after_latest(stream));
   if (report_ != nullptr) {
     const std::uint32_t named = call.task.options.max_channels;
@@ -219,20 +216,6 @@ void Communicator::note_sent(const UnderWay& record) {
     sent_.add(transfer.view.peer,
               {.sequence = task.number, .tag = transfer.tag, .count = task.count});
   }
-}
-
-// What a net carries needs the CPU in each replay of a device's own graph. The driver is asked only
-// where there is one.
-Status Communicator::check_capture(std::span<const Call* const> calls, Stream& stream) {
-  if (reach_ != Reach::kMessages) return {};
-  if (!runtime_.is_capturing(stream.device_stream())) return {};
-  WEFT_TRY_ASSIGN(const auto needs, needs_of(calls, 0));
-  for (const Need& need : needs) {
-    if (choice_with(need.link.peer).kind == PluginKind::kNet) {
-      return fail(not_to_be_captured(calls.front()->task));
-    }
-  }
-  return {};
 }
 
 }  // namespace weft

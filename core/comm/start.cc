@@ -255,6 +255,7 @@ Status start_one(const Call& call) {
   Communicator& communicator = *call.communicator;
   Stream& stream = *call.stream;
   const Call* const batch = &call;
+  WEFT_TRY(communicator.check_capture({&batch, 1}, stream));
   WEFT_TRY_ASSIGN(const Launch* const launch, prepare({&batch, 1}, stream));
   const weft_result result = stream.runtime().launch(stream.device_stream(), {launch, 1});
   if (result == WEFT_OK) {
@@ -405,6 +406,15 @@ Result<weft_result> start_alone(const Call& call, bool may_go_on) {
   return WEFT_OK;
 }
 
+// Before anything of a group is started: what is refused leaves its communicators as they are.
+Status check_captures(std::span<const Piece> pieces) {
+  for (const Piece& piece : pieces) {
+    for (const CallBatch& batch : piece.batches)
+      WEFT_TRY(batch.front()->communicator->check_capture(batch, *piece.stream));
+  }
+  return {};
+}
+
 // Of a group some of which has been started, so that the rest is not missed in silence.
 void give_up(std::span<const Piece> pieces, const Error& why) {
   for (const Piece& piece : pieces) {
@@ -425,6 +435,7 @@ Result<weft_result> start(std::span<const Call> calls, CallCutter& cutter, bool 
     if (!connected) WEFT_TRY(await_batches(pieces));
     cutter.note_connected();
   }
+  WEFT_TRY(check_captures(pieces));
   Status started;
   std::size_t done = 0;
   for (; done < pieces.size(); ++done) {

@@ -350,8 +350,9 @@ WEFT_API weft_result weft_graph_destroy(weft_graph* graph);
  * Errors at the call: UNSUPPORTED (a type or reduction that the device has no kernel for, a capture
  * of what needs the CPU, a way that the options of the handle want and that cannot be had),
  * OUT_OF_RESOURCES (threads), DEVICE, what connecting fails with, and the failure of a communicator
- * that has failed before. Errors of the work come from weft_stream_synchronize and
- * weft_stream_query.
+ * that has failed before. Of a group whose calls a capture cannot hold none is made; communicators
+ * whose calls are left out since another one's could not start have failed. Errors of the work come
+ * from weft_stream_synchronize and weft_stream_query.
  */
 
 /*

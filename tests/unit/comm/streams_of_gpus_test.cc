@@ -231,6 +231,38 @@ TEST_F(StreamsOfGpus, OfAGroupAllTell) {
   }
 }
 
+// Of a group of one thread for both ranks, the calls of one rank on a stream of its own each. What
+// has no elements is started without a look at captures.
+TEST(StreamsOfGpusOverANet, AGroupThatACaptureCannotHoldIsLeftOutAsAWhole) {
+  Ranks ranks(2, "net-socket", {}, std::make_unique<OrderedDevice>());
+  auto& device = dynamic_cast<OrderedDevice&>(ranks.context().runtime());
+  std::byte* const place = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);
+  std::vector<Call> calls;
+  for (const std::uint64_t count : {0U, 1000U}) {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      Call call{.task = {.operation = Operation::kBroadcast, .type = WEFT_FLOAT32, .count = count},
+                .send = place,
+                .recv = place};
+      call.communicator = ranks.communicators[rank].get();
+      call.stream = ranks.streams[rank].get();
+      calls.push_back(call);
+    }
+  }
+  for (const auto& stream : ranks.streams)
+    device.capture(*stream, true);
+  const Status refused = start_calls(calls);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), WEFT_ERROR_UNSUPPORTED);
+  for (const auto& stream : ranks.streams)
+    device.capture(*stream, false);
+  for (std::uint32_t rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(ranks.communicators[rank]->async_error(), WEFT_OK) << "rank " << rank;
+  const Status started = start_calls(calls);
+  EXPECT_TRUE(started) << test::text_of(started);
+  for (const auto& communicator : ranks.communicators)
+    communicator->abort();  // no kernel sends what their ends would wait for
+}
+
 TEST_F(StreamsOfGpus, ALostDeviceIsTheEndOfItsCommunicators) {
   const std::unique_ptr<Stream> streams[2] = {stream(), stream()};
   call(streams);
