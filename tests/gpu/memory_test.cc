@@ -8,10 +8,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <cuda.h>
@@ -171,18 +173,55 @@ bool has_context(int device) {
   return active != 0;
 }
 
-TEST(RankOfJob, ContextOfItsDeviceAlone) {
-  Team team(Mode::kProcess, layout_of_job());
-  run_few_of_each(team);
+void expect_context_alone_on(int own) {
   int devices = 0;
   CUDA(cudaGetDeviceCount(&devices));
   for (int device = 0; device < devices; ++device)
-    EXPECT_EQ(has_context(device), device == team.members()[0].device) << "device " << device;
+    EXPECT_EQ(has_context(device), device == own) << "device " << device;
+}
+
+TEST(RankOfJob, ContextOfItsDeviceAlone) {
+  Team team(Mode::kProcess, layout_of_job());
+  run_few_of_each(team);
+  expect_context_alone_on(team.members()[0].device);
+}
+
+// A thread of the library joins, connects and calls.
+TEST(RankOfJob, ContextOfItsDeviceAloneInTheBackground) {
+  const int device = std::atoi(std::getenv("WEFT_RANK"));
+  CommConfig given(options().settings);
+  weft_comm_config config = given.config;
+  config.device_kind = WEFT_DEVICE_CUDA;
+  config.device = device;
+  config.nonblocking = 1;
+  weft_comm* comm = nullptr;
+  const auto await = [&](weft_result answer) {
+    for (weft_result now = answer; answer == WEFT_IN_PROGRESS && now == WEFT_IN_PROGRESS;
+         std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+      check(weft_comm_get_async_error(comm, &now), "weft_comm_get_async_error");
+      if (now != WEFT_IN_PROGRESS) check(now, "in the background");
+    }
+    if (answer != WEFT_IN_PROGRESS) check(answer, "a call in the background");
+  };
+  await(weft_comm_init_env(context(), &config, &comm));
+  const Stream stream = open_stream(device);
+  constexpr std::size_t kCount = 65537;
+  Zone zone(device, kCount * sizeof(float), 0);
+  zone.write({}, 0, stream.cuda);
+  await(
+      weft_all_reduce(zone.data(), zone.data(), kCount, WEFT_FLOAT32, WEFT_SUM, comm, stream.weft));
+  check(weft_stream_synchronize(stream.weft), "weft_stream_synchronize");
+  expect_context_alone_on(device);
+  check(weft_comm_destroy(comm), "weft_comm_destroy");
+  close_stream(device, stream);
 }
 
 class MemoryOfProcesses : public Memory {};
 TEST_P(MemoryOfProcesses, IsOfTheirOwnDevices) {
   Job(GetParam(), "ContextOfItsDeviceAlone").expect_success();
+}
+TEST_P(MemoryOfProcesses, IsOfTheirOwnDevicesInTheBackground) {
+  Job(GetParam(), "ContextOfItsDeviceAloneInTheBackground").expect_success();
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, MemoryOfProcesses,

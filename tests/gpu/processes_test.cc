@@ -144,6 +144,65 @@ TEST(RankOfJob, Bereaved) {
   Trial(next, {.type = kInt32, .count = 65537}).run(options().seed);
 }
 
+/// The device is of no use to this process any more: a kernel traps.
+void break_device(const Member& member) {
+  constexpr const char* kTrap =
+      ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry fault() { trap; }\n";
+  cudaLibrary_t library = nullptr;
+  cudaKernel_t kernel = nullptr;
+  CUDA(cudaLibraryLoadData(&library, kTrap, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CUDA(cudaLibraryGetKernel(&kernel, library, "fault"));
+  CUDA(cudaLaunchKernel(kernel, dim3(1), dim3(1), nullptr, 0, member.cuda));
+}
+
+// The device of rank 1 faults before a call that all make.
+TEST(RankOfJob, OnAFaultyDevice) {
+  const Layout layout = layout_of_job();
+  Team team(Mode::kProcess, layout);
+  Team beside(Mode::kProcess, layout);
+  Member& member = team.members()[0];
+  Trial trial(team, {.type = kFloat32, .count = 4093});
+  trial.run(options().seed);
+  Trial(beside, {.type = kInt32, .count = 257}).run(options().seed);
+  const bool faulty = member.rank == 1;
+  if (faulty) {
+    break_device(member);
+    static_cast<void>(cudaStreamSynchronize(member.cuda));
+    EXPECT_NE(cudaGetLastError(), cudaSuccess);
+  }
+  // What a call says of a device that is lost already, or what comes of it later.
+  weft_result result = WEFT_OK;
+  std::string text;
+  try {
+    trial.issue(member);
+    result = weft_stream_synchronize(member.stream);
+    text = last_error();
+  } catch (const Problem& problem) {
+    result = problem.code;
+    text = problem.what();
+  }
+  say(std::string("RETURNED ") + weft_result_name(result) + " " + text);
+  EXPECT_EQ(result, faulty ? WEFT_ERROR_DEVICE : WEFT_ERROR_PEER) << text;
+  EXPECT_NE(text.find(faulty ? "device" : "rank 1"), std::string::npos) << text;
+  // Also the communicator that called nothing since.
+  for (Team* const each : {&team, &beside}) {
+    weft_result error = WEFT_OK;
+    for (const auto deadline = std::chrono::steady_clock::now() + 5s;
+         error == WEFT_OK && std::chrono::steady_clock::now() < deadline;
+         std::this_thread::sleep_for(1ms)) {
+      const Member& one = each->members()[0];
+      static_cast<void>(weft_stream_query(one.stream));
+      check(weft_comm_get_async_error(one.comm, &error), "weft_comm_get_async_error");
+    }
+    EXPECT_EQ(error, faulty ? WEFT_ERROR_DEVICE : WEFT_ERROR_PEER);
+  }
+  beside.leave();
+  team.leave();
+  // Nothing of the device can be given back.
+  std::cout.flush();
+  if (faulty) _exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
 // ---- who starts them ----
 
 using LayoutAndType = std::tuple<Layout, Type>;
@@ -202,6 +261,10 @@ TEST_P(ProcessPairs, KillOne) {
     if (rank == 1) continue;
     EXPECT_EQ(outcome.exit_status, 0) << "rank " << rank << ": " << indented(outcome.describe());
   }
+}
+TEST_P(ProcessPairs, FaultOfADevice) {
+  SKIP_ON_HOST();
+  Job(GetParam(), "OnAFaultyDevice").expect_success();
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, ProcessPairs, testing::ValuesIn(kPairs), layout_name<Layout>);
 

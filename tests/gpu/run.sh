@@ -49,6 +49,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   types        every element type by every reduction
   exchanges    sends and receives
   mix          random calls of all kinds, on one and on two streams
+  order        calls on streams that the caller holds back, beside captures and other communicators
   operations-processes  the four above, a process for each rank
   operations-graphs     every operation captured and replayed, by threads and processes
   operations-transports every operation over p2p, shm and net, by threads and processes
@@ -91,7 +92,7 @@ done
 if ((${#pieces[@]} == 0)); then
   pieces=(threads one-thread processes graphs abort abort-ways transports hosts sharing leavers reads algorithms trees chains
     lines lines128 long memory litmus memcheck initcheck racecheck bench bench-operations bench-host bench-joins mismatch
-    operations types exchanges mix
+    operations types exchanges mix order
     operations-processes operations-graphs
     operations-transports explain windows outputs both-ends outputs-bench reads-bench)
 fi
@@ -787,7 +788,7 @@ for piece in "${pieces[@]}"; do
     one-thread) tests one-thread 400 'Gpu/OneThread.*' --largest=$((8 << 20)) ;;
     processes) tests processes 500 'Gpu/Processes.*' --largest=$((16 << 20)) ;;
     graphs) tests graphs 400 'Gpu/GraphsTest.*:Gpu/ForkedStreams.*:Gpu/ProcessPairs.Graphs*' ;;
-    abort) tests abort 400 'Gpu/AbortTest.*:Gpu/ProcessPairs.KillOne*' ;;
+    abort) tests abort 400 'Gpu/AbortTest.*:Gpu/ProcessPairs.KillOne*:Gpu/ProcessPairs.Fault*' ;;
     abort-ways) abort_ways ;;
     hosts) hosts ;;
     transports) tests transports 400 'Gpu/Transports.*:Gpu/ProcessPairs.Transport*' ;;
@@ -845,6 +846,7 @@ for piece in "${pieces[@]}"; do
       --largest=$((16 << 20)) ;;
     types) tests types 200 'Gpu/Types.*:Gpu/Premultiplied.*:Gpu/Judge.*' ;;
     exchanges) tests exchanges 200 'Gpu/Exchanges.*:Gpu/WholeDevice.*' --largest=$((16 << 20)) ;;
+    order) tests order 300 'Gpu/CallOrder.*:Gpu/HeldBack.*' ;;
     mix) tests mix 200 'Gpu/Mix.*' ;;
     operations-processes) tests operations-processes 300 \
       'Gpu/OperationProcesses.Calls/*:Gpu/OperationProcesses.Types/*' --largest=$((4 << 20)) ;;
