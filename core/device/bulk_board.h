@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the three threads share that copy in bulk (core/device/bulk_walkers.h says how), what they
-// ask of their memory, and the one of them that stores counters.
+// ask of their memory, and the one of them that stores tails.
 //
 // It stores them since a release waits for microseconds, which the storer need not: the poster
 // takes them in turn from `posts`, whose entries are the storer's until `queued` has passed them
@@ -42,6 +42,7 @@ inline constexpr std::uint32_t kMostUnsettled = 8;
 ///  - fence_board(): what this thread wrote to the board is seen before what it writes after, and
 ///    likewise of what it reads; fence_shared(): accesses to it stay in the order they are in.
 ///  - fence(): as in flagged memory; store_relaxed(counter, value): a counter, after it.
+///  - give_back(head, value): a head, behind loads that have ended.
 ///  - idle(): between looks at the board. False: leave.
 template <class T>
 concept bulk_memory =
@@ -68,16 +69,17 @@ concept bulk_memory =
       memory.fence();
       { memory.load_acquire(counter) } -> std::same_as<std::uint64_t>;
       memory.store_relaxed(counter, std::uint64_t{});
+      memory.give_back(counter, std::uint64_t{});
       { memory.load_word(word) } -> std::same_as<std::uint32_t>;
       { memory.pause(value) } -> std::same_as<KernelOutcome>;
       { memory.idle() } -> std::same_as<bool>;
     };
 
-/// A counter to be stored, and what is to be written before it.
+/// The tail of a step to be stored, and what is to be written before it.
 struct BulkPost {
-  std::uint64_t* counter = nullptr;  ///< None: there is nothing more to do.
+  std::uint64_t* tail = nullptr;  ///< None: there is nothing more to do.
   std::uint64_t value = 0;
-  SlotMeta* slot = nullptr;  ///< None of heads.
+  SlotMeta* slot = nullptr;
   SlotMeta meta{};
 };
 
@@ -128,27 +130,21 @@ WEFT_HD void serve_posts(Memory& memory, BulkBoard<Memory>& board) {
       continue;
     }
     memory.fence_board();
-    BulkPost tail{};
-    BulkPost head{};
+    BulkPost latest{};
     bool last = false;
     for (; served != queued; ++served) {
       const BulkPost post = *reinterpret_cast<const BulkPost*>(board.posts[served % kMostPosts]);
-      if (post.slot != nullptr) {
-        *post.slot = post.meta;
-        tail = post;
-      } else if (post.counter != nullptr) {
-        head = post;
-      } else {
-        last = true;
-      }
+      last = post.tail == nullptr;
+      if (last) continue;
+      *post.slot = post.meta;
+      latest = post;
     }
     // What was read above may be overwritten from here on. A thread's accesses to the board keep
     // their order if the compiler leaves them in it.
     memory.fence_shared();
     memory.store_shared(&board.posted, served);
     memory.fence();
-    if (tail.counter != nullptr) memory.store_relaxed(tail.counter, tail.value);
-    if (head.counter != nullptr) memory.store_relaxed(head.counter, head.value);
+    if (latest.tail != nullptr) memory.store_relaxed(latest.tail, latest.value);
     if (last) return;
   }
 }

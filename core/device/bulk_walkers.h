@@ -16,7 +16,7 @@
 // Who writes: each piece belongs to the loader until its barrier `full` completes a phase, and then
 // to the storer until `empty` does. A slot's head may be posted once its bytes lie in pieces, a
 // tail once the stores of its step have ended: the storer goes on storing meanwhile, and sees to
-// what is left before it waits for anything. It stores no counter itself, but the poster does
+// what is left before it waits for anything. It stores no tail itself, but the poster does
 // (core/device/bulk_board.h). `ended` is raised by whichever of the two walkers ends badly; the
 // other one then ends without a word.
 //
@@ -285,7 +285,7 @@ class BulkStorer : BulkWalker<Memory>, public Primitives<BulkStorer<Memory>> {
         return false;
       }
       if constexpr (kRecv) {
-        post({.counter = item_.from_previous.head, .value = ++recv_step_});
+        memory_.give_back(item_.from_previous.head, ++recv_step_);
       }
       if constexpr (kSend) {
         auto& step = board_.unsettled[unsettled_end_++ % kMostUnsettled];
@@ -395,7 +395,7 @@ class BulkStorer : BulkWalker<Memory>, public Primitives<BulkStorer<Memory>> {
     for (; unsettled_begin_ != unsettled_end_; ++unsettled_begin_) {
       const auto& step = board_.unsettled[unsettled_begin_ % kMostUnsettled];
       if (step.group > settled_) break;
-      post({.counter = to.tail,
+      post({.tail = to.tail,
             .value = step.filled,
             .slot = to.slots + step.slot,
             .meta = {.size = step.bytes, .offset = 0, .tag = item_.tag}});

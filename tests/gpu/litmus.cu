@@ -307,7 +307,11 @@ enum class BulkFlag {
   kFenced,    // As kernels post: the copy has ended, a fence, the flag; the reader orders its copy.
   kEnded,     // The same without the fence.
   kNotEnded,  // Planted: nobody waits for the copy, nor for anything else.
+  kTaken,  // As kFenced; another thread gives the slot back by a relaxed store once it is loaded.
+  kTakenEarly,  // Planted: the same before it is loaded, now and then long before.
 };
+template <BulkFlag kFlag>
+constexpr bool kReturnsBulkSlots = kFlag == BulkFlag::kTaken || kFlag == BulkFlag::kTakenEarly;
 
 template <BulkFlag kFlag>
 struct BulkPassing {
@@ -336,7 +340,9 @@ struct BulkPassing {
       while (*static_cast<volatile uint32_t*>(&stored) == 0) {
       }
       __threadfence_block();
-      if constexpr (kFlag == BulkFlag::kFenced) __threadfence_system();
+      if constexpr (kFlag == BulkFlag::kFenced || kReturnsBulkSlots<kFlag>) {
+        __threadfence_system();
+      }
       store_relaxed(to.far, uint64_t{to.number});
     }
     if constexpr (kFlag == BulkFlag::kNotEnded) {
@@ -355,16 +361,31 @@ struct BulkPassing {
         make_barrier(&arrived, 1);
         show_barriers();
         order_bulk_after_loads();
+        if constexpr (kFlag == BulkFlag::kTakenEarly) {
+          // Loading takes less than the way there and back, so that nothing is overwritten before.
+          constexpr uint32_t kTurnsBetweenWaits = 4096;
+          constexpr unsigned kWaitNs = 10'000;
+          store_relaxed(from.head, uint64_t{from.number});
+          if (from.number % kTurnsBetweenWaits == 0) __nanosleep(kWaitNs);
+        }
         arrive_and_expect(&arrived, blockDim.x * kCellBytes);
         bulk_load(reinterpret_cast<std::byte*>(words), from.cells, blockDim.x * kCellBytes,
                   &arrived);
-        while (!has_completed(&arrived, 0)) {
-        }
-        asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(&arrived))
-                     : "memory");
       }
     }
     if (!__syncthreads_and(seen)) return false;
+    if (threadIdx.x == 0 || threadIdx.x == kPoster) {
+      while (!has_completed(&arrived, 0)) {
+      }
+    }
+    if (kFlag == BulkFlag::kTaken && threadIdx.x == kPoster) {
+      store_relaxed(from.head, uint64_t{from.number});
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(&arrived))
+                   : "memory");
+    }
     const bool broken = __syncthreads_or(count.differs(from, from.cell, words[from.cell]));
     if (threadIdx.x == 0) {
       ++count.tries;
@@ -615,6 +636,8 @@ template <class Pattern>
 constexpr bool kGivesBack = false;
 template <Flag kFlag>
 constexpr bool kGivesBack<MessagePassing<kFlag>> = kReturnsSlots<kFlag>;
+template <BulkFlag kFlag>
+constexpr bool kGivesBack<BulkPassing<kFlag>> = kReturnsBulkSlots<kFlag>;
 
 /// Of a pair. Where slots are given back by the pattern, each is filled again as soon as it may be.
 template <class Pattern>
@@ -724,6 +747,10 @@ const std::array kPatterns = {
     row<BulkPassing<BulkFlag::kFenced>>("bulk-pull: ended, fence, relaxed", Kind::kReal, 0, true),
     row<BulkPassing<BulkFlag::kEnded>>("bulk: ended, relaxed", Kind::kPlanted, 0),
     row<BulkPassing<BulkFlag::kNotEnded>>("bulk: not ended", Kind::kPlanted, 0),
+    row<BulkPassing<BulkFlag::kTaken>>("taken-bulk: loaded, relaxed head", Kind::kReal, 0),
+    row<BulkPassing<BulkFlag::kTaken>>("taken-bulk-pull: loaded, relaxed head", Kind::kReal, 0,
+                                       true),
+    row<BulkPassing<BulkFlag::kTakenEarly>>("taken-bulk: head first", Kind::kPlanted, 0),
     row<Ll<LlU64>>("ll: u64 relaxed", Kind::kReal, 1),
     row<Ll<LlV2>>("ll: v2.u32 volatile", Kind::kReal, 1),
     row<Ll<LlTwoStores<false>>>("ll: two stores, flag last", Kind::kPlanted, 1),
@@ -1111,7 +1138,8 @@ int run(const Options& options) {
   for (const Pattern& pattern : kPatterns) {
     const std::string_view name(pattern.name);
     if (!name.starts_with(options.only)) continue;
-    if (name.starts_with("bulk: ") && !has_bulk_copies(devices)) continue;  // nor do kernels
+    if ((name.starts_with("bulk") || name.starts_with("taken-bulk")) && !has_bulk_copies(devices))
+      continue;  // nor do kernels
     const bool weakened = pattern.kind == Kind::kPlanted;
     const Outcome outcome =
         try_pattern(bench, pattern, weakened ? options.planted_tries : options.tries,

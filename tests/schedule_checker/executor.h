@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/model/step_lines.h"
 #include "core/schedule/work_items.h"
 #include "tests/schedule_checker/channel_kinds.h"
 #include "tests/schedule_checker/checker.h"

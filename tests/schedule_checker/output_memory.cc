@@ -236,6 +236,10 @@ void BulkMemory::store_relaxed(std::uint64_t* counter, std::uint64_t value) {
   post(counter, nullptr, value);
 }
 
+void BulkMemory::give_back(std::uint64_t* head, std::uint64_t value) {
+  post(head, nullptr, value);
+}
+
 bool BulkMemory::idle() {
   return world_.fibers.look_again(actor_.rank);
 }

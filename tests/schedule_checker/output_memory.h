@@ -132,6 +132,7 @@ class BulkMemory : public SymbolicMemory {
   void fence() { fenced_ = true; }
   [[nodiscard]] std::uint64_t load_acquire(std::uint64_t* counter);
   void store_relaxed(std::uint64_t* counter, std::uint64_t value);
+  void give_back(std::uint64_t* head, std::uint64_t value);
   [[nodiscard]] bool idle();
 
   // flagged_memory: offers are no elements.

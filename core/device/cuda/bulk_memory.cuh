@@ -69,6 +69,11 @@ class BulkMemory : public CudaMemory {
   __device__ static void store_relaxed(std::uint64_t* counter, std::uint64_t value) {
     store_relaxed_system(counter, value);
   }
+  // Loads whose data is there need no fence before what tells of them (tests/gpu/litmus.cu,
+  // "taken-bulk").
+  __device__ static void give_back(std::uint64_t* head, std::uint64_t value) {
+    store_relaxed_system(head, value);
+  }
   [[nodiscard]] __device__ static constexpr bool idle() { return true; }
 };
 
