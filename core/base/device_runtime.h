@@ -310,6 +310,10 @@ class DeviceRuntime {
   }
   /// Waits for what is queued, then frees the stream. A wrapped stream is not waited for.
   virtual void destroy_stream(DeviceStream* stream) = 0;
+  /// Of a stream that is wrapped and whose owner may end it next: until destroy_stream others may
+  /// still be ordered after what was launched there, and wait for it or ask for it. Nothing is
+  /// launched there any more.
+  virtual void leave_stream(DeviceStream* /*stream*/) {}
   /// The number of what was launched last on the stream, for order_after.
   virtual std::uint64_t last_piece(DeviceStream* /*stream*/) { return kWholeStream; }
   /// Makes what is launched on `stream` from now on, and who waits for it, wait for what was

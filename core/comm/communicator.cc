@@ -215,10 +215,10 @@ Status Communicator::order_after_another(Stream& stream) {
   const std::uint64_t capture =
       report_ != nullptr ? runtime_.capture_number(stream.device_stream()) : 0;
   const UsedStream& before = capture != 0 && capture == capture_ ? captured_ : latest_;
-  if (before.lives() && before.stream != &stream &&
+  if (before.lives() && before.stream != stream.device_stream() &&
       (report_ != nullptr || under_way_.load(std::memory_order_acquire) != 0)) {
     const weft_result ordered =
-        runtime_.order_after(stream.device_stream(), before.stream->device_stream(), latest_piece_);
+        runtime_.order_after(stream.device_stream(), before.stream, latest_piece_);
     if (ordered != WEFT_OK && report_ == nullptr) {
       // The host device lacks a thread or memory.
       Error error(ordered, "the device refused to start work",
@@ -229,13 +229,16 @@ Status Communicator::order_after_another(Stream& stream) {
   }
   latest_was_captured_ = capture != 0;
   if (latest_was_captured_) capture_ = capture;
-  (latest_was_captured_ ? captured_ : latest_) = {.stream = &stream, .life = stream.life()};
+  UsedStream& used = latest_was_captured_ ? captured_ : latest_;
+  used.stream = stream.device_stream();
+  used.life = stream.handle();
+  if (report_ != nullptr) used.kept = stream.handle();
   return {};
 }
 
 void Communicator::launched() {
   if (report_ != nullptr) return;
-  latest_piece_ = runtime_.last_piece(latest_.stream->device_stream());
+  latest_piece_ = runtime_.last_piece(latest_.stream);
 }
 
 bool Communicator::drive_hook(void* self, bool about_to_sleep) {
@@ -252,11 +255,10 @@ Status Communicator::finish(bool may_work) {
   const bool waits_itself = report_ != nullptr;  // for kernels whose ends nobody reports
   const bool works = may_work && under_way_.load(std::memory_order_acquire) != 0;
   // A stream that the program captures now would lose its capture.
-  const bool can_wait =
-      latest_.lives() && !(waits_itself && runtime_.is_capturing(latest_.stream->device_stream()));
+  const bool can_wait = latest_.lives() && !(waits_itself && runtime_.is_capturing(latest_.stream));
   if (can_wait && (waits_itself || works)) {
     // The caller may run the work itself, so that a communicator ends though nobody synchronizes.
-    const weft_result ended = runtime_.synchronize(latest_.stream->device_stream());
+    const weft_result ended = runtime_.synchronize(latest_.stream);
     if (waits_itself && ended != WEFT_OK) report_->note_loss(ended);
   }
   if (report_ != nullptr) report_->look();

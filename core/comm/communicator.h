@@ -327,7 +327,8 @@ class Communicator {
                                                         std::uint32_t other) const;
   Status order_after_latest(Stream& stream) {
     // Another stream may have come to be where one was.
-    if (latest_.stream == &stream && !latest_was_captured_ && latest_.lives()) [[likely]]
+    const bool is_latest = latest_.stream == stream.device_stream() && latest_.lives();
+    if (is_latest && !latest_was_captured_) [[likely]]
       return {};
     return order_after_another(stream);
   }
@@ -444,10 +445,11 @@ class Communicator {
   WayOptions way_options_;
   CallHistory history_;
   SentHistory sent_;
-  /// A stream that calls were made on.
+  /// A stream that calls were made on. One that waits for its work when it ends need not be kept.
   struct UsedStream {
-    Stream* stream = nullptr;
-    std::weak_ptr<const void> life;
+    DeviceStream* stream = nullptr;
+    std::weak_ptr<DeviceStream> life;
+    std::shared_ptr<DeviceStream> kept;
     [[nodiscard]] bool lives() const { return stream != nullptr && !life.expired(); }
   };
   UsedStream latest_;    // of the latest call that is no part of a device's own graph

@@ -17,7 +17,10 @@
 namespace weft {
 
 Stream::Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_stream)
-    : context_(context), runtime_(runtime), device_stream_(device_stream) {}
+    : context_(context),
+      runtime_(runtime),
+      device_stream_(device_stream,
+                     [&runtime](DeviceStream* stream) { runtime.destroy_stream(stream); }) {}
 
 Result<std::unique_ptr<Stream>> Stream::create(Context& context) {
   DeviceStream* device_stream = nullptr;
@@ -40,7 +43,8 @@ Result<std::unique_ptr<Stream>> Stream::wrap(Context& context, std::int32_t devi
 
 Stream::~Stream() {
   wait_while_held();
-  runtime_.destroy_stream(device_stream_);
+  if (device_stream_.use_count() > 1) runtime_.leave_stream(device_stream_.get());
+  device_stream_.reset();  // before the rest, which work under way may still note its failure in
 }
 
 Status Stream::begin_capture() {
@@ -104,7 +108,7 @@ Status Stream::synchronize() {
   wait_while_held();
   if (capture_ != nullptr) [[unlikely]]
     return check_not_captured("end the capture, launch the graph, and wait then");
-  const weft_result result = runtime_.synchronize(device_stream_);
+  const weft_result result = runtime_.synchronize(device_stream_.get());
   // Noted before the work ended, so whoever saw it end sees it.
   const bool all_well = reports_.empty() && !failed_.load(std::memory_order_acquire);
   if (result == WEFT_OK && all_well) [[likely]]
@@ -117,7 +121,7 @@ Result<weft_result> Stream::query() {
   if (holder_.valid() && holder_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     return WEFT_IN_PROGRESS;
   }
-  const weft_result result = runtime_.query(device_stream_);
+  const weft_result result = runtime_.query(device_stream_.get());
   if (result == WEFT_IN_PROGRESS) return result;
   WEFT_TRY(explain(result));
   return WEFT_OK;

@@ -35,9 +35,10 @@ class Stream {
 
   [[nodiscard]] Context& context() const { return context_; }
   [[nodiscard]] DeviceRuntime& runtime() const { return runtime_; }
-  [[nodiscard]] DeviceStream* device_stream() const { return device_stream_; }
-  /// Expires with the stream.
-  [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
+  [[nodiscard]] DeviceStream* device_stream() const { return device_stream_.get(); }
+  /// The same for those who order work after this stream's: what is left of a wrapped one when it
+  /// goes can be waited for. One that was created goes when nobody but itself holds it.
+  [[nodiscard]] const std::shared_ptr<DeviceStream>& handle() const { return device_stream_; }
 
   /// From now on calls are recorded instead of made, until end_capture. Of the host device alone:
   /// UNSUPPORTED. What was called before is left as it is.
@@ -91,8 +92,7 @@ class Stream {
 
   Context& context_;
   DeviceRuntime& runtime_;
-  DeviceStream* device_stream_;
-  const std::shared_ptr<const void> life_ = std::make_shared<int>();
+  std::shared_ptr<DeviceStream> device_stream_;
   std::unique_ptr<Graph> capture_;  // used by the stream's thread alone
   std::vector<Watched> reports_;    // used by the stream's thread alone
   std::atomic<bool> held_{false};

@@ -280,9 +280,10 @@ WEFT_API weft_result weft_stream_synchronize(weft_stream* stream);
 /** As synchronize, but answers WEFT_IN_PROGRESS instead of blocking, and does no work itself. */
 WEFT_API weft_result weft_stream_query(weft_stream* stream);
 /** Waits until the stream is empty and frees it, with what a capture that was not ended has
- * recorded. A stream of weft_stream_from_cuda is not waited for: its work has to have ended before
- * communicators that called there are destroyed, which wait for it only while the stream is there.
- * NULL is allowed. */
+ * recorded. A stream of weft_stream_from_cuda is not waited for, and its cudaStream_t may be
+ * destroyed next: communicators that called there wait for that work themselves, and order later
+ * calls after it. Of one that is being captured they do so within that capture alone. NULL is
+ * allowed. */
 WEFT_API weft_result weft_stream_destroy(weft_stream* stream);
 
 /* ---- captured calls -------------------------------------------------------------------------- */

@@ -115,6 +115,47 @@ TEST_P(CallOrder, IsKeptAcrossACaptureOnAnotherStream) {
   captured.check();
 }
 
+TEST_P(CallOrder, IsKeptAfterAStreamThatGoes) {
+  const std::uint64_t seed = options().seed;
+  Trial before(*team_, {.type = kInt32, .count = 4093});
+  Trial after(*team_, {.type = kFloat32, .count = 65537});
+  for (const bool calls_again : {true, false}) {
+    for (Trial* trial : {&before, &after})
+      trial->run(seed);
+    for (Trial* trial : {&before, &after})
+      trial->prepare(seed + 1);
+    team_->synchronize();
+    Gate gate;
+    {
+      const OtherStreams others(*team_);
+      for (const Member& member : team_->members())
+        gate.close(member.device, others.of(member).cuda);
+      team_->issue([&](Member& member) { before.issue(member, others.of(member).weft); });
+    }
+    if (!calls_again) {
+      std::thread opener([&] {
+        std::this_thread::sleep_for(kHeldBack);
+        gate.open();
+      });
+      team_->leave();  // waits
+      opener.join();
+      before.check();
+      return;
+    }
+    team_->issue([&](Member& member) { after.issue(member); });
+    std::this_thread::sleep_for(kHeldBack);
+    for (const Member& member : team_->members()) {
+      use_device(member.device);
+      EXPECT_EQ(cudaStreamQuery(member.cuda), cudaErrorNotReady)
+          << "rank " << member.rank << " has passed a call before an earlier one";
+    }
+    gate.open();
+    team_->synchronize();
+    before.check();
+    after.check();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Gpu, CallOrder, testing::ValuesIn(modes_and_layouts()),
                          mode_and_layout_name);
 

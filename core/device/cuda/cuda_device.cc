@@ -378,6 +378,37 @@ weft_result CudaDevice::wrap_stream(void* native, DeviceStream** out) {
   return WEFT_OK;
 }
 
+namespace {
+
+/// So that its event comes after what is there by now.
+weft_result record(CudaStream& stream) {
+  if (stream.event == nullptr) {
+    WEFT_CUDA(cudaEventCreateWithFlags(&stream.event, cudaEventDisableTiming));
+  }
+  WEFT_CUDA(cudaEventRecord(stream.event, stream.native));
+  return WEFT_OK;
+}
+
+/// Of a stream that was left. What was captured by then runs with its graph.
+bool has_work_left(const CudaStream& left) {
+  return left.event != nullptr && left.left_capture == 0;
+}
+
+}  // namespace
+
+void CudaDevice::leave_stream(DeviceStream* stream) {
+  CudaStream& left = *cuda(stream);
+  if (left.owned || left.is_left) return;
+  const Scope scope(index_);
+  left.left_capture = capture_number(stream);
+  // Without an event nothing can wait for it any more, as of a stream that its owner ended too
+  // early.
+  if (record(left) != WEFT_OK && left.event != nullptr) {
+    static_cast<void>(cudaEventDestroy(std::exchange(left.event, nullptr)));
+  }
+  left.is_left = true;
+}
+
 void CudaDevice::destroy_stream(DeviceStream* stream) {
   if (stream == nullptr) return;
   const Scope scope(index_);
@@ -405,6 +436,7 @@ CudaDevice::~CudaDevice() {
 }
 
 std::uint64_t CudaDevice::capture_number(DeviceStream* stream) {
+  if (cuda(stream)->is_left) return cuda(stream)->left_capture;
   const Scope scope(index_);  // else the caller's thread gets a context that it has not asked for
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long number = 0;
@@ -426,10 +458,10 @@ weft_result CudaDevice::order_after(DeviceStream* stream, DeviceStream* earlier,
   const Scope scope(index_);
   if (capture_number(stream) != capture_number(earlier)) return WEFT_OK;
   CudaStream& before = *cuda(earlier);
-  if (before.event == nullptr) {
-    WEFT_CUDA(cudaEventCreateWithFlags(&before.event, cudaEventDisableTiming));
+  if (!before.is_left) {
+    if (const weft_result recorded = record(before); recorded != WEFT_OK) return recorded;
   }
-  WEFT_CUDA(cudaEventRecord(before.event, before.native));
+  if (before.event == nullptr) return WEFT_OK;
   WEFT_CUDA(cudaStreamWaitEvent(cuda(stream)->native, before.event, 0));
   return WEFT_OK;
 }
@@ -481,12 +513,18 @@ weft_result CudaDevice::launch_beside(DeviceStream* on, const Launch& launch) {
 
 weft_result CudaDevice::synchronize(DeviceStream* stream) {
   const Scope scope(index_);
-  return check(cudaStreamSynchronize(cuda(stream)->native), "cudaStreamSynchronize");
+  const CudaStream& of = *cuda(stream);
+  if (!of.is_left) return check(cudaStreamSynchronize(of.native), "cudaStreamSynchronize");
+  if (!has_work_left(of)) return WEFT_OK;
+  return check(cudaEventSynchronize(of.event), "cudaEventSynchronize");
 }
 
 weft_result CudaDevice::query(DeviceStream* stream) {
   const Scope scope(index_);
-  return check(cudaStreamQuery(cuda(stream)->native), "cudaStreamQuery");
+  const CudaStream& of = *cuda(stream);
+  if (!of.is_left) return check(cudaStreamQuery(of.native), "cudaStreamQuery");
+  if (!has_work_left(of)) return WEFT_OK;
+  return check(cudaEventQuery(of.event), "cudaEventQuery");
 }
 
 }  // namespace weft::device::cuda

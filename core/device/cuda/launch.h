@@ -26,6 +26,8 @@ struct CudaStream {
   CudaMemory* memory = nullptr;  // of its device
   cudaEvent_t event = nullptr;   // for order_after
   bool owned = false;
+  bool is_left = false;            // `native` may be no more, `event` comes after all of it
+  std::uint64_t left_capture = 0;  // that it was part of by then
   bool may_overlap = false;        // kernels with the end of the one before
   bool rings_may_overlap = false;  // likewise rings
   // Since the last kernel that reads what is stored: the next one does so before that end, and must

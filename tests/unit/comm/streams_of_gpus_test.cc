@@ -48,6 +48,10 @@ class OrderedDevice : public device::HostDevice {
     waits_.push_back(stream);
     return lost_ ? WEFT_ERROR_DEVICE : WEFT_OK;
   }
+  void leave_stream(DeviceStream* stream) override {
+    const std::scoped_lock lock(mutex_);
+    left_.insert(stream);
+  }
   bool is_lost() override {
     const std::scoped_lock lock(mutex_);
     return lost_;
@@ -67,6 +71,11 @@ class OrderedDevice : public device::HostDevice {
     const std::scoped_lock lock(mutex_);
     return std::exchange(orders_, {});
   }
+  /// Those that their owners have left.
+  std::set<const DeviceStream*> left() {
+    const std::scoped_lock lock(mutex_);
+    return left_;
+  }
   std::vector<const DeviceStream*> waits() {
     const std::scoped_lock lock(mutex_);
     return std::exchange(waits_, {});
@@ -77,6 +86,7 @@ class OrderedDevice : public device::HostDevice {
   std::set<const DeviceStream*> captured_;
   std::set<Pair> orders_;
   std::vector<const DeviceStream*> waits_;
+  std::set<const DeviceStream*> left_;
   bool lost_ = false;
 };
 
@@ -168,6 +178,22 @@ TEST_F(StreamsOfGpus, OneThatComesToBeWhereOneWasIsAnother) {
     EXPECT_TRUE(communicator(0).finish());
     EXPECT_EQ(device().waits(), (Waits{streams[0]->device_stream()}));
   }
+}
+
+// Its owner may end a stream that the program has wrapped while its work runs.
+TEST_F(StreamsOfGpus, WhatIsLeftOfOneIsWaitedForAndComesFirst) {
+  std::unique_ptr<Stream> first[2] = {stream(), stream()};
+  call(first);
+  const DeviceStream* const left[2] = {first[0]->device_stream(), first[1]->device_stream()};
+  for (auto& each : first)
+    each.reset();
+  EXPECT_EQ(device().left(), (std::set{left[0], left[1]}));
+  EXPECT_TRUE(communicator(0).finish());
+  EXPECT_EQ(device().waits(), (Waits{left[0]}));
+  const std::unique_ptr<Stream> second[2] = {stream(), stream()};
+  call(second);
+  EXPECT_EQ(device().orders(),
+            (Orders{{second[0]->device_stream(), left[0]}, {second[1]->device_stream(), left[1]}}));
 }
 
 TEST_F(StreamsOfGpus, ACaptureUnderWayIsLeftAlone) {
