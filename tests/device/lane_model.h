@@ -305,4 +305,16 @@ class PostingLaneMemory : public LaneMemory {
 };
 static_assert(posts_apart<PostingLaneMemory, LaneGroup> && !posts_apart<LaneMemory, LaneGroup>);
 
+/// A peer that has failed, and whose tail comes only when a lane has been told of that.
+class TailAfterError : public LaneMemory {
+ public:
+  using LaneMemory::LaneMemory;
+  WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t threshold,
+                           std::uint32_t* error) {
+    const WaitResult result = LaneMemory::wait_at_least(counter, waiters, threshold, error);
+    if (result.status != WaitStatus::kReady) store_release(counter, threshold);
+    return result;
+  }
+};
+
 }  // namespace weft::device::testing

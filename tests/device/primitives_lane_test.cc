@@ -151,18 +151,6 @@ INSTANTIATE_TEST_SUITE_P(
              std::string(protocol_name(std::get<Protocol>(info.param)));
     });
 
-/// A peer that has failed, and whose tail comes only when a lane has been told of that.
-class TailAfterError : public LaneMemory {
- public:
-  using LaneMemory::LaneMemory;
-  WaitResult wait_at_least(std::uint64_t* counter, std::uint32_t* waiters, std::uint64_t threshold,
-                           std::uint32_t* error) {
-    const WaitResult result = LaneMemory::wait_at_least(counter, waiters, threshold, error);
-    if (result.status != WaitStatus::kReady) store_release(counter, threshold);
-    return result;
-  }
-};
-
 // The lines of the first lanes have come, and no others.
 TEST(LinePrimitiveLanes, APeerThatFailedIsNoSizeThatDiffers) {
   constexpr std::uint32_t kLanes = 8;
@@ -191,8 +179,8 @@ TEST(LinePrimitiveLanes, APeerThatFailedIsNoSizeThatDiffers) {
   link.tail() = 0;
   *receiver[0].from_previous.error = kReason;
   // Of the last lane's first part: its flag.
-  const std::size_t line = std::size_t{kLanes - 1} * 16;
-  std::memset(receiver[0].from_previous.buffer + line, 0, 16);
+  const std::size_t line = std::size_t{kLanes - 1} * sizeof(Line);
+  std::memset(receiver[0].from_previous.buffer + line, 0, sizeof(Line));
   LaneTeams receivers;
   receivers.add("receiver", kLanes, [&](LaneGroup& group) {
     outcomes[group.rank()] = run(TailAfterError(abort), group, receiver[0], true);

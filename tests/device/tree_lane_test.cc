@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <tuple>
@@ -195,6 +196,39 @@ TEST_P(TreeLanes, FlagsBeginAgain) {
                                          .small_calls = 4},
                                         5));
   }
+}
+
+// Of what comes from the second rank below, the lines of the first lanes have come, and no others.
+TEST(LineTreeLanes, APeerThatFailedIsNoSizeThatDiffers) {
+  constexpr std::uint32_t kLanes = 8;
+  constexpr std::uint32_t kReason = 3;
+  TreeWorld world(
+      {.ranks = 3, .operation = Operation::kReduce, .protocol = Protocol::kLL, .count = 40});
+  std::atomic<std::uint32_t> abort{0};
+  const auto run = [&]<class Memory>(Memory memory, LaneGroup& group, std::uint32_t rank) {
+    const WorkItem item = world.item(rank, 1);
+    return run_tree_item(group, memory, item, TypedReduction<float, Add>{});
+  };
+  LaneTeams below;
+  for (const std::uint32_t rank : {1U, 2U}) {
+    below.add(rank_name(rank), kLanes, [&, rank](LaneGroup& group) {
+      EXPECT_EQ(run(LaneMemory(abort), group, rank).end, KernelEnd::kDone);
+    });
+  }
+  below.run();
+  const ConnectionView& failed = world.links(0).from_child[1];
+  *failed.tail = 0;
+  *failed.error = kReason;
+  std::memset(failed.buffer + std::size_t{kLanes - 1} * sizeof(Line), 0, sizeof(Line));
+  std::vector<KernelOutcome> outcomes(kLanes);
+  LaneTeams root;
+  root.add("root", kLanes, [&](LaneGroup& group) {
+    outcomes[group.rank()] = run(TailAfterError(abort), group, 0);
+  });
+  root.run();
+  EXPECT_EQ(outcomes[0].end, KernelEnd::kPeerError);
+  EXPECT_EQ(outcomes[0].found, kReason);
+  EXPECT_EQ(outcomes[0].peer, 2U);
 }
 
 // What keeps lines from being taken for those of a round later, however few are used.
