@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -79,33 +80,47 @@ class CallOrder : public testing::TestWithParam<ModeAndLayout> {
     SKIP_UNLESS_POSSIBLE(GetParam().layout);
     team_.emplace(GetParam().mode, GetParam().layout);
   }
+
+  /// Connects, loads kernels, and sets new inputs.
+  void prepare(std::initializer_list<Trial*> trials) {
+    for (Trial* trial : trials)
+      trial->run(options().seed);
+    for (Trial* trial : trials)
+      trial->prepare(options().seed + 1);
+    team_->synchronize();
+  }
+  void close(Gate& gate, const OtherStreams& streams) {
+    for (const Member& member : team_->members())
+      gate.close(member.device, streams.of(member).cuda);
+  }
+  void issue_on_streams_that_go(Trial& trial, Gate& gate) {
+    const OtherStreams others(*team_);
+    close(gate, others);
+    team_->issue([&](Member& member) { trial.issue(member, others.of(member).weft); });
+  }
+  void expect_held_back() {
+    std::this_thread::sleep_for(kHeldBack);
+    for (const Member& member : team_->members()) {
+      use_device(member.device);
+      EXPECT_EQ(cudaStreamQuery(member.cuda), cudaErrorNotReady)
+          << "rank " << member.rank << " has passed a call before an earlier one";
+    }
+  }
   std::optional<Team> team_;
 };
 
 TEST_P(CallOrder, IsKeptAcrossACaptureOnAnotherStream) {
-  const std::uint64_t seed = options().seed;
   Trial before(*team_, {.type = kInt32, .count = 4093});
   Trial captured(*team_, {.operation = Operation::kBroadcast, .type = kInt32, .count = 257});
   Trial after(*team_, {.type = kFloat32, .count = 65537});
-  const std::array trials{&before, &captured, &after};
-  for (Trial* trial : trials)
-    trial->run(seed);  // and connects, and loads kernels
-  for (Trial* trial : trials)
-    trial->prepare(seed + 1);
-  team_->synchronize();
+  prepare({&before, &captured, &after});
   const OtherStreams others(*team_);
   Gate gate;
-  for (const Member& member : team_->members())
-    gate.close(member.device, others.of(member).cuda);
+  close(gate, others);
   team_->issue([&](Member& member) { before.issue(member, others.of(member).weft); });
   Graphs graphs(*team_, [&](Member& member) { captured.issue(member); });
   team_->issue([&](Member& member) { after.issue(member); });
-  std::this_thread::sleep_for(kHeldBack);
-  for (const Member& member : team_->members()) {
-    use_device(member.device);
-    EXPECT_EQ(cudaStreamQuery(member.cuda), cudaErrorNotReady)
-        << "rank " << member.rank << " has passed a call before an earlier one";
-  }
+  expect_held_back();
   gate.open();
   team_->synchronize();
   before.check();
@@ -116,44 +131,31 @@ TEST_P(CallOrder, IsKeptAcrossACaptureOnAnotherStream) {
 }
 
 TEST_P(CallOrder, IsKeptAfterAStreamThatGoes) {
-  const std::uint64_t seed = options().seed;
   Trial before(*team_, {.type = kInt32, .count = 4093});
   Trial after(*team_, {.type = kFloat32, .count = 65537});
-  for (const bool calls_again : {true, false}) {
-    for (Trial* trial : {&before, &after})
-      trial->run(seed);
-    for (Trial* trial : {&before, &after})
-      trial->prepare(seed + 1);
-    team_->synchronize();
-    Gate gate;
-    {
-      const OtherStreams others(*team_);
-      for (const Member& member : team_->members())
-        gate.close(member.device, others.of(member).cuda);
-      team_->issue([&](Member& member) { before.issue(member, others.of(member).weft); });
-    }
-    if (!calls_again) {
-      std::thread opener([&] {
-        std::this_thread::sleep_for(kHeldBack);
-        gate.open();
-      });
-      team_->leave();  // waits
-      opener.join();
-      before.check();
-      return;
-    }
-    team_->issue([&](Member& member) { after.issue(member); });
+  prepare({&before, &after});
+  Gate gate;
+  issue_on_streams_that_go(before, gate);
+  team_->issue([&](Member& member) { after.issue(member); });
+  expect_held_back();
+  gate.open();
+  team_->synchronize();
+  before.check();
+  after.check();
+}
+
+TEST_P(CallOrder, OnAStreamThatGoesIsWaitedFor) {
+  Trial trial(*team_, {.type = kInt32, .count = 65537});
+  prepare({&trial});
+  Gate gate;
+  issue_on_streams_that_go(trial, gate);
+  std::thread opener([&] {
     std::this_thread::sleep_for(kHeldBack);
-    for (const Member& member : team_->members()) {
-      use_device(member.device);
-      EXPECT_EQ(cudaStreamQuery(member.cuda), cudaErrorNotReady)
-          << "rank " << member.rank << " has passed a call before an earlier one";
-    }
     gate.open();
-    team_->synchronize();
-    before.check();
-    after.check();
-  }
+  });
+  team_->leave();
+  opener.join();
+  trial.check();
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, CallOrder, testing::ValuesIn(modes_and_layouts()),
