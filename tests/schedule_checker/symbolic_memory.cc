@@ -345,7 +345,7 @@ void SymbolicMemory::store_element(std::byte* to, Value value) {
   }
 }
 
-inline Value SymbolicMemory::combine(Value a, Value b) {
+Value SymbolicMemory::combine(Value a, Value b) {
   const World::Combined& latest = world_.latest;
   if (latest.left != kNothing && element_of(a) == element_of(b) &&
       a >> kExpressionShift == (kValueMark >> kExpressionShift | latest.left) &&
