@@ -36,8 +36,9 @@ class Stream {
   [[nodiscard]] Context& context() const { return context_; }
   [[nodiscard]] DeviceRuntime& runtime() const { return runtime_; }
   [[nodiscard]] DeviceStream* device_stream() const { return device_stream_.get(); }
-  /// The same for those who order work after this stream's: what is left of a wrapped one when it
-  /// goes can be waited for. One that was created goes when nobody but itself holds it.
+  /// The same for those who order work after this stream's. Of a wrapped one what is left of it can
+  /// be waited for when it has gone, by who holds this; a created one is waited for when it goes,
+  /// so nobody else may hold it.
   [[nodiscard]] const std::shared_ptr<DeviceStream>& handle() const { return device_stream_; }
 
   /// From now on calls are recorded instead of made, until end_capture. Of the host device alone:

@@ -98,6 +98,17 @@ class CallOrder : public testing::TestWithParam<ModeAndLayout> {
     close(gate, others);
     team_->issue([&](Member& member) { trial.issue(member, others.of(member).weft); });
   }
+  /// Behind one that the gate holds back on other streams.
+  void call_behind(Trial& before, Trial& after, Gate& gate) {
+    team_->issue([&](Member& member) { after.issue(member); });
+    expect_held_back();
+    gate.open();
+    team_->synchronize();
+    before.check();
+    after.check();
+  }
+
+ private:
   void expect_held_back() {
     std::this_thread::sleep_for(kHeldBack);
     for (const Member& member : team_->members()) {
@@ -106,6 +117,8 @@ class CallOrder : public testing::TestWithParam<ModeAndLayout> {
           << "rank " << member.rank << " has passed a call before an earlier one";
     }
   }
+
+ protected:
   std::optional<Team> team_;
 };
 
@@ -119,12 +132,7 @@ TEST_P(CallOrder, IsKeptAcrossACaptureOnAnotherStream) {
   close(gate, others);
   team_->issue([&](Member& member) { before.issue(member, others.of(member).weft); });
   Graphs graphs(*team_, [&](Member& member) { captured.issue(member); });
-  team_->issue([&](Member& member) { after.issue(member); });
-  expect_held_back();
-  gate.open();
-  team_->synchronize();
-  before.check();
-  after.check();
+  call_behind(before, after, gate);
   team_->each([&](Member& member) { graphs.launch(member); });
   team_->synchronize();
   captured.check();
@@ -136,12 +144,7 @@ TEST_P(CallOrder, IsKeptAfterAStreamThatGoes) {
   prepare({&before, &after});
   Gate gate;
   issue_on_streams_that_go(before, gate);
-  team_->issue([&](Member& member) { after.issue(member); });
-  expect_held_back();
-  gate.open();
-  team_->synchronize();
-  before.check();
-  after.check();
+  call_behind(before, after, gate);
 }
 
 TEST_P(CallOrder, OnAStreamThatGoesIsWaitedFor) {

@@ -14,7 +14,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   one-thread   one thread for all ranks
   processes    a process for each rank
   graphs       captured calls, by threads and processes
-  abort        aborts and killed processes while kernels spin
+  abort        aborts, killed processes and faulty devices while kernels spin
   abort-ways   aborts in each algorithm and protocol by name, by pairs, over shm and net
   transports   p2p, shm and net in turn
   hosts        the GPUs divided between two hosts, by WEFT_HOST_ID: by default, and by trees and PAT
