@@ -112,8 +112,9 @@ std::vector<PairLink> links_of(const Plan& plan, std::uint32_t rank) {
 std::vector<NetEdge> hops_of(const Plan& plan) {
   std::vector<NetEdge> hops;
   for (std::uint32_t i = 0; i < plan.channels.size(); ++i) {
-    const std::uint32_t channel =
-        plan.algorithm == Algorithm::kRing ? plan.channels[i].index : kFirstTreeChannel + i;
+    const std::uint32_t channel = plan.algorithm == Algorithm::kRing ? plan.channels[i].index
+                                  : goes_directly(plan.algorithm)    ? kDirectChannel
+                                                                     : kFirstTreeChannel + i;
     for (std::uint32_t rank = 0; rank < plan.ranks; ++rank) {
       const std::vector<std::uint32_t> receivers = receivers_of(plan, i, rank);
       for (const std::uint32_t to : std::set(receivers.begin(), receivers.end())) {

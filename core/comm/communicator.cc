@@ -197,6 +197,7 @@ Result<const Launch*> Communicator::reported_launch(const Call& call,
   bound->set_call(call.send, call.recv, call.factor, make_operation_tag(task, history_.add(task)),
                   plan_items_);
   bound->enqueue_messages(plan_items_);
+  if (goes_directly(bound->plan().algorithm)) enqueue_inbox_messages(plan_items_.front());
   // Kernels that run on their own drive no net.
   if (connections_->busy()) connections_->leave();
   launch_by_report(stream, plan_items_, task.options.max_channels);

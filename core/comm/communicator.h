@@ -28,6 +28,7 @@
 #include "core/comm/call_history.h"
 #include "core/comm/exchange.h"
 #include "core/comm/failure.h"
+#include "core/comm/inbox_ports.h"
 #include "core/comm/kernel_report.h"
 #include "core/comm/known_blocks.h"
 #include "core/comm/link_tables.h"
@@ -241,6 +242,7 @@ class Communicator {
   void choose_lines();
   enum class Reach : std::uint8_t { kMessages = 0, kMemory = 1, kDeviceMemory = 2 };
   [[nodiscard]] Reach find_reach() const;
+  [[nodiscard]] bool a_net_joins_ranks_of_a_host() const;
   [[nodiscard]] std::uint64_t two_shot_range() const;
   [[nodiscard]] std::uint64_t wide_bytes() const;
   /// Why no call writes straight into outputs; empty where some may.
@@ -301,6 +303,7 @@ class Communicator {
   [[nodiscard]] bool repeats_exchange(const Call& call) const;
   [[nodiscard]] bool goes_by_inboxes(const Task& task) const;
   WorkItem& begin_inbox_item(const Task& task);
+  void enqueue_inbox_messages(const WorkItem& item);
   [[nodiscard]] std::uint64_t wide_chunk(weft_data_type type) const;
   const Launch* inbox_launch(const Call& call, Protocol protocol, Stream& stream);
   [[nodiscard]] std::optional<WindowPlace> copied_into(const Call& call) const;
@@ -467,7 +470,8 @@ class Communicator {
   std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
   std::deque<PairConnections> placed_partners_;   // that those point to, where views have places
   PairViews pair_views_{table_memory_};
-  bool has_inboxes_ = false;  // they are connected
+  bool has_inboxes_ = false;               // they are connected
+  std::optional<InboxPorts> inbox_ports_;  // where a net joins ranks; from the first call on
   PairEnds pair_ends_;
   PairEnds exchange_ends_;                    // of calls in which every rank has several partners
   std::size_t most_pairs_ = 0;                // transfers of a launch so far

@@ -142,7 +142,8 @@ std::optional<Protocol> inbox_protocol(const Task& task, const InboxExchanges& e
     return Protocol::kLL128;
   }
   if (bytes > exchanges.most_by_ll || exchanges.most_by_ll == 0) return {};
-  return !to_all || exchanges.all_to_alls_by_ll ? std::optional(Protocol::kLL) : std::nullopt;
+  const bool by_ll = to_all ? exchanges.all_to_alls_by_ll : exchanges.roots_by_ll;
+  return by_ll ? std::optional(Protocol::kLL) : std::nullopt;
 }
 
 namespace {

@@ -83,6 +83,7 @@ struct InboxExchanges {
   std::uint64_t least_wide = 0;
   std::uint64_t most_wide = 0;
   bool all_to_alls_by_ll = true;
+  bool roots_by_ll = true;  ///< Gathers and scatters.
   friend bool operator==(const InboxExchanges&, const InboxExchanges&) = default;
 };
 /// By which lines; none of calls that do not go so.

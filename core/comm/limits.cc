@@ -122,6 +122,8 @@ constexpr std::uint64_t kDirectHeaderBytes = std::uint64_t{8} * kMostDirectParts
 constexpr std::uint64_t kDeviceDirectBytes = (std::uint64_t{1} << 20) + kDirectHeaderBytes;
 // Where wide lines carry what is larger, and where data goes through host memory.
 constexpr std::uint64_t kFewDirectBytes = (std::uint64_t{256} << 10) + kDirectHeaderBytes;
+// Where a net joins some ranks: what is larger goes round rings, over several ports at once.
+constexpr std::uint64_t kMessageDirectBytes = (std::uint64_t{32} << 10) + kDirectHeaderBytes;
 constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{16} << 20;  // of one rank
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5700.0},
                                            HopCost{.latency_us = 6.0, .bytes_per_us = 5700.0},
@@ -141,6 +143,12 @@ constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_p
                                     .call_us = 3.0,
                                     .rooted_bytes = 1.0,
                                     .direct = {.latency_us = 2.5, .bytes_per_us = 30000.0}};
+// As two H200 took over TCP on loopback.
+constexpr CostTable kMessageCosts = [] {
+  CostTable costs = kStagedCosts;
+  costs.direct = {.latency_us = 8.0, .bytes_per_us = 4000.0};
+  return costs;
+}();
 
 // Of operations that wide lines carry.
 constexpr std::array kProtocolsOfWideLines = {
@@ -178,6 +186,18 @@ Communicator::Reach Communicator::find_reach() const {
     }
   }
   return reach;
+}
+
+bool Communicator::a_net_joins_ranks_of_a_host() const {
+  for (std::uint32_t a = 0; a < ranks_; ++a) {
+    for (std::uint32_t b = a + 1; b < ranks_; ++b) {
+      if (topology_.same_host(a, b) &&
+          chooser_->wire(a, b).value_or(PairWire{}).kind == PluginKind::kNet) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 // On GPUs a two-shot needs memory of its own, which it gets unless the configuration leaves it out,
@@ -257,19 +277,23 @@ Status Communicator::choose_limits() {
       all_have_own_processors(topology_, limits_.max_channels)) {
     limits_.step_bytes = kHostMessageStepBytes;
   }
-  if (ranks_ > 1 && ranks_ <= kMostDirectRanks && reach_ != Reach::kMessages) {
+  // Messages of CPUs, which look for no lines, go round rings.
+  if (ranks_ > 1 && ranks_ <= kMostDirectRanks && (reach_ != Reach::kMessages || !on_host)) {
     const bool usual = !on_host && !config_.is_set("buffers.direct");
     const bool has_wide_lines = !on_host && why_lines_come_apart().empty();
     const bool all_wide =
         has_wide_lines && std::ranges::all_of(kProtocolsOfWideLines, allows_wide_lines(config_));
-    const std::uint64_t of_devices = links && !all_wide ? kDeviceDirectBytes : kFewDirectBytes;
+    const std::uint64_t of_devices = reach_ == Reach::kMessages ? kMessageDirectBytes
+                                     : links && !all_wide       ? kDeviceDirectBytes
+                                                                : kFewDirectBytes;
     limits_.direct_bytes = usual ? of_devices : config_.bytes("buffers.direct");
     // On GPUs each part of such a call has a header of its own.
     limits_.direct_block_bytes =
         on_host ? limits_.direct_bytes
                 : limits_.direct_bytes - std::min(limits_.direct_bytes, kDirectHeaderBytes);
     // A CPU's rates of such calls are those of a ring, in which a root does not wait for others.
-    limits_.direct_roots = !on_host;
+    // Nor does a net's, whose messages follow each other without an answer.
+    limits_.direct_roots = !on_host && reach_ != Reach::kMessages;
     if (has_wide_lines) limits_.wide_bytes = wide_bytes();
     limits_.two_shot_range = two_shot_range();
   }
@@ -324,7 +348,11 @@ Status Communicator::choose_limits() {
   if (!links && wanted == 0) {
     limits_.max_channels = reach_ == Reach::kMemory ? kStagedChannels : kMessageChannels;
   }
-  costs_ = links ? kLinkCosts : kStagedCosts;
+  costs_ = links ? kLinkCosts : reach_ == Reach::kMemory ? kStagedCosts : kMessageCosts;
+  if (a_net_joins_ranks_of_a_host()) {
+    const HopCost network = costs_.hops[static_cast<std::size_t>(HopKind::kNetwork)];
+    costs_.hops.fill(network);
+  }
   WEFT_TRY_ASSIGN(const std::uint32_t groups, groups_of_each_rank(topology_, device_groups_));
   if (groups == 0) return {};
   own_processors_ = groups == device_groups_[rank_];
@@ -401,12 +429,12 @@ void Communicator::choose_spread() {
             .least_bytes = kLeastPairPartBytes,
             .few_channels = kFewPairChannels,
             .least_bytes_of_many = kLeastPairPartBytesOfMany};
+  choose_inbox_exchanges();
   if (reach_ == Reach::kMessages) return;  // whose payload no flags can lie in
   if (reach_ == Reach::kMemory) {
     spread.few_channels = kFewStagedPairChannels;
     spread.least_bytes_of_many = kLeastStagedPairPartBytesOfMany;
   }
-  choose_inbox_exchanges();
   spread.line_bytes = kPairLineBytes;
   if (reach_ == Reach::kDeviceMemory) {
     spread.line_channels = std::min(share, kMostPairLineChannels);
@@ -427,6 +455,7 @@ void Communicator::choose_inbox_exchanges() {
   if (reach_ == Reach::kMemory && !config_.is_set("buffers.direct")) {
     chosen.most_by_ll = std::min(chosen.most_by_ll, kMostStagedExchangeBytes / (ranks_ - 1));
   }
+  chosen.roots_by_ll = limits_.direct_roots;
   chosen.all_to_alls_by_ll = has(config_, kAllToAllProtocols, protocol_name(Protocol::kLL));
   if (limits_.wide_bytes == 0 ||
       !has(config_, kAllToAllProtocols, protocol_name(Protocol::kLL128))) {

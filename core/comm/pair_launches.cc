@@ -141,8 +141,21 @@ const Launch* Communicator::inbox_launch(const Call& call, Protocol protocol, St
   item.count = task.count;
   if (protocol == Protocol::kLL128) item.chunk = wide_chunk(task.type);
   item.ring_position = (rank_ + ranks_ - (has_root(task.operation) ? task.root : 0)) % ranks_;
+  enqueue_inbox_messages(item);
+  if (connections_->busy()) connections_->leave();
   launch_by_report(stream);
   return &reported_launch_;
+}
+
+// Of a call over inboxes, which are connected, that is about to be launched.
+void Communicator::enqueue_inbox_messages(const WorkItem& item) {
+  if (reach_ != Reach::kMessages) return;
+  if (!inbox_ports_) {
+    inbox_ports_.emplace(ranks_, rank_, [this](const PairLink& link) -> const PairConnections& {
+      return *pairs_->find(link);
+    });
+  }
+  inbox_ports_->enqueue(item, runtime_.shape_of({&item, 1}).groups);
 }
 
 // Of a device whose launches do not call back. `make(transfers, tasks)` writes the transfers of the

@@ -4,6 +4,7 @@
 #include "core/transport/connections.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -43,6 +44,7 @@ Connections::Connections(TransportContext context) : context_(std::move(context)
 Connections::~Connections() {
   for (void* memory : registered_)
     context_.runtime->unregister_host(memory);
+  memory_.release_shared(own_errors_);
   memory_.release(positions_);
 }
 
@@ -245,6 +247,37 @@ Result<ConnectionView> Connections::view_of_net(Edge& edge, ConnectionEnd& end) 
                                                 edge.direction, edge.peer, geometry));
   end.port = &port;
   return port.view(end.port_connection);
+}
+
+// The same of an inbox.
+Result<ConnectionView> Connections::lines_of_net(Edge& edge, ConnectionEnd& end) {
+  const ThreadPlace near(near_cpus_);
+  NetPort& port = *edge.via->port;
+  WEFT_TRY_ASSIGN(end.port_connection,
+                  port.add_lines(std::exchange(edge.net_connection, nullptr), edge.direction,
+                                 edge.peer, edge.protocols[0].step_bytes));
+  end.port = &port;
+  ConnectionView view = port.view(end.port_connection);
+  WEFT_TRY_ASSIGN(view.error, own_error_of(edge.peer));
+  view.peer_error = view.error;
+  return view;
+}
+
+// No net brings a word to another rank, but a kernel has to tell its own lanes, too, that it gives
+// up: they may wait for what a call that differs does not send. The other rank sees by itself that
+// it differs.
+Result<std::uint32_t*> Connections::own_error_of(std::uint32_t peer) {
+  if (own_errors_ == nullptr) {
+    void* words = nullptr;
+    constexpr std::size_t kBytes = kMostDirectRanks * sizeof(std::uint32_t);
+    if (memory_.allocate_shared(kBytes, &words) != WEFT_OK) {
+      return fail(device_error(memory_.runtime(), WEFT_ERROR_OUT_OF_MEMORY,
+                               "no memory for words by which kernels give up"));
+    }
+    std::memset(words, 0, kBytes);
+    own_errors_ = static_cast<std::uint32_t*>(words);
+  }
+  return own_errors_ + peer;
 }
 
 Result<ConnectionView> Connections::view_of(const Edge& edge) {

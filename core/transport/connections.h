@@ -176,6 +176,8 @@ class Connections {
   Result<bool> join_net(Edge& edge);
   Result<ConnectionView> view_of(const Edge& edge);
   Result<ConnectionView> view_of_net(Edge& edge, ConnectionEnd& end);
+  Result<ConnectionView> lines_of_net(Edge& edge, ConnectionEnd& end);
+  Result<std::uint32_t*> own_error_of(std::uint32_t peer);
   void describe_direct(const Edge& edge, const ConnectionView& view);
   Status describe_inboxes(const ConnectionNeeds& needs);
   Status allocate_positions(std::size_t bytes, void** memory);
@@ -189,9 +191,10 @@ class Connections {
   mutable std::mutex mutex_;
   std::map<std::string, std::unique_ptr<OpenedTransport>, std::less<>> transports_;
   std::map<std::string, std::unique_ptr<OpenedNet>, std::less<>> nets_;
-  std::vector<OpenedPort*> ports_;  // of all nets_; stays as it is once paths are open
-  void* positions_ = nullptr;       // of direct_, in the device's memory
-  std::set<void*> registered_;      // host memory that the device was allowed to reach
+  std::vector<OpenedPort*> ports_;       // of all nets_; stays as it is once paths are open
+  void* positions_ = nullptr;            // of direct_, in the device's memory
+  std::uint32_t* own_errors_ = nullptr;  // by rank, of inboxes that a net joins
+  std::set<void*> registered_;           // host memory that the device was allowed to reach
   RunAhead run_ahead_;
   std::vector<bool> reads_buffers_of_;  // by rank; as ask() found, before anything is connected
   std::vector<CpuRange> near_cpus_;

@@ -13,6 +13,7 @@
 
 #include "core/base/device_error.h"
 #include "core/base/wait.h"
+#include "core/transport/line_messages.h"
 
 namespace weft {
 namespace {
@@ -37,10 +38,18 @@ constexpr std::uint64_t user_value(std::uint32_t connection, std::uint32_t slot)
 // One block of device memory holds counters, slot descriptions and slots. `posted` counts steps
 // handed to the net, `done` those that it has reported in order; both belong to the lock's holder.
 struct NetPort::Connection {
-  weft_net_connection* net = nullptr;
+  Connection(weft_net_connection* connection, weft_direction way, std::uint32_t other,
+             std::uint32_t steps)
+      : net(connection), direction(way), peer(other), slot_done(steps), slot_lands(steps) {
+    view.steps = steps;
+    view.peer = other;
+    view.in_host_memory = true;
+  }
+
+  weft_net_connection* const net;
   weft_net_registration* registration = nullptr;
-  weft_direction direction = WEFT_DIRECTION_SEND;
-  std::uint32_t peer = 0;
+  const weft_direction direction;
+  const std::uint32_t peer;
   std::uint32_t index = 0;
   void* block = nullptr;
   ConnectionView view;
@@ -49,6 +58,8 @@ struct NetPort::Connection {
   std::uint64_t posted = 0;
   std::uint64_t done = 0;
   std::vector<bool> slot_done;  // reported out of order
+
+  std::unique_ptr<LineMessages> lines;  // of inboxes; else null
 
   // Of a receiver whose payloads may land: operations that have steps to be posted, where those are
   // to come to, and which slots stand for a payload that lands.
@@ -77,14 +88,29 @@ struct NetPort::Connection {
     landing = 0;
   }
 
-  // Of a sender: steps that the kernel has filled and the net may have.
+  // Of a sender: steps that the kernel has filled and the net may have. Of inboxes nobody counts
+  // them.
   [[nodiscard]] std::uint64_t ready() const {
+    if (lines != nullptr) return std::min(target, done + view.steps);
     return std::min({target, done + view.steps, load_counter(view.tail)});
+  }
+  // Of a receiver: steps that the kernel has done with. Of inboxes a message is no longer needed
+  // once its lines are stored.
+  [[nodiscard]] std::uint64_t freed() const {
+    return lines != nullptr ? done : load_counter(view.head);
   }
   [[nodiscard]] std::uint32_t slot_of(std::uint64_t step) const {
     return static_cast<std::uint32_t>(step % view.steps);
   }
+  // Of those under way.
+  [[nodiscard]] std::uint64_t step_of(std::uint32_t slot) const {
+    return done + (slot + view.steps - slot_of(done)) % view.steps;
+  }
+  [[nodiscard]] std::uint64_t slot_bytes() const {
+    return lines != nullptr ? lines->message_bytes() : view.step_bytes;
+  }
   [[nodiscard]] std::byte* slot_data(std::uint64_t step) const {
+    if (lines != nullptr) return lines->message_of(step);
     return view.buffer + static_cast<std::size_t>(slot_of(step)) * view.step_bytes;
   }
 };
@@ -111,27 +137,14 @@ NetPort::~NetPort() {
 
 Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_direction direction,
                                    std::uint32_t peer, const SlotGeometry& geometry) {
-  auto added = std::make_unique<Connection>();
-  added->net = connection;
-  added->direction = direction;
-  added->peer = peer;
-  added->slot_done.resize(geometry.steps);
-  added->slot_lands.resize(geometry.steps);
+  auto added = std::make_unique<Connection>(connection, direction, peer, geometry.steps);
   added->landings.reserve(kMostOftenIncoming);
   const std::scoped_lock lock(mutex_);
 
   const std::size_t counters = 2 * kLine;
   const std::size_t metas = round_up(geometry.steps * sizeof(SlotMeta), kLine);
   const std::size_t data = static_cast<std::size_t>(geometry.steps) * geometry.step_bytes;
-  if (memory_.allocate_shared(counters + metas + data, &added->block) != WEFT_OK) {
-    Error error = device_error(runtime_, WEFT_ERROR_OUT_OF_MEMORY,
-                               fmt::format("cannot allocate {} bytes to stage messages of rank {}",
-                                           counters + metas + data, peer),
-                               "make buffers.step smaller");
-    plugin_.close_connection(connection);
-    return fail(std::move(error));
-  }
-  auto* base = static_cast<std::byte*>(added->block);
+  WEFT_TRY_ASSIGN(std::byte* const base, allocate(*added, counters + metas + data));
   ConnectionView& view = added->view;
   view.head = reinterpret_cast<std::uint64_t*>(base);
   view.head_waiters = reinterpret_cast<std::uint32_t*>(base + 64);
@@ -139,31 +152,61 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   view.tail_waiters = reinterpret_cast<std::uint32_t*>(base + kLine + 64);
   view.slots = reinterpret_cast<SlotMeta*>(base + counters);
   view.buffer = base + counters + metas;
-  view.steps = geometry.steps;
   view.step_bytes = geometry.step_bytes;
-  view.peer = peer;
   view.borrows = borrows_ && direction == WEFT_DIRECTION_SEND;
   view.lands = borrows_ && direction == WEFT_DIRECTION_RECV;
-  view.in_host_memory = true;
+  return take_over(std::move(added), view.buffer, data);
+}
 
+Result<std::uint32_t> NetPort::add_lines(weft_net_connection* connection, weft_direction direction,
+                                         std::uint32_t peer, std::uint32_t half_bytes,
+                                         std::uint32_t period) {
+  auto added = std::make_unique<Connection>(connection, direction, peer, kDirectHalves);
+  const std::scoped_lock lock(mutex_);
+  const std::size_t bytes = LineMessages::bytes_for(half_bytes);
+  WEFT_TRY_ASSIGN(std::byte* const base, allocate(*added, bytes));
+  std::memset(base, 0, bytes);
+  added->lines = std::make_unique<LineMessages>(base, half_bytes, period);
+  added->view.buffer = added->lines->halves();
+  added->view.step_bytes = half_bytes;
+  std::byte* const messages = added->lines->messages();
+  return take_over(std::move(added), messages, kDirectHalves * added->lines->message_bytes());
+}
+
+// What a kernel at one end and the net at the other reach. Closes the connection if there is none.
+Result<std::byte*> NetPort::allocate(Connection& connection, std::size_t bytes) {
+  if (memory_.allocate_shared(bytes, &connection.block) == WEFT_OK) {
+    return static_cast<std::byte*>(connection.block);
+  }
+  Error error = device_error(
+      runtime_, WEFT_ERROR_OUT_OF_MEMORY,
+      fmt::format("cannot allocate {} bytes to stage messages of rank {}", bytes, connection.peer),
+      "make buffers.step smaller");
+  plugin_.close_connection(connection.net);
+  return fail(std::move(error));
+}
+
+// `data` is where the net reads or writes messages.
+Result<std::uint32_t> NetPort::take_over(std::unique_ptr<Connection> connection, std::byte* data,
+                                         std::size_t bytes) {
   weft_net_register_info info{};
   info.struct_size = sizeof(info);
   info.kind = WEFT_MEMORY_HOST;
-  info.address = view.buffer;
-  info.size = data;
+  info.address = data;
+  info.size = bytes;
   info.dmabuf = -1;
-  auto registration = plugin_.register_memory(connection, info);
+  auto registration = plugin_.register_memory(connection->net, info);
   if (!registration) {
-    plugin_.close_connection(connection);
-    memory_.release_shared(added->block);
+    plugin_.close_connection(connection->net);
+    memory_.release_shared(connection->block);
     return fail(std::move(registration.error())
                     .with_context(fmt::format("registering {} bytes to stage messages of rank {}",
-                                              data, peer)));
+                                              bytes, connection->peer)));
   }
-  added->registration = *registration;
+  connection->registration = *registration;
   const auto index = static_cast<std::uint32_t>(connections_.size());
-  added->index = index;
-  connections_.push_back(std::move(added));
+  connection->index = index;
+  connections_.push_back(std::move(connection));
   return index;
 }
 
@@ -205,6 +248,10 @@ void NetPort::take_in_locked() {
   for (const ProgressOp& operation : incoming_) {
     Connection& connection = *connections_[operation.connection];
     if (operation.steps == 0) continue;
+    if (connection.lines != nullptr &&
+        !connection.lines->add({.tag = operation.tag, .message = operation.message})) {
+      return fail_locked(connection, Error(WEFT_ERROR_INTERNAL, "a call has no room in an inbox"));
+    }
     connection.target += operation.steps;
     if (connection.view.lands) {
       connection.forget_posted_landings();
@@ -311,23 +358,11 @@ void NetPort::poll(bool& moved) {
 }
 
 void NetPort::advance_sender(Connection& connection, bool& moved) {
-  const ConnectionView& view = connection.view;
   const std::uint64_t ready = connection.ready();
   while (connection.posted < ready) {
-    const SlotMeta& meta = view.slots[connection.slot_of(connection.posted)];
     weft_net_send message{};
     message.struct_size = sizeof(message);
-    if (view.borrows && meta.offset == kLent) {
-      std::memcpy(static_cast<void*>(&message.data), connection.slot_data(connection.posted),
-                  sizeof(message.data));
-    } else {
-      message.data = connection.slot_data(connection.posted) + meta.offset;
-      message.registration = connection.registration;
-    }
-    message.size = meta.size;
-    message.value = meta.tag;
-    message.user = user_value(connection.index, connection.slot_of(connection.posted));
-    message.flags = connection.posted + 1 < ready ? WEFT_NET_SEND_MORE : 0;
+    if (!next_message(connection, ready, message)) return;
     weft_net_request* request = nullptr;
     const weft_result result = plugin_.table().isend(connection.net, &message, &request);
     if (result == WEFT_AGAIN) return;
@@ -337,10 +372,38 @@ void NetPort::advance_sender(Connection& connection, bool& moved) {
   }
 }
 
+// False where the kernel has not stored all of it yet.
+bool NetPort::next_message(Connection& connection, std::uint64_t ready, weft_net_send& message) {
+  const ConnectionView& view = connection.view;
+  const std::uint64_t step = connection.posted;
+  message.data = connection.slot_data(step);
+  message.registration = connection.registration;
+  message.user = user_value(connection.index, connection.slot_of(step));
+  if (connection.lines != nullptr) {
+    const auto tag = connection.lines->collect(step);
+    if (!tag) return false;
+    message.size = connection.lines->payload_bytes(step);
+    message.value = *tag;
+    return true;
+  }
+  const SlotMeta& meta = view.slots[connection.slot_of(step)];
+  if (view.borrows && meta.offset == kLent) {
+    std::memcpy(static_cast<void*>(&message.data), connection.slot_data(step),
+                sizeof(message.data));
+    message.registration = nullptr;
+  } else {
+    message.data = connection.slot_data(step) + meta.offset;
+  }
+  message.size = meta.size;
+  message.value = meta.tag;
+  message.flags = step + 1 < ready ? WEFT_NET_SEND_MORE : 0;
+  return true;
+}
+
 void NetPort::advance_receiver(Connection& connection, bool& moved) {
   const ConnectionView& view = connection.view;
   while (connection.posted < connection.target &&
-         connection.posted - load_counter(view.head) < view.steps) {
+         connection.posted - connection.freed() < view.steps) {
     weft_net_recv buffer{};
     buffer.struct_size = sizeof(buffer);
     const LandingWalk::Step step = connection.step_to_post();
@@ -349,7 +412,7 @@ void NetPort::advance_receiver(Connection& connection, bool& moved) {
       buffer.size = step.bytes;
     } else {
       buffer.data = connection.slot_data(connection.posted);
-      buffer.size = view.step_bytes;
+      buffer.size = connection.slot_bytes();
       buffer.registration = connection.registration;
     }
     buffer.user = user_value(connection.index, connection.slot_of(connection.posted));
@@ -373,12 +436,12 @@ void NetPort::complete(const weft_net_completion& completion) {
   }
   Connection& connection = *connections_[index];
   if (completion.status < 0) return fail_locked(connection, completion.status);
-  const ConnectionView& view = connection.view;
-  if (connection.direction == WEFT_DIRECTION_RECV) {
-    view.slots[slot] = {.size = static_cast<std::uint32_t>(
-                            std::min<std::uint64_t>(completion.size, view.step_bytes)),
-                        .offset = connection.slot_lands[slot] ? kLent : 0,
-                        .tag = completion.value};
+  if (connection.direction == WEFT_DIRECTION_RECV && !take_message(connection, slot, completion)) {
+    return fail_locked(connection,
+                       Error(WEFT_ERROR_PEER,
+                             fmt::format("rank {} sent {} bytes for a call that has others of it",
+                                         connection.peer, completion.size),
+                             "all ranks must use the same version and configuration"));
   }
   connection.slot_done[slot] = true;
   const std::uint64_t before = connection.done;
@@ -388,7 +451,10 @@ void NetPort::complete(const weft_net_completion& completion) {
     ++connection.done;
   }
   if (connection.done == before) return;
-  if (connection.direction == WEFT_DIRECTION_SEND) {
+  const ConnectionView& view = connection.view;
+  if (connection.lines != nullptr) {
+    connection.lines->forget_before(connection.done);
+  } else if (connection.direction == WEFT_DIRECTION_SEND) {
     post(view.head, view.head_waiters, connection.done);
   } else {
     post(view.tail, view.tail_waiters, connection.done);
@@ -396,9 +462,26 @@ void NetPort::complete(const weft_net_completion& completion) {
   outstanding_.fetch_sub(connection.done - before, std::memory_order_release);
 }
 
+// False where it cannot be what its sender says that it is.
+bool NetPort::take_message(Connection& connection, std::uint32_t slot,
+                           const weft_net_completion& completion) {
+  if (connection.lines != nullptr) {
+    return connection.lines->deliver(connection.step_of(slot), completion.value, completion.size);
+  }
+  const ConnectionView& view = connection.view;
+  view.slots[slot] = {
+      .size = static_cast<std::uint32_t>(std::min<std::uint64_t>(completion.size, view.step_bytes)),
+      .offset = connection.slot_lands[slot] ? kLent : 0,
+      .tag = completion.value};
+  return true;
+}
+
 void NetPort::fail_locked(Connection& connection, weft_result code) {
+  if (!broken_.load()) fail_locked(connection, plugin_.request_error(connection.net, code));
+}
+
+void NetPort::fail_locked(Connection& connection, Error error) {
   if (broken_.exchange(true)) return;
-  Error error = plugin_.request_error(connection.net, code);
   error.with_context(fmt::format("moving messages {} rank {}",
                                  connection.direction == WEFT_DIRECTION_SEND ? "to" : "from",
                                  connection.peer));

@@ -25,6 +25,7 @@
 #include "core/base/error.h"
 #include "core/base/memory_account.h"
 #include "core/model/connection_view.h"
+#include "core/model/direct_peers.h"
 #include "core/model/progress_op.h"
 #include "core/plugin/net_plugin.h"
 
@@ -62,6 +63,12 @@ class NetPort {
   /// Adds a connected end (ready() answered OK) and takes it over. Without the lock.
   Result<std::uint32_t> add(weft_net_connection* connection, weft_direction direction,
                             std::uint32_t peer, const SlotGeometry& geometry);
+  /// The same of an end of inboxes by LL, in whose halves, of `half_bytes` bytes, the kernel stores
+  /// lines or looks for them: its view has them for slots. An operation is one call, whose message
+  /// it says. Of devices that do not report ends. `period` is that of DirectPeers.
+  Result<std::uint32_t> add_lines(weft_net_connection* connection, weft_direction direction,
+                                  std::uint32_t peer, std::uint32_t half_bytes,
+                                  std::uint32_t period = kFlagPeriod);
   /// What the kernel at this end sees; lives as long as the port.
   [[nodiscard]] ConnectionView view(std::uint32_t connection);
 
@@ -111,14 +118,21 @@ class NetPort {
   friend class ProgressEngine;
   struct Connection;
 
+  Result<std::byte*> allocate(Connection& connection, std::size_t bytes);
+  Result<std::uint32_t> take_over(std::unique_ptr<Connection> connection, std::byte* data,
+                                  std::size_t bytes);
   void take_in_locked();
   bool progress_locked(bool sends_first);
   void advance(weft_direction direction, bool& moved);
   void poll(bool& moved);
   void advance_sender(Connection& connection, bool& moved);
+  bool next_message(Connection& connection, std::uint64_t ready, weft_net_send& message);
   void advance_receiver(Connection& connection, bool& moved);
   void complete(const weft_net_completion& completion);
+  bool take_message(Connection& connection, std::uint32_t slot,
+                    const weft_net_completion& completion);
   void fail_locked(Connection& connection, weft_result code);
+  void fail_locked(Connection& connection, Error error);
   void report_failure();
 
   const NetPlugin& plugin_;

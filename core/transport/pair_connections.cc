@@ -540,19 +540,24 @@ Status PairConnector::finish(Pair& pair) {
     if (edge.choice.single_copy) {
       end.peer_memory = {.plugin = &edge.transport->plugin, .connection = edge.connection};
     }
-    if (edge.net == nullptr) continue;
-    const auto lock = edge.via->port->lock();
-    if (edge.listener != nullptr) {
-      edge.net->plugin.close_listener(std::exchange(edge.listener, nullptr));
-    }
+    if (edge.net != nullptr) close_listener(edge);
   }
   return {};
 }
 
+void PairConnector::close_listener(Connections::Edge& edge) {
+  const auto lock = edge.via->port->lock();
+  if (edge.listener == nullptr) return;
+  edge.net->plugin.close_listener(std::exchange(edge.listener, nullptr));
+}
+
 Status PairConnector::finish_inboxes(Pair& pair) {
-  for (const Connections::Edge& edge : pair.edges) {
-    WEFT_TRY_ASSIGN(const ConnectionView view, connections_.view_of(edge));
-    connections_.describe_direct(edge, view);
+  for (Connections::Edge& edge : pair.edges) {
+    ConnectionEnd& end = edge.sends() ? pair.ends.to : pair.ends.from;
+    WEFT_TRY_ASSIGN(end.view, edge.net != nullptr ? connections_.lines_of_net(edge, end)
+                                                  : connections_.view_of(edge));
+    connections_.describe_direct(edge, end.view);
+    if (edge.net != nullptr) close_listener(edge);
   }
   return {};
 }

@@ -122,6 +122,7 @@ class PairConnector {
   void set_joining(Pair& pair, bool joins);
   Status finish(Pair& pair);
   Status finish_inboxes(Pair& pair);
+  static void close_listener(Connections::Edge& edge);
   [[nodiscard]] std::string describe_rings() const;
   Pair& pair_of(const PairLink& link);
   void set_timer(std::chrono::nanoseconds period);

@@ -5,7 +5,8 @@
 // pattern is tried a milliard times over NVLink (or PCIe), from many CTAs at once, both ways, with
 // random pauses, and every try that shows a flag without its data is counted. With one GPU the two
 // ends are CTAs of it, and the table says so. The memory lies at its reader, or in the host, as
-// where GPUs do not reach each other.
+// where GPUs do not reach each other. Where it lies in the host, lines also pass between each GPU
+// and threads of processors, one way and the other: for these one GPU is enough.
 //
 // A run that finds nothing proves something only if it could have found it: beside each pattern
 // stand weakened copies of it, which have to fail here or there. No spin is without an end.
@@ -14,6 +15,7 @@
 // CUDA device.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -22,6 +24,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -109,10 +112,25 @@ __device__ ulonglong2 load_relaxed_b128(const void* at) {
       : "memory");
   return value;
 }
-__device__ uint64_t nanoseconds() {
+__host__ __device__ uint64_t nanoseconds() {
+#ifdef __CUDA_ARCH__
   uint64_t now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   return now;
+#else
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+#endif
+}
+
+// ---- accesses of a processor ----
+
+template <class Word>
+void store(std::byte* at, Word value, std::memory_order order = std::memory_order_relaxed) {
+  std::atomic_ref(*reinterpret_cast<Word*>(at)).store(value, order);
+}
+template <class Word>
+Word load(const std::byte* at, std::memory_order order = std::memory_order_relaxed) {
+  return std::atomic_ref(*reinterpret_cast<Word*>(const_cast<std::byte*>(at))).load(order);
 }
 
 // ---- what both ends share ----
@@ -128,10 +146,10 @@ struct Tally {
   unsigned long long tries;
   unsigned long long broken;  ///< Tries whose flag was seen without their data.
   unsigned long long apart;   ///< Tries whose 16 bytes did not arrive together.
-  unsigned long long stuck;   ///< Waits that ended by the clock.
+  unsigned long long stuck;   ///< CTAs and processors that ended a wait by the clock.
   // The first broken try.
   uint32_t example;  ///< 1 once the rest is filled in.
-  uint32_t example_pair, example_message, example_thread, example_expected, example_got;
+  uint32_t example_pair, example_message, example_cell, example_expected, example_got;
 };
 
 /// One GPU's view of both directions. `cells` and `far` are areas of the same shape: a pattern that
@@ -165,7 +183,7 @@ struct Message {
   uint64_t* head = nullptr;  ///< Of patterns that give their slots back themselves.
 
   /// The word that this message carries at `index`; a function of all three, so stale words show.
-  [[nodiscard]] __device__ uint32_t word(uint32_t index) const {
+  [[nodiscard]] __host__ __device__ uint32_t word(uint32_t index) const {
     uint32_t bits = number * 0x9e3779b1U ^ (salt + index) * 0x85ebca6bU;
     bits ^= bits >> 15;
     return bits * 0x2c1b3c6dU;
@@ -178,15 +196,16 @@ using Read = Message<const std::byte*>;
 struct Count {
   uint32_t tries = 0, broken = 0, apart = 0;
   bool example = false;
-  uint32_t message = 0, expected = 0, got = 0;
+  uint32_t message = 0, cell = 0, expected = 0, got = 0;
 
   /// Whether `seen` is not what it should be.
-  __device__ bool differs(const Read& from, uint32_t index, uint32_t seen) {
+  __host__ __device__ bool differs(const Read& from, uint32_t index, uint32_t seen) {
     const uint32_t wanted = from.word(index);
     if (seen == wanted) return false;
     if (!example) {
       example = true;
       message = from.number;
+      cell = from.cell;
       expected = wanted;
       got = seen;
     }
@@ -194,11 +213,15 @@ struct Count {
   }
 };
 
-/// Ends a spin by the clock. Looks at it seldom, since that is slow.
+/// Ends a spin by the clock. Looks at it seldom, since that is slow; as seldom a processor lets
+/// other threads run, of which there may be more than processors.
 class Patience {
  public:
-  __device__ bool over() {
+  __host__ __device__ bool over() {
     if (++spins_ % kSpinsBetweenLooksAtTheClock != 0) return false;
+#ifndef __CUDA_ARCH__
+    std::this_thread::yield();
+#endif
     const uint64_t now = nanoseconds();
     if (since_ == 0) since_ = now;
     return now - since_ > kSpinNanoseconds;
@@ -209,9 +232,10 @@ class Patience {
   uint64_t since_ = 0;
 };
 
-/// False if `ready` did not become true in time.
+/// False if `ready` did not become true in time. `ready` runs where the caller does.
+#pragma nv_exec_check_disable
 template <class Ready>
-__device__ bool spin_until(Ready ready) {
+__host__ __device__ bool spin_until(Ready ready) {
   Patience patience;
   while (!ready()) {
     if (patience.over()) return false;
@@ -468,6 +492,25 @@ struct Ll {
 
 // ---- 16 bytes ----
 
+/// What a reader has seen of data, flag, data, flag. Each half is checked once its flag is seen.
+struct Halves {
+  bool first = false, second = false, apart = false, broken = false;
+
+  /// Whether both have come.
+  __host__ __device__ bool look(const Read& from, const uint4& line, Count& count) {
+    if (!first && line.y == from.number) {
+      first = true;
+      broken |= count.differs(from, 2 * from.cell, line.x);
+    }
+    if (!second && line.w == from.number) {
+      second = true;
+      broken |= count.differs(from, 2 * from.cell + 1, line.z);
+    }
+    apart |= first != second;
+    return first && second;
+  }
+};
+
 /// Data, flag, data, flag by one vector store. Each half is an LL line and has to hold as such;
 /// whether both halves come together is only observed.
 struct LlV4 {
@@ -479,24 +522,14 @@ struct LlV4 {
   }
 
   static __device__ bool read(const Read& from, Count& count) {
-    bool first = false, second = false, apart = false, broken = false;
+    Halves halves;
     const bool seen = spin_until([&] {
-      const uint4 line = load_volatile_v4(from.cells + from.cell * kCellBytes);
-      if (!first && line.y == from.number) {
-        first = true;
-        broken |= count.differs(from, 2 * from.cell, line.x);
-      }
-      if (!second && line.w == from.number) {
-        second = true;
-        broken |= count.differs(from, 2 * from.cell + 1, line.z);
-      }
-      apart |= first != second;
-      return first && second;
+      return halves.look(from, load_volatile_v4(from.cells + from.cell * kCellBytes), count);
     });
     if (!seen) return false;
     ++count.tries;
-    count.broken += broken;
-    count.apart += apart;
+    count.broken += halves.broken;
+    count.apart += halves.apart;
     return true;
   }
 };
@@ -526,6 +559,90 @@ struct LlB128 {
     ++count.tries;
     count.apart += apart;
     return true;
+  }
+};
+
+// ---- the same 16 bytes between a GPU and a processor, which has two words of 8 bytes ----
+//
+// `write` and `read` are the GPU's end, as above. `take` and `fill` are the processor's, which does
+// all lines of a message; `take` answers false if a wait ran out.
+
+enum class LineStores {
+  kWholeWords,
+  kFlagsFirst,      // Planted: the flags of a line, then its data.
+  kFlagsLongFirst,  // Planted: the same with a fence between; a processor's of a whole message.
+};
+
+template <LineStores kStores>
+struct LlFromGpu {
+  static constexpr bool kFromGpu = true;
+  static constexpr uint32_t kCellBytes = LlV4::kCellBytes;
+
+  static __device__ void write(const Written& to) {
+    if constexpr (kStores == LineStores::kWholeWords) {
+      LlV4::write(to);
+    } else {
+      std::byte* line = to.cells + to.cell * kCellBytes;
+      store_relaxed(line + 4, to.number);
+      store_relaxed(line + 12, to.number);
+      if constexpr (kStores == LineStores::kFlagsLongFirst) __threadfence_system();
+      store_relaxed(line, to.word(2 * to.cell));
+      store_relaxed(line + 8, to.word(2 * to.cell + 1));
+    }
+  }
+
+  /// Halves come apart by the two loads alone, so that is not counted.
+  static bool take(Read from, uint32_t lines, Count& count) {
+    for (from.cell = 0; from.cell < lines; ++from.cell) {
+      const std::byte* line = from.cells + from.cell * kCellBytes;
+      Halves halves;
+      const bool seen = spin_until([&] {
+        const auto low = load<uint64_t>(line);
+        const auto high = load<uint64_t>(line + 8);
+        return halves.look(from,
+                           {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32),
+                            static_cast<uint32_t>(high), static_cast<uint32_t>(high >> 32)},
+                           count);
+      });
+      if (!seen) return false;
+      ++count.tries;
+      count.broken += halves.broken;
+    }
+    return true;
+  }
+};
+
+template <LineStores kStores>
+struct LlToGpu {
+  static constexpr bool kFromGpu = false;
+  static constexpr uint32_t kCellBytes = LlV4::kCellBytes;
+
+  static __device__ bool read(const Read& from, Count& count) { return LlV4::read(from, count); }
+
+  static void fill(const Written& to, uint32_t lines) {
+    for (uint32_t cell = 0; cell < lines; ++cell) {
+      std::byte* line = to.cells + cell * kCellBytes;
+      if constexpr (kStores == LineStores::kWholeWords) {
+        store(line, uint64_t{to.number} << 32 | to.word(2 * cell));
+        store(line + 8, uint64_t{to.number} << 32 | to.word(2 * cell + 1));
+      } else {
+        store(line + 4, to.number);
+        store(line + 12, to.number);
+        if constexpr (kStores == LineStores::kFlagsFirst) store_data(to, cell);
+      }
+    }
+    if constexpr (kStores == LineStores::kFlagsLongFirst) {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      for (uint32_t cell = 0; cell < lines; ++cell)
+        store_data(to, cell);
+    }
+  }
+
+ private:
+  static void store_data(const Written& to, uint32_t cell) {
+    std::byte* line = to.cells + cell * kCellBytes;
+    store(line, to.word(2 * cell));
+    store(line + 8, to.word(2 * cell + 1));
   }
 };
 
@@ -595,9 +712,9 @@ struct Ll128 {
   }
 };
 
-// ---- the kernel ----
+// ---- the kernels, and what a processor runs ----
 
-__device__ uint32_t scramble(uint32_t bits) {
+__host__ __device__ uint32_t scramble(uint32_t bits) {
   bits ^= bits >> 16;
   bits *= 0x7feb352dU;
   bits ^= bits >> 15;
@@ -606,22 +723,30 @@ __device__ uint32_t scramble(uint32_t bits) {
 }
 
 /// Every fourth time on average, a warp waits for a random while: some flags are waited for, others
-/// are there already, and the warps of a CTA do not come in step.
-__device__ void pause(uint32_t random, uint32_t longest) {
+/// are there already, and the warps of a CTA do not come in step. So does a processor, by
+/// nanoseconds instead of cycles.
+__host__ __device__ void pause(uint32_t random, uint32_t longest) {
   if (random % 4 != 0) return;
-  const uint32_t cycles = random >> 2 & longest;
-  for (const uint32_t begin = clock(); static_cast<uint32_t>(clock()) - begin < cycles;) {
+  const uint32_t ticks = random >> 2 & longest;
+#ifdef __CUDA_ARCH__
+  for (const uint32_t begin = clock(); static_cast<uint32_t>(clock()) - begin < ticks;) {
   }
+#else
+  for (const uint64_t begin = nanoseconds(); nanoseconds() - begin < ticks;) {
+  }
+#endif
 }
 
+/// As thread `thread` of a CTA of `threads` sees it.
 template <class Pointer>
-__device__ Message<Pointer> message_at(Pointer cells, Pointer far, uint32_t pair, uint32_t number,
-                                       uint32_t cell_bytes, uint32_t slots) {
+__host__ __device__ Message<Pointer> message_at(Pointer cells, Pointer far, uint32_t pair,
+                                                uint32_t number, uint32_t cell_bytes,
+                                                uint32_t slots, uint32_t thread, uint32_t threads) {
   // Neighbours in time are no neighbours in memory, and a thread's cell moves by half a line or a
   // whole one from message to message. Slots of a window differ, since 5 is odd.
   const uint32_t slot = (number * 5 + pair) % slots;
-  const size_t offset = (size_t{pair} * kSlots + slot) * blockDim.x * cell_bytes;
-  const uint32_t cell = (threadIdx.x + 8 * number) % blockDim.x;
+  const size_t offset = (size_t{pair} * kSlots + slot) * threads * cell_bytes;
+  const uint32_t cell = (thread + 8 * number) % threads;
   return {cells + offset, far + offset, cell, number, pair * 0x51ed27U};
 }
 
@@ -645,9 +770,17 @@ __device__ uint32_t slots_of(const Shape& shape) {
   return kGivesBack<Pattern> ? shape.window : kSlots;
 }
 
+constexpr uint32_t kWordsBetweenAcks = kLineBytes / sizeof(uint64_t);
+
+/// Whether the reader tells the writer of its message `i` of a launch.
+__host__ __device__ bool ack_due(const Shape& shape, uint32_t i) {
+  const uint32_t every = shape.window < 4 ? 1 : shape.window / 4;
+  return (i + 1) % every == 0 || i + 1 == shape.messages;
+}
+
 template <class Pattern>
 __device__ bool write_messages(const Side& side, const Shape& shape, uint32_t pair) {
-  const uint64_t* ack = side.acks_in + size_t{pair} * (kLineBytes / sizeof(uint64_t));
+  const uint64_t* ack = side.acks_in + size_t{pair} * kWordsBetweenAcks;
   uint64_t acked = shape.first - 1;
   for (uint32_t i = 0; i < shape.messages; ++i) {
     const uint32_t number = shape.first + i;
@@ -661,25 +794,25 @@ __device__ bool write_messages(const Side& side, const Shape& shape, uint32_t pa
     if (!__syncthreads_and(room)) return false;
     pause(scramble(number ^ pair << 12 ^ (threadIdx.x / 32) << 28), shape.pauses);
     Pattern::write(message_at<std::byte*>(side.cells_out, side.far_out, pair, number,
-                                          Pattern::kCellBytes, slots_of<Pattern>(shape)));
+                                          Pattern::kCellBytes, slots_of<Pattern>(shape),
+                                          threadIdx.x, blockDim.x));
   }
   return true;
 }
 
 template <class Pattern>
 __device__ bool read_messages(const Side& side, const Shape& shape, uint32_t pair, Count& count) {
-  uint64_t* ack = side.acks_out + size_t{pair} * (kLineBytes / sizeof(uint64_t));
-  const uint32_t ack_every = max(shape.window / 4, 1U);
+  uint64_t* ack = side.acks_out + size_t{pair} * kWordsBetweenAcks;
   for (uint32_t i = 0; i < shape.messages; ++i) {
     const uint32_t number = shape.first + i;
     pause(scramble(~number ^ pair << 12 ^ (threadIdx.x / 32) << 28), shape.pauses);
-    auto message = message_at<const std::byte*>(side.cells_in, side.far_in, pair, number,
-                                                Pattern::kCellBytes, slots_of<Pattern>(shape));
+    auto message =
+        message_at<const std::byte*>(side.cells_in, side.far_in, pair, number, Pattern::kCellBytes,
+                                     slots_of<Pattern>(shape), threadIdx.x, blockDim.x);
     message.head = ack;
     if (!__syncthreads_and(Pattern::read(message, count))) return false;
     if constexpr (kGivesBack<Pattern>) continue;
-    const bool due = (i + 1) % ack_every == 0 || i + 1 == shape.messages;
-    if (threadIdx.x == 0 && due) store_release(ack, number);
+    if (threadIdx.x == 0 && ack_due(shape, i)) store_release(ack, number);
   }
   return true;
 }
@@ -691,7 +824,7 @@ __device__ void add_to(Tally* tally, const Count& count, uint32_t pair) {
   if (count.example && atomicCAS(&tally->example, 0U, 1U) == 0) {
     tally->example_pair = pair;
     tally->example_message = count.message;
-    tally->example_thread = threadIdx.x;
+    tally->example_cell = count.cell;
     tally->example_expected = count.expected;
     tally->example_got = count.got;
   }
@@ -706,6 +839,49 @@ __global__ void litmus(Side side, Shape shape) {
                                         : read_messages<Pattern>(side, shape, pair, count);
   add_to(side.tally, count, pair);
   if (!done && threadIdx.x == 0) atomicAdd(&side.tally->stuck, 1ULL);
+}
+
+/// Every CTA has a processor at the other end.
+template <class Pattern>
+__global__ void litmus_with_processor(Side side, Shape shape) {
+  const uint32_t pair = blockIdx.x;
+  Count count;
+  bool done;
+  if constexpr (Pattern::kFromGpu) {
+    done = write_messages<Pattern>(side, shape, pair);
+  } else {
+    done = read_messages<Pattern>(side, shape, pair, count);
+  }
+  add_to(side.tally, count, pair);
+  if (!done && threadIdx.x == 0) atomicAdd(&side.tally->stuck, 1ULL);
+}
+
+/// The processor's end of a pair whose CTA has `threads`: a line each. What one end writes is what
+/// the other one reads, so both have the same `side`.
+template <class Pattern>
+Tally run_on_processor(const Side& side, const Shape& shape, uint32_t pair, uint32_t threads) {
+  auto* const ack = reinterpret_cast<std::byte*>(side.acks_out + size_t{pair} * kWordsBetweenAcks);
+  Count count;
+  bool done = true;
+  for (uint32_t i = 0; done && i < shape.messages; ++i) {
+    const uint32_t number = shape.first + i;
+    pause(scramble((Pattern::kFromGpu ? ~number : number) ^ pair << 12), shape.pauses);
+    if constexpr (Pattern::kFromGpu) {
+      done = Pattern::take(message_at<const std::byte*>(side.cells_in, side.far_in, pair, number,
+                                                        Pattern::kCellBytes, kSlots, 0, threads),
+                           threads, count);
+      if (done && ack_due(shape, i)) store(ack, uint64_t{number}, std::memory_order_release);
+    } else {
+      done = spin_until(
+          [&] { return load<uint64_t>(ack, std::memory_order_acquire) + shape.window >= number; });
+      if (!done) break;
+      Pattern::fill(message_at<std::byte*>(side.cells_out, side.far_out, pair, number,
+                                           Pattern::kCellBytes, kSlots, 0, threads),
+                    threads);
+    }
+  }
+  return {count.tries, count.broken,  count.apart, !done,          count.example,
+          pair,        count.message, count.cell,  count.expected, count.got};
 }
 
 // ---- the table of patterns ----
@@ -723,11 +899,17 @@ struct Pattern {
   uint32_t cell_bytes;
   uint32_t threads_per_try;  ///< 0: a whole CTA.
   void (*kernel)(Side, Shape);
+  /// Where each CTA has a processor at the other end, what that runs; only in the host's memory.
+  Tally (*processor)(const Side&, const Shape&, uint32_t pair, uint32_t threads);
 };
 
 template <class P>
 constexpr Pattern row(const char* name, Kind kind, uint32_t threads_per_try, bool pulled = false) {
-  return {name, kind, pulled, P::kCellBytes, threads_per_try, litmus<P>};
+  return {name, kind, pulled, P::kCellBytes, threads_per_try, litmus<P>, nullptr};
+}
+template <class P>
+constexpr Pattern row_with_processor(const char* name, Kind kind) {
+  return {name, kind, false, P::kCellBytes, 1, litmus_with_processor<P>, run_on_processor<P>};
 }
 
 const std::array kPatterns = {
@@ -758,6 +940,17 @@ const std::array kPatterns = {
     row<Ll<LlTwoLines>>("ll: flag in another line", Kind::kPlanted, 1),
     row<LlV4>("ll16: v4.u32, a flag each half", Kind::kReal, 1),
     row<LlB128>("ll16: b128, one flag", Kind::kObserved, 1),
+    row_with_processor<LlFromGpu<LineStores::kWholeWords>>("ll-from-gpu: v4.u32, read by u64",
+                                                           Kind::kReal),
+    row_with_processor<LlFromGpu<LineStores::kFlagsFirst>>("ll-from-gpu: flags first",
+                                                           Kind::kPlanted),
+    row_with_processor<LlFromGpu<LineStores::kFlagsLongFirst>>("ll-from-gpu: flags long first",
+                                                               Kind::kPlanted),
+    row_with_processor<LlToGpu<LineStores::kWholeWords>>("ll-to-gpu: u64, read by v4.u32",
+                                                         Kind::kReal),
+    row_with_processor<LlToGpu<LineStores::kFlagsFirst>>("ll-to-gpu: flags first", Kind::kPlanted),
+    row_with_processor<LlToGpu<LineStores::kFlagsLongFirst>>("ll-to-gpu: flags long first",
+                                                             Kind::kPlanted),
     row<Ll128<Line128::kOneStore>>("ll128: one store", Kind::kReal, 8),
     row<Ll128<Line128::kFlagLaneFirst>>("ll128: flag lane first", Kind::kPlanted, 8),
     row<Ll128<Line128::kFlagElsewhere>>("ll128: flag in another line", Kind::kPlanted, 8),
@@ -796,7 +989,7 @@ constexpr const char* kUsage =
     "  --devices A,B      CUDA devices (0,1)\n"
     "  --memory WHERE     device or host: where what is exchanged lies (device)\n"
     "  --only TEXT        patterns whose names begin so: mp-push, mp-pull, taken, partial, bulk,\n"
-    "                     ll, ll16, ll128\n"
+    "                     ll, ll16, ll128; ll-from-gpu, ll-to-gpu with --memory host alone\n"
     "  --limit SECONDS    for all together (60); what was not run by then is a failure\n";
 
 [[noreturn]] void usage_error(std::string_view option, const char* what) {
@@ -890,6 +1083,7 @@ class Bench {
 
   /// Message numbers begin again, so nothing of another pattern may be left.
   void clear() {
+    by_processors_ = {};
     for (const End& end : ends_) {
       CHECK(cudaSetDevice(end.device));
       clear(end.cells, area_bytes_);
@@ -900,8 +1094,17 @@ class Bench {
     }
   }
 
+  /// Threads of processors at the other end of a GPU's CTAs. Each spins, so half of the processors
+  /// are left to others.
+  [[nodiscard]] uint32_t processors() const {
+    constexpr uint32_t kMost = 8;
+    return std::clamp(std::thread::hardware_concurrency() / 2 / directions(), 1U,
+                      kMost / directions());
+  }
+
   /// Pairs of each direction that are resident at once.
   uint32_t pairs(const Pattern& pattern, uint32_t threads) const {
+    if (pattern.processor != nullptr) return processors();
     int least = 0;
     for (const End& end : ends_) {
       CHECK(cudaSetDevice(end.device));
@@ -916,10 +1119,12 @@ class Bench {
   [[nodiscard]] uint32_t directions() const { return static_cast<uint32_t>(ends_.size()); }
 
   void run(const Pattern& pattern, uint32_t threads, const Shape& shape) {
-    const uint32_t ctas = 2 * pairs(pattern, threads);
+    const bool with_processor = pattern.processor != nullptr;
+    const uint32_t ctas = pairs(pattern, threads) * (with_processor ? 1 : 2);
+    std::vector<Side> sides;
     for (size_t i = 0; i < ends_.size(); ++i) {
       const End& mine = ends_[i];
-      const End& peer = ends_[ends_.size() - 1 - i];
+      const End& peer = with_processor ? mine : ends_[ends_.size() - 1 - i];
       const End& holds_my_output = pattern.pulled ? mine : peer;
       const End& holds_my_input = pattern.pulled ? peer : mine;
       const Side side{holds_my_output.cells,
@@ -932,26 +1137,23 @@ class Bench {
       CHECK(cudaSetDevice(mine.device));
       pattern.kernel<<<ctas, threads, 0, mine.stream>>>(side, shape);
       CHECK(cudaGetLastError());
+      sides.push_back(side);
     }
+    if (with_processor) run_on_processors(pattern, sides, ctas, threads, shape);
     for (const End& end : ends_) {
       CHECK(cudaSetDevice(end.device));
       CHECK(cudaStreamSynchronize(end.stream));
     }
   }
 
-  /// Both GPUs' counts since `clear`, and an example of either.
+  /// The counts since `clear` of both GPUs and of processors, and an example of one.
   [[nodiscard]] Tally tally() const {
-    Tally sum{};
+    Tally sum = by_processors_;
     for (const End& end : ends_) {
       Tally part;
       CHECK(cudaSetDevice(end.device));
       CHECK(cudaMemcpy(&part, end.tally, sizeof part, cudaMemcpyDeviceToHost));
-      const Tally before = sum;
-      if (part.example != 0) sum = part;
-      sum.tries = before.tries + part.tries;
-      sum.broken = before.broken + part.broken;
-      sum.apart = before.apart + part.apart;
-      sum.stuck = before.stuck + part.stuck;
+      add(sum, part);
     }
     return sum;
   }
@@ -965,6 +1167,32 @@ class Bench {
     uint64_t* acks;
     Tally* tally;
   };
+
+  static void add(Tally& sum, const Tally& part) {
+    const Tally before = sum;
+    if (part.example != 0) sum = part;
+    sum.tries = before.tries + part.tries;
+    sum.broken = before.broken + part.broken;
+    sum.apart = before.apart + part.apart;
+    sum.stuck = before.stuck + part.stuck;
+  }
+
+  /// A thread for each CTA of each GPU, until all of them have ended.
+  void run_on_processors(const Pattern& pattern, const std::vector<Side>& sides, uint32_t ctas,
+                         uint32_t threads, const Shape& shape) {
+    std::vector<Tally> parts(sides.size() * ctas);
+    {
+      std::vector<std::jthread> running;
+      for (size_t i = 0; i < parts.size(); ++i) {
+        running.emplace_back([&, i] {
+          parts[i] =
+              pattern.processor(sides[i / ctas], shape, static_cast<uint32_t>(i % ctas), threads);
+        });
+      }
+    }
+    for (const Tally& part : parts)
+      add(by_processors_, part);
+  }
 
   /// Host memory has one address for all devices.
   template <class T>
@@ -992,6 +1220,7 @@ class Bench {
   size_t threads_ = 0;
   size_t area_bytes_ = 0;
   size_t ack_bytes_ = 0;
+  Tally by_processors_{};
 };
 
 /// What one pattern came to.
@@ -1011,8 +1240,10 @@ Outcome try_pattern(Bench& bench, const Pattern& pattern, uint64_t wanted, doubl
   const uint64_t tries_at_once =
       uint64_t{bench.directions()} * bench.pairs(pattern, Bench::kLeastThreads) *
       (pattern.threads_per_try == 0 ? 1 : Bench::kLeastThreads / pattern.threads_per_try);
+  // A processor may take long for a message, and the limit is looked at between launches.
+  const uint64_t most = pattern.processor != nullptr ? 1 << 13 : 1 << 20;
   const auto messages =
-      static_cast<uint32_t>(std::clamp<uint64_t>(wanted / kLaunches / tries_at_once, 16, 1 << 20));
+      static_cast<uint32_t>(std::clamp<uint64_t>(wanted / kLaunches / tries_at_once, 16, most));
 
   Outcome outcome;
   const Clock::time_point begin = Clock::now();
@@ -1050,12 +1281,13 @@ void print_outcome(const Pattern& pattern, const Outcome& outcome) {
               kKinds[static_cast<size_t>(pattern.kind)], tally.tries, tally.broken, tally.apart,
               outcome.seconds, verdict(pattern, outcome));
   if (tally.stuck != 0) {
-    std::printf("    %llu CTAs gave up a wait after %.0f s\n", tally.stuck,
+    std::printf("    %llu CTAs%s gave up a wait after %.0f s\n", tally.stuck,
+                pattern.processor != nullptr ? " and processors" : "",
                 static_cast<double>(kSpinNanoseconds) / 1e9);
   }
   if (tally.example != 0 && pattern.kind != Kind::kPlanted) {
-    std::printf("    first: pair %u, message %u, thread %u: expected %08x, got %08x\n",
-                tally.example_pair, tally.example_message, tally.example_thread,
+    std::printf("    first: pair %u, message %u, cell %u: expected %08x, got %08x\n",
+                tally.example_pair, tally.example_message, tally.example_cell,
                 tally.example_expected, tally.example_got);
   }
   std::fflush(stdout);
@@ -1093,7 +1325,7 @@ std::vector<int> choose_devices(const Options& options) {
   return devices;
 }
 
-void print_heading(const std::vector<int>& devices, bool in_host) {
+void print_heading(const std::vector<int>& devices, const Bench& bench, bool in_host) {
   for (const int device : devices) {
     cudaDeviceProp properties;
     CHECK(cudaGetDeviceProperties(&properties, device));
@@ -1105,6 +1337,10 @@ void print_heading(const std::vector<int>& devices, bool in_host) {
               : devices.size() == 2
                   ? "between the two GPUs, both ways at once, by peer access\n"
                   : "BETWEEN CTAs OF ONE GPU: this says nothing about the link between two\n");
+  if (in_host) {
+    std::printf("ll-from-gpu, ll-to-gpu: between each GPU and %u threads of processors\n",
+                bench.processors());
+  }
   std::printf("%-35s %-9s %14s %14s %14s %7s  %s\n", "pattern", "kind", "tries", "broken",
               "16 B apart", "seconds", "verdict");
 }
@@ -1129,17 +1365,19 @@ int run(const Options& options) {
   const std::vector<int> devices = choose_devices(options);
   signal(SIGALRM, on_alarm);
   alarm(static_cast<unsigned>(options.limit) + 30);
-  print_heading(devices, options.in_host);
   Bench bench(devices, options.in_host);
+  print_heading(devices, bench, options.in_host);
 
   const Clock::time_point begin = Clock::now();
   int failures = 0;
-  uint32_t planted = 0, shown = 0;
+  uint32_t rows = 0, planted = 0, shown = 0;
   for (const Pattern& pattern : kPatterns) {
     const std::string_view name(pattern.name);
     if (!name.starts_with(options.only)) continue;
     if ((name.starts_with("bulk") || name.starts_with("taken-bulk")) && !has_bulk_copies(devices))
       continue;  // nor do kernels
+    if (pattern.processor != nullptr && !options.in_host) continue;
+    ++rows;
     const bool weakened = pattern.kind == Kind::kPlanted;
     const Outcome outcome =
         try_pattern(bench, pattern, weakened ? options.planted_tries : options.tries,
@@ -1152,6 +1390,10 @@ int run(const Options& options) {
   }
   std::printf("%d failures; %u of %u planted defects shown; %.1f s\n", failures, shown, planted,
               seconds_since(begin));
+  if (rows == 0) {
+    std::printf("NOTHING RUN: no pattern begins so that these devices and this memory have\n");
+    return 1;
+  }
   if (planted != 0 && shown == 0) {
     std::printf("BLIND: no planted defect was seen, so the other rows prove nothing\n");
     return 1;

@@ -17,6 +17,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   abort        aborts, killed processes and faulty devices while kernels spin
   abort-ways   aborts in each algorithm and protocol by name, by pairs, over shm and net
   transports   p2p, shm and net in turn
+  net-inboxes  small calls over a net, whose ranks write to each other: operations, types, mixes, calls that differ
   hosts        the GPUs divided between two hosts, by WEFT_HOST_ID: by default, and by trees and PAT
   sharing      GPU memory by descriptors and by CUDA IPC, forced
   leavers      ranks that are done, and gone, before others have begun, by writes and by reads
@@ -35,7 +36,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   ll128        the same of the one-shot over lines of 128 bytes
   long         1 GiB
   memory       what communicators take of a GPU, and how long they join, which is told alone
-  litmus       litmus tests of the memory between two GPUs
+  litmus       litmus tests of the memory between two GPUs, and between a GPU and processors
   memcheck     small calls under compute-sanitizer
   initcheck    the same: reads of device memory that nobody has written
   racecheck    the same: races on shared memory
@@ -90,7 +91,7 @@ while (($#)); do
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort abort-ways transports hosts sharing leavers reads algorithms trees chains
+  pieces=(threads one-thread processes graphs abort abort-ways transports hosts net-inboxes sharing leavers reads algorithms trees chains
     lines lines128 long memory litmus memcheck initcheck racecheck bench bench-operations bench-host bench-joins mismatch
     operations types exchanges mix order
     operations-processes operations-graphs
@@ -232,6 +233,17 @@ abort_ways() {
   tests abort-shm 100 'Gpu/AbortTest.*' --set=transports.order=shm
   tests abort-net 100 'Gpu/AbortTest.*-*WhileAReplaySpins/*' --set=transports.order=net \
     --set=transports.net=net-socket
+}
+
+# Calls small enough to be written to each other over a net, and some that are not.
+net_inboxes() {
+  local -a net=(--largest=$((64 << 10)) --set=transports.order=net --set=transports.net=net-socket)
+  # A net reaches no windows, and its calls are not captured.
+  local without='*Threads1_*:*OneThread1_*:*Threads1:*OneThread1:*Window*:*AGraph*'
+  tests net-inboxes 300 \
+    "Gpu/Operations.*:Gpu/Types.*:Gpu/Premultiplied.*:Gpu/Mix.*:Gpu/MismatchTest.*-$without" "${net[@]}"
+  tests net-inboxes-processes 200 "Gpu/OperationProcesses.Calls/*:Gpu/OperationProcesses.Types/*-$without" \
+    "${net[@]}"
 }
 
 # Ranks that take each other for ranks of two machines; trees and PAT join these by one rank, or row by row.
@@ -791,6 +803,7 @@ for piece in "${pieces[@]}"; do
     abort) tests abort 400 'Gpu/AbortTest.*:Gpu/ProcessPairs.KillOne*:Gpu/ProcessPairs.Fault*' ;;
     abort-ways) abort_ways ;;
     hosts) hosts ;;
+    net-inboxes) net_inboxes ;;
     transports) tests transports 400 'Gpu/Transports.*:Gpu/ProcessPairs.Transport*' ;;
     sharing) sharing ;;
     leavers) leavers ;;
@@ -811,15 +824,18 @@ for piece in "${pieces[@]}"; do
       tests memory 200 'Gpu/Memory*'
       grep '^communicator ' "$logs/memory.log" ;;
     litmus)
+      in_host=()
+      if ((gpus >= 1)); then in_host=(ll-from-gpu ll-to-gpu); fi # the other end is a processor
       if ((gpus < 2)); then
         skip litmus 'needs 2 GPUs'
       else
         program litmus 190 "$bundle/litmus" --limit 140
         # Lines of 128 bytes are not used in the host's memory, and nobody reads from a peer there.
-        for patterns in mp-push 'll:' ll16; do
-          program "litmus-host-${patterns%:}" 90 "$bundle/litmus" --memory host --only "$patterns" --tries 500000000 --limit 45
-        done
-      fi ;;
+        in_host=(mp-push 'll:' ll16 "${in_host[@]}")
+      fi
+      for patterns in "${in_host[@]}"; do
+        program "litmus-host-${patterns%:}" 90 "$bundle/litmus" --memory host --only "$patterns" --tries 500000000 --limit 45
+      done ;;
     memcheck | initcheck) sanitized "$piece" "$piece" "Gpu/Processes.AllCalls/$(layout)_*" --small ;;
     racecheck)
       sanitized racecheck racecheck "Gpu/Processes.AllCalls/$(layout)_*:Gpu/OperationProcesses.Calls/$(layout)" --small

@@ -35,8 +35,12 @@ struct DirectShape {
   // As many times through all threads as there have to be, each time with as many lines.
   const std::uint64_t rounds = (lanes + most_threads - 1) / most_threads;
   const std::uint64_t of_round = (lanes + rounds - 1) / rounds;
-  return {.parts = parts,
-          .threads = static_cast<std::uint32_t>((of_round + kWarp - 1) / kWarp * kWarp)};
+  const auto threads = static_cast<std::uint32_t>((of_round + kWarp - 1) / kWarp * kWarp);
+  // Where threads are rounded up, fewer parts may have all lines; without a header one of none has
+  // nothing to push.
+  const std::uint64_t busy = headers == 0 ? (lines + threads - 1) / threads : parts;
+  return {.parts = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(busy, 1, parts)),
+          .threads = threads};
 }
 
 /// The same of a two-shot, of whose own range each part has a share: 16 bytes a thread.

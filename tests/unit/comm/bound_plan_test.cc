@@ -214,7 +214,9 @@ TEST(BoundPlan, HopsLeadWhereStepsGo) {
         std::set<std::uint32_t> partners;
         for (std::size_t i = 0; i < plan->channels.size(); ++i) {
           const auto channel =
-              static_cast<std::uint32_t>(ring ? plan->channels[i].index : kFirstTreeChannel + i);
+              static_cast<std::uint32_t>(ring                             ? plan->channels[i].index
+                                         : goes_directly(plan->algorithm) ? kDirectChannel
+                                                                          : kFirstTreeChannel + i);
           bool sends = false;
           bool receives = false;
           for (const NetEdge& hop : hops) {

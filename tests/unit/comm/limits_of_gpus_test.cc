@@ -166,6 +166,36 @@ TEST(StagedExchanges, GoByFewPairsSoonerThanWhereLinksJoin) {
   EXPECT_EQ(exchange_channels(two, 64 * kLineMiB), 16U);
 }
 
+// Small calls go one way over a net, larger ones over several ports; CPUs' messages hold no lines.
+TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
+  const auto goes = [](const Ranks& ranks, Operation operation, std::uint64_t bytes) {
+    const Task task{.operation = operation,
+                    .type = WEFT_INT8,
+                    .reduction = WEFT_SUM,
+                    .root = 0,
+                    .count = bytes};
+    const auto plan = ranks.communicators[0]->plan(task);
+    EXPECT_TRUE(plan) << plan.error().to_string();
+    return std::string(algorithm_name((*plan)->algorithm));
+  };
+  const Ranks two(2, "net-socket", {}, std::make_unique<SharingDevice>());
+  for (const Operation operation :
+       {Operation::kAllReduce, Operation::kAllGather, Operation::kReduceScatter}) {
+    SCOPED_TRACE(operation_name(operation));
+    EXPECT_EQ(goes(two, operation, 8), "direct");
+    EXPECT_EQ(goes(two, operation, 16 * kLineKiB), "direct");
+    EXPECT_EQ(goes(two, operation, 64 * kLineKiB), "ring");
+  }
+  EXPECT_EQ(goes(two, Operation::kBroadcast, 8), "ring") << "one after the other they overlap";
+  EXPECT_EQ(all_to_all_goes(two, 16 * kLineKiB), "ll");
+  EXPECT_EQ(all_to_all_goes(two, 64 * kLineKiB), "pair");
+  const Ranks none(2, "net-socket", {{"WEFT_BUFFERS_DIRECT", "0"}},
+                   std::make_unique<SharingDevice>());
+  EXPECT_EQ(goes(none, Operation::kAllGather, 8), "ring");
+  const Ranks cpus(2, "net-socket");
+  EXPECT_NE(goes(cpus, Operation::kAllGather, 8), "direct");
+}
+
 // Each end has a CTA, and what a rank copies to itself has some: what does not fit comes
 // afterwards.
 TEST(LinkedExchanges, LeaveRoomForCopiesWithinRanks) {

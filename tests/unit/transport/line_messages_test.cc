@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Lines of inboxes and the messages that they travel in, each end by itself.
+#include "core/transport/line_messages.h"
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/device/flagged_line.h"
+
+namespace weft {
+namespace {
+
+constexpr std::uint32_t kHalf = 1024;
+constexpr std::uint32_t kPeriod = 4;
+
+// As kernels store and load them.
+struct End {
+  std::vector<std::uint64_t> memory =
+      std::vector<std::uint64_t>(LineMessages::bytes_for(kHalf) / sizeof(std::uint64_t));
+  LineMessages messages{reinterpret_cast<std::byte*>(memory.data()), kHalf, kPeriod};
+
+  device::Line& line(std::uint64_t call, std::uint32_t number) {
+    auto* const half = messages.halves() + call % kDirectHalves * kHalf;
+    return reinterpret_cast<device::Line*>(half)[number];
+  }
+  void store(std::uint64_t call, std::uint32_t number, std::uint64_t payload) {
+    line(call, number) =
+        device::flagged_line(payload, static_cast<std::uint32_t>(call % kPeriod) + 1);
+  }
+  std::optional<std::uint64_t> load(std::uint64_t call, std::uint32_t number) {
+    const device::Line found = line(call, number);
+    if (!device::has_flag(found, static_cast<std::uint32_t>(call % kPeriod) + 1)) return {};
+    return device::payload_of(found);
+  }
+};
+
+std::uint64_t word(const LineMessages& messages, std::uint64_t call, std::size_t number) {
+  std::uint64_t found = 0;
+  std::memcpy(&found, messages.message_of(call) + number * sizeof(found), sizeof(found));
+  return found;
+}
+
+TEST(LineMessages, CollectWhatHasComeOnceItHas) {
+  End end;
+  ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 2, .payload_lines = 3}}));
+  EXPECT_EQ(end.messages.payload_bytes(0), 24U);
+  EXPECT_FALSE(end.messages.collect(0));
+  for (const std::uint32_t line : {4U, 0U, 2U, 1U}) {
+    end.store(0, line, 0x1122334455667788U + line);
+    EXPECT_FALSE(end.messages.collect(0)) << line;
+  }
+  end.store(0, 3, UINT64_MAX);
+  EXPECT_EQ(end.messages.collect(0), 0x1122334455667788U + 1) << "of a header";
+  EXPECT_EQ(end.messages.collect(0), 0x1122334455667788U + 1) << "where the net had no room";
+  EXPECT_EQ(word(end.messages, 0, 0), 0x1122334455667788U + 2);
+  EXPECT_EQ(word(end.messages, 0, 1), UINT64_MAX);
+  EXPECT_EQ(word(end.messages, 0, 2), 0x1122334455667788U + 4);
+}
+
+TEST(LineMessages, WaitForBothWordsOfALine) {
+  End end;
+  ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = 1}}));
+  end.store(0, 0, 7);
+  const device::Line full = device::flagged_line(0x0102030405060708U, 1);
+  end.line(0, 1).low = full.low;
+  EXPECT_FALSE(end.messages.collect(0));
+  end.line(0, 1) = {.low = 0, .high = full.high};
+  EXPECT_FALSE(end.messages.collect(0));
+  end.line(0, 1) = full;
+  EXPECT_TRUE(end.messages.collect(0));
+}
+
+TEST(LineMessages, DeliverIntoTheHalvesByTurns) {
+  End end;
+  for (std::uint64_t call = 0; call < 3; ++call) {
+    ASSERT_TRUE(
+        end.messages.add({.tag = 70 + call, .message = {.headers = 2, .payload_lines = 2}}));
+    const std::uint64_t payload[2] = {call * 1000 + 1, UINT64_MAX - call};
+    std::memcpy(end.messages.message_of(call), payload, sizeof(payload));
+    ASSERT_TRUE(end.messages.deliver(call, 70 + call, sizeof(payload)));
+    EXPECT_EQ(end.load(call, 0), 70 + call);
+    EXPECT_EQ(end.load(call, 1), 70 + call);
+    EXPECT_EQ(end.load(call, 2), payload[0]);
+    EXPECT_EQ(end.load(call, 3), payload[1]);
+    end.messages.forget_before(call + 1);
+  }
+  EXPECT_EQ(end.load(1, 0), 71U) << "the other half is as it was";
+}
+
+// The kernel finds by a header that the call is another one; nothing is stored beyond its own
+// lines.
+TEST(LineMessages, DeliverTheTagOfAnotherCallWhateverItsSize) {
+  End end;
+  for (const std::uint64_t bytes : {0U, 8U, 512U}) {
+    End other;
+    ASSERT_TRUE(other.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = 2}}));
+    EXPECT_TRUE(other.messages.deliver(0, 8, bytes));
+    EXPECT_EQ(other.load(0, 0), 8U);
+    EXPECT_EQ(other.load(0, 3), std::nullopt);
+  }
+  ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = 2}}));
+  for (const std::uint64_t bytes : {0U, 8U, 15U, 17U, 512U})
+    EXPECT_FALSE(end.messages.deliver(0, 7, bytes)) << bytes;
+  EXPECT_EQ(end.load(0, 0), std::nullopt);
+}
+
+TEST(LineMessages, RefuseCallsThatHaveNoRoom) {
+  End end;
+  constexpr std::uint32_t kLines = kHalf / 16;
+  EXPECT_FALSE(end.messages.add({.tag = 7, .message = {.headers = 0, .payload_lines = 1}}));
+  EXPECT_FALSE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = kLines}}));
+  EXPECT_FALSE(
+      end.messages.add({.tag = 7, .message = {.headers = 2, .payload_lines = UINT32_MAX}}));
+  EXPECT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = kLines - 1}}));
+}
+
+// What lies in an outbox from the period before would be taken for lines of a call.
+TEST(LineMessages, WipeOutboxesBeforeFlagsBeginAgain) {
+  End end;
+  const auto make = [&](std::uint64_t call, std::uint32_t payload_lines) {
+    EXPECT_TRUE(end.messages.add(
+        {.tag = 70 + call, .message = {.headers = 1, .payload_lines = payload_lines}}));
+    for (std::uint32_t line = 0; line <= payload_lines; ++line)
+      end.store(call, line, 70 + call);
+    EXPECT_EQ(end.messages.collect(call), 70 + call);
+    end.messages.forget_before(call + 1);
+  };
+  for (std::uint64_t call = 0; call < kPeriod; ++call)
+    make(call, call < 2 ? 5 : 1);
+  for (std::uint64_t call = kPeriod; call < kPeriod + 2; ++call) {
+    ASSERT_TRUE(end.messages.add({.tag = 9, .message = {.headers = 1, .payload_lines = 5}}));
+    end.store(call, 0, 9);
+    end.store(call, 1, 9);
+    EXPECT_FALSE(end.messages.collect(call)) << "the other lines are those of a period before";
+    for (std::uint32_t line = 2; line <= 5; ++line)
+      end.store(call, line, 9);
+    EXPECT_TRUE(end.messages.collect(call));
+    end.messages.forget_before(call + 1);
+  }
+}
+
+}  // namespace
+}  // namespace weft
