@@ -106,7 +106,11 @@ constexpr std::uint32_t kFewStagedPairChannels = 8;
 constexpr std::uint64_t kLeastStagedPairPartBytesOfMany = std::uint64_t{64} << 10;
 // Messages of a step of lines. Of LL a line is twice its payload.
 constexpr std::uint32_t kPairLineBytes = 16U << 10U;
-constexpr std::uint32_t kPairLineStepBytes = 2 * (kPairLineBytes + 128);
+// Before a net: a port takes each line by itself, which costs more than what slots wait for.
+constexpr std::uint32_t kPairMessageLineBytes = 2U << 10U;
+constexpr std::uint32_t line_step_bytes_of(std::uint64_t payload) {
+  return static_cast<std::uint32_t>(2 * (payload + 128));
+}
 constexpr std::uint32_t kPairLineSteps = 8;
 // Parts of half as much are there sooner still, but more of them cost the host more.
 constexpr std::uint64_t kLeastPairLinePartBytes = std::uint64_t{8} << 10;
@@ -143,10 +147,12 @@ constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_p
                                     .call_us = 3.0,
                                     .rooted_bytes = 1.0,
                                     .direct = {.latency_us = 2.5, .bytes_per_us = 30000.0}};
-// As two H200 took over TCP on loopback.
+// As H200 took over TCP on loopback, between two.
 constexpr CostTable kMessageCosts = [] {
   CostTable costs = kStagedCosts;
-  costs.direct = {.latency_us = 8.0, .bytes_per_us = 4000.0};
+  costs.hops[static_cast<std::size_t>(HopKind::kNetwork)] = {.latency_us = 19.0,
+                                                             .bytes_per_us = 2500.0};
+  costs.direct = {.latency_us = 9.0, .bytes_per_us = 1500.0};
   return costs;
 }();
 
@@ -430,12 +436,11 @@ void Communicator::choose_spread() {
             .few_channels = kFewPairChannels,
             .least_bytes_of_many = kLeastPairPartBytesOfMany};
   choose_inbox_exchanges();
-  if (reach_ == Reach::kMessages) return;  // whose payload no flags can lie in
   if (reach_ == Reach::kMemory) {
     spread.few_channels = kFewStagedPairChannels;
     spread.least_bytes_of_many = kLeastStagedPairPartBytesOfMany;
   }
-  spread.line_bytes = kPairLineBytes;
+  spread.line_bytes = reach_ == Reach::kMessages ? kPairMessageLineBytes : kPairLineBytes;
   if (reach_ == Reach::kDeviceMemory) {
     spread.line_channels = std::min(share, kMostPairLineChannels);
     spread.least_line_bytes = kLeastPairLinePartBytes;
@@ -524,7 +529,7 @@ LinkShape Communicator::shape_of(const PairLink& link) const {
   const PairSpread& spread = pair_ends_.spread;
   if (is_of_pair_lines(channel)) {
     return among(kPairLineChannel, spread.line_bytes == 0 ? 0 : spread.line_channels,
-                 {.steps = kPairLineSteps, .step_bytes = kPairLineStepBytes});
+                 {.steps = kPairLineSteps, .step_bytes = line_step_bytes_of(spread.line_bytes)});
   }
   if (is_of_pair_wide_lines(channel)) {
     return among(kPairWideChannel, spread.wide_channels, spread.wide_slots);

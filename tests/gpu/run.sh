@@ -17,7 +17,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   abort        aborts, killed processes and faulty devices while kernels spin
   abort-ways   aborts in each algorithm and protocol by name, by pairs, over shm and net
   transports   p2p, shm and net in turn
-  net-inboxes  small calls over a net, whose ranks write to each other: operations, types, mixes, calls that differ
+  net-small  small calls over a net, whose lines ports carry: operations, exchanges, types, mixes, calls that differ
   hosts        the GPUs divided between two hosts, by WEFT_HOST_ID: by default, and by trees and PAT
   sharing      GPU memory by descriptors and by CUDA IPC, forced
   leavers      ranks that are done, and gone, before others have begun, by writes and by reads
@@ -91,7 +91,7 @@ while (($#)); do
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort abort-ways transports hosts net-inboxes sharing leavers reads algorithms trees chains
+  pieces=(threads one-thread processes graphs abort abort-ways transports hosts net-small sharing leavers reads algorithms trees chains
     lines lines128 long memory litmus memcheck initcheck racecheck bench bench-operations bench-host bench-joins mismatch
     operations types exchanges mix order
     operations-processes operations-graphs
@@ -235,14 +235,14 @@ abort_ways() {
     --set=transports.net=net-socket
 }
 
-# Calls small enough to be written to each other over a net, and some that are not.
-net_inboxes() {
+# Calls small enough that ports carry their lines over a net, and some that are not.
+net_small() {
   local -a net=(--largest=$((64 << 10)) --set=transports.order=net --set=transports.net=net-socket)
   # A net reaches no windows, and its calls are not captured.
   local without='*Threads1_*:*OneThread1_*:*Threads1:*OneThread1:*Window*:*AGraph*'
-  tests net-inboxes 300 \
-    "Gpu/Operations.*:Gpu/Types.*:Gpu/Premultiplied.*:Gpu/Mix.*:Gpu/MismatchTest.*-$without" "${net[@]}"
-  tests net-inboxes-processes 200 "Gpu/OperationProcesses.Calls/*:Gpu/OperationProcesses.Types/*-$without" \
+  tests net-small 300 \
+    "Gpu/Operations.*:Gpu/Exchanges.*:Gpu/Types.*:Gpu/Premultiplied.*:Gpu/Mix.*:Gpu/MismatchTest.*-$without" "${net[@]}"
+  tests net-small-processes 200 "Gpu/OperationProcesses.Calls/*:Gpu/OperationProcesses.Types/*-$without" \
     "${net[@]}"
 }
 
@@ -803,7 +803,7 @@ for piece in "${pieces[@]}"; do
     abort) tests abort 400 'Gpu/AbortTest.*:Gpu/ProcessPairs.KillOne*:Gpu/ProcessPairs.Fault*' ;;
     abort-ways) abort_ways ;;
     hosts) hosts ;;
-    net-inboxes) net_inboxes ;;
+    net-small) net_small ;;
     transports) tests transports 400 'Gpu/Transports.*:Gpu/ProcessPairs.Transport*' ;;
     sharing) sharing ;;
     leavers) leavers ;;

@@ -183,7 +183,7 @@ TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
        {Operation::kAllReduce, Operation::kAllGather, Operation::kReduceScatter}) {
     SCOPED_TRACE(operation_name(operation));
     EXPECT_EQ(goes(two, operation, 8), "direct");
-    EXPECT_EQ(goes(two, operation, 16 * kLineKiB), "direct");
+    EXPECT_EQ(goes(two, operation, 8 * kLineKiB), "direct");
     EXPECT_EQ(goes(two, operation, 64 * kLineKiB), "ring");
   }
   EXPECT_EQ(goes(two, Operation::kBroadcast, 8), "ring") << "one after the other they overlap";
