@@ -84,6 +84,9 @@ constexpr std::uint32_t kMostDeviceNetPorts = 8;
 constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{512} << 10;
 // Through host memory those for all others together, since lines of LL are twice their payload.
 constexpr std::uint64_t kMostStagedExchangeBytes = std::uint64_t{128} << 10;
+// Where a net joins some, those for one other rank: a port takes each line by itself, and pairs,
+// whose steps it takes whole, are as fast from there on.
+constexpr std::uint64_t kMostMessageExchangeBytes = std::uint64_t{4} << 10;
 // What a rank has for all others together in an all-to-all by wide lines: what all-gathers take so
 // is less, up to there, than what all-to-alls took by pairs, between two GPUs and between four.
 constexpr std::uint64_t kMostWideExchangeBytes = std::uint64_t{12} << 20;
@@ -106,11 +109,7 @@ constexpr std::uint32_t kFewStagedPairChannels = 8;
 constexpr std::uint64_t kLeastStagedPairPartBytesOfMany = std::uint64_t{64} << 10;
 // Messages of a step of lines. Of LL a line is twice its payload.
 constexpr std::uint32_t kPairLineBytes = 16U << 10U;
-// Before a net: a port takes each line by itself, which costs more than what slots wait for.
-constexpr std::uint32_t kPairMessageLineBytes = 2U << 10U;
-constexpr std::uint32_t line_step_bytes_of(std::uint64_t payload) {
-  return static_cast<std::uint32_t>(2 * (payload + 128));
-}
+constexpr std::uint32_t kPairLineStepBytes = 2 * (kPairLineBytes + 128);
 constexpr std::uint32_t kPairLineSteps = 8;
 // Parts of half as much are there sooner still, but more of them cost the host more.
 constexpr std::uint64_t kLeastPairLinePartBytes = std::uint64_t{8} << 10;
@@ -436,11 +435,12 @@ void Communicator::choose_spread() {
             .few_channels = kFewPairChannels,
             .least_bytes_of_many = kLeastPairPartBytesOfMany};
   choose_inbox_exchanges();
+  if (reach_ == Reach::kMessages) return;  // slots of steps, which no flags can lie in
   if (reach_ == Reach::kMemory) {
     spread.few_channels = kFewStagedPairChannels;
     spread.least_bytes_of_many = kLeastStagedPairPartBytesOfMany;
   }
-  spread.line_bytes = reach_ == Reach::kMessages ? kPairMessageLineBytes : kPairLineBytes;
+  spread.line_bytes = kPairLineBytes;
   if (reach_ == Reach::kDeviceMemory) {
     spread.line_channels = std::min(share, kMostPairLineChannels);
     spread.least_line_bytes = kLeastPairLinePartBytes;
@@ -459,6 +459,9 @@ void Communicator::choose_inbox_exchanges() {
   chosen.most_by_ll = std::min(limits_.direct_block_bytes, kMostDirectExchangeBytes);
   if (reach_ == Reach::kMemory && !config_.is_set("buffers.direct")) {
     chosen.most_by_ll = std::min(chosen.most_by_ll, kMostStagedExchangeBytes / (ranks_ - 1));
+  }
+  if (reach_ == Reach::kMessages && !config_.is_set("buffers.direct")) {
+    chosen.most_by_ll = std::min(chosen.most_by_ll, kMostMessageExchangeBytes);
   }
   chosen.roots_by_ll = limits_.direct_roots;
   chosen.all_to_alls_by_ll = has(config_, kAllToAllProtocols, protocol_name(Protocol::kLL));
@@ -529,7 +532,7 @@ LinkShape Communicator::shape_of(const PairLink& link) const {
   const PairSpread& spread = pair_ends_.spread;
   if (is_of_pair_lines(channel)) {
     return among(kPairLineChannel, spread.line_bytes == 0 ? 0 : spread.line_channels,
-                 {.steps = kPairLineSteps, .step_bytes = line_step_bytes_of(spread.line_bytes)});
+                 {.steps = kPairLineSteps, .step_bytes = kPairLineStepBytes});
   }
   if (is_of_pair_wide_lines(channel)) {
     return among(kPairWideChannel, spread.wide_channels, spread.wide_slots);

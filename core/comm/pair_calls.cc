@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "core/model/step_message.h"
-
 namespace weft {
 namespace {
 
@@ -124,13 +122,10 @@ void add_connection(const ConnectionEnd& end, std::uint64_t least_lent_bytes,
   }
   if (end.port == nullptr) return;
   const std::uint64_t step = end.view.step_bytes;
-  const bool lines =
-      transfer.payload == PairPayload::kLines || transfer.payload == PairPayload::kHeader;
-  ProgressOp operation{.connection = end.port_connection,
-                       .reserved = 0,
-                       .steps = lines ? 1 : (transfer.bytes + step - 1) / step};
-  if (lines) operation.message = step_message(transfer.bytes);
-  messages.push_back({.port = end.port, .operation = operation});
+  messages.push_back({.port = end.port,
+                      .operation = {.connection = end.port_connection,
+                                    .reserved = 0,
+                                    .steps = (transfer.bytes + step - 1) / step}});
 }
 
 void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,

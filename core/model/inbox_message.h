@@ -8,30 +8,35 @@
 #include <cstdint>
 
 #include "core/model/direct_peers.h"
-#include "core/model/line_message.h"
 #include "core/model/operation.h"
 
 namespace weft {
 
+/// Lines 0 to `headers` - 1 of a half hold the call's tag, each; those of the payload follow.
+struct InboxMessage {
+  std::uint32_t headers = 0;
+  std::uint32_t payload_lines = 0;
+
+  [[nodiscard]] constexpr std::uint32_t lines() const { return headers + payload_lines; }
+};
+
 /// Of a call that is cut into `parts` parts and has `bytes` bytes: of the whole in an all-reduce,
-/// else of one block. Of operations with a root, whether the message is from it or to it. Each
-/// header holds the call's tag; lines are whole.
-[[nodiscard]] constexpr LineMessage inbox_message(Operation operation, std::uint64_t bytes,
-                                                  std::uint32_t parts, bool from_root,
-                                                  bool to_root) {
-  constexpr std::uint64_t kPayloadOfLine = 8;
-  const auto payload = static_cast<std::uint32_t>((direct_lines(bytes) - 1) * kPayloadOfLine);
+/// else of one block. Of operations with a root, whether the message is from it or to it.
+[[nodiscard]] constexpr InboxMessage inbox_message(Operation operation, std::uint64_t bytes,
+                                                   std::uint32_t parts, bool from_root,
+                                                   bool to_root) {
+  const auto lines = static_cast<std::uint32_t>(direct_lines(bytes) - 1);
   switch (operation) {
     case Operation::kAllReduce:
-      return {.headers = 1, .payload_bytes = payload};
+      return {.headers = 1, .payload_lines = lines};
     case Operation::kBroadcast:
     case Operation::kScatter:
-      return {.headers = parts, .payload_bytes = from_root ? payload : 0};
+      return {.headers = parts, .payload_lines = from_root ? lines : 0};
     case Operation::kReduce:
     case Operation::kGather:
-      return {.headers = parts, .payload_bytes = to_root ? payload : 0};
+      return {.headers = parts, .payload_lines = to_root ? lines : 0};
     default:
-      return {.headers = parts, .payload_bytes = payload};
+      return {.headers = parts, .payload_lines = lines};
   }
 }
 

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "core/model/inbox_message.h"
 #include "core/model/landing.h"
-#include "core/model/line_message.h"
 #include "core/model/operation_tag.h"
 
 namespace weft {
@@ -17,9 +17,8 @@ struct ProgressOp {
   std::uint32_t reserved = 0;
   std::uint64_t steps = 0;  ///< Steps that this operation fills (sender) or consumes (receiver).
   LandingWalk landing{};    ///< Of a receiver: where they are to come to, if that can be had.
-  /// Of a connection whose slots are filled with lines, whose only step this is; and, of inboxes,
-  /// the tag of its call.
-  LineMessage message{};
+  /// Of a connection between inboxes, whose only step this is, and the tag of its call.
+  InboxMessage message{};
   OperationTag tag = 0;
 };
 

@@ -241,23 +241,20 @@ Result<bool> Connections::join_net(Edge& edge) {
 Result<ConnectionView> Connections::view_of_net(Edge& edge, ConnectionEnd& end) {
   const ThreadPlace near(near_cpus_);
   NetPort& port = *edge.via->port;
-  const weft_protocol_request& slots = edge.protocols[edge.has_lines() ? 1 : 0];
-  const SlotGeometry geometry{.steps = slots.steps, .step_bytes = slots.step_bytes};
-  weft_net_connection* const connection = std::exchange(edge.net_connection, nullptr);
-  WEFT_TRY_ASSIGN(end.port_connection,
-                  edge.has_lines()
-                      ? port.add_steps_of_lines(connection, edge.direction, edge.peer, geometry)
-                      : port.add(connection, edge.direction, edge.peer, geometry));
+  const SlotGeometry geometry{.steps = edge.protocols[0].steps,
+                              .step_bytes = edge.protocols[0].step_bytes};
+  WEFT_TRY_ASSIGN(end.port_connection, port.add(std::exchange(edge.net_connection, nullptr),
+                                                edge.direction, edge.peer, geometry));
   end.port = &port;
   return port.view(end.port_connection);
 }
 
 // The same of an inbox.
-Result<ConnectionView> Connections::inbox_of_net(Edge& edge, ConnectionEnd& end) {
+Result<ConnectionView> Connections::lines_of_net(Edge& edge, ConnectionEnd& end) {
   const ThreadPlace near(near_cpus_);
   NetPort& port = *edge.via->port;
   WEFT_TRY_ASSIGN(end.port_connection,
-                  port.add_inbox(std::exchange(edge.net_connection, nullptr), edge.direction,
+                  port.add_lines(std::exchange(edge.net_connection, nullptr), edge.direction,
                                  edge.peer, edge.protocols[0].step_bytes));
   end.port = &port;
   ConnectionView view = port.view(end.port_connection);

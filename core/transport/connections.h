@@ -176,7 +176,7 @@ class Connections {
   Result<bool> join_net(Edge& edge);
   Result<ConnectionView> view_of(const Edge& edge);
   Result<ConnectionView> view_of_net(Edge& edge, ConnectionEnd& end);
-  Result<ConnectionView> inbox_of_net(Edge& edge, ConnectionEnd& end);
+  Result<ConnectionView> lines_of_net(Edge& edge, ConnectionEnd& end);
   Result<std::uint32_t*> own_error_of(std::uint32_t peer);
   void describe_direct(const Edge& edge, const ConnectionView& view);
   Status describe_inboxes(const ConnectionNeeds& needs);

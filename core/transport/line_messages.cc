@@ -3,8 +3,10 @@
 
 #include "core/transport/line_messages.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 
 #include "core/base/wait.h"
 
@@ -24,7 +26,7 @@ constexpr std::size_t kMostOftenAhead = 256;
 // ahead that they are there in time.
 constexpr std::uint32_t kWordsAhead = 64 * kWordsOfLine;
 constexpr std::uint32_t kLinesOfFetch = 4;
-// Looks at a line that has not come, once others of its step have: a kernel stores them together,
+// Looks at a line that has not come, once others of its call have: a kernel stores them together,
 // and who looks again comes back after a microsecond.
 constexpr std::uint32_t kMostLooks = 64;
 
@@ -70,75 +72,87 @@ std::uint32_t collect_payload(std::uint64_t* line, std::uint32_t lines, std::uin
   return lines;
 }
 
+void deliver_payload(std::uint64_t* line, std::uint32_t lines, std::uint32_t flag,
+                     const std::byte* from) {
+  for (std::uint32_t i = 0; i < lines; ++i, line += kWordsOfLine) {
+    if (i % kLinesOfFetch == 0) __builtin_prefetch(line + kWordsAhead, 1);
+    std::uint64_t payload = 0;
+    std::memcpy(&payload, from + payload_at(i), sizeof(payload));
+    store_line(line, payload, flag);
+  }
+}
+
 }  // namespace
 
-LineMessages::LineMessages(std::byte* memory, const Shape& shape) : memory_(memory), shape_(shape) {
+LineMessages::LineMessages(std::byte* memory, std::uint32_t half_bytes, std::uint32_t period)
+    : halves_(memory), half_bytes_(half_bytes), period_(period) {
   // Repeated calls allocate nothing, however far a rank is ahead.
-  steps_.reserve(kMostOftenAhead);
+  calls_.reserve(kMostOftenAhead);
 }
 
-std::uint32_t LineMessages::lines_of_slot() const {
-  return shape_.slot_bytes / kLineBytes;
-}
-
-bool LineMessages::add(const Step& step) {
-  const LineMessage& message = step.message;
-  if (message.headers == 0 || message.headers > lines_of_slot()) return false;
-  if (message.payload_bytes > payload_at(lines_of_slot() - message.headers)) return false;
-  steps_.push_back(step);
+bool LineMessages::add(const Call& call) {
+  const std::uint64_t lines = std::uint64_t{call.message.headers} + call.message.payload_lines;
+  if (call.message.headers == 0 || lines > half_bytes_ / kLineBytes) return false;
+  calls_.push_back(call);
   return true;
 }
 
-void LineMessages::forget_before(std::uint64_t step) {
-  const std::uint64_t over = step - first_;
+void LineMessages::forget_before(std::uint64_t call) {
+  const std::uint64_t over = call - first_;
   // Not each time: what stays is moved.
-  if (2 * over < steps_.size()) return;
-  steps_.erase(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(over));
-  first_ = step;
+  if (2 * over < calls_.size()) return;
+  calls_.erase(calls_.begin(), calls_.begin() + static_cast<std::ptrdiff_t>(over));
+  first_ = call;
 }
 
-std::uint64_t* LineMessages::line_of(std::uint64_t step, std::uint32_t line) const {
-  return reinterpret_cast<std::uint64_t*>(memory_ +
-                                          step % shape_.slots * std::size_t{shape_.slot_bytes} +
+std::uint64_t* LineMessages::line_of(std::uint64_t call, std::uint32_t line) const {
+  return reinterpret_cast<std::uint64_t*>(halves_ + call % kDirectHalves * half_bytes_ +
                                           std::size_t{line} * kLineBytes);
 }
 
-std::optional<OperationTag> LineMessages::collect(std::uint64_t step) {
-  if (step != collecting_) {
-    collecting_ = step;
+// Before flags begin again: what a kernel stored in the period before would be taken for new. The
+// kernel of the next call but one stores here when it has lines of a peer that had this message.
+void LineMessages::wipe(std::uint64_t call) {
+  for (std::uint32_t line = 0; line < half_bytes_ / kLineBytes; ++line)
+    store_line(line_of(call, line), 0, 0);
+  // Behind it come the lines of calls that others make with the help of this one's message.
+  std::atomic_thread_fence(std::memory_order_release);
+}
+
+std::uint64_t LineMessages::payload_bytes(std::uint64_t call) const {
+  return std::uint64_t{find(call).message.payload_lines} * kPayloadBytes;
+}
+
+std::optional<OperationTag> LineMessages::collect(std::uint64_t call) {
+  if (call != collecting_) {
+    collecting_ = call;
     collected_ = 0;
   }
-  const LineMessage& message = find(step).message;
+  const InboxMessage& message = find(call).message;
   if (collected_ == message.lines()) return collected_tag_;  // the net had no room for it
-  const std::uint32_t flag = flag_of(step);
+  const std::uint32_t flag = flag_of(call);
   for (; collected_ < message.headers; ++collected_) {
-    std::uint64_t header = 0;
-    if (!load_line(line_of(step, collected_), flag, header)) return std::nullopt;
-    if (collected_ == 0) collected_tag_ = header;
+    if (!load_line(line_of(call, collected_), flag, collected_tag_)) return std::nullopt;
   }
-  collected_ += collect_payload(line_of(step, collected_), message.lines() - collected_, flag,
-                                message_of(step) + payload_at(collected_ - message.headers));
+  collected_ += collect_payload(line_of(call, collected_), message.lines() - collected_, flag,
+                                message_of(call) + payload_at(collected_ - message.headers));
   if (collected_ != message.lines()) return std::nullopt;
-  collected(step);
+  if (flag + 1 >= period_) wipe(call);
   return collected_tag_;
 }
 
-void LineMessages::store(std::uint64_t step, std::uint32_t first, std::uint32_t lines,
-                         std::uint64_t payload, std::uint32_t flag) {
-  for (std::uint32_t line = first; line < first + lines; ++line)
-    store_line(line_of(step, line), payload, flag);
-}
-
-void LineMessages::store_message(std::uint64_t step, std::uint32_t first, std::uint64_t bytes) {
-  const std::uint32_t flag = flag_of(step);
-  const std::byte* const from = message_of(step);
-  std::uint64_t* line = line_of(step, first);
-  for (std::uint64_t at = 0; at < bytes; at += kPayloadBytes, line += kWordsOfLine) {
-    if (at % payload_at(kLinesOfFetch) == 0) __builtin_prefetch(line + kWordsAhead, 1);
-    std::uint64_t payload = 0;
-    std::memcpy(&payload, from + at, sizeof(payload));
-    store_line(line, payload, flag);
-  }
+bool LineMessages::deliver(std::uint64_t call, OperationTag tag, std::uint64_t bytes) {
+  const Call& known = find(call);
+  const std::uint32_t flag = flag_of(call);
+  const std::uint64_t wanted = payload_bytes(call);
+  if (tag == known.tag && bytes != wanted) return false;
+  for (std::uint32_t line = 0; line < known.message.headers; ++line)
+    store_line(line_of(call, line), tag, flag);
+  // Of another call no more than this one has room for, which its kernel will not use.
+  deliver_payload(line_of(call, known.message.headers),
+                  static_cast<std::uint32_t>(std::min(bytes, wanted) / kPayloadBytes), flag,
+                  message_of(call));
+  return true;
 }
 
 }  // namespace weft

@@ -244,6 +244,7 @@ std::string name_of(const ChoiceInput& input, std::string_view plugin, std::uint
 }  // namespace
 
 std::size_t port_of_channel(std::uint32_t channel, std::uint32_t peer, std::size_t ports) {
+  if (channel == kDirectChannel) return spread_apart(peer, ports);
   if (is_of_pairs(channel)) return (spread_apart(peer, ports) + channel - kPairChannel) % ports;
   if (channel >= kFirstSmallChannel) return (channel - kFirstSmallChannel) % ports;
   if (channel >= kFirstLL128Channel) return (channel - kFirstLL128Channel) % ports;

@@ -20,7 +20,7 @@ namespace weft {
 /// Which of this rank's `ports` (at least 1) to a net carries what it sends to rank `peer`, and
 /// receives from it, on `channel`. Of this rank alone: the other end may have another number of
 /// ports. Rings' channels take turns, whoever the peers are; partners of sends begin with another
-/// port each, by bit reversal.
+/// port each, by bit reversal, by which inboxes have one, too.
 [[nodiscard]] std::size_t port_of_channel(std::uint32_t channel, std::uint32_t peer,
                                           std::size_t ports);
 

@@ -13,9 +13,7 @@
 
 #include "core/base/device_error.h"
 #include "core/base/wait.h"
-#include "core/transport/inbox_messages.h"
 #include "core/transport/line_messages.h"
-#include "core/transport/step_messages.h"
 
 namespace weft {
 namespace {
@@ -28,19 +26,6 @@ constexpr std::uint64_t kMostKept = std::uint64_t{16} * 1024;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t to) {
   return (value + to - 1) / to * to;
-}
-
-// Counters and slot descriptions, which lie before the slots of a connection.
-constexpr std::size_t kCounters = 2 * kLine;
-constexpr std::size_t control_bytes(std::uint32_t steps) {
-  return kCounters + round_up(steps * sizeof(SlotMeta), kLine);
-}
-void describe_control(std::byte* base, ConnectionView& view) {
-  view.head = reinterpret_cast<std::uint64_t*>(base);
-  view.head_waiters = reinterpret_cast<std::uint32_t*>(base + 64);
-  view.tail = reinterpret_cast<std::uint64_t*>(base + kLine);
-  view.tail_waiters = reinterpret_cast<std::uint32_t*>(base + kLine + 64);
-  view.slots = reinterpret_cast<SlotMeta*>(base + kCounters);
 }
 
 // poll hands back 64 bits of ours: which connection, and which slot of it.
@@ -74,7 +59,7 @@ struct NetPort::Connection {
   std::uint64_t done = 0;
   std::vector<bool> slot_done;  // reported out of order
 
-  std::unique_ptr<LineMessages> lines;  // where slots are filled with lines; else null
+  std::unique_ptr<LineMessages> lines;  // of inboxes; else null
 
   // Of a receiver whose payloads may land: operations that have steps to be posted, where those are
   // to come to, and which slots stand for a payload that lands.
@@ -103,14 +88,16 @@ struct NetPort::Connection {
     landing = 0;
   }
 
-  // Of a sender: steps that the kernel has filled and the net may have. Lines tell by themselves.
+  // Of a sender: steps that the kernel has filled and the net may have. Of inboxes nobody counts
+  // them.
   [[nodiscard]] std::uint64_t ready() const {
     if (lines != nullptr) return std::min(target, done + view.steps);
     return std::min({target, done + view.steps, load_counter(view.tail)});
   }
-  // Of a receiver: steps that the kernel has done with. Of inboxes it need not say so.
+  // Of a receiver: steps that the kernel has done with. Of inboxes a message is no longer needed
+  // once its lines are stored.
   [[nodiscard]] std::uint64_t freed() const {
-    return view.head == nullptr ? done : load_counter(view.head);
+    return lines != nullptr ? done : load_counter(view.head);
   }
   [[nodiscard]] std::uint32_t slot_of(std::uint64_t step) const {
     return static_cast<std::uint32_t>(step % view.steps);
@@ -154,52 +141,36 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   added->landings.reserve(kMostOftenIncoming);
   const std::scoped_lock lock(mutex_);
 
-  const std::size_t before = control_bytes(geometry.steps);
+  const std::size_t counters = 2 * kLine;
+  const std::size_t metas = round_up(geometry.steps * sizeof(SlotMeta), kLine);
   const std::size_t data = static_cast<std::size_t>(geometry.steps) * geometry.step_bytes;
-  WEFT_TRY_ASSIGN(std::byte* const base, allocate(*added, before + data));
+  WEFT_TRY_ASSIGN(std::byte* const base, allocate(*added, counters + metas + data));
   ConnectionView& view = added->view;
-  describe_control(base, view);
-  view.buffer = base + before;
+  view.head = reinterpret_cast<std::uint64_t*>(base);
+  view.head_waiters = reinterpret_cast<std::uint32_t*>(base + 64);
+  view.tail = reinterpret_cast<std::uint64_t*>(base + kLine);
+  view.tail_waiters = reinterpret_cast<std::uint32_t*>(base + kLine + 64);
+  view.slots = reinterpret_cast<SlotMeta*>(base + counters);
+  view.buffer = base + counters + metas;
   view.step_bytes = geometry.step_bytes;
   view.borrows = borrows_ && direction == WEFT_DIRECTION_SEND;
   view.lands = borrows_ && direction == WEFT_DIRECTION_RECV;
   return take_over(std::move(added), view.buffer, data);
 }
 
-Result<std::uint32_t> NetPort::add_inbox(weft_net_connection* connection, weft_direction direction,
+Result<std::uint32_t> NetPort::add_lines(weft_net_connection* connection, weft_direction direction,
                                          std::uint32_t peer, std::uint32_t half_bytes,
                                          std::uint32_t period) {
   auto added = std::make_unique<Connection>(connection, direction, peer, kDirectHalves);
   const std::scoped_lock lock(mutex_);
-  const LineMessages::Shape shape = InboxMessages::shape_of(half_bytes);
-  WEFT_TRY_ASSIGN(std::byte* const base, allocate(*added, shape.bytes()));
-  std::memset(base, 0, shape.bytes());
+  const std::size_t bytes = LineMessages::bytes_for(half_bytes);
+  WEFT_TRY_ASSIGN(std::byte* const base, allocate(*added, bytes));
+  std::memset(base, 0, bytes);
+  added->lines = std::make_unique<LineMessages>(base, half_bytes, period);
+  added->view.buffer = added->lines->halves();
   added->view.step_bytes = half_bytes;
-  return take_over_lines(std::move(added),
-                         std::make_unique<InboxMessages>(base, half_bytes, period));
-}
-
-Result<std::uint32_t> NetPort::add_steps_of_lines(weft_net_connection* connection,
-                                                  weft_direction direction, std::uint32_t peer,
-                                                  const SlotGeometry& geometry) {
-  auto added = std::make_unique<Connection>(connection, direction, peer, geometry.steps);
-  const std::scoped_lock lock(mutex_);
-  const LineMessages::Shape shape{.slots = geometry.steps, .slot_bytes = geometry.step_bytes};
-  const std::size_t before = control_bytes(geometry.steps);
-  WEFT_TRY_ASSIGN(std::byte* const base, allocate(*added, before + shape.bytes()));
-  std::memset(base, 0, before + shape.bytes());
-  describe_control(base, added->view);
-  added->view.step_bytes = geometry.step_bytes;
-  return take_over_lines(std::move(added), std::make_unique<StepMessages>(base + before, shape));
-}
-
-Result<std::uint32_t> NetPort::take_over_lines(std::unique_ptr<Connection> connection,
-                                               std::unique_ptr<LineMessages> lines) {
-  connection->view.buffer = lines->slots();
-  std::byte* const messages = lines->messages();
-  const std::size_t bytes = connection->view.steps * lines->message_bytes();
-  connection->lines = std::move(lines);
-  return take_over(std::move(connection), messages, bytes);
+  std::byte* const messages = added->lines->messages();
+  return take_over(std::move(added), messages, kDirectHalves * added->lines->message_bytes());
 }
 
 // What a kernel at one end and the net at the other reach. Closes the connection if there is none.
@@ -279,8 +250,7 @@ void NetPort::take_in_locked() {
     if (operation.steps == 0) continue;
     if (connection.lines != nullptr &&
         !connection.lines->add({.tag = operation.tag, .message = operation.message})) {
-      return fail_locked(connection,
-                         Error(WEFT_ERROR_INTERNAL, "a call has no room in a slot of lines"));
+      return fail_locked(connection, Error(WEFT_ERROR_INTERNAL, "a call has no room in an inbox"));
     }
     connection.target += operation.steps;
     if (connection.view.lands) {
@@ -412,7 +382,7 @@ bool NetPort::next_message(Connection& connection, std::uint64_t ready, weft_net
   if (connection.lines != nullptr) {
     const auto tag = connection.lines->collect(step);
     if (!tag) return false;
-    message.size = connection.lines->find(step).message.payload_bytes;
+    message.size = connection.lines->payload_bytes(step);
     message.value = *tag;
     return true;
   }
@@ -482,9 +452,8 @@ void NetPort::complete(const weft_net_completion& completion) {
   }
   if (connection.done == before) return;
   const ConnectionView& view = connection.view;
-  if (connection.lines != nullptr) connection.lines->forget_before(connection.done);
-  if (view.head == nullptr) {
-    // Of inboxes.
+  if (connection.lines != nullptr) {
+    connection.lines->forget_before(connection.done);
   } else if (connection.direction == WEFT_DIRECTION_SEND) {
     post(view.head, view.head_waiters, connection.done);
   } else {

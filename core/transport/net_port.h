@@ -31,8 +31,6 @@
 
 namespace weft {
 
-class LineMessages;
-
 /// Slots of a net-backed connection; both ends the same.
 struct SlotGeometry {
   std::uint32_t steps = 8;
@@ -68,13 +66,9 @@ class NetPort {
   /// The same of an end of inboxes by LL, in whose halves, of `half_bytes` bytes, the kernel stores
   /// lines or looks for them: its view has them for slots. An operation is one call, whose message
   /// it says. Of devices that do not report ends. `period` is that of DirectPeers.
-  Result<std::uint32_t> add_inbox(weft_net_connection* connection, weft_direction direction,
+  Result<std::uint32_t> add_lines(weft_net_connection* connection, weft_direction direction,
                                   std::uint32_t peer, std::uint32_t half_bytes,
                                   std::uint32_t period = kFlagPeriod);
-  /// The same of slots that hold a step of lines of LL each, and have a head.
-  Result<std::uint32_t> add_steps_of_lines(weft_net_connection* connection,
-                                           weft_direction direction, std::uint32_t peer,
-                                           const SlotGeometry& geometry);
   /// What the kernel at this end sees; lives as long as the port.
   [[nodiscard]] ConnectionView view(std::uint32_t connection);
 
@@ -125,8 +119,6 @@ class NetPort {
   struct Connection;
 
   Result<std::byte*> allocate(Connection& connection, std::size_t bytes);
-  Result<std::uint32_t> take_over_lines(std::unique_ptr<Connection> connection,
-                                        std::unique_ptr<LineMessages> lines);
   Result<std::uint32_t> take_over(std::unique_ptr<Connection> connection, std::byte* data,
                                   std::size_t bytes);
   void take_in_locked();

@@ -554,7 +554,7 @@ void PairConnector::close_listener(Connections::Edge& edge) {
 Status PairConnector::finish_inboxes(Pair& pair) {
   for (Connections::Edge& edge : pair.edges) {
     ConnectionEnd& end = edge.sends() ? pair.ends.to : pair.ends.from;
-    WEFT_TRY_ASSIGN(end.view, edge.net != nullptr ? connections_.inbox_of_net(edge, end)
+    WEFT_TRY_ASSIGN(end.view, edge.net != nullptr ? connections_.lines_of_net(edge, end)
                                                   : connections_.view_of(edge));
     connections_.describe_direct(edge, end.view);
     if (edge.net != nullptr) close_listener(edge);

@@ -187,8 +187,11 @@ TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
     EXPECT_EQ(goes(two, operation, 64 * kLineKiB), "ring");
   }
   EXPECT_EQ(goes(two, Operation::kBroadcast, 8), "ring") << "one after the other they overlap";
-  EXPECT_EQ(all_to_all_goes(two, 16 * kLineKiB), "ll");
-  EXPECT_EQ(all_to_all_goes(two, 64 * kLineKiB), "pair");
+  EXPECT_EQ(all_to_all_goes(two, 4 * kLineKiB), "ll");
+  EXPECT_EQ(all_to_all_goes(two, 4 * kLineKiB + 1), "pair");
+  const Ranks set(2, "net-socket", {{"WEFT_BUFFERS_DIRECT", "64KiB"}},
+                  std::make_unique<SharingDevice>());
+  EXPECT_EQ(all_to_all_goes(set, 32 * kLineKiB), "ll");
   const Ranks none(2, "net-socket", {{"WEFT_BUFFERS_DIRECT", "0"}},
                    std::make_unique<SharingDevice>());
   EXPECT_EQ(goes(none, Operation::kAllGather, 8), "ring");

@@ -12,10 +12,6 @@
 #include <gtest/gtest.h>
 
 #include "core/device/flagged_line.h"
-#include "core/model/step_lines.h"
-#include "core/model/step_message.h"
-#include "core/transport/inbox_messages.h"
-#include "core/transport/step_messages.h"
 
 namespace weft {
 namespace {
@@ -26,11 +22,11 @@ constexpr std::uint32_t kPeriod = 4;
 // As kernels store and load them.
 struct End {
   std::vector<std::uint64_t> memory =
-      std::vector<std::uint64_t>(InboxMessages::shape_of(kHalf).bytes() / sizeof(std::uint64_t));
-  InboxMessages messages{reinterpret_cast<std::byte*>(memory.data()), kHalf, kPeriod};
+      std::vector<std::uint64_t>(LineMessages::bytes_for(kHalf) / sizeof(std::uint64_t));
+  LineMessages messages{reinterpret_cast<std::byte*>(memory.data()), kHalf, kPeriod};
 
   device::Line& line(std::uint64_t call, std::uint32_t number) {
-    auto* const half = messages.slots() + call % kDirectHalves * kHalf;
+    auto* const half = messages.halves() + call % kDirectHalves * kHalf;
     return reinterpret_cast<device::Line*>(half)[number];
   }
   void store(std::uint64_t call, std::uint32_t number, std::uint64_t payload) {
@@ -50,25 +46,26 @@ std::uint64_t word(const LineMessages& messages, std::uint64_t call, std::size_t
   return found;
 }
 
-TEST(InboxMessages, CollectWhatHasComeOnceItHas) {
+TEST(LineMessages, CollectWhatHasComeOnceItHas) {
   End end;
-  ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 2, .payload_bytes = 24}}));
+  ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 2, .payload_lines = 3}}));
+  EXPECT_EQ(end.messages.payload_bytes(0), 24U);
   EXPECT_FALSE(end.messages.collect(0));
   for (const std::uint32_t line : {4U, 0U, 2U, 1U}) {
     end.store(0, line, 0x1122334455667788U + line);
     EXPECT_FALSE(end.messages.collect(0)) << line;
   }
   end.store(0, 3, UINT64_MAX);
-  EXPECT_EQ(end.messages.collect(0), 0x1122334455667788U) << "of the first header";
-  EXPECT_EQ(end.messages.collect(0), 0x1122334455667788U) << "where the net had no room";
+  EXPECT_EQ(end.messages.collect(0), 0x1122334455667788U + 1) << "of a header";
+  EXPECT_EQ(end.messages.collect(0), 0x1122334455667788U + 1) << "where the net had no room";
   EXPECT_EQ(word(end.messages, 0, 0), 0x1122334455667788U + 2);
   EXPECT_EQ(word(end.messages, 0, 1), UINT64_MAX);
   EXPECT_EQ(word(end.messages, 0, 2), 0x1122334455667788U + 4);
 }
 
-TEST(InboxMessages, WaitForBothWordsOfALine) {
+TEST(LineMessages, WaitForBothWordsOfALine) {
   End end;
-  ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_bytes = 8}}));
+  ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = 1}}));
   end.store(0, 0, 7);
   const device::Line full = device::flagged_line(0x0102030405060708U, 1);
   end.line(0, 1).low = full.low;
@@ -79,11 +76,11 @@ TEST(InboxMessages, WaitForBothWordsOfALine) {
   EXPECT_TRUE(end.messages.collect(0));
 }
 
-TEST(InboxMessages, DeliverIntoTheHalvesByTurns) {
+TEST(LineMessages, DeliverIntoTheHalvesByTurns) {
   End end;
   for (std::uint64_t call = 0; call < 3; ++call) {
     ASSERT_TRUE(
-        end.messages.add({.tag = 70 + call, .message = {.headers = 2, .payload_bytes = 16}}));
+        end.messages.add({.tag = 70 + call, .message = {.headers = 2, .payload_lines = 2}}));
     const std::uint64_t payload[2] = {call * 1000 + 1, UINT64_MAX - call};
     std::memcpy(end.messages.message_of(call), payload, sizeof(payload));
     ASSERT_TRUE(end.messages.deliver(call, 70 + call, sizeof(payload)));
@@ -98,39 +95,37 @@ TEST(InboxMessages, DeliverIntoTheHalvesByTurns) {
 
 // The kernel finds by a header that the call is another one; nothing is stored beyond its own
 // lines.
-TEST(InboxMessages, DeliverTheTagOfAnotherCallWhateverItsSize) {
+TEST(LineMessages, DeliverTheTagOfAnotherCallWhateverItsSize) {
   End end;
   for (const std::uint64_t bytes : {0U, 8U, 512U}) {
     End other;
-    ASSERT_TRUE(other.messages.add({.tag = 7, .message = {.headers = 1, .payload_bytes = 16}}));
+    ASSERT_TRUE(other.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = 2}}));
     EXPECT_TRUE(other.messages.deliver(0, 8, bytes));
     EXPECT_EQ(other.load(0, 0), 8U);
     EXPECT_EQ(other.load(0, 3), std::nullopt);
   }
-  ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_bytes = 16}}));
+  ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = 2}}));
   for (const std::uint64_t bytes : {0U, 8U, 15U, 17U, 512U})
     EXPECT_FALSE(end.messages.deliver(0, 7, bytes)) << bytes;
   EXPECT_EQ(end.load(0, 0), std::nullopt);
 }
 
-TEST(InboxMessages, RefuseCallsThatHaveNoRoom) {
+TEST(LineMessages, RefuseCallsThatHaveNoRoom) {
   End end;
   constexpr std::uint32_t kLines = kHalf / 16;
-  EXPECT_FALSE(end.messages.add({.tag = 7, .message = {.headers = 0, .payload_bytes = 8}}));
+  EXPECT_FALSE(end.messages.add({.tag = 7, .message = {.headers = 0, .payload_lines = 1}}));
+  EXPECT_FALSE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = kLines}}));
   EXPECT_FALSE(
-      end.messages.add({.tag = 7, .message = {.headers = 1, .payload_bytes = 8 * kLines}}));
-  EXPECT_FALSE(
-      end.messages.add({.tag = 7, .message = {.headers = 2, .payload_bytes = UINT32_MAX}}));
-  EXPECT_TRUE(
-      end.messages.add({.tag = 7, .message = {.headers = 1, .payload_bytes = 8 * (kLines - 1)}}));
+      end.messages.add({.tag = 7, .message = {.headers = 2, .payload_lines = UINT32_MAX}}));
+  EXPECT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = kLines - 1}}));
 }
 
 // What lies in an outbox from the period before would be taken for lines of a call.
-TEST(InboxMessages, WipeOutboxesBeforeFlagsBeginAgain) {
+TEST(LineMessages, WipeOutboxesBeforeFlagsBeginAgain) {
   End end;
   const auto make = [&](std::uint64_t call, std::uint32_t payload_lines) {
     EXPECT_TRUE(end.messages.add(
-        {.tag = 70 + call, .message = {.headers = 1, .payload_bytes = 8 * payload_lines}}));
+        {.tag = 70 + call, .message = {.headers = 1, .payload_lines = payload_lines}}));
     for (std::uint32_t line = 0; line <= payload_lines; ++line)
       end.store(call, line, 70 + call);
     EXPECT_EQ(end.messages.collect(call), 70 + call);
@@ -139,7 +134,7 @@ TEST(InboxMessages, WipeOutboxesBeforeFlagsBeginAgain) {
   for (std::uint64_t call = 0; call < kPeriod; ++call)
     make(call, call < 2 ? 5 : 1);
   for (std::uint64_t call = kPeriod; call < kPeriod + 2; ++call) {
-    ASSERT_TRUE(end.messages.add({.tag = 9, .message = {.headers = 1, .payload_bytes = 40}}));
+    ASSERT_TRUE(end.messages.add({.tag = 9, .message = {.headers = 1, .payload_lines = 5}}));
     end.store(call, 0, 9);
     end.store(call, 1, 9);
     EXPECT_FALSE(end.messages.collect(call)) << "the other lines are those of a period before";
@@ -148,83 +143,6 @@ TEST(InboxMessages, WipeOutboxesBeforeFlagsBeginAgain) {
     EXPECT_TRUE(end.messages.collect(call));
     end.messages.forget_before(call + 1);
   }
-}
-
-// Slots of a send and its receive, as kernels fill them and look for them.
-struct StepEnd {
-  static constexpr LineMessages::Shape kShape{.slots = 4, .slot_bytes = 128};
-  std::vector<std::uint64_t> memory =
-      std::vector<std::uint64_t>(kShape.bytes() / sizeof(std::uint64_t));
-  StepMessages messages{reinterpret_cast<std::byte*>(memory.data()), kShape};
-
-  device::Line& line(std::uint64_t step, std::uint32_t number) {
-    return reinterpret_cast<device::Line*>(messages.slots() +
-                                           step % kShape.slots * kShape.slot_bytes)[number];
-  }
-  void store(std::uint64_t step, std::uint32_t number, std::uint64_t payload) {
-    line(step, number) = device::flagged_line(payload, step_flag(step));
-  }
-  std::optional<std::uint64_t> load(std::uint64_t step, std::uint32_t number) {
-    const device::Line found = line(step, number);
-    if (!device::has_flag(found, step_flag(step))) return {};
-    return device::payload_of(found);
-  }
-};
-
-TEST(StepMessages, CarryPayloadsThatEndWithinALine) {
-  StepEnd from;
-  StepEnd to;
-  for (std::uint64_t step = 0; step < 9; ++step) {
-    const LineMessage message = step_message(step % 3 == 0 ? 0 : 8 + step % 3);
-    ASSERT_TRUE(from.messages.add({.tag = 0, .message = message}));
-    ASSERT_TRUE(to.messages.add({.tag = 0, .message = message}));
-    from.store(step, 0, 70 + step);
-    from.store(step, 1, message.payload_bytes);
-    for (std::uint32_t line = 2; line < message.lines(); ++line) {
-      EXPECT_FALSE(from.messages.collect(step));
-      from.store(step, line, 1000 * step + line);
-    }
-    EXPECT_EQ(from.messages.collect(step), 70 + step);
-    std::memcpy(to.messages.message_of(step), from.messages.message_of(step),
-                message.payload_bytes);
-    ASSERT_TRUE(to.messages.deliver(step, 70 + step, message.payload_bytes));
-    EXPECT_EQ(to.load(step, 0), 70 + step);
-    EXPECT_EQ(to.load(step, 1), message.payload_bytes);
-    if (message.payload_bytes != 0) {
-      EXPECT_EQ(to.load(step, 2), 1000 * step + 2);
-      EXPECT_EQ(to.load(step, 3).value_or(0) & 0xFF, (1000 * step + 3) & 0xFF);
-    }
-    from.messages.forget_before(step + 1);
-    to.messages.forget_before(step + 1);
-  }
-}
-
-// What another rank sends is as long as it says, and no longer than the slot.
-TEST(StepMessages, LeaveItToTheKernelToCompare) {
-  for (const std::uint64_t bytes : {0U, 8U, 48U, 64U}) {
-    StepEnd end;
-    ASSERT_TRUE(end.messages.add({.tag = 0, .message = step_message(16)}));
-    EXPECT_TRUE(end.messages.deliver(0, 9, bytes));
-    EXPECT_EQ(end.load(0, 0), 9U);
-    EXPECT_EQ(end.load(0, 1), bytes);
-    EXPECT_EQ(end.line(1, 0).low, 0U) << "the next slot is as it was";
-  }
-}
-
-// At two places of each round of flags every slot is filled to its end.
-TEST(StepMessages, FillSlotsBeforeFlagsBeginAgain) {
-  constexpr std::uint32_t kLast = StepEnd::kShape.slot_bytes / 16 - 1;
-  StepEnd end;
-  std::uint32_t filled = 0;
-  constexpr std::uint64_t kHalfRound = std::uint64_t{1} << 31;
-  for (std::uint64_t step = kHalfRound - 8; step < kHalfRound + 8; ++step) {
-    EXPECT_TRUE(end.messages.deliver(step, 9, 8));
-    EXPECT_EQ(end.load(step, 0), 9U);
-    EXPECT_EQ(end.load(step, kLast).has_value(), fills_whole_slot(step, StepEnd::kShape.slots))
-        << step;
-    if (end.load(step, kLast)) ++filled;
-  }
-  EXPECT_EQ(filled, StepEnd::kShape.slots);
 }
 
 }  // namespace

@@ -152,6 +152,8 @@ TEST(PortOfChannel, PartnersOfSendsBeginWithAnotherPortEach) {
     std::set<std::size_t> first;
     for (std::uint32_t peer = 0; peer < ports; ++peer) {
       first.insert(port_of_channel(kPairChannel, peer, ports));
+      EXPECT_EQ(port_of_channel(kDirectChannel, peer, ports),
+                port_of_channel(kPairChannel, peer, ports));
       EXPECT_EQ(port_of_channel(kPairChannel + 1, peer, ports),
                 (port_of_channel(kPairChannel, peer, ports) + 1) % ports);
     }
