@@ -16,11 +16,11 @@ namespace {
 // As core/device/flagged_line.h has it: two words, each with half of the payload below the flag.
 constexpr std::uint32_t kLineBytes = 16;
 constexpr std::uint32_t kWordsOfLine = 2;
-constexpr std::uint32_t kPayloadBytes = 8;
+constexpr std::uint32_t kLinePayloadBytes = 8;
 constexpr std::uint64_t kPayloadOfWord = UINT32_MAX;
 constexpr unsigned kFlagShift = 32;
 
-constexpr std::size_t kMostOftenAhead = 256;
+constexpr std::size_t kCallsOftenAhead = 256;
 
 // What a GPU has just stored or loaded is in no cache of this processor: lines are asked for so far
 // ahead that they are there in time.
@@ -28,7 +28,7 @@ constexpr std::uint32_t kWordsAhead = 64 * kWordsOfLine;
 constexpr std::uint32_t kLinesOfFetch = 4;
 // Looks at a line that has not come, once others of its call have: a kernel stores them together,
 // and who looks again comes back after a microsecond.
-constexpr std::uint32_t kMostLooks = 64;
+constexpr std::uint32_t kMostLooksAtALine = 64;
 
 std::uint64_t load_word(std::uint64_t* word) {
   return std::atomic_ref(*word).load(std::memory_order_relaxed);
@@ -53,7 +53,7 @@ bool load_line(std::uint64_t* line, std::uint32_t flag, std::uint64_t& payload) 
 }
 
 constexpr std::size_t payload_at(std::uint32_t line) {
-  return std::size_t{line} * kPayloadBytes;
+  return std::size_t{line} * kLinePayloadBytes;
 }
 
 // Takes lines to `to` up to the first that has not come; answers how many.
@@ -64,7 +64,7 @@ std::uint32_t collect_payload(std::uint64_t* line, std::uint32_t lines, std::uin
     if (i % kLinesOfFetch == 0) __builtin_prefetch(line + kWordsAhead);
     std::uint64_t payload = 0;
     while (!load_line(line, flag, payload)) {
-      if (++looks > kMostLooks) return i;
+      if (++looks > kMostLooksAtALine) return i;
       cpu_relax();
     }
     std::memcpy(to + payload_at(i), &payload, sizeof(payload));
@@ -87,7 +87,7 @@ void deliver_payload(std::uint64_t* line, std::uint32_t lines, std::uint32_t fla
 LineMessages::LineMessages(std::byte* memory, std::uint32_t half_bytes, std::uint32_t period)
     : halves_(memory), half_bytes_(half_bytes), period_(period) {
   // Repeated calls allocate nothing, however far a rank is ahead.
-  calls_.reserve(kMostOftenAhead);
+  calls_.reserve(kCallsOftenAhead);
 }
 
 bool LineMessages::add(const Call& call) {
@@ -120,7 +120,7 @@ void LineMessages::wipe(std::uint64_t call) {
 }
 
 std::uint64_t LineMessages::payload_bytes(std::uint64_t call) const {
-  return std::uint64_t{find(call).message.payload_lines} * kPayloadBytes;
+  return std::uint64_t{find(call).message.payload_lines} * kLinePayloadBytes;
 }
 
 std::optional<OperationTag> LineMessages::collect(std::uint64_t call) {
@@ -150,7 +150,7 @@ bool LineMessages::deliver(std::uint64_t call, OperationTag tag, std::uint64_t b
     store_line(line_of(call, line), tag, flag);
   // Of another call no more than this one has room for, which its kernel will not use.
   deliver_payload(line_of(call, known.message.headers),
-                  static_cast<std::uint32_t>(std::min(bytes, wanted) / kPayloadBytes), flag,
+                  static_cast<std::uint32_t>(std::min(bytes, wanted) / kLinePayloadBytes), flag,
                   message_of(call));
   return true;
 }

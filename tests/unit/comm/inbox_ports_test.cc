@@ -149,9 +149,9 @@ class World {
  private:
   KernelOutcome run_part(LaneGroup& group, LaneMemory& memory, const WorkItem& item,
                          std::uint32_t part) const {
+    using device::Sum;
     using device::testing::Reductions;
     using device::testing::with_reduction;
-    using device::Sum;
     if (!reduces(item.operation)) {
       return device::run_blocks_item<kMostDirectRanks, false>(
           group, memory, device::moved_as_bytes(item), *item.direct, device::MovedBytes{}, part,
