@@ -311,9 +311,14 @@ class Communicator {
   [[nodiscard]] std::optional<ReductionPlaces> reduced_in(const Call& call) const;
   Result<const Launch*> reduction_launch(const Call& call, const ReductionPlaces& places,
                                          Stream& stream);
+  [[nodiscard]] bool may_go_through_windows() const;
   [[nodiscard]] bool goes_through_windows(const Call& call) const;
   [[nodiscard]] LinkShape shape_of(const PairLink& link) const;
   [[nodiscard]] bool has_inboxes();
+  /// Into which each rank's kernels store themselves, so that they can meet there.
+  [[nodiscard]] bool has_inboxes_in_memory() const {
+    return limits_.direct_bytes != 0 && reach_ != Reach::kMessages;
+  }
   [[nodiscard]] SlotGeometry slots_of_devices(std::uint32_t message_bytes,
                                               const SlotGeometry& over_links) const;
   [[nodiscard]] SlotGeometry slots_of_device_rings() const;

@@ -37,14 +37,12 @@ std::string Communicator::describe_launch(const Plan& plan) const {
 
 std::uint64_t Communicator::copied_from(const Task& task) const {
   if (task.options.names_way()) return 0;
-  const bool can = report_ != nullptr && connections_->direct() != nullptr && ranks_ > 1;
-  return can && copied_output(task, ranks_) != 0 ? least_copied_ : 0;
+  return may_go_through_windows() && copied_output(task, ranks_) != 0 ? least_copied_ : 0;
 }
 
 std::uint64_t Communicator::reduced_from(const Task& task) const {
   if (task.options.names_way()) return 0;
-  const bool can = report_ != nullptr && connections_->direct() != nullptr && ranks_ > 1;
-  return can && reduced_input(task, ranks_) != 0 ? least_reduced_ : 0;
+  return may_go_through_windows() && reduced_input(task, ranks_) != 0 ? least_reduced_ : 0;
 }
 
 // Rank `rank`'s, as this rank's device would launch it; its transfers are not made.

@@ -140,7 +140,7 @@ Multicast::~Multicast() {
 std::string Communicator::no_multicast() const {
   if (config_.bytes("buffers.multicast") == 0) return "buffers.multicast is 0";
   if (std::string why = no_multicast_between(topology_); !why.empty()) return why;
-  if (limits_.direct_bytes != 0) return {};
+  if (has_inboxes_in_memory()) return {};
   return "these ranks have no inboxes to meet in: no memory joins them, or buffers.direct is 0";
 }
 

@@ -54,10 +54,13 @@ Status Communicator::deregister_window(const Window* window) {
   return ended;
 }
 
-// Kernels meet in inboxes before and after the copies.
+// Kernels meet in inboxes before and after what is done there.
+bool Communicator::may_go_through_windows() const {
+  return report_ != nullptr && ranks_ > 1 && has_inboxes_in_memory();
+}
+
 std::optional<WindowPlace> Communicator::copied_into(const Call& call) const {
-  if (windows_.empty() || least_copied_ == 0 || report_ == nullptr) return std::nullopt;
-  if (ranks_ == 1 || connections_->direct() == nullptr) return std::nullopt;
+  if (windows_.empty() || least_copied_ == 0 || !may_go_through_windows()) return std::nullopt;
   if (call.task.options.names_way()) return std::nullopt;
   const std::uint64_t bytes = copied_output(call.task, ranks_);
   if (bytes == 0 || bytes < least_copied_) return std::nullopt;

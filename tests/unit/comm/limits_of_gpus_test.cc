@@ -199,6 +199,16 @@ TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
   EXPECT_NE(goes(cpus, Operation::kAllGather, 8), "direct");
 }
 
+// Kernels meet in inboxes before copy engines write into windows: a net's are none to meet in.
+TEST(InboxesOfANet, AreNoneForWindows) {
+  const Task task{.operation = Operation::kAllToAll, .type = WEFT_INT8, .count = kLineMiB};
+  const std::vector<Call> calls(2, Call{.task = task});
+  const Ranks joined(2, "shm", {}, std::make_unique<SharingDevice>());
+  EXPECT_NE(joined.communicators[0]->explain_exchange(calls).ways.window_bytes, 0U);
+  const Ranks apart(2, "net-socket", {}, std::make_unique<SharingDevice>());
+  EXPECT_EQ(apart.communicators[0]->explain_exchange(calls).ways.window_bytes, 0U);
+}
+
 // Each end has a CTA, and what a rank copies to itself has some: what does not fit comes
 // afterwards.
 TEST(LinkedExchanges, LeaveRoomForCopiesWithinRanks) {
