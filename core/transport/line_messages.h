@@ -45,7 +45,9 @@ class LineMessages {
 
   /// Where the kernel's halves lie, and where messages lie: what a net must reach.
   [[nodiscard]] std::byte* halves() const { return halves_; }
-  [[nodiscard]] std::byte* messages() const { return halves_ + kDirectHalves * half_bytes_; }
+  [[nodiscard]] std::byte* messages() const {
+    return halves_ + std::size_t{kDirectHalves} * half_bytes_;
+  }
   [[nodiscard]] std::size_t message_bytes() const { return half_bytes_ / 2; }
   [[nodiscard]] std::byte* message_of(std::uint64_t call) const {
     return messages() + call % kDirectHalves * message_bytes();

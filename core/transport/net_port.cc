@@ -170,7 +170,8 @@ Result<std::uint32_t> NetPort::add_lines(weft_net_connection* connection, weft_d
   added->view.buffer = added->lines->halves();
   added->view.step_bytes = half_bytes;
   std::byte* const messages = added->lines->messages();
-  return take_over(std::move(added), messages, kDirectHalves * added->lines->message_bytes());
+  const std::size_t message_bytes = kDirectHalves * added->lines->message_bytes();
+  return take_over(std::move(added), messages, message_bytes);
 }
 
 // What a kernel at one end and the net at the other reach. Closes the connection if there is none.

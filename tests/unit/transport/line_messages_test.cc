@@ -63,6 +63,40 @@ TEST(LineMessages, CollectWhatHasComeOnceItHas) {
   EXPECT_EQ(word(end.messages, 0, 2), 0x1122334455667788U + 4);
 }
 
+// Lines are taken several at once where they have come, and one by one where one has not.
+TEST(LineMessages, CollectAnyNumberOfLinesWhicheverComesLast) {
+  for (std::uint32_t lines = 1; lines <= 19; ++lines) {
+    for (std::uint32_t late = 0; late <= lines; ++late) {
+      End end;
+      ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = lines}}));
+      const auto payload = [](std::uint32_t line) { return 0x0102030405060708U * (line + 1); };
+      for (std::uint32_t line = 0; line <= lines; ++line) {
+        if (line != late) end.store(0, line, payload(line));
+      }
+      EXPECT_FALSE(end.messages.collect(0)) << lines << " " << late;
+      end.store(0, late, payload(late));
+      EXPECT_EQ(end.messages.collect(0), payload(0)) << lines << " " << late;
+      for (std::uint32_t line = 1; line <= lines; ++line)
+        ASSERT_EQ(word(end.messages, 0, line - 1), payload(line)) << lines << " " << late;
+    }
+  }
+}
+
+TEST(LineMessages, DeliverAnyNumberOfLines) {
+  for (std::uint32_t lines = 0; lines <= 19; ++lines) {
+    End end;
+    ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 2, .payload_lines = lines}}));
+    for (std::uint32_t line = 0; line < lines; ++line) {
+      const std::uint64_t payload = 0x0102030405060708U * (line + 1);
+      std::memcpy(end.messages.message_of(0) + line * sizeof(payload), &payload, sizeof(payload));
+    }
+    ASSERT_TRUE(end.messages.deliver(0, 7, lines * sizeof(std::uint64_t)));
+    for (std::uint32_t line = 0; line < lines; ++line)
+      ASSERT_EQ(end.load(0, line + 2), 0x0102030405060708U * (line + 1)) << lines;
+    EXPECT_EQ(end.load(0, lines + 2), std::nullopt);
+  }
+}
+
 TEST(LineMessages, WaitForBothWordsOfALine) {
   End end;
   ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = 1}}));
