@@ -3,6 +3,7 @@
 
 #include "bench/gpu/hop.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -23,7 +24,10 @@ namespace weft::gpu_bench {
 
 namespace {
 
-constexpr size_t kMessageBytes = 64;
+// A message begins with its number, in a line of its own.
+constexpr size_t kNumberBytes = 64;
+constexpr size_t kPayloads[] = {0, 512, 2048, 8192, 16384};
+constexpr size_t kMostBytes = 16384;
 
 void need(bool done, const char* call) {
   if (!done) throw Failure{text("%s: %s", call, std::strerror(errno))};
@@ -73,22 +77,41 @@ class Connection {
   Descriptor far_;
 };
 
-/// Words in host memory, each in a line of its own, that a GPU reaches, too.
+/// In host memory, which a GPU reaches, too: what it sends, and what has come for it. Messages
+/// begin with the number.
+struct Message {
+  alignas(128) std::array<uint64_t, kNumberBytes / sizeof(uint64_t)> number;
+  std::array<uint64_t, kMostBytes / sizeof(uint64_t)> payload;
+};
 struct Words {
-  alignas(128) uint64_t told;  // what its kernel sends
-  alignas(128) uint64_t come;  // what has come for it
+  alignas(128) uint64_t told;
+  alignas(128) uint64_t come;
+  Message sent;
+  Message received;
 };
 
 class HopProbe {
  public:
-  HopProbe() {
+  explicit HopProbe(size_t payload) : bytes_(kNumberBytes + payload), payload_(payload) {
     CHECK(cudaHostAlloc(&words_, 2 * sizeof(Words), cudaHostAllocPortable | cudaHostAllocMapped));
-    std::memset(words_, 0, 2 * sizeof(Words));
-    for (int gpu = 0; gpu < 2; ++gpu) {
-      CHECK(cudaSetDevice(gpu));
-      CHECK(cudaStreamCreateWithFlags(&streams_[static_cast<size_t>(gpu)], cudaStreamNonBlocking));
+    std::memset(static_cast<void*>(words_), 0, 2 * sizeof(Words));
+    for (size_t gpu = 0; gpu < 2; ++gpu) {
+      CHECK(cudaSetDevice(static_cast<int>(gpu)));
+      CHECK(cudaStreamCreateWithFlags(&streams_[gpu], cudaStreamNonBlocking));
+      CHECK(cudaMalloc(&own_[gpu], kMostBytes));
+      CHECK(cudaMemset(own_[gpu], static_cast<int>(gpu) + 1, kMostBytes));
+      CHECK(cudaDeviceSynchronize());
     }
   }
+  ~HopProbe() {
+    for (size_t gpu = 0; gpu < 2; ++gpu) {
+      static_cast<void>(cudaFree(own_[gpu]));
+      static_cast<void>(cudaStreamDestroy(streams_[gpu]));
+    }
+    static_cast<void>(cudaFreeHost(words_));
+  }
+  HopProbe(const HopProbe&) = delete;
+  HopProbe& operator=(const HopProbe&) = delete;
 
   double median_us() {
     std::vector<std::thread> threads;
@@ -107,6 +130,7 @@ class HopProbe {
       throw;
     }
     end(threads);
+    check_payload();
     return median(times);
   }
 
@@ -116,12 +140,26 @@ class HopProbe {
 
   static std::atomic_ref<uint64_t> word(uint64_t& of) { return std::atomic_ref(of); }
 
+  // GPU 0 had ones, GPU 1 twos: what has gone round is GPU 0's.
+  void check_payload() {
+    std::vector<std::byte> come(payload_);
+    CHECK(cudaMemcpy(come.data(), own_[1], payload_, cudaMemcpyDeviceToHost));
+    if (std::ranges::all_of(come, [](std::byte one) { return one == std::byte{1}; })) return;
+    throw Failure{text("a message of %zu bytes over loopback came with others", payload_)};
+  }
+
   double one_round(uint64_t before) {
     const auto begin = Clock::now();
     for (int gpu = 0; gpu < 2; ++gpu) {
       CHECK(cudaSetDevice(gpu));
-      launch_bounce(streams_[static_cast<size_t>(gpu)], gpu == 0, &words_[gpu].told,
-                    &words_[gpu].come, before, kTurns);
+      Words& words = words_[gpu];
+      const Mailbox box{.told = &words.told,
+                        .come = &words.come,
+                        .sent = words.sent.payload.data(),
+                        .received = words.received.payload.data(),
+                        .own = own_[static_cast<size_t>(gpu)],
+                        .words = static_cast<uint32_t>(payload_ / sizeof(uint64_t))};
+      launch_bounce(streams_[static_cast<size_t>(gpu)], gpu == 0, box, before, kTurns);
     }
     for (int gpu = 0; gpu < 2; ++gpu) {
       CHECK(cudaSetDevice(gpu));
@@ -138,36 +176,33 @@ class HopProbe {
   }
 
   void pass_on(int gpu) {
-    std::array<uint64_t, kMessageBytes / sizeof(uint64_t)> message{};
+    Words& words = words_[gpu];
     while (!over_.load(std::memory_order_relaxed)) {
-      const uint64_t told = word(words_[gpu].told).load(std::memory_order_acquire);
-      if (told == message[0]) continue;
-      message[0] = told;
-      if (send(connection_.end_of(gpu), message.data(), sizeof message, MSG_NOSIGNAL) !=
-          static_cast<ssize_t>(sizeof message)) {
-        broken_.store(errno);
-        return;
-      }
+      const uint64_t told = word(words.told).load(std::memory_order_acquire);
+      if (told == words.sent.number[0]) continue;
+      words.sent.number[0] = told;
+      const ssize_t sent = send(connection_.end_of(gpu), &words.sent, bytes_, MSG_NOSIGNAL);
+      if (sent == static_cast<ssize_t>(bytes_)) continue;
+      broken_.store(sent < 0 ? errno : EIO);
+      return;
     }
   }
 
   void take_in(int gpu) {
-    std::array<std::byte, kMessageBytes> message{};
+    Words& words = words_[gpu];
+    auto* const to = reinterpret_cast<std::byte*>(&words.received);
     size_t have = 0;
     while (!over_.load(std::memory_order_relaxed)) {
-      const ssize_t got =
-          recv(connection_.end_of(gpu), message.data() + have, message.size() - have, MSG_DONTWAIT);
+      const ssize_t got = recv(connection_.end_of(gpu), to + have, bytes_ - have, MSG_DONTWAIT);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
       if (got <= 0) {
         broken_.store(got == 0 ? ECONNRESET : errno);
         return;
       }
       have += static_cast<size_t>(got);
-      if (have < message.size()) continue;
+      if (have < bytes_) continue;
       have = 0;
-      uint64_t told = 0;
-      std::memcpy(&told, message.data(), sizeof told);
-      word(words_[gpu].come).store(told, std::memory_order_release);
+      word(words.come).store(words.received.number[0], std::memory_order_release);
     }
   }
 
@@ -177,8 +212,11 @@ class HopProbe {
       thread.join();
   }
 
+  const size_t bytes_;  // of a message
+  const size_t payload_;
   Connection connection_;
   Words* words_ = nullptr;  // of each GPU
+  std::array<uint64_t*, 2> own_{};
   std::array<cudaStream_t, 2> streams_{};
   std::atomic<bool> over_{false};
   std::atomic<int> broken_{0};  // errno of the thread that could not go on
@@ -187,12 +225,16 @@ class HopProbe {
 }  // namespace
 
 void probe_hop(const Options& options) {
-  const double us = HopProbe().median_us();
-  std::printf("link GPU 0 -> GPU 1 through TCP, %zu bytes %8.2f us\n", kMessageBytes, us);
-  std::fflush(stdout);
-  append_json(options, text("{\"kind\": \"link\", \"between\": \"GPU 0 -> GPU 1\", "
-                            "\"what\": \"TCP on loopback\", \"bytes\": %zu, \"us\": %.2f}",
-                            kMessageBytes, us));
+  for (const size_t payload : kPayloads) {
+    const double us = HopProbe(payload).median_us();
+    const size_t bytes = payload == 0 ? kNumberBytes : payload;
+    std::printf("link GPU 0 -> GPU 1 through TCP, %5zu bytes%s %8.2f us\n", bytes,
+                payload == 0 ? "" : " of payload", us);
+    std::fflush(stdout);
+    append_json(options, text("{\"kind\": \"link\", \"between\": \"GPU 0 -> GPU 1\", "
+                              "\"what\": \"TCP on loopback%s\", \"bytes\": %zu, \"us\": %.2f}",
+                              payload == 0 ? "" : ", payload copied by the GPUs", bytes, us));
+  }
 }
 
 }  // namespace weft::gpu_bench

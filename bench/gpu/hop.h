@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // How long a small message takes from a GPU through a TCP connection to another GPU, without any
-// library: what a call over sockets cannot go below.
+// library: what a call over sockets by plain payload and one counter cannot go below.
 #pragma once
 
 #include "bench/gpu/options.h"
 
 namespace weft::gpu_bench {
 
-/// 64 bytes over loopback, between GPU 0 and GPU 1, by threads that only poll. Throws Failure.
+/// Over loopback, between GPU 0 and GPU 1, by threads that only poll: 64 bytes of which a GPU sees
+/// a number alone, and messages with payload. Throws Failure.
 void probe_hop(const Options& options);
 
 }  // namespace weft::gpu_bench

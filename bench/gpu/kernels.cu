@@ -99,17 +99,32 @@ struct Argument {
 template <size_t kBytes>
 __global__ void nothing(Argument<kBytes> /*argument*/) {}
 
-__global__ void bounce(bool first, uint64_t* told, uint64_t* come, uint64_t before,
-                       uint32_t turns) {
+// Of one CTA. A message without payload is its number alone.
+__global__ void bounce(bool first, Mailbox box, uint64_t before, uint32_t turns) {
   const long long begin = clock64();
+  const cuda::atomic_ref<uint64_t, cuda::thread_scope_system> out(*box.told);
+  const cuda::atomic_ref<uint64_t, cuda::thread_scope_system> in(*box.come);
+  const auto send = [&](uint64_t turn) {
+    for (uint32_t i = threadIdx.x; i < box.words; i += blockDim.x)
+      box.sent[i] = box.own[i];
+    __syncthreads();
+    if (threadIdx.x == 0) out.store(turn, cuda::memory_order_release);
+  };
+  const auto receive = [&](uint64_t turn) {
+    bool late = false;
+    while (threadIdx.x == 0 && !late && in.load(cuda::memory_order_acquire) < turn)
+      late = clock64() - begin > kLongestCycles;
+    if (__syncthreads_or(late) != 0) return false;
+    // What came before must not do instead: these are read anew.
+    for (uint32_t i = threadIdx.x; i < box.words; i += blockDim.x)
+      box.own[i] = static_cast<const volatile uint64_t*>(box.received)[i];
+    __syncthreads();
+    return true;
+  };
   for (uint64_t turn = before + 1; turn <= before + turns; ++turn) {
-    cuda::atomic_ref<uint64_t, cuda::thread_scope_system> out(*told);
-    cuda::atomic_ref<uint64_t, cuda::thread_scope_system> in(*come);
-    if (first) out.store(turn, cuda::memory_order_release);
-    while (in.load(cuda::memory_order_acquire) < turn) {
-      if (clock64() - begin > kLongestCycles) return;
-    }
-    if (!first) out.store(turn, cuda::memory_order_release);
+    if (first) send(turn);
+    if (!receive(turn)) return;
+    if (!first) send(turn);
   }
 }
 
@@ -183,9 +198,10 @@ void launch_nothing(cudaStream_t stream, size_t argument_bytes) {
   CHECK(cudaLaunchKernel(kernel, dim3(1), dim3(1), arguments, 0, stream));
 }
 
-void launch_bounce(cudaStream_t stream, bool first, uint64_t* told, uint64_t* come, uint64_t before,
+void launch_bounce(cudaStream_t stream, bool first, const Mailbox& box, uint64_t before,
                    uint32_t turns) {
-  bounce<<<1, 1, 0, stream>>>(first, told, come, before, turns);
+  const uint32_t wanted = std::clamp(box.words, 1U, uint32_t{kThreads});
+  bounce<<<1, wanted, 0, stream>>>(first, box, before, turns);
   CHECK(cudaGetLastError());
 }
 

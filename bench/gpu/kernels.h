@@ -55,9 +55,20 @@ void launch_exchange(cudaStream_t stream, int ctas, std::byte* to, const std::by
 /// had from the beginning.
 inline constexpr size_t kLaunchArguments[] = {8, 4096};
 void launch_nothing(cudaStream_t stream, size_t argument_bytes);
-/// One thread that sends `turns` values from `before` + 1 on to `told`, each once the one before
-/// has come to `come`; or, not `first`, each as soon as it has come. Gives up after seconds.
-void launch_bounce(cudaStream_t stream, bool first, uint64_t* told, uint64_t* come, uint64_t before,
+/// Of a GPU, in host memory but for `own`: the number of the message that it has sent, and of the
+/// one that has come for it; and the payload of either, which it takes from its own memory and puts
+/// there, `words` of 8 bytes.
+struct Mailbox {
+  uint64_t* told;
+  uint64_t* come;
+  uint64_t* sent;
+  const uint64_t* received;
+  uint64_t* own;
+  uint32_t words;
+};
+/// Sends `turns` messages with the numbers from `before` + 1 on, each once the one before has come;
+/// or, not `first`, each as soon as it has come. Gives up after seconds.
+void launch_bounce(cudaStream_t stream, bool first, const Mailbox& box, uint64_t before,
                    uint32_t turns);
 
 /// One element in host memory, as a number.
