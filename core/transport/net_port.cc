@@ -437,6 +437,13 @@ void NetPort::complete(const weft_net_completion& completion) {
   }
   Connection& connection = *connections_[index];
   if (completion.status < 0) return fail_locked(connection, completion.status);
+  if (connection.step_of(slot) >= connection.posted || connection.slot_done[slot]) {
+    return fail_locked(
+        connection, Error(WEFT_ERROR_PLUGIN,
+                          fmt::format("plugin {} ended a message that it was not given, or twice",
+                                      plugin_.id()),
+                          "use another version of it"));
+  }
   if (connection.direction == WEFT_DIRECTION_RECV && !take_message(connection, slot, completion)) {
     return fail_locked(connection,
                        Error(WEFT_ERROR_PEER,

@@ -334,6 +334,11 @@ void LoopbackNet::pause(bool paused) {
       if (net != nullptr) eventfd_write(net->event.get(), 1);
 }
 
+void LoopbackNet::report_end(weft_net* net, weft_net_connection* connection, std::uint64_t user) {
+  const std::scoped_lock lock(mutex_);
+  complete(*net, connection, user, 0, 0, WEFT_OK);
+}
+
 bool LoopbackNet::again() {
   return random_() % 100 < options_.again_percent;
 }

@@ -62,6 +62,8 @@ class LoopbackNet {
 
   /// After this many more messages, all requests of both ends fail with WEFT_ERROR_PEER.
   void break_after(const Pair& pair, std::uint64_t messages);
+  /// Reports an end of `connection`, whether or not there was such a request: a net's mistake.
+  void report_end(weft_net* net, weft_net_connection* connection, std::uint64_t user);
   /// Nothing is delivered meanwhile.
   void pause(bool paused);
   /// Calls of poll on all nets so far.

@@ -135,6 +135,28 @@ TEST_F(NetPortTest, MovesSlotsWithTheirSizesAndTags) {
   EXPECT_FALSE(receiver_->busy());
 }
 
+// Of a slot that waits for no message, of one that has ended out of order, and of one whose message
+// has been taken.
+TEST_F(NetPortTest, GivesUpWhereANetEndsWhatItWasNotGiven) {
+  for (const auto& ends : std::vector<std::vector<std::uint64_t>>{{3}, {1, 1}, {0, 0}}) {
+    SCOPED_TRACE(ends.front());
+    start({});
+    enqueue(*receiver_, 2);
+    for (const std::uint64_t slot : ends) {
+      EXPECT_EQ(receiver_failures_.size(), 0U);
+      net_->report_end(receiving_, pair_.receiver, slot);
+      drive();
+    }
+    ASSERT_EQ(receiver_failures_.size(), 1U);
+    EXPECT_NE(receiver_failures_[0].find("ended a message that it was not given, or twice"),
+              std::string::npos)
+        << receiver_failures_[0];
+    receiver_failures_.clear();
+    TearDown();
+    net_.reset();
+  }
+}
+
 TEST_F(NetPortTest, SendsALentPayloadFromWhereItLies) {
   start({.unregistered = true});
   EXPECT_TRUE(sender_->view(0).borrows);
