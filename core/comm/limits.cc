@@ -354,7 +354,7 @@ Status Communicator::choose_limits() {
     limits_.max_channels = reach_ == Reach::kMemory ? kStagedChannels : kMessageChannels;
   }
   costs_ = links ? kLinkCosts : reach_ == Reach::kMemory ? kStagedCosts : kMessageCosts;
-  if (a_net_joins_ranks_of_a_host()) {
+  if (reach_ == Reach::kMessages && a_net_joins_ranks_of_a_host()) {
     const HopCost network = costs_.hops[static_cast<std::size_t>(HopKind::kNetwork)];
     costs_.hops.fill(network);
   }

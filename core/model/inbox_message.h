@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What one rank writes to another in a call over inboxes of LL lines. One definition for kernels,
-// which store the lines, and for ports to nets, which take them on as messages.
+// What one rank writes to another in a call over inboxes of LL lines: what kernels store
+// (core/device/one_shot_all_reduce.h, core/device/one_shot_blocks.h), as ports to nets know it,
+// which take it on as messages.
 #pragma once
 
 #include <cstdint>

@@ -272,7 +272,8 @@ Result<std::uint32_t*> Connections::own_error_of(std::uint32_t peer) {
     constexpr std::size_t kBytes = kMostDirectRanks * sizeof(std::uint32_t);
     if (memory_.allocate_shared(kBytes, &words) != WEFT_OK) {
       return fail(device_error(memory_.runtime(), WEFT_ERROR_OUT_OF_MEMORY,
-                               "no memory for words by which kernels give up"));
+                               "no memory for words by which kernels give up",
+                               "free memory of the host, or set buffers.direct to 0"));
     }
     std::memset(words, 0, kBytes);
     own_errors_ = static_cast<std::uint32_t*>(words);

@@ -57,8 +57,10 @@ constexpr std::size_t payload_at(std::uint32_t line) {
   return std::size_t{line} * kLinePayloadBytes;
 }
 
-// A line as it is loaded or stored at once, aligned: no word of 8 bytes comes apart by that. Where
-// the low byte comes first, the halves of its payload are elements 0 and 2.
+// A line as it is loaded or stored at once, aligned: no word of 8 bytes comes apart by that (Intel
+// SDM 3A, "Guaranteed Atomic Operations", of processors with AVX; Arm ARM, "Requirements for
+// single-copy atomicity"). Where the low byte comes first, the halves of its payload are elements 0
+// and 2.
 static_assert(std::endian::native == std::endian::little);
 using Quarters = std::uint32_t __attribute__((vector_size(16)));
 Quarters load_quarters(const std::uint64_t* line) {

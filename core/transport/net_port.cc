@@ -144,7 +144,8 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   const std::size_t counters = 2 * kLine;
   const std::size_t metas = round_up(geometry.steps * sizeof(SlotMeta), kLine);
   const std::size_t data = static_cast<std::size_t>(geometry.steps) * geometry.step_bytes;
-  WEFT_TRY_ASSIGN(std::byte* const base, allocate(*added, counters + metas + data));
+  WEFT_TRY_ASSIGN(std::byte* const base,
+                  allocate(*added, counters + metas + data, "make buffers.step smaller"));
   ConnectionView& view = added->view;
   view.head = reinterpret_cast<std::uint64_t*>(base);
   view.head_waiters = reinterpret_cast<std::uint32_t*>(base + 64);
@@ -164,7 +165,7 @@ Result<std::uint32_t> NetPort::add_lines(weft_net_connection* connection, weft_d
   auto added = std::make_unique<Connection>(connection, direction, peer, kDirectHalves);
   const std::scoped_lock lock(mutex_);
   const std::size_t bytes = LineMessages::bytes_for(half_bytes);
-  WEFT_TRY_ASSIGN(std::byte* const base, allocate(*added, bytes));
+  WEFT_TRY_ASSIGN(std::byte* const base, allocate(*added, bytes, "make buffers.direct smaller"));
   std::memset(base, 0, bytes);
   added->lines = std::make_unique<LineMessages>(base, half_bytes, period);
   added->view.buffer = added->lines->halves();
@@ -175,14 +176,15 @@ Result<std::uint32_t> NetPort::add_lines(weft_net_connection* connection, weft_d
 }
 
 // What a kernel at one end and the net at the other reach. Closes the connection if there is none.
-Result<std::byte*> NetPort::allocate(Connection& connection, std::size_t bytes) {
+Result<std::byte*> NetPort::allocate(Connection& connection, std::size_t bytes,
+                                     const char* advice) {
   if (memory_.allocate_shared(bytes, &connection.block) == WEFT_OK) {
     return static_cast<std::byte*>(connection.block);
   }
   Error error = device_error(
       runtime_, WEFT_ERROR_OUT_OF_MEMORY,
       fmt::format("cannot allocate {} bytes to stage messages of rank {}", bytes, connection.peer),
-      "make buffers.step smaller");
+      advice);
   plugin_.close_connection(connection.net);
   return fail(std::move(error));
 }

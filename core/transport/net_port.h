@@ -118,7 +118,7 @@ class NetPort {
   friend class ProgressEngine;
   struct Connection;
 
-  Result<std::byte*> allocate(Connection& connection, std::size_t bytes);
+  Result<std::byte*> allocate(Connection& connection, std::size_t bytes, const char* advice);
   Result<std::uint32_t> take_over(std::unique_ptr<Connection> connection, std::byte* data,
                                   std::size_t bytes);
   void take_in_locked();

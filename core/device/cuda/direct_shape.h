@@ -36,8 +36,8 @@ struct DirectShape {
   const std::uint64_t rounds = (lanes + most_threads - 1) / most_threads;
   const std::uint64_t of_round = (lanes + rounds - 1) / rounds;
   const auto threads = static_cast<std::uint32_t>((of_round + kWarp - 1) / kWarp * kWarp);
-  // Where threads are rounded up, fewer parts may have all lines; without a header one of none has
-  // nothing to push.
+  // Where threads are rounded up, fewer parts may have all lines, and each part is to have one to
+  // push (core/device/one_shot_all_reduce.h): a header is one.
   const std::uint64_t busy = headers == 0 ? (lines + threads - 1) / threads : parts;
   return {.parts = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(busy, 1, parts)),
           .threads = threads};

@@ -234,5 +234,17 @@ TEST(OwnDevice, IsNobodysWhereRanksShareIt) {
     EXPECT_FALSE(communicator->has_device_for_itself());
 }
 
+// A part that pushes nothing would wipe inboxes in no order with what others push.
+TEST(DirectShape, HasNoPartWithoutALine) {
+  for (const std::uint32_t most : {1U, 3U, 8U, 16U, 32U, 64U}) {
+    for (std::uint64_t lines = 1; lines <= 9000; ++lines) {
+      const auto shape = device::cuda::direct_shape(lines, most);
+      ASSERT_LE(shape.parts, most);
+      ASSERT_LE(shape.threads, device::cuda::kThreads);
+      ASSERT_LT(std::uint64_t{shape.parts - 1} * shape.threads, lines) << most;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft
