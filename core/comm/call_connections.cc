@@ -39,7 +39,9 @@ const PairConnections* Communicator::partner(std::uint32_t rank, std::uint32_t c
   const std::size_t channels = wide + spread.wide_channels;
   if (partners_.empty()) {
     partners_.resize(ranks_ * channels);
-    pair_views_.expect(std::size_t{2} * (ranks_ - 1) * channels);
+    // An end on the first channel may have two, one of them of lines.
+    const std::size_t views = channels + (spread.most_by_lines_of_net == 0 ? 0 : 1);
+    pair_views_.expect(2 * views * (ranks_ - 1));
   }
   const std::uint32_t number = kPairChannel + channel;
   const std::size_t place = is_of_pair_wide_lines(number) ? wide + (number - kPairWideChannel)
@@ -55,8 +57,10 @@ const PairConnections* Communicator::partner(std::uint32_t rank, std::uint32_t c
 const PairConnections* Communicator::keep_partner(const PairConnections* pair) {
   if (pair == nullptr || runtime_.reports_ends()) return pair;
   PairConnections& placed = placed_partners_.emplace_back(*pair);
-  placed.to.place = pair_views_.add(placed.to.view);
-  placed.from.place = pair_views_.add(placed.from.view);
+  for (ConnectionEnd* const end : {&placed.to, &placed.from}) {
+    end->place = pair_views_.add(end->view);
+    if (end->line_view.connected()) end->line_place = pair_views_.add(end->line_view);
+  }
   return &placed;
 }
 

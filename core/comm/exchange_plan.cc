@@ -136,6 +136,10 @@ void append_device_way(const ExchangePlan& plan, std::string& text) {
   text += fmt::format("  channels    {} of the longest block, {} each{}\n", cut.channels,
                       size_text(cut.part_bytes),
                       cut.line_channels != 0 ? ", and one of lines for headers" : "");
+  const std::uint64_t small = plan.ways.spread.most_by_lines_of_net;
+  if (small == 0) return;
+  text += fmt::format("  over a net  blocks of up to {} by lines, which its ports take and store\n",
+                      size_text(small));
 }
 
 void append_launches(const ExchangePlan& plan, std::string& text) {

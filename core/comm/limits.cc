@@ -111,6 +111,8 @@ constexpr std::uint64_t kLeastStagedPairPartBytesOfMany = std::uint64_t{64} << 1
 constexpr std::uint32_t kPairLineBytes = 16U << 10U;
 constexpr std::uint32_t kPairLineStepBytes = 2 * (kPairLineBytes + 128);
 constexpr std::uint32_t kPairLineSteps = 8;
+// Over a net a port takes each line by itself, which costs more than it brings beyond that.
+constexpr std::uint64_t kMostMessageLineBytes = std::uint64_t{4} << 10;
 // Parts of half as much are there sooner still, but more of them cost the host more.
 constexpr std::uint64_t kLeastPairLinePartBytes = std::uint64_t{8} << 10;
 // Longer messages go in steps of lines of LL128, up to where steps of Simple carry as much, which
@@ -237,7 +239,7 @@ std::string Communicator::why_lines_come_apart() const {
 }
 
 // Memory keeps words together, and a CPU's kernels order a line's words before its flag. A net
-// moves whole steps.
+// moves whole steps: rings by lines that ports took were no faster (docs/performance.md).
 void Communicator::choose_lines() {
   if (!runtime_.reports_ends()) limits_.no_ll128 = why_lines_come_apart();
   for (std::uint32_t a = 0; a < ranks_; ++a) {
@@ -435,7 +437,10 @@ void Communicator::choose_spread() {
             .few_channels = kFewPairChannels,
             .least_bytes_of_many = kLeastPairPartBytesOfMany};
   choose_inbox_exchanges();
-  if (reach_ == Reach::kMessages) return;  // slots of steps, which no flags can lie in
+  if (reach_ == Reach::kMessages) {
+    spread.most_by_lines_of_net = kMostMessageLineBytes;
+    return;
+  }
   if (reach_ == Reach::kMemory) {
     spread.few_channels = kFewStagedPairChannels;
     spread.least_bytes_of_many = kLeastStagedPairPartBytesOfMany;
@@ -542,7 +547,14 @@ LinkShape Communicator::shape_of(const PairLink& link) const {
     return among(kExchangeChannel, exchanges.first_channel == 0 ? 0 : exchanges.channels,
                  slots_of_exchanges());
   }
-  if (is_of_pairs(channel)) return among(kPairChannel, spread.channels, slots_of_pairs());
+  if (is_of_pairs(channel)) {
+    SlotGeometry slots = slots_of_pairs();
+    // What is that small has one part.
+    if (channel == kPairChannel) {
+      slots.line_payload = static_cast<std::uint32_t>(spread.most_by_lines_of_net);
+    }
+    return among(kPairChannel, spread.channels, slots);
+  }
   const std::uint32_t most = limits_.max_channels;
   if (channel >= kFirstSmallChannel) {
     return among(kFirstSmallChannel, most,

@@ -113,19 +113,26 @@ OperationTag PairNumbers::add(Direction& direction, const Task& task, std::uint3
                             ++direction.calls);
 }
 
-void add_connection(const ConnectionEnd& end, std::uint64_t least_lent_bytes,
-                    PairTransfer& transfer, std::vector<PairMessage>& messages) {
+void add_connection(const ConnectionEnd& end, const PairSpread& spread, PairTransfer& transfer,
+                    std::vector<PairMessage>& messages) {
   transfer.view = end.view;
   transfer.place = end.place;
-  if (end.peer_memory.plugin != nullptr && transfer.bytes >= least_lent_bytes) {
+  if (end.peer_memory.plugin != nullptr && transfer.bytes >= spread.least_lent_bytes) {
     transfer.payload = PairPayload::kLent;
   }
   if (end.port == nullptr) return;
-  const std::uint64_t step = end.view.step_bytes;
+  const bool by_lines = end.line_view.connected() && transfer.bytes <= spread.most_by_lines_of_net;
+  if (by_lines) {
+    transfer.view = end.line_view;
+    transfer.place = end.line_place;
+    transfer.payload = PairPayload::kLines;
+  }
+  const std::uint64_t step = by_lines ? transfer.bytes : end.view.step_bytes;
   messages.push_back({.port = end.port,
                       .operation = {.connection = end.port_connection,
                                     .reserved = 0,
-                                    .steps = (transfer.bytes + step - 1) / step}});
+                                    .steps = (transfer.bytes + step - 1) / step,
+                                    .by_lines = by_lines}});
 }
 
 void make_transfers(std::span<const Call* const> calls, std::uint32_t rank, PairNumbers& numbers,

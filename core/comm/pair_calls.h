@@ -49,6 +49,9 @@ struct PairSpread {
   std::uint64_t least_wide_part_bytes = UINT64_MAX;
   std::uint32_t wide_channels = 0;  ///< At most kMostPairWideChannels.
   SlotGeometry wide_slots{};        ///< Of each of those channels.
+  /// Messages of up to so many bytes go by lines where a net's connection has room for those; 0:
+  /// none. Which do each end knows for itself.
+  std::uint64_t most_by_lines_of_net = 0;
   /// Messages of so many bytes and more are lent where both ends read each other's memory.
   std::uint64_t least_lent_bytes = UINT64_MAX;
 };
@@ -134,10 +137,10 @@ void add_parts(const PairTransfer& whole, std::uint32_t partner, const PairEnds&
                std::vector<PairMessage>& messages, AddPart add_part);
 
 /// Gives a transfer, complete but for that, the end of its connection, and lends it where that is
-/// possible and it has `least_lent_bytes`: so both ends find the same. Where a net carries it,
-/// `messages` gets what the net must move.
-void add_connection(const ConnectionEnd& end, std::uint64_t least_lent_bytes,
-                    PairTransfer& transfer, std::vector<PairMessage>& messages);
+/// possible and it has bytes enough by `spread`: so both ends find the same. Where a net carries
+/// it, `messages` gets what the net must move.
+void add_connection(const ConnectionEnd& end, const PairSpread& spread, PairTransfer& transfer,
+                    std::vector<PairMessage>& messages);
 
 /// Writes the transfers of each call with elements, and the task of each of them; those of a rank
 /// to itself are copies. All partners must be connected, and check_own() must hold.
@@ -187,8 +190,7 @@ void add_parts(const PairTransfer& whole, std::uint32_t partner, const PairEnds&
     }
     if (!copies) {
       const PairConnections& pair = ends.towards(partner, channel);
-      add_connection(whole.from != nullptr ? pair.to : pair.from, spread.least_lent_bytes, part,
-                     messages);
+      add_connection(whole.from != nullptr ? pair.to : pair.from, spread, part, messages);
     }
     add_part(part, channel);
   });

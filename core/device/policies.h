@@ -154,6 +154,26 @@ template <class T, class G>
 concept posts_apart =
     requires(T& memory, G& group, const StepPosts& posts) { memory.publish(group, posts); };
 
+/// Memory in which no store of a lane can come before what it read by then, once lanes have met.
+///  - give_back(head, freed): one lane for each counter; publishes `freed` behind all that lanes
+///  read
+///    before they met, and behind nothing that they wrote.
+template <class T>
+concept gives_back = requires(T& memory, std::uint64_t* head, std::uint64_t freed) {
+  memory.give_back(head, freed);
+};
+
+/// By one lane, once all have met: those slots may be filled again. Otherwise a post as any other.
+template <class Memory>
+WEFT_HD void give_back(Memory& memory, std::uint64_t* head, std::uint32_t* waiters,
+                       std::uint64_t freed) {
+  if constexpr (gives_back<Memory>) {
+    memory.give_back(head, freed);
+  } else {
+    memory.post(head, waiters, freed);
+  }
+}
+
 /// Memory that fetches lines before they are needed, to be read or to be written.
 template <class T>
 concept fetches_ahead = requires(const void* read, void* written) {

@@ -214,7 +214,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
         to.slots[send_slot_] = meta;
         memory_.post(to.tail, to.tail_waiters, send_step_ + 1);
       }
-      if constexpr (kRecv) memory_.post(from.head, from.head_waiters, recv_step_ + 1);
+      if constexpr (kRecv) give_back(memory_, from.head, from.head_waiters, recv_step_ + 1);
     }
   }
 

@@ -20,6 +20,8 @@ struct ProgressOp {
   /// Of a connection between inboxes, whose only step this is, and the tag of its call.
   InboxMessage message{};
   OperationTag tag = 0;
+  /// At this end, where the connection has slots for lines: whether steps go by those.
+  bool by_lines = false;
 };
 
 }  // namespace weft

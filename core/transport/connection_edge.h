@@ -79,6 +79,7 @@ struct Connections::Edge {
   std::uint64_t number = 0;
   // The second: for LL, whose buffer takes the place of the first one's; or none.
   std::array<weft_protocol_request, 2> protocols{};
+  std::uint32_t line_payload = 0;  // of a net's, as of SlotGeometry
   PairChoice choice;
 
   OpenedTransport* transport = nullptr;
@@ -100,6 +101,7 @@ struct Connections::Edge {
     direction = other.direction;
     number = other.number;
     protocols = other.protocols;
+    line_payload = other.line_payload;
     choice = std::move(other.choice);
     transport = other.transport;
     connection = other.connection;

@@ -242,10 +242,12 @@ Result<ConnectionView> Connections::view_of_net(Edge& edge, ConnectionEnd& end) 
   const ThreadPlace near(near_cpus_);
   NetPort& port = *edge.via->port;
   const SlotGeometry geometry{.steps = edge.protocols[0].steps,
-                              .step_bytes = edge.protocols[0].step_bytes};
+                              .step_bytes = edge.protocols[0].step_bytes,
+                              .line_payload = edge.line_payload};
   WEFT_TRY_ASSIGN(end.port_connection, port.add(std::exchange(edge.net_connection, nullptr),
                                                 edge.direction, edge.peer, geometry));
   end.port = &port;
+  end.line_view = port.line_view(end.port_connection);
   return port.view(end.port_connection);
 }
 

@@ -54,6 +54,9 @@ struct ConnectionEnd {
   PeerMemory peer_memory;
   /// Of two ranks that send to each other: PairTransfer::place.
   std::uint16_t place = kNoPlace;
+  /// The same steps by lines of LL, where the port moves those, too. Not connected: it does not.
+  ConnectionView line_view{};
+  std::uint16_t line_place = kNoPlace;
 };
 
 /// What connections between this rank and others will be like.

@@ -14,6 +14,7 @@
 #include "core/base/device_error.h"
 #include "core/base/wait.h"
 #include "core/transport/line_messages.h"
+#include "core/transport/line_steps.h"
 
 namespace weft {
 namespace {
@@ -59,7 +60,8 @@ struct NetPort::Connection {
   std::uint64_t done = 0;
   std::vector<bool> slot_done;  // reported out of order
 
-  std::unique_ptr<LineMessages> lines;  // of inboxes; else null
+  std::unique_ptr<LineMessages> lines;    // of inboxes; else null
+  std::unique_ptr<LineSteps> line_steps;  // where steps may go by lines; else null
 
   // Of a receiver whose payloads may land: operations that have steps to be posted, where those are
   // to come to, and which slots stand for a payload that lands.
@@ -88,10 +90,10 @@ struct NetPort::Connection {
     landing = 0;
   }
 
-  // Of a sender: steps that the kernel has filled and the net may have. Of inboxes nobody counts
+  // Of a sender: steps that the kernel has filled and the net may have. Of lines nobody counts
   // them.
   [[nodiscard]] std::uint64_t ready() const {
-    if (lines != nullptr) return std::min(target, done + view.steps);
+    if (lines != nullptr || line_steps != nullptr) return std::min(target, done + view.steps);
     return std::min({target, done + view.steps, load_counter(view.tail)});
   }
   // Of a receiver: steps that the kernel has done with. Of inboxes a message is no longer needed
@@ -105,6 +107,15 @@ struct NetPort::Connection {
   // Of those under way.
   [[nodiscard]] std::uint64_t step_of(std::uint32_t slot) const {
     return done + (slot + view.steps - slot_of(done)) % view.steps;
+  }
+  // Whether that step goes by lines; of those enqueued and not done.
+  [[nodiscard]] bool goes_by_lines(std::uint64_t step) const {
+    return line_steps != nullptr && line_steps->goes_by_lines(step);
+  }
+  // Of a sender: whether the kernel has begun with a step, or has filled it where it is none of
+  // lines.
+  [[nodiscard]] bool has_begun(std::uint64_t step) const {
+    return goes_by_lines(step) ? line_steps->has_begun(step) : load_counter(view.tail) > step;
   }
   [[nodiscard]] std::uint64_t slot_bytes() const {
     return lines != nullptr ? lines->message_bytes() : view.step_bytes;
@@ -144,8 +155,12 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   const std::size_t counters = 2 * kLine;
   const std::size_t metas = round_up(geometry.steps * sizeof(SlotMeta), kLine);
   const std::size_t data = static_cast<std::size_t>(geometry.steps) * geometry.step_bytes;
+  const std::uint32_t line_slot =
+      geometry.line_payload == 0 ? 0 : LineSteps::slot_bytes(geometry.line_payload);
+  const std::size_t lines = std::size_t{geometry.steps} * line_slot;
+  const std::size_t before = round_up(counters + metas + data, kLine);
   WEFT_TRY_ASSIGN(std::byte* const base,
-                  allocate(*added, counters + metas + data, "make buffers.step smaller"));
+                  allocate(*added, before + lines, "make buffers.step smaller"));
   ConnectionView& view = added->view;
   view.head = reinterpret_cast<std::uint64_t*>(base);
   view.head_waiters = reinterpret_cast<std::uint32_t*>(base + 64);
@@ -156,6 +171,10 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
   view.step_bytes = geometry.step_bytes;
   view.borrows = borrows_ && direction == WEFT_DIRECTION_SEND;
   view.lands = borrows_ && direction == WEFT_DIRECTION_RECV;
+  if (lines != 0) {
+    std::memset(base + before, 0, lines);
+    added->line_steps = std::make_unique<LineSteps>(base + before, geometry.steps, line_slot);
+  }
   return take_over(std::move(added), view.buffer, data);
 }
 
@@ -218,6 +237,17 @@ ConnectionView NetPort::view(std::uint32_t connection) {
   return connections_[connection]->view;
 }
 
+ConnectionView NetPort::line_view(std::uint32_t connection) {
+  const std::scoped_lock lock(mutex_);
+  const Connection& found = *connections_[connection];
+  if (found.line_steps == nullptr) return {};
+  ConnectionView view = found.view;
+  view.buffer = found.line_steps->memory();
+  view.step_bytes = found.line_steps->bytes_of_slot();
+  view.order_bytes = least_order_bytes(Protocol::kLL);
+  return view;
+}
+
 void NetPort::enqueue(std::span<const ProgressOp> operations) {
   if (broken_.load(std::memory_order_relaxed)) return;
   {
@@ -256,6 +286,9 @@ void NetPort::take_in_locked() {
       return fail_locked(connection, Error(WEFT_ERROR_INTERNAL, "a call has no room in an inbox"));
     }
     connection.target += operation.steps;
+    if (connection.line_steps != nullptr) {
+      connection.line_steps->add(connection.target, operation.by_lines);
+    }
     if (connection.view.lands) {
       connection.forget_posted_landings();
       connection.landings.push_back({.end = connection.target, .walk = operation.landing});
@@ -389,6 +422,16 @@ bool NetPort::next_message(Connection& connection, std::uint64_t ready, weft_net
     message.value = *tag;
     return true;
   }
+  if (connection.line_steps != nullptr) {
+    // A message more may be on its way: both are sent together then.
+    const bool more = step + 1 < ready && connection.has_begun(step + 1);
+    message.flags = more ? WEFT_NET_SEND_MORE : 0;
+    if (connection.goes_by_lines(step)) return next_line_step(connection, step, message);
+    if (!connection.has_begun(step)) return false;
+    connection.line_steps->pass(step);
+  } else {
+    message.flags = step + 1 < ready ? WEFT_NET_SEND_MORE : 0;
+  }
   const SlotMeta& meta = view.slots[connection.slot_of(step)];
   if (view.borrows && meta.offset == kLent) {
     std::memcpy(static_cast<void*>(&message.data), connection.slot_data(step),
@@ -399,7 +442,18 @@ bool NetPort::next_message(Connection& connection, std::uint64_t ready, weft_net
   }
   message.size = meta.size;
   message.value = meta.tag;
-  message.flags = step + 1 < ready ? WEFT_NET_SEND_MORE : 0;
+  return true;
+}
+
+bool NetPort::next_line_step(Connection& connection, std::uint64_t step, weft_net_send& message) {
+  const auto header = connection.line_steps->collect(step, connection.slot_data(step));
+  if (!header) return false;
+  if (header->bytes > connection.line_steps->room()) {
+    fail_locked(connection, Error(WEFT_ERROR_INTERNAL, "a step of lines has no room in its slot"));
+    return false;
+  }
+  message.size = header->bytes;
+  message.value = header->tag;
   return true;
 }
 
@@ -462,6 +516,7 @@ void NetPort::complete(const weft_net_completion& completion) {
   }
   if (connection.done == before) return;
   const ConnectionView& view = connection.view;
+  if (connection.line_steps != nullptr) connection.line_steps->forget_before(connection.done);
   if (connection.lines != nullptr) {
     connection.lines->forget_before(connection.done);
   } else if (connection.direction == WEFT_DIRECTION_SEND) {
@@ -477,6 +532,15 @@ bool NetPort::take_message(Connection& connection, std::uint32_t slot,
                            const weft_net_completion& completion) {
   if (connection.lines != nullptr) {
     return connection.lines->deliver(connection.step_of(slot), completion.value, completion.size);
+  }
+  if (connection.line_steps != nullptr) {
+    const std::uint64_t step = connection.step_of(slot);
+    if (connection.goes_by_lines(step)) {
+      connection.line_steps->deliver(step, {.tag = completion.value, .bytes = completion.size},
+                                     connection.slot_data(step));
+      return true;
+    }
+    connection.line_steps->pass(step);
   }
   const ConnectionView& view = connection.view;
   view.slots[slot] = {

@@ -35,6 +35,9 @@ namespace weft {
 struct SlotGeometry {
   std::uint32_t steps = 8;
   std::uint32_t step_bytes = 0;
+  /// Of a device that does not report ends: steps of up to so many bytes may go by lines of LL as
+  /// well; 0: none.
+  std::uint32_t line_payload = 0;
 };
 
 /// Ownership: owns the staging memory, the registrations and the weft_net_connections given to it;
@@ -60,7 +63,9 @@ class NetPort {
   /// may be under way.
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
-  /// Adds a connected end (ready() answered OK) and takes it over. Without the lock.
+  /// Adds a connected end (ready() answered OK) and takes it over. Without the lock. Where its
+  /// steps may go by lines an operation says whether they do; what kernels do at one end the other
+  /// need not know.
   Result<std::uint32_t> add(weft_net_connection* connection, weft_direction direction,
                             std::uint32_t peer, const SlotGeometry& geometry);
   /// The same of an end of inboxes by LL, in whose halves, of `half_bytes` bytes, the kernel stores
@@ -71,6 +76,8 @@ class NetPort {
                                   std::uint32_t period = kFlagPeriod);
   /// What the kernel at this end sees; lives as long as the port.
   [[nodiscard]] ConnectionView view(std::uint32_t connection);
+  /// The same of steps by lines; not connected where there are none.
+  [[nodiscard]] ConnectionView line_view(std::uint32_t connection);
 
   /// Takes note of what operations move, and starts what can start unless another thread is at it:
   /// that one does. Never blocks on a peer.
@@ -127,6 +134,7 @@ class NetPort {
   void poll(bool& moved);
   void advance_sender(Connection& connection, bool& moved);
   bool next_message(Connection& connection, std::uint64_t ready, weft_net_send& message);
+  bool next_line_step(Connection& connection, std::uint64_t step, weft_net_send& message);
   void advance_receiver(Connection& connection, bool& moved);
   void complete(const weft_net_completion& completion);
   bool take_message(Connection& connection, std::uint32_t slot,

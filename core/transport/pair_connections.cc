@@ -409,6 +409,7 @@ void PairConnector::request(const PairLink& link, const SlotGeometry& slots,
   protocol.protocol = link.channel == kDirectChannel ? WEFT_PROTOCOL_LL : WEFT_PROTOCOL_SIMPLE;
   protocol.steps = slots.steps;
   protocol.step_bytes = slots.step_bytes;
+  edge.line_payload = slots.line_payload;
   if (!is_of_lines(link.channel)) return;
   edge.protocols[1] = protocol;
   edge.protocols[1].protocol = WEFT_PROTOCOL_LL;
@@ -537,6 +538,7 @@ Status PairConnector::finish(Pair& pair) {
     WEFT_TRY_ASSIGN(end.view, edge.net != nullptr ? connections_.view_of_net(edge, end)
                                                   : connections_.view_of(edge));
     end.view.cursor = cursor++;
+    if (end.line_view.connected()) end.line_view.cursor = end.view.cursor;
     if (edge.choice.single_copy) {
       end.peer_memory = {.plugin = &edge.transport->plugin, .connection = edge.connection};
     }

@@ -152,6 +152,11 @@ class CudaMemory {
                               std::uint64_t value) {
     store_release_system(counter, value);
   }
+  /// Lanes have what they read before they come to a barrier, since they stored or compared it, so
+  /// a slot that is filled again cannot change that (tests/gpu/litmus.cu, "taken").
+  __device__ static void give_back(std::uint64_t* head, std::uint64_t freed) {
+    store_relaxed_system(head, freed);
+  }
 
   [[nodiscard]] __device__ WaitResult wait_at_least(std::uint64_t* counter,
                                                     std::uint32_t* /*waiters*/,

@@ -62,20 +62,27 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
   // find some. What is large and goes through the host's memory gained nothing by it
   // (docs/performance.md).
   const bool gains = !are_packed(launch.items.size()) || !goes_far(launch.items.front());
-  const bool overlaps = clusters && gains && kernel.awaits_kernel_before &&
-                        stream.rings_may_overlap && !std::exchange(stream.has_stored, false);
+  const auto items = static_cast<std::uint32_t>(launch.items.size());
+  const bool overlaps = (clusters || items <= kCtasThatMayComeEarly) && gains &&
+                        kernel.awaits_kernel_before && stream.rings_may_overlap &&
+                        !std::exchange(stream.has_stored, false);
   std::array<cudaLaunchAttribute, 2> attributes{};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {.x = kCtasOfCluster, .y = 1, .z = 1};
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  std::uint32_t given = 0;
+  if (clusters) {
+    attributes[given].id = cudaLaunchAttributeClusterDimension;
+    attributes[given++].val.clusterDim = {.x = kCtasOfCluster, .y = 1, .z = 1};
+  }
+  if (overlaps) {
+    attributes[given].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[given++].val.programmaticStreamSerializationAllowed = 1;
+  }
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<std::uint32_t>(launch.items.size()) * ctas);
+  config.gridDim = dim3(items * ctas);
   config.blockDim = dim3(kernel.threads);
   config.dynamicSmemBytes = kernel.shared_bytes;
   config.stream = stream.native;
   config.attrs = attributes.data();
-  config.numAttrs = overlaps ? 2 : clusters ? 1 : 0;
+  config.numAttrs = given;
   return check(cudaLaunchKernelExC(&config, address, arguments), "cudaLaunchKernelExC");
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "core/base/device_runtime.h"
+#include "core/device/cuda/kernels.h"
 
 namespace weft::device::cuda {
 
@@ -14,7 +15,6 @@ namespace weft::device::cuda {
 /// communicator, whose kernels may wait for those of other ranks that wait for these, two of one
 /// and two of the other have to fit: (64 + 2) * 2 CTAs onto the 132 multiprocessors of a GPU that
 /// has such launches. Ranks that share a device have half of it each, for both.
-inline constexpr std::uint32_t kCtasThatMayComeEarly = 2;
 [[nodiscard]] constexpr bool may_come_early(const Launch& launch, std::uint32_t ctas) {
   return launch.own_processors || launch.shares_device || ctas <= kCtasThatMayComeEarly;
 }

@@ -97,6 +97,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     stage_links<Edges>(item, links);
   }
   await_kernel_before();
+  let_next_begin_beside_few(items_of_launch());
   if constexpr (kHasPoster<Edges>) {
     __shared__ PostBoard board;
     run_posting_edges<Edges>(control_of(argument), item, slots, board);

@@ -35,6 +35,9 @@ inline constexpr std::uint64_t kLeastBulkBytesOfMany = 256 << 10;
 inline constexpr std::uint32_t kWideThreads = 288;
 inline constexpr std::uint32_t kMostItems = kMostPackedItems;  ///< Of a launch: one CTA each,
 inline constexpr std::uint32_t kCtasOfCluster = 2;             ///< or such a cluster (spread.cuh).
+/// A launch of so few may always be set up while the kernel before it runs, and lets the next one
+/// be (early_launch.h).
+inline constexpr std::uint32_t kCtasThatMayComeEarly = 2;
 
 /// What a kernel is given besides its items. All pointers are device-visible.
 struct KernelControl {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Rings that reduce over many channels, of the types and reductions that are called most, which
-// their kernels know at compile time; a warp of each posts.
+// Rings that reduce, of the types and reductions that are called most, which their kernels know at
+// compile time. Over many channels a warp of each posts.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -52,6 +52,30 @@ __global__ void __launch_bounds__(kPostingThreads, 1)
   });
 }
 
+/// The same of launches of a few items, of all three operations, without a warp that posts.
+template <class Reduction>
+__global__ void __launch_bounds__(kThreads, 1)
+    known_few_kernel(const __grid_constant__ RingArgument argument) {
+  if (!has_item()) return;
+  __shared__ Staged staged;
+  __shared__ std::uint64_t slots[2];
+  const WorkItem& item = stage(staged, argument.whole);
+  await_kernel_before();
+  let_next_begin_beside_few(items_of_launch());
+  CtaGroup group(slots);
+  const KernelControl& control = argument.whole.control;
+  CudaMemory memory(control.abort, control.waiting, item.tag);
+  KernelOutcome outcome;
+  if (item.operation == Operation::kAllReduce) {
+    outcome = all_reduce_item(group, memory, item, Reduction{});
+  } else if (item.operation == Operation::kReduceScatter) {
+    outcome = reduce_scatter_item(group, memory, item, Reduction{});
+  } else {
+    outcome = reduce_item(group, memory, item, Reduction{});
+  }
+  if (group.leader()) report(control, outcome);
+}
+
 struct Kind {
   weft_data_type type;
   weft_reduction reduction;
@@ -64,6 +88,8 @@ constexpr std::array kKinds = {Kind{WEFT_FLOAT32, WEFT_SUM},  Kind{WEFT_FLOAT32,
 
 constexpr std::array kOperations = {Operation::kAllReduce, Operation::kReduceScatter,
                                     Operation::kReduce};
+// One for each of these, and the one of a few items.
+constexpr std::size_t kKernelsOfAKind = kOperations.size() + 1;
 
 template <class Reduction>
 void append(std::vector<const void*>& kernels) {
@@ -71,6 +97,7 @@ void append(std::vector<const void*>& kernels) {
   add(&known_ring_kernel<Operation::kAllReduce, Reduction>);
   add(&known_ring_kernel<Operation::kReduceScatter, Reduction>);
   add(&known_reduce_kernel<Reduction>);
+  add(&known_few_kernel<Reduction>);
 }
 
 // Of each kind, in its order those of each operation.
@@ -88,18 +115,23 @@ const std::vector<const void*>& kernels() {
 }  // namespace
 
 RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items) {
-  if (!are_packed(items) || item.blocks != nullptr) return {};
-  const bool links = item.operation == Operation::kReduce;
-  if (links && item.ranks == 1) return {};
+  if (item.blocks != nullptr) return {};
   const auto* const operation = std::ranges::find(kOperations, item.operation);
   const auto* const kind = std::ranges::find(kKinds, Kind{item.type, item.reduction});
   if (operation == kOperations.end() || kind == kKinds.end()) return {};
-  return {
-      .address = kernels()[static_cast<std::size_t>(kind - kKinds.begin()) * kOperations.size() +
-                           static_cast<std::size_t>(operation - kOperations.begin())],
-      .threads = kPostingThreads,
-      .awaits_kernel_before = true,
-      .takes = links ? RingKernel::Takes::kLinked : RingKernel::Takes::kPacked};
+  const std::size_t first = static_cast<std::size_t>(kind - kKinds.begin()) * kKernelsOfAKind;
+  if (!are_packed(items)) {
+    return {.address = kernels()[first + kOperations.size()],
+            .threads = kThreads,
+            .awaits_kernel_before = true,
+            .takes = RingKernel::Takes::kAny};
+  }
+  const bool links = item.operation == Operation::kReduce;
+  if (links && item.ranks == 1) return {};
+  return {.address = kernels()[first + static_cast<std::size_t>(operation - kOperations.begin())],
+          .threads = kPostingThreads,
+          .awaits_kernel_before = true,
+          .takes = links ? RingKernel::Takes::kLinked : RingKernel::Takes::kPacked};
 }
 
 std::span<const void* const> known_ring_kernels() {

@@ -4,6 +4,10 @@
 // Programmatic serialization of the kernels of a stream, of the device's side.
 #pragma once
 
+#include <cstdint>
+
+#include "core/device/cuda/kernels.h"
+
 namespace weft::device::cuda {
 
 // Where kernels are not launched so, these do nothing.
@@ -27,6 +31,11 @@ __device__ inline void let_next_begin() {
 __device__ inline void overlap_launches() {
   await_kernel_before();
   let_next_begin();
+}
+
+/// The same of kernels of channels, of which few take as little room.
+__device__ inline void let_next_begin_beside_few(std::uint32_t items) {
+  if (items <= kCtasThatMayComeEarly) let_next_begin();
 }
 
 }  // namespace weft::device::cuda

@@ -39,6 +39,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ std::uint64_t slots[2];
   const WorkItem& item = stage(staged, argument);
   await_kernel_before();
+  let_next_begin_beside_few(items_of_launch());
   if (argument.agrees) {
     // It fills no outputs, and offers none: all ranks go by slots. The barrier also parts that of
     // the first warp from the same one of all lanes.

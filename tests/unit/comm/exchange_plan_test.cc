@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -78,6 +79,14 @@ TEST(ExchangePlans, OfLargerBlocksBetweenDevicesGoOverChannels) {
   EXPECT_THAT(text, HasSubstr("  sends       ranks 0-1, each: 2 messages, 40000 B\n"));
   // Two channels and the lines, each way; the copy goes in two parts.
   EXPECT_EQ(pair_ends_of(plan, 0), 8U);
+}
+
+TEST(ExchangePlans, TellOfLinesThatPortsTake) {
+  const std::string_view told = "  over a net  blocks of up to 4 KiB by lines, which its ports";
+  ExchangePlan plan = plan_between_devices(Operation::kAllToAll, 40000, 2);
+  EXPECT_THAT(to_text(plan), Not(HasSubstr(std::string(told))));
+  plan.ways.spread.most_by_lines_of_net = 4096;
+  EXPECT_THAT(to_text(plan), HasSubstr(std::string(told)));
 }
 
 TEST(ExchangePlans, TellOfMessagesInStepsOfWideLines) {

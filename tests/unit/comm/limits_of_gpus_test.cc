@@ -199,6 +199,19 @@ TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
   EXPECT_NE(goes(cpus, Operation::kAllGather, 8), "direct");
 }
 
+// Beyond that a port would spend more on lines than slots wait for.
+TEST(SmallSendsOfANet, GoByLinesOfGpus) {
+  const auto most = [](const Ranks& ranks) {
+    Task task{.operation = Operation::kSend, .type = WEFT_INT8, .root = 1, .count = 8};
+    std::vector<Call> calls(2, Call{.task = task});
+    calls[1].task.root = 0;
+    return ranks.communicators[0]->explain_exchange(calls).ways.spread.most_by_lines_of_net;
+  };
+  EXPECT_EQ(most(Ranks(2, "net-socket", {}, std::make_unique<SharingDevice>())), 4 * kLineKiB);
+  EXPECT_EQ(most(Ranks(2, "shm", {}, std::make_unique<SharingDevice>())), 0U);
+  EXPECT_EQ(most(Ranks(2, "net-socket")), 0U);
+}
+
 // Kernels meet in inboxes before copy engines write into windows: a net's are none to meet in.
 TEST(InboxesOfANet, AreNoneForWindows) {
   const Task task{.operation = Operation::kAllToAll, .type = WEFT_INT8, .count = kLineMiB};

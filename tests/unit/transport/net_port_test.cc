@@ -13,11 +13,15 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/base/wait.h"
+#include "core/device/flagged_line.h"
+#include "core/model/step_lines.h"
 #include "core/transport/progress_engine.h"
 #include "tests/support/loopback_net.h"
 #include "tests/support/memory_runtime.h"
@@ -248,6 +252,130 @@ TEST_F(NetPortTest, SendsNothingBeforeItIsFilledAndNothingBeyondTheOperation) {
   drive();
   EXPECT_EQ(arrived(), 2U);
   EXPECT_FALSE(receiver_->busy());
+}
+
+// A connection whose steps may go by lines, at each end as its own operations say: of index 1.
+class StepsByLines : public NetPortTest {
+ protected:
+  static constexpr std::uint32_t kLinePayload = 64;
+
+  void SetUp() override {
+    start({});
+    const LoopbackNet::Pair lines = net_->connect(sending_, receiving_);
+    SlotGeometry geometry = kGeometry;
+    geometry.line_payload = kLinePayload;
+    ASSERT_EQ(sender_->add(lines.sender, WEFT_DIRECTION_SEND, 1, geometry).value(), 1U);
+    ASSERT_EQ(receiver_->add(lines.receiver, WEFT_DIRECTION_RECV, 0, geometry).value(), 1U);
+  }
+  static void enqueue_one(NetPort& port, bool by_lines) {
+    const ProgressOp operation{.connection = 1, .reserved = 0, .steps = 1, .by_lines = by_lines};
+    port.enqueue({&operation, 1});
+  }
+  static device::Line& line(const ConnectionView& view, std::uint64_t step, std::uint32_t number) {
+    return reinterpret_cast<device::Line*>(view.buffer +
+                                           step % view.steps * view.step_bytes)[number];
+  }
+  static std::uint64_t word(std::uint64_t step, std::uint64_t number) {
+    return 0x0101010101010101U * (16 * step + number);
+  }
+  // As kernels fill a step, of three words; the one of lines from its end on.
+  void fill_step(std::uint64_t step, bool by_lines) {
+    if (by_lines) {
+      const ConnectionView view = sender_->line_view(1);
+      for (std::uint32_t number = 5; number-- > 0;) {
+        const std::uint64_t payload = number == 0   ? 70 + step
+                                      : number == 1 ? 24
+                                                    : word(step, number - 2);
+        line(view, step, number) = device::flagged_line(payload, step_flag(step));
+      }
+    } else {
+      const ConnectionView view = sender_->view(1);
+      auto* const slot =
+          reinterpret_cast<std::uint64_t*>(view.buffer + step % view.steps * view.step_bytes);
+      for (std::uint64_t number = 0; number < 3; ++number)
+        slot[number] = word(step, number);
+      view.slots[step % view.steps] = {.size = 24, .offset = 0, .tag = 70 + step};
+      post(view.tail, view.tail_waiters, step + 1);
+    }
+  }
+  // What is wrong with a step that has come, where a kernel looks for it; it frees the slot.
+  std::string take_step(std::uint64_t step, bool by_lines) {
+    const ConnectionView view = by_lines ? receiver_->line_view(1) : receiver_->view(1);
+    const auto slot = step % view.steps;
+    if (load_counter(view.tail) <= step) return "it has not come";
+    if (by_lines) {
+      for (std::uint32_t number = 0; number < 5; ++number) {
+        const device::Line found = line(view, step, number);
+        const std::uint64_t wanted = number == 0   ? 70 + step
+                                     : number == 1 ? 24
+                                                   : word(step, number - 2);
+        if (!device::has_flag(found, step_flag(step))) return "a line has no flag";
+        if (device::payload_of(found) != wanted) return "a line is wrong";
+      }
+    } else {
+      if (view.slots[slot].size != 24 || view.slots[slot].tag != 70 + step) return "metadata";
+      for (std::uint64_t number = 0; number < 3; ++number) {
+        std::uint64_t found = 0;
+        std::memcpy(&found, view.buffer + slot * view.step_bytes + 8 * number, sizeof(found));
+        if (found != word(step, number)) return "payload";
+      }
+    }
+    post(view.head, view.head_waiters, step + 1);
+    return "";
+  }
+};
+
+TEST_F(StepsByLines, AreWhatEachEndSaysThatTheyAre) {
+  EXPECT_FALSE(sender_->line_view(0).connected());
+  ASSERT_TRUE(sender_->line_view(1).connected());
+  EXPECT_EQ(step_payload(Protocol::kLL, sender_->line_view(1).step_bytes), kLinePayload);
+  // All four, in an order in which each follows each.
+  const std::vector<std::pair<bool, bool>> ways = {
+      {true, true},   {false, false}, {true, false}, {true, true},  {true, false},
+      {false, true},  {false, true},  {true, true},  {true, true},  {false, true},
+      {false, false}, {false, false}, {true, false}, {true, false}, {false, false}};
+  for (std::uint64_t step = 0; step < ways.size(); ++step) {
+    const auto [sends, receives] = ways[step];
+    SCOPED_TRACE(fmt::format("step {}: {} to {}", step, sends, receives));
+    enqueue_one(*sender_, sends);
+    enqueue_one(*receiver_, receives);
+    drive();
+    EXPECT_EQ(take_step(step, receives), "it has not come");
+    fill_step(step, sends);
+    drive();
+    EXPECT_EQ(take_step(step, receives), "");
+    EXPECT_EQ(load_counter(sender_->view(1).head), step + 1);
+  }
+  EXPECT_FALSE(sender_->busy());
+  EXPECT_FALSE(receiver_->busy());
+}
+
+TEST_F(StepsByLines, AreKnownHoweverFarCallsAreAhead) {
+  constexpr std::uint64_t kSteps = 40;
+  const auto by_lines = [](std::uint64_t step) { return step % 3 != 0; };
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    enqueue_one(*sender_, by_lines(step));
+    enqueue_one(*receiver_, by_lines(step + 1));
+  }
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    // As many at once as slots are free.
+    if (step % 4 == 0) {
+      for (std::uint64_t ahead = step; ahead < step + 4; ++ahead)
+        fill_step(ahead, by_lines(ahead));
+      drive();
+    }
+    EXPECT_EQ(take_step(step, by_lines(step + 1)), "") << step;
+  }
+}
+
+TEST_F(StepsByLines, FailWhereAKernelSaysMoreThanItsSlotHolds) {
+  enqueue_one(*sender_, true);
+  const ConnectionView view = sender_->line_view(1);
+  line(view, 0, 0) = device::flagged_line(70, step_flag(0));
+  line(view, 0, 1) = device::flagged_line(kLinePayload + 1, step_flag(0));
+  drive();
+  ASSERT_EQ(sender_failures_.size(), 1U);
+  EXPECT_NE(sender_failures_[0].find("no room in its slot"), std::string::npos);
 }
 
 // A call is not held up by the thread that moves messages, which may be at it all the time.
