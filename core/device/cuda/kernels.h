@@ -200,7 +200,8 @@ struct RingKernel {
   const void* for_outputs = nullptr;
   bool fills_outputs = false;  ///< It can do what was agreed on then.
   /// It does so itself, once it has put its item together, and so may be launched programmatically
-  /// serialized; what it lets begin then is let in late, when it waits for no other rank any more.
+  /// serialized; unless it has few items it lets the next begin late, when it waits for no other
+  /// rank any more.
   bool awaits_kernel_before = false;
   /// What `address` takes: a RingArgument, the one WithOutputs, a PackedRingArgument or a
   /// LinkedRingArgument.
