@@ -19,19 +19,19 @@
 namespace weft {
 namespace {
 
-constexpr std::uint32_t kSlots = 4;
-constexpr std::uint32_t kPayload = 64;
+constexpr std::uint32_t kSlotsOfLines = 4;
+constexpr std::uint32_t kPayloadOfSlot = 64;
 
 // As kernels fill slots and look into them.
 struct Slots {
   std::vector<std::uint64_t> memory = std::vector<std::uint64_t>(
-      std::size_t{kSlots} * LineSteps::slot_bytes(kPayload) / sizeof(std::uint64_t));
-  LineSteps steps{reinterpret_cast<std::byte*>(memory.data()), kSlots,
-                  LineSteps::slot_bytes(kPayload)};
+      std::size_t{kSlotsOfLines} * LineSteps::slot_bytes(kPayloadOfSlot) / sizeof(std::uint64_t));
+  LineSteps steps{reinterpret_cast<std::byte*>(memory.data()), kSlotsOfLines,
+                  LineSteps::slot_bytes(kPayloadOfSlot)};
 
   device::Line& line(std::uint64_t step, std::uint32_t number) {
     return reinterpret_cast<device::Line*>(steps.memory() +
-                                           step % kSlots * steps.bytes_of_slot())[number];
+                                           step % kSlotsOfLines * steps.bytes_of_slot())[number];
   }
   void store(std::uint64_t step, std::uint32_t number, std::uint64_t payload) {
     line(step, number) = device::flagged_line(payload, step_flag(step));
@@ -44,19 +44,19 @@ struct Slots {
 };
 
 struct Payload {
-  std::uint64_t words[kPayload / sizeof(std::uint64_t)]{};
+  std::uint64_t words[kPayloadOfSlot / sizeof(std::uint64_t)]{};
   std::byte* bytes() { return reinterpret_cast<std::byte*>(words); }
 };
 
 TEST(LineSteps, HaveRoomForWhatWasAskedFor) {
   const Slots slots;
-  EXPECT_EQ(slots.steps.room(), kPayload);
+  EXPECT_EQ(slots.steps.room(), kPayloadOfSlot);
   EXPECT_EQ(LineSteps::slot_bytes(1), LineSteps::slot_bytes(8));
 }
 
 TEST(LineSteps, CollectAStepOnceAllOfItHasCome) {
   Slots slots;
-  for (std::uint64_t step = 0; step < 2 * kSlots; ++step) {
+  for (std::uint64_t step = 0; step < 2 * kSlotsOfLines; ++step) {
     Payload payload;
     EXPECT_FALSE(slots.steps.has_begun(step));
     slots.store(step, 3, 1000 * step + 3);
@@ -83,26 +83,26 @@ TEST(LineSteps, TellOfMoreThanASlotHoldsAndTakeNothing) {
   Slots slots;
   Payload payload;
   slots.store(0, 0, 7);
-  slots.store(0, 1, kPayload + 1);
+  slots.store(0, 1, kPayloadOfSlot + 1);
   for (std::uint32_t line = 2; line < slots.steps.bytes_of_slot() / sizeof(device::Line); ++line)
     slots.store(0, line, 5);
   const auto header = slots.steps.collect(0, payload.bytes());
   ASSERT_TRUE(header);
-  EXPECT_EQ(header->bytes, kPayload + 1);
+  EXPECT_EQ(header->bytes, kPayloadOfSlot + 1);
   EXPECT_EQ(payload.words[0], 0U);
 }
 
 TEST(LineSteps, DeliverWhatAMessageSaysAndNoMoreThanASlotHolds) {
-  for (const std::uint64_t bytes : {0U, 1U, 8U, 13U, kPayload, kPayload + 8}) {
+  for (const std::uint64_t bytes : {0U, 1U, 8U, 13U, kPayloadOfSlot, kPayloadOfSlot + 8}) {
     SCOPED_TRACE(bytes);
     Slots slots;
-    std::uint64_t payload[kPayload / sizeof(std::uint64_t) + 1];
+    std::uint64_t payload[kPayloadOfSlot / sizeof(std::uint64_t) + 1];
     std::iota(payload, payload + std::size(payload), 100);
     slots.steps.deliver(1, {.tag = 9, .bytes = bytes}, reinterpret_cast<std::byte*>(payload));
     EXPECT_EQ(slots.load(1, 0), 9U);
     EXPECT_EQ(slots.load(1, 1), bytes);
-    const std::uint64_t lines = (std::min<std::uint64_t>(bytes, kPayload) + 7) / 8;
-    for (std::uint32_t line = 0; line < kPayload / 8; ++line) {
+    const std::uint64_t lines = (std::min<std::uint64_t>(bytes, kPayloadOfSlot) + 7) / 8;
+    for (std::uint32_t line = 0; line < kPayloadOfSlot / 8; ++line) {
       if (line < lines) {
         EXPECT_EQ(slots.load(1, 2 + line), 100U + line);
       } else {
@@ -118,21 +118,24 @@ TEST(LineSteps, DeliverWhatAMessageSaysAndNoMoreThanASlotHolds) {
 // What was written long ago would be taken for new when flags begin again, whichever way its step
 // goes: at two places of each round every slot is filled to its end.
 TEST(LineSteps, FillSlotsBeforeFlagsBeginAgain) {
-  constexpr std::uint32_t kLast = LineSteps::slot_bytes(kPayload) / 16 - 1;
+  constexpr std::uint32_t kLast = LineSteps::slot_bytes(kPayloadOfSlot) / 16 - 1;
   constexpr std::uint64_t kHalfRound = std::uint64_t{1} << 31;
   for (const std::uint64_t place : {kHalfRound, 2 * kHalfRound}) {
     for (const bool by_lines : {true, false}) {
       Slots slots;
       std::uint32_t filled = 0;
-      for (std::uint64_t step = place - 2 * kSlots; step < place + 2 * kSlots; ++step) {
+      for (std::uint64_t step = place - 2 * kSlotsOfLines; step < place + 2 * kSlotsOfLines;
+           ++step) {
         Payload payload;
         if (by_lines) slots.steps.deliver(step, {.tag = 9, .bytes = 8}, payload.bytes());
         if (!by_lines) slots.steps.pass(step);
-        EXPECT_EQ(slots.load(step, 0).has_value(), by_lines || fills_whole_slot(step, kSlots));
-        EXPECT_EQ(slots.load(step, kLast).has_value(), fills_whole_slot(step, kSlots)) << step;
+        EXPECT_EQ(slots.load(step, 0).has_value(),
+                  by_lines || fills_whole_slot(step, kSlotsOfLines));
+        EXPECT_EQ(slots.load(step, kLast).has_value(), fills_whole_slot(step, kSlotsOfLines))
+            << step;
         if (slots.load(step, kLast)) ++filled;
       }
-      EXPECT_EQ(filled, kSlots);
+      EXPECT_EQ(filled, kSlotsOfLines);
     }
   }
 }
