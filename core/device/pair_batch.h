@@ -124,7 +124,7 @@ class PairBatch {
     } else {
       group_.sync();
       if (!group_.leader()) return;
-      if (!sends) return memory_.post(view.head, view.head_waiters, at + 1);
+      if (!sends) return give_back(memory_, view.head, view.head_waiters, at + 1);
       view.slots[slot_index(at, view.steps)] = meta;
       memory_.post(view.tail, view.tail_waiters, at + 1);
     }
@@ -195,6 +195,8 @@ class PairBatch {
         return false;
       }
       const bool sends = transfer.from != nullptr;
+      // The payload is on its way while the slot is looked at.
+      const std::uint64_t word = sends ? lines.first_word(transfer) : 0;
       if (sends || !alone) {
         const std::uint64_t verdict =
             group_.broadcast(group_.leader() ? look_at_lines(lines, transfer, at, alone) : 0);
@@ -205,7 +207,7 @@ class PairBatch {
         }
       }
       if (sends) {
-        lines.put(transfer, at);
+        lines.put(transfer, at, word);
       } else {
         outcome_ = lines.take(transfer, at);
         if (group_.any(outcome_.end != KernelEnd::kDone)) {
@@ -310,7 +312,7 @@ class PairBatch {
   /// Once all was taken, a sender has half of them free at least.
   WEFT_HD void release_lines(const ConnectionView& view, std::uint64_t taken) {
     if (!group_.leader() || taken % half_of(view) != 0) return;
-    memory_.post(view.head, view.head_waiters, taken);
+    give_back(memory_, view.head, view.head_waiters, taken);
   }
 
   /// Leader only, as look(): of a send whether its slot is free, of a receive whether it has begun

@@ -38,17 +38,18 @@ class PairLines {
     return bytes <= step_payload(Protocol::kLL, view.step_bytes);
   }
 
-  /// Fills the slot, which is free.
-  WEFT_HD void put(const PairTransfer& transfer, std::uint64_t at) {
+  /// What this lane's first line of a send will hold: to be asked for while something else is, too.
+  [[nodiscard]] WEFT_HD std::uint64_t first_word(const PairTransfer& transfer) const {
+    return group_.rank() < lines_of(transfer) ? word_of(transfer, group_.rank()) : 0;
+  }
+
+  /// Fills the slot, which is free. `word`: the first one.
+  WEFT_HD void put(const PairTransfer& transfer, std::uint64_t at, std::uint64_t word) {
     std::byte* const slot = slot_of(transfer.view, at);
     const std::uint32_t flag = step_flag(at);
-    const std::uint32_t lines = kHeaderLines + payload_lines(transfer.bytes);
+    const std::uint32_t lines = lines_of(transfer);
     for (std::uint32_t line = group_.rank(); line < lines; line += group_.size()) {
-      std::uint64_t word = line == 0 ? transfer.tag : transfer.bytes;
-      if (line >= kHeaderLines) {
-        const std::uint64_t done = (line - kHeaderLines) * std::uint64_t{kLinePayload};
-        word = Words::load_payload(transfer.from + done, transfer.bytes - done);
-      }
+      if (line != group_.rank()) word = word_of(transfer, line);
       memory_.store_words(slot + line * sizeof(Line), flagged_line(word, flag));
     }
     if (!fills_whole_slot(at, transfer.view.steps)) return;
@@ -70,7 +71,7 @@ class PairLines {
   /// looks hold each other up.
   [[nodiscard]] WEFT_HD KernelOutcome take(const PairTransfer& transfer, std::uint64_t at) {
     const std::byte* const slot = slot_of(transfer.view, at);
-    const std::uint32_t lines = kHeaderLines + payload_lines(transfer.bytes);
+    const std::uint32_t lines = lines_of(transfer);
     for (std::uint32_t line = group_.rank(); line < lines; line += group_.size()) {
       Line words;
       KernelOutcome end = wait_for(transfer, at, [&] {
@@ -102,6 +103,16 @@ class PairLines {
   static constexpr std::uint32_t kHeaderLines = kStepHeaderBytes / kLinePayload;
   static constexpr std::uint32_t kTurnsBetweenWords = 64;
 
+  [[nodiscard]] WEFT_HD static std::uint32_t lines_of(const PairTransfer& transfer) {
+    return kHeaderLines + payload_lines(transfer.bytes);
+  }
+  /// Of a send: what a line holds.
+  [[nodiscard]] WEFT_HD static std::uint64_t word_of(const PairTransfer& transfer,
+                                                     std::uint32_t line) {
+    if (line < kHeaderLines) return line == 0 ? transfer.tag : transfer.bytes;
+    const std::uint64_t done = (line - kHeaderLines) * std::uint64_t{kLinePayload};
+    return Words::load_payload(transfer.from + done, transfer.bytes - done);
+  }
   [[nodiscard]] WEFT_HD static std::uint32_t payload_lines(std::uint64_t bytes) {
     return static_cast<std::uint32_t>((bytes + kLinePayload - 1) / kLinePayload);
   }

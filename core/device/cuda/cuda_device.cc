@@ -96,6 +96,8 @@ weft_result launch_ring(CudaStream& stream, const Launch& launch, const RingKern
   switch (kernel.takes) {
     case Takes::kAnyWithOutputs:
       return launch_items<RingArgumentWithOutputs>(stream, launch, kernel, kernel.address);
+    case Takes::kFew:
+      return launch_items<FewRingArgument>(stream, launch, kernel, kernel.address);
     case Takes::kPacked:
       return launch_items<PackedRingArgument>(stream, launch, kernel, kernel.address);
     case Takes::kLinked:
@@ -172,7 +174,7 @@ RingKernel channel_kernel_for(std::span<const WorkItem> items, bool copies_in_bu
     case Algorithm::kPat:
       return pat_kernel_for(item);
     default:
-      return kernel_for(item, count);
+      return kernel_for(item, count, agrees);
   }
 }
 
@@ -257,9 +259,9 @@ weft_result CudaDevice::prepare() {
     return WEFT_OK;
   };
   for (const auto kernels :
-       {ring_kernels(), known_ring_kernels(), posting_copy_kernels(), chain_kernels(),
-        tree_kernels(), pat_kernels(), ll_kernels(), ll128_kernels(), pair_kernels(),
-        direct_kernels(), blocks_kernels(), wide_kernels(), wide_rooted_kernels(),
+       {ring_kernels(), known_ring_kernels(), few_ring_kernels(), posting_copy_kernels(),
+        chain_kernels(), tree_kernels(), pat_kernels(), ll_kernels(), ll128_kernels(),
+        pair_kernels(), direct_kernels(), blocks_kernels(), wide_kernels(), wide_rooted_kernels(),
         wide_two_shot_kernels(), wide_blocks_kernels(), two_shot_kernels()}) {
     for (const void* kernel : kernels) {
       if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;

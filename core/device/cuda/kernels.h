@@ -53,12 +53,16 @@ struct CarriedTables {
   std::uint16_t ring[kMostCarriedRanks];
 };
 
-/// The argument of a launch of few items, by value: a captured graph keeps it.
-struct WholeRingArgument {
+/// The argument of a launch of items that are not packed, by value: a captured graph keeps it.
+template <std::size_t kItems>
+struct WholeItems {
   KernelControl control;
-  WorkItem items[kMostWholeItems];
-  CarriedTables tables[kMostWholeItems];
+  WorkItem items[kItems];
+  CarriedTables tables[kItems];
 };
+using WholeRingArgument = WholeItems<kMostWholeItems>;
+/// Of the smallest launches: the less there is of an argument, the sooner the host has copied it.
+using FewRingArgument = WholeItems<kCtasThatMayComeEarly>;
 /// The same of more items, which whole would be 30 KB.
 struct PackedRingArgument {
   KernelControl control;
@@ -203,12 +207,12 @@ struct RingKernel {
   /// serialized; unless it has few items it lets the next begin late, when it waits for no other
   /// rank any more.
   bool awaits_kernel_before = false;
-  /// What `address` takes: a RingArgument, the one WithOutputs, a PackedRingArgument or a
-  /// LinkedRingArgument.
-  enum class Takes : std::uint8_t { kAny, kAnyWithOutputs, kPacked, kLinked };
+  /// What `address` takes: a RingArgument, the one WithOutputs, a FewRingArgument, a
+  /// PackedRingArgument or a LinkedRingArgument.
+  enum class Takes : std::uint8_t { kAny, kAnyWithOutputs, kFew, kPacked, kLinked };
   Takes takes = Takes::kAny;
 };
-[[nodiscard]] RingKernel kernel_for(const WorkItem& item, std::uint32_t items);
+[[nodiscard]] RingKernel kernel_for(const WorkItem& item, std::uint32_t items, bool agrees);
 /// The same of chains, of trees and of PAT, whose items point to links in memory that
 /// kernels reach.
 [[nodiscard]] RingKernel chain_kernel_for(const WorkItem& item);
@@ -220,6 +224,8 @@ struct RingKernel {
 /// The same among those that know their reduction at compile time, which take packed items and
 /// have a warp that posts.
 [[nodiscard]] RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items);
+/// The same of kCtasThatMayComeEarly items at most, and of what is only copied.
+[[nodiscard]] RingKernel few_ring_kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same among those that only copy.
 [[nodiscard]] RingKernel posting_copy_kernel_for(const WorkItem& item, std::uint32_t items);
 
@@ -268,6 +274,7 @@ struct RingKernel {
 [[nodiscard]] std::span<const void* const> ll128_kernels();
 [[nodiscard]] std::span<const void* const> bulk_ring_kernels();
 [[nodiscard]] std::span<const void* const> known_ring_kernels();
+[[nodiscard]] std::span<const void* const> few_ring_kernels();
 [[nodiscard]] std::span<const void* const> posting_copy_kernels();
 [[nodiscard]] std::span<const void* const> pair_kernels();
 [[nodiscard]] std::span<const void* const> direct_kernels();

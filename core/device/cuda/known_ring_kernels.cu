@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/known_reductions.cuh"
 #include "core/device/cuda/overlap.cuh"
 #include "core/device/cuda/posting_kernel.cuh"
 #include "core/device/cuda/spread.cuh"
@@ -52,61 +53,33 @@ __global__ void __launch_bounds__(kPostingThreads, 1)
   });
 }
 
-/// The same of launches of a few items, of all three operations, without a warp that posts.
+/// Of items that are not packed, of all three operations, without a warp that posts.
 template <class Reduction>
 __global__ void __launch_bounds__(kThreads, 1)
-    known_few_kernel(const __grid_constant__ RingArgument argument) {
+    known_whole_kernel(const __grid_constant__ RingArgument argument) {
   if (!has_item()) return;
   __shared__ Staged staged;
-  __shared__ std::uint64_t slots[2];
   const WorkItem& item = stage(staged, argument.whole);
   await_kernel_before();
-  let_next_begin_beside_few(items_of_launch());
-  CtaGroup group(slots);
-  const KernelControl& control = argument.whole.control;
-  CudaMemory memory(control.abort, control.waiting, item.tag);
-  KernelOutcome outcome;
-  if (item.operation == Operation::kAllReduce) {
-    outcome = all_reduce_item(group, memory, item, Reduction{});
-  } else if (item.operation == Operation::kReduceScatter) {
-    outcome = reduce_scatter_item(group, memory, item, Reduction{});
-  } else {
-    outcome = reduce_item(group, memory, item, Reduction{});
-  }
-  if (group.leader()) report(control, outcome);
+  run_known_reduction<Reduction>(argument.whole.control, item);
 }
-
-struct Kind {
-  weft_data_type type;
-  weft_reduction reduction;
-  friend bool operator==(const Kind&, const Kind&) = default;
-};
-constexpr std::array kKinds = {Kind{WEFT_FLOAT32, WEFT_SUM},  Kind{WEFT_FLOAT32, WEFT_MAX},
-                               Kind{WEFT_INT32, WEFT_SUM},    Kind{WEFT_INT32, WEFT_MAX},
-                               Kind{WEFT_FLOAT16, WEFT_SUM},  Kind{WEFT_FLOAT16, WEFT_MAX},
-                               Kind{WEFT_BFLOAT16, WEFT_SUM}, Kind{WEFT_BFLOAT16, WEFT_MAX}};
 
 constexpr std::array kOperations = {Operation::kAllReduce, Operation::kReduceScatter,
                                     Operation::kReduce};
-// One for each of these, and the one of a few items.
-constexpr std::size_t kKernelsOfAKind = kOperations.size() + 1;
+// One for each of these, and the one of items that are not packed.
+constexpr std::size_t kKernelsOfAReduction = kOperations.size() + 1;
 
-template <class Reduction>
-void append(std::vector<const void*>& kernels) {
-  const auto add = [&](auto* kernel) { kernels.push_back(reinterpret_cast<const void*>(kernel)); };
-  add(&known_ring_kernel<Operation::kAllReduce, Reduction>);
-  add(&known_ring_kernel<Operation::kReduceScatter, Reduction>);
-  add(&known_reduce_kernel<Reduction>);
-  add(&known_few_kernel<Reduction>);
-}
-
-// Of each kind, in its order those of each operation.
+// Of each reduction, in its order those of each operation.
 const std::vector<const void*>& kernels() {
   static const auto kKernels = [] {
     std::vector<const void*> all;
-    const auto of = [&]<class... Reductions>() { (append<Reductions>(all), ...); };
-    of.operator()<Sum<float>, Max<float>, Sum<std::int32_t>, Max<std::int32_t>, Sum<Float16>,
-                  Max<Float16>, Sum<Bfloat16>, Max<Bfloat16>>();
+    const auto add = [&](auto* kernel) { all.push_back(reinterpret_cast<const void*>(kernel)); };
+    for_each_known_reduction([&]<class Reduction>() {
+      add(&known_ring_kernel<Operation::kAllReduce, Reduction>);
+      add(&known_ring_kernel<Operation::kReduceScatter, Reduction>);
+      add(&known_reduce_kernel<Reduction>);
+      add(&known_whole_kernel<Reduction>);
+    });
     return all;
   }();
   return kKernels;
@@ -117,9 +90,9 @@ const std::vector<const void*>& kernels() {
 RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items) {
   if (item.blocks != nullptr) return {};
   const auto* const operation = std::ranges::find(kOperations, item.operation);
-  const auto* const kind = std::ranges::find(kKinds, Kind{item.type, item.reduction});
-  if (operation == kOperations.end() || kind == kKinds.end()) return {};
-  const std::size_t first = static_cast<std::size_t>(kind - kKinds.begin()) * kKernelsOfAKind;
+  const auto reduction = place_of_reduction(item);
+  if (operation == kOperations.end() || !reduction) return {};
+  const std::size_t first = *reduction * kKernelsOfAReduction;
   if (!are_packed(items)) {
     return {.address = kernels()[first + kOperations.size()],
             .threads = kThreads,

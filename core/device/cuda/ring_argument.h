@@ -30,8 +30,9 @@ inline void carry(const WorkItem& item, CarriedTables& tables) {
   }
 }
 
-/// Of kMostWholeItems or fewer.
-inline void fill(const Launch& launch, WholeRingArgument& argument) {
+/// Of kItems or fewer.
+template <std::size_t kItems>
+void fill(const Launch& launch, WholeItems<kItems>& argument) {
   argument.control = control_of(launch);
   std::copy(launch.items.begin(), launch.items.end(), argument.items);
   for (std::size_t i = 0; i < launch.items.size(); ++i)

@@ -61,10 +61,12 @@ const std::array<const void*, 1>& all_kernels() {
 
 }  // namespace
 
-RingKernel kernel_for(const WorkItem& item, std::uint32_t items) {
+RingKernel kernel_for(const WorkItem& item, std::uint32_t items, bool agrees) {
   if (item.algorithm != Algorithm::kRing || item.protocol != Protocol::kSimple) return {};
   if (!kernel_exists(item)) return {};
-  if constexpr (kPrefersKnownReductions) {
+  if (kPrefersKnownReductions && !agrees) {
+    const RingKernel few = few_ring_kernel_for(item, items);
+    if (few.address != nullptr) return few;
     const RingKernel known = known_ring_kernel_for(item, items);
     if (known.address != nullptr) return known;
   }

@@ -23,7 +23,8 @@ struct Staged {
 };
 
 /// By all threads of the CTA, with barriers.
-__device__ inline WorkItem& stage(Staged& staged, const WholeRingArgument& argument) {
+template <std::size_t kItems>
+__device__ WorkItem& stage(Staged& staged, const WholeItems<kItems>& argument) {
   const WorkItem& given = argument.items[item_of_cta()];
   const CarriedTables& carried = argument.tables[item_of_cta()];
   auto* const item = reinterpret_cast<WorkItem*>(staged.item);

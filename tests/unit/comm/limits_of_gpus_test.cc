@@ -183,9 +183,11 @@ TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
        {Operation::kAllReduce, Operation::kAllGather, Operation::kReduceScatter}) {
     SCOPED_TRACE(operation_name(operation));
     EXPECT_EQ(goes(two, operation, 8), "direct");
-    EXPECT_EQ(goes(two, operation, 8 * kLineKiB), "direct");
-    EXPECT_EQ(goes(two, operation, 64 * kLineKiB), "ring");
+    EXPECT_EQ(goes(two, operation, 4 * kLineKiB), "direct");
+    EXPECT_EQ(goes(two, operation, 32 * kLineKiB), "ring");
   }
+  EXPECT_EQ(goes(two, Operation::kAllReduce, 16 * kLineKiB), "direct") << "one way instead of two";
+  EXPECT_EQ(goes(two, Operation::kAllGather, 8 * kLineKiB), "ring");
   EXPECT_EQ(goes(two, Operation::kBroadcast, 8), "ring") << "one after the other they overlap";
   EXPECT_EQ(all_to_all_goes(two, 4 * kLineKiB), "ll");
   EXPECT_EQ(all_to_all_goes(two, 4 * kLineKiB + 1), "pair");
