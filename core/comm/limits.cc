@@ -151,9 +151,9 @@ constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_p
 // As H200 took over TCP on loopback, between two.
 constexpr CostTable kMessageCosts = [] {
   CostTable costs = kStagedCosts;
-  costs.hops[static_cast<std::size_t>(HopKind::kNetwork)] = {.latency_us = 13.0,
-                                                             .bytes_per_us = 4000.0};
-  costs.direct = {.latency_us = 8.5, .bytes_per_us = 1900.0};
+  costs.hops[static_cast<std::size_t>(HopKind::kNetwork)] = {.latency_us = 16.0,
+                                                             .bytes_per_us = 3000.0};
+  costs.direct = {.latency_us = 8.5, .bytes_per_us = 1700.0};
   return costs;
 }();
 

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 // The one that copies, then one for each reduction.
-const std::vector<const void*>& kernels() {
+const std::vector<const void*>& few_kernels() {
   static const auto kKernels = [] {
     std::vector<const void*> all = {reinterpret_cast<const void*>(&few_copies_kernel)};
     for_each_known_reduction([&]<class Reduction>() {
@@ -65,15 +65,15 @@ RingKernel few_ring_kernel_for(const WorkItem& item, std::uint32_t items) {
   RingKernel kernel{
       .threads = kThreads, .awaits_kernel_before = true, .takes = RingKernel::Takes::kFew};
   if (!reduces(item.operation)) {
-    kernel.address = kernels().front();
+    kernel.address = few_kernels().front();
   } else if (const auto reduction = place_of_reduction(item)) {
-    kernel.address = kernels()[1 + *reduction];
+    kernel.address = few_kernels()[1 + *reduction];
   }
   return kernel;
 }
 
 std::span<const void* const> few_ring_kernels() {
-  return kernels();
+  return few_kernels();
 }
 
 }  // namespace weft::device::cuda

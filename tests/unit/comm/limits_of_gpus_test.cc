@@ -187,7 +187,8 @@ TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
     EXPECT_EQ(goes(two, operation, 32 * kLineKiB), "ring");
   }
   EXPECT_EQ(goes(two, Operation::kAllReduce, 16 * kLineKiB), "direct") << "one way instead of two";
-  EXPECT_EQ(goes(two, Operation::kAllGather, 8 * kLineKiB), "ring");
+  EXPECT_EQ(goes(two, Operation::kAllGather, 8 * kLineKiB), "direct");
+  EXPECT_EQ(goes(two, Operation::kAllGather, 16 * kLineKiB), "ring");
   EXPECT_EQ(goes(two, Operation::kBroadcast, 8), "ring") << "one after the other they overlap";
   EXPECT_EQ(all_to_all_goes(two, 4 * kLineKiB), "ll");
   EXPECT_EQ(all_to_all_goes(two, 4 * kLineKiB + 1), "pair");
