@@ -9,7 +9,7 @@
 // with its own first one: so each leaves by itself where another call's step came. Nothing that a
 // peer wrote bounds a loop or forms an address.
 //
-// Model: tests/models/step_lines.pml
+// Models: tests/models/step_lines.pml; before a net tests/models/line_steps.pml
 #pragma once
 
 #include <cstddef>

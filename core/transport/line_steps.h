@@ -4,7 +4,7 @@
 // Steps of lines of LL that a net moves: a kernel stores lines in a slot in host memory, or looks
 // for them there, and the net moves their payload.
 //
-// Model: tests/models/step_lines.pml
+// Models: tests/models/line_steps.pml; of the lines of a step tests/models/step_lines.pml
 #pragma once
 
 #include <cstddef>
