@@ -155,9 +155,9 @@ concept posts_apart =
     requires(T& memory, G& group, const StepPosts& posts) { memory.publish(group, posts); };
 
 /// Memory in which no store of a lane can come before what it read by then, once lanes have met.
-///  - give_back(head, freed): one lane for each counter; publishes `freed` behind all that lanes
-///  read
-///    before they met, and behind nothing that they wrote.
+///  - give_back(head, freed):
+///    one lane for each counter; publishes `freed` behind all that lanes read before they met, and
+///    behind nothing that they wrote.
 template <class T>
 concept gives_back = requires(T& memory, std::uint64_t* head, std::uint64_t freed) {
   memory.give_back(head, freed);

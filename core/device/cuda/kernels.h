@@ -221,10 +221,10 @@ struct RingKernel {
 /// The same of rings and trees by LL, and by LL128.
 [[nodiscard]] RingKernel ll_kernel_for(const WorkItem& item);
 [[nodiscard]] RingKernel ll128_kernel_for(const WorkItem& item);
-/// The same among those that know their reduction at compile time, which take packed items and
-/// have a warp that posts.
+/// The same among those that know their reduction at compile time; where they take packed items
+/// they have a warp that posts.
 [[nodiscard]] RingKernel known_ring_kernel_for(const WorkItem& item, std::uint32_t items);
-/// The same of kCtasThatMayComeEarly items at most, and of what is only copied.
+/// The same of kCtasThatMayComeEarly items at most; one of these kernels only copies.
 [[nodiscard]] RingKernel few_ring_kernel_for(const WorkItem& item, std::uint32_t items);
 /// The same among those that only copy.
 [[nodiscard]] RingKernel posting_copy_kernel_for(const WorkItem& item, std::uint32_t items);
