@@ -197,7 +197,9 @@ TEST_F(Life, IdleCommunicatorsUseNoProcessor) {
   };
   const auto before = used();
   std::this_thread::sleep_for(std::chrono::seconds(10));
-  EXPECT_LT(used() - before, std::chrono::milliseconds(20));
+  // A sanitizer may have a thread of its own, which wakes some times a second; ten thousand looks
+  // would still use more.
+  EXPECT_LT(used() - before, std::chrono::milliseconds(kSanitized ? 60 : 20));
   for (const auto& comms : all)
     expect_it_works(context_.get(), comms, streams);
 }
