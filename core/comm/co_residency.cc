@@ -42,6 +42,9 @@ Result<std::uint32_t> groups_of_each_rank(const Topology& topology,
 
 namespace {
 
+constexpr std::uint32_t kMostDeviceNetPorts = 8;
+constexpr std::uint32_t kFewNetPortsOfAll = 8;
+
 struct HostShare {
   std::uint64_t ranks = 0;
   std::uint64_t processors = 0;  // that any of them may run on
@@ -71,6 +74,17 @@ HostShare host_share(const Topology& topology, std::uint32_t rank) {
 std::uint32_t processors_of_each(const Topology& topology, std::uint32_t rank) {
   const HostShare share = host_share(topology, rank);
   return static_cast<std::uint32_t>(share.processors / std::max<std::uint64_t>(share.ranks, 1));
+}
+
+std::uint32_t device_net_ports(const Topology& topology, std::uint32_t rank) {
+  return std::clamp(processors_of_each(topology, rank) / 2, 1U, kMostDeviceNetPorts);
+}
+
+std::uint32_t few_net_ports(const Topology& topology) {
+  std::uint32_t few = std::max(kFewNetPortsOfAll / topology.rank_count(), 1U);
+  for (const RankInfo& rank : topology.ranks)
+    few = std::min(few, device_net_ports(topology, rank.rank));
+  return few;
 }
 
 bool have_own_processors(const Topology& topology, std::uint32_t rank, std::uint32_t workers) {

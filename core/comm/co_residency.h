@@ -26,6 +26,15 @@ namespace weft {
 /// were they divided evenly; 0 where there are more ranks, or nothing is known of processors.
 [[nodiscard]] std::uint32_t processors_of_each(const Topology& topology, std::uint32_t rank);
 
+/// Ports to each net of a rank on a GPU, where the configuration names no number: each has a thread
+/// that moves messages both ways, at which half of what a stream of TCP could carry gets through.
+[[nodiscard]] std::uint32_t device_net_ports(const Topology& topology, std::uint32_t rank);
+
+/// Over how many of these at once little is sent between ranks on GPUs that a net joins, alike on
+/// all ranks, at least 1: ports beside each other are through with it sooner, but where ranks are
+/// of one host more of all of them get in each other's way (docs/performance.md).
+[[nodiscard]] std::uint32_t few_net_ports(const Topology& topology);
+
 /// Whether each of the ranks on the host of `rank` can have `workers` of the processors that they
 /// may run on for itself.
 [[nodiscard]] bool have_own_processors(const Topology& topology, std::uint32_t rank,

@@ -27,11 +27,16 @@ class InboxPorts {
   void enqueue(const WorkItem& item, std::uint32_t parts);
 
  private:
+  struct Way {  // of an operation
+    std::uint32_t from;
+    std::uint32_t to;
+  };
   struct PortWork {
     NetPort* port;
     std::vector<ProgressOp> operations;
-    std::vector<std::uint32_t> peers;  // of each operation: sent to it, then received from it
+    std::vector<Way> ways;  // of each operation
   };
+  void add(const ConnectionEnd& end, const Way& way);
   PortWork& work_of(NetPort* port);
 
   const std::uint32_t ranks_;

@@ -69,6 +69,9 @@ constexpr std::uint32_t kDeviceChannels = kMostRingChannels;
 // Of calls with a root between two GPUs: less they move no sooner so.
 constexpr std::uint64_t kLeastBytesByBothEnds = std::uint64_t{16} << 20;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
+// Of two ranks that a net joins: ports beside each other are through with half of it sooner.
+// Between four on one host more ports get in each other's way.
+constexpr std::uint64_t kLeastMessageChannelBytesOfTwo = std::uint64_t{8} << 10;
 // There the smaller steps are, the earlier the last rank of a ring begins.
 constexpr std::uint32_t kStagedChannels = 24;
 constexpr std::uint32_t kStagedPairChannels = 16;
@@ -78,8 +81,8 @@ constexpr std::uint32_t kMessageChannels = 8;
 // pair, of which a rank has as many as there are others, has less of the host's memory.
 constexpr std::uint32_t kMessageStepBytes = 512 * 1024;
 constexpr std::uint32_t kPairMessageStepBytes = 256 * 1024;
-// A thread that moves messages both ways carries half of what a stream of TCP could.
-constexpr std::uint32_t kMostDeviceNetPorts = 8;
+// So much alone pays for one of few_net_ports() channels, or parts of a send.
+constexpr std::uint64_t kLeastMessageBytesOfFew = std::uint64_t{8} << 10;
 // Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
 constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{512} << 10;
 // Through host memory those for all others together, since lines of LL are twice their payload.
@@ -128,7 +131,7 @@ constexpr std::uint64_t kDeviceDirectBytes = (std::uint64_t{1} << 20) + kDirectH
 // Where wide lines carry what is larger, and where data goes through host memory.
 constexpr std::uint64_t kFewDirectBytes = (std::uint64_t{256} << 10) + kDirectHeaderBytes;
 // Where a net joins some ranks: what is larger goes round rings, over several ports at once.
-constexpr std::uint64_t kMessageDirectBytes = (std::uint64_t{32} << 10) + kDirectHeaderBytes;
+constexpr std::uint64_t kMessageDirectBytes = (std::uint64_t{64} << 10) + kDirectHeaderBytes;
 constexpr std::uint64_t kDeviceWideBytes = std::uint64_t{16} << 20;  // of one rank
 constexpr CostTable kLinkCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_per_us = 5700.0},
                                            HopCost{.latency_us = 6.0, .bytes_per_us = 5700.0},
@@ -148,14 +151,16 @@ constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_p
                                     .call_us = 3.0,
                                     .rooted_bytes = 1.0,
                                     .direct = {.latency_us = 2.5, .bytes_per_us = 30000.0}};
-// As H200 took over TCP on loopback, between two.
-constexpr CostTable kMessageCosts = [] {
+/// As H200 took over TCP on loopback, between two and between four. Messages to other ranks go by
+/// ports of their own, side by side.
+constexpr CostTable message_costs(std::uint32_t ranks) {
   CostTable costs = kStagedCosts;
   costs.hops[static_cast<std::size_t>(HopKind::kNetwork)] = {.latency_us = 16.0,
                                                              .bytes_per_us = 3000.0};
-  costs.direct = {.latency_us = 8.5, .bytes_per_us = 1700.0};
+  const std::uint32_t others = ranks - 1;
+  costs.direct = {.latency_us = 5.8 + 2.7 * others, .bytes_per_us = 1700.0 * others};
   return costs;
-}();
+}
 
 // Of operations that wide lines carry.
 constexpr std::array kProtocolsOfWideLines = {
@@ -340,6 +345,10 @@ Status Communicator::choose_limits() {
   }
   if (!config_.is_set("channels.least_bytes")) {
     limits_.min_channel_bytes = kLeastDeviceChannelBytes;
+    if (reach_ == Reach::kMessages) {
+      limits_.few_channels = few_net_ports(topology_);
+      limits_.min_bytes_of_few = kLeastMessageBytesOfFew;
+    }
   }
   limits_.outputs_from = config_.bytes("buffers.outputs_from");
   if (limits_.outputs_from != 0) {
@@ -355,7 +364,7 @@ Status Communicator::choose_limits() {
   if (!links && wanted == 0) {
     limits_.max_channels = reach_ == Reach::kMemory ? kStagedChannels : kMessageChannels;
   }
-  costs_ = links ? kLinkCosts : reach_ == Reach::kMemory ? kStagedCosts : kMessageCosts;
+  costs_ = links ? kLinkCosts : reach_ == Reach::kMemory ? kStagedCosts : message_costs(ranks_);
   if (reach_ == Reach::kMessages && a_net_joins_ranks_of_a_host()) {
     const HopCost network = costs_.hops[static_cast<std::size_t>(HopKind::kNetwork)];
     costs_.hops.fill(network);
@@ -377,8 +386,7 @@ Status Communicator::choose_limits() {
 std::uint32_t Communicator::net_ports() const {
   const auto wanted = static_cast<std::uint32_t>(config_.integer("transports.net_ports"));
   if (wanted != 0) return wanted;
-  if (runtime_.reports_ends()) return 1;
-  return std::clamp(processors_of_each(topology_, rank_) / 2, 1U, kMostDeviceNetPorts);
+  return runtime_.reports_ends() ? 1 : device_net_ports(topology_, rank_);
 }
 
 // By what the ranks reach each other over, unless the configuration says how long steps are.
@@ -439,6 +447,11 @@ void Communicator::choose_spread() {
   choose_inbox_exchanges();
   if (reach_ == Reach::kMessages) {
     spread.most_by_lines_of_net = kMostMessageLineBytes;
+    if (const std::uint32_t few = few_net_ports(topology_); few > 1) {
+      spread.least_bytes = kLeastMessageBytesOfFew;
+      spread.few_channels = few;
+      spread.least_bytes_of_many = kLeastPairPartBytes;
+    }
     return;
   }
   if (reach_ == Reach::kMemory) {

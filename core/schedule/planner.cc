@@ -73,7 +73,7 @@ Status check_limits(const PlanLimits& limits) {
   if (limits.max_channels == 0) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT, "a plan needs 1 channel or more, not 0");
   }
-  if (limits.min_channel_bytes == 0) {
+  if (limits.min_channel_bytes == 0 || limits.min_bytes_of_few == 0) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT, "a channel must pay from 1 byte or more, not 0");
   }
   if (limits.direct_bytes > kMostDirectBytes) {
@@ -154,8 +154,12 @@ std::string reason_text(const Candidate& chosen, const PlanInput& input,
     return why + fmt::format("; 1 of {} channels: a second tree pays from {} bytes", most,
                              kLeastBytesOfTwoTrees);
   }
-  const std::string pays =
-      fmt::format("a channel pays from {} bytes for each rank", input.limits.min_channel_bytes);
+  const PlanLimits& limits = input.limits;
+  std::string pays =
+      fmt::format("a channel pays from {} bytes for each rank", limits.min_channel_bytes);
+  if (plan.algorithm == Algorithm::kRing && limits.few_channels > 1) {
+    pays += fmt::format(", up to {} from {}", limits.few_channels, limits.min_bytes_of_few);
+  }
   return why + (used == most ? fmt::format("; all {} channels: {}", used, pays)
                              : fmt::format("; {} of {} channels: {}", used, most, pays));
 }

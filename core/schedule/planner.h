@@ -91,6 +91,9 @@ struct PlanLimits {
   std::uint32_t max_channels = 1;         ///< At least 1.
   /// The fewest bytes that pay for one more channel, for each rank; at least 1.
   std::uint64_t min_channel_bytes = std::uint64_t{64} << 10;
+  /// Up to so many channels of a ring each pays from these instead; 0: none does.
+  std::uint32_t few_channels = 0;
+  std::uint64_t min_bytes_of_few = std::uint64_t{64} << 10;  ///< At least 1.
   /// The largest call that ranks can write straight into each other's memory; 0: none.
   std::uint64_t direct_bytes = 0;
   /// The largest block of an operation that has blocks, likewise.

@@ -124,7 +124,8 @@ double ring_time_us(const Plan& plan, const Topology& topology, const CostTable&
   return costs.call_us + cost.latency_us + passed / cost.bytes_per_us;
 }
 
-/// How many channels the size pays for: each must carry min_channel_bytes for every rank.
+/// How many channels the size pays for: each must carry min_channel_bytes for every rank, a few of
+/// them less.
 std::uint32_t channel_count(const Task& task, const PlanInput& input) {
   if (input.channels != 0) return input.channels;
   const PlanLimits& limits = input.limits;
@@ -132,8 +133,10 @@ std::uint32_t channel_count(const Task& task, const PlanInput& input) {
   // An all-reduce spreads a channel over the ranks; all others move all of it over each hop.
   const std::uint64_t per_rank =
       task.operation == Operation::kAllReduce ? task.bytes() / ranks : task.bytes();
-  return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(per_rank / limits.min_channel_bytes, 1, limits.max_channels));
+  const std::uint64_t few =
+      std::min<std::uint64_t>(per_rank / limits.min_bytes_of_few, limits.few_channels);
+  const std::uint64_t pay = std::max(few, per_rank / limits.min_channel_bytes);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(pay, 1, limits.max_channels));
 }
 
 /// Steps of one chunk, for the longest channel. As many loops as the largest chunk needs, evenly

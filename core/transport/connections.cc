@@ -175,7 +175,8 @@ Connections::Edge Connections::edge_to(
     const std::uint32_t to = edge.sends() ? peer : context_.rank;
     const DevicePair devices =
         context_.devices_of(edge.choice.plugin, {.channel = channel, .from = from, .to = to});
-    edge.via = edge.net->ports[port_of_channel(channel, peer, edge.net->ports.size())].get();
+    const auto& ports = edge.net->ports;
+    edge.via = ports[port_of_channel(channel, peer, direction, ports.size())].get();
     const std::uint32_t offered = edge.sends() ? devices.from : devices.to;
     edge.device = offered < edge.via->devices.size() ? edge.via->devices[offered] : offered;
   } else {

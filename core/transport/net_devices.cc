@@ -243,14 +243,24 @@ std::string name_of(const ChoiceInput& input, std::string_view plugin, std::uint
 
 }  // namespace
 
-std::size_t port_of_channel(std::uint32_t channel, std::uint32_t peer, std::size_t ports) {
-  if (channel == kDirectChannel) return spread_apart(peer, ports);
-  if (is_of_pairs(channel)) return (spread_apart(peer, ports) + channel - kPairChannel) % ports;
-  if (channel >= kFirstSmallChannel) return (channel - kFirstSmallChannel) % ports;
-  if (channel >= kFirstLL128Channel) return (channel - kFirstLL128Channel) % ports;
-  if (channel >= kFirstLLChannel) return (channel - kFirstLLChannel) % ports;
-  if (channel >= kFirstTreeChannel) return (channel - kFirstTreeChannel) % ports;
-  return channel % ports;
+std::size_t port_of_channel(std::uint32_t channel, std::uint32_t peer, weft_direction direction,
+                            std::size_t ports) {
+  std::size_t turn = channel;
+  if (channel == kDirectChannel) {
+    turn = spread_apart(peer, ports);
+  } else if (is_of_pairs(channel)) {
+    turn = spread_apart(peer, ports) + channel - kPairChannel;
+  } else if (channel >= kFirstSmallChannel) {
+    turn = channel - kFirstSmallChannel;
+  } else if (channel >= kFirstLL128Channel) {
+    turn = channel - kFirstLL128Channel;
+  } else if (channel >= kFirstLLChannel) {
+    turn = channel - kFirstLLChannel;
+  } else if (channel >= kFirstTreeChannel) {
+    turn = channel - kFirstTreeChannel;
+  }
+  // What goes both ways at once has a thread for each.
+  return (turn + (direction == WEFT_DIRECTION_RECV ? ports / 2 : 0)) % ports;
 }
 
 DevicePair choose_devices(const ChoiceInput& input, std::string_view plugin, const NetEdge& edge) {

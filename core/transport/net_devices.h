@@ -12,17 +12,20 @@
 #include <string_view>
 #include <vector>
 
+#include <plugin_api/transport.h>
+
 #include "core/transport/channels.h"
 #include "core/transport/choice.h"
 
 namespace weft {
 
-/// Which of this rank's `ports` (at least 1) to a net carries what it sends to rank `peer`, and
+/// Which of this rank's `ports` (at least 1) to a net carries what it sends to rank `peer`, or
 /// receives from it, on `channel`. Of this rank alone: the other end may have another number of
 /// ports. Rings' channels take turns, whoever the peers are; partners of sends begin with another
-/// port each, by bit reversal, by which inboxes have one, too.
+/// port each, by bit reversal, by which inboxes have one, too. What is received comes half of the
+/// ports further than what is sent, so that neither waits for the other.
 [[nodiscard]] std::size_t port_of_channel(std::uint32_t channel, std::uint32_t peer,
-                                          std::size_t ports);
+                                          weft_direction direction, std::size_t ports);
 
 /// One direction between two ranks on one channel.
 struct NetEdge {

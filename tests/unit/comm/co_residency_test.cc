@@ -106,6 +106,39 @@ TEST(OwnProcessors, OneHostThatIsShortIsEnough) {
   EXPECT_FALSE(all_have_own_processors(topology, 1));
 }
 
+/// So many hosts of `ranks` ranks each, and of so many processors.
+Topology hosts_of(std::uint32_t hosts, std::uint32_t ranks, std::uint32_t processors) {
+  Topology topology;
+  for (std::uint32_t host = 0; host < hosts; ++host) {
+    for (std::uint32_t i = 0; i < ranks; ++i) {
+      RankInfo rank;
+      rank.rank = topology.rank_count();
+      rank.host = host;
+      rank.cpus = {{0, processors - 1}};
+      topology.ranks.push_back(rank);
+    }
+  }
+  topology.hosts.resize(hosts);
+  return topology;
+}
+
+TEST(NetPortsOfGpus, HalfOfTheProcessorsOfEachRankServeThem) {
+  EXPECT_EQ(device_net_ports(hosts_of(1, 2, 1), 0), 1U);
+  EXPECT_EQ(device_net_ports(hosts_of(1, 2, 8), 0), 2U);
+  EXPECT_EQ(device_net_ports(hosts_of(1, 2, 256), 1), 8U);
+}
+
+TEST(NetPortsOfGpus, LittleGoesOverFewOfThemAlikeOnAllRanks) {
+  EXPECT_EQ(few_net_ports(hosts_of(1, 2, 64)), 4U);
+  EXPECT_EQ(few_net_ports(hosts_of(1, 4, 64)), 2U);
+  EXPECT_EQ(few_net_ports(hosts_of(2, 2, 64)), 2U);
+  EXPECT_EQ(few_net_ports(hosts_of(1, 16, 256)), 1U);
+  EXPECT_EQ(few_net_ports(hosts_of(1, 2, 8)), 2U) << "no more than there are";
+  Topology topology = hosts_of(2, 1, 64);
+  topology.ranks[1].cpus = {{0, 5}};
+  EXPECT_EQ(few_net_ports(topology), 3U) << "the rank that has the fewest";
+}
+
 /// Bytes of a step between ranks that a net joins, in a process that may run on `processors`.
 std::uint32_t message_step(std::uint32_t count, const cpu_set_t& processors,
                            std::map<std::string, std::string> set) {

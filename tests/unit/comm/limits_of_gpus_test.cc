@@ -192,6 +192,11 @@ TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
   EXPECT_EQ(goes(two, Operation::kBroadcast, 8), "ring") << "one after the other they overlap";
   EXPECT_EQ(all_to_all_goes(two, 4 * kLineKiB), "ll");
   EXPECT_EQ(all_to_all_goes(two, 4 * kLineKiB + 1), "pair");
+  const Ranks four(4, "net-socket", {}, std::make_unique<SharingDevice>());
+  EXPECT_EQ(goes(four, Operation::kAllReduce, 32 * kLineKiB), "direct") << "one way instead of six";
+  EXPECT_EQ(goes(four, Operation::kAllReduce, 128 * kLineKiB), "ring");
+  EXPECT_EQ(goes(four, Operation::kAllGather, 16 * kLineKiB), "direct") << "side by side";
+  EXPECT_EQ(goes(four, Operation::kAllGather, 64 * kLineKiB), "ring");
   const Ranks set(2, "net-socket", {{"WEFT_BUFFERS_DIRECT", "64KiB"}},
                   std::make_unique<SharingDevice>());
   EXPECT_EQ(all_to_all_goes(set, 32 * kLineKiB), "ll");

@@ -92,6 +92,18 @@ TEST_F(Planner, TakesAsManyChannelsAsTheSizePaysFor) {
   EXPECT_EQ(broadcast(64 * kMiB).channels.size(), 4U);
 }
 
+TEST_F(Planner, TakesFewChannelsForLess) {
+  limits_.few_channels = 3;
+  limits_.min_bytes_of_few = 8 * kKiB;
+  EXPECT_EQ(broadcast(15 * kKiB).channels.size(), 1U);
+  EXPECT_EQ(broadcast(16 * kKiB).channels.size(), 2U);
+  EXPECT_EQ(broadcast(255 * kKiB).channels.size(), 3U);
+  EXPECT_EQ(broadcast(256 * kKiB).channels.size(), 4U);
+  EXPECT_EQ(all_reduce(64 * kKiB).channels.size(), 2U);  // 8 KiB for each of 4 ranks, twice
+  EXPECT_THAT(broadcast(16 * kKiB).reason,
+              HasSubstr("65536 bytes for each rank, up to 3 from 8192"));
+}
+
 TEST_F(Planner, CutsChannelsAtLinesOf64Bytes) {
   const Plan made = plan({.operation = Operation::kBroadcast, .count = 3 * 32768 + 5}).value();
   ASSERT_EQ(made.channels.size(), 4U);
@@ -910,6 +922,8 @@ TEST_F(Planner, RefusesLimitsThatMakeNoSense) {
   limits_ = {.max_channels = 0};
   EXPECT_THAT(complaint({.count = 1}), HasSubstr("1 channel or more"));
   limits_ = {.min_channel_bytes = 0};
+  EXPECT_THAT(complaint({.count = 1}), HasSubstr("1 byte or more"));
+  limits_ = {.min_bytes_of_few = 0};
   EXPECT_THAT(complaint({.count = 1}), HasSubstr("1 byte or more"));
 }
 

@@ -127,12 +127,14 @@ class NetPorts : public testing::Test {
   std::atomic<bool> failed_{false};
 };
 
+constexpr weft_direction kSent = WEFT_DIRECTION_SEND;
+
 TEST(PortOfChannel, RingsTakeTurnsWhoeverThePeersAre) {
   for (std::uint32_t channel = 0; channel < 8; ++channel) {
     for (const std::uint32_t peer : {0U, 1U, 5U})
-      EXPECT_EQ(port_of_channel(channel, peer, 3), channel % 3);
+      EXPECT_EQ(port_of_channel(channel, peer, kSent, 3), channel % 3);
   }
-  EXPECT_EQ(port_of_channel(7, 1, 1), 0U);
+  EXPECT_EQ(port_of_channel(7, 1, kSent, 1), 0U);
 }
 
 TEST(PortOfChannel, EachKindOfConnectionsUsesAllPortsEvenly) {
@@ -141,7 +143,7 @@ TEST(PortOfChannel, EachKindOfConnectionsUsesAllPortsEvenly) {
     for (const std::size_t ports : {1U, 2U, 3U, 7U}) {
       std::vector<int> connections(ports);
       for (std::uint32_t channel = 0; channel < 2 * ports; ++channel)
-        ++connections.at(port_of_channel(first + channel, 4, ports));
+        ++connections.at(port_of_channel(first + channel, 4, kSent, ports));
       EXPECT_EQ(connections, std::vector<int>(ports, 2)) << first;
     }
   }
@@ -151,13 +153,26 @@ TEST(PortOfChannel, PartnersOfSendsBeginWithAnotherPortEach) {
   for (const std::size_t ports : {1U, 2U, 4U, 8U}) {
     std::set<std::size_t> first;
     for (std::uint32_t peer = 0; peer < ports; ++peer) {
-      first.insert(port_of_channel(kPairChannel, peer, ports));
-      EXPECT_EQ(port_of_channel(kDirectChannel, peer, ports),
-                port_of_channel(kPairChannel, peer, ports));
-      EXPECT_EQ(port_of_channel(kPairChannel + 1, peer, ports),
-                (port_of_channel(kPairChannel, peer, ports) + 1) % ports);
+      first.insert(port_of_channel(kPairChannel, peer, kSent, ports));
+      EXPECT_EQ(port_of_channel(kDirectChannel, peer, kSent, ports),
+                port_of_channel(kPairChannel, peer, kSent, ports));
+      EXPECT_EQ(port_of_channel(kPairChannel + 1, peer, kSent, ports),
+                (port_of_channel(kPairChannel, peer, kSent, ports) + 1) % ports);
     }
     EXPECT_EQ(first.size(), ports);
+  }
+}
+
+// Who sends and receives at once has a thread for each, where there are two.
+TEST(PortOfChannel, WhatIsReceivedComesByOtherPortsThanWhatIsSent) {
+  for (const std::uint32_t channel :
+       {0U, 3U, kFirstTreeChannel, kFirstSmallChannel, kDirectChannel, kPairChannel + 1}) {
+    for (const std::size_t ports : {1U, 2U, 3U, 4U, 8U}) {
+      const std::size_t sent = port_of_channel(channel, 1, kSent, ports);
+      const std::size_t received = port_of_channel(channel, 1, WEFT_DIRECTION_RECV, ports);
+      EXPECT_LT(received, ports);
+      EXPECT_EQ(sent == received, ports == 1) << channel << " of " << ports;
+    }
   }
 }
 
@@ -170,7 +185,7 @@ TEST(PortOfChannel, PartnersThatAreNearEachOtherShareNoPorts) {
       std::set<std::size_t> used;
       for (std::uint32_t partner = begin; partner < begin + partners; ++partner) {
         for (std::uint32_t channel = 0; channel < channels; ++channel)
-          used.insert(port_of_channel(kPairChannel + channel, partner, kPorts));
+          used.insert(port_of_channel(kPairChannel + channel, partner, kSent, kPorts));
       }
       EXPECT_EQ(used.size(), kPorts) << channels << " channels, from " << begin;
     }
