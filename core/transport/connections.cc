@@ -217,6 +217,7 @@ Result<ConnectionBlobs> Connections::prepare(std::span<Edge> edges) {
   }
   for (Edge& edge : edges) {
     if (edge.net == nullptr || edge.direction != WEFT_DIRECTION_RECV) continue;
+    const auto lock = edge.via->port->lock();
     WEFT_TRY_ASSIGN(auto listening, edge.net->plugin.listen(edge.via->net, edge.device));
     edge.listener = listening.listener;
     blobs[edge.number] = std::move(listening.handle);

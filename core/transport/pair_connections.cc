@@ -424,9 +424,6 @@ Status PairConnector::prepare(Pair& pair) {
         connections_.edge_to(pair.link.peer, pair.link.channel, direction, choice_of_));
     request(pair.link, shape.slots, pair.edges.back());
   }
-  // All edges are the same port's.
-  Connections::OpenedPort* const via = pair.edges.front().via;
-  const auto lock = via != nullptr ? via->port->lock() : std::unique_lock<std::mutex>();
   WEFT_TRY_ASSIGN(const ConnectionBlobs mine, connections_.prepare(pair.edges));
   pair.blobs = encode_blobs(mine);
   if (pair.blobs.size() + kLetterHead > kMostLetterText) {

@@ -17,14 +17,11 @@
 #include <gtest/gtest.h>
 
 #include "core/comm/pair_calls.h"
-#include "core/comm/start.h"
-#include "core/device/host/host_device.h"
 #include "core/device/pair_batch.h"
 #include "core/transport/net_port.h"
 #include "tests/device/lane_model.h"
 #include "tests/device/lane_teams.h"
 #include "tests/support/loopback_net.h"
-#include "tests/unit/comm/ranks.h"
 
 namespace weft {
 namespace {
@@ -228,62 +225,6 @@ TEST(SendsOverANet, EndReceivesOfAnotherLength) {
       EXPECT_EQ(pair.failures(), std::vector<std::string>{});
     }
   }
-}
-
-/// Its kernels are those of CPUs, and it is polled for as for a GPU's.
-class PolledDevice : public device::HostDevice {
- public:
-  [[nodiscard]] bool reports_ends() const override { return false; }
-};
-
-// The whole way through communicators, ports with threads of their own, and TCP.
-TEST(SendsOverSockets, GoByLinesAndByStepsByTurns) {
-  test::Ranks ranks(kRanksOfPair, "net-socket", {}, std::make_unique<PolledDevice>());
-  constexpr std::uint64_t kMost = 9000;
-  std::vector<std::string> mistakes(kRanksOfPair);
-  const auto run_rank = [&](std::uint32_t rank) {
-    std::minstd_rand random(17);
-    CallCutter cutter;
-    std::vector<std::byte> input(kMost);
-    std::vector<std::byte> output(kMost);
-    for (std::uint64_t call = 0; call < 60; ++call) {
-      const std::uint64_t sizes[] = {1 + random() % 64, 4096, 4097, 1 + random() % kMost};
-      const std::uint64_t bytes[] = {sizes[random() % std::size(sizes)],
-                                     sizes[random() % std::size(sizes)]};
-      for (std::uint64_t at = 0; at < kMost; ++at)
-        input[at] = byte_of(rank, at, call);
-      std::ranges::fill(output, kUnwritten);
-      std::vector<Call> calls(2);
-      for (const bool sends : {true, false}) {
-        Call& made = calls[sends ? 0 : 1];
-        made.communicator = ranks.communicators[rank].get();
-        made.stream = ranks.streams[rank].get();
-        made.task = {.operation = sends ? Operation::kSend : Operation::kRecv,
-                     .type = WEFT_INT8,
-                     .root = 1 - rank,
-                     .count = bytes[sends ? rank : 1 - rank]};
-        made.send = sends ? input.data() : nullptr;
-        made.recv = sends ? nullptr : output.data();
-      }
-      Status ended = start_calls(calls, cutter);
-      if (ended) ended = ranks.streams[rank]->synchronize();
-      if (!ended) mistakes[rank] = test::text_of(ended);
-      const std::uint64_t received = bytes[1 - rank];
-      for (std::uint64_t at = 0; at < kMost && mistakes[rank].empty(); ++at) {
-        const std::byte wanted = at < received ? byte_of(1 - rank, at, call) : kUnwritten;
-        if (output[at] == wanted) continue;
-        mistakes[rank] = "call " + std::to_string(call) + ": byte " + std::to_string(at) + " of " +
-                         std::to_string(received);
-      }
-      if (!mistakes[rank].empty()) return;
-    }
-  };
-  std::vector<std::thread> threads;
-  for (std::uint32_t rank = 0; rank < kRanksOfPair; ++rank)
-    threads.emplace_back(run_rank, rank);
-  for (std::thread& thread : threads)
-    thread.join();
-  EXPECT_EQ(mistakes, std::vector<std::string>(kRanksOfPair));
 }
 
 }  // namespace
