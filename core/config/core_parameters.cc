@@ -67,8 +67,9 @@ void add_transports(std::vector<Parameter>& table) {
                    .maximum = kMostNetPorts,
                    .default_text = "0",
                    .help =
-                       "Ports of a rank to each net, over which channels are dealt out; each has "
-                       "connections of its own, and a thread that moves messages where no worker "
+                       "Ports of a rank to each net, over which channels are dealt out, what "
+                       "is received to others than what is sent; each has connections of its "
+                       "own, and a thread that moves messages where no worker "
                        "waits. 0: one for a rank on a CPU, whose workers move messages themselves; "
                        "for one on a GPU half of the processors that each rank of the host has, "
                        "at most 8. Ranks need not agree."});
@@ -182,7 +183,8 @@ void add_resources(std::vector<Parameter>& table) {
                    .default_text = "64KiB",
                    .help = "How much of a collective each channel carries at least, of each rank's "
                            "part, before it is spread over one more; where unset, 16KiB between "
-                           "GPUs."});
+                           "GPUs, and 8KiB of a ring's first few where a net joins any of them: "
+                           "four between two, two between four."});
   table.push_back({.section = "buffers",
                    .key = "step",
                    .type = ParameterType::kBytes,

@@ -184,7 +184,8 @@ proctype part(byte rank, number) {
   od
 }
 
-// ---- The port, by its two connections. The message of a call lies where its half does.
+// ---- The ports, which may be one or two, by a connection each. The message of a call lies where its
+// half does.
 
 #ifdef PLANT_COLLECTS_BEFORE_LAST_LINE
 #define HAS_COME (TO_PORT(line).flag == FLAG(call) || line == LINES - 1)
