@@ -28,17 +28,9 @@
 #include "core/model/direct_peers.h"
 #include "core/model/progress_op.h"
 #include "core/plugin/net_plugin.h"
+#include "core/transport/net_connection.h"
 
 namespace weft {
-
-/// Slots of a net-backed connection; both ends the same.
-struct SlotGeometry {
-  std::uint32_t steps = 8;
-  std::uint32_t step_bytes = 0;
-  /// Of a device that does not report ends: steps of up to so many bytes may go by lines of LL as
-  /// well; 0: none.
-  std::uint32_t line_payload = 0;
-};
 
 /// Ownership: owns the staging memory, the registrations and the weft_net_connections given to it;
 /// the weft_net itself belongs to its opener and outlives the port.
@@ -123,24 +115,19 @@ class NetPort {
 
  private:
   friend class ProgressEngine;
-  struct Connection;
 
-  Result<std::byte*> allocate(Connection& connection, std::size_t bytes, const char* advice);
-  Result<std::uint32_t> take_over(std::unique_ptr<Connection> connection, std::byte* data,
-                                  std::size_t bytes);
+  Result<std::byte*> allocate(NetConnection& connection, std::size_t bytes, const char* advice);
+  Result<std::uint32_t> take_over(std::unique_ptr<NetConnection> connection,
+                                  const NetConnection::Messages& messages);
   void take_in_locked();
   bool progress_locked(bool sends_first);
   void advance(weft_direction direction, bool& moved);
   void poll(bool& moved);
-  void advance_sender(Connection& connection, bool& moved);
-  bool next_message(Connection& connection, std::uint64_t ready, weft_net_send& message);
-  bool next_line_step(Connection& connection, std::uint64_t step, weft_net_send& message);
-  void advance_receiver(Connection& connection, bool& moved);
+  void advance_sender(NetConnection& connection, bool& moved);
+  void advance_receiver(NetConnection& connection, bool& moved);
   void complete(const weft_net_completion& completion);
-  bool take_message(Connection& connection, std::uint32_t slot,
-                    const weft_net_completion& completion);
-  void fail_locked(Connection& connection, weft_result code);
-  void fail_locked(Connection& connection, Error error);
+  void fail_locked(NetConnection& connection, weft_result code);
+  void fail_locked(NetConnection& connection, Error error);
   void report_failure();
 
   const NetPlugin& plugin_;
@@ -153,7 +140,7 @@ class NetPort {
   const bool borrows_;
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<std::unique_ptr<NetConnection>> connections_;
   std::unique_ptr<Error> failure_;    // guarded by mutex_
   std::mutex incoming_mutex_;         // taken last, and for moments
   std::vector<ProgressOp> incoming_;  // guarded by incoming_mutex_, in the order of calls
