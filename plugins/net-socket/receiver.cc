@@ -40,7 +40,6 @@ Result<std::unique_ptr<Receiver>> Receiver::adopt(Net& net, std::string device, 
   for (size_t i = 0; i < streams.size(); ++i) {
     Stream& stream = receiver->streams_[i];
     stream.fd = std::move(streams[i]);
-    let_answers_wait(stream.fd.get());
     if (Status done = net.watch(stream.fd.get(), &stream, EPOLLIN | EPOLLRDHUP | EPOLLET); !done) {
       return std::unexpected(done.error());
     }

@@ -189,11 +189,6 @@ Status configure_stream(int fd, const Options& options) {
   return set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, probes.count, "TCP_KEEPCNT");
 }
 
-void let_answers_wait(int fd) {
-  const int at_once = 0;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &at_once, sizeof at_once);
-}
-
 Status configure_congestion(int fd, const Options& options, bool local) {
   const auto choose = [fd](std::string_view name) {
     return ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(),

@@ -60,10 +60,6 @@ Result<Fd> make_socket(int family);
 Result<Fd> make_listening_socket(const Address& address, const Options& options);
 /// What every stream wants: no delay for short messages, buffer sizes, keepalive.
 Status configure_stream(int fd, const Options& options);
-/// Of a stream that only receives: the kernel acknowledges every second message or after 40 ms, no
-/// longer each before recv returns (tcp_cleanup_rbuf of Linux), until packets are lost. On loopback
-/// a seventh of the way of a short message.
-void let_answers_wait(int fd);
 /// The buffer sizes, which must be set before a connection is made.
 Status configure_buffers(int fd, const Options& options);
 
