@@ -4,8 +4,8 @@
 // Inboxes that a net joins: kernels of GPUs store lines, and look for lines, in their own host's
 // memory, and the rank's port carries them over as messages, one for each call.
 //
-// Models: core/transport/line_messages.h (collect, deliver, wipe), and how NetPort hands messages
-// to the net (ready, freed, advance_sender, advance_receiver, complete). What kernels do is that of
+// Models: core/transport/line_messages.h (collect, deliver, wipe), and how NetConnection and NetPort
+// hand messages to the net (ready, freed, next_send, next_receive, complete). What kernels do is that of
 // flagged_lines.pml, which has words and their order, too; a line is one word here.
 //
 // Two ranks make calls of one line and of two, in any order and without end, so that lines of older

@@ -4,10 +4,9 @@
 // One direction of a connection that a net joins and whose steps may go by lines, at each end as
 // that end says: slots of lines beside slots of Simple, guarded by the same counters.
 //
-// Models: core/transport/line_steps.h (collect, deliver, pass), how NetPort turns steps into messages
-// (next_message, next_line_step, take_message, complete), PairLines in core/device/pair_lines.h (put,
-// take), step_flag and fills_whole_slot. Words and their order are those of
-// step_lines.pml; a line is one word here.
+// Models: core/transport/line_steps.h (collect, deliver, pass), how NetConnection turns steps into
+// messages (next_send, take, complete), PairLines in core/device/pair_lines.h (put, take), step_flag
+// and fills_whole_slot. Words and their order are those of step_lines.pml; a line is one word here.
 //
 // Steps have one line or two, and each end takes lines or Simple, in any order and without end. The
 // port of the sender stages what it collects in the slot of Simple, where the net reads it until the
