@@ -447,11 +447,9 @@ void Communicator::choose_spread() {
   choose_inbox_exchanges();
   if (reach_ == Reach::kMessages) {
     spread.most_by_lines_of_net = kMostMessageLineBytes;
-    if (const std::uint32_t few = few_net_ports(topology_); few > 1) {
-      spread.least_bytes = kLeastMessageBytesOfFew;
-      spread.few_channels = few;
-      spread.least_bytes_of_many = kLeastPairPartBytes;
-    }
+    spread.least_bytes = kLeastMessageBytesOfFew;
+    spread.few_channels = few_net_ports(topology_);
+    spread.least_bytes_of_many = kLeastPairPartBytes;
     return;
   }
   if (reach_ == Reach::kMemory) {
@@ -504,6 +502,7 @@ void Communicator::choose_exchange_spread() {
   spread.most_wide_bytes = 0;
   spread.channels = std::min(spread.channels, share(kExchangeChannelsOfARank));
   spread.line_channels = std::min(spread.line_channels, share(kExchangeChannelsOfARank));
+  if (reach_ == Reach::kMessages) spread.few_channels = share(spread.few_channels);
   if (reach_ != Reach::kDeviceMemory || is_later_ || ranks_ == 2) return;
   std::uint32_t most = kMostExchangeChannelsOfARank;
   if (groups_of_a_rank_ != 0) {

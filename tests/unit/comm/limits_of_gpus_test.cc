@@ -193,6 +193,9 @@ TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
   EXPECT_EQ(all_to_all_goes(two, 4 * kLineKiB), "ll");
   EXPECT_EQ(all_to_all_goes(two, 4 * kLineKiB + 1), "pair");
   const Ranks four(4, "net-socket", {}, std::make_unique<SharingDevice>());
+  EXPECT_EQ(exchange_channels(four, 31 * kLineKiB), 1U) << "partners have a port each already";
+  EXPECT_EQ(exchange_channels(four, 64 * kLineKiB), 2U);
+  EXPECT_EQ(exchange_channels(four, kLineMiB), 8U);
   EXPECT_EQ(goes(four, Operation::kAllReduce, 32 * kLineKiB), "direct") << "one way instead of six";
   EXPECT_EQ(goes(four, Operation::kAllReduce, 128 * kLineKiB), "ring");
   EXPECT_EQ(goes(four, Operation::kAllGather, 16 * kLineKiB), "direct") << "side by side";
