@@ -69,9 +69,6 @@ constexpr std::uint32_t kDeviceChannels = kMostRingChannels;
 // Of calls with a root between two GPUs: less they move no sooner so.
 constexpr std::uint64_t kLeastBytesByBothEnds = std::uint64_t{16} << 20;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
-// Of two ranks that a net joins: ports beside each other are through with half of it sooner.
-// Between four on one host more ports get in each other's way.
-constexpr std::uint64_t kLeastMessageChannelBytesOfTwo = std::uint64_t{8} << 10;
 // There the smaller steps are, the earlier the last rank of a ring begins.
 constexpr std::uint32_t kStagedChannels = 24;
 constexpr std::uint32_t kStagedPairChannels = 16;
