@@ -209,14 +209,16 @@ void add_resources(std::vector<Parameter>& table) {
        .agreed = true,
        .default_varies = true,
        .default_text = "16KiB",
-       .help = "Largest call, or block of a call, that up to 8 ranks which memory joins "
-               "write straight into each other's, which takes four times as much at "
-               "each rank for each other one; where unset, 256KiB between GPUs, but 1MiB "
-               "between those that reach each other without lines of 128 bytes, or where "
-               "a collectives.OPERATION.protocol leaves ll128 out. Two-shots cut calls of any "
-               "size into pieces that fit there; between GPUs that reach each other they "
-               "have as much again of their own, less with more than 4 ranks, unless "
-               "collectives.all_reduce.algorithm leaves two-shot out."});
+       .help =
+           "Largest call, or block of a call, that up to 8 ranks which memory joins, or "
+           "GPUs over a net, write straight into each other's, which takes four times as much at "
+           "each rank for each other one; where unset, 256KiB between GPUs, but 1MiB "
+           "between those that reach each other without lines of 128 bytes, or where "
+           "a collectives.OPERATION.protocol leaves ll128 out, and 64KiB where a net joins any "
+           "of them. Two-shots cut calls of any "
+           "size into pieces that fit there; between GPUs that reach each other they "
+           "have as much again of their own, less with more than 4 ranks, unless "
+           "collectives.all_reduce.algorithm leaves two-shot out."});
   table.push_back(
       {.section = "buffers",
        .key = "outputs_from",
