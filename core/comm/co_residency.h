@@ -26,8 +26,8 @@ namespace weft {
 /// were they divided evenly; 0 where there are more ranks, or nothing is known of processors.
 [[nodiscard]] std::uint32_t processors_of_each(const Topology& topology, std::uint32_t rank);
 
-/// Ports to each net of a rank on a GPU, where the configuration names no number: each has a thread
-/// that moves messages both ways, at which half of what a stream of TCP could carry gets through.
+/// Ports to each net of a rank on a GPU, where the configuration names no number. Each has a
+/// thread, which carries half of what a stream of TCP could where it moves messages both ways.
 [[nodiscard]] std::uint32_t device_net_ports(const Topology& topology, std::uint32_t rank);
 
 /// Over how many of these at once little is sent between ranks on GPUs that a net joins, alike on

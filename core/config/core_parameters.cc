@@ -184,7 +184,8 @@ void add_resources(std::vector<Parameter>& table) {
                    .help = "How much of a collective each channel carries at least, of each rank's "
                            "part, before it is spread over one more; where unset, 16KiB between "
                            "GPUs, and 8KiB of a ring's first few where a net joins any of them: "
-                           "four between two, two between four."});
+                           "at most four between two, two between four, and no more than a rank "
+                           "has ports by its processors."});
   table.push_back({.section = "buffers",
                    .key = "step",
                    .type = ParameterType::kBytes,

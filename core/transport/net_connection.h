@@ -4,7 +4,7 @@
 // One end of a connection through a net: how the slots, heads and tails that kernels know, or their
 // lines, become messages and come from them.
 //
-// Models: tests/models/step_fifo.pml; of lines tests/models/{inbox_messages,line_steps}.pml
+// Models, of lines: tests/models/inbox_messages.pml, tests/models/line_steps.pml
 #pragma once
 
 #include <cstddef>
@@ -72,9 +72,10 @@ class NetConnection {
   /// Of a sender: whether its next call would have to wait for a slot.
   [[nodiscard]] bool is_full() const { return ready() == done_ + view_.steps; }
   /// Of a sender without lines: whether there are messages that are ready and not handed to the
-  /// net, and their bytes; nothing where one had better not wait, since its payload is its owner's
-  /// still.
+  /// net.
   [[nodiscard]] bool has_ready() const { return posted_ < ready(); }
+  /// And their bytes; nothing where one had better not wait, since its payload is its owner's
+  /// still.
   [[nodiscard]] std::optional<std::uint64_t> kept_bytes() const;
 
   /// Of a sender: the next message, if the kernel has stored all of it. INTERNAL where a kernel
