@@ -4,6 +4,8 @@
 // Sends between ranks that sockets join: the whole way through communicators, ports with threads of
 // their own, and TCP.
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -106,30 +108,46 @@ TEST(SendsOverSockets, GoByLinesAndByStepsByTurns) {
   EXPECT_EQ(mistakes_of(kTwo, run_rank), std::vector<std::string>(kTwo));
 }
 
-// Ranks 0 and 1 have messages for each other under way when the others ask to be connected with
-// them: then the thread that connects uses nets of ports whose own threads use them, too.
-TEST(SendsOverSockets, ConnectAnotherPartnerWhileMessagesAreUnderWay) {
-  constexpr std::uint32_t kRanks = 4;
+// Ranks 0 and 1 have messages for each other under way when the others ask, one after the other, to
+// be connected with them: then the thread that connects uses nets of ports whose own threads use
+// them, too.
+TEST(SendsOverSockets, ConnectOtherPartnersWhileMessagesAreUnderWay) {
+  constexpr std::uint32_t kRanks = 8;
   constexpr std::uint64_t kBytes = std::uint64_t{256} << 10;
-  constexpr std::uint64_t kCallsMeanwhile = 30;
+  constexpr std::uint32_t kCallsBetween = 10;
   const test::Ranks ranks(kRanks, "net-socket", {{"WEFT_TRANSPORTS_NET_PORTS", "4"}},
                           std::make_unique<PolledDevice>());
+  std::array<std::atomic<std::uint32_t>, kTwo> calls{};
   const auto run_rank = [&](std::uint32_t rank) -> std::string {
     std::vector<std::byte> input(kBytes);
     std::vector<std::byte> output(kBytes);
     for (std::uint64_t at = 0; at < kBytes; ++at)
       input[at] = payload_byte(rank, at, 0);
-    Status ended;
-    for (std::uint64_t call = 0; rank < kTwo && call < kCallsMeanwhile && ended; ++call)
-      ended = run_exchange(ranks, rank, {.partner = 1 - rank, .sent = input, .received = output});
-    const std::uint32_t other = (rank + kTwo) % kRanks;
-    if (ended) {
-      ended = run_exchange(ranks, rank, {.partner = other, .sent = input, .received = output});
+    const auto exchange = [&](std::uint32_t partner) -> std::string {
+      std::ranges::fill(output, kNobodys);
+      const Status ended =
+          run_exchange(ranks, rank, {.partner = partner, .sent = input, .received = output});
+      if (!ended) return test::text_of(ended);
+      for (std::uint64_t at = 0; at < kBytes; ++at) {
+        if (output[at] == payload_byte(partner, at, 0)) continue;
+        return "byte " + std::to_string(at) + " of rank " + std::to_string(partner);
+      }
+      return "";
+    };
+    std::string mistake;
+    if (rank >= kTwo) {
+      std::atomic<std::uint32_t>& made = calls.at(rank % kTwo);
+      while (made.load() < rank / kTwo * kCallsBetween)
+        std::this_thread::yield();
+      return exchange(rank % kTwo);
     }
-    if (!ended) return test::text_of(ended);
-    for (std::uint64_t at = 0; at < kBytes; ++at)
-      if (output[at] != payload_byte(other, at, 0)) return "byte " + std::to_string(at);
-    return "";
+    for (std::uint32_t call = 0; call < kRanks / kTwo * kCallsBetween; ++call) {
+      if (mistake.empty()) mistake = exchange(1 - rank);
+      ++calls.at(rank);  // also after a mistake: others wait for it
+    }
+    for (std::uint32_t other = rank + kTwo; other < kRanks && mistake.empty(); other += kTwo)
+      mistake = exchange(other);
+    return mistake;
   };
   EXPECT_EQ(mistakes_of(kRanks, run_rank), std::vector<std::string>(kRanks));
 }
