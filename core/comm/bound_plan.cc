@@ -61,19 +61,23 @@ std::vector<std::uint32_t> receivers_of(const Plan& plan, std::size_t channel, s
 
 }  // namespace
 
-std::vector<PairLink> inbox_links(std::uint32_t ranks, std::uint32_t rank) {
+std::vector<PairLink> inbox_links(std::span<const std::uint32_t> stripes, std::uint32_t rank) {
   std::vector<PairLink> links;
-  for (std::uint32_t peer = 0; peer < ranks; ++peer) {
-    if (peer != rank) links.push_back({.peer = peer, .channel = kDirectChannel});
+  for (std::uint32_t peer = 0; peer < stripes.size(); ++peer) {
+    if (peer == rank) continue;
+    for (std::uint32_t stripe = 0; stripe < stripes[peer]; ++stripe)
+      links.push_back({.peer = peer, .channel = inbox_channel(stripe)});
   }
   return links;
 }
 
 // Calls that may write into outputs agree on that through inboxes.
-std::vector<PairLink> links_of(const Plan& plan, std::uint32_t rank) {
+std::vector<PairLink> links_of(const Plan& plan, std::uint32_t rank,
+                               std::span<const PairLink> inboxes) {
   std::vector<PairLink> edges;
   if (plan.ranks < 2) return edges;
-  if (goes_directly(plan.algorithm) || plan.into_outputs) edges = inbox_links(plan.ranks, rank);
+  if (goes_directly(plan.algorithm) || plan.into_outputs)
+    edges.assign(inboxes.begin(), inboxes.end());
   if (goes_directly(plan.algorithm)) return edges;
   const bool pat = plan.algorithm == Algorithm::kPat;
   const bool chain = plan.algorithm == Algorithm::kChain;

@@ -24,10 +24,14 @@
 
 namespace weft {
 
-/// The connections that `rank` needs for a plan, each once for each channel.
-[[nodiscard]] std::vector<PairLink> links_of(const Plan& plan, std::uint32_t rank);
-/// Those of inboxes, in which ranks write to each other directly.
-[[nodiscard]] std::vector<PairLink> inbox_links(std::uint32_t ranks, std::uint32_t rank);
+/// The connections that `rank` needs for a plan, each once for each channel; `inboxes` are its
+/// inbox_links().
+[[nodiscard]] std::vector<PairLink> links_of(const Plan& plan, std::uint32_t rank,
+                                             std::span<const PairLink> inboxes);
+/// Those of inboxes, in which ranks write to each other directly, and whose messages with rank r
+/// may have `stripes[r]` stripes, at least one.
+[[nodiscard]] std::vector<PairLink> inbox_links(std::span<const std::uint32_t> stripes,
+                                                std::uint32_t rank);
 
 /// From which rank to which a plan's data goes, and by which connections: once for each channel.
 [[nodiscard]] std::vector<NetEdge> hops_of(const Plan& plan);

@@ -39,8 +39,9 @@ const PairConnections* Communicator::partner(std::uint32_t rank, std::uint32_t c
   const std::size_t channels = wide + spread.wide_channels;
   if (partners_.empty()) {
     partners_.resize(ranks_ * channels);
-    // An end on the first channel may have two, one of them of lines.
-    const std::size_t views = channels + (spread.most_by_lines_of_net == 0 ? 0 : 1);
+    // Ends that small parts go over may have two, one of them of lines.
+    const std::size_t views =
+        channels + (spread.most_by_lines_of_net == 0 ? 0 : spread.few_channels);
     pair_views_.expect(2 * views * (ranks_ - 1));
   }
   const std::uint32_t number = kPairChannel + channel;
@@ -83,7 +84,7 @@ std::array<std::uint64_t, 2> Communicator::bytes_with(const Call& call, std::uin
 }
 
 bool Communicator::has_inboxes() {
-  has_inboxes_ = has_inboxes_ || pairs_->are_connected(inbox_links(ranks_, rank_));
+  has_inboxes_ = has_inboxes_ || pairs_->are_connected(inbox_links_);
   return has_inboxes_;
 }
 
@@ -129,7 +130,7 @@ Result<std::vector<Communicator::Need>> Communicator::needs_of(std::span<const C
     }
     const CallNote note = make_call_note(task, history_.latest() + 1 + ahead);
     if (goes_by_inboxes(task) || goes_through_windows(*call)) {
-      for (const PairLink& link : inbox_links(ranks_, rank_))
+      for (const PairLink& link : inbox_links_)
         needs.push_back({.link = link, .call = note});
       continue;
     }

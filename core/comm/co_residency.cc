@@ -80,11 +80,24 @@ std::uint32_t device_net_ports(const Topology& topology, std::uint32_t rank) {
   return std::clamp(processors_of_each(topology, rank) / 2, 1U, kMostDeviceNetPorts);
 }
 
-std::uint32_t few_net_ports(const Topology& topology) {
-  std::uint32_t few = std::max(kFewNetPortsOfAll / topology.rank_count(), 1U);
+namespace {
+
+std::uint32_t least_net_ports(const Topology& topology) {
+  std::uint32_t least = kMostDeviceNetPorts;
   for (const RankInfo& rank : topology.ranks)
-    few = std::min(few, device_net_ports(topology, rank.rank));
-  return few;
+    least = std::min(least, device_net_ports(topology, rank.rank));
+  return least;
+}
+
+}  // namespace
+
+std::uint32_t few_net_ports(const Topology& topology) {
+  const std::uint32_t few = std::max(kFewNetPortsOfAll / topology.rank_count(), 1U);
+  return std::min(few, least_net_ports(topology));
+}
+
+std::uint32_t net_stripes(const Topology& topology) {
+  return std::min(few_net_ports(topology), std::max(least_net_ports(topology) / 2, 1U));
 }
 
 bool have_own_processors(const Topology& topology, std::uint32_t rank, std::uint32_t workers) {

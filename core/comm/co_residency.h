@@ -35,6 +35,10 @@ namespace weft {
 /// of one host more of all of them get in each other's way (docs/performance.md).
 [[nodiscard]] std::uint32_t few_net_ports(const Topology& topology);
 
+/// Over how many messages between inboxes go in stripes: as above, but no more than ports that do
+/// not receive meanwhile.
+[[nodiscard]] std::uint32_t net_stripes(const Topology& topology);
+
 /// Whether each of the ranks on the host of `rank` can have `workers` of the processors that they
 /// may run on for itself.
 [[nodiscard]] bool have_own_processors(const Topology& topology, std::uint32_t rank,

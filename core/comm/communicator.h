@@ -329,6 +329,8 @@ class Communicator {
   void choose_spread();
   void choose_inbox_exchanges();
   void choose_exchange_spread();
+  [[nodiscard]] std::uint32_t inbox_stripes() const;
+  [[nodiscard]] std::vector<PairLink> find_inbox_links() const;
   [[nodiscard]] std::uint32_t net_ports() const;
   [[nodiscard]] WorkItem exchange_item(const ExchangePlan& plan, std::uint32_t rank) const;
   [[nodiscard]] std::array<std::uint64_t, 2> bytes_with(const Call& call,
@@ -475,6 +477,7 @@ class Communicator {
   std::vector<const PairConnections*> partners_;  // by rank and channel; null until first needed
   std::deque<PairConnections> placed_partners_;   // that those point to, where views have places
   PairViews pair_views_{table_memory_};
+  std::vector<PairLink> inbox_links_;      // alike at both ends of each
   bool has_inboxes_ = false;               // they are connected
   std::optional<InboxPorts> inbox_ports_;  // where a net joins ranks; from the first call on
   PairEnds pair_ends_;

@@ -138,7 +138,7 @@ void append_device_way(const ExchangePlan& plan, std::string& text) {
                       cut.line_channels != 0 ? ", and one of lines for headers" : "");
   const std::uint64_t small = plan.ways.spread.most_by_lines_of_net;
   if (small == 0) return;
-  text += fmt::format("  over a net  blocks of up to {} by lines, which its ports take and store\n",
+  text += fmt::format("  over a net  parts of up to {} by lines, which its ports take and store\n",
                       size_text(small));
 }
 

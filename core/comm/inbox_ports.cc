@@ -1,50 +1,64 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Model of which stripes a call has: tests/models/inbox_stripes.pml
 #include "core/comm/inbox_ports.h"
 
 #include <algorithm>
 
-#include "core/comm/bound_plan.h"
 #include "core/model/inbox_message.h"
 #include "core/model/operation.h"
+#include "core/transport/channels.h"
 
 namespace weft {
 
-InboxPorts::InboxPorts(std::uint32_t ranks, std::uint32_t rank,
-                       const std::function<const PairConnections&(const PairLink& link)>& pair)
-    : ranks_(ranks), rank_(rank) {
-  for (const PairLink& link : inbox_links(ranks, rank)) {
+InboxPorts::InboxPorts(std::uint32_t ranks, std::uint32_t rank, std::span<const PairLink> links,
+                       const std::function<const PairConnections&(const PairLink& link)>& pair,
+                       std::uint32_t period)
+    : ranks_(ranks), rank_(rank), period_(period) {
+  for (const PairLink& link : links) {
     const PairConnections& ends = pair(link);
     if (ends.to.port == nullptr) continue;
-    add(ends.to, {.from = rank, .to = link.peer});
-    add(ends.from, {.from = link.peer, .to = rank});
+    const std::uint32_t stripe = inbox_stripe(link.channel);
+    const auto stripes =
+        static_cast<std::uint32_t>(std::ranges::count(links, link.peer, &PairLink::peer));
+    add(ends.to, {.from = rank, .to = link.peer, .stripe = stripe, .stripes = stripes});
+    add(ends.from, {.from = link.peer, .to = rank, .stripe = stripe, .stripes = stripes});
   }
 }
 
-void InboxPorts::add(const ConnectionEnd& end, const Way& way) {
-  PortWork& work = work_of(end.port);
-  work.operations.push_back({.connection = end.port_connection, .reserved = 0, .steps = 1});
-  work.ways.push_back(way);
+void InboxPorts::add(const ConnectionEnd& end, Way way) {
+  way.connection = end.port_connection;
+  work_of(end.port).ways.push_back(way);
 }
 
 InboxPorts::PortWork& InboxPorts::work_of(NetPort* port) {
   const auto found = std::ranges::find(work_, port, &PortWork::port);
   if (found != work_.end()) return *found;
-  return work_.emplace_back(PortWork{.port = port, .operations = {}, .ways = {}});
+  return work_.emplace_back(PortWork{.port = port, .ways = {}, .operations = {}});
 }
 
 void InboxPorts::enqueue(const WorkItem& item, std::uint32_t parts) {
   const std::uint64_t bytes = item.count * element_size(item.type);
   const std::uint32_t root = (rank_ + ranks_ - item.ring_position) % ranks_;
+  const std::uint64_t call = calls_++;
+  // Halves are wiped by whoever has taken all that was stored there (LineMessages).
+  const bool is_wiped = call % period_ + 2 >= period_;
   for (PortWork& work : work_) {
-    for (std::size_t i = 0; i < work.operations.size(); ++i) {
-      const Way& way = work.ways[i];
-      work.operations[i].message =
+    work.operations.clear();
+    for (const Way& way : work.ways) {
+      const InboxMessage whole =
           inbox_message(item.operation, bytes, parts, way.from == root, way.to == root);
-      work.operations[i].tag = item.tag;
+      const InboxMessage message = stripe_of(whole, way.stripe, is_wiped ? 1 : way.stripes);
+      if (message.lines() == 0) continue;
+      work.operations.push_back({.connection = way.connection,
+                                 .reserved = 0,
+                                 .steps = 1,
+                                 .message = message,
+                                 .tag = item.tag,
+                                 .call = call});
     }
-    work.port->enqueue(work.operations);
+    if (!work.operations.empty()) work.port->enqueue(work.operations);
   }
 }
 

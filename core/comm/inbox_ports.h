@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
+#include "core/model/direct_peers.h"
 #include "core/model/progress_op.h"
 #include "core/model/work_item.h"
 #include "core/transport/net_port.h"
@@ -18,29 +20,36 @@ namespace weft {
 /// Threads: used by one at a time.
 class InboxPorts {
  public:
-  /// `pair` finds the connections of inbox_links(), all of which are there. Ports outlive it.
-  InboxPorts(std::uint32_t ranks, std::uint32_t rank,
-             const std::function<const PairConnections&(const PairLink& link)>& pair);
+  /// `links` are those of inbox_links(), `pair` finds the connections of them, all of which are
+  /// there. Ports outlive it. `period` is that of DirectPeers.
+  InboxPorts(std::uint32_t ranks, std::uint32_t rank, std::span<const PairLink> links,
+             const std::function<const PairConnections&(const PairLink& link)>& pair,
+             std::uint32_t period = kFlagPeriod);
 
   /// Tells each port what to move for the call of `item`, which goes over inboxes of LL lines and
   /// is cut into `parts` parts. Calls come in the order of their kernels.
   void enqueue(const WorkItem& item, std::uint32_t parts);
 
  private:
-  struct Way {  // of an operation
+  struct Way {
     std::uint32_t from;
     std::uint32_t to;
+    std::uint32_t stripe;
+    std::uint32_t stripes;         // that this way has
+    std::uint32_t connection = 0;  // of its port
   };
   struct PortWork {
     NetPort* port;
-    std::vector<ProgressOp> operations;
-    std::vector<Way> ways;  // of each operation
+    std::vector<Way> ways;
+    std::vector<ProgressOp> operations;  // of the latest call
   };
-  void add(const ConnectionEnd& end, const Way& way);
+  void add(const ConnectionEnd& end, Way way);
   PortWork& work_of(NetPort* port);
 
   const std::uint32_t ranks_;
   const std::uint32_t rank_;
+  const std::uint32_t period_;
+  std::uint64_t calls_ = 0;
   std::vector<PortWork> work_;
 };
 

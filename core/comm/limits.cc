@@ -78,15 +78,16 @@ constexpr std::uint32_t kMessageChannels = 8;
 // pair, of which a rank has as many as there are others, has less of the host's memory.
 constexpr std::uint32_t kMessageStepBytes = 512 * 1024;
 constexpr std::uint32_t kPairMessageStepBytes = 256 * 1024;
-// So much alone pays for one of few_net_ports() channels, or parts of a send.
+// So much alone pays for one of few_net_ports() channels, and for one of as many parts of a send.
 constexpr std::uint64_t kLeastMessageBytesOfFew = std::uint64_t{8} << 10;
+constexpr std::uint64_t kLeastMessagePartBytes = std::uint64_t{4} << 10;
 // Blocks of all-to-alls, gathers and scatters that go by inboxes, where ranks have those.
 constexpr std::uint64_t kMostDirectExchangeBytes = std::uint64_t{512} << 10;
 // Through host memory those for all others together, since lines of LL are twice their payload.
 constexpr std::uint64_t kMostStagedExchangeBytes = std::uint64_t{128} << 10;
-// Where a net joins some, those for one other rank: a port takes each line by itself, and pairs,
-// whose steps it takes whole, are as fast from there on.
-constexpr std::uint64_t kMostMessageExchangeBytes = std::uint64_t{4} << 10;
+// Where a net joins some, those for one other rank, for each stripe that messages have: a port
+// takes each line by itself, and pairs, whose steps it takes whole, are as fast from there on.
+constexpr std::uint64_t kMostMessageExchangeBytes = std::uint64_t{8} << 10;
 // What a rank has for all others together in an all-to-all by wide lines: what all-gathers take so
 // is less, up to there, than what all-to-alls took by pairs, between two GPUs and between four.
 constexpr std::uint64_t kMostWideExchangeBytes = std::uint64_t{12} << 20;
@@ -111,8 +112,8 @@ constexpr std::uint64_t kLeastStagedPairPartBytesOfMany = std::uint64_t{64} << 1
 constexpr std::uint32_t kPairLineBytes = 16U << 10U;
 constexpr std::uint32_t kPairLineStepBytes = 2 * (kPairLineBytes + 128);
 constexpr std::uint32_t kPairLineSteps = 8;
-// Over a net a port takes each line by itself, which costs more than it brings beyond that.
-constexpr std::uint64_t kMostMessageLineBytes = std::uint64_t{4} << 10;
+// Of a part of a send: a port takes each line by itself, which costs more than it brings beyond.
+constexpr std::uint64_t kMostMessageLineBytes = std::uint64_t{8} << 10;
 // Parts of half as much are there sooner still, but more of them cost the host more.
 constexpr std::uint64_t kLeastPairLinePartBytes = std::uint64_t{8} << 10;
 // Longer messages go in steps of lines of LL128, up to where steps of Simple carry as much, which
@@ -149,13 +150,14 @@ constexpr CostTable kStagedCosts = {.hops = {HopCost{.latency_us = 6.0, .bytes_p
                                     .rooted_bytes = 1.0,
                                     .direct = {.latency_us = 2.5, .bytes_per_us = 30000.0}};
 /// As H200 took over TCP on loopback, between two and between four. Messages to other ranks go by
-/// ports of their own, side by side.
-constexpr CostTable message_costs(std::uint32_t ranks) {
+/// ports of their own, side by side, and so do the stripes of each.
+constexpr CostTable message_costs(std::uint32_t ranks, std::uint32_t stripes) {
   CostTable costs = kStagedCosts;
-  costs.hops[static_cast<std::size_t>(HopKind::kNetwork)] = {.latency_us = 16.0,
+  costs.hops[static_cast<std::size_t>(HopKind::kNetwork)] = {.latency_us = 18.0,
                                                              .bytes_per_us = 3000.0};
   const std::uint32_t others = ranks - 1;
-  costs.direct = {.latency_us = 5.8 + 2.7 * others, .bytes_per_us = 1700.0 * others};
+  costs.direct = {.latency_us = 6.8 + 2.7 * others,
+                  .bytes_per_us = 1700.0 * others * (0.15 + 0.85 * stripes)};
   return costs;
 }
 
@@ -361,7 +363,9 @@ Status Communicator::choose_limits() {
   if (!links && wanted == 0) {
     limits_.max_channels = reach_ == Reach::kMemory ? kStagedChannels : kMessageChannels;
   }
-  costs_ = links ? kLinkCosts : reach_ == Reach::kMemory ? kStagedCosts : message_costs(ranks_);
+  costs_ = links                      ? kLinkCosts
+           : reach_ == Reach::kMemory ? kStagedCosts
+                                      : message_costs(ranks_, inbox_stripes());
   if (reach_ == Reach::kMessages && a_net_joins_ranks_of_a_host()) {
     const HopCost network = costs_.hops[static_cast<std::size_t>(HopKind::kNetwork)];
     costs_.hops.fill(network);
@@ -444,7 +448,7 @@ void Communicator::choose_spread() {
   choose_inbox_exchanges();
   if (reach_ == Reach::kMessages) {
     spread.most_by_lines_of_net = kMostMessageLineBytes;
-    spread.least_bytes = kLeastMessageBytesOfFew;
+    spread.least_bytes = kLeastMessagePartBytes;
     spread.few_channels = few_net_ports(topology_);
     spread.least_bytes_of_many = kLeastPairPartBytes;
     return;
@@ -474,7 +478,7 @@ void Communicator::choose_inbox_exchanges() {
     chosen.most_by_ll = std::min(chosen.most_by_ll, kMostStagedExchangeBytes / (ranks_ - 1));
   }
   if (reach_ == Reach::kMessages && !config_.is_set("buffers.direct")) {
-    chosen.most_by_ll = std::min(chosen.most_by_ll, kMostMessageExchangeBytes);
+    chosen.most_by_ll = std::min(chosen.most_by_ll, kMostMessageExchangeBytes * inbox_stripes());
   }
   chosen.roots_by_ll = limits_.direct_roots;
   chosen.all_to_alls_by_ll = has(config_, kAllToAllProtocols, protocol_name(Protocol::kLL));
@@ -534,9 +538,10 @@ LinkShape Communicator::shape_of(const PairLink& link) const {
             .to = ring[(place + 1) % ranks] == link.peer,
             .from = ring[(place + ranks - 1) % ranks] == link.peer};
   }
-  if (channel == kDirectChannel) {
-    return connections_->direct() != nullptr ? LinkShape{.slots = connections_->inbox_slots()}
-                                             : kNone;
+  if (is_of_inboxes(channel)) {
+    const bool is_one = connections_->direct() != nullptr &&
+                        std::ranges::find(inbox_links_, link) != inbox_links_.end();
+    return is_one ? LinkShape{.slots = connections_->inbox_slots()} : kNone;
   }
   const auto among = [channel](std::uint32_t first, std::uint32_t count,
                                const SlotGeometry& slots) {
@@ -558,8 +563,8 @@ LinkShape Communicator::shape_of(const PairLink& link) const {
   }
   if (is_of_pairs(channel)) {
     SlotGeometry slots = slots_of_pairs();
-    // What is that small has one part.
-    if (channel == kPairChannel) {
+    // Parts that are that small go over few channels.
+    if (channel - kPairChannel < spread.few_channels) {
       slots.line_payload = static_cast<std::uint32_t>(spread.most_by_lines_of_net);
     }
     return among(kPairChannel, spread.channels, slots);
@@ -578,9 +583,26 @@ LinkShape Communicator::shape_of(const PairLink& link) const {
                {.steps = limits_.steps, .step_bytes = limits_.tree_step()});
 }
 
+// Of messages that a net carries. CPUs have none of lines.
+std::uint32_t Communicator::inbox_stripes() const {
+  if (runtime_.reports_ends()) return 1;
+  const auto wanted = static_cast<std::uint32_t>(config_.integer("transports.net_stripes"));
+  return wanted != 0 ? wanted : std::min(net_stripes(topology_), kMostInboxStripes);
+}
+
+std::vector<PairLink> Communicator::find_inbox_links() const {
+  std::vector<std::uint32_t> stripes(ranks_, 1);
+  for (std::uint32_t peer = 0; peer < ranks_; ++peer) {
+    const bool by_net = peer != rank_ && choice_with(peer).kind == PluginKind::kNet;
+    if (by_net) stripes[peer] = inbox_stripes();
+  }
+  return inbox_links(stripes, rank_);
+}
+
 Status Communicator::start_pairs() {
   choose_spread();
   choose_exchange_spread();
+  inbox_links_ = find_inbox_links();
   WEFT_TRY_ASSIGN(pairs_, PairConnector::start(
                               *connections_, *bootstrap_, context_.reactor(),
                               [this](const PairLink& link) { return shape_of(link); },

@@ -49,8 +49,8 @@ struct PairSpread {
   std::uint64_t least_wide_part_bytes = UINT64_MAX;
   std::uint32_t wide_channels = 0;  ///< At most kMostPairWideChannels.
   SlotGeometry wide_slots{};        ///< Of each of those channels.
-  /// Messages of up to so many bytes go by lines where a net's connection has room for those; 0:
-  /// none. Which do each end knows for itself.
+  /// Parts of up to so many bytes go by lines where a net's connection has room for those, which it
+  /// has on the first few channels; 0: none. Which do each end knows for itself.
   std::uint64_t most_by_lines_of_net = 0;
   /// Messages of so many bytes and more are lent where both ends read each other's memory.
   std::uint64_t least_lent_bytes = UINT64_MAX;

@@ -151,9 +151,9 @@ const Launch* Communicator::inbox_launch(const Call& call, Protocol protocol, St
 void Communicator::enqueue_inbox_messages(const WorkItem& item) {
   if (reach_ != Reach::kMessages) return;
   if (!inbox_ports_) {
-    inbox_ports_.emplace(ranks_, rank_, [this](const PairLink& link) -> const PairConnections& {
-      return *pairs_->find(link);
-    });
+    inbox_ports_.emplace(
+        ranks_, rank_, inbox_links_,
+        [this](const PairLink& link) -> const PairConnections& { return *pairs_->find(link); });
   }
   inbox_ports_->enqueue(item, runtime_.shape_of({&item, 1}).groups);
 }

@@ -72,7 +72,7 @@ Result<Communicator::Planned*> Communicator::find_plan(const Task& task) {
                           describe_task(task), algorithm_name(fresh->algorithm),
                           protocol_name(fresh->protocol), fresh->reason);
   auto planned = std::make_unique<Planned>();
-  planned->links = links_of(*fresh, rank_);
+  planned->links = links_of(*fresh, rank_, inbox_links_);
   planned->plan = std::move(fresh);
   return latest_plan_ = plans_.emplace(task, std::move(planned)).first->second.get();
 }

@@ -11,6 +11,7 @@
 
 #include "core/base/log.h"
 #include "core/model/direct_peers.h"
+#include "core/model/inbox_message.h"
 #include "core/model/multicast.h"
 
 namespace weft {
@@ -73,6 +74,19 @@ void add_transports(std::vector<Parameter>& table) {
                        "waits. 0: one for a rank on a CPU, whose workers move messages themselves; "
                        "for one on a GPU half of the processors that each rank of the host has, "
                        "at most 8. Ranks need not agree."});
+  table.push_back(
+      {.section = "transports",
+       .key = "net_stripes",
+       .type = ParameterType::kInteger,
+       .unit = "stripes",
+       .minimum = 0,
+       .maximum = kMostInboxStripes,
+       .agreed = true,
+       .default_text = "0",
+       .help = "Between GPUs that a net joins, in how many stripes small messages go, side "
+               "by side over as many ports, where each has 4 KiB or more. 0: as many as all "
+               "ranks have ports that do not receive meanwhile, at most four between two "
+               "and two between four."});
   table.push_back({.section = "transports",
                    .key = "single_copy",
                    .type = ParameterType::kBytes,

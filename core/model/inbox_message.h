@@ -3,9 +3,10 @@
 
 // What one rank writes to another in a call over inboxes of LL lines: what kernels store
 // (core/device/one_shot_all_reduce.h, core/device/one_shot_blocks.h), as ports to nets know it,
-// which take it on as messages.
+// which take it on as messages: one of each call, or several stripes of it side by side.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/model/direct_peers.h"
@@ -17,9 +18,31 @@ namespace weft {
 struct InboxMessage {
   std::uint32_t headers = 0;
   std::uint32_t payload_lines = 0;
+  /// Of a stripe: how many lines lie before those of its payload, but for its headers.
+  std::uint32_t skipped = 0;
 
   [[nodiscard]] constexpr std::uint32_t lines() const { return headers + payload_lines; }
+  [[nodiscard]] constexpr std::uint32_t first_of_payload() const { return headers + skipped; }
 };
+
+/// The most stripes that a message may go in.
+inline constexpr std::uint32_t kMostInboxStripes = 4;
+/// So much payload alone pays for a message more: 4 KiB.
+inline constexpr std::uint32_t kLeastLinesOfStripe = 512;
+
+/// Stripe `stripe` of a message that may have `most` of them. The first has the headers; one
+/// without lines is not sent.
+[[nodiscard]] constexpr InboxMessage stripe_of(const InboxMessage& whole, std::uint32_t stripe,
+                                               std::uint32_t most) {
+  constexpr std::uint32_t kGrain = 8;  // lines that ports take at once
+  const std::uint32_t stripes = std::clamp(whole.payload_lines / kLeastLinesOfStripe, 1U, most);
+  const std::uint32_t even = (whole.payload_lines + stripes - 1) / stripes;
+  const std::uint32_t each = (even + kGrain - 1) / kGrain * kGrain;
+  const std::uint32_t begin = std::min(stripe * each, whole.payload_lines);
+  return {.headers = stripe == 0 ? whole.headers : 0,
+          .payload_lines = stripe < stripes ? std::min(each, whole.payload_lines - begin) : 0,
+          .skipped = begin + (stripe == 0 ? 0 : whole.headers)};
+}
 
 /// Of a call that is cut into `parts` parts and has `bytes` bytes: of the whole in an all-reduce,
 /// else of one block. Of operations with a root, whether the message is from it or to it.

@@ -17,9 +17,11 @@ struct ProgressOp {
   std::uint32_t reserved = 0;
   std::uint64_t steps = 0;  ///< Steps that this operation fills (sender) or consumes (receiver).
   LandingWalk landing{};    ///< Of a receiver: where they are to come to, if that can be had.
-  /// Of a connection between inboxes, whose only step this is, and the tag of its call.
+  /// Of a connection between inboxes, whose only step this is, the tag of its call, and how many
+  /// calls over these inboxes came before that.
   InboxMessage message{};
   OperationTag tag = 0;
+  std::uint64_t call = 0;
   /// At this end, where the connection has slots for lines: whether steps go by those.
   bool by_lines = false;
 };

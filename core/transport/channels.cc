@@ -8,7 +8,7 @@
 namespace weft {
 
 bool is_channel(std::uint32_t number) {
-  return is_of_rings(number) || number == kDirectChannel || is_of_pairs(number) ||
+  return is_of_rings(number) || is_of_inboxes(number) || is_of_pairs(number) ||
          is_of_small_slots(number) || is_of_trees(number) || is_of_lines(number);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/model/inbox_message.h"
 #include "core/model/tree_links.h"
 
 namespace weft {
@@ -69,8 +70,19 @@ inline constexpr std::uint32_t kFirstSmallChannel = kEndOfLineChannels;
   return channel >= kFirstSmallChannel && channel < kFirstSmallChannel + kMostSmallChannels;
 }
 
-/// Stands for the channel of the inboxes in which ranks write to each other directly.
+/// Stands for the channel of the inboxes in which ranks write to each other directly. Where a net
+/// joins two, messages between these may go in stripes, each by a connection of its own: those of
+/// the others have the numbers below.
 inline constexpr std::uint32_t kDirectChannel = 0xFFFF;
+[[nodiscard]] constexpr std::uint32_t inbox_channel(std::uint32_t stripe) {
+  return kDirectChannel - stripe;
+}
+[[nodiscard]] constexpr std::uint32_t inbox_stripe(std::uint32_t channel) {
+  return kDirectChannel - channel;
+}
+[[nodiscard]] constexpr bool is_of_inboxes(std::uint32_t channel) {
+  return channel <= kDirectChannel && inbox_stripe(channel) < kMostInboxStripes;
+}
 
 /// Whether two ranks may have a connection of that number.
 [[nodiscard]] bool is_channel(std::uint32_t number);

@@ -257,14 +257,33 @@ Result<ConnectionView> Connections::view_of_net(Edge& edge, ConnectionEnd& end) 
 Result<ConnectionView> Connections::lines_of_net(Edge& edge, ConnectionEnd& end) {
   const ThreadPlace near(near_cpus_);
   NetPort& port = *edge.via->port;
-  WEFT_TRY_ASSIGN(end.port_connection,
-                  port.add_lines(std::exchange(edge.net_connection, nullptr), edge.direction,
-                                 edge.peer, edge.protocols[0].step_bytes));
+  WEFT_TRY_ASSIGN(const InboxHalves halves, halves_of(edge));
+  WEFT_TRY_ASSIGN(end.port_connection, port.add_lines(std::exchange(edge.net_connection, nullptr),
+                                                      edge.direction, edge.peer, halves));
   end.port = &port;
   ConnectionView view = port.view(end.port_connection);
   WEFT_TRY_ASSIGN(view.error, own_error_of(edge.peer));
   view.peer_error = view.error;
   return view;
+}
+
+// Those of all stripes between two ranks.
+Result<InboxHalves> Connections::halves_of(const Edge& edge) {
+  const std::uint32_t half_bytes = edge.protocols[0].step_bytes;
+  auto& halves = inbox_halves_[{edge.peer, edge.direction}];
+  if (halves == nullptr) {
+    const std::size_t bytes = std::size_t{kDirectHalves} * half_bytes;
+    void* memory = nullptr;
+    if (memory_.allocate_shared(bytes, &memory) != WEFT_OK) {
+      return fail(
+          device_error(memory_.runtime(), WEFT_ERROR_OUT_OF_MEMORY,
+                       fmt::format("no {} bytes for lines from and to rank {}", bytes, edge.peer),
+                       "make buffers.direct smaller"));
+    }
+    std::memset(memory, 0, bytes);
+    halves = {static_cast<std::byte*>(memory), Release{&memory_}};
+  }
+  return InboxHalves{.begin = halves.get(), .half_bytes = half_bytes};
 }
 
 // No net brings a word to another rank, but a kernel has to tell its own lanes, too, that it gives

@@ -14,6 +14,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/deadline.h"
@@ -180,6 +181,7 @@ class Connections {
   Result<ConnectionView> view_of(const Edge& edge);
   Result<ConnectionView> view_of_net(Edge& edge, ConnectionEnd& end);
   Result<ConnectionView> lines_of_net(Edge& edge, ConnectionEnd& end);
+  Result<InboxHalves> halves_of(const Edge& edge);
   Result<std::uint32_t*> own_error_of(std::uint32_t peer);
   void describe_direct(const Edge& edge, const ConnectionView& view);
   Status describe_inboxes(const ConnectionNeeds& needs);
@@ -191,6 +193,13 @@ class Connections {
 
   TransportContext context_;
   MemoryAccount memory_{*context_.runtime};
+  struct Release {
+    MemoryAccount* account = nullptr;
+    void operator()(std::byte* memory) const { account->release_shared(memory); }
+  };
+  /// Of inboxes that a net joins, by rank and direction; ports use them.
+  std::map<std::pair<std::uint32_t, weft_direction>, std::unique_ptr<std::byte, Release>>
+      inbox_halves_;
   mutable std::mutex mutex_;
   std::map<std::string, std::unique_ptr<OpenedTransport>, std::less<>> transports_;
   std::map<std::string, std::unique_ptr<OpenedNet>, std::less<>> nets_;

@@ -68,12 +68,10 @@ NetConnection::Messages NetConnection::lay_out(std::byte* block, const SlotGeome
   return {.begin = view_.buffer, .bytes = at.buffer_bytes};
 }
 
-NetConnection::Messages NetConnection::lay_out_lines(std::byte* block, std::uint32_t half_bytes,
-                                                     std::uint32_t period) {
-  std::memset(block, 0, LineMessages::bytes_for(half_bytes));
-  lines_ = std::make_unique<LineMessages>(block, half_bytes, period);
-  view_.buffer = lines_->halves();
-  view_.step_bytes = half_bytes;
+NetConnection::Messages NetConnection::lay_out_lines(std::byte* block, const InboxHalves& halves) {
+  lines_ = std::make_unique<LineMessages>(halves, block);
+  view_.buffer = halves.begin;
+  view_.step_bytes = halves.half_bytes;
   return {.begin = lines_->messages(), .bytes = kDirectHalves * lines_->message_bytes()};
 }
 
@@ -94,7 +92,9 @@ ConnectionView NetConnection::line_view() const {
 
 bool NetConnection::add(const ProgressOp& operation) {
   if (operation.steps == 0) return true;
-  if (lines_ != nullptr && !lines_->add({.tag = operation.tag, .message = operation.message})) {
+  if (lines_ != nullptr &&
+      !lines_->add(
+          {.number = operation.call, .tag = operation.tag, .message = operation.message})) {
     return false;
   }
   target_ += operation.steps;
@@ -140,7 +140,7 @@ bool NetConnection::has_begun(std::uint64_t step) const {
 }
 
 std::byte* NetConnection::slot_data(std::uint64_t step) const {
-  if (lines_ != nullptr) return lines_->message_of(step);
+  if (lines_ != nullptr) return lines_->place_of(step);
   return view_.buffer + std::size_t{slot_of(step)} * view_.step_bytes;
 }
 

@@ -4,7 +4,8 @@
 // One end of a connection through a net: how the slots, heads and tails that kernels know, or their
 // lines, become messages and come from them.
 //
-// Models, of lines: tests/models/inbox_messages.pml, tests/models/line_steps.pml
+// Models, of lines: tests/models/inbox_messages.pml, tests/models/inbox_stripes.pml,
+// tests/models/line_steps.pml
 #pragma once
 
 #include <cstddef>
@@ -36,7 +37,7 @@ struct SlotGeometry {
 };
 
 /// Ownership: of nothing but what it counts; its port owns the end of the net, the registration and
-/// the block of memory that holds counters, slot descriptions and slots, or lines.
+/// the block of memory that holds counters, slot descriptions and slots, or messages of inboxes.
 ///
 /// Threads: used by whoever holds the port's lock, beside kernels, with which it shares the block
 /// in the order that connection_view.h states. Nothing blocks.
@@ -54,8 +55,8 @@ class NetConnection {
   /// Bytes of the block for such slots, and how it lies in one, which is zeroed where lines are.
   [[nodiscard]] static std::size_t block_bytes(const SlotGeometry& geometry);
   Messages lay_out(std::byte* block, const SlotGeometry& geometry);
-  /// The same of an inbox by LL.
-  Messages lay_out_lines(std::byte* block, std::uint32_t half_bytes, std::uint32_t period);
+  /// The same of messages between inboxes by LL, whose block has LineMessages::bytes_for().
+  Messages lay_out_lines(std::byte* block, const InboxHalves& halves);
   /// Payloads may be sent from where they lie, and received where they belong.
   void let_borrow();
 

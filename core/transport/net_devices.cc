@@ -246,8 +246,8 @@ std::string name_of(const ChoiceInput& input, std::string_view plugin, std::uint
 std::size_t port_of_channel(std::uint32_t channel, std::uint32_t peer, weft_direction direction,
                             std::size_t ports) {
   std::size_t turn = channel;
-  if (channel == kDirectChannel) {
-    turn = spread_apart(peer, ports);
+  if (is_of_inboxes(channel)) {
+    turn = spread_apart(peer, ports) + inbox_stripe(channel);
   } else if (is_of_pairs(channel)) {
     turn = spread_apart(peer, ports) + channel - kPairChannel;
   } else if (channel >= kFirstSmallChannel) {

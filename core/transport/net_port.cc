@@ -59,13 +59,13 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
 }
 
 Result<std::uint32_t> NetPort::add_lines(weft_net_connection* connection, weft_direction direction,
-                                         std::uint32_t peer, std::uint32_t half_bytes,
-                                         std::uint32_t period) {
+                                         std::uint32_t peer, const InboxHalves& halves) {
   auto added = std::make_unique<NetConnection>(connection, direction, peer, kDirectHalves);
   const std::scoped_lock lock(mutex_);
-  WEFT_TRY_ASSIGN(std::byte* const block, allocate(*added, LineMessages::bytes_for(half_bytes),
-                                                   "make buffers.direct smaller"));
-  const NetConnection::Messages messages = added->lay_out_lines(block, half_bytes, period);
+  WEFT_TRY_ASSIGN(
+      std::byte* const block,
+      allocate(*added, LineMessages::bytes_for(halves.half_bytes), "make buffers.direct smaller"));
+  const NetConnection::Messages messages = added->lay_out_lines(block, halves);
   return take_over(std::move(added), messages);
 }
 

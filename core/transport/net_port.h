@@ -60,12 +60,11 @@ class NetPort {
   /// need not know.
   Result<std::uint32_t> add(weft_net_connection* connection, weft_direction direction,
                             std::uint32_t peer, const SlotGeometry& geometry);
-  /// The same of an end of inboxes by LL, in whose halves, of `half_bytes` bytes, the kernel stores
-  /// lines or looks for them: its view has them for slots. An operation is one call, whose message
-  /// it says. Of devices that do not report ends. `period` is that of DirectPeers.
+  /// The same of an end of inboxes by LL, in whose halves, which outlive the port, the kernel
+  /// stores lines or looks for them: its view has them for slots. An operation is one call, whose
+  /// message it says. Of devices that do not report ends.
   Result<std::uint32_t> add_lines(weft_net_connection* connection, weft_direction direction,
-                                  std::uint32_t peer, std::uint32_t half_bytes,
-                                  std::uint32_t period = kFlagPeriod);
+                                  std::uint32_t peer, const InboxHalves& halves);
   /// What the kernel at this end sees; lives as long as the port.
   [[nodiscard]] ConnectionView view(std::uint32_t connection);
   /// The same of steps by lines; not connected where there are none.

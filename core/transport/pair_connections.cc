@@ -406,7 +406,7 @@ void PairConnector::request(const PairLink& link, const SlotGeometry& slots,
                             Connections::Edge& edge) const {
   weft_protocol_request& protocol = edge.protocols[0];
   protocol.struct_size = sizeof(protocol);
-  protocol.protocol = link.channel == kDirectChannel ? WEFT_PROTOCOL_LL : WEFT_PROTOCOL_SIMPLE;
+  protocol.protocol = is_of_inboxes(link.channel) ? WEFT_PROTOCOL_LL : WEFT_PROTOCOL_SIMPLE;
   protocol.steps = slots.steps;
   protocol.step_bytes = slots.step_bytes;
   edge.line_payload = slots.line_payload;
@@ -527,7 +527,7 @@ Result<bool> PairConnector::join(Pair& pair) {
 }
 
 Status PairConnector::finish(Pair& pair) {
-  if (pair.link.channel == kDirectChannel) return finish_inboxes(pair);
+  if (is_of_inboxes(pair.link.channel)) return finish_inboxes(pair);
   WEFT_TRY(connections_.allocate_positions(2 * sizeof(ConnectionCursor), &pair.cursors));
   auto* cursor = static_cast<ConnectionCursor*>(pair.cursors);
   for (Connections::Edge& edge : pair.edges) {
@@ -594,7 +594,7 @@ std::string PairConnector::describe_waiting() {
   if (!by_inboxes && readable) text += describe_rings();
   if (!by_inboxes) text += connections_.describe_waiting_ports();
   for (const auto& [link, ends] : ready_) {
-    if (!readable || is_of_rings(link.channel) || link.channel == kDirectChannel) continue;
+    if (!readable || is_of_rings(link.channel) || is_of_inboxes(link.channel)) continue;
     const ConnectionView& to = ends->to.view;
     const ConnectionView& from = ends->from.view;
     const std::uint64_t sent = load_counter(to.tail);

@@ -123,7 +123,7 @@ TEST(BoundPlan, RingsNeedBothNeighbours) {
                                  .protocols = {protocol}})
                           .value();
     EXPECT_EQ(plan.channels.size(), 2U);
-    auto links = links_of(plan, rank);
+    auto links = links_of(plan, rank, {});
     std::ranges::sort(links, {},
                       [](const PairLink& link) { return std::pair(link.channel, link.peer); });
     return links;
@@ -154,7 +154,7 @@ TEST(BoundPlan, SmallSlotsHaveEdgesOfTheirOwn) {
                    .limits = {.trees = true, .small_step_bytes = 1024, .small_steps = 64},
                    .algorithms = {algorithm}})
             .value();
-    return links_of(plan, 1);
+    return links_of(plan, 1, {});
   };
   const std::vector<PairLink> small = {{.peer = 0, .channel = kFirstSmallChannel}};
   EXPECT_EQ(edges_of("ring", 2), small);
@@ -175,14 +175,18 @@ TEST(BoundPlan, DirectCallsNeedInboxesOfAll) {
   const std::vector<PairLink> inboxes = {{.peer = 0, .channel = kDirectChannel},
                                          {.peer = 1, .channel = kDirectChannel},
                                          {.peer = 3, .channel = kDirectChannel}};
-  EXPECT_EQ(links_of(direct, 2), inboxes);
-  EXPECT_EQ(inbox_links(4, 2), inboxes);
+  EXPECT_EQ(links_of(direct, 2, inboxes), inboxes);
+  EXPECT_EQ(inbox_links(std::vector<std::uint32_t>(4, 1), 2), inboxes);
+  const std::vector<PairLink> stripes = {{.peer = 0, .channel = kDirectChannel},
+                                         {.peer = 2, .channel = kDirectChannel},
+                                         {.peer = 2, .channel = inbox_channel(1)}};
+  EXPECT_EQ(inbox_links(std::vector<std::uint32_t>{1, 9, 2}, 1), stripes);
   Plan ring = make_plan({.operation = Operation::kAllGather, .count = 1 << 20},
                         {.topology = topology, .limits = limits, .algorithms = {"ring"}})
                   .value();
-  EXPECT_EQ(links_of(ring, 2).size(), 2 * ring.channels.size());
+  EXPECT_EQ(links_of(ring, 2, inboxes).size(), 2 * ring.channels.size());
   ring.into_outputs = true;
-  EXPECT_EQ(links_of(ring, 2).size(), 3 + 2 * ring.channels.size());
+  EXPECT_EQ(links_of(ring, 2, inboxes).size(), 3 + 2 * ring.channels.size());
 }
 
 // Between whom data goes, for people: of each way, whoever sends steps sends them to somebody, and
@@ -229,7 +233,8 @@ TEST(BoundPlan, HopsLeadWhereStepsGo) {
           EXPECT_EQ(receives, steps_received(*plan, i, rank) != 0) << rank;
         }
         std::set<std::uint32_t> connected;
-        for (const PairLink& link : links_of(*plan, rank))
+        const auto inboxes = inbox_links(std::vector<std::uint32_t>(plan->ranks, 1), rank);
+        for (const PairLink& link : links_of(*plan, rank, inboxes))
           connected.insert(link.peer);
         // A ring without a step, and inboxes of others than the root, are connected all the same.
         if (ring || goes_directly(plan->algorithm)) {

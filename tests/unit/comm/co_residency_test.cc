@@ -134,6 +134,10 @@ TEST(NetPortsOfGpus, LittleGoesOverFewOfThemAlikeOnAllRanks) {
   EXPECT_EQ(few_net_ports(hosts_of(2, 2, 64)), 2U);
   EXPECT_EQ(few_net_ports(hosts_of(1, 16, 256)), 1U);
   EXPECT_EQ(few_net_ports(hosts_of(1, 2, 8)), 2U) << "no more than there are";
+  EXPECT_EQ(net_stripes(hosts_of(1, 2, 64)), 4U);
+  EXPECT_EQ(net_stripes(hosts_of(1, 2, 16)), 2U) << "others receive meanwhile";
+  EXPECT_EQ(net_stripes(hosts_of(1, 4, 64)), 2U);
+  EXPECT_EQ(net_stripes(hosts_of(1, 2, 2)), 1U);
   Topology topology = hosts_of(2, 1, 64);
   topology.ranks[1].cpus = {{0, 5}};
   EXPECT_EQ(few_net_ports(topology), 3U) << "the rank that has the fewest";

@@ -82,7 +82,7 @@ TEST(ExchangePlans, OfLargerBlocksBetweenDevicesGoOverChannels) {
 }
 
 TEST(ExchangePlans, TellOfLinesThatPortsTake) {
-  const std::string_view told = "  over a net  blocks of up to 4 KiB by lines, which its ports";
+  const std::string_view told = "  over a net  parts of up to 4 KiB by lines, which its ports";
   ExchangePlan plan = plan_between_devices(Operation::kAllToAll, 40000, 2);
   EXPECT_THAT(to_text(plan), Not(HasSubstr(std::string(told))));
   plan.ways.spread.most_by_lines_of_net = 4096;

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/memory_account.h"
+#include "core/comm/bound_plan.h"
 #include "core/device/any_reduction.h"
 #include "core/device/one_shot_blocks.h"
 #include "core/device/work_item_kernel.h"
@@ -37,55 +39,69 @@ using device::testing::LaneMemory;
 using device::testing::LaneTeams;
 using test::LoopbackNet;
 
-constexpr std::uint64_t kMostBytes = 4096;
+constexpr std::uint64_t kMostBytes = 20000;
 constexpr std::uint32_t kLanes = 8;
 using Numbers = std::vector<std::int32_t>;
 
 struct Shape {
   std::uint32_t ranks;
   std::uint32_t parts;
+  std::uint32_t stripes = 1;
   std::uint32_t period = kFlagPeriod;
 };
 
-/// Ranks with a port each, and a connection each way between any two.
+/// Ranks with a port for each stripe, and as many connections each way between any two.
 class World {
  public:
   explicit World(const Shape& shape)
       : shape_(shape), net_({.seed = 7, .again_percent = 30, .shuffle = true}) {
     const auto half = static_cast<std::uint32_t>(direct_half_bytes(kMostBytes));
     for (std::uint32_t rank = 0; rank < shape.ranks; ++rank) {
-      nets_.push_back(net_.open());
-      memory_.push_back(std::make_unique<MemoryAccount>(net_.runtime()));
-      ports_.push_back(std::make_unique<NetPort>(net_.plugin(), nets_.back(), net_.runtime(),
-                                                 *memory_.back(),
-                                                 [this](const Error& error) { note(error); }));
-      pairs_.emplace_back(shape.ranks);
+      for (std::uint32_t stripe = 0; stripe < shape.stripes; ++stripe) {
+        nets_.push_back(net_.open());
+        memory_.push_back(std::make_unique<MemoryAccount>(net_.runtime()));
+        ports_.push_back(std::make_unique<NetPort>(net_.plugin(), nets_.back(), net_.runtime(),
+                                                   *memory_.back(),
+                                                   [this](const Error& error) { note(error); }));
+      }
+      pairs_.emplace_back(std::size_t{shape.ranks} * shape.stripes);
       peers_.push_back(direct_.peers(rank));
     }
     for (std::uint32_t from = 0; from < shape.ranks; ++from) {
       for (std::uint32_t to = 0; to < shape.ranks; ++to) {
         if (from == to) continue;
-        const LoopbackNet::Pair pair = net_.connect(nets_[from], nets_[to]);
-        const auto add = [&](std::uint32_t rank, std::uint32_t peer, ConnectionEnd& end,
-                             weft_net_connection* connection, weft_direction direction) {
-          end.port = ports_[rank].get();
-          end.port_connection =
-              ports_[rank]->add_lines(connection, direction, peer, half, shape.period).value();
-          end.view = ports_[rank]->view(end.port_connection);
-          return end.view.buffer;
+        const auto add_halves = [&] {
+          auto& lines = halves_.emplace_back(std::size_t{kDirectHalves} * half, std::byte{0});
+          return InboxHalves{.begin = lines.data(), .half_bytes = half, .period = shape.period};
         };
-        peers_[from].outbox[to] =
-            add(from, to, pairs_[from][to].to, pair.sender, WEFT_DIRECTION_SEND);
-        peers_[to].inbox[from] =
-            add(to, from, pairs_[to][from].from, pair.receiver, WEFT_DIRECTION_RECV);
+        const InboxHalves stored = add_halves();
+        const InboxHalves looked_for = add_halves();
+        peers_[from].outbox[to] = stored.begin;
+        peers_[to].inbox[from] = looked_for.begin;
         peers_[from].peer_error[to] = peers_[from].error[to];
+        for (std::uint32_t stripe = 0; stripe < shape.stripes; ++stripe) {
+          const auto number = [&](std::uint32_t rank) { return rank * shape.stripes + stripe; };
+          const LoopbackNet::Pair pair = net_.connect(nets_[number(from)], nets_[number(to)]);
+          const auto add = [&](std::uint32_t rank, std::uint32_t peer, ConnectionEnd& end,
+                               weft_net_connection* connection, weft_direction direction,
+                               const InboxHalves& halves) {
+            end.port = ports_[number(rank)].get();
+            end.port_connection = end.port->add_lines(connection, direction, peer, halves).value();
+          };
+          add(from, to, pairs_[from][number(to)].to, pair.sender, WEFT_DIRECTION_SEND, stored);
+          add(to, from, pairs_[to][number(from)].from, pair.receiver, WEFT_DIRECTION_RECV,
+              looked_for);
+        }
       }
     }
+    const std::vector<std::uint32_t> stripes(shape.ranks, shape.stripes);
     for (std::uint32_t rank = 0; rank < shape.ranks; ++rank) {
       inboxes_.push_back(std::make_unique<InboxPorts>(
-          shape.ranks, rank, [&, rank](const PairLink& link) -> const PairConnections& {
-            return pairs_[rank][link.peer];
-          }));
+          shape.ranks, rank, inbox_links(stripes, rank),
+          [&, rank](const PairLink& link) -> const PairConnections& {
+            return pairs_[rank][link.peer * shape.stripes + inbox_stripe(link.channel)];
+          },
+          shape.period));
     }
   }
   ~World() {
@@ -112,6 +128,7 @@ class World {
     std::vector<std::vector<KernelOutcome>> outcomes(shape_.ranks,
                                                      std::vector<KernelOutcome>(shape_.parts));
     std::uint32_t left = shape_.ranks * shape_.parts;
+    bool failed = false;
     LaneTeams teams;
     for (std::uint32_t rank = 0; rank < shape_.ranks; ++rank) {
       for (std::uint32_t part = 0; part < shape_.parts; ++part) {
@@ -120,18 +137,20 @@ class World {
           const KernelOutcome outcome = run_part(group, memory, items[rank], part);
           if (!group.leader()) return;
           outcomes[rank][part] = outcome;
+          failed = failed || outcome.end != KernelEnd::kDone;
           --left;
         };
         teams.add("rank " + std::to_string(rank), kLanes, run_lane);
       }
       inboxes_[rank]->enqueue(items[rank], shape_.parts);
     }
-    // What is still under way when the kernels have ended goes, too.
+    // What is still under way when the kernels have ended goes, too; of calls that differ one may
+    // wait for stripes that the other does not have.
     teams.add("ports", 1, [&](LaneGroup& /*group*/) {
       const auto are_busy = [&] {
         return std::ranges::any_of(ports_, [](const auto& port) { return port->busy(); });
       };
-      while (left != 0 || are_busy()) {
+      while (left != 0 || (!failed && are_busy())) {
         for (const auto& port : ports_)
           port->progress();
         LaneFibers::look_again({.what = "messages"});
@@ -180,7 +199,8 @@ class World {
   std::vector<weft_net*> nets_;
   std::vector<std::unique_ptr<MemoryAccount>> memory_;
   std::vector<std::unique_ptr<NetPort>> ports_;
-  std::vector<std::vector<PairConnections>> pairs_;  // of each rank, by the other one
+  std::vector<std::vector<PairConnections>> pairs_;  // of each rank, by the other one and stripe
+  std::deque<std::vector<std::byte>> halves_;
   std::vector<DirectPeers> peers_;
   std::vector<std::unique_ptr<InboxPorts>> inboxes_;
   std::atomic<std::uint32_t> abort_{0};
@@ -265,7 +285,7 @@ class InboxesOverANet : public testing::TestWithParam<Shape> {};
 TEST_P(InboxesOverANet, CarryAllOperationsByTurns) {
   World world(GetParam());
   std::uint64_t call = 0;
-  for (const std::uint64_t count : {1U, 2U, 67U, 300U}) {
+  for (const std::uint64_t count : {1U, 2U, 67U, 300U, 2100U, 4999U}) {
     for (const Operation operation : kOperations) {
       const auto root = static_cast<std::uint32_t>(call % GetParam().ranks);
       check_call(world, GetParam().ranks, task_of(operation, root, count), call);
@@ -275,14 +295,16 @@ TEST_P(InboxesOverANet, CarryAllOperationsByTurns) {
   }
 }
 
-// Long calls first, so that lines of theirs lie where a later period's would.
+// Long calls first, so that lines of theirs lie where a later period's would; and one of those that
+// wipe is long, of which stripes would lose lines.
 TEST_P(InboxesOverANet, GoOnWhereFlagsBeginAgain) {
   Shape shape = GetParam();
   shape.period = 6;
   World world(shape);
   for (std::uint64_t call = 0; call < 3 * std::uint64_t{shape.period}; ++call) {
     const Operation operation = kOperations[call % std::size(kOperations)];
-    check_call(world, shape.ranks, task_of(operation, 0, call % 6 < 2 ? 40 : 1), call);
+    const bool is_long = call % shape.period < 2 || call % shape.period == 4;
+    check_call(world, shape.ranks, task_of(operation, 0, is_long ? 4000 : 1), call);
     if (HasFatalFailure()) return;
   }
 }
@@ -291,10 +313,12 @@ TEST_P(InboxesOverANet, GoOnWhereFlagsBeginAgain) {
 TEST_P(InboxesOverANet, EndCallsThatDiffer) {
   World world(GetParam());
   const std::uint32_t ranks = GetParam().ranks;
-  std::vector<Numbers> buffers(std::size_t{2} * ranks, Numbers(std::size_t{100} * ranks));
+  const std::uint64_t least = GetParam().stripes == 1 ? 40 : 1500;
+  std::vector<Numbers> buffers(std::size_t{2} * ranks, Numbers(3 * least * ranks));
   std::vector<WorkItem> items;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    items.push_back(world.item(rank, task_of(Operation::kAllGather, 0, 40 + 20 * (rank % 2)), 0,
+    items.push_back(world.item(rank,
+                               task_of(Operation::kAllGather, 0, least + 2 * least * (rank % 2)), 0,
                                buffers[2 * rank], buffers[2 * rank + 1]));
   }
   for (const auto& parts : world.run(items)) {
@@ -305,10 +329,12 @@ TEST_P(InboxesOverANet, EndCallsThatDiffer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, InboxesOverANet,
-                         testing::Values(Shape{2, 1}, Shape{2, 3}, Shape{3, 2}, Shape{8, 1}),
+                         testing::Values(Shape{2, 1}, Shape{2, 3}, Shape{3, 2}, Shape{8, 1},
+                                         Shape{2, 2, 4}, Shape{3, 1, 2}),
                          [](const auto& info) {
                            return "Ranks" + std::to_string(info.param.ranks) + "Parts" +
-                                  std::to_string(info.param.parts);
+                                  std::to_string(info.param.parts) + "Stripes" +
+                                  std::to_string(info.param.stripes);
                          });
 
 }  // namespace

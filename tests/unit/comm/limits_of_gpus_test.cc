@@ -167,6 +167,7 @@ TEST(StagedExchanges, GoByFewPairsSoonerThanWhereLinksJoin) {
 }
 
 // Small calls go one way over a net, larger ones over several ports; CPUs' messages hold no lines.
+// The more stripes messages of lines have, the larger a call may be.
 TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
   const auto goes = [](const Ranks& ranks, Operation operation, std::uint64_t bytes) {
     const Task task{.operation = operation,
@@ -178,7 +179,11 @@ TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
     EXPECT_TRUE(plan) << plan.error().to_string();
     return std::string(algorithm_name((*plan)->algorithm));
   };
-  const Ranks two(2, "net-socket", {}, std::make_unique<SharingDevice>());
+  const auto with_stripes = [](std::uint32_t ranks, const char* stripes) {
+    return Ranks(ranks, "net-socket", {{"WEFT_TRANSPORTS_NET_STRIPES", stripes}},
+                 std::make_unique<SharingDevice>());
+  };
+  const Ranks two = with_stripes(2, "1");
   for (const Operation operation :
        {Operation::kAllReduce, Operation::kAllGather, Operation::kReduceScatter}) {
     SCOPED_TRACE(operation_name(operation));
@@ -188,18 +193,25 @@ TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
   }
   EXPECT_EQ(goes(two, Operation::kAllReduce, 16 * kLineKiB), "direct") << "one way instead of two";
   EXPECT_EQ(goes(two, Operation::kAllGather, 8 * kLineKiB), "direct");
-  EXPECT_EQ(goes(two, Operation::kAllGather, 16 * kLineKiB), "ring");
   EXPECT_EQ(goes(two, Operation::kBroadcast, 8), "ring") << "one after the other they overlap";
-  EXPECT_EQ(all_to_all_goes(two, 4 * kLineKiB), "ll");
-  EXPECT_EQ(all_to_all_goes(two, 4 * kLineKiB + 1), "pair");
-  const Ranks four(4, "net-socket", {}, std::make_unique<SharingDevice>());
-  EXPECT_EQ(exchange_channels(four, 31 * kLineKiB), 1U) << "partners have a port each already";
+  EXPECT_EQ(all_to_all_goes(two, 8 * kLineKiB), "ll");
+  EXPECT_EQ(all_to_all_goes(two, 8 * kLineKiB + 1), "pair");
+  const Ranks two_by_four = with_stripes(2, "4");
+  EXPECT_EQ(goes(two_by_four, Operation::kAllReduce, 64 * kLineKiB), "direct");
+  EXPECT_EQ(goes(two_by_four, Operation::kAllGather, 16 * kLineKiB), "direct");
+  EXPECT_EQ(goes(two_by_four, Operation::kAllGather, 64 * kLineKiB), "ring");
+  EXPECT_EQ(all_to_all_goes(two_by_four, 32 * kLineKiB), "ll");
+  EXPECT_EQ(all_to_all_goes(two_by_four, 32 * kLineKiB + 1), "pair");
+  const Ranks four = with_stripes(4, "1");
+  EXPECT_EQ(exchange_channels(four, 15 * kLineKiB), 1U) << "partners have a port each already";
   EXPECT_EQ(exchange_channels(four, 64 * kLineKiB), 2U);
   EXPECT_EQ(exchange_channels(four, kLineMiB), 8U);
   EXPECT_EQ(goes(four, Operation::kAllReduce, 32 * kLineKiB), "direct") << "one way instead of six";
   EXPECT_EQ(goes(four, Operation::kAllReduce, 128 * kLineKiB), "ring");
   EXPECT_EQ(goes(four, Operation::kAllGather, 16 * kLineKiB), "direct") << "side by side";
   EXPECT_EQ(goes(four, Operation::kAllGather, 64 * kLineKiB), "ring");
+  const Ranks four_by_two = with_stripes(4, "2");
+  EXPECT_EQ(goes(four_by_two, Operation::kAllGather, 32 * kLineKiB), "direct");
   const Ranks set(2, "net-socket", {{"WEFT_BUFFERS_DIRECT", "64KiB"}},
                   std::make_unique<SharingDevice>());
   EXPECT_EQ(all_to_all_goes(set, 32 * kLineKiB), "ll");
@@ -210,7 +222,7 @@ TEST(InboxesOfANet, TakeSmallCallsOfGpus) {
   EXPECT_NE(goes(cpus, Operation::kAllGather, 8), "direct");
 }
 
-// Beyond that a port would spend more on lines than slots wait for.
+// Parts beyond that would cost a port more by lines than slots wait for.
 TEST(SmallSendsOfANet, GoByLinesOfGpus) {
   const auto most = [](const Ranks& ranks) {
     Task task{.operation = Operation::kSend, .type = WEFT_INT8, .root = 1, .count = 8};
@@ -218,7 +230,7 @@ TEST(SmallSendsOfANet, GoByLinesOfGpus) {
     calls[1].task.root = 0;
     return ranks.communicators[0]->explain_exchange(calls).ways.spread.most_by_lines_of_net;
   };
-  EXPECT_EQ(most(Ranks(2, "net-socket", {}, std::make_unique<SharingDevice>())), 4 * kLineKiB);
+  EXPECT_EQ(most(Ranks(2, "net-socket", {}, std::make_unique<SharingDevice>())), 8 * kLineKiB);
   EXPECT_EQ(most(Ranks(2, "shm", {}, std::make_unique<SharingDevice>())), 0U);
   EXPECT_EQ(most(Ranks(2, "net-socket")), 0U);
 }

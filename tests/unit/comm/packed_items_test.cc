@@ -160,7 +160,7 @@ TEST_P(PackedItemsOf, AreThoseOfThePlan) {
   constexpr std::uint32_t kRank = 2;
   std::map<PairLink, PairConnections> pairs;
   std::vector<ConnectionCursor> cursors(1000);
-  for (const PairLink& link : links_of(*plan, kRank)) {
+  for (const PairLink& link : links_of(*plan, kRank, {})) {
     PairConnections& pair = pairs[link];
     pair.from.view.cursor = &cursors[2 * pairs.size()];
     pair.to.view.cursor = &cursors[2 * pairs.size() + 1];

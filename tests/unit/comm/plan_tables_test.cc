@@ -112,7 +112,7 @@ TEST(PlanTables, HoldTheLinksOfEdges) {
     auto tables = PlanTables::create(account, *plan).value();
     const std::size_t held = account.bytes_held();
     std::map<PairLink, PairConnections> pairs;
-    for (const PairLink& link : links_of(*plan, 1)) {
+    for (const PairLink& link : links_of(*plan, 1, {})) {
       pairs[link].to.view.peer = 1000 + 100 * link.channel + link.peer;
       pairs[link].from.view.peer = 100 * link.channel + link.peer;
     }

@@ -114,7 +114,8 @@ TEST(Resolve, UnknownNamesComeWithTheNearest) {
   EXPECT_EQ(refusal("version: 1\nnet-socket: {stream: 2}\n"),
             "f.yaml:2:14: unknown key \"stream\"; did you mean \"streams\"?");
   EXPECT_EQ(refusal("version: 1\ntransports: {zzzzzz: 2}\n"),
-            "f.yaml:2:14: unknown key \"zzzzzz\"; use net, net_ports, order, rules or single_copy");
+            "f.yaml:2:14: unknown key \"zzzzzz\"; use net, net_ports, net_stripes, order, rules or "
+            "single_copy");
   EXPECT_EQ(refusal("version: 1\n\"a\\tb\": {}\n"),
             "f.yaml:2:1: unknown section \"a\\x09b\"; no plugin of that name was found");
   EXPECT_EQ(refusal("version: 1\nlog: {topics.net: info}\n"),

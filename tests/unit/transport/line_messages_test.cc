@@ -21,12 +21,16 @@ constexpr std::uint32_t kPeriod = 4;
 
 // As kernels store and load them.
 struct End {
+  std::vector<std::uint64_t> lines =
+      std::vector<std::uint64_t>(kDirectHalves * kHalf / sizeof(std::uint64_t));
   std::vector<std::uint64_t> memory =
       std::vector<std::uint64_t>(LineMessages::bytes_for(kHalf) / sizeof(std::uint64_t));
-  LineMessages messages{reinterpret_cast<std::byte*>(memory.data()), kHalf, kPeriod};
+  LineMessages messages{
+      {.begin = reinterpret_cast<std::byte*>(lines.data()), .half_bytes = kHalf, .period = kPeriod},
+      reinterpret_cast<std::byte*>(memory.data())};
 
   device::Line& line(std::uint64_t call, std::uint32_t number) {
-    auto* const half = messages.halves() + call % kDirectHalves * kHalf;
+    auto* const half = messages.halves().begin + call % kDirectHalves * kHalf;
     return reinterpret_cast<device::Line*>(half)[number];
   }
   void store(std::uint64_t call, std::uint32_t number, std::uint64_t payload) {
@@ -42,7 +46,7 @@ struct End {
 
 std::uint64_t word(const LineMessages& messages, std::uint64_t call, std::size_t number) {
   std::uint64_t found = 0;
-  std::memcpy(&found, messages.message_of(call) + number * sizeof(found), sizeof(found));
+  std::memcpy(&found, messages.place_of(call) + number * sizeof(found), sizeof(found));
   return found;
 }
 
@@ -88,7 +92,7 @@ TEST(LineMessages, DeliverAnyNumberOfLines) {
     ASSERT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 2, .payload_lines = lines}}));
     for (std::uint32_t line = 0; line < lines; ++line) {
       const std::uint64_t payload = 0x0102030405060708U * (line + 1);
-      std::memcpy(end.messages.message_of(0) + line * sizeof(payload), &payload, sizeof(payload));
+      std::memcpy(end.messages.place_of(0) + line * sizeof(payload), &payload, sizeof(payload));
     }
     ASSERT_TRUE(end.messages.deliver(0, 7, lines * sizeof(std::uint64_t)));
     for (std::uint32_t line = 0; line < lines; ++line)
@@ -113,10 +117,10 @@ TEST(LineMessages, WaitForBothWordsOfALine) {
 TEST(LineMessages, DeliverIntoTheHalvesByTurns) {
   End end;
   for (std::uint64_t call = 0; call < 3; ++call) {
-    ASSERT_TRUE(
-        end.messages.add({.tag = 70 + call, .message = {.headers = 2, .payload_lines = 2}}));
+    ASSERT_TRUE(end.messages.add(
+        {.number = call, .tag = 70 + call, .message = {.headers = 2, .payload_lines = 2}}));
     const std::uint64_t payload[2] = {call * 1000 + 1, UINT64_MAX - call};
-    std::memcpy(end.messages.message_of(call), payload, sizeof(payload));
+    std::memcpy(end.messages.place_of(call), payload, sizeof(payload));
     ASSERT_TRUE(end.messages.deliver(call, 70 + call, sizeof(payload)));
     EXPECT_EQ(end.load(call, 0), 70 + call);
     EXPECT_EQ(end.load(call, 1), 70 + call);
@@ -147,19 +151,91 @@ TEST(LineMessages, DeliverTheTagOfAnotherCallWhateverItsSize) {
 TEST(LineMessages, RefuseCallsThatHaveNoRoom) {
   End end;
   constexpr std::uint32_t kLines = kHalf / 16;
-  EXPECT_FALSE(end.messages.add({.tag = 7, .message = {.headers = 0, .payload_lines = 1}}));
+  EXPECT_FALSE(end.messages.add({.tag = 7, .message = {}})) << "no lines";
+  EXPECT_FALSE(end.messages.add(
+      {.tag = 7, .message = {.headers = 0, .payload_lines = 1, .skipped = kLines}}));
   EXPECT_FALSE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = kLines}}));
   EXPECT_FALSE(
       end.messages.add({.tag = 7, .message = {.headers = 2, .payload_lines = UINT32_MAX}}));
   EXPECT_TRUE(end.messages.add({.tag = 7, .message = {.headers = 1, .payload_lines = kLines - 1}}));
 }
 
+// Stripes have the halves of their inbox in common, and are messages of their own: those of a call
+// that has no lines for one are not numbered there.
+TEST(LineMessages, TakeTheLinesOfTheirStripeAlone) {
+  End first;
+  End second;
+  LineMessages further(
+      {.begin = first.messages.halves().begin, .half_bytes = kHalf, .period = kPeriod},
+      reinterpret_cast<std::byte*>(second.memory.data()));
+  ASSERT_TRUE(
+      first.messages.add({.number = 0, .tag = 7, .message = {.headers = 2, .payload_lines = 1}}));
+  ASSERT_TRUE(
+      first.messages.add({.number = 1, .tag = 9, .message = {.headers = 2, .payload_lines = 3}}));
+  ASSERT_TRUE(further.add(
+      {.number = 1, .tag = 9, .message = {.headers = 0, .payload_lines = 2, .skipped = 5}}));
+  for (std::uint32_t line = 0; line < 3; ++line)
+    first.store(0, line, 100 + line);
+  EXPECT_EQ(first.messages.collect(0), 101U);
+  first.messages.forget_before(1);
+  EXPECT_FALSE(further.collect(0)) << "lines of another call";
+  for (std::uint32_t line = 5; line < 7; ++line)
+    first.store(1, line, 200 + line);
+  EXPECT_EQ(further.collect(0), 9U) << "as this rank has it, whose headers others look for";
+  EXPECT_EQ(further.payload_bytes(0), 16U);
+  EXPECT_EQ(word(further, 0, 0), 205U);
+  EXPECT_EQ(word(further, 0, 1), 206U);
+  EXPECT_FALSE(first.messages.collect(1));
+  for (std::uint32_t line = 0; line < 5; ++line)
+    first.store(1, line, 200 + line);
+  EXPECT_EQ(first.messages.collect(1), 201U);
+  EXPECT_EQ(word(first.messages, 1, 2), 204U);
+}
+
+TEST(LineMessages, DeliverAStripeToItsLinesAlone) {
+  End end;
+  ASSERT_TRUE(end.messages.add(
+      {.number = 3, .tag = 7, .message = {.headers = 0, .payload_lines = 2, .skipped = 4}}));
+  const std::uint64_t payload[2] = {11, 12};
+  std::memcpy(end.messages.place_of(0), payload, sizeof(payload));
+  EXPECT_FALSE(end.messages.deliver(0, 7, 8));
+  ASSERT_TRUE(end.messages.deliver(0, 7, sizeof(payload)));
+  EXPECT_EQ(end.load(3, 3), std::nullopt);
+  EXPECT_EQ(end.load(3, 4), 11U);
+  EXPECT_EQ(end.load(3, 5), 12U);
+  EXPECT_EQ(end.load(3, 6), std::nullopt);
+}
+
+// Together they are all lines of the call, each once, and one carries more than another only where
+// lines do not divide.
+TEST(InboxMessages, AreDividedIntoStripes) {
+  for (const std::uint32_t most : {1U, 2U, 3U, 4U}) {
+    for (const std::uint32_t lines :
+         {0U, 1U, 511U, 1023U, 1024U, 1025U, 2047U, 2048U, 2049U, 9001U}) {
+      const InboxMessage whole{.headers = 3, .payload_lines = lines};
+      std::uint32_t next = whole.headers;
+      for (std::uint32_t stripe = 0; stripe < most; ++stripe) {
+        const InboxMessage part = stripe_of(whole, stripe, most);
+        EXPECT_EQ(part.headers, stripe == 0 ? 3U : 0U);
+        if (part.payload_lines == 0) continue;
+        EXPECT_EQ(part.first_of_payload(), next) << most << " " << lines << " " << stripe;
+        EXPECT_TRUE(stripe == 0 || part.payload_lines > kLeastLinesOfStripe / 2);
+        next += part.payload_lines;
+      }
+      EXPECT_EQ(next, whole.lines()) << most << " " << lines;
+    }
+  }
+  EXPECT_EQ(stripe_of({.headers = 1, .payload_lines = 2048}, 3, 4).payload_lines, 512U);
+  EXPECT_EQ(stripe_of({.headers = 1, .payload_lines = 1023}, 1, 4).payload_lines, 0U);
+}
+
 // What lies in an outbox from the period before would be taken for lines of a call.
 TEST(LineMessages, WipeOutboxesBeforeFlagsBeginAgain) {
   End end;
   const auto make = [&](std::uint64_t call, std::uint32_t payload_lines) {
-    EXPECT_TRUE(end.messages.add(
-        {.tag = 70 + call, .message = {.headers = 1, .payload_lines = payload_lines}}));
+    EXPECT_TRUE(end.messages.add({.number = call,
+                                  .tag = 70 + call,
+                                  .message = {.headers = 1, .payload_lines = payload_lines}}));
     for (std::uint32_t line = 0; line <= payload_lines; ++line)
       end.store(call, line, 70 + call);
     EXPECT_EQ(end.messages.collect(call), 70 + call);
@@ -168,7 +244,8 @@ TEST(LineMessages, WipeOutboxesBeforeFlagsBeginAgain) {
   for (std::uint64_t call = 0; call < kPeriod; ++call)
     make(call, call < 2 ? 5 : 1);
   for (std::uint64_t call = kPeriod; call < kPeriod + 2; ++call) {
-    ASSERT_TRUE(end.messages.add({.tag = 9, .message = {.headers = 1, .payload_lines = 5}}));
+    ASSERT_TRUE(end.messages.add(
+        {.number = call, .tag = 9, .message = {.headers = 1, .payload_lines = 5}}));
     end.store(call, 0, 9);
     end.store(call, 1, 9);
     EXPECT_FALSE(end.messages.collect(call)) << "the other lines are those of a period before";

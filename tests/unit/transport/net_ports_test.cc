@@ -158,6 +158,8 @@ TEST(PortOfChannel, PartnersOfSendsBeginWithAnotherPortEach) {
                 port_of_channel(kPairChannel, peer, kSent, ports));
       EXPECT_EQ(port_of_channel(kPairChannel + 1, peer, kSent, ports),
                 (port_of_channel(kPairChannel, peer, kSent, ports) + 1) % ports);
+      EXPECT_EQ(port_of_channel(inbox_channel(1), peer, kSent, ports),
+                (port_of_channel(kPairChannel, peer, kSent, ports) + 1) % ports);
     }
     EXPECT_EQ(first.size(), ports);
   }
