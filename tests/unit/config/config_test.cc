@@ -104,6 +104,7 @@ TEST(Config, AgreedTextHoldsWhatMustBeAlike) {
       "collectives.reduce_scatter.algorithm=ring,pat,chain,direct,multicast\n"
       "collectives.reduce_scatter.protocol=simple,ll,ll128\n"
       "transports.net=net-ib,net-ofi,net-socket\n"
+      "transports.net_stripes=0\n"
       "transports.order=p2p,shm,net\n"
       "transports.rules=[{between: same-host, use: [shm]}]\n"
       "transports.single_copy=64KiB\n"
