@@ -318,8 +318,11 @@ Status Communicator::open_paths() {
   }
   const std::uint32_t ports = net_ports();
   if (!net_edges.empty()) {
-    context_.logger().info(Topic::kTransport, "rank {} has {} port{} to each net", rank_, ports,
-                           ports == 1 ? "" : "s");
+    const std::uint32_t stripes = inbox_stripes();
+    context_.logger().info(
+        Topic::kTransport, "rank {} has {} port{} to each net{}", rank_, ports,
+        ports == 1 ? "" : "s",
+        stripes == 1 ? "" : fmt::format(", over which small messages go in {} stripes", stripes));
   }
   // Calls by multicast meet by the headers of plain halves, and have no payload there.
   std::uint64_t plain_range = runtime_.reports_ends() ? 0 : limits_.two_shot_range;

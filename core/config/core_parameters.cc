@@ -83,10 +83,9 @@ void add_transports(std::vector<Parameter>& table) {
        .maximum = kMostInboxStripes,
        .agreed = true,
        .default_text = "0",
-       .help = "Between GPUs that a net joins, in how many stripes small messages go, side "
-               "by side over as many ports, where each has 4 KiB or more. 0: as many as all "
-               "ranks have ports that do not receive meanwhile, at most four between two "
-               "and two between four."});
+       .help = "Between GPUs that a net joins, in how many stripes small messages of 12 KiB and "
+               "more go, each by a port of its own. 0: as many as all ranks have ports that "
+               "do not receive meanwhile, at most four between two and two between four."});
   table.push_back({.section = "transports",
                    .key = "single_copy",
                    .type = ParameterType::kBytes,

@@ -27,15 +27,19 @@ struct InboxMessage {
 
 /// The most stripes that a message may go in.
 inline constexpr std::uint32_t kMostInboxStripes = 4;
-/// So much payload alone pays for a message more: 4 KiB.
+/// So much payload alone pays for a message more, 4 KiB, once there are three of them: two take as
+/// long as one message does.
 inline constexpr std::uint32_t kLeastLinesOfStripe = 512;
+inline constexpr std::uint32_t kLeastStripedLines = 3 * kLeastLinesOfStripe;
 
 /// Stripe `stripe` of a message that may have `most` of them. The first has the headers; one
 /// without lines is not sent.
 [[nodiscard]] constexpr InboxMessage stripe_of(const InboxMessage& whole, std::uint32_t stripe,
                                                std::uint32_t most) {
   constexpr std::uint32_t kGrain = 8;  // lines that ports take at once
-  const std::uint32_t stripes = std::clamp(whole.payload_lines / kLeastLinesOfStripe, 1U, most);
+  const std::uint32_t wanted =
+      whole.payload_lines < kLeastStripedLines ? 1 : whole.payload_lines / kLeastLinesOfStripe;
+  const std::uint32_t stripes = std::min(wanted, most);
   const std::uint32_t even = (whole.payload_lines + stripes - 1) / stripes;
   const std::uint32_t each = (even + kGrain - 1) / kGrain * kGrain;
   const std::uint32_t begin = std::min(stripe * each, whole.payload_lines);

@@ -285,7 +285,7 @@ class InboxesOverANet : public testing::TestWithParam<Shape> {};
 TEST_P(InboxesOverANet, CarryAllOperationsByTurns) {
   World world(GetParam());
   std::uint64_t call = 0;
-  for (const std::uint64_t count : {1U, 2U, 67U, 300U, 2100U, 4999U}) {
+  for (const std::uint64_t count : {1U, 2U, 67U, 300U, 3200U, 4999U}) {
     for (const Operation operation : kOperations) {
       const auto root = static_cast<std::uint32_t>(call % GetParam().ranks);
       check_call(world, GetParam().ranks, task_of(operation, root, count), call);

@@ -91,17 +91,17 @@ std::int32_t element_of(std::uint32_t rank, std::uint64_t at, std::uint64_t call
   return static_cast<std::int32_t>(rank * 100'003 + at * 17 + call * 5);
 }
 
-struct Shape {
+struct SocketShape {
   std::uint32_t ranks;
   std::uint32_t stripes;
   std::uint32_t ports;
 };
 
-class InboxesOverSockets : public testing::TestWithParam<Shape> {};
+class InboxesOverSockets : public testing::TestWithParam<SocketShape> {};
 
 // Messages of all sizes that have one stripe and several, by turns, each rank a thread.
 TEST_P(InboxesOverSockets, CarryCallsWhateverTheirStripes) {
-  const Shape& shape = GetParam();
+  const SocketShape& shape = GetParam();
   const test::Ranks ranks(shape.ranks, "net-socket",
                           {{"WEFT_TRANSPORTS_NET_STRIPES", std::to_string(shape.stripes)},
                            {"WEFT_TRANSPORTS_NET_PORTS", std::to_string(shape.ports)},
@@ -112,7 +112,7 @@ TEST_P(InboxesOverSockets, CarryCallsWhateverTheirStripes) {
   const auto run_rank = [&](std::uint32_t rank) -> std::string {
     CallCutter cutter;
     std::uint64_t number = 0;
-    for (const std::uint64_t count : {1U, 900U, 2048U, 3001U, 5U, 16'000U}) {
+    for (const std::uint64_t count : {1U, 900U, 3072U, 3501U, 5U, 16'000U}) {
       for (const Operation operation :
            {Operation::kAllReduce, Operation::kAllGather, Operation::kReduceScatter}) {
         ++number;
@@ -161,8 +161,8 @@ TEST_P(InboxesOverSockets, CarryCallsWhateverTheirStripes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, InboxesOverSockets,
-                         testing::Values(Shape{2, 1, 2}, Shape{2, 4, 8}, Shape{2, 4, 1},
-                                         Shape{3, 2, 4}),
+                         testing::Values(SocketShape{2, 1, 2}, SocketShape{2, 4, 8},
+                                         SocketShape{2, 4, 1}, SocketShape{3, 2, 4}),
                          [](const auto& info) {
                            return "Ranks" + std::to_string(info.param.ranks) + "Stripes" +
                                   std::to_string(info.param.stripes) + "Ports" +

@@ -211,7 +211,7 @@ TEST(LineMessages, DeliverAStripeToItsLinesAlone) {
 TEST(InboxMessages, AreDividedIntoStripes) {
   for (const std::uint32_t most : {1U, 2U, 3U, 4U}) {
     for (const std::uint32_t lines :
-         {0U, 1U, 511U, 1023U, 1024U, 1025U, 2047U, 2048U, 2049U, 9001U}) {
+         {0U, 1U, 511U, 1023U, 1024U, 1025U, 1535U, 1536U, 2047U, 2048U, 2049U, 9001U}) {
       const InboxMessage whole{.headers = 3, .payload_lines = lines};
       std::uint32_t next = whole.headers;
       for (std::uint32_t stripe = 0; stripe < most; ++stripe) {
@@ -226,7 +226,9 @@ TEST(InboxMessages, AreDividedIntoStripes) {
     }
   }
   EXPECT_EQ(stripe_of({.headers = 1, .payload_lines = 2048}, 3, 4).payload_lines, 512U);
-  EXPECT_EQ(stripe_of({.headers = 1, .payload_lines = 1023}, 1, 4).payload_lines, 0U);
+  EXPECT_EQ(stripe_of({.headers = 1, .payload_lines = 1535}, 1, 4).payload_lines, 0U);
+  EXPECT_EQ(stripe_of({.headers = 1, .payload_lines = 1536}, 2, 4).payload_lines, 512U);
+  EXPECT_EQ(stripe_of({.headers = 1, .payload_lines = 1536}, 1, 2).payload_lines, 768U);
 }
 
 // What lies in an outbox from the period before would be taken for lines of a call.
