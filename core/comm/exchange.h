@@ -83,7 +83,8 @@ struct InboxExchanges {
   std::uint64_t least_wide = 0;
   std::uint64_t most_wide = 0;
   bool all_to_alls_by_ll = true;
-  bool roots_by_ll = true;  ///< Gathers and scatters.
+  bool roots_by_ll = true;    ///< Gathers and scatters.
+  std::uint32_t stripes = 1;  ///< That messages of LL which a net carries may have.
   friend bool operator==(const InboxExchanges&, const InboxExchanges&) = default;
 };
 /// By which lines; none of calls that do not go so.

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include "core/comm/exchange.h"
+#include "core/model/direct_peers.h"
+#include "core/model/inbox_message.h"
 #include "core/model/step_lines.h"
 #include "core/schedule/call_text.h"
 
@@ -119,6 +121,12 @@ void append_device_way(const ExchangePlan& plan, std::string& text) {
     text += fmt::format(
         "  inboxes     each rank writes its blocks, of up to {}, into the others'{}\n",
         size_text(wide ? sizes.most_wide : sizes.most_by_ll), wide ? ", lines of 128 bytes" : "");
+    const auto lines_of_longest = static_cast<std::uint32_t>(direct_lines(longest) - 1);
+    const std::uint32_t stripes = wide ? 1 : stripes_of(lines_of_longest, sizes.stripes);
+    if (stripes > 1) {
+      text += fmt::format(
+          "  over a net  the longest block in {} stripes, each by a port of its own\n", stripes);
+    }
     return;
   }
   if (lines) {

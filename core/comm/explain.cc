@@ -14,6 +14,8 @@
 
 #include "core/comm/communicator.h"
 #include "core/comm/exchange_plan.h"
+#include "core/model/direct_peers.h"
+#include "core/model/inbox_message.h"
 #include "core/schedule/work_items.h"
 
 namespace weft {
@@ -32,7 +34,13 @@ std::string Communicator::describe_launch(const Plan& plan) const {
     items.push_back(work_item(plan, channel, rank_));
     if (goes_directly(plan.algorithm)) items.back().direct = connections_->direct();
   }
-  return launch_text(runtime_.shape_of(items));
+  std::string text = launch_text(runtime_.shape_of(items));
+  if (!text.empty() && reach_ == Reach::kMessages && goes_directly(plan.algorithm)) {
+    const auto lines = static_cast<std::uint32_t>(direct_lines(plan.task.bytes()) - 1);
+    const std::uint32_t stripes = stripes_of(lines, inbox_stripes());
+    if (stripes > 1) text += fmt::format("; messages over a net in {} stripes", stripes);
+  }
+  return text;
 }
 
 std::uint64_t Communicator::copied_from(const Task& task) const {

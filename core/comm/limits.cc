@@ -480,6 +480,7 @@ void Communicator::choose_inbox_exchanges() {
   if (reach_ == Reach::kMessages && !config_.is_set("buffers.direct")) {
     chosen.most_by_ll = std::min(chosen.most_by_ll, kMostMessageExchangeBytes * inbox_stripes());
   }
+  if (reach_ == Reach::kMessages) chosen.stripes = inbox_stripes();
   chosen.roots_by_ll = limits_.direct_roots;
   chosen.all_to_alls_by_ll = has(config_, kAllToAllProtocols, protocol_name(Protocol::kLL));
   if (limits_.wide_bytes == 0 ||

@@ -32,14 +32,17 @@ inline constexpr std::uint32_t kMostInboxStripes = 4;
 inline constexpr std::uint32_t kLeastLinesOfStripe = 512;
 inline constexpr std::uint32_t kLeastStripedLines = 3 * kLeastLinesOfStripe;
 
-/// Stripe `stripe` of a message that may have `most` of them. The first has the headers; one
-/// without lines is not sent.
+/// How many stripes a message has that may have `most` of them.
+[[nodiscard]] constexpr std::uint32_t stripes_of(std::uint32_t payload_lines, std::uint32_t most) {
+  return payload_lines < kLeastStripedLines ? 1
+                                            : std::min(payload_lines / kLeastLinesOfStripe, most);
+}
+
+/// Number `stripe` of those. The first has the headers; one without lines is not sent.
 [[nodiscard]] constexpr InboxMessage stripe_of(const InboxMessage& whole, std::uint32_t stripe,
                                                std::uint32_t most) {
   constexpr std::uint32_t kGrain = 8;  // lines that ports take at once
-  const std::uint32_t wanted =
-      whole.payload_lines < kLeastStripedLines ? 1 : whole.payload_lines / kLeastLinesOfStripe;
-  const std::uint32_t stripes = std::min(wanted, most);
+  const std::uint32_t stripes = stripes_of(whole.payload_lines, most);
   const std::uint32_t even = (whole.payload_lines + stripes - 1) / stripes;
   const std::uint32_t each = (even + kGrain - 1) / kGrain * kGrain;
   const std::uint32_t begin = std::min(stripe * each, whole.payload_lines);

@@ -235,6 +235,26 @@ std::string ctas_of(std::map<std::string, std::string> set, std::uint32_t most_o
   return text.substr(0, text.find(" of "));
 }
 
+TEST(CallsThatGoDirectly, TellTheirStripesOverANet) {
+  const auto told = [](std::uint64_t bytes, const char* transport, const char* stripes) {
+    const test::Ranks ranks(2, transport, {{"WEFT_TRANSPORTS_NET_STRIPES", stripes}},
+                            std::make_unique<ShapingDevice>());
+    const auto plan = ranks.communicators[0]->plan({.operation = Operation::kAllReduce,
+                                                    .type = WEFT_INT8,
+                                                    .reduction = WEFT_SUM,
+                                                    .root = 0,
+                                                    .count = bytes,
+                                                    .place = 0,
+                                                    .options = {.algorithm = Algorithm::kDirect}});
+    const std::string text = ranks.communicators[0]->describe_launch(**plan);
+    return text.substr(std::min(text.find(';'), text.size()));
+  };
+  EXPECT_EQ(told(16 << 10, "net-socket", "4"), "; messages over a net in 4 stripes");
+  EXPECT_EQ(told(16 << 10, "net-socket", "2"), "; messages over a net in 2 stripes");
+  EXPECT_EQ(told(8 << 10, "net-socket", "4"), "");
+  EXPECT_EQ(told(16 << 10, "shm", "4"), "");
+}
+
 TEST(MostCtas, BoundCallsThatGoDirectly) {
   EXPECT_EQ(ctas_of({}), "16 CTAs") << "half of the 33 that two communicators leave to each of two";
   EXPECT_EQ(ctas_of({{"WEFT_CHANNELS_MAX", "3"}}), "3 CTAs");

@@ -44,6 +44,15 @@ TEST(ExchangePlans, OfSmallBlocksBetweenDevicesGoByInboxes) {
   EXPECT_THAT(text, HasSubstr("soonest"));
 }
 
+TEST(ExchangePlans, TellOfStripesOverANet) {
+  ExchangePlan plan = plan_between_devices(Operation::kAllToAll, 16384, 2);
+  plan.ways.inboxes.most_by_ll = 16384;
+  const std::string_view told = "  over a net  the longest block in 3 stripes, each by a port of";
+  EXPECT_THAT(to_text(plan), Not(HasSubstr("stripes")));
+  plan.ways.inboxes.stripes = 3;
+  EXPECT_THAT(to_text(plan), HasSubstr(std::string(told)));
+}
+
 TEST(ExchangePlans, OfAllToAllsGoByWideLinesInTheirRange) {
   ExchangePlan plan = plan_between_devices(Operation::kAllToAll, 2000, 2);
   plan.ways.inboxes.least_wide = 2000;
