@@ -7,9 +7,12 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/comm/bound_plan.h"
+#include "core/comm/co_residency.h"
 #include "core/comm/communicator.h"
 #include "core/comm/exchange.h"
 #include "core/comm/pair_calls.h"
+#include "core/transport/channels.h"
 #include "core/transport/net_devices.h"
 
 namespace weft {
@@ -81,6 +84,22 @@ std::array<std::uint64_t, 2> Communicator::bytes_with(const Call& call, std::uin
   const std::uint64_t element = element_size(call.task.type);
   return {element * block_sent(call, rank_, other).count,
           element * block_received(call, rank_, other).count};
+}
+
+// Of messages that a net carries. CPUs have none of lines.
+std::uint32_t Communicator::inbox_stripes() const {
+  if (runtime_.reports_ends()) return 1;
+  const auto wanted = static_cast<std::uint32_t>(config_.integer("transports.net_stripes"));
+  return wanted != 0 ? wanted : std::min(net_stripes(topology_), kMostInboxStripes);
+}
+
+std::vector<PairLink> Communicator::find_inbox_links() const {
+  std::vector<std::uint32_t> stripes(ranks_, 1);
+  for (std::uint32_t peer = 0; peer < ranks_; ++peer) {
+    const bool by_net = peer != rank_ && choice_with(peer).kind == PluginKind::kNet;
+    if (by_net) stripes[peer] = inbox_stripes();
+  }
+  return inbox_links(stripes, rank_);
 }
 
 bool Communicator::has_inboxes() {

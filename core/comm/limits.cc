@@ -584,22 +584,6 @@ LinkShape Communicator::shape_of(const PairLink& link) const {
                {.steps = limits_.steps, .step_bytes = limits_.tree_step()});
 }
 
-// Of messages that a net carries. CPUs have none of lines.
-std::uint32_t Communicator::inbox_stripes() const {
-  if (runtime_.reports_ends()) return 1;
-  const auto wanted = static_cast<std::uint32_t>(config_.integer("transports.net_stripes"));
-  return wanted != 0 ? wanted : std::min(net_stripes(topology_), kMostInboxStripes);
-}
-
-std::vector<PairLink> Communicator::find_inbox_links() const {
-  std::vector<std::uint32_t> stripes(ranks_, 1);
-  for (std::uint32_t peer = 0; peer < ranks_; ++peer) {
-    const bool by_net = peer != rank_ && choice_with(peer).kind == PluginKind::kNet;
-    if (by_net) stripes[peer] = inbox_stripes();
-  }
-  return inbox_links(stripes, rank_);
-}
-
 Status Communicator::start_pairs() {
   choose_spread();
   choose_exchange_spread();

@@ -275,10 +275,10 @@ Result<InboxHalves> Connections::halves_of(const Edge& edge) {
     const std::size_t bytes = std::size_t{kDirectHalves} * half_bytes;
     void* memory = nullptr;
     if (memory_.allocate_shared(bytes, &memory) != WEFT_OK) {
-      return fail(
-          device_error(memory_.runtime(), WEFT_ERROR_OUT_OF_MEMORY,
-                       fmt::format("no {} bytes for lines from and to rank {}", bytes, edge.peer),
-                       "make buffers.direct smaller"));
+      return fail(device_error(memory_.runtime(), WEFT_ERROR_OUT_OF_MEMORY,
+                               fmt::format("no {} bytes for lines {} rank {}", bytes,
+                                           edge.sends() ? "to" : "from", edge.peer),
+                               "make buffers.direct smaller"));
     }
     std::memset(memory, 0, bytes);
     halves = {static_cast<std::byte*>(memory), Release{&memory_}};

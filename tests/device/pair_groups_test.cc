@@ -20,8 +20,9 @@ namespace {
 
 TEST(EarlyLaunch, LeavesAnotherCommunicatorRoom) {
   constexpr std::uint32_t kLarge = 64;
-  EXPECT_TRUE(may_come_early({.own_processors = true}, kLarge));
-  EXPECT_TRUE(may_come_early({.shares_device = true}, kLarge)) << "each has half of it for both";
+  EXPECT_TRUE(may_come_early({.items = {}, .own_processors = true}, kLarge));
+  EXPECT_TRUE(may_come_early({.items = {}, .shares_device = true}, kLarge))
+      << "each has half of it for both";
   EXPECT_FALSE(may_come_early({}, kLarge));
   EXPECT_FALSE(may_come_early({}, kCtasThatMayComeEarly + 1));
   EXPECT_TRUE(may_come_early({}, 1)) << "small calls";
