@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "core/base/fd.h"
+#include "core/base/thread_name.h"
 
 namespace weft {
 
@@ -86,7 +87,10 @@ Result<std::unique_ptr<Reactor>> Reactor::create() {
     return fail(Error::from_errno(errno, "cannot watch an event descriptor"));
   }
   try {
-    state.thread = std::thread([&state] { state.loop(); });
+    state.thread = std::thread([&state] {
+      name_this_thread("weft-reactor");
+      state.loop();
+    });
   } catch (const std::system_error& error) {
     return fail(Error::from_errno(error.code().value(), "cannot start the reactor's thread"));
   }

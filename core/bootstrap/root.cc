@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/thread_name.h"
 #include "core/bootstrap/interfaces.h"
 #include "core/bootstrap/job_environment.h"
 #include "core/bootstrap/wire.h"
@@ -360,7 +361,10 @@ Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::launch(std::unique_ptr<Sta
   if (!state->stop) return fail(Error::from_errno(errno, "cannot create an event descriptor"));
   std::unique_ptr<BootstrapRoot> root(new BootstrapRoot(std::move(state)));
   try {
-    root->state_->thread = std::thread([s = root->state_.get()] { s->run(); });
+    root->state_->thread = std::thread([s = root->state_.get()] {
+      name_this_thread("weft-root");
+      s->run();
+    });
   } catch (const std::system_error& error) {
     return fail(
         Error::from_errno(error.code().value(), "cannot start the thread of the rendezvous"));

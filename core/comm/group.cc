@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/thread_name.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 
@@ -78,6 +79,7 @@ Status Group::run_blocking(const std::vector<Blocking>& calls) {
   for (std::size_t i = 1; i < lanes.size() && !no_thread; ++i) {
     try {
       threads.emplace_back([&, i] {
+        name_this_thread("weft-group");
         order.wait(Order::kWait);
         if (order == Order::kBegin) run(i);
       });

@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/thread_name.h"
+
 namespace weft {
 
 Member::Member(std::unique_ptr<Communicator> joined)
@@ -44,7 +46,10 @@ Status Member::start_thread(std::function<void()> work) {
   if (worker_.joinable()) worker_.join();  // the earlier one has ended
   int refused = 0;
   try {
-    worker_ = std::thread(std::move(work));
+    worker_ = std::thread([work = std::move(work)] {
+      name_this_thread("weft-background");
+      work();
+    });
     return {};
   } catch (const std::system_error& error) {
     refused = error.code().value();

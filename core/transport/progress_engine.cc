@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "core/base/fd.h"
+#include "core/base/thread_name.h"
 #include "core/transport/net_port.h"
 
 namespace weft {
@@ -245,7 +246,10 @@ Result<std::unique_ptr<ProgressEngine>> ProgressEngine::create(Logger& logger) {
     return fail(Error::from_errno(errno, "cannot watch the progress engine's wake-up"));
   }
   try {
-    state.thread = std::thread([&state] { state.loop(); });
+    state.thread = std::thread([&state] {
+      name_this_thread("weft-port");
+      state.loop();
+    });
   } catch (const std::system_error& error) {
     return fail(Error::from_errno(error.code().value(), "cannot start the progress engine's thread",
                                   "raise the limits of processes and memory (ulimit -u, "

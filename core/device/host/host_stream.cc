@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "core/base/thread_name.h"
 #include "core/device/host/host_memory.h"
 
 namespace weft::device {
@@ -106,7 +107,10 @@ bool HostStream::callers_claim() const {
 
 /// Under mutex_. Everything that can fail is had before anything is queued.
 weft_result HostStream::prepare(std::uint32_t items) {
-  if (!worker_.joinable() && !shared_.budget.start(worker_, [this] { work(); })) {
+  if (!worker_.joinable() && !shared_.budget.start(worker_, [this] {
+        name_this_thread("weft-stream");
+        work();
+      })) {
     return WEFT_ERROR_OUT_OF_RESOURCES;
   }
   if (items > 1 && items - 1 > reserved_) {

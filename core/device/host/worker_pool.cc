@@ -8,6 +8,8 @@
 #include <new>
 #include <utility>
 
+#include "core/base/thread_name.h"
+
 namespace weft::device {
 
 /// Lives as long as the pool: a worker may still be about to wake its waiter when the job's own
@@ -45,7 +47,11 @@ bool WorkerPool::reserve(std::uint32_t count) {
       workers_.reserve(workers_.size() + 1);
       auto worker = std::make_unique<Worker>();
       Worker* raw = worker.get();
-      if (!budget_.start(raw->thread, [this, raw] { work(*raw); })) return false;
+      if (!budget_.start(raw->thread, [this, raw] {
+            name_this_thread("weft-worker");
+            work(*raw);
+          }))
+        return false;
       raw->next = idle_;
       idle_ = raw;
       workers_.push_back(std::move(worker));

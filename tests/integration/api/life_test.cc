@@ -15,6 +15,7 @@
 #include <iterator>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <span>
 #include <string>
 #include <sys/wait.h>
@@ -239,6 +240,33 @@ TEST_F(Life, OneRankLeavesNothingBehind) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_LE(count_of("task"), threads);  // one more may have been counted before
   EXPECT_EQ(count_of("fd"), descriptors);
+}
+
+/// Names of this process's threads, as top -H shows them.
+std::set<std::string> thread_names() {
+  std::set<std::string> names;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(task.path() / "comm");
+    for (std::string name; std::getline(file, name);)
+      names.insert(name);
+  }
+  return names;
+}
+
+TEST_F(Life, ThreadsTellByTheirNamesWhatTheyAreFor) {
+  const std::vector<StreamHandle> streams = make_streams(context_.get(), 2);
+  const std::vector<CommHandle> comms =
+      init_all(context_.get(), CommSettings(only_transport("net-socket")), 2);
+  expect_it_works(context_.get(), comms, streams);
+  const auto has = [](const char* name) {
+    // They name themselves, so that one may still be about to.
+    for (int i = 0; i < 1000 && !thread_names().contains(name); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return thread_names().contains(name);
+  };
+  EXPECT_TRUE(has("weft-reactor"));
+  EXPECT_TRUE(has("weft-stream"));
+  EXPECT_TRUE(has("weft-port"));
 }
 
 TEST_F(Life, SeveralContextsShareNothing) {
