@@ -53,6 +53,7 @@ struct Contestant {
   size_t passes = 0;           ///< In a round.
   std::vector<double> rounds;  ///< Time of a call in us, the slowest rank's.
   double least_us = 0;         ///< Of this rank's calls, where each is timed.
+  double stolen_ms = 0;        ///< From the machine's processors, during the rounds.
 
   [[nodiscard]] bool runs() const { return !out && problem.kind == nullptr; }
   [[nodiscard]] bool is_nccl() const { return name.starts_with("nccl"); }

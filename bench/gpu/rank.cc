@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "bench/gpu/stolen.h"
+
 namespace weft::gpu_bench {
 
 namespace {
@@ -128,16 +130,19 @@ void Rank::measure(const Case& which) {
     contestant.problem = {};
     contestant.rounds.clear();
     contestant.least_us = 0;
+    contestant.stolen_ms = 0;
     if (!contestant.out) prepare(contestant, which);
   }
   for (uint32_t round = 0; round < options_.rounds; ++round) {
     for (Contestant& contestant : contestants_) {
       if (!contestant.runs()) continue;
+      const double stolen_before = stolen_ms();
       if (options_.measure == Measure::kHostCost) {
         time_host(contestant, which);
       } else {
         time_round(contestant, which);
       }
+      contestant.stolen_ms += stolen_ms() - stolen_before;
     }
   }
   if (is_first()) report_.results(which, contestants_, buffers_.sets(which.shape.bytes));

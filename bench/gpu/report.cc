@@ -140,10 +140,11 @@ void Report::time_row(const Case& which, const Contestant& contestant, size_t se
       text("{%s, \"time_us\": %.4f, \"time_us_min\": %.4f, \"time_us_max\": %.4f, "
            "\"rounds\": %zu, \"calls_in_round\": %zu, \"buffers\": %zu, \"algbw_gbs\": "
            "%.4f, \"busbw_gbs\": %.4f, \"ratio_to_best_nccl\": %s, \"sm_mhz\": %u, "
-           "\"memory_mhz\": %u}",
+           "\"memory_mhz\": %u, \"stolen_ms\": %.0f}",
            subject(which, contestant).c_str(), time, *least, *most, contestant.rounds.size(),
            contestant.passes * sets, sets, algbw, busbw, best_nccl == 0 ? "null" : ratio.c_str(),
-           megahertz(NvmlApi::Clock::kMultiprocessors), megahertz(NvmlApi::Clock::kMemory)));
+           megahertz(NvmlApi::Clock::kMultiprocessors), megahertz(NvmlApi::Clock::kMemory),
+           contestant.stolen_ms));
 }
 
 void Report::host_row(const Case& which, const Contestant& contestant, double best_nccl) const {
@@ -153,9 +154,9 @@ void Report::host_row(const Case& which, const Contestant& contestant, double be
               bytes_text(which.shape.bytes).c_str(), contestant.name.c_str(), mode_.c_str(),
               which.launch_name(), which.place_name(), us, contestant.least_us, ratio.c_str());
   append_json(options_, text("{%s, \"host_us\": %.4f, \"host_us_min\": %.4f, \"rounds\": %zu, "
-                             "\"calls_in_round\": %zu}",
+                             "\"calls_in_round\": %zu, \"stolen_ms\": %.0f}",
                              subject(which, contestant).c_str(), us, contestant.least_us,
-                             contestant.rounds.size(), kHostCalls));
+                             contestant.rounds.size(), kHostCalls, contestant.stolen_ms));
 }
 
 void Report::problem_row(const Case& which, const Contestant& contestant) const {

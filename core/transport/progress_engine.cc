@@ -55,7 +55,6 @@ struct ProgressEngine::State {
   void loop();
   Found round();
   void look_after(NetPort& port, NetPort::Time now, Found& found);
-  void give_way(std::chrono::steady_clock::time_point before);
   std::optional<std::chrono::nanoseconds> prepare_sleep();
   void sleep(std::optional<std::chrono::nanoseconds> at_most);
   void watch(NetPort& port, int descriptor);
@@ -72,8 +71,6 @@ constexpr std::chrono::milliseconds kCannotSleepNap(1);
 constexpr std::chrono::milliseconds kLongestSleep(50);
 // A program that waits for a GPU's call and then makes the next one finds the thread awake.
 constexpr std::chrono::microseconds kLinger(100);
-// Nobody who has something to do as short as a round takes the processor for so long.
-constexpr std::chrono::microseconds kKeptWaiting(500);
 
 }  // namespace
 
@@ -139,21 +136,6 @@ void ProgressEngine::State::unwatch(NetPort& port) {
   found->second = -1;
 }
 
-// Of a thread that polls: lets whoever shares its processor have it, at about `before`. Who spins
-// there gives it back after milliseconds, for a round that takes microseconds; and of two that do
-// not sleep the system moves one to an idle processor only now and then. Who wakes up is put there
-// at once.
-void ProgressEngine::State::give_way(std::chrono::steady_clock::time_point before) {
-  std::this_thread::yield();
-  const auto kept = std::chrono::steady_clock::now() - before;
-  if (kept < kKeptWaiting) return;
-  logger.debug(Topic::kTransport,
-               "a thread that moves messages was kept from its processor for {} us, and looks for "
-               "another one",
-               std::chrono::duration_cast<std::chrono::microseconds>(kept).count());
-  std::this_thread::sleep_for(std::chrono::microseconds(1));
-}
-
 // How long to sleep at most for the ports on duty: not at all when some port has work right now.
 std::optional<std::chrono::nanoseconds> ProgressEngine::State::prepare_sleep() {
   const std::scoped_lock lock(mutex);
@@ -200,10 +182,6 @@ void ProgressEngine::State::loop() {
     if (found.polled) last_polled = Clock::now();
     if (found.moved) {
       idle_rounds = 0;
-      continue;
-    }
-    if (found.polled && found.on_duty) {
-      give_way(last_polled);
       continue;
     }
     if (found.on_duty && ++idle_rounds < kIdleRounds) {
