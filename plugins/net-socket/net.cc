@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,8 +21,6 @@ namespace weft::net_socket {
 namespace {
 
 constexpr int kEventBatch = 64;
-/// So many times in a row what is known already is enough for a poll.
-constexpr uint32_t kMostWithoutEvents = 16;
 
 /// How often deadlines are looked at: a small part of the shortest of them.
 std::chrono::nanoseconds tick_of(const Options& options) {
@@ -104,10 +103,11 @@ void Net::abort() {
 }
 
 void Net::pump() {
-  // What was written at once, or read ahead, is news enough: the kernel need not be asked each
-  // time.
   run_scheduled();
-  if (first_completion_ != nullptr && !aborted() && ++without_events_ < kMostWithoutEvents) return;
+  if (!aborted() && without_events_ < kMostWithoutEvents && do_without_events()) {
+    ++without_events_;
+    return;
+  }
   without_events_ = 0;
   std::array<epoll_event, kEventBatch> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventBatch, 0);
@@ -121,6 +121,20 @@ void Net::pump() {
   }
   if (timer_due_.raised) run_ticks();
   run_scheduled();
+}
+
+bool Net::do_without_events() {
+  // What was written at once, or read ahead, is news enough.
+  if (first_completion_ != nullptr) return true;
+  if (awaiting_event_ > 0) return false;
+  if (awaiting_message_.empty() || awaiting_message_.size() > kMostTried) return false;
+  // Who has a message awaits none.
+  std::array<Member*, kMostTried> tried{};
+  std::ranges::copy(awaiting_message_, tried.begin());
+  for (Member* member : tried) {
+    if (member != nullptr) member->try_message();
+  }
+  return true;
 }
 
 void Net::run_scheduled() {
@@ -173,13 +187,16 @@ bool Net::drained() {
 
 void Net::add(Member* member) {
   members_.push_back(member);
+  ++awaiting_event_;
   // They change places, and each may have to hold all members at once, however rarely that happens.
   scheduled_.reserve(members_.size());
   running_.reserve(members_.size());
+  awaiting_message_.reserve(members_.size());
 }
 
 void Net::remove(Member* member) {
   want_ticks(member, false);
+  set_awaits(member, Awaits::kNothing);
   std::erase(members_, member);
   std::erase(scheduled_, member);
 }
@@ -188,6 +205,15 @@ void Net::schedule(Member* member) {
   if (member->scheduled_) return;
   member->scheduled_ = true;
   scheduled_.push_back(member);
+}
+
+void Net::set_awaits(Member* member, Awaits awaits) {
+  const Awaits before = std::exchange(member->awaits_, awaits);
+  if (before == awaits) return;
+  if (before == Awaits::kEvent) --awaiting_event_;
+  if (before == Awaits::kMessage) std::erase(awaiting_message_, member);
+  if (awaits == Awaits::kEvent) ++awaiting_event_;
+  if (awaits == Awaits::kMessage) awaiting_message_.push_back(member);
 }
 
 void Net::want_ticks(Member* member, bool wanted) {

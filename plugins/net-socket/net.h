@@ -38,12 +38,22 @@ class EventSink {
   ~EventSink() = default;
 };
 
+/// What a member waits for. Who polls for a message has it sooner if its socket is asked, and
+/// nothing else: epoll would have to be asked first, and then the socket all the same.
+enum class Awaits : uint8_t {
+  kNothing,  ///< Of its peer's end, say, it may hear a few polls later.
+  kMessage,  ///< The next message, of which nothing has come.
+  kEvent,    ///< What epoll alone tells.
+};
+
 /// A listener or a connection.
 class Member {
  public:
   virtual ~Member() = default;
   /// Moves what can be moved; schedules itself again if more could be moved right away.
   virtual void progress() = 0;
+  /// Of one that awaits a message: the same, whether or not epoll has told of it.
+  virtual void try_message() {}
   /// Comes now and then while the member wants ticks.
   virtual void on_tick(Clock::time_point now) = 0;
   /// The net was aborted.
@@ -53,6 +63,7 @@ class Member {
 
  private:
   friend class Net;
+  Awaits awaits_ = Awaits::kEvent;
   bool scheduled_ = false;
   bool ticking_ = false;
 };
@@ -85,7 +96,11 @@ class Net {
   [[nodiscard]] bool busy() const;
   /// True once the kernel has sent all that was accepted.
   [[nodiscard]] bool drained();
-  [[nodiscard]] int descriptor() const { return epoll_.get(); }
+  /// Where whoever is about to sleep waits for news: the next pump asks for them.
+  [[nodiscard]] int descriptor() {
+    without_events_ = kMostWithoutEvents;
+    return epoll_.get();
+  }
 
   /// [any-thread]
   void abort();
@@ -97,6 +112,8 @@ class Net {
   void remove(Member* member);
   void schedule(Member* member);
   void want_ticks(Member* member, bool wanted);
+  /// Until it is called, kEvent.
+  void set_awaits(Member* member, Awaits awaits);
   Status watch(int fd, EventSink* sink, uint32_t events);
   void unwatch(int fd);
   /// Puts a request that has ended among the completions.
@@ -119,6 +136,13 @@ class Net {
 
   Net(const Host& host, Options options, std::span<const uint8_t> key)
       : host_(host), options_(std::move(options)), key_(key.begin(), key.end()) {}
+  /// So many times in a row epoll is not asked where nobody waits for what it tells.
+  static constexpr uint32_t kMostWithoutEvents = 16;
+  /// To ask more sockets than these takes longer than to ask epoll which.
+  static constexpr size_t kMostTried = 2;
+
+  /// Moves what can be moved without epoll; false if somebody waits for what it tells.
+  bool do_without_events();
   void set_timer(bool on);
   void run_ticks();
   void run_scheduled();
@@ -140,8 +164,10 @@ class Net {
   std::vector<Member*> members_;
   std::vector<Member*> scheduled_;
   std::vector<Member*> running_;
+  std::vector<Member*> awaiting_message_;
+  size_t awaiting_event_ = 0;
   size_t ticking_ = 0;
-  uint32_t without_events_ = 0;  // polls since the kernel was asked
+  uint32_t without_events_ = 0;  // pumps since epoll was asked
   Request* first_completion_ = nullptr;
   Request* last_completion_ = nullptr;
 };

@@ -44,6 +44,7 @@ Result<std::unique_ptr<Receiver>> Receiver::adopt(Net& net, std::string device, 
       return std::unexpected(done.error());
     }
   }
+  receiver->tell_what_it_awaits();
   return receiver;
 }
 
@@ -76,8 +77,9 @@ Result<weft_result> Receiver::irecv(const weft_net_recv* buffers, uint64_t strid
     posted_.push_back(request);
   }
   *out = first;
-  // Only what has come already is worth a look; what comes later is an event.
+  // Only what has come already is worth a look now.
   if (streams_[0].readable || header_ || staged_begin_ != staged_end_) net_.schedule(this);
+  tell_what_it_awaits();
   return WEFT_OK;
 }
 
@@ -288,7 +290,27 @@ void Receiver::complete_front() {
   }
 }
 
+void Receiver::tell_what_it_awaits() {
+  Awaits awaits = Awaits::kNothing;
+  if (state_ == State::kReady && !active_.empty()) {
+    awaits = Awaits::kEvent;
+  } else if (state_ == State::kReady && !posted_.empty() && !header_ && !ended_) {
+    awaits = Awaits::kMessage;
+  }
+  net_.set_awaits(this, awaits);
+}
+
+void Receiver::try_message() {
+  streams_[0].readable = true;
+  progress();
+}
+
 void Receiver::progress() {
+  move();
+  tell_what_it_awaits();
+}
+
+void Receiver::move() {
   if (state_ != State::kReady) return;
   read_first_stream();
   for (uint32_t i = 1; i < stream_count_ && state_ == State::kReady; ++i)

@@ -24,6 +24,7 @@ class Receiver final : public Connection {
                             Request** out) override;
   bool cancel(Request* request) override;
   void progress() override;
+  void try_message() override;
   void on_tick(Clock::time_point /*now*/) override {}
 
  private:
@@ -31,6 +32,7 @@ class Receiver final : public Connection {
   static constexpr size_t kStagingBytes = size_t{16} * 1024;
 
   Receiver(Net& net, std::string device, std::string peer, size_t streams, uint64_t stripe);
+  void move();
   void read_first_stream();
   void read_other_stream(uint32_t index);
   /// Payload of the message under way on stream 0; false when nothing more can be read now.
@@ -43,6 +45,7 @@ class Receiver final : public Connection {
   void no_data(Stream& stream, ssize_t got, int error);
   void end_of_stream();
   void complete_front();
+  void tell_what_it_awaits();
   /// At rest, nothing is read that could tell of a broken path.
   void look_for_break();
   std::vector<Request*> take_pending() override;

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <cstring>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -221,6 +222,59 @@ TEST(NetSocketLimits, WithoutDescriptorsSayHowToRaiseThem) {
   ::setrlimit(RLIMIT_NOFILE, &old);
   EXPECT_EQ(result, WEFT_ERROR_OUT_OF_RESOURCES);
   EXPECT_NE(rank.host().last_error().hint.find("ulimit -n"), std::string::npos);
+}
+
+/// How many polls it takes to have each of some messages that have come, after some in vain. On
+/// loopback a message has come when its sender has sent it.
+std::vector<int> polls_to_take(NetRank& from, NetRank& to, std::size_t connections) {
+  std::vector<Link> links;
+  for (std::size_t i = 0; i < connections; ++i)
+    links.push_back(make_link(from, to));
+  std::vector<Bytes> rooms(connections, Bytes(64));
+  for (std::size_t i = 0; i < connections; ++i)
+    EXPECT_EQ(links[i].receiver.receive(rooms[i], i), WEFT_OK);
+  std::vector<int> taken;
+  for (int message = 0; message < 40; ++message) {
+    for (int vain = 0; vain < message; ++vain)
+      to.poll();
+    // Twice in a row, so that it was both the longest and the shortest without one.
+    const std::size_t which = static_cast<std::size_t>(message / 2) % connections;
+    const Bytes data = pattern(64, static_cast<std::uint64_t>(message));
+    EXPECT_EQ(links[which].sender.send(data, 1000), WEFT_OK);
+    await(from, from, 1000);
+    int polls = 0;
+    do {
+      to.poll();
+      ++polls;
+    } while (!to.take(which) && polls < 1000);
+    taken.push_back(polls);
+    EXPECT_EQ(rooms[which], data);
+    EXPECT_EQ(links[which].receiver.receive(rooms[which], which), WEFT_OK);
+  }
+  return taken;
+}
+
+// Whether a socket is asked at once or epoll first, and whoever else could have news.
+TEST(NetSocketPoll, TakesAMessageThatHasComeAtOnce) {
+  NetRank from, to;
+  for (const std::size_t connections : {1, 2, 3, 8})
+    EXPECT_EQ(polls_to_take(from, to, connections), std::vector<int>(40, 1)) << connections;
+}
+
+TEST(NetSocketPoll, TellsAtOnceOfAnEndForWhichItSlept) {
+  for (int vain = 0; vain < 40; ++vain) {
+    NetRank from, to;
+    Link link = make_link(from, to);
+    for (int i = 0; i < vain; ++i)
+      from.poll();
+    std::int32_t descriptor = -1;
+    ASSERT_EQ(from.api().arm(from.net(), &descriptor), WEFT_OK);
+    link.receiver.close();
+    pollfd ready{.fd = descriptor, .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&ready, 1, 10'000), 1);
+    from.poll();
+    EXPECT_NE(link.sender.error_text(), "") << "after " << vain << " polls";
+  }
 }
 
 TEST(NetSocketWire, SharesCoverAMessageOnce) {
