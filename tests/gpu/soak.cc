@@ -349,6 +349,7 @@ int run(int argc, char** argv) {
 }  // namespace weft::gpu_test
 
 int main(int argc, char** argv) {
+  weft::gpu_test::keep_little_of_what_is_freed();
   // As in gpu_test: queues for the streams of all ranks, and no kernel is loaded while others spin.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);

@@ -87,6 +87,12 @@ std::int64_t device_bytes(const std::vector<int>& devices) {
   return used;
 }
 
+void keep_little_of_what_is_freed() {
+  constexpr int kLittle = 128 << 10;  // where glibc begins
+  mallopt(M_MMAP_THRESHOLD, kLittle);
+  mallopt(M_TRIM_THRESHOLD, kLittle);
+}
+
 Usage process_usage() {
   malloc_trim(0);
   const struct mallinfo2 heap = mallinfo2();

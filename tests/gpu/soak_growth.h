@@ -23,6 +23,10 @@ struct Usage {
 [[nodiscard]] std::string text_of(const Usage& usage);
 
 [[nodiscard]] std::int64_t device_bytes(const std::vector<int>& devices);
+/// Called first of all: malloc keeps less of what was freed, so that `resident` tells what is held.
+/// Each thread's arena has a last block of up to twice the largest that was ever freed, which no
+/// malloc_trim takes away (glibc raises M_TRIM_THRESHOLD so, mallopt(3)).
+void keep_little_of_what_is_freed();
 /// All of this process' own.
 [[nodiscard]] Usage process_usage();
 
