@@ -47,26 +47,12 @@ constexpr std::uint32_t kFewNetPortsOfAll = 8;
 
 struct HostShare {
   std::uint64_t ranks = 0;
-  std::uint64_t processors = 0;  // that any of them may run on
+  std::uint64_t processors = 0;  // that they may keep busy at once
 };
 
 HostShare host_share(const Topology& topology, std::uint32_t rank) {
-  std::vector<CpuRange> ranges;
-  HostShare share;
-  for (const RankInfo& other : topology.ranks) {
-    if (!topology.same_host(rank, other.rank)) continue;
-    ++share.ranks;
-    ranges.insert(ranges.end(), other.cpus.begin(), other.cpus.end());
-  }
-  std::ranges::sort(ranges, {}, &CpuRange::first);
-  std::uint64_t counted_to = 0;  // all below are counted, or nobody's
-  for (const CpuRange& range : ranges) {
-    const std::uint64_t end = std::uint64_t{range.last} + 1;
-    if (end <= counted_to) continue;
-    share.processors += end - std::max<std::uint64_t>(range.first, counted_to);
-    counted_to = end;
-  }
-  return share;
+  const std::uint32_t host = topology.ranks[rank].host;
+  return {.ranks = topology.ranks_on_host(host).size(), .processors = usable_cpus(topology, host)};
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace weft {
 [[nodiscard]] Result<std::uint32_t> groups_of_each_rank(
     const Topology& topology, std::span<const std::uint32_t> groups_at_once);
 
-/// How many of the processors that the ranks on the host of `rank` may run on each of them has,
+/// How many of the processors that the ranks on the host of `rank` may keep busy each of them has,
 /// were they divided evenly; 0 where there are more ranks, or nothing is known of processors.
 [[nodiscard]] std::uint32_t processors_of_each(const Topology& topology, std::uint32_t rank);
 
@@ -40,7 +40,7 @@ namespace weft {
 [[nodiscard]] std::uint32_t net_stripes(const Topology& topology);
 
 /// Whether each of the ranks on the host of `rank` can have `workers` of the processors that they
-/// may run on for itself.
+/// may keep busy for itself.
 [[nodiscard]] bool have_own_processors(const Topology& topology, std::uint32_t rank,
                                        std::uint32_t workers);
 /// The same of each of all ranks, so they all say alike.

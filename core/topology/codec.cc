@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uint32_t kFormatVersion = 3;
+constexpr std::uint32_t kFormatVersion = 4;
 
 Json to_json(const std::vector<CpuRange>& cpus) {
   Json json = Json::array();
@@ -82,16 +82,21 @@ Json to_json(const HostInfo& host) {
 }
 
 Json to_json(const RankInfo& rank) {
-  return {{"rank", rank.rank},
-          {"host", rank.host},
-          {"pid", rank.pid},
-          {"process", rank.process},
-          {"local_index", rank.local_index},
-          {"device", rank.device},
-          {"device_pci", rank.device_pci},
-          {"memory_fabric", rank.memory_fabric},
-          {"cores", rank.cores},
-          {"cpus", to_json(rank.cpus)}};
+  Json json = {{"rank", rank.rank},
+               {"host", rank.host},
+               {"pid", rank.pid},
+               {"process", rank.process},
+               {"local_index", rank.local_index},
+               {"device", rank.device},
+               {"device_pci", rank.device_pci},
+               {"memory_fabric", rank.memory_fabric},
+               {"cores", rank.cores},
+               {"cpus", to_json(rank.cpus)}};
+  if (rank.cpu_limit != 0) {
+    json["cpu_limit"] = rank.cpu_limit;
+    json["cpu_group"] = rank.cpu_group;
+  }
+  return json;
 }
 
 /// Reads one object field by field. After a first mistake it keeps that error and answers defaults,
@@ -343,6 +348,13 @@ RankInfo read_rank(Reader reader) {
   }
   rank.cores = reader.number<std::uint32_t>("cores", kMaxCpus);
   rank.cpus = read_cpus(reader, "cpus", reader.list("cpus", kMaxCpuRanges));
+  if (reader.has("cpu_limit")) {
+    rank.cpu_limit = reader.number<std::uint32_t>("cpu_limit", kMaxCpus);
+    rank.cpu_group = reader.text("cpu_group");
+    if (rank.cpu_limit == 0 || rank.cpu_group.empty()) {
+      reader.refuse("cpu_limit", "is none of a control group");
+    }
+  }
   return rank;
 }
 

@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 
 #include "core/topology/codec.h"
+#include "core/topology/cpu_limit.h"
 #include "core/topology/import.h"
 #include "core/topology/machine.h"
 
@@ -82,6 +83,21 @@ Status check_id(std::string_view variable, std::string_view id, std::string_view
               fmt::format("1 to {} letters, digits, '.', '_' or '-', {}", kMaxIdLength, where));
 }
 
+/// 16 hex digits.
+std::string short_hash(std::string_view identity) {
+  // crypto_generichash needs no sodium_init().
+  static_assert(crypto_generichash_BYTES_MIN == 16);
+  std::array<unsigned char, crypto_generichash_BYTES_MIN> hash{};
+  crypto_generichash(hash.data(), hash.size(),
+                     reinterpret_cast<const unsigned char*>(identity.data()), identity.size(),
+                     nullptr, 0);
+  std::string text;
+  constexpr std::size_t kHashBytes = 8;
+  for (std::size_t i = 0; i < kHashBytes; ++i)
+    text += fmt::format("{:02x}", hash[i]);
+  return text;
+}
+
 }  // namespace
 
 Status check_host_id(std::string_view host_id) {
@@ -95,18 +111,7 @@ Status check_fabric_id(std::string_view fabric_id) {
 
 std::string derive_host_id(std::string_view boot_id, std::string_view host_name,
                            std::string_view network_namespace) {
-  const std::string identity = fmt::format("{}\n{}\n{}", boot_id, host_name, network_namespace);
-  // crypto_generichash needs no sodium_init().
-  static_assert(crypto_generichash_BYTES_MIN == 16);
-  std::array<unsigned char, crypto_generichash_BYTES_MIN> hash{};
-  crypto_generichash(hash.data(), hash.size(),
-                     reinterpret_cast<const unsigned char*>(identity.data()), identity.size(),
-                     nullptr, 0);
-  std::string text;
-  constexpr std::size_t kHostIdBytes = 8;
-  for (std::size_t i = 0; i < kHostIdBytes; ++i)
-    text += fmt::format("{:02x}", hash[i]);
-  return text;
+  return short_hash(fmt::format("{}\n{}\n{}", boot_id, host_name, network_namespace));
 }
 
 Result<HostInfo> discover_host(std::string_view host_id, const DiscoverySources& sources) {
@@ -163,6 +168,13 @@ Result<RankInfo> discover_process(const HostInfo& host, std::string_view fabric_
     } else {
       rank.cpus.push_back({.first = cpu, .last = cpu});
     }
+  }
+  const CpuLimit limit = cpu_limit_of_process(sources);
+  if (limit.processors != 0) {
+    rank.cpu_limit = limit.processors;
+    // Paths may be long, and each namespace has its own.
+    rank.cpu_group = short_hash(namespace_of(sources, "cgroup") + '\n' + limit.group);
+    threads = std::min<std::uint64_t>(threads, limit.processors);
   }
   // Hardware threads of one core share its units: they count as their part of a core.
   const std::uint64_t per_core = std::max(1U, host.hardware_threads / std::max(1U, host.cores));

@@ -4,9 +4,8 @@
 #include "core/topology/topology.h"
 
 #include <algorithm>
-#include <bitset>
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -43,24 +42,20 @@ Status check_same_machine(const HostInfo& host, std::uint32_t first, const HostI
   return {};
 }
 
-/// Cores of `host` that its ranks may run on, all together.
+/// Cores of `host` that its ranks may keep busy at once, all together.
 std::uint32_t usable_cores(const Topology& topology, std::uint32_t host) {
-  auto usable = std::make_unique<std::bitset<kMaxCpus>>();
-  std::uint32_t cores = 0;
-  for (const RankInfo& rank : topology.ranks) {
-    if (rank.host != host) continue;
-    cores = std::max(cores, rank.cores);
-    for (const CpuRange& range : rank.cpus) {
-      for (std::uint32_t cpu = range.first; cpu <= range.last && cpu < kMaxCpus; ++cpu) {
-        usable->set(cpu);
-      }
-    }
-  }
+  const std::uint64_t cpus = usable_cpus(topology, host);
   const HostInfo& info = topology.hosts[host];
-  if (usable->none() || info.hardware_threads == 0 || info.cores == 0) return cores;
+  if (cpus == 0 || info.hardware_threads == 0 || info.cores == 0) {
+    std::uint32_t cores = 0;
+    for (const RankInfo& rank : topology.ranks) {
+      if (rank.host == host) cores = std::max(cores, rank.cores);
+    }
+    return cores;
+  }
   // Hardware threads of one core share its units: they count as their part of a core.
-  return static_cast<std::uint32_t>(std::max<std::uint64_t>(
-      1, usable->count() * std::uint64_t{info.cores} / info.hardware_threads));
+  return static_cast<std::uint32_t>(
+      std::max<std::uint64_t>(1, cpus * info.cores / info.hardware_threads));
 }
 
 }  // namespace
@@ -126,6 +121,34 @@ Result<Topology> merge(std::span<const std::vector<std::byte>> reports) {
     decoded.push_back(std::move(*report));
   }
   return merge_reports(decoded);
+}
+
+std::uint64_t usable_cpus(const Topology& topology, std::uint32_t host) {
+  std::vector<CpuRange> ranges;
+  std::map<std::string, std::uint32_t> limits;  // of control groups
+  bool limited = true;
+  for (const RankInfo& rank : topology.ranks) {
+    if (rank.host != host) continue;
+    ranges.insert(ranges.end(), rank.cpus.begin(), rank.cpus.end());
+    limited = limited && rank.cpu_limit != 0;
+    limits[rank.cpu_group] = rank.cpu_limit;
+  }
+  std::ranges::sort(ranges, {}, &CpuRange::first);
+  std::uint64_t cpus = 0;
+  std::uint64_t counted_to = 0;  // all below are counted, or nobody's
+  for (const CpuRange& range : ranges) {
+    const std::uint64_t end = std::uint64_t{range.last} + 1;
+    if (end <= counted_to) continue;
+    cpus += end - std::max<std::uint64_t>(range.first, counted_to);
+    counted_to = end;
+  }
+  if (limited) {
+    std::uint64_t left = 0;
+    for (const auto& [group, limit] : limits)
+      left += limit;
+    cpus = std::min(cpus, left);
+  }
+  return cpus;
 }
 
 std::uint32_t host_channels(const Topology& topology) {

@@ -98,8 +98,12 @@ struct RankInfo {
   /// Equal exactly for ranks whose devices one memory fabric joins, across hosts: WEFT_FABRIC_ID,
   /// or what the device tells. Empty: none.
   std::string memory_fabric{};
-  std::uint32_t cores = 0;     ///< Physical cores that its process may run on.
+  std::uint32_t cores = 0;     ///< Physical cores that its process may run on, at once.
   std::vector<CpuRange> cpus;  ///< Logical CPUs that its process may run on, ascending.
+  /// So many logical CPUs' time may all processes of its control group use together; 0: no limit.
+  std::uint32_t cpu_limit = 0;
+  /// Equal exactly for ranks of one host that share that limit. Empty: no limit.
+  std::string cpu_group{};
   friend bool operator==(const RankInfo&, const RankInfo&) = default;
 };
 
@@ -148,6 +152,11 @@ struct RankReport {
 /// channel's order does not depend on how many others there are.
 [[nodiscard]] std::vector<std::vector<std::uint32_t>> rings(const Topology& topology,
                                                             std::uint32_t channels);
+
+/// Logical CPUs that the ranks on `host` may keep busy at once, all together: those that any of
+/// them may run on, and no more than their control groups leave them the time of. 0 where nothing
+/// is known.
+[[nodiscard]] std::uint64_t usable_cpus(const Topology& topology, std::uint32_t host);
 
 /// How many channels pay where CPUs do the work: the cores that a rank has to itself on the most
 /// crowded host, at least 1 and at most 4.

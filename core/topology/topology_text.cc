@@ -138,6 +138,9 @@ void add_rank(const Topology& topology, const RankInfo& rank, std::string& text)
   if (!rank.device_pci.empty()) text += " " + rank.device_pci;
   if (!rank.memory_fabric.empty()) text += ", memory fabric " + rank.memory_fabric;
   text += fmt::format(", CPUs {}", rank.cpus.empty() ? "unknown" : cpus_text(rank.cpus));
+  if (rank.cpu_limit != 0) {
+    text += fmt::format(", of which its control group leaves it the time of {}", rank.cpu_limit);
+  }
   const std::vector<std::uint32_t> nics = nearest_nics(topology, rank.rank);
   if (!nics.empty()) {
     text += fmt::format(", nearest NIC {} ({})", host.nics[nics.front()].name,

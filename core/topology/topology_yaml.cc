@@ -129,6 +129,10 @@ std::string to_yaml(const Topology& topology) {
     }
     out << YAML::Key << "cores" << YAML::Value << rank.cores;
     out << YAML::Key << "cpus" << YAML::Value << YAML::DoubleQuoted << cpus_text(rank.cpus);
+    if (rank.cpu_limit != 0) {
+      out << YAML::Key << "cpu_limit" << YAML::Value << rank.cpu_limit;
+      out << YAML::Key << "cpu_group" << YAML::Value << YAML::DoubleQuoted << rank.cpu_group;
+    }
     out << YAML::Key << "nics" << YAML::Value << YAML::BeginSeq;
     for (const std::uint32_t nic : nearest_nics(topology, rank.rank)) {
       out << YAML::Flow << YAML::BeginMap << YAML::Key << "name" << YAML::Value

@@ -128,6 +128,16 @@ TEST(NetPortsOfGpus, HalfOfTheProcessorsOfEachRankServeThem) {
   EXPECT_EQ(device_net_ports(hosts_of(1, 2, 256), 1), 8U);
 }
 
+TEST(NetPortsOfGpus, AreAsFewAsAControlGroupLeavesProcessorsFor) {
+  Topology topology = hosts_of(1, 2, 64);
+  for (RankInfo& rank : topology.ranks) {
+    rank.cpu_limit = 8;
+    rank.cpu_group = "a";
+  }
+  EXPECT_EQ(device_net_ports(topology, 0), 2U);
+  EXPECT_FALSE(have_own_processors(topology, 0, 5));
+}
+
 TEST(NetPortsOfGpus, LittleGoesOverFewOfThemAlikeOnAllRanks) {
   EXPECT_EQ(few_net_ports(hosts_of(1, 2, 64)), 4U);
   EXPECT_EQ(few_net_ports(hosts_of(1, 4, 64)), 2U);

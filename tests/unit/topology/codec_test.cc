@@ -56,8 +56,10 @@ TEST(Codec, ReportsSurviveTheTrip) {
 }
 
 TEST(Codec, TopologiesSurviveTheTrip) {
-  const Topology topology =
+  Topology topology =
       test::sample_topology(std::vector<test::Placement>{{0, 0}, {1, 0}, {0, 1}});
+  topology.ranks[1].cpu_limit = 3;
+  topology.ranks[1].cpu_group = "0123456789abcdef";
   const auto bytes = encode(topology);
   ASSERT_TRUE(bytes) << bytes.error().to_string();
   const auto back = decode(*bytes);
@@ -68,7 +70,7 @@ TEST(Codec, TopologiesSurviveTheTrip) {
 
 TEST(Codec, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(complaint([](Json&) {}), "accepted");
-  EXPECT_THAT(complaint([](Json& j) { j["version"] = 1; }), HasSubstr("\"version\" is not 3"));
+  EXPECT_THAT(complaint([](Json& j) { j["version"] = 1; }), HasSubstr("\"version\" is not 4"));
   EXPECT_THAT(complaint([](Json& j) { j.erase("host"); }), HasSubstr("\"host\" is missing"));
   EXPECT_THAT(complaint([](Json& j) { j["rank"] = 7; }), HasSubstr("\"rank.\" is not an object"));
   EXPECT_THAT(complaint([](Json& j) { j["rank"]["rank"] = -1; }), HasSubstr("\"rank.rank\""));
@@ -81,6 +83,14 @@ TEST(Codec, NamesTheFieldThatIsWrong) {
               HasSubstr("rank.cpus"));
   EXPECT_THAT(complaint([](Json& j) { j["rank"]["cpus"] = {{4, 5}, {5, 6}}; }),
               HasSubstr("is not ascending"));
+  EXPECT_THAT(complaint([](Json& j) { j["rank"]["cpu_limit"] = 4; }), HasSubstr("rank.cpu_group"));
+  for (const auto& [limit, group] : {std::pair(0U, "a"), std::pair(4U, "")}) {
+    EXPECT_THAT(complaint([&](Json& j) {
+                  j["rank"]["cpu_limit"] = limit;
+                  j["rank"]["cpu_group"] = group;
+                }),
+                HasSubstr("\"rank.cpu_limit\" is none of a control group"));
+  }
   EXPECT_THAT(complaint([](Json& j) { j["host"]["cores"] = 1.5; }), HasSubstr("host.cores"));
   EXPECT_THAT(complaint([](Json& j) { j["host"]["host_id"] = "a b"; }), HasSubstr("host.host_id"));
   EXPECT_THAT(complaint([](Json& j) { j["host"]["host_name"] = "a\nWEFT ERROR"; }),

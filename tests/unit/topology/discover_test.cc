@@ -19,6 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "core/topology/codec.h"
+#include "core/topology/cpu_limit.h"
 
 namespace weft {
 namespace {
@@ -234,6 +235,80 @@ TEST_F(FakeFiles, ReadsProcessorsFromAnHwlocFile) {
   EXPECT_EQ(host->memory_bytes, std::uint64_t{2} << 30);
   EXPECT_EQ(host->l2_bytes, 0U);
   EXPECT_EQ(host->l3_bytes, 8U << 20);
+}
+
+/// Of a process that is in `group` of version 2.
+class FakeCgroups : public FakeFiles {
+ protected:
+  void lies_in(const std::string& lines) { write("proc/self/cgroup", lines); }
+  [[nodiscard]] CpuLimit limit() const {
+    return cpu_limit_of_process(
+        {.sys_root = (root_ / "sys").string(), .proc_root = (root_ / "proc").string()});
+  }
+};
+
+TEST_F(FakeCgroups, LeaveAllTimeWithoutALimit) {
+  EXPECT_EQ(limit(), CpuLimit{}) << "no control groups";
+  lies_in("0::/\n");
+  EXPECT_EQ(limit(), CpuLimit{}) << "the root has no file";
+  lies_in("0::/job\n");
+  write("sys/fs/cgroup/job/cpu.max", "max 100000\n");
+  EXPECT_EQ(limit(), CpuLimit{});
+  for (const char* nonsense : {"", "100000", "800000 0", "-1 100000", "a b"}) {
+    write("sys/fs/cgroup/job/cpu.max", nonsense);
+    EXPECT_EQ(limit(), CpuLimit{}) << nonsense;
+  }
+  for (const char* nonsense : {"\n", ":\n", "::\n", "0:\n", "cpu\n"}) {
+    lies_in(nonsense);
+    EXPECT_EQ(limit(), CpuLimit{}) << nonsense;
+  }
+}
+
+TEST_F(FakeCgroups, TheLeastLimitOnTheWayUpCounts) {
+  lies_in("0::/pod/job\n");
+  write("sys/fs/cgroup/pod/job/cpu.max", "850000 100000\n");
+  EXPECT_EQ(limit(), (CpuLimit{.processors = 9, .group = "/pod/job"})) << "rounded up";
+  write("sys/fs/cgroup/pod/cpu.max", "400000 100000\n");
+  EXPECT_EQ(limit(), (CpuLimit{.processors = 4, .group = "/pod"}));
+  write("sys/fs/cgroup/pod/job/cpu.max", "1000 100000\n");
+  EXPECT_EQ(limit(), (CpuLimit{.processors = 1, .group = "/pod/job"}));
+}
+
+TEST_F(FakeCgroups, OfContainersBeginWhereTheirMountDoes) {
+  write("sys/fs/cgroup/cpu.max", "200000 100000\n");
+  for (const char* unseen : {"0::/\n", "0::/host/path/unseen\n", "0::/../../elsewhere\n"}) {
+    lies_in(unseen);
+    EXPECT_EQ(limit(), (CpuLimit{.processors = 2, .group = "/"})) << unseen;
+  }
+}
+
+TEST_F(FakeCgroups, OfVersionOneCountAsWell) {
+  lies_in("4:memory:/job\n3:cpuset,cpu:/job\n1:cpuacct:/job\n0::/job\n");
+  write("sys/fs/cgroup/cpuset,cpu/job/cpu.cfs_quota_us", "-1\n");
+  write("sys/fs/cgroup/cpuset,cpu/job/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(limit(), CpuLimit{});
+  write("sys/fs/cgroup/cpuset,cpu/job/cpu.cfs_quota_us", "150000\n");
+  EXPECT_EQ(limit(), (CpuLimit{.processors = 2, .group = "/job"}));
+  lies_in("3:cpuset:/job\n");
+  EXPECT_EQ(limit(), CpuLimit{}) << "another controller";
+}
+
+TEST_F(FakeCgroups, LimitWhatAProcessTellsOfItself) {
+  lies_in("0::/job\n");
+  write("sys/fs/cgroup/job/cpu.max", "100000 100000\n");
+  const DiscoverySources sources{.sys_root = (root_ / "sys").string(),
+                                 .proc_root = (root_ / "proc").string()};
+  const RankInfo rank = discover_process(HostInfo{}, "", sources).value();
+  EXPECT_EQ(rank.cpu_limit, 1U);
+  EXPECT_EQ(rank.cores, 1U);
+  EXPECT_EQ(rank.cpu_group.size(), 16U);
+  EXPECT_EQ(discover_process(HostInfo{}, "", sources).value().cpu_group, rank.cpu_group);
+  lies_in("0::/job/other\n");
+  EXPECT_EQ(discover_process(HostInfo{}, "", sources).value().cpu_group, rank.cpu_group)
+      << "the limit is that of the group above";
+  write("sys/fs/cgroup/job/other/cpu.max", "50000 100000\n");
+  EXPECT_NE(discover_process(HostInfo{}, "", sources).value().cpu_group, rank.cpu_group)
+      << "this one has less";
 }
 
 TEST_F(FakeFiles, ReportsAnUnreadableHwlocFile) {

@@ -122,6 +122,21 @@ TEST(Rings, AreEmptyWhereThereIsNothing) {
   EXPECT_THAT(rings(test::one_host(3), 0), IsEmpty());
 }
 
+TEST(UsableCpus, AreNoMoreThanControlGroupsLeaveTheTimeOf) {
+  Topology topology = test::one_host(3);  // of 16 hardware threads
+  EXPECT_EQ(usable_cpus(topology, 0), 16U);
+  topology.ranks[0].cpu_limit = topology.ranks[1].cpu_limit = 4;
+  topology.ranks[0].cpu_group = topology.ranks[1].cpu_group = "a";
+  EXPECT_EQ(usable_cpus(topology, 0), 16U) << "one has no limit";
+  topology.ranks[2].cpu_limit = 3;
+  topology.ranks[2].cpu_group = "b";
+  EXPECT_EQ(usable_cpus(topology, 0), 7U) << "two share one";
+  EXPECT_EQ(host_channels(topology), 1U) << "3 cores of 3 ranks";
+  topology.ranks[2].cpu_limit = 100;
+  EXPECT_EQ(usable_cpus(topology, 0), 16U) << "more than there are";
+  EXPECT_EQ(usable_cpus(topology, 7), 0U);
+}
+
 TEST(HostChannels, FollowTheCoresOfTheMostCrowdedHost) {
   EXPECT_EQ(host_channels(test::one_host(1)), 4U);  // 8 cores, at most 4
   EXPECT_EQ(host_channels(test::one_host(2)), 4U);
