@@ -11,9 +11,9 @@ namespace weft {
 
 /// Called by the thread itself, at its begin. The system keeps 15 letters and fails beyond
 /// (pthread_setname_np(3)).
-template <std::size_t N>
-void name_this_thread(const char (&name)[N]) {
-  static_assert(N <= 16, "the system keeps no more");
+template <std::size_t kBytes>
+void name_this_thread(const char (&name)[kBytes]) {
+  static_assert(kBytes <= 16, "the system keeps no more");
   // Whoever looks for the thread misses its name; nothing else hangs on it.
   (void)pthread_setname_np(pthread_self(), name);
 }
