@@ -10,10 +10,12 @@
 // prints one JSON line. Compare two builds of a plugin by turns: processors of one machine differ
 // from minute to minute.
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <sched.h>
 #include <string>
 #include <thread>
@@ -35,9 +37,22 @@ void stay_on(int processor) {
   sched_setaffinity(0, sizeof one, &one);
 }
 
+[[noreturn]] void give_up(const std::string& what) {
+  std::fprintf(stderr, "net-hop: %s\n", what.c_str());
+  std::_Exit(1);
+}
+
+void must(NetRank& net, weft_result result, const char* what) {
+  if (result == WEFT_OK) return;
+  give_up(std::string(what) + " answered " + std::to_string(result) + ": " +
+          net.host().last_error().what);
+}
+
 void wait_for(NetRank& net, std::uint64_t user) {
-  for (net.poll(); !net.take(user); net.poll())
+  for (net.poll();; net.poll()) {
+    if (const auto ended = net.take(user)) return must(net, ended->status, "a message");
     std::this_thread::yield();
+  }
 }
 
 /// One of the two: what it sends goes out by `to`, and comes in by `from`.
@@ -47,15 +62,24 @@ struct Side {
   Bytes data;
   Bytes room;
 
-  void expect() {
-    if (from.receive(room, 1) != WEFT_OK) throw std::runtime_error("irecv");
-  }
+  void expect() { must(from.rank(), from.receive(room, 1), "irecv"); }
   void send() {
-    if (to.send(data, 2) != WEFT_OK) throw std::runtime_error("isend");
+    must(to.rank(), to.send(data, 2), "isend");
     wait_for(to.rank(), 2);
   }
   void take() { wait_for(from.rank(), 1); }
 };
+
+/// Reads a whole number from 1 on.
+std::size_t count_of(const char* text) {
+  std::size_t count = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, count);
+  if (error != std::errc() || stop != end || count == 0) {
+    give_up(std::string(text) + " is no number from 1 on");
+  }
+  return count;
+}
 
 double at(std::vector<double>& sorted, std::size_t percent) {
   return sorted[sorted.size() * percent / 100];
@@ -69,16 +93,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   for (int i = 4; i < argc; ++i) {
-    const std::string text = argv[i];
-    const std::size_t equals = text.find('=');
-    weft::test::common_parameters()[text.substr(0, equals)] = text.substr(equals + 1);
+    if (const auto problem = weft::test::add_common_parameter(argv[i])) give_up(*problem);
   }
+  const std::size_t bytes = count_of(argv[2]);
+  const std::size_t rounds = count_of(argv[3]);
   if (const auto problem = weft::test::load_plugin_under_test(argv[1])) {
-    std::fprintf(stderr, "net-hop: cannot load %s: %s\n", argv[1], problem->c_str());
-    return 2;
+    give_up("cannot load " + std::string(argv[1]) + ": " + *problem);
   }
-  const auto bytes = static_cast<std::size_t>(std::strtoull(argv[2], nullptr, 10));
-  const auto rounds = static_cast<std::size_t>(std::strtoull(argv[3], nullptr, 10));
   NetRank here_out, here_in, there_out, there_in;
   Link forth = make_link(here_out, there_in);
   Link back = make_link(there_out, here_in);

@@ -67,8 +67,9 @@ struct Hierarchy {
 
 std::optional<Hierarchy> hierarchy_of(std::string_view line, const fs::path& mounts) {
   const std::size_t first = line.find(':');
-  const std::size_t second = line.find(':', std::min(first, line.size() - 1) + 1);
-  if (first == std::string_view::npos || second == std::string_view::npos) return std::nullopt;
+  if (first == std::string_view::npos) return std::nullopt;
+  const std::size_t second = line.find(':', first + 1);
+  if (second == std::string_view::npos) return std::nullopt;
   const std::string_view controllers = line.substr(first + 1, second - first - 1);
   // A container may be told of paths that it does not see, or that lead out of what it sees: its
   // own group is the root of what it has mounted then, where each path begins.

@@ -235,7 +235,7 @@ weft_result net_progress(weft_net* net) {
 
 weft_result net_arm(weft_net* net, int32_t* descriptor) {
   if (from(net)->busy()) return WEFT_AGAIN;
-  *descriptor = from(net)->descriptor();
+  *descriptor = from(net)->arm();
   return WEFT_OK;
 }
 

@@ -123,12 +123,17 @@ void Net::pump() {
   run_scheduled();
 }
 
+int Net::arm() {
+  without_events_ = kMostWithoutEvents;
+  return epoll_.get();
+}
+
 bool Net::do_without_events() {
   // What was written at once, or read ahead, is news enough.
   if (first_completion_ != nullptr) return true;
   if (awaiting_event_ > 0) return false;
   if (awaiting_message_.empty() || awaiting_message_.size() > kMostTried) return false;
-  // Who has a message awaits none.
+  // A copy: each says anew what it awaits.
   std::array<Member*, kMostTried> tried{};
   std::ranges::copy(awaiting_message_, tried.begin());
   for (Member* member : tried) {

@@ -96,11 +96,9 @@ class Net {
   [[nodiscard]] bool busy() const;
   /// True once the kernel has sent all that was accepted.
   [[nodiscard]] bool drained();
-  /// Where whoever is about to sleep waits for news: the next pump asks for them.
-  [[nodiscard]] int descriptor() {
-    without_events_ = kMostWithoutEvents;
-    return epoll_.get();
-  }
+  /// The descriptor that becomes readable when there is news, for whoever is about to sleep: the
+  /// next pump asks for them.
+  [[nodiscard]] int arm();
 
   /// [any-thread]
   void abort();

@@ -306,11 +306,11 @@ void Receiver::try_message() {
 }
 
 void Receiver::progress() {
-  move();
+  move_data();
   tell_what_it_awaits();
 }
 
-void Receiver::move() {
+void Receiver::move_data() {
   if (state_ != State::kReady) return;
   read_first_stream();
   for (uint32_t i = 1; i < stream_count_ && state_ == State::kReady; ++i)

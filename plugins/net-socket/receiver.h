@@ -32,7 +32,7 @@ class Receiver final : public Connection {
   static constexpr size_t kStagingBytes = size_t{16} * 1024;
 
   Receiver(Net& net, std::string device, std::string peer, size_t streams, uint64_t stripe);
-  void move();
+  void move_data();
   void read_first_stream();
   void read_other_stream(uint32_t index);
   /// Payload of the message under way on stream 0; false when nothing more can be read now.

@@ -332,12 +332,12 @@ void Sender::look_for_end(uint32_t index) {
 }
 
 void Sender::progress() {
-  move();
+  move_data();
   const bool waits = state_ == State::kConnecting || (state_ == State::kReady && !sends_.empty());
   net_.set_awaits(this, waits ? Awaits::kEvent : Awaits::kNothing);
 }
 
-void Sender::move() {
+void Sender::move_data() {
   if (state_ == State::kConnecting) {
     uint32_t open = 0;
     for (uint32_t i = 0; i < stream_count_; ++i) {

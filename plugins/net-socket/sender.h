@@ -51,7 +51,7 @@ class Sender final : public Connection {
   bool say(uint32_t index, std::span<const uint8_t> bytes);
   /// Bytes of the message that the stream carries, its header included.
   [[nodiscard]] static uint64_t part_of(const Request& request, uint32_t stream);
-  void move();
+  void move_data();
   void write_stream(uint32_t index);
   void advance(uint32_t index, uint64_t bytes);
   void complete_front();

@@ -17,13 +17,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   for (int i = 2; i < argc; ++i) {
-    const std::string text = argv[i];
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos) {
-      std::fprintf(stderr, "%s is not of the form PARAMETER=VALUE\n", argv[i]);
+    if (const auto problem = weft::test::add_common_parameter(argv[i])) {
+      std::fprintf(stderr, "%s\n", problem->c_str());
       return 2;
     }
-    weft::test::common_parameters()[text.substr(0, equals)] = text.substr(equals + 1);
   }
   if (const auto problem = weft::test::load_plugin_under_test(argv[1])) {
     std::fprintf(stderr, "cannot load %s: %s\n", argv[1], problem->c_str());

@@ -36,6 +36,13 @@ std::map<std::string, std::string>& common_parameters() {
   return parameters;
 }
 
+std::optional<std::string> add_common_parameter(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) return text + " is not of the form PARAMETER=VALUE";
+  common_parameters()[text.substr(0, equals)] = text.substr(equals + 1);
+  return std::nullopt;
+}
+
 Bytes pattern(std::size_t size, std::uint64_t seed) {
   Bytes bytes(size);
   std::uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;

@@ -24,6 +24,8 @@ namespace weft::test {
 const weft_plugin_descriptor& plugin_under_test();
 /// Parameters for every rank that does not set them itself: `name` and value as in the file.
 std::map<std::string, std::string>& common_parameters();
+/// Adds one of the command line, `PARAMETER=VALUE`; a message if it is not of that form.
+std::optional<std::string> add_common_parameter(const std::string& text);
 /// Loads the plugin that the suite is about; a message if it cannot.
 std::optional<std::string> load_plugin_under_test(const std::string& path);
 

@@ -237,7 +237,7 @@ TEST_F(FakeFiles, ReadsProcessorsFromAnHwlocFile) {
   EXPECT_EQ(host->l3_bytes, 8U << 20);
 }
 
-/// Of a process that is in `group` of version 2.
+/// Control groups, and the line that tells which of them a process is in.
 class FakeCgroups : public FakeFiles {
  protected:
   void lies_in(const std::string& lines) { write("proc/self/cgroup", lines); }
