@@ -15,10 +15,11 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t kCompletionBatch = 32;
 constexpr std::size_t kMostOftenIncoming = 256;
 // Larger messages gain nothing by company.
 constexpr std::uint64_t kMostKept = std::uint64_t{16} * 1024;
+
+constexpr weft_net_completion kNoCompletion{.struct_size = sizeof(weft_net_completion)};
 
 // poll hands back 64 bits of ours: which connection, and which slot of it.
 constexpr std::uint64_t user_value(std::uint32_t connection, std::uint32_t slot) {
@@ -37,6 +38,7 @@ NetPort::NetPort(const NetPlugin& plugin, weft_net* net, DeviceRuntime& runtime,
       borrows_(unregistered && runtime.reports_ends()) {
   // Repeated calls allocate nothing, however late they are taken in.
   incoming_.reserve(kMostOftenIncoming);
+  completions_.fill(kNoCompletion);
 }
 
 NetPort::~NetPort() {
@@ -50,7 +52,6 @@ NetPort::~NetPort() {
 Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_direction direction,
                                    std::uint32_t peer, const SlotGeometry& geometry) {
   auto added = std::make_unique<NetConnection>(connection, direction, peer, geometry.steps);
-  const std::scoped_lock lock(mutex_);
   WEFT_TRY_ASSIGN(std::byte* const block, allocate(*added, NetConnection::block_bytes(geometry),
                                                    "make buffers.step smaller"));
   const NetConnection::Messages messages = added->lay_out(block, geometry);
@@ -61,7 +62,6 @@ Result<std::uint32_t> NetPort::add(weft_net_connection* connection, weft_directi
 Result<std::uint32_t> NetPort::add_lines(weft_net_connection* connection, weft_direction direction,
                                          std::uint32_t peer, const InboxHalves& halves) {
   auto added = std::make_unique<NetConnection>(connection, direction, peer, kDirectHalves);
-  const std::scoped_lock lock(mutex_);
   WEFT_TRY_ASSIGN(
       std::byte* const block,
       allocate(*added, LineMessages::bytes_for(halves.half_bytes), "make buffers.direct smaller"));
@@ -70,6 +70,8 @@ Result<std::uint32_t> NetPort::add_lines(weft_net_connection* connection, weft_d
 }
 
 // What a kernel at one end and the net at the other reach. Closes the connection if there is none.
+// Without the lock: to pin memory of a GPU takes milliseconds, in which messages of other calls
+// move.
 Result<std::byte*> NetPort::allocate(NetConnection& connection, std::size_t bytes,
                                      const char* advice) {
   if (memory_.allocate_shared(bytes, &connection.block) == WEFT_OK) {
@@ -79,6 +81,7 @@ Result<std::byte*> NetPort::allocate(NetConnection& connection, std::size_t byte
       runtime_, WEFT_ERROR_OUT_OF_MEMORY,
       fmt::format("cannot allocate {} bytes to stage messages of rank {}", bytes, connection.peer),
       advice);
+  const std::scoped_lock lock(mutex_);
   plugin_.close_connection(connection.net);
   return fail(std::move(error));
 }
@@ -91,6 +94,7 @@ Result<std::uint32_t> NetPort::take_over(std::unique_ptr<NetConnection> connecti
   info.address = messages.begin;
   info.size = messages.bytes;
   info.dmabuf = -1;
+  const std::scoped_lock lock(mutex_);
   auto registration = plugin_.register_memory(connection->net, info);
   if (!registration) {
     plugin_.close_connection(connection->net);
@@ -103,6 +107,8 @@ Result<std::uint32_t> NetPort::take_over(std::unique_ptr<NetConnection> connecti
   const auto index = static_cast<std::uint32_t>(connections_.size());
   connection->index = index;
   connections_.push_back(std::move(connection));
+  for (auto& some : with_more_)
+    some.reserve(connections_.size());
   return index;
 }
 
@@ -128,15 +134,15 @@ void NetPort::enqueue(std::span<const ProgressOp> operations) {
     incoming_.insert(incoming_.end(), operations.begin(), operations.end());
     has_incoming_.store(true, std::memory_order_release);
   }
+  // Its engine polls: it has the port's memory at hand, and the caller a kernel to launch.
+  if (must_be_polled()) return;
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (lock.owns_lock() && !broken_.load(std::memory_order_relaxed)) {
       take_in_locked();
       // Receives are posted now, so that a fast sender finds room.
       bool moved = false;
-      for (const auto& connection : connections_) {
-        if (connection->direction == WEFT_DIRECTION_RECV) advance_receiver(*connection, moved);
-      }
+      advance(WEFT_DIRECTION_RECV, moved);
     }
   }
   report_failure();
@@ -148,9 +154,13 @@ void NetPort::take_in_locked() {
   has_incoming_.store(false, std::memory_order_relaxed);
   for (const ProgressOp& operation : incoming_) {
     NetConnection& connection = *connections_[operation.connection];
+    const bool had_more = connection.has_more();
     if (!connection.add(operation)) {
       return fail_locked(connection, Error(WEFT_ERROR_INTERNAL, "a call has no room in an inbox"));
     }
+    auto& some = with_more(connection.direction);
+    if (!had_more && std::ranges::find(some, &connection) == some.end())
+      some.push_back(&connection);
   }
   incoming_.clear();
 }
@@ -177,8 +187,9 @@ bool NetPort::try_progress() {
 }
 
 bool NetPort::keep(Time until) {
+  if (must_be_polled()) return false;
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || must_be_polled()) return false;
+  if (!lock.owns_lock()) return false;
   take_in_locked();
   bool any = false;
   std::uint64_t bytes = 0;
@@ -213,8 +224,8 @@ bool NetPort::progress_locked(bool sends_first) {
 }
 
 void NetPort::advance(weft_direction direction, bool& moved) {
-  for (const auto& connection : connections_) {
-    if (connection->direction != direction || !connection->has_more()) continue;
+  auto& some = with_more(direction);
+  for (NetConnection* const connection : some) {
     if (broken_.load(std::memory_order_relaxed)) return;
     if (direction == WEFT_DIRECTION_SEND) {
       advance_sender(*connection, moved);
@@ -222,6 +233,7 @@ void NetPort::advance(weft_direction direction, bool& moved) {
       advance_receiver(*connection, moved);
     }
   }
+  std::erase_if(some, [](const NetConnection* connection) { return !connection->has_more(); });
 }
 
 void NetPort::poll(bool& moved) {
@@ -229,20 +241,17 @@ void NetPort::poll(bool& moved) {
     moved = true;
     return;
   }
-  std::array<weft_net_completion, kCompletionBatch> completions{};
-  for (auto& completion : completions)
-    completion.struct_size = sizeof(weft_net_completion);
   std::uint64_t count = 0;
   const weft_result result = plugin_.table().poll(
-      net_, completions.data(), sizeof(weft_net_completion), completions.size(), &count);
+      net_, completions_.data(), sizeof(weft_net_completion), completions_.size(), &count);
   if (result < 0) {
     fail_locked(*connections_.front(), result);
     moved = true;
     return;
   }
-  count = std::min<std::uint64_t>(count, completions.size());
+  count = std::min<std::uint64_t>(count, completions_.size());
   for (std::uint64_t i = 0; i < count && !broken_.load(std::memory_order_relaxed); ++i) {
-    complete(completions[i]);
+    complete(std::exchange(completions_[i], kNoCompletion));
     moved = true;
   }
 }

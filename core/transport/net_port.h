@@ -7,6 +7,7 @@
 // Models: tests/models/engine_duty.pml, tests/models/abort.pml
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -70,8 +71,8 @@ class NetPort {
   /// The same of steps by lines; not connected where there are none.
   [[nodiscard]] ConnectionView line_view(std::uint32_t connection);
 
-  /// Takes note of what operations move, and starts what can start unless another thread is at it:
-  /// that one does. Never blocks on a peer.
+  /// Takes note of what operations move. Where an engine need not poll, it starts what can start
+  /// unless another thread is at it: that one does. Never blocks on a peer.
   void enqueue(std::span<const ProgressOp> operations);
 
   /// Moves what can be moved; true if anything did.
@@ -114,11 +115,15 @@ class NetPort {
 
  private:
   friend class ProgressEngine;
+  static constexpr std::size_t kCompletionBatch = 32;
 
   Result<std::byte*> allocate(NetConnection& connection, std::size_t bytes, const char* advice);
   Result<std::uint32_t> take_over(std::unique_ptr<NetConnection> connection,
                                   const NetConnection::Messages& messages);
   void take_in_locked();
+  [[nodiscard]] std::vector<NetConnection*>& with_more(weft_direction direction) {
+    return with_more_[direction == WEFT_DIRECTION_SEND ? 0 : 1];
+  }
   bool progress_locked(bool sends_first);
   void advance(weft_direction direction, bool& moved);
   void poll(bool& moved);
@@ -140,6 +145,9 @@ class NetPort {
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<NetConnection>> connections_;
+  /// Of those, by direction: with steps that the net was not given yet, and perhaps others.
+  std::array<std::vector<NetConnection*>, 2> with_more_;
+  std::array<weft_net_completion, kCompletionBatch> completions_{};
   std::unique_ptr<Error> failure_;    // guarded by mutex_
   std::mutex incoming_mutex_;         // taken last, and for moments
   std::vector<ProgressOp> incoming_;  // guarded by incoming_mutex_, in the order of calls

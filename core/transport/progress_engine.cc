@@ -27,9 +27,12 @@ namespace weft {
 
 // `mutex` guards the list of ports and is held by the thread during a round over them, so remove()
 // returns only between rounds. A round never blocks: NetPort::progress does not, and the sleep in
-// epoll happens without the lock. take_over sets the port's duty flag, then writes the wake-up; the
-// thread reads the flags after it has cleared the wake-up, so no duty is lost. look_in does alike
-// with a flag of its own, since a thread that sleeps for a port on duty would not look at a clock.
+// epoll happens without the lock. take_over sets the port's duty flag, then kNews in `attention`. A
+// round begins by clearing that, so it reads every flag whose news it cleared. Before it sleeps the
+// thread sets kSleeps there, and goes round again if there is news; who brings news to kSleeps
+// alone writes the wake-up. So who brings it to a thread that is awake makes no system call.
+// look_in does alike with a flag of its own, since a thread that sleeps for a port on duty would
+// not look at a clock.
 //
 // Models: tests/models/engine_duty.pml; of remove() tests/models/abort.pml
 struct ProgressEngine::State {
@@ -42,6 +45,7 @@ struct ProgressEngine::State {
   std::vector<NetPort*> ports;                // guarded by mutex
   std::unordered_map<NetPort*, int> watched;  // descriptor in epoll or -1, guarded by mutex
   std::atomic<bool> stop{false};
+  std::atomic<unsigned> attention{0};  // kNews and kSleeps
   std::thread thread;
 
   // What a round over the ports on duty found.
@@ -52,6 +56,7 @@ struct ProgressEngine::State {
     std::optional<NetPort::Time> look;  // when the first of those looked after must not keep more
   };
 
+  void tell();
   void loop();
   Found round();
   void look_after(NetPort& port, NetPort::Time now, Found& found);
@@ -63,6 +68,10 @@ struct ProgressEngine::State {
 
 namespace {
 
+// A port was put on duty, or is to be looked after, since the last round began.
+constexpr unsigned kNews = 1;
+// The thread sleeps, or is about to.
+constexpr unsigned kSleeps = 2;
 constexpr int kIdleRounds = 50;  // rounds without movement before the thread sleeps
 // Between looks at nets that cannot wake a sleeper.
 constexpr std::chrono::milliseconds kCannotSleepNap(1);
@@ -74,7 +83,15 @@ constexpr std::chrono::microseconds kLinger(100);
 
 }  // namespace
 
+void ProgressEngine::State::tell() {
+  if (attention.fetch_or(kNews, std::memory_order_seq_cst) == kSleeps) eventfd_write(wake.get(), 1);
+}
+
 ProgressEngine::State::Found ProgressEngine::State::round() {
+  // Most rounds find nothing new, and need not take the line from whoever brings news.
+  if (attention.load(std::memory_order_relaxed) != 0) {
+    attention.exchange(0, std::memory_order_seq_cst);
+  }
   const std::scoped_lock lock(mutex);
   Found found;
   std::optional<NetPort::Time> now;
@@ -179,7 +196,7 @@ void ProgressEngine::State::loop() {
   Clock::time_point last_polled{};
   while (!stop.load(std::memory_order_acquire)) {
     const Found found = round();
-    if (found.polled) last_polled = Clock::now();
+    if (found.polled && !found.on_duty) last_polled = Clock::now();
     if (found.moved) {
       idle_rounds = 0;
       continue;
@@ -202,6 +219,7 @@ void ProgressEngine::State::loop() {
       at_most = std::min(left, at_most.value_or(left));
     }
     if (at_most && at_most->count() <= 0) continue;
+    if ((attention.fetch_or(kSleeps, std::memory_order_seq_cst) & kNews) != 0) continue;
     sleep(at_most);
   }
 }
@@ -262,12 +280,12 @@ void ProgressEngine::remove(NetPort& port) {
 void ProgressEngine::take_over(NetPort& port) {
   if (port.on_duty_.load(std::memory_order_seq_cst)) return;
   if (port.on_duty_.exchange(true, std::memory_order_seq_cst)) return;
-  eventfd_write(state_->wake.get(), 1);
+  state_->tell();
 }
 
 void ProgressEngine::look_in(NetPort& port) {
   if (port.looked_after_.exchange(true, std::memory_order_seq_cst)) return;
-  eventfd_write(state_->wake.get(), 1);
+  state_->tell();
 }
 
 std::size_t ProgressEngine::ports_on_duty() const {

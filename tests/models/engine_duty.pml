@@ -21,7 +21,9 @@
 // Planted mistakes, and what they are found by:
 // PLANT_NO_SECOND_LOOK: a deadlock
 // PLANT_DUTY_WITHOUT_SEQ_CST: a deadlock
-// PLANT_CLEARS_WAKE_UP_LATE: a deadlock
+// PLANT_CLEARS_NEWS_LATE: a deadlock
+// PLANT_SLEEPS_IN_SPITE_OF_NEWS: a deadlock
+// PLANT_TELLS_FIRST: a deadlock
 // PLANT_SKIPS_LOOK_BEFORE_SLEEP: a deadlock
 // PLANT_LEAVES_WITHOUT_LOOK: a deadlock
 // PLANT_LEAVES_WITHOUT_HAND_OVER: a deadlock
@@ -44,6 +46,7 @@ bool on_duty;
 bool off_duty_stored;  // a store of false that is still in a buffer
 bool keeps;            // NetPort::keeps_until_ is not 0
 bool looked_after;
+bool news, sleeps;     // ProgressEngine::State::attention
 bool wake_up;          // the eventfd is readable
 bool worker_gone;
 bool late;  // so late that every sleep with a limit ends
@@ -107,21 +110,35 @@ inline try_progress() {
   fi
 }
 
+// ProgressEngine::State::tell
+inline tell() {
+  atomic { writes = sleeps && !news; news = true };
+  if
+  :: writes -> wake_up = true
+  :: else
+  fi
+}
+
 // Connections::hand_over, ProgressEngine::take_over.
 inline hand_over() {
   if
   :: !BUSY || on_duty
   :: else ->
+#ifdef PLANT_TELLS_FIRST
+     tell();
+#endif
      atomic {
        if
        :: on_duty -> was_on_duty = true
        :: else -> on_duty = true; was_on_duty = false
        fi
      };
+#ifndef PLANT_TELLS_FIRST
      if
-     :: !was_on_duty -> wake_up = true
+     :: !was_on_duty -> tell()
      :: else
      fi
+#endif
   fi
 }
 
@@ -134,7 +151,7 @@ inline look_in() {
     fi
   };
   if
-  :: !was_on_duty -> wake_up = true
+  :: !was_on_duty -> tell()
   :: else
   fi
 }
@@ -163,7 +180,7 @@ inline wait_for(threshold) {
 
 active proctype worker() {
   byte call;
-  bool any, was_on_duty;
+  bool any, was_on_duty, writes;
   for (call : 1 .. kCalls) {
     // NetPort::enqueue: counted and left there at once. Who has the lock takes it in before it looks
     // for what is filled.
@@ -202,6 +219,9 @@ active proctype worker() {
 
 // A port that has nothing under way goes off duty.
 inline round() {
+#ifndef PLANT_CLEARS_NEWS_LATE
+  atomic { news = false; sleeps = false };
+#endif
   port_on_duty = false;
   looks_again = false;
   moved_kept = false;
@@ -258,11 +278,11 @@ inline round() {
 }
 
 active proctype engine() {
-  bool any, port_on_duty, looks_again, moved_kept;
+  bool any, port_on_duty, looks_again, moved_kept, has_news;
   do
   :: round();
-#ifdef PLANT_CLEARS_WAKE_UP_LATE
-     wake_up = false;
+#ifdef PLANT_CLEARS_NEWS_LATE
+     atomic { news = false; sleeps = false };
 #endif
      if
      :: any
@@ -271,15 +291,22 @@ active proctype engine() {
         if
         :: port_on_duty && moved < let  // look again
         :: else ->
-end:       if
-           :: wake_up
-           :: port_on_duty && moved < let
-           :: port_on_duty && late
-           :: looks_again
-           fi;
-#ifndef PLANT_CLEARS_WAKE_UP_LATE
-           wake_up = false
+           atomic { sleeps = true; has_news = news };
+           if
+#ifndef PLANT_SLEEPS_IN_SPITE_OF_NEWS
+           :: has_news  // look again
+           :: !has_news ->
+#else
+           :: true ->
 #endif
+end:          if
+              :: wake_up
+              :: port_on_duty && moved < let
+              :: port_on_duty && late
+              :: looks_again
+              fi;
+              wake_up = false
+           fi
         fi
      fi
   od
