@@ -519,9 +519,15 @@ Result<bool> PairConnector::join(Pair& pair) {
   bool all = true;
   for (Connections::Edge& edge : pair.edges) {
     if (edge.joined) continue;
-    const auto lock = edge.via->port->lock();
-    WEFT_TRY_ASSIGN(edge.joined, connections_.join_net(edge));
+    NetPort& port = *edge.via->port;
+    {
+      const auto lock = port.lock();
+      WEFT_TRY_ASSIGN(edge.joined, connections_.join_net(edge));
+    }
     all = all && edge.joined;
+    // The net may have heard of messages by the way. Who sleeps on its descriptor is woken by what
+    // it has not heard of yet.
+    if (port.busy() && !port.must_be_polled()) port.progress();
   }
   return all;
 }
