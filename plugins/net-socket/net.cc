@@ -103,7 +103,8 @@ void Net::abort() {
 }
 
 void Net::pump() {
-  run_scheduled();
+  // Buffers are the host's again in every call that begins after abort.
+  if (!aborted()) run_scheduled();
   if (!aborted() && without_events_ < kMostWithoutEvents && do_without_events()) {
     ++without_events_;
     return;

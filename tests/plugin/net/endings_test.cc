@@ -20,6 +20,10 @@ bool can_sleep(NetRank& rank) {
   return (rank.device().capabilities & WEFT_NET_CAN_SLEEP) != 0 && rank.api().arm != nullptr;
 }
 
+bool takes_unregistered(NetRank& rank) {
+  return (rank.device().capabilities & WEFT_NET_UNREGISTERED) != 0;
+}
+
 /// Polls and sleeps by turns, as an engine does, until the completion has come. A sleep that
 /// nothing ends within a minute is a failure.
 std::optional<weft_net_completion> sleep_until(NetRank& rank, std::uint64_t user) {
@@ -343,6 +347,66 @@ TEST(NetAbort, FromAnotherThreadEndsEverything) {
     EXPECT_LT(await(a, b, 4).status, 0);
   } else {
     EXPECT_LT(sent, 0);
+  }
+}
+
+// Memory that was not registered is the host's again once it has called abort.
+TEST(NetAbort, KeepsLaterCallsFromWritingWhereAReceiveWasPosted) {
+  NetRank a;
+  NetRank b;
+  if (!can_sleep(b)) GTEST_SKIP() << "nothing tells when a message has come";
+  if (!takes_unregistered(b)) GTEST_SKIP() << "the net wants memory registered";
+  Link link = make_link(a, b);
+  pollfd news = {.fd = -1, .events = POLLIN, .revents = 0};
+  ASSERT_EQ(b.api().arm(b.net(), &news.fd), WEFT_OK);
+  const Bytes data = pattern(100, 1);
+  link.sender.must_send(link.receiver, data, 1);
+  EXPECT_EQ(await(a, a, 1).status, WEFT_OK);
+  ASSERT_EQ(::poll(&news, 1, 60'000), 1);
+  b.poll();
+  const Bytes untouched(100, 0xee);
+  Bytes room = untouched;
+  const weft_net_recv buffer = {.struct_size = sizeof buffer,
+                                .tag = 0,
+                                .data = room.data(),
+                                .size = room.size(),
+                                .registration = nullptr,
+                                .user = 2,
+                                .flags = 0,
+                                .reserved = 0};
+  weft_net_request* request = nullptr;
+  ASSERT_EQ(b.api().irecv(link.receiver.get(), &buffer, sizeof buffer, 1, &request), WEFT_OK);
+  b.api().abort(b.net());
+  const Bytes at_abort = room;
+  EXPECT_LE(await(b, b, 2).status, WEFT_OK);
+  EXPECT_EQ(room, at_abort);
+}
+
+TEST(NetAbort, KeepsLaterCallsFromReadingWhatWasToBeSent) {
+  NetRank a;
+  NetRank b;
+  if (!takes_unregistered(a)) GTEST_SKIP() << "the net wants memory registered";
+  Link link = make_link(a, b);
+  const Bytes data = pattern(100, 1);
+  Bytes sent = data;
+  const weft_net_send message = {.struct_size = sizeof message,
+                                 .tag = 0,
+                                 .data = sent.data(),
+                                 .size = sent.size(),
+                                 .value = 0,
+                                 .registration = nullptr,
+                                 .user = 1,
+                                 .flags = WEFT_NET_SEND_MORE,
+                                 .reserved = 0};
+  weft_net_request* request = nullptr;
+  ASSERT_EQ(a.api().isend(link.sender.get(), &message, &request), WEFT_OK);
+  a.api().abort(a.net());
+  sent.assign(sent.size(), 0xee);
+  EXPECT_LE(await(a, a, 1).status, WEFT_OK);
+  // It may have left before.
+  Bytes room(100);
+  if (link.receiver.receive(room, 2) == WEFT_OK && await(b, b, 2).status == WEFT_OK) {
+    EXPECT_EQ(room, data);
   }
 }
 
