@@ -25,6 +25,9 @@ constexpr uint64_t kWriteBudget = uint64_t{4} << 20;
 /// From here on a message waits for the next poll, which writes it together with what was sent
 /// meanwhile: few large writes cost the kernel less than many, and disturb its reader less often.
 constexpr uint64_t kGatheredMessage = uint64_t{64} << 10;
+/// An answer may have come so much later than the kernel tells, whose clock ticks every 10 ms at
+/// the slowest.
+constexpr std::chrono::milliseconds kAnswerError{20};
 
 /// The addresses to use: the first of the handle whose family the interface has.
 Result<Route> route_to(const Interface& interface, const Handle& handle) {
@@ -385,8 +388,10 @@ void Sender::on_tick(Clock::time_point now) {
     const bool owes_answer = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
     if (!owes_answer) {
       since = {};
-    } else if (since == Clock::time_point{} || last_answer > since) {
-      since = since == Clock::time_point{} ? now : last_answer;
+    } else if (since == Clock::time_point{} || last_answer + kAnswerError > since) {
+      // What the peer owes now was sent at any time after that answer: where nobody polled for a
+      // while, long after it.
+      since = now;
     } else if (now - since >= limit) {
       fail({.code = WEFT_ERROR_TIMEOUT,
             .source = WEFT_SOURCE_ERRNO,

@@ -10,6 +10,7 @@
 #include <linux/filter.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <set>
 #include <string>
 #include <sys/socket.h>
@@ -43,6 +44,14 @@ std::set<int> tcp_sockets() {
   return found;
 }
 
+tcp_info info_of(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+  EXPECT_GE(size, offsetof(tcp_info, tcpi_data_segs_out) + sizeof info.tcpi_data_segs_out);
+  return info;
+}
+
 /// Two ranks joined over loopback, and the sockets of both ends.
 struct Joined {
   explicit Joined(Parameters parameters = {}) {
@@ -65,15 +74,20 @@ struct Joined {
     }
   }
 
+  /// Ends what cut() began.
+  void mend() const {
+    const int unused = 0;
+    for (const int fd : sockets) {
+      ASSERT_EQ(::setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof unused), 0);
+    }
+  }
+
   /// Segments with data that left so far. Acknowledgements do not count, nor what was sent again:
   /// the kernel does that when one is late, as on a busy machine.
   [[nodiscard]] std::uint64_t segments() const {
     std::uint64_t sum = 0;
     for (const int fd : sockets) {
-      tcp_info info{};
-      socklen_t size = sizeof info;
-      EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
-      EXPECT_GE(size, offsetof(tcp_info, tcpi_data_segs_out) + sizeof info.tcpi_data_segs_out);
+      const tcp_info info = info_of(fd);
       sum += info.tcpi_data_segs_out - info.tcpi_total_retrans;
     }
     return sum;
@@ -214,6 +228,41 @@ TEST(NetSocketPeerTimeout, TellsASenderWhoseBytesNobodyAcknowledges) {
   EXPECT_EQ(await(*joined.a, *joined.b, 1).status, WEFT_OK) << "the kernel has taken it";
   EXPECT_TRUE(eventually([&] { return joined.a->api().ready(joined.link.sender.get()) < 0; }));
   EXPECT_NE(joined.link.sender.error_text().find("peer_timeout"), std::string::npos)
+      << joined.link.sender.error_text();
+}
+
+TEST(NetSocketPeerTimeout, DoesNotCountTheTimeInWhichNobodyPolled) {
+  Joined joined(Parameters{{"peer_timeout", "1s"}});
+  NetRank& rank = *joined.a;
+  const Bytes data = pattern(100, 1);
+  pollfd news{.fd = -1, .events = POLLIN, .revents = 0};
+  do {
+    ASSERT_EQ(rank.api().arm(rank.net(), &news.fd), WEFT_OK);
+    rank.poll();
+  } while (::poll(&news, 1, 0) == 1);
+
+  // The timer finds that something is owed,
+  joined.cut();
+  ASSERT_EQ(joined.link.sender.send(data, 1), WEFT_OK);
+  ASSERT_EQ(rank.api().arm(rank.net(), &news.fd), WEFT_AGAIN) << "it is done with the send";
+  rank.poll();
+  ASSERT_EQ(rank.api().arm(rank.net(), &news.fd), WEFT_OK);
+  ASSERT_EQ(::poll(&news, 1, 60'000), 1);
+  rank.poll();
+  ASSERT_EQ(joined.link.sender.error_text(), "");
+  // which is answered then. For long after that nobody looks, but less than until a probe.
+  joined.mend();
+  const auto answered_for_long = [](int fd) {
+    const tcp_info info = info_of(fd);
+    return info.tcpi_unacked == 0 && info.tcpi_last_ack_recv > 800;
+  };
+  ASSERT_TRUE(eventually([&] { return std::ranges::all_of(joined.sockets, answered_for_long); }));
+
+  const auto start = std::chrono::steady_clock::now();
+  joined.cut();
+  ASSERT_EQ(joined.link.sender.send(data, 2), WEFT_OK);
+  EXPECT_TRUE(eventually([&] { return rank.api().ready(joined.link.sender.get()) < 0; }));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(1))
       << joined.link.sender.error_text();
 }
 
