@@ -28,6 +28,7 @@ Connection::Connection(Net& net, std::string device, size_t streams)
 }
 
 Connection::~Connection() {
+  close_streams();
   net_.forget(this);
   net_.remove(this);
 }
@@ -80,13 +81,17 @@ void Connection::set_ready() {
   made_ = true;
 }
 
+void Connection::close_streams() {
+  for (uint32_t i = 0; i < stream_count_; ++i)
+    net_.close_watched(streams_[i].fd);
+}
+
 void Connection::fail(Failure failure) {
   if (state_ == State::kFailed) return;
   state_ = State::kFailed;
   failure_ = std::move(failure);
   net_.host().log(WEFT_LOG_DEBUG, failure_.what);
-  for (uint32_t i = 0; i < stream_count_; ++i)
-    streams_[i].fd.reset();
+  close_streams();
   net_.want_ticks(this, false);
   for (Request* request : take_pending())
     finish(request, failure_.code, 0);

@@ -137,6 +137,8 @@ class Connection : public Member {
   uint64_t stripe_ = kMinStripe;
 
  private:
+  void close_streams();
+
   Failure failure_;
   std::vector<Request> pool_;
   std::vector<Request*> free_;

@@ -40,6 +40,7 @@ class Listener final : public Member {
  private:
   /// A listening socket.
   struct Door final : EventSink {
+    ~Door() { owner->net_.close_watched(fd); }
     void on_events(uint32_t events) override;
     Listener* owner = nullptr;
     Fd fd;
@@ -48,6 +49,7 @@ class Listener final : public Member {
 
   /// Someone who has connected and not yet proved anything.
   struct Caller final : EventSink {
+    ~Caller() { owner->net_.close_watched(fd); }
     void on_events(uint32_t events) override;
     Listener* owner = nullptr;
     Fd fd;

@@ -251,6 +251,11 @@ void Net::unwatch(int fd) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
+void Net::close_watched(Fd& fd) {
+  if (fd) unwatch(fd.get());
+  fd.reset();
+}
+
 void Net::complete(Request* request) {
   request->next = nullptr;
   (last_completion_ == nullptr ? first_completion_ : last_completion_->next) = request;

@@ -114,6 +114,9 @@ class Net {
   void set_awaits(Member* member, Awaits awaits);
   Status watch(int fd, EventSink* sink, uint32_t events);
   void unwatch(int fd);
+  /// To close a descriptor does not unwatch it where another process has it, too, by a fork: epoll
+  /// would go on to tell its sink, which may be gone.
+  void close_watched(Fd& fd);
   /// Puts a request that has ended among the completions.
   void complete(Request* request);
   /// Drops the unreported completions of a connection that is being closed.

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What net-socket has epoll watch, and when it asks for what epoll has seen.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <netinet/in.h>
+#include <poll.h>
+#include <set>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "plugins/net-socket/socket.h"
+#include "plugins/net-socket/wire.h"
+#include "tests/plugin/net/net_rank.h"
+
+namespace weft::test {
+namespace {
+
+bool can_read(int fd, int milliseconds) {
+  pollfd look{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&look, 1, milliseconds) == 1;
+}
+
+/// The descriptor for sleepers, once all that it tells of has been heard.
+int quiet_descriptor(NetRank& rank) {
+  std::int32_t descriptor = -1;
+  EXPECT_TRUE(eventually([&] {
+    const weft_result armed = rank.api().arm(rank.net(), &descriptor);
+    rank.poll();
+    return armed == WEFT_OK && !can_read(descriptor, 0);
+  }));
+  return descriptor;
+}
+
+/// This process's sockets of IPv4 and IPv6, whatever they are for, without those before.
+std::set<int> internet_sockets(const std::set<int>& before = {}) {
+  std::set<int> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    int family = 0;
+    socklen_t size = sizeof family;
+    if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0) continue;
+    if ((family == AF_INET || family == AF_INET6) && !before.contains(fd)) found.insert(fd);
+  }
+  return found;
+}
+
+/// Keeps sockets open, as a process does that was forked while they were.
+class Forked {
+ public:
+  explicit Forked(const std::set<int>& sockets) {
+    for (const int fd : sockets)
+      held_.push_back(::dup(fd));
+  }
+  Forked(const Forked&) = delete;
+  Forked& operator=(const Forked&) = delete;
+  ~Forked() {
+    for (const int fd : held_)
+      ::close(fd);
+  }
+  [[nodiscard]] const std::vector<int>& held() const { return held_; }
+  /// Each of them has something that epoll tells of whom it watches.
+  [[nodiscard]] bool all_can_read() const {
+    return std::ranges::all_of(held_, [](int fd) { return can_read(fd, 10'000); });
+  }
+
+ private:
+  std::vector<int> held_;
+};
+
+int call_listener(const weft_blob& handle) {
+  const auto decoded =
+      net_socket::decode_handle({static_cast<const std::uint8_t*>(handle.data), handle.size});
+  const net_socket::Address address(decoded->addresses.front(), 0);
+  const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(::connect(fd, address.raw(), address.size()), 0);
+  return fd;
+}
+
+TEST(NetSocketForks, KeepNoListenerWatched) {
+  NetRank rank({.parameters = {{"interfaces", "=lo"}, {"family", "ipv4"}}});
+  rank.device();
+  const std::set<int> before = internet_sockets();
+  weft_blob handle{};
+  weft_net_listener* listener = nullptr;
+  ASSERT_EQ(rank.api().listen(rank.net(), 0, &handle, &listener), WEFT_OK);
+  const Forked door(internet_sockets(before));
+  std::set<int> known = internet_sockets();
+  const int stranger = call_listener(handle);
+  known.insert(stranger);
+  weft_net_connection* accepted = nullptr;
+  ASSERT_TRUE(eventually([&] {
+    EXPECT_EQ(rank.api().accept(listener, &accepted), WEFT_IN_PROGRESS);
+    return !internet_sockets(known).empty();
+  }));
+  const Forked caller(internet_sockets(known));
+  const int descriptor = quiet_descriptor(rank);
+  const int other = call_listener(handle);
+  rank.api().close_listener(listener);
+  ASSERT_TRUE(door.all_can_read());
+  EXPECT_FALSE(can_read(descriptor, 0));
+  EXPECT_EQ(::send(stranger, "x", 1, MSG_NOSIGNAL), 1);
+  ASSERT_TRUE(caller.all_can_read());
+  EXPECT_FALSE(can_read(descriptor, 0));
+  ::close(stranger);
+  ::close(other);
+}
+
+TEST(NetSocketForks, KeepNoConnectionWatched) {
+  for (const bool closed : {true, false}) {
+    NetRank a({.parameters = {{"interfaces", "=lo"}}});
+    NetRank b({.parameters = {{"interfaces", "=lo"}}});
+    const std::set<int> before = internet_sockets();
+    Link link = make_link(a, b);
+    const Forked both(internet_sockets(before));
+    if (closed) {
+      link.sender.close();
+      link.receiver.close();
+    } else {
+      a.api().abort(a.net());
+      b.api().abort(b.net());
+    }
+    const std::vector<int> descriptors = {quiet_descriptor(a), quiet_descriptor(b)};
+    for (const int fd : both.held())
+      EXPECT_EQ(::send(fd, "x", 1, MSG_NOSIGNAL), 1);
+    ASSERT_TRUE(both.all_can_read());
+    for (const int descriptor : descriptors)
+      EXPECT_FALSE(can_read(descriptor, 0)) << (closed ? "closed" : "failed");
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
