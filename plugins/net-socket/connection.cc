@@ -93,6 +93,7 @@ void Connection::fail(Failure failure) {
   net_.host().log(WEFT_LOG_DEBUG, failure_.what);
   close_streams();
   net_.want_ticks(this, false);
+  net_.set_awaits(this, Awaits::kNothing);
   for (Request* request : take_pending())
     finish(request, failure_.code, 0);
 }

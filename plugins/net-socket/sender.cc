@@ -336,6 +336,10 @@ void Sender::look_for_end(uint32_t index) {
 
 void Sender::progress() {
   move_data();
+  tell_what_it_awaits();
+}
+
+void Sender::tell_what_it_awaits() {
   const bool waits = state_ == State::kConnecting || (state_ == State::kReady && !sends_.empty());
   net_.set_awaits(this, waits ? Awaits::kEvent : Awaits::kNothing);
 }
@@ -435,6 +439,7 @@ bool Sender::cancel(Request* request) {
                                    .value = moved.value});
     }
     release(request);
+    tell_what_it_awaits();
     return true;
   }
   return false;

@@ -55,6 +55,7 @@ class Sender final : public Connection {
   void write_stream(uint32_t index);
   void advance(uint32_t index, uint64_t bytes);
   void complete_front();
+  void tell_what_it_awaits();
   void look_for_end(uint32_t index);
   [[nodiscard]] uint64_t unsent_bytes() const;
   std::vector<Request*> take_pending() override;

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <linux/filter.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <set>
+#include <string>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <vector>
@@ -132,6 +135,83 @@ TEST(NetSocketForks, KeepNoConnectionWatched) {
     for (const int descriptor : descriptors)
       EXPECT_FALSE(can_read(descriptor, 0)) << (closed ? "closed" : "failed");
   }
+}
+
+/// A rank that awaits one message, which comes at once only if polls do not ask epoll first, and
+/// has a connection that sends.
+struct Awaiting {
+  explicit Awaiting(const std::string& peer_timeout)
+      : rank({.parameters = {{"interfaces", "=lo"}, {"peer_timeout", peer_timeout}}}) {
+    const std::set<int> before = internet_sockets();
+    sending = make_link(rank, peer);
+    sockets = internet_sockets(before);
+    awaited = make_link(peer, rank);
+    resting = make_link(peer, rank);
+    EXPECT_EQ(awaited.receiver.receive(room, 1), WEFT_OK);
+  }
+
+  /// Whether a poll hears from epoll what came over a connection of which nobody waits for
+  /// anything.
+  bool poll_asks_epoll() {
+    const int descriptor = quiet_descriptor(rank);
+    EXPECT_EQ(resting.sender.send(stray, 1000), WEFT_OK);
+    await(peer, peer, 1000);
+    EXPECT_TRUE(can_read(descriptor, 10'000));
+    rank.poll();
+    return !can_read(descriptor, 0);
+  }
+
+  /// Sends until the kernel takes no more, by messages that are a segment each: it has no part of
+  /// the last one, whose request this answers. Nothing that is sent arrives.
+  weft_net_request* fill() {
+    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const sock_fprog program{.len = 1, .filter = &nothing};
+    tcp_info info{};
+    for (const int fd : sockets) {
+      EXPECT_EQ(::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
+      socklen_t size = sizeof info;
+      EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+    }
+    data.resize(info.tcpi_snd_mss - net_socket::kHeaderBytes);
+    for (std::uint64_t user = 2;; ++user) {
+      weft_net_request* request = nullptr;
+      EXPECT_EQ(sending.sender.send(data, user, 0, 0, &request), WEFT_OK);
+      rank.poll();
+      if (!rank.take(user)) return request;
+    }
+  }
+
+  Bytes room = Bytes(1);
+  Bytes data;
+  Bytes stray = Bytes(1);
+  std::set<int> sockets;
+  NetRank rank;
+  NetRank peer{{.parameters = {{"interfaces", "=lo"}}}};
+  Link sending;
+  Link awaited;
+  Link resting;
+};
+
+TEST(NetSocketPoll, AsksEpollNoMoreOnceTheLastSendIsTakenBack) {
+  Awaiting scene("60s");
+  EXPECT_FALSE(scene.poll_asks_epoll());
+  weft_net_request* last = scene.fill();
+  // A try may be too soon: a timer wakes, too.
+  EXPECT_TRUE(eventually([&] { return scene.poll_asks_epoll(); }));
+  if (scene.rank.api().cancel(last) != WEFT_OK) GTEST_SKIP() << "the kernel took a part of it";
+  EXPECT_FALSE(scene.poll_asks_epoll());
+}
+
+TEST(NetSocketPoll, AsksEpollNoMoreForAConnectionWhoseTimeIsOver) {
+  Awaiting scene("1s");
+  scene.fill();
+  EXPECT_TRUE(eventually([&] {
+    scene.rank.poll();
+    return scene.sending.sender.error_text() != "";
+  }));
+  EXPECT_NE(scene.sending.sender.error_text().find("peer_timeout"), std::string::npos)
+      << scene.sending.sender.error_text();
+  EXPECT_FALSE(scene.poll_asks_epoll());
 }
 
 }  // namespace
