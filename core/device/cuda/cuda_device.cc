@@ -56,7 +56,7 @@ weft_result launch_items(CudaStream& stream, const Launch& launch, const RingKer
   }
   void* arguments[] = {&argument};
   // Clusters need more room for a moment, which those that share a device may not have.
-  const bool clusters = stream.copies_in_bulk && launch.own_processors;
+  const bool clusters = stream.has_clusters && launch.own_processors;
   const std::uint32_t ctas = clusters ? kCtasOfCluster : 1;
   // A ring that waits for the kernel before it has room already: what may have to run beside must
   // find some. What is large and goes through the host's memory gained nothing by it
@@ -233,9 +233,9 @@ weft_result CudaDevice::prepare() {
   WEFT_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index_));
   int major = 0;
   WEFT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_));
-  constexpr int kFirstWithBulkCopies = 9;
-  launches_overlap_ = major >= kFirstWithBulkCopies;
-  copies_in_bulk_ = major >= kFirstWithBulkCopies;
+  constexpr int kFirstWithClusters = 9;
+  launches_overlap_ = major >= kFirstWithClusters;
+  has_clusters_ = major >= kFirstWithClusters;
   // A driver that does not know what is asked for shares no device so.
   int shared = 0;
   if (cudaDeviceGetAttribute(&shared, cudaDevAttrMpsEnabled, index_) != cudaSuccess) {
@@ -270,13 +270,16 @@ weft_result CudaDevice::prepare() {
   for (const void* kernel : {reduce_sources_kernel_address(), store_kernel_address()}) {
     if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
   }
+  if (has_clusters_) {
+    if (const weft_result asked = ask_for_bulk_copies(); asked != WEFT_OK) return asked;
+    const weft_result loaded = load(multicast_kernel_address(), 0);
+    if (loaded != WEFT_OK) return loaded;
+  }
   if (copies_in_bulk_) {
     for (const void* kernel : bulk_ring_kernels()) {
       const weft_result loaded = load(kernel, bulk_shared_bytes());
       if (loaded != WEFT_OK) return loaded;
     }
-    const weft_result loaded = load(multicast_kernel_address(), 0);
-    if (loaded != WEFT_OK) return loaded;
   }
   processors_ = static_cast<std::uint32_t>(processors);
   groups_at_once_ = static_cast<std::uint32_t>(fewest) * processors_;
@@ -291,6 +294,21 @@ weft_result CudaDevice::prepare() {
     });
     memory_fabric_ = memory_fabric_of(index_, pci_address_);
   }
+  return WEFT_OK;
+}
+
+// The kernels keep much in shared memory, of which devices of compute capability 12.x have less
+// than those of 9.0 and 10.x: a CTA may have 99 KiB. Without these kernels others copy.
+weft_result CudaDevice::ask_for_bulk_copies() {
+  int room = 0;
+  WEFT_CUDA(cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin, index_));
+  std::size_t most = 0;
+  for (const void* kernel : bulk_ring_kernels()) {
+    cudaFuncAttributes attributes{};
+    WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+    most = std::max(most, attributes.sharedSizeBytes + bulk_shared_bytes());
+  }
+  copies_in_bulk_ = most <= static_cast<std::size_t>(room);
   return WEFT_OK;
 }
 
@@ -368,6 +386,7 @@ weft_result CudaDevice::create_stream(DeviceStream** out) {
   auto stream = std::make_unique<CudaStream>();
   stream->memory = &memory_;
   stream->may_overlap = launches_overlap_;
+  stream->has_clusters = has_clusters_;
   stream->copies_in_bulk = copies_in_bulk_;
   stream->rings_may_overlap = launches_overlap_ && !is_of_processes_;
   stream->owned = true;
@@ -380,6 +399,7 @@ weft_result CudaDevice::wrap_stream(void* native, DeviceStream** out) {
   auto stream = std::make_unique<CudaStream>();
   stream->memory = &memory_;
   stream->may_overlap = launches_overlap_;
+  stream->has_clusters = has_clusters_;
   stream->copies_in_bulk = copies_in_bulk_;
   stream->rings_may_overlap = launches_overlap_ && !is_of_processes_;
   stream->native = static_cast<cudaStream_t>(native);

@@ -120,6 +120,7 @@ class CudaDevice final : public DeviceRuntime {
  private:
   explicit CudaDevice(std::int32_t index) : index_(index), memory_(index), multicast_(index) {}
   weft_result prepare();
+  weft_result ask_for_bulk_copies();
   weft_result find_line_bytes(int major);
   weft_result launch_beside(DeviceStream* on, const Launch& launch);
 
@@ -130,7 +131,8 @@ class CudaDevice final : public DeviceRuntime {
   std::uint32_t processors_ = 0;
   std::uint32_t line_bytes_ = 8;
   bool launches_overlap_ = false;  // the device knows programmatic serialization
-  bool copies_in_bulk_ = false;    // the device knows bulk copies, and clusters
+  bool has_clusters_ = false;      // the device knows clusters, and the kernel of multicast
+  bool copies_in_bulk_ = false;    // the device knows bulk copies, and has room for their kernels
   bool is_of_processes_ = false;   // kernels of several run side by side (MPS)
   CudaMemory memory_;
   MulticastMemory multicast_;

@@ -33,7 +33,8 @@ struct CudaStream {
   // Since the last kernel that reads what is stored: the next one does so before that end, and must
   // not overlap.
   bool has_stored = false;
-  bool copies_in_bulk = false;  // and has clusters
+  bool has_clusters = false;
+  bool copies_in_bulk = false;
   // For copies beside a kernel; made when first needed.
   cudaStream_t side = nullptr;
   cudaEvent_t forked = nullptr;

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a CUDA device finds out when it is opened: which kernels it has room for. It takes no
+// GPU: of the CUDA runtime, of kernels and of memory there is what
+// that asks for, as the test wants it, and the linker leaves all else out.
+#include "core/device/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/device/cuda/kernels.h"
+#include "core/device/cuda/memory_fabric.h"
+#include "core/device/cuda/scope.h"
+
+namespace {
+
+/// What this process sees: devices of one kind.
+struct SeenMachine {
+  int major = 9;
+  int shared_bytes = 227 * 1024;  // that a CTA may have
+  std::vector<std::string> devices = {"0000:1A:00.0"};
+  std::set<std::pair<int, int>> nvlinks{};  // from the lower number to the higher
+  std::set<const void*> loaded{};           // kernels
+};
+
+SeenMachine seen;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+constexpr std::size_t kStaticBytes = 1664;  // of shared memory, of each kernel
+constexpr std::uint32_t kBulkBytes = 132 * 1024;
+// Their addresses are those of kernels.
+constexpr std::array<char, 3> kNames{};
+constexpr std::array<const void*, 1> kOtherKernel = {&kNames[0]};
+constexpr std::array<const void*, 1> kBulkKernel = {&kNames[1]};
+constexpr std::array<const void*, 1> kMulticastKernel = {&kNames[2]};
+
+}  // namespace
+
+extern "C" {
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = static_cast<int>(seen.devices.size());
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
+  *value = 0;
+  if (attribute == cudaDevAttrComputeCapabilityMajor) *value = seen.major;
+  if (attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin) *value = seen.shared_bytes;
+  if (attribute == cudaDevAttrMultiProcessorCount) *value = 132;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int from, int to) {
+  const bool links = seen.nvlinks.contains({std::min(from, to), std::max(from, to)});
+  *value = attribute == cudaDevP2PAttrNativeAtomicSupported && links ? 1 : 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* address, int size, int device) {
+  std::snprintf(address, static_cast<std::size_t>(size), "%s",
+                seen.devices[static_cast<std::size_t>(device)].c_str());
+  return cudaSuccess;
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*kernel*/) {
+  *attributes = {};
+  attributes->sharedSizeBytes = kStaticBytes;
+  attributes->maxThreadsPerBlock = 512;
+  return cudaSuccess;
+}
+cudaError_t cudaFuncSetAttribute(const void* /*kernel*/, cudaFuncAttribute /*which*/, int value) {
+  const std::size_t bytes = kStaticBytes + static_cast<std::size_t>(value);
+  return std::cmp_greater(bytes, seen.shared_bytes) ? cudaErrorInvalidValue : cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel,
+                                                          int /*threads*/, size_t /*shared*/) {
+  seen.loaded.insert(kernel);
+  *blocks = 2;
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* /*memory*/) {
+  return cudaSuccess;
+}
+cudaError_t cudaGetLastError() {
+  return cudaSuccess;
+}
+const char* cudaGetErrorName(cudaError_t /*error*/) {
+  return "error";
+}
+const char* cudaGetErrorString(cudaError_t /*error*/) {
+  return "an error";
+}
+}
+
+namespace weft::device::cuda {
+
+#define WEFT_OTHER_KERNELS(name) \
+  std::span<const void* const> name() { \
+    return kOtherKernel; \
+  }
+WEFT_OTHER_KERNELS(ring_kernels)
+WEFT_OTHER_KERNELS(chain_kernels)
+WEFT_OTHER_KERNELS(tree_kernels)
+WEFT_OTHER_KERNELS(pat_kernels)
+WEFT_OTHER_KERNELS(ll_kernels)
+WEFT_OTHER_KERNELS(ll128_kernels)
+WEFT_OTHER_KERNELS(known_ring_kernels)
+WEFT_OTHER_KERNELS(few_ring_kernels)
+WEFT_OTHER_KERNELS(posting_copy_kernels)
+WEFT_OTHER_KERNELS(pair_kernels)
+WEFT_OTHER_KERNELS(direct_kernels)
+WEFT_OTHER_KERNELS(blocks_kernels)
+WEFT_OTHER_KERNELS(wide_kernels)
+WEFT_OTHER_KERNELS(wide_rooted_kernels)
+WEFT_OTHER_KERNELS(wide_two_shot_kernels)
+WEFT_OTHER_KERNELS(wide_blocks_kernels)
+WEFT_OTHER_KERNELS(two_shot_kernels)
+#undef WEFT_OTHER_KERNELS
+std::span<const void* const> bulk_ring_kernels() {
+  return kBulkKernel;
+}
+std::uint32_t bulk_shared_bytes() {
+  return kBulkBytes;
+}
+const void* multicast_kernel_address() {
+  return kMulticastKernel[0];
+}
+const void* store_kernel_address() {
+  return kOtherKernel[0];
+}
+const void* reduce_sources_kernel_address() {
+  return kOtherKernel[0];
+}
+RingKernel bulk_kernel_for(std::span<const WorkItem> /*items*/, bool /*agrees*/) {
+  return {.address = kBulkKernel[0], .threads = 96};
+}
+RingKernel posting_copy_kernel_for(const WorkItem& /*item*/, std::uint32_t /*items*/) {
+  return {.address = kOtherKernel[0], .threads = 544};
+}
+
+std::string memory_fabric_of(std::int32_t /*device*/, const std::string& /*bus_id*/) {
+  return {};
+}
+Scope::Scope(std::int32_t /*index*/) {}
+Scope::~Scope() = default;
+weft_result CudaMemory::prepare() {
+  return WEFT_OK;
+}
+CudaMemory::~CudaMemory() = default;
+MulticastMemory::~MulticastMemory() = default;
+
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Not;
+
+/// The device of that number, of such a machine; null where it cannot be opened.
+std::unique_ptr<CudaDevice> open_on(SeenMachine machine, std::int32_t index = 0) {
+  seen = std::move(machine);
+  CudaDevice* opened = nullptr;
+  EXPECT_EQ(CudaDevice::open(index, &opened), WEFT_OK) << last_open_failure();
+  return std::unique_ptr<CudaDevice>(opened);
+}
+
+/// Threads of the kernel that a broadcast by a ring takes.
+std::uint32_t threads_of_copies(const CudaDevice& device) {
+  WorkItem item{};
+  item.operation = Operation::kBroadcast;
+  item.algorithm = Algorithm::kRing;
+  item.protocol = Protocol::kSimple;
+  return device.shape_of({&item, 1}).lanes;
+}
+
+TEST(CudaDevices, CopyInBulkWhereTheirKernelsHaveRoom) {
+  const auto device = open_on({});
+  ASSERT_NE(device, nullptr);
+  EXPECT_THAT(seen.loaded, Contains(kBulkKernel[0]));
+  EXPECT_THAT(seen.loaded, Contains(kMulticastKernel[0]));
+  EXPECT_EQ(threads_of_copies(*device), 96U);
+}
+
+// Compute capability 12.x.
+TEST(CudaDevices, CopyOtherwiseWhereACtaHasLessSharedMemory) {
+  const auto device = open_on({.major = 12, .shared_bytes = 99 * 1024});
+  ASSERT_NE(device, nullptr);
+  EXPECT_THAT(seen.loaded, Not(Contains(kBulkKernel[0])));
+  EXPECT_THAT(seen.loaded, Contains(kMulticastKernel[0]));
+  EXPECT_EQ(threads_of_copies(*device), 544U);
+}
+
+// What a kernel has of its own counts, too.
+TEST(CudaDevices, CopyInBulkToTheLastByteOfSharedMemory) {
+  const int needed = static_cast<int>(kBulkBytes + kStaticBytes);
+  const auto fits = open_on({.major = 12, .shared_bytes = needed});
+  EXPECT_THAT(seen.loaded, Contains(kBulkKernel[0]));
+  const auto lacks = open_on({.major = 12, .shared_bytes = needed - 1});
+  EXPECT_THAT(seen.loaded, Not(Contains(kBulkKernel[0])));
+}
+
+TEST(CudaDevices, HaveNeitherKernelBeforeClusters) {
+  const auto device = open_on({.major = 8, .shared_bytes = 163 * 1024});
+  EXPECT_THAT(seen.loaded, ElementsAre(kOtherKernel[0]));
+}
+
+}  // namespace
+}  // namespace weft::device::cuda
