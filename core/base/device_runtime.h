@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <weft/types.h>
@@ -188,9 +189,12 @@ class DeviceRuntime {
     return {};
   }
 
-  /// Bytes that neighbouring lanes store into another device of the host and that arrive together,
-  /// whichever device that is: 8, or 128 where each path is known to keep lines whole.
+  /// Bytes that neighbouring lanes store into another device and that arrive together: 8, or 128
+  /// where each path that this process can ask about keeps lines whole.
   [[nodiscard]] virtual std::uint32_t line_bytes() const { return 8; }
+  /// PCI addresses of the host's other devices that line_bytes() was asked about. What joins the
+  /// device to those that this process does not see, it does not know.
+  [[nodiscard]] virtual std::span<const std::string> line_peers() const { return {}; }
 
   /// Whether launch() can carry out such calls: operation, type and reduction.
   [[nodiscard]] virtual bool has_kernel(const Task& task) const = 0;

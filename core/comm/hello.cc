@@ -29,14 +29,25 @@ std::optional<std::uint32_t> number(const json& document, std::size_t place) {
   return value.get<std::uint32_t>();
 }
 
+std::optional<std::vector<std::string>> read_line_peers(const json& list) {
+  if (!list.is_array() || list.size() > kMostLinePeers) return std::nullopt;
+  std::vector<std::string> peers;
+  for (const json& peer : list) {
+    if (!peer.is_string()) return std::nullopt;
+    peers.push_back(peer.get<std::string>());
+    if (peers.back().empty() || peers.back().size() > kMostLinePeerBytes) return std::nullopt;
+  }
+  return peers;
+}
+
 }  // namespace
 
 std::vector<std::byte> encode_hello(const Hello& hello) {
   std::vector<std::uint8_t> report(hello.report.size());
   if (!report.empty()) std::memcpy(report.data(), hello.report.data(), report.size());
-  return encode_document(
-      json::array({hello.version, hello.agreed_settings, json::binary(std::move(report)),
-                   hello.device_groups, hello.line_bytes, hello.other_communicators}));
+  return encode_document(json::array(
+      {hello.version, hello.agreed_settings, json::binary(std::move(report)), hello.device_groups,
+       hello.line_bytes, hello.other_communicators, hello.line_peers}));
 }
 
 Result<Hello> decode_hello(std::span<const std::byte> bytes) {
@@ -59,6 +70,12 @@ Result<Hello> decode_hello(std::span<const std::byte> bytes) {
     hello.device_groups = *groups;
     hello.line_bytes = *line_bytes;
     hello.other_communicators = *communicators;
+    auto line_peers = read_line_peers(document.at(6));
+    if (!line_peers) {
+      return fail(WEFT_ERROR_PEER, "a peer sent a greeting with a wrong list of devices",
+                  kSameVersion);
+    }
+    hello.line_peers = std::move(*line_peers);
     const auto& report = document.at(2).get_binary();
     if (hello.version.size() > kMaxText || hello.agreed_settings.size() > kMaxText) {
       return fail(WEFT_ERROR_PEER, "a peer sent a greeting that is too long", kSameVersion);

@@ -15,6 +15,10 @@
 
 namespace weft {
 
+/// Of Hello::line_peers, and bytes of each.
+inline constexpr std::size_t kMostLinePeers = 64;
+inline constexpr std::size_t kMostLinePeerBytes = 32;
+
 struct Hello {
   std::string version;              ///< Of weft.
   std::string agreed_settings;      ///< Config::agreed_text
@@ -23,6 +27,7 @@ struct Hello {
   std::uint32_t line_bytes = 8;     ///< DeviceRuntime::line_bytes
   /// That the rank's device has besides (Context::enter_device).
   std::uint32_t other_communicators = 0;
+  std::vector<std::string> line_peers{};  ///< DeviceRuntime::line_peers, kMostLinePeers at most.
 };
 
 [[nodiscard]] std::vector<std::byte> encode_hello(const Hello& hello);

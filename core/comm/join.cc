@@ -14,6 +14,7 @@
 #include "core/comm/context.h"
 #include "core/comm/hello.h"
 #include "core/comm/join_times.h"
+#include "core/comm/whole_lines.h"
 #include "core/topology/codec.h"
 #include "core/topology/paths.h"
 #include "core/transport/net_devices.h"
@@ -201,12 +202,15 @@ std::uint32_t Communicator::enter_device() {
 Status Communicator::agree_on_topology() {
   WEFT_TRY_ASSIGN(RankInfo info, context_.next_rank_info(rank_, runtime_));
   WEFT_TRY_ASSIGN(auto report, encode_report({.rank = std::move(info), .host = context_.host()}));
+  const auto line_peers = runtime_.line_peers();
+  const auto told = line_peers.first(std::min(line_peers.size(), kMostLinePeers));
   const Hello mine{.version = version_text(),
                    .agreed_settings = config_.agreed_text(),
                    .report = std::move(report),
                    .device_groups = runtime_.groups_at_once(),
                    .line_bytes = runtime_.line_bytes(),
-                   .other_communicators = enter_device()};
+                   .other_communicators = enter_device(),
+                   .line_peers = {told.begin(), told.end()}};
   WEFT_TRY_ASSIGN(const auto gathered, bootstrap_->all_gather(encode_hello(mine), "greetings"));
   std::vector<Hello> hellos;
   std::vector<std::vector<std::byte>> reports;
@@ -217,12 +221,12 @@ Status Communicator::agree_on_topology() {
     }
     reports.push_back(hello->report);
     device_groups_.push_back(hello->device_groups);
-    line_bytes_ = std::min(line_bytes_, hello->line_bytes);
     is_later_ = is_later_ || hello->other_communicators != 0;
     hellos.push_back(std::move(*hello));
   }
   WEFT_TRY(by_all(check_agreement(hellos)));
   WEFT_TRY_ASSIGN(topology_, merge(reports));
+  line_bytes_ = common_line_bytes(topology_, hellos);
   for (const RankInfo& other : topology_.ranks) {
     if (other.device == topology_.ranks[0].device) continue;
     return by_all(Status(fail(WEFT_ERROR_MISMATCH,

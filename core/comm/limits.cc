@@ -239,7 +239,8 @@ std::string Communicator::why_lines_come_apart() const {
   }
   if (line_bytes_ >= least_order_bytes(Protocol::kLL128)) return {};
   return "of these GPUs nobody knows that lines of 128 bytes arrive whole: they do by NVLink "
-         "between GPUs of compute capability 9.0 and more, of which each process sees two";
+         "between GPUs of compute capability 9.0 and more, where each process sees two, and those "
+         "of all ranks of its host";
 }
 
 // Memory keeps words together, and a CPU's kernels order a line's words before its flag. A net

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a CUDA device finds out when it is opened: which kernels it has room for. It takes no
-// GPU: of the CUDA runtime, of kernels and of memory there is what
+// What a CUDA device finds out when it is opened: which kernels it has room for, and which paths
+// keep lines whole. It takes no GPU: of the CUDA runtime, of kernels and of memory there is what
 // that asks for, as the test wants it, and the linker leaves all else out.
 #include "core/device/cuda/cuda_device.h"
 
@@ -161,6 +161,7 @@ namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
+using testing::IsEmpty;
 using testing::Not;
 
 /// The device of that number, of such a machine; null where it cannot be opened.
@@ -209,6 +210,33 @@ TEST(CudaDevices, CopyInBulkToTheLastByteOfSharedMemory) {
 TEST(CudaDevices, HaveNeitherKernelBeforeClusters) {
   const auto device = open_on({.major = 8, .shared_bytes = 163 * 1024});
   EXPECT_THAT(seen.loaded, ElementsAre(kOtherKernel[0]));
+}
+
+TEST(CudaDevices, VouchForLinesTowardsThoseTheyWereAskedAbout) {
+  const SeenMachine pair{.devices = {"0000:1A:00.0", "0000:B2:00.0"}, .nvlinks = {{0, 1}}};
+  const auto first = open_on(pair, 0);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->line_bytes(), 128U);
+  EXPECT_EQ(first->pci_address(), "0000:1a:00.0");
+  EXPECT_THAT(first->line_peers(), ElementsAre("0000:b2:00.0"));
+  const auto second = open_on(pair, 1);
+  ASSERT_NE(second, nullptr);
+  EXPECT_THAT(second->line_peers(), ElementsAre("0000:1a:00.0"));
+}
+
+TEST(CudaDevices, VouchForNoLinesAlone) {
+  const auto device = open_on({});
+  ASSERT_NE(device, nullptr);
+  EXPECT_EQ(device->line_bytes(), 8U);
+  EXPECT_THAT(device->line_peers(), IsEmpty());
+}
+
+TEST(CudaDevices, VouchForNoLinesBesideOneThatPcieJoins) {
+  const auto device =
+      open_on({.devices = {"0000:1A:00.0", "0000:B2:00.0", "0000:C0:00.0"}, .nvlinks = {{0, 1}}});
+  ASSERT_NE(device, nullptr);
+  EXPECT_EQ(device->line_bytes(), 8U);
+  EXPECT_THAT(device->line_peers(), IsEmpty());
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!hello) return 0;
   const auto back = weft::decode_hello(weft::encode_hello(*hello));
   if (!back || back->version != hello->version || back->agreed_settings != hello->agreed_settings ||
-      back->report != hello->report) {
+      back->report != hello->report || back->line_peers != hello->line_peers) {
     std::abort();
   }
   const std::array ranks = {

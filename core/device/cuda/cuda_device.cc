@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/device/cuda/direct_shape.h"
 #include "core/device/cuda/early_launch.h"
@@ -197,6 +198,21 @@ weft_result launch_one(CudaStream& stream, const Launch& launch, std::uint32_t w
   return launch_ring(stream, launch, kernel);
 }
 
+/// Empty where the driver does not tell: nothing depends on it but nearness to NICs, rules, and
+/// what is known of the paths between devices.
+std::string pci_address_of(int device) {
+  std::array<char, 32> room{};
+  if (cudaDeviceGetPCIBusId(room.data(), static_cast<int>(room.size()), device) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // the next call is not about it
+    return {};
+  }
+  std::string address(room.data());
+  std::ranges::transform(address, address.begin(), [](char c) {
+    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return address;
+}
+
 }  // namespace
 
 std::string_view last_open_failure() {
@@ -284,16 +300,8 @@ weft_result CudaDevice::prepare() {
   processors_ = static_cast<std::uint32_t>(processors);
   groups_at_once_ = static_cast<std::uint32_t>(fewest) * processors_;
   if (const weft_result found = find_line_bytes(major); found != WEFT_OK) return found;
-  std::array<char, 32> address{};
-  // Only nearness to NICs and rules depend on it: a driver that does not tell leaves it unknown.
-  if (cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), index_) ==
-      cudaSuccess) {
-    pci_address_ = address.data();
-    std::ranges::transform(pci_address_, pci_address_.begin(), [](char c) {
-      return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
-    memory_fabric_ = memory_fabric_of(index_, pci_address_);
-  }
+  pci_address_ = pci_address_of(index_);
+  if (!pci_address_.empty()) memory_fabric_ = memory_fabric_of(index_, pci_address_);
   return WEFT_OK;
 }
 
@@ -314,21 +322,27 @@ weft_result CudaDevice::ask_for_bulk_copies() {
 
 // NVLink carries a warp's line of 128 bytes in one packet: seen on compute capability 9.0
 // (tests/gpu/litmus.cu), not looked at before. Atomics of peers are native over NVLink, not over
-// PCIe. A device that sees no other cannot tell.
+// PCIe. A device that sees no other cannot tell, and of those that this process does not see
+// nothing is said: a host may have both.
 weft_result CudaDevice::find_line_bytes(int major) {
   constexpr int kLeastMajor = 9;
   constexpr std::uint32_t kWholeLine = 128;
   int devices = 0;
   WEFT_CUDA(cudaGetDeviceCount(&devices));
   if (major < kLeastMajor || devices < 2) return WEFT_OK;
+  std::vector<std::string> asked;
   for (int peer = 0; peer < devices; ++peer) {
     if (peer == index_) continue;
     int native = 0;
     WEFT_CUDA(
         cudaDeviceGetP2PAttribute(&native, cudaDevP2PAttrNativeAtomicSupported, index_, peer));
     if (native == 0) return WEFT_OK;
+    if (std::string address = pci_address_of(peer); !address.empty()) {
+      asked.push_back(std::move(address));
+    }
   }
   line_bytes_ = kWholeLine;
+  line_peers_ = std::move(asked);
   return WEFT_OK;
 }
 

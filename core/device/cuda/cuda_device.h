@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <cuda_runtime.h>
 
@@ -40,6 +41,7 @@ class CudaDevice final : public DeviceRuntime {
   [[nodiscard]] std::uint32_t groups_at_once() const override { return groups_at_once_; }
   [[nodiscard]] LaunchShape shape_of(std::span<const WorkItem> items) const override;
   [[nodiscard]] std::uint32_t line_bytes() const override { return line_bytes_; }
+  [[nodiscard]] std::span<const std::string> line_peers() const override { return line_peers_; }
 
   [[nodiscard]] bool has_kernel(const Task& task) const override;
   weft_result allocate(std::size_t bytes, void** out) override {
@@ -130,6 +132,7 @@ class CudaDevice final : public DeviceRuntime {
   std::uint32_t groups_at_once_ = 0;
   std::uint32_t processors_ = 0;
   std::uint32_t line_bytes_ = 8;
+  std::vector<std::string> line_peers_;
   bool launches_overlap_ = false;  // the device knows programmatic serialization
   bool has_clusters_ = false;      // the device knows clusters, and the kernel of multicast
   bool copies_in_bulk_ = false;    // the device knows bulk copies, and has room for their kernels

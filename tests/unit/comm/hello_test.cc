@@ -25,7 +25,8 @@ Hello sample() {
           .report = {std::byte{0}, std::byte{255}, std::byte{'x'}},
           .device_groups = 132,
           .line_bytes = 128,
-          .other_communicators = 3};
+          .other_communicators = 3,
+          .line_peers = {"0000:18:00.0", "0000:2a:00.0"}};
 }
 
 TEST(Hello, ComesBack) {
@@ -38,6 +39,7 @@ TEST(Hello, ComesBack) {
     EXPECT_EQ(back->device_groups, hello.device_groups);
     EXPECT_EQ(back->line_bytes, hello.line_bytes);
     EXPECT_EQ(back->other_communicators, hello.other_communicators);
+    EXPECT_EQ(back->line_peers, hello.line_peers);
   }
 }
 
@@ -47,19 +49,37 @@ TEST(Hello, RefusesWhatIsNone) {
     return !decoded && decoded.error().code() == WEFT_ERROR_PEER;
   };
   const auto report = json::binary({1});
-  EXPECT_FALSE(refused(json::array({"1", "a=b\n", report, 0, 8, 0})));
+  const auto none = json::array();
+  EXPECT_FALSE(refused(json::array({"1", "a=b\n", report, 0, 8, 0, none})));
   EXPECT_TRUE(refused(json::array({"1", "a=b\n", report})));
-  EXPECT_TRUE(refused(json::array({1, "a=b\n", report, 0, 8, 0})));
-  EXPECT_TRUE(refused(json::array({"1", "a=b\n", "text", 0, 8, 0})));
-  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, -1, 8, 0})));
-  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, std::uint64_t{1} << 32, 8, 0})));
-  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, 0, -8, 0})));
+  EXPECT_TRUE(refused(json::array({1, "a=b\n", report, 0, 8, 0, none})));
+  EXPECT_TRUE(refused(json::array({"1", "a=b\n", "text", 0, 8, 0, none})));
+  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, -1, 8, 0, none})));
+  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, std::uint64_t{1} << 32, 8, 0, none})));
+  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, 0, -8, 0, none})));
   EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, 0})));
   EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, 0, 8})));
-  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, 0, 8, -1})));
+  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, 0, 8, -1, none})));
+  EXPECT_TRUE(refused(json::array({"1", "a=b\n", report, 0, 8, 0})));
   EXPECT_TRUE(refused(json{{"version", "1"}}));
-  EXPECT_TRUE(refused(json::array({std::string(65'537, 'x'), "", report, 0, 8, 0})));
-  EXPECT_TRUE(refused(json::array({"", std::string(65'537, 'x'), report, 0, 8, 0})));
+  EXPECT_TRUE(refused(json::array({std::string(65'537, 'x'), "", report, 0, 8, 0, none})));
+  EXPECT_TRUE(refused(json::array({"", std::string(65'537, 'x'), report, 0, 8, 0, none})));
+}
+
+TEST(Hello, BoundsTheListOfDevices) {
+  const auto refused = [](const json& peers) {
+    const auto report = json::binary({1});
+    const auto decoded =
+        decode_hello(encode_document(json::array({"1", "a=b\n", report, 0, 8, 0, peers})));
+    return !decoded && decoded.error().code() == WEFT_ERROR_PEER;
+  };
+  EXPECT_FALSE(refused(std::vector<std::string>(kMostLinePeers, "0000:18:00.0")));
+  EXPECT_TRUE(refused(std::vector<std::string>(kMostLinePeers + 1, "0000:18:00.0")));
+  EXPECT_FALSE(refused(json::array({std::string(kMostLinePeerBytes, '0')})));
+  EXPECT_TRUE(refused(json::array({std::string(kMostLinePeerBytes + 1, '0')})));
+  EXPECT_TRUE(refused(json::array({""})));
+  EXPECT_TRUE(refused(json::array({7})));
+  EXPECT_TRUE(refused("0000:18:00.0"));
 }
 
 TEST(Hello, SurvivesTruncationFlippedBitsAndDepth) {
