@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,13 @@
 #include "core/comm/graph.h"
 
 namespace weft {
+namespace {
+
+// cudaStreamPerThread: in each thread the name of another stream. What a communicator launches, and
+// waits for, it does on threads of its own, too.
+constexpr std::uintptr_t kStreamPerThread = 2;
+
+}  // namespace
 
 Stream::Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_stream)
     : context_(context),
@@ -33,6 +41,12 @@ Result<std::unique_ptr<Stream>> Stream::create(Context& context) {
 }
 
 Result<std::unique_ptr<Stream>> Stream::wrap(Context& context, std::int32_t device, void* native) {
+  if (reinterpret_cast<std::uintptr_t>(native) == kStreamPerThread) {
+    return fail(WEFT_ERROR_INVALID_ARGUMENT,
+                "cudaStreamPerThread is another stream in each thread, and Weft has threads of its "
+                "own",
+                "pass a stream of cudaStreamCreate, and order its work by events");
+  }
   WEFT_TRY_ASSIGN(DeviceRuntime * runtime, context.cuda_device(device));
   DeviceStream* device_stream = nullptr;
   if (const weft_result result = runtime->wrap_stream(native, &device_stream); result != WEFT_OK) {

@@ -265,10 +265,12 @@ WEFT_API weft_result weft_group_end(weft_context* context);
 WEFT_API weft_result weft_stream_create(weft_context* context, weft_stream** out);
 /**
  * Makes a stream of `cuda_stream`, a cudaStream_t of CUDA device `device`, which remains the
- * caller's and must outlive it. Calls on it may be captured into a graph: the work of such calls
- * runs with each replay, and a replay counts as a call, so all ranks replay alike. What fails of a
- * replay on another stream than the captured one, weft_comm_get_async_error tells. Errors: DEVICE
- * where there is no driver, no such device or no libweft-cuda.so.
+ * caller's and must outlive it. cudaStreamPerThread is none, since it is another stream in each
+ * thread, and threads of Weft start and wait for calls, too. Calls on it may be captured into a
+ * graph: the work of such calls runs with each replay, and a replay counts as a call, so all ranks
+ * replay alike. What fails of a replay on another stream than the captured one,
+ * weft_comm_get_async_error tells. Errors: DEVICE where there is no driver, no such device or no
+ * libweft-cuda.so; INVALID_ARGUMENT for cudaStreamPerThread.
  */
 WEFT_API weft_result weft_stream_from_cuda(weft_context* context, int32_t device, void* cuda_stream,
                                            weft_stream** out);

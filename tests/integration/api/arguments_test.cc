@@ -214,6 +214,15 @@ TEST_F(Arguments, OfDevices) {
   EXPECT_LT(weft_stream_from_cuda(context_.get(), 1000, nullptr, &stream), WEFT_OK);
   EXPECT_THAT(last_error(context_.get()), HasSubstr("CUDA device 1000 cannot be used: "));
   EXPECT_EQ(stream, nullptr);
+  // Of whichever device: each thread would have another stream of that name.
+  void* const per_thread = reinterpret_cast<void*>(std::uintptr_t{2});
+  for (const std::int32_t device : {0, 1000}) {
+    expect_refusal(weft_stream_from_cuda(context_.get(), device, per_thread, &stream),
+                   WEFT_ERROR_INVALID_ARGUMENT,
+                   "cudaStreamPerThread is another stream in each thread, and Weft has threads of "
+                   "its own; try: pass a stream of cudaStreamCreate, and order its work by events");
+  }
+  EXPECT_EQ(stream, nullptr);
 
   weft_comm* out = nullptr;
   weft_comm_config config{};

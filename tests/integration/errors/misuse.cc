@@ -115,6 +115,8 @@ void add_misuse(Scenarios& all) {
               {CONNECTING_PROGRAM, "deadline"});
   add_case(all, "finalized", "rank <rank> of <ranks> has finalized its communicator");
   add_case(all, "forked", "this process was forked from the one that made the context");
+  add_case(all, "stream-per-thread",
+           "cudaStreamPerThread is another stream in each thread, and Weft has threads of its own");
   all.push_back({.name = "cuda",
                  .messages = {"CUDA device <number> cannot be used: <why>"},
                  .play = [](std::vector<Said>& said) {

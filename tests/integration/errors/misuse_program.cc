@@ -87,6 +87,12 @@ std::map<std::string, Case> settings_cases() {
          config.device = 1000;
          return p.init_all(config);
        }},
+      {"stream-per-thread",
+       [](Program& p) -> weft_result {
+         weft_stream* none = nullptr;
+         return weft_stream_from_cuda(p.context, 0, reinterpret_cast<void*>(std::uintptr_t{2}),
+                                      &none);
+       }},
       {"null-setting",
        [](Program& p) -> weft_result {
          const std::array<const char*, 2> pairs = {"channels.max", nullptr};
