@@ -252,16 +252,22 @@ bool Communicator::drive(bool about_to_sleep) {
   return false;
 }
 
+void Communicator::wait_for(const UsedStream& used) {
+  if (!used.lives()) return;
+  const bool waits_itself = report_ != nullptr;
+  // A stream that the program captures now would lose its capture.
+  if (waits_itself && runtime_.is_capturing(used.stream)) return;
+  const weft_result ended = runtime_.synchronize(used.stream);
+  if (waits_itself && ended != WEFT_OK) report_->note_loss(ended);
+}
+
 Status Communicator::finish(bool may_work) {
   const bool waits_itself = report_ != nullptr;  // for kernels whose ends nobody reports
   const bool works = may_work && under_way_.load(std::memory_order_acquire) != 0;
-  // A stream that the program captures now would lose its capture.
-  const bool can_wait = latest_.lives() && !(waits_itself && runtime_.is_capturing(latest_.stream));
-  if (can_wait && (waits_itself || works)) {
-    // The caller may run the work itself, so that a communicator ends though nobody synchronizes.
-    const weft_result ended = runtime_.synchronize(latest_.stream);
-    if (waits_itself && ended != WEFT_OK) report_->note_loss(ended);
-  }
+  // The caller may run the work itself, so that a communicator ends though nobody synchronizes.
+  if (waits_itself || works) wait_for(latest_);
+  // What was captured there is mostly replayed there, too.
+  if (captured_.stream != latest_.stream) wait_for(captured_);
   if (report_ != nullptr) report_->look();
   for (std::uint64_t left = await_ends(); left != 0; left = await_ends())
     under_way_.wait(left, std::memory_order_acquire);

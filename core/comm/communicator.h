@@ -222,6 +222,7 @@ class Communicator {
 
  private:
   struct UnderWay;
+  struct UsedStream;
   struct TaskHash {
     std::size_t operator()(const Task& task) const;
   };
@@ -343,6 +344,7 @@ class Communicator {
     return order_after_another(stream);
   }
   Status order_after_another(Stream& stream);
+  void wait_for(const UsedStream& used);
   [[nodiscard]] Status why_not_callable(const Stream& stream);
   UnderWay& begin_record(const Task& task, Stream& stream, std::uint64_t sequence);
   void end_record(UnderWay& record, bool done);

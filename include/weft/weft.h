@@ -169,9 +169,13 @@ WEFT_API weft_result weft_comm_init_env(weft_context* context, const weft_comm_c
                                         weft_comm** out);
 
 /**
- * Waits until the work of this rank has ended, but on a CUDA stream that is being captured, whose
- * capture that would end; it may do queued work itself. No call may follow
+ * Waits until the work of this rank has ended; it may do queued work itself. No call may follow
  * (INVALID_USAGE), only destroy. Errors: those of the work, as weft_stream_synchronize tells them.
+ *
+ * A CUDA stream that is being captured is not waited for, since that would end the capture: what
+ * was called there before must have ended. Replays of CUDA graphs are waited for on the stream on
+ * which the latest call was made or captured; on other streams they must have ended before. None
+ * may follow.
  *
  * Between CPUs, if the last collective had a root or no elements, or was weft_all_to_all_v, it also
  * waits until every other rank has made that call or has left, and compares them: ranks that all
@@ -186,9 +190,10 @@ WEFT_API weft_result weft_comm_finalize(weft_comm* comm);
 
 /** Ends a communicator: waits for its work, says goodbye to the others, frees all. It tells no
  * errors of the work, and does not compare the last calls with those of other ranks, which would
- * wait for these: weft_comm_finalize does both. After a failure or abort it does not wait for
- * peers; a join that has not ended is given up, as by abort. No other thread may use the handle any
- * more. Always OK. NULL is allowed. */
+ * wait for these: weft_comm_finalize does both. What that does not wait for, work before a capture
+ * and replays elsewhere, must have ended here as well, since its memory goes, windows included.
+ * After a failure or abort it does not wait for peers; a join that has not ended is given up, as by
+ * abort. No other thread may use the handle any more. Always OK. NULL is allowed. */
 WEFT_API weft_result weft_comm_destroy(weft_comm* comm);
 
 /**
@@ -597,10 +602,12 @@ WEFT_API weft_result weft_memory_free(weft_context* context, void* memory);
 WEFT_API weft_result weft_window_register(weft_comm* comm, void* memory, size_t bytes,
                                           weft_window** out);
 /** Ends a window for this rank: waits for its work, and no longer reaches the memory of others. No
- * word with other ranks is needed, but memory may be freed only once all have done it. Destroying
- * the communicator does it for all its windows, whose handles must not be used any more. NULL is
- * allowed. Errors: those of the work, after which the window has ended, too; INVALID_USAGE while an
- * earlier call of this rank still connects ranks, after which it has not. */
+ * word with other ranks is needed, but memory may be freed only once all have done it. It waits for
+ * what weft_comm_finalize does, so other work in the window must have ended, and no replay of a
+ * call that went through it may follow. Destroying the communicator does it for all its windows,
+ * whose handles must not be used any more. NULL is allowed. Errors: those of the work, after which
+ * the window has ended, too; INVALID_USAGE while an earlier call of this rank still connects ranks,
+ * after which it has not. */
 WEFT_API weft_result weft_window_deregister(weft_window* window);
 /** Writes where the memory of rank `rank` begins as this rank's device sees it, for kernels of the
  * program's own; for the rank itself what it registered. UNSUPPORTED, with the reason, where not

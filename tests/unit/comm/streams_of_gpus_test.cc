@@ -169,6 +169,24 @@ TEST_F(StreamsOfGpus, WorkBeforeACaptureIsWaitedFor) {
   EXPECT_EQ(device().waits(), (Waits{first[0]->device_stream()}));
 }
 
+// Where a graph is replayed; each replay counts as a call.
+TEST_F(StreamsOfGpus, ThatWereCapturedAreWaitedForOnceTheyNoLongerAre) {
+  const std::unique_ptr<Stream> captured[2] = {stream(), stream()};
+  for (const auto& each : captured)
+    device().capture(*each, true);
+  call(captured);
+  EXPECT_TRUE(communicator(0).finish());
+  EXPECT_TRUE(device().waits().empty());
+  for (const auto& each : captured)
+    device().capture(*each, false);
+  EXPECT_TRUE(communicator(0).finish());
+  EXPECT_EQ(device().waits(), (Waits{captured[0]->device_stream()}));
+  const std::unique_ptr<Stream> other[2] = {stream(), stream()};
+  call(other);
+  EXPECT_TRUE(communicator(0).finish());
+  EXPECT_EQ(device().waits(), (Waits{other[0]->device_stream(), captured[0]->device_stream()}));
+}
+
 // A stream of the program's, wrapped anew where the wrapper before had been.
 TEST_F(StreamsOfGpus, OneThatComesToBeWhereOneWasIsAnother) {
   for (int time = 0; time < 2; ++time) {
