@@ -180,7 +180,8 @@ weft_result join(weft_context* owner, const weft_comm_config* config, Joiner joi
   const auto deliver = [owner, out, joined] {
     *out = wrap(owner, std::make_unique<weft::Member>(std::move(*joined)));
   };
-  return weft::api::block(owner, nullptr, run, deliver);
+  const auto undo = [] {};  // whoever has not been handed over goes
+  return weft::api::block(owner, nullptr, run, deliver, undo);
 }
 
 // All ranks of a communicator, in the background: every one, or none.

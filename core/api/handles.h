@@ -86,16 +86,23 @@ inline Result<DeviceRuntime*> device_of(Context& context, weft_device_kind kind,
               "one of WEFT_DEVICE_HOST, WEFT_DEVICE_CUDA");
 }
 
-// What blocks until other ranks do it as well: at once, or at the end of the thread's group.
-template <typename Run, typename Deliver>
-weft_result block(weft_context* context, const Communicator* of, Run run, Deliver deliver) {
+// What blocks until other ranks do it as well: at once, or at the end of the thread's group. See
+// Group::add_blocking.
+template <typename Run, typename Deliver, typename Undo>
+weft_result block(weft_context* context, const Communicator* of, Run run, Deliver deliver,
+                  Undo undo) {
   Context& core = *context->context;
   if (Group* const group = core.open_group()) {
-    group->add_blocking(of, std::move(run), std::move(deliver));
+    group->add_blocking(of, std::move(run), std::move(deliver), std::move(undo));
     return WEFT_OK;
   }
   if (const Status done = run(); !done) return core.remember(done.error());
-  deliver();
+  try {
+    deliver();
+  } catch (...) {
+    undo();
+    throw;
+  }
   return WEFT_OK;
 }
 

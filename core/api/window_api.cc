@@ -80,7 +80,12 @@ weft_result weft_window_register(weft_comm* comm, void* memory, size_t bytes, we
       comm->windows.push_back(std::make_unique<weft_window>(comm, *made));
       *out = comm->windows.back().get();
     };
-    return weft::api::block(comm->owner, *communicator, run, deliver);
+    // Without a handle nobody could deregister it, and calls would go on to find it.
+    const auto undo = [comm, communicator = *communicator, made] {
+      std::erase_if(comm->windows, [&](const auto& one) { return one->window == *made; });
+      communicator->withdraw_window(*made);
+    };
+    return weft::api::block(comm->owner, *communicator, run, deliver, undo);
   });
 }
 

@@ -112,6 +112,8 @@ class Communicator {
   /// have. That not all ranks reach all others is no error: calls then go as without it. The window
   /// is the communicator's.
   Result<Window*> register_window(void* memory, std::uint64_t bytes);
+  /// Takes back a window that no call of this rank has come upon, and waits for nothing.
+  void withdraw_window(const Window* window) { windows_.remove(window); }
   /// Waits for this rank's work. Others may keep theirs, which no call can use any more.
   Status deregister_window(const Window* window);
 

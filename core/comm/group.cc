@@ -8,6 +8,7 @@
 #include <map>
 #include <new>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -18,8 +19,9 @@
 namespace weft {
 
 void Group::add_blocking(const Communicator* of, std::function<Status()> run,
-                         std::function<void()> deliver) {
-  blocking_.push_back({.of = of, .run = std::move(run), .deliver = std::move(deliver)});
+                         std::function<void()> deliver, std::function<void()> undo) {
+  blocking_.push_back(
+      {.of = of, .run = std::move(run), .deliver = std::move(deliver), .undo = std::move(undo)});
 }
 
 void Group::note_error(const Error& error) {
@@ -64,9 +66,18 @@ Status Group::run_blocking(const std::vector<Blocking>& calls) {
   enum class Order : std::uint8_t { kWait, kBegin, kLeave };
   std::atomic<Order> order{Order::kWait};
   std::vector<Status> done(lanes.size());
+  std::vector<std::size_t> succeeded(lanes.size());
   const auto run = [&](std::size_t lane) {
     for (const Blocking* call : lanes[lane]) {
-      if (done[lane]) done[lane] = call->run();
+      done[lane] = call->run();
+      if (!done[lane]) return;
+      ++succeeded[lane];
+    }
+  };
+  const auto undo = [&] {
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      for (const Blocking* call : std::span(lanes[lane]).first(succeeded[lane]))
+        call->undo();
     }
   };
   std::vector<std::thread> threads;
@@ -96,10 +107,17 @@ Status Group::run_blocking(const std::vector<Blocking>& calls) {
     thread.join();
   if (no_thread) return fail(std::move(*no_thread));
   for (Status& status : done) {
-    if (!status) return fail(std::move(status.error()));
+    if (status) continue;
+    undo();
+    return fail(std::move(status.error()));
   }
-  for (const Blocking& call : calls)
-    call.deliver();
+  try {
+    for (const Blocking& call : calls)
+      call.deliver();
+  } catch (...) {
+    undo();
+    throw;
+  }
   return {};
 }
 

@@ -34,10 +34,12 @@ class Group {
   Result<weft_result> end();
 
   /// What blocks, until the end: `run` does it, `deliver` hands over what it made if all of the
-  /// group succeeded. What is of one communicator runs in the order of the calls; `of` is null for
-  /// one that is yet to be.
+  /// group succeeded. Else, and where something could not be handed over, `undo` takes back what
+  /// succeeded; it must neither throw nor wait for other ranks, whose groups may have succeeded.
+  /// What is of one communicator runs in the order of the calls; `of` is null for one that is yet
+  /// to be.
   void add_blocking(const Communicator* of, std::function<Status()> run,
-                    std::function<void()> deliver);
+                    std::function<void()> deliver, std::function<void()> undo);
   void add_call(Call call) { calls_.push_back(std::move(call)); }
   /// An error found when a call was noted: the end answers it and starts nothing.
   void note_error(const Error& error);
@@ -47,6 +49,7 @@ class Group {
     const Communicator* of = nullptr;
     std::function<Status()> run;
     std::function<void()> deliver;
+    std::function<void()> undo;
   };
   static Status run_blocking(const std::vector<Blocking>& calls);
   Status run_calls(const std::vector<Call>& calls);

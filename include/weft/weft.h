@@ -592,8 +592,9 @@ WEFT_API weft_result weft_memory_free(weft_context* context, void* memory);
  * of its own: of weft_memory_allocate or of cudaMalloc, on the rank's device, within one
  * allocation. Blocks until all ranks have called it (deadline: timeouts.bootstrap), also those that
  * joined with `nonblocking`; between weft_group_start and weft_group_end it takes note, and the
- * group's end does it before all operations: so one thread can hold several ranks. Ranks register
- * their windows in one order.
+ * group's end does it before all operations: so one thread can hold several ranks. If one of them
+ * fails, or a join of the group does, no window of the group is registered. Ranks register their
+ * windows in one order.
  *
  * The memory stays the caller's, and must outlive the window. Errors: MISMATCH (sizes differ, on
  * all ranks), INVALID_ARGUMENT, OUT_OF_RESOURCES (32767 windows in the life of a communicator);
