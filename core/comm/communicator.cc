@@ -122,9 +122,21 @@ Status Communicator::why_not_callable(const Stream& stream) {
   return {};
 }
 
+// The owner of a stream that it ended within a capture has been told what is ordered then.
+Status Communicator::why_not_ordered(const Stream& stream) const {
+  if (latest_.owner.expired() || !runtime_.is_capturing(latest_.stream)) return {};
+  if (runtime_.is_capturing(stream.device_stream())) return {};
+  return fail(WEFT_ERROR_INVALID_USAGE,
+              "the communicator's latest call was made on another stream, which is captured now: "
+              "nothing outside of the capture can be ordered after it",
+              "call before the capture begins or after it has ended, or capture a stream on which "
+              "the communicator was not called");
+}
+
 Status Communicator::why_not_captured(std::span<const Call* const> calls, Stream& stream) {
   WEFT_TRY(check_call(stream));
-  if (!runtime_.is_capturing(stream.device_stream())) return {};
+  WEFT_TRY(check_order(stream));
+  if (reach_ != Reach::kMessages || !runtime_.is_capturing(stream.device_stream())) return {};
   WEFT_TRY_ASSIGN(const auto needs, needs_of(calls, 0));
   const bool by_net = std::ranges::any_of(needs, [&](const Need& need) {
     return choice_with(need.link.peer).kind == PluginKind::kNet;
@@ -233,7 +245,10 @@ Status Communicator::order_after_another(Stream& stream) {
   UsedStream& used = latest_was_captured_ ? captured_ : latest_;
   used.stream = stream.device_stream();
   used.life = stream.handle();
-  if (report_ != nullptr) used.kept = stream.handle();
+  if (report_ != nullptr) {
+    used.kept = stream.handle();
+    used.owner = stream.life();
+  }
   return {};
 }
 

@@ -144,6 +144,13 @@ class Communicator {
       return {};
     return why_not_callable(stream);
   }
+  /// Whether a call on `stream` can come after the latest one. Behind what a stream was given
+  /// before the program began to capture it nothing can be put, but what the same capture holds.
+  [[nodiscard]] Status check_order(const Stream& stream) const {
+    if (report_ == nullptr || !is_elsewhere(stream)) [[likely]]
+      return {};
+    return why_not_ordered(stream);
+  }
   /// The plan of a call that is connected, bound to this rank's connections; kept for the next.
   Result<std::shared_ptr<BoundPlan>> bind(const Call& call);
   /// The bound plan of a call like the latest planned one, which was checked and is connected; null
@@ -157,9 +164,10 @@ class Communicator {
   }
   /// Whether connected calls, sends and receives of a group or one other call, may be made on
   /// `stream`, where the program may be capturing it: what a net carries needs the CPU in each
-  /// replay of a device's own graph.
+  /// replay of a device's own graph. And where it may be capturing another: see check_order.
   [[nodiscard]] Status check_capture(std::span<const Call* const> calls, Stream& stream) {
-    if (report_ == nullptr || reach_ != Reach::kMessages) [[likely]]
+    const bool asks_nobody = reach_ != Reach::kMessages && !is_elsewhere(stream);
+    if (report_ == nullptr || asks_nobody) [[likely]]
       return {};
     return why_not_captured(calls, stream);
   }
@@ -338,6 +346,11 @@ class Communicator {
   [[nodiscard]] WorkItem exchange_item(const ExchangePlan& plan, std::uint32_t rank) const;
   [[nodiscard]] std::array<std::uint64_t, 2> bytes_with(const Call& call,
                                                         std::uint32_t other) const;
+  /// Than the latest call outside of captures.
+  [[nodiscard]] bool is_elsewhere(const Stream& stream) const {
+    return latest_.stream != nullptr && latest_.stream != stream.device_stream();
+  }
+  [[nodiscard]] Status why_not_ordered(const Stream& stream) const;
   Status order_after_latest(Stream& stream) {
     // Another stream may have come to be where one was.
     const bool is_latest = latest_.stream == stream.device_stream() && latest_.lives();
@@ -464,6 +477,7 @@ class Communicator {
     DeviceStream* stream = nullptr;
     std::weak_ptr<DeviceStream> life;
     std::shared_ptr<DeviceStream> kept;
+    std::weak_ptr<const void> owner;  // expires before the stream that is kept
     [[nodiscard]] bool lives() const { return stream != nullptr && !life.expired(); }
   };
   UsedStream latest_;    // of the latest call that is no part of a device's own graph

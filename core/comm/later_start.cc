@@ -84,8 +84,10 @@ class LaterStart {
 }  // namespace
 
 Result<weft_result> start_later(std::span<const Call> calls) {
-  for (const Call& call : calls)
+  for (const Call& call : calls) {
     WEFT_TRY(call.communicator->check_call(*call.stream));
+    WEFT_TRY(call.communicator->check_order(*call.stream));
+  }
   const auto later = std::make_shared<LaterStart>(calls);
   later->hold_all();
   if (Status started = later->first().start_calls([later] { later->run(); }); !started) {

@@ -41,6 +41,9 @@ class Stream {
   /// so nobody else may hold it.
   [[nodiscard]] const std::shared_ptr<DeviceStream>& handle() const { return device_stream_; }
 
+  /// Expires when this goes, which its handle may outlive.
+  [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
+
   /// From now on calls are recorded instead of made, until end_capture. Of the host device alone:
   /// UNSUPPORTED. What was called before is left as it is.
   Status begin_capture();
@@ -94,6 +97,7 @@ class Stream {
   Context& context_;
   DeviceRuntime& runtime_;
   std::shared_ptr<DeviceStream> device_stream_;
+  const std::shared_ptr<const void> life_ = std::make_shared<int>();
   std::unique_ptr<Graph> capture_;  // used by the stream's thread alone
   std::vector<Watched> reports_;    // used by the stream's thread alone
   std::atomic<bool> held_{false};

@@ -274,8 +274,10 @@ WEFT_API weft_result weft_stream_create(weft_context* context, weft_stream** out
  * thread, and threads of Weft start and wait for calls, too. Calls on it may be captured into a
  * graph: the work of such calls runs with each replay, and a replay counts as a call, so all ranks
  * replay alike. What fails of a replay on another stream than the captured one,
- * weft_comm_get_async_error tells. Errors: DEVICE where there is no driver, no such device or no
- * libweft-cuda.so; INVALID_ARGUMENT for cudaStreamPerThread.
+ * weft_comm_get_async_error tells. While a stream is captured on which a communicator's latest call
+ * outside of captures was made, its calls on streams that are not captured are INVALID_USAGE, since
+ * they could not be ordered after that one. Errors: DEVICE where there is no driver, no such device
+ * or no libweft-cuda.so; INVALID_ARGUMENT for cudaStreamPerThread.
  */
 WEFT_API weft_result weft_stream_from_cuda(weft_context* context, int32_t device, void* cuda_stream,
                                            weft_stream** out);
@@ -357,10 +359,11 @@ WEFT_API weft_result weft_graph_destroy(weft_graph* graph);
  *
  * Errors at the call: UNSUPPORTED (a type or reduction that the device has no kernel for, a capture
  * of what needs the CPU, a way that the options of the handle want and that cannot be had),
+ * INVALID_USAGE while the stream of an earlier call is captured, see weft_stream_from_cuda;
  * OUT_OF_RESOURCES (threads), DEVICE, what connecting fails with, and the failure of a communicator
- * that has failed before. Of a group whose calls a capture cannot hold none is made; communicators
- * whose calls are left out since another one's could not start have failed. Errors of the work come
- * from weft_stream_synchronize and weft_stream_query.
+ * that has failed before. Of a group whose calls a capture cannot hold or forbids none is made;
+ * communicators whose calls are left out since another one's could not start have failed. Errors of
+ * the work come from weft_stream_synchronize and weft_stream_query.
  */
 
 /*

@@ -495,7 +495,8 @@ weft_result CudaDevice::store(DeviceStream* stream, void* to, std::span<const st
 }
 
 // Across the border of a capture nothing can be ordered here: whoever replays a graph beside other
-// work, or beside another graph, orders the two.
+// work, or beside another graph, orders the two. What would have to come after work of a stream
+// that is captured now, Communicator::check_order has refused.
 weft_result CudaDevice::order_after(DeviceStream* stream, DeviceStream* earlier,
                                     std::uint64_t /*piece*/) {
   const Scope scope(index_);

@@ -1,19 +1,28 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Ranks on devices of memory alone, which lack what GPUs lack seldom or never; writes what the
-// first rank was answered, as misuse_program.cc does. Its argument says what is lacking:
+// Ranks on devices of memory alone, or whose kernels do nothing, which lack what GPUs lack seldom
+// or never; writes what the first rank was answered, as misuse_program.cc does. Its argument says
+// what is lacking:
 //   kernel  the device has no kernel for a call, as GPUs have none for some
 //   groups  more ranks are on the device than it runs groups of kernels at once; GPUs run hundreds
+//   order   the stream of the call before is captured, as GPUs' streams are
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
+#include "core/comm/start.h"
+#include "core/comm/stream.h"
+#include "core/device/host/host_device.h"
 #include "tests/support/memory_runtime.h"
 
 namespace {
@@ -25,15 +34,59 @@ class OneGroupAtOnce final : public weft::test::MemoryRuntime {
   [[nodiscard]] std::uint32_t groups_at_once() const override { return 1; }
 };
 
+class CapturedDevice final : public weft::device::HostDevice {
+ public:
+  [[nodiscard]] std::string_view pci_address() const override { return "0000:18:00.0"; }
+  [[nodiscard]] bool reports_ends() const override { return false; }
+  weft_result launch(weft::DeviceStream* /*stream*/,
+                     std::span<const weft::Launch> /*launches*/) override {
+    return WEFT_OK;
+  }
+  std::uint64_t capture_number(weft::DeviceStream* stream) override {
+    return stream == captured ? 1 : 0;
+  }
+
+  const weft::DeviceStream* captured = nullptr;
+};
+
 void say(const char* call, const weft::Error& error) {
   const std::string code(weft::result_name(error.code()));
   std::printf("%s: error %s %s\n", call, code.c_str(), error.to_string().c_str());
+}
+
+// A call on one stream, and one on another while the program captures the first.
+int call_beside_a_capture() {
+  auto made = std::make_unique<CapturedDevice>();
+  CapturedDevice& device = *made;
+  const auto context = weft::Context::create("", weft::capture_environment(), std::move(made));
+  if (!context) return 2;
+  const auto id = (*context)->serve_rendezvous((*context)->config());
+  if (!id) return 2;
+  const auto first = weft::Stream::create(**context);
+  const auto second = weft::Stream::create(**context);
+  if (!first || !second) return 2;
+  const auto joined = weft::Communicator::join(**context, (*context)->config(), *id, 0, 1, device);
+  if (!joined) return 2;
+  std::byte element{};
+  weft::Call call{.task = {.operation = weft::Operation::kAllReduce, .count = 1},
+                  .send = &element,
+                  .recv = &element};
+  call.communicator = joined->get();
+  call.stream = first->get();
+  if (!weft::start_calls({&call, 1})) return 2;
+  device.captured = (*first)->device_stream();
+  call.stream = second->get();
+  const weft::Status refused = weft::start_calls({&call, 1});
+  if (refused) return 2;
+  say("call", refused.error());
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string_view lacking = argc == 2 ? argv[1] : "";
+  if (lacking == "order") return call_beside_a_capture();
   weft::test::MemoryRuntime without_kernels;
   OneGroupAtOnce with_one_group;
   const auto context = weft::Context::create("", weft::capture_environment());

@@ -101,6 +101,9 @@ void add_misuse(Scenarios& all) {
   add_program(all, "crowded-device",
               "<ranks> ranks share device <device> of <host>, which runs <number> groups at once",
               {MEMORY_DEVICE_PROGRAM, "groups"});
+  add_program(all, "captured-before",
+              "the communicator's latest call was made on another stream, which is captured now",
+              {MEMORY_DEVICE_PROGRAM, "order"});
   add_case(all, "send-alone", "rank <rank> sends to itself and does not receive in the same group");
   add_case(all, "unequal-halves",
            "rank <rank> sends <number> <type> to itself and receives <number> <type>");

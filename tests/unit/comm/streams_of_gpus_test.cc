@@ -3,6 +3,7 @@
 
 // Streams of devices whose kernels do not call back, as GPUs' do not: which of them a call is
 // ordered after, captured ones among them, and what they tell of work that ended badly.
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -101,6 +102,11 @@ class StreamsOfGpus : public testing::Test {
 
   /// By both ranks, each on its own of two streams.
   void call(const std::unique_ptr<Stream> (&streams)[2]) {
+    for (const Status& called : try_call(streams))
+      EXPECT_TRUE(called) << test::text_of(called);
+  }
+  std::array<Status, 2> try_call(const std::unique_ptr<Stream> (&streams)[2]) {
+    std::array<Status, 2> called;
     std::vector<std::thread> threads;
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       threads.emplace_back([&, rank] {
@@ -112,12 +118,12 @@ class StreamsOfGpus : public testing::Test {
                   .recv = place_};
         call.communicator = &communicator(rank);
         call.stream = streams[rank].get();
-        const Status called = start_calls({&call, 1});
-        EXPECT_TRUE(called) << test::text_of(called);
+        called[rank] = start_calls({&call, 1});
       });
     }
     for (std::thread& thread : threads)
       thread.join();
+    return called;
   }
   OrderedDevice::Pair after(const std::unique_ptr<Stream>& stream,
                             const std::unique_ptr<Stream>& earlier) {
@@ -155,6 +161,73 @@ TEST_F(StreamsOfGpus, WhatIsCapturedOrdersNothingOutsideOfIt) {
             (Orders{after(captured[0], first[0]), after(captured[1], first[1])}));
   call(captured);
   EXPECT_TRUE(device().orders().empty());
+}
+
+// What is under way on the one cannot be waited for by the other meanwhile, and they would run side
+// by side.
+TEST_F(StreamsOfGpus, NoCallComesAfterOneThatIsCapturedOnlyNow) {
+  const std::unique_ptr<Stream> first[2] = {stream(), stream()};
+  const std::unique_ptr<Stream> second[2] = {stream(), stream()};
+  call(first);
+  for (const auto& each : first)
+    device().capture(*each, true);
+  for (int time = 0; time < 2; ++time) {
+    for (const Status& refused : try_call(second)) {
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().code(), WEFT_ERROR_INVALID_USAGE);
+    }
+    call(first);  // as part of the capture
+  }
+  for (std::uint32_t rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(communicator(rank).async_error(), WEFT_OK) << "rank " << rank;
+  for (const auto& each : second)
+    device().capture(*each, true);
+  call(second);  // by the same capture
+  for (const auto* streams : {&first, &second}) {
+    for (const auto& each : *streams)
+      device().capture(*each, false);
+  }
+  static_cast<void>(device().orders());
+  call(second);
+  EXPECT_EQ(device().orders(), (Orders{after(second[0], first[0]), after(second[1], first[1])}));
+}
+
+// Of a group nothing is started then, though one of its calls could be.
+TEST_F(StreamsOfGpus, AGroupOfWhichOneCallCannotBeOrderedIsLeftOutAsAWhole) {
+  const std::unique_ptr<Stream> first[2] = {stream(), stream()};
+  const std::unique_ptr<Stream> second[2] = {stream(), stream()};
+  call(first);
+  device().capture(*first[1], true);
+  std::vector<Call> calls;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    Call& call = calls.emplace_back(Call{.task = {.operation = Operation::kAllReduce,
+                                                  .type = WEFT_FLOAT32,
+                                                  .reduction = WEFT_SUM,
+                                                  .count = 1000},
+                                         .send = place_,
+                                         .recv = place_});
+    call.communicator = &communicator(rank);
+    call.stream = second[rank].get();
+  }
+  const std::uint64_t before = communicator(0).facts().calls;
+  const Status refused = start_calls(calls);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), WEFT_ERROR_INVALID_USAGE);
+  EXPECT_EQ(communicator(0).facts().calls, before);
+  for (std::uint32_t rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(communicator(rank).async_error(), WEFT_OK) << "rank " << rank;
+}
+
+// Its owner ended it within the capture: nobody could ever end that for it.
+TEST_F(StreamsOfGpus, OneThatWasLeftWithinACaptureKeepsNoCallFromBeingMade) {
+  std::unique_ptr<Stream> first[2] = {stream(), stream()};
+  call(first);
+  for (auto& each : first) {
+    device().capture(*each, true);
+    each.reset();
+  }
+  const std::unique_ptr<Stream> second[2] = {stream(), stream()};
+  call(second);
 }
 
 TEST_F(StreamsOfGpus, WorkBeforeACaptureIsWaitedFor) {
