@@ -17,6 +17,9 @@ namespace {
 /// A mapping may make room for another once so many outputs were asked for since it was needed
 /// last; so many later what found no room is tried again.
 constexpr std::uint64_t kIdleLooks = 64;
+/// After which a rank that has not answered is asked again; twice as long each time.
+constexpr std::chrono::seconds kPatience(2);
+constexpr std::chrono::seconds kMostPatience(64);
 /// Different reasons that are logged.
 constexpr std::size_t kMostReasons = 16;
 
@@ -130,6 +133,7 @@ void OutputMappings::work() {
   if (around_.has_failed()) return;
   return_revoked(until);
   look_after_own(until);
+  ask_again();
   share_wanted(until);
 }
 
@@ -152,6 +156,18 @@ void OutputMappings::look_after_own(std::uint64_t ended) {
   }
 }
 
+// Letters may have been lost, or answers.
+void OutputMappings::ask_again() {
+  const std::scoped_lock lock(mutex_);
+  for (std::uint32_t number = 0; number < kMostMappings; ++number) {
+    Mapping& mapping = mappings_[number];
+    if (mapping.state != State::kShared && mapping.state != State::kRevoked) continue;
+    if (around_.now() - mapping.asked < mapping.patience) continue;
+    mapping.patience = std::min<std::chrono::nanoseconds>(2 * mapping.patience, kMostPatience);
+    ask(number, true);
+  }
+}
+
 // The driver is asked without the mutex: nobody else touches a mapping that is wanted.
 void OutputMappings::share_wanted(std::uint64_t ended) {
   for (std::uint32_t number = 0; number < kMostMappings; ++number) {
@@ -165,6 +181,8 @@ void OutputMappings::share_wanted(std::uint64_t ended) {
     }
     Status made = find_pieces(found);
     const bool are_found = made.has_value();
+    // Nor those behind it, which would keep it waiting.
+    if (are_found && !may_export(found.pieces.size())) return;
     if (are_found && !make_room(found.bytes(), ended)) continue;
     if (are_found) made = export_pieces(found);
     const std::scoped_lock lock(mutex_);
@@ -183,6 +201,14 @@ void OutputMappings::share_wanted(std::uint64_t ended) {
     mapping.descriptors = std::move(found.descriptors);
     share(number);
   }
+}
+
+// All that others may be copying from are as many descriptors as of one mapping at most.
+bool OutputMappings::may_export(std::size_t pieces) const {
+  const std::scoped_lock lock(mutex_);
+  for (const Mapping& mapping : mappings_)
+    pieces += mapping.descriptors.size();
+  return pieces <= kMostSharedPieces;
 }
 
 Status OutputMappings::find_pieces(Mapping& wanted) const {
@@ -285,36 +311,41 @@ void OutputMappings::share(std::uint32_t number) {
   Mapping& mapping = mappings_[number];
   mapping.state = State::kShared;
   mapping.awaited = others();
+  mapping.patience = kPatience;
   ++mapping.generation;
-  OutputLetter letter{.kind = OutputLetter::Kind::kShared,
-                      .mapping = number,
-                      .generation = mapping.generation,
-                      .pid = around_.pids[around_.rank],
-                      .witness = static_cast<std::uint32_t>(witness_.descriptor.get()),
-                      .witness_bytes = witness_.bytes,
-                      .pieces = {},
-                      .refusal = {}};
-  for (std::size_t i = 0; i < mapping.pieces.size(); ++i) {
-    letter.pieces.push_back({.descriptor = static_cast<std::uint32_t>(mapping.descriptors[i].get()),
-                             .bytes = mapping.pieces[i].bytes});
-  }
-  for (std::uint32_t rank = 0; rank < around_.pids.size(); ++rank) {
-    if (rank != around_.rank) post(rank, letter);
-  }
+  ask(number);
 }
 
 void OutputMappings::revoke(std::uint32_t number) {
   Mapping& mapping = mappings_[number];
   mapping.state = State::kRevoked;
   mapping.awaited = others();
+  mapping.patience = kPatience;
   mapping.descriptors.clear();
+  ask(number);
+}
+
+// `again`: not those to whom letters are on their way, of which there would be ever more.
+void OutputMappings::ask(std::uint32_t number, bool again) {
+  Mapping& mapping = mappings_[number];
+  mapping.asked = around_.now();
+  const bool is_shared = mapping.state == State::kShared;
+  OutputLetter letter{
+      .kind = is_shared ? OutputLetter::Kind::kShared : OutputLetter::Kind::kRevoked,
+      .mapping = number,
+      .generation = mapping.generation,
+      .pid = around_.pids[around_.rank],
+      .witness = static_cast<std::uint32_t>(witness_.descriptor.get()),
+      .witness_bytes = witness_.bytes,
+      .pieces = {},
+      .refusal = {}};
+  for (std::size_t i = 0; is_shared && i < mapping.pieces.size(); ++i) {
+    letter.pieces.push_back({.descriptor = static_cast<std::uint32_t>(mapping.descriptors[i].get()),
+                             .bytes = mapping.pieces[i].bytes});
+  }
   for (std::uint32_t rank = 0; rank < around_.pids.size(); ++rank) {
-    if (rank == around_.rank) continue;
-    post(rank, {.kind = OutputLetter::Kind::kRevoked,
-                .mapping = number,
-                .generation = mapping.generation,
-                .pieces = {},
-                .refusal = {}});
+    if ((mapping.awaited & (1U << rank)) == 0 || (again && around_.brings(rank))) continue;
+    post(rank, letter);
   }
 }
 
@@ -366,13 +397,13 @@ void OutputMappings::take_answer(std::uint32_t from, const OutputLetter& letter)
     mapping.refusal = fmt::format("rank {}: {}", from, letter.refusal);
   }
   if (mapping.awaited != 0) return;
+  around_.wake();  // somebody may wait for room or for descriptors
   if (due == State::kRevoked) {
     if (mapping.refusal.empty() || mapping.is_gone) {
       mapping.state = State::kFree;
     } else {
       refuse(mapping, std::move(mapping.refusal), false);
     }
-    around_.wake();  // somebody may wait for room
     return;
   }
   if (!mapping.refusal.empty()) return revoke(letter.mapping);

@@ -15,7 +15,7 @@
 // Order of a mapping, each step by a letter (core/comm/output_letters.h) but the offers:
 //  1. An output lies in none: its owner wants one. The call goes by slots, and waits for nothing.
 //  2. In the background the owner finds the pieces, exports them and tells all others where they
-//     are (kShared).
+//     are (kShared). Where too many descriptors are open for others already, it waits with that.
 //  3. Each maps them, writes its OutputMap, and answers (kTaken), or answers why it cannot.
 //  4. When all have mapped it the owner closes its descriptors, and may offer places there.
 //  5. A piece is gone, or room is needed for another mapping: the owner offers it no more, and when
@@ -26,6 +26,10 @@
 //  7. When all have, the number is free for the next generation.
 // Where one cannot map it, 4 is left out; the owner remembers the pieces, so that it does not ask
 // again, and calls go by slots.
+//
+// Letters can be lost, where a process has no descriptors for a moment. So the owner writes again
+// to those whose answer to kShared or kRevoked does not come, and who is asked again answers again.
+// Letters of a rank come in the order in which it wrote them.
 //
 // Each rank bounds what it shares, and the others what they map of it: the same number on all.
 // Once calls have ended badly nothing changes any more: kernels of others may still write.
@@ -38,6 +42,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -68,10 +73,14 @@ struct OutputSurroundings {
   OutputMap* map = nullptr;           ///< This rank's, empty.
   std::uint64_t* ended = nullptr;     ///< OutputCall::ended
   std::function<void(std::uint32_t to, std::vector<std::byte> letter)> post{};
+  /// Whether letters to a rank are still on their way. Called by work() alone.
+  std::function<bool(std::uint32_t to)> brings{};
   /// Has work() called soon. Any thread; does not block.
   std::function<void()> wake{};
   /// Whether calls have ended badly, as far as kernels have reported.
   std::function<bool()> has_failed{};
+  /// How long answers have been awaited is told by this.
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
 /// Threads: offer and number_call by the one that makes the calls; work and take by the reactor's;
@@ -125,10 +134,12 @@ class OutputMappings {
     std::vector<MemoryPiece> pieces;
     std::vector<UniqueFd> descriptors;  ///< While others copy them.
     std::uint32_t awaited = 0;          ///< A bit for each rank whose answer has not come.
-    std::uint64_t last_number = 0;      ///< Of the calls that offered it.
-    std::uint64_t last_look = 0;        ///< Which of all offers asked for it last.
-    bool is_gone = false;               ///< Some piece of it.
-    bool may_be_wanted_again = false;   ///< Though refused: after a while.
+    std::chrono::steady_clock::time_point asked;  ///< Those ranks, the last time,
+    std::chrono::nanoseconds patience{};          ///< and how long after that again.
+    std::uint64_t last_number = 0;                ///< Of the calls that offered it.
+    std::uint64_t last_look = 0;                  ///< Which of all offers asked for it last.
+    bool is_gone = false;                         ///< Some piece of it.
+    bool may_be_wanted_again = false;             ///< Though refused: after a while.
     std::string refusal;
     [[nodiscard]] std::uint64_t bytes() const { return static_cast<std::uint64_t>(end - begin); }
     [[nodiscard]] bool stands_for(const std::byte* from, const std::byte* to) const;
@@ -148,12 +159,15 @@ class OutputMappings {
   void want(const std::byte* begin, const std::byte* end);
   [[nodiscard]] std::uint64_t ended() const;
   void look_after_own(std::uint64_t ended);
+  void ask_again();
   void share_wanted(std::uint64_t ended);
+  [[nodiscard]] bool may_export(std::size_t pieces) const;
   bool make_room(std::uint64_t bytes, std::uint64_t ended);
   [[nodiscard]] Status find_pieces(Mapping& wanted) const;
   [[nodiscard]] Status export_pieces(Mapping& found) const;
   void share(std::uint32_t number);
   void revoke(std::uint32_t number);
+  void ask(std::uint32_t number, bool again = false);
   void refuse(Mapping& mapping, std::string why, bool may_be_wanted_again);
   void take_answer(std::uint32_t from, const OutputLetter& letter);
   void take_shared(std::uint32_t from, const OutputLetter& letter);

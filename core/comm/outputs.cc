@@ -107,24 +107,26 @@ Status Communicator::start_output_mappings() {
     static_cast<void>(timerfd_settime(timer, 0, &times, nullptr));
   };
   output_mappings_ = std::make_unique<OutputMappings>(
-      OutputSurroundings{.runtime = runtime_,
-                         .log = context_.logger(),
-                         .rank = rank_,
-                         .pids = std::move(pids),
-                         .most_bytes = config_.bytes("buffers.outputs_mapped"),
-                         .map = output_map_,
-                         .ended = report_->outputs_ended(),
-                         .post =
-                             [this](std::uint32_t to, std::vector<std::byte> letter) {
-                               bootstrap_->post(static_cast<int>(to), LetterSubject::kOutputs,
-                                                std::move(letter));
-                             },
-                         .wake = [arm] { arm(1); },
-                         .has_failed =
-                             [this] {
-                               report_->look();
-                               return failure_->stopped();
-                             }},
+      OutputSurroundings{
+          .runtime = runtime_,
+          .log = context_.logger(),
+          .rank = rank_,
+          .pids = std::move(pids),
+          .most_bytes = config_.bytes("buffers.outputs_mapped"),
+          .map = output_map_,
+          .ended = report_->outputs_ended(),
+          .post =
+              [this](std::uint32_t to, std::vector<std::byte> letter) {
+                bootstrap_->post(static_cast<int>(to), LetterSubject::kOutputs, std::move(letter));
+              },
+          .brings =
+              [this](std::uint32_t to) { return bootstrap_->brings_letters(static_cast<int>(to)); },
+          .wake = [arm] { arm(1); },
+          .has_failed =
+              [this] {
+                report_->look();
+                return failure_->stopped();
+              }},
       std::move(witness));
   bootstrap_->on_letter(LetterSubject::kOutputs,
                         [this](int from, const std::vector<std::byte>& text) {

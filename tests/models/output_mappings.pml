@@ -10,12 +10,14 @@
 // in output_agreement.pml.
 //
 // Between calls the owner's program may free its output and make another at the same address; the
-// owner's background may want room at any time; a rank may be unable to map. Holds:
+// owner's background may want room at any time; a rank may be unable to map; a letter may be lost,
+// so those that have not answered are asked again, and answers come twice. Holds:
 //  - a rank that is offered a place has it mapped, and of that generation;
 //  - nothing is unmapped while a kernel may write there, even if the owner revokes it too early
 //    (FAULTY_OWNER, where no more than this is asked for);
 //  - what is written is found at the owner's address: memory of before gets nothing;
-//  - one mapping after another comes and goes; nobody waits for ever.
+//  - one mapping after another comes and goes; nobody waits for ever, though no call be made any
+//    more.
 //
 // Planted mistakes, and what they are found by:
 // PLANT_OFFERS_WHEN_ONE_HAS_IT: an assertion
@@ -24,6 +26,8 @@
 // PLANT_REVOKES_DURING_CALL: an assertion
 // PLANT_UNMAPS_UNDER_KERNEL: an assertion
 // PLANT_REUSES_WHEN_ONE_HAS_RETURNED: an assertion
+// PLANT_ASKS_ONCE: a deadlock
+// PLANT_COUNTS_ANSWERS: an assertion
 
 #if defined(PLANT_UNMAPS_UNDER_KERNEL) && !defined(FAULTY_OWNER)
 #define FAULTY_OWNER 1
@@ -40,7 +44,8 @@
 
 #define OTHERS 2
 #define WRITER 0
-#define kPieces 3  // numbers of pieces, told apart
+#define kPieces 2  // numbers of pieces: that of the mapping, and any other
+#define kOtherPiece kPieces  // what a descriptor of before may stand for
 #define kGenerations 2
 
 byte here;     // the number of the piece at the address of the owner's output
@@ -52,7 +57,10 @@ mtype = { Free, Shared, Mapped, Revoked };
 mtype state = Free;
 byte generation = 1;
 byte piece;
-byte awaited;
+bool awaited[OTHERS];
+#ifdef PLANT_COUNTS_ANSWERS
+byte answers_due;
+#endif
 bool refused;
 
 // What others have mapped. `known`: may be looked up by kernels; `mapped`: until it is unmapped.
@@ -63,24 +71,67 @@ bool writing;
 
 mtype = { share, revoke, taken, not_taken, returned };
 chan letter[OTHERS] = [2] of { mtype, byte, byte };  // what, generation, piece
-chan answer = [4] of { mtype, byte };
+chan answer = [4] of { mtype, byte, byte };          // what, generation, rank
 
 chan offer = [1] of { byte };  // a generation, or 0
 chan tail = [1] of { bool };   // the step that the writer has stored
 
+// Once a letter is lost, or one is written once more though none is.
+bool is_troubled;
+bool lost[OTHERS];  // a letter to that rank, or its answer: known to nobody, but told by time
+
+inline write_to(to, what, number) {
+  if
+  :: letter[to]!what(generation, number)
+  :: !is_troubled -> is_troubled = true; lost[to] = true
+  fi
+}
+
+// Also while an answer is on its way.
+#define ASKS_AGAIN(to) (awaited[to] && empty(letter[to]) && (lost[to] || !is_troubled))
+
+inline ask_again(to) {
+  is_troubled = true; lost[to] = false;
+  if
+  :: state == Shared -> letter[to]!share(generation, piece)
+  :: else -> letter[to]!revoke(generation, 0)
+  fi
+}
+
+inline ask_all(what, number) {
+  for (to : 0 .. OTHERS - 1) {
+    awaited[to] = true;
+    write_to(to, what, number)
+  }
+  to = 0;
+#ifdef PLANT_COUNTS_ANSWERS
+  answers_due = OTHERS;
+#endif
+}
+
+inline say(what) {
+  if
+  :: answer!what(about, rank)
+  :: !is_troubled -> is_troubled = true; lost[rank] = true
+  fi
+}
+
+#ifdef PLANT_COUNTS_ANSWERS
+#define ALL_HAVE (answers_due == 0)
+#else
+#define ALL_HAVE (!awaited[0] && !awaited[1])
+#endif
+
 proctype owner_calls() {
   byte offered;
-end:
   do
-  :: atomic {  // the program makes its output anew, with a number that nobody knows
+  :: break     // the program makes no more calls
+  :: atomic {  // the program makes its output anew, with a number that nobody knows; if that of the
+               // mapping is gone, one more changes nothing
        !in_call;
        if
        :: true
-       :: here = (here + 1) % kPieces;
-          if
-          :: state != Free && here == piece -> here = (here + 1) % kPieces
-          :: else
-          fi
+       :: state == Free || here == piece -> here = (here + 1) % kPieces
        fi
      };
      atomic {
@@ -101,7 +152,7 @@ end:
 #if !FAULTY_OWNER
        assert(offered == 0 || landed);
 #endif
-       in_call = false;
+       in_call = false; landed = false;
        offered = 0
      }
   od
@@ -111,52 +162,54 @@ proctype owner_background() {
   mtype what;
   byte about;
   byte to;
-end:
+  // No end: mappings come and go.
   do
   :: atomic {
        state == Free ->
-       state = Shared; piece = here; awaited = OTHERS; refused = false;
-       for (to : 0 .. OTHERS - 1) {
-         letter[to]!share(generation, piece)
-       }
+       state = Shared; piece = here;
+       ask_all(share, piece)
      }
   :: atomic {  // the piece is gone, or there is no room
        state == Mapped && MAY_REVOKE ->
-       state = Revoked; awaited = OTHERS;
-       for (to : 0 .. OTHERS - 1) {
-         letter[to]!revoke(generation, 0)
-       }
+       state = Revoked;
+       ask_all(revoke, 0)
      }
+#ifndef PLANT_ASKS_ONCE
+  :: atomic { ASKS_AGAIN(0) -> ask_again(0) }
+  :: atomic { ASKS_AGAIN(1) -> ask_again(1) }
+#endif
   :: atomic {
-       answer?what(about) ->
-       assert(about == generation);
-       awaited--;
+       answer?what(about, to) ->
        if
-       :: what == not_taken ->
+       :: about == generation && (state == Shared && what != returned ||
+                                  state == Revoked && what == returned) ->
+          awaited[to] = false;
+#ifdef PLANT_COUNTS_ANSWERS
+          answers_due--;
+#endif
 #ifndef PLANT_TAKES_REFUSAL_FOR_MAPPED
-          refused = true
+          refused = refused || what == not_taken;
 #endif
-       :: else
-       fi;
-       if
+          if
 #ifdef PLANT_OFFERS_WHEN_ONE_HAS_IT
-       :: state == Shared && what == taken && !refused && awaited == 1 -> state = Mapped
+          :: state == Shared && !refused && !ALL_HAVE -> state = Mapped
 #endif
-       :: state == Shared && awaited == 0 && !refused -> state = Mapped
-       :: state == Shared && awaited == 0 && refused ->
-          state = Revoked; awaited = OTHERS;
-          for (to : 0 .. OTHERS - 1) {
-            letter[to]!revoke(generation, 0)
-          }
+          :: state == Shared && ALL_HAVE && !refused -> state = Mapped
+          :: state == Shared && ALL_HAVE && refused ->
+             state = Revoked;
+             ask_all(revoke, 0)
 #ifdef PLANT_REUSES_WHEN_ONE_HAS_RETURNED
-       :: state == Revoked && awaited == 1 ->
+          :: state == Revoked && !ALL_HAVE ->
 #else
-       :: state == Revoked && awaited == 0 ->
+          :: state == Revoked && ALL_HAVE ->
 #endif
-          state = Free; generation = generation % kGenerations + 1
-       :: else
+             state = Free; piece = 0; refused = false;
+             generation = generation % kGenerations + 1
+          :: else
+          fi
+       :: else  // it was asked again
        fi;
-       what = 0; about = 0
+       what = 0; about = 0; to = 0
      }
   od
 }
@@ -199,24 +252,35 @@ end:
   do
   :: letter[rank]?what(about, number);
      if
-     :: what == share ->
+     :: what == share && known[rank] != 0 ->
+        atomic {
+          assert(known[rank] == about);
+          answer!taken(about, rank)
+        }
+     :: what == share && known[rank] == 0 ->
         atomic {
           assert(!mapped[rank]);
           if
-          :: mapped[rank] = true; mapped_piece[rank] = number; known[rank] = about;
-             answer!taken(about)
-          :: answer!not_taken(about)  // it cannot
+          :: mapped[rank] = true; known[rank] = about;
+             if
+             :: state == Shared && generation == about -> mapped_piece[rank] = number
+             :: else -> mapped_piece[rank] = kOtherPiece  // the owner has closed what it named
+             fi;
+             say(taken)
+          :: say(not_taken)  // it cannot
           fi
         }
-     :: what == revoke ->
+     :: what == revoke && known[rank] == about ->
         known[rank] = 0;
 #ifndef PLANT_UNMAPS_UNDER_KERNEL
         rank != WRITER || !writing;
 #endif
         atomic {
           mapped[rank] = false; mapped_piece[rank] = 0;
-          answer!returned(about)
+          say(returned)
         }
+     :: what == revoke && known[rank] != about ->
+        atomic { say(returned) }
      fi;
      atomic { what = 0; about = 0; number = 0 }
   od

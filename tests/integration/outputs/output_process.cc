@@ -77,6 +77,10 @@ class Rank {
                                  bootstrap_->post(static_cast<int>(to), LetterSubject::kOutputs,
                                                   std::move(letter));
                                },
+                           .brings =
+                               [this](std::uint32_t to) {
+                                 return bootstrap_->brings_letters(static_cast<int>(to));
+                               },
                            .wake = wake,
                            .has_failed = [] { return false; }},
         value(ProcessWitness::create()));

@@ -8,6 +8,8 @@
 #include "core/comm/output_mappings.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -36,6 +38,8 @@ constexpr std::uint64_t kMost = 8 * kPiece;
 constexpr std::size_t kBytes = 4096;  // of an output
 /// More than the looks after which a mapping may make room.
 constexpr int kLong = 70;
+/// After so long ranks that have not answered are asked again, the first time.
+constexpr std::chrono::seconds kPatient(2);
 
 class OutputMappingsTest : public testing::Test {
  protected:
@@ -67,7 +71,7 @@ class OutputMappingsTest : public testing::Test {
               .log = log_,
               .rank = i,
               .pids = std::vector<std::uint64_t>(ranks, static_cast<std::uint64_t>(getpid())),
-              .most_bytes = kMost,
+              .most_bytes = most_bytes_,
               .map = &own->map,
               .ended = &own->ended,
               .post =
@@ -75,8 +79,15 @@ class OutputMappingsTest : public testing::Test {
                     letters_.push_back({.from = i, .to = to, .text = std::move(text)});
                     ++posted_;
                   },
+              .brings =
+                  [this, i](std::uint32_t to) {
+                    return std::ranges::any_of(letters_, [=](const Carried& letter) {
+                      return letter.from == i && letter.to == to;
+                    });
+                  },
               .wake = [own] { own->is_woken = true; },
-              .has_failed = [own] { return own->has_failed; }},
+              .has_failed = [own] { return own->has_failed; },
+              .now = [this] { return now_; }},
           std::move(*witness));
       ranks_.push_back(std::move(rank));
     }
@@ -157,6 +168,8 @@ class OutputMappingsTest : public testing::Test {
   }
 
   Logger log_;
+  std::uint64_t most_bytes_ = kMost;
+  std::chrono::steady_clock::time_point now_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::deque<Carried> letters_;
   int posted_ = 0;
@@ -477,6 +490,177 @@ TEST_F(OutputMappingsTest, AskForLettersThatComeTwice) {
   }
   EXPECT_EQ(imports(), 4);
   EXPECT_EQ(rank(0).mappings->bytes_shared(), 0U);
+}
+
+// A rank had no descriptors for a moment, and what it wrote to another one is lost.
+TEST_F(OutputMappingsTest, AskAgainWhereLettersAreLost) {
+  using Kind = OutputLetter::Kind;
+  const auto lose = [&](Kind kind, std::uint32_t from, std::uint32_t to) {
+    const auto lost = std::erase_if(letters_, [&](const Carried& letter) {
+      return letter.from == from && letter.to == to &&
+             decode_output_letter(letter.text)->kind == kind;
+    });
+    EXPECT_EQ(lost, 1U);
+  };
+  for (const auto& [from, to] : {std::pair(0U, 1U), std::pair(1U, 0U)}) {
+    const auto outputs = place_all();
+    const int before = imports();
+    EXPECT_FALSE(call(outputs));
+    // What rank 0 shares is lost, then what rank 1 says to that.
+    work();
+    if (from == 1) {
+      while (letters_.front().from != from)
+        deliver_one();
+    }
+    lose(from == 0 ? Kind::kShared : Kind::kTaken, from, to);
+    settle();
+    EXPECT_FALSE(call(outputs));
+    EXPECT_EQ(imports(), before + (from == 0 ? 5 : 6));
+    int posted = posted_;
+    settle();
+    EXPECT_EQ(posted_, posted) << "not yet";
+    now_ += kPatient;
+    settle();
+    EXPECT_EQ(posted_, posted + 2) << "one is asked again, and answers";
+    EXPECT_TRUE(call(outputs));
+    EXPECT_EQ(imports(), before + 6);
+    now_ += 10 * kPatient;
+    settle();
+    EXPECT_EQ(posted_, posted + 2) << "all have answered";
+
+    // What rank 0 revokes, then what rank 1 says to that.
+    rank(0).device.unmap(outputs[0]);
+    rank(0).mappings->work();
+    if (from == 1) {
+      deliver_one();
+      rank(1).mappings->work();
+    }
+    lose(from == 0 ? Kind::kRevoked : Kind::kReturned, from, to);
+    settle();
+    EXPECT_EQ(imports(), before + (from == 0 ? 5 : 4));
+    EXPECT_NE(rank(0).mappings->bytes_shared(), 0U);
+    posted = posted_;
+    settle();
+    EXPECT_EQ(posted_, posted);
+    now_ += kPatient;
+    settle();
+    EXPECT_EQ(posted_, posted + 2);
+    EXPECT_EQ(imports(), before + 4);
+    EXPECT_EQ(rank(0).mappings->bytes_shared(), 0U);
+    for (std::size_t i : {1, 2})
+      rank(i).device.unmap(outputs[i]);
+    settle();
+  }
+}
+
+// One that is stopped has its letter once it goes on.
+TEST_F(OutputMappingsTest, AskNobodyAgainToWhomLettersAreOnTheirWay) {
+  const auto outputs = place_all();
+  EXPECT_FALSE(call(outputs));
+  work();
+  EXPECT_EQ(posted_, 6);
+  for (int turn = 0; turn < 10; ++turn) {
+    now_ += 10 * kPatient;
+    work();
+  }
+  EXPECT_EQ(posted_, 6);
+  settle();
+  EXPECT_TRUE(call(outputs));
+}
+
+// Ever more seldom: it may have left.
+TEST_F(OutputMappingsTest, AskOneThatNeverAnswersSeldom) {
+  const auto outputs = place_all();
+  EXPECT_EQ(rank(0).mappings->offer(outputs[0], kBytes), 0U);
+  for (int half_second = 0; half_second < 1200; ++half_second) {
+    rank(0).mappings->work();
+    letters_.clear();
+    now_ += std::chrono::milliseconds(500);
+  }
+  EXPECT_GT(posted_, 2 * 10);
+  EXPECT_LT(posted_, 2 * 20) << "in ten minutes";
+}
+
+// A reader that refused gets it once more when its owner has closed the descriptors: what has their
+// numbers by then is another piece.
+TEST_F(OutputMappingsTest, ThatAreSharedOnceMoreThanRevokedAreNotKept) {
+  const auto outputs = place_all();
+  EXPECT_EQ(rank(0).mappings->offer(outputs[0], kBytes), 0U);
+  work();
+  const Carried shared = letters_.front();
+  EXPECT_EQ(shared.to, 1U);
+  rank(1).device.fails_to_import = true;
+  for (int i = 0; i < 4; ++i)
+    deliver_one();
+  ASSERT_EQ(decode_output_letter(letters_.front().text)->kind, OutputLetter::Kind::kRevoked);
+  rank(1).device.fails_to_import = false;
+  std::byte* const at = rank(0).device.reserve_addresses(kPiece);
+  rank(0).device.map(at, kPiece);
+  MemoryPiece piece;
+  ASSERT_EQ(rank(0).device.find_piece(at, &piece), WEFT_OK);
+  int descriptor = -1;
+  ASSERT_EQ(rank(0).device.export_piece(piece, &descriptor), WEFT_OK);
+  const UniqueFd other(descriptor);
+  OutputLetter again = *decode_output_letter(shared.text);
+  again.pieces[0].descriptor = static_cast<std::uint32_t>(descriptor);
+  rank(1).mappings->take(0, encode_output_letter(again));
+  EXPECT_EQ(rank(1).device.imports, 1);
+  settle();
+  EXPECT_EQ(imports(), 0);
+  EXPECT_EQ(rank(1).mappings->bytes_mapped(), 0U);
+  EXPECT_EQ(rank(0).mappings->bytes_shared(), 0U);
+  EXPECT_EQ(rank(0).mappings->offer(outputs[0], kBytes), 0U);
+}
+
+/// Of two ranks the first has many outputs.
+class ManyOutputMappings : public OutputMappingsTest {
+ protected:
+  void SetUp() override {
+    most_bytes_ = 512 * kPiece;
+    start(2);
+  }
+  std::byte* place(std::size_t pieces) {
+    std::byte* const at = rank(0).device.reserve_addresses(pieces * kPiece);
+    for (std::size_t i = 0; i < pieces; ++i)
+      rank(0).device.map(at + i * kPiece, kPiece);
+    return at;
+  }
+  bool is_offered(const std::byte* output, std::size_t bytes = kBytes) {
+    const std::uint64_t offer = rank(0).mappings->offer(output, bytes);
+    if (offer != 0) rank(0).ended = rank(0).mappings->number_call();
+    return offer != 0;
+  }
+};
+
+// As others copy descriptors, few are open at a time.
+TEST_F(ManyOutputMappings, ShareFewPiecesAtATime) {
+  std::vector<std::pair<std::byte*, std::size_t>> outputs;
+  for (const std::size_t pieces :
+       {std::size_t{30}, std::size_t{34}, std::size_t{1}, kMostSharedPieces})
+    outputs.emplace_back(place(pieces), pieces * kPiece);
+  for (const auto& [output, bytes] : outputs)
+    EXPECT_FALSE(is_offered(output, bytes));
+  const auto pieces_under_way = [&] {
+    std::size_t pieces = 0;
+    for (const Carried& letter : letters_)
+      pieces += decode_output_letter(letter.text)->pieces.size();
+    return pieces;
+  };
+  work();
+  work();
+  EXPECT_EQ(pieces_under_way(), 64U);
+  EXPECT_EQ(letters_.size(), 2U);
+  // Nobody waits for the timer.
+  for (int turn = 0; turn < 20; ++turn) {
+    rank(0).is_woken = false;
+    while (deliver_one()) {
+    }
+    if (!rank(0).is_woken) break;
+    rank(0).mappings->work();
+    EXPECT_LE(pieces_under_way(), kMostSharedPieces);
+  }
+  for (const auto& [output, bytes] : outputs)
+    EXPECT_TRUE(is_offered(output, bytes));
 }
 
 /// The first letter that is under way, changed.
