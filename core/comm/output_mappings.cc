@@ -17,6 +17,9 @@ namespace {
 /// A mapping may make room for another once so many outputs were asked for since it was needed
 /// last; so many later what found no room is tried again.
 constexpr std::uint64_t kIdleLooks = 64;
+/// The same where not bytes but numbers are short. More than most programs have outputs: one that
+/// goes round a few more than there are numbers would else lose each just before it asks for it.
+constexpr std::uint64_t kIdleLooksOfNumbers = std::uint64_t{16} * kMostMappings;
 /// After which a rank that has not answered is asked again; twice as long each time.
 constexpr std::chrono::seconds kPatience(2);
 constexpr std::chrono::seconds kMostPatience(64);
@@ -112,7 +115,15 @@ void OutputMappings::want(const std::byte* begin, const std::byte* end) {
     if (is_free || (mapping.state == State::kRefused && is_older)) place = &mapping;
     if (is_free) break;
   }
-  if (place == nullptr) return;  // All are in use: the next call asks again.
+  if (place == nullptr) {
+    // All are in use: a later call asks again.
+    const bool some_comes = std::ranges::any_of(
+        mappings_, [](const Mapping& mapping) { return mapping.state == State::kRevoked; });
+    if (some_comes || oldest_idle(ended(), kIdleLooksOfNumbers) == kMostMappings) return;
+    needs_number_ = true;
+    around_.wake();
+    return;
+  }
   const std::uint32_t generation = place->generation;
   *place = {};
   place->state = State::kWanted;
@@ -121,6 +132,21 @@ void OutputMappings::want(const std::byte* begin, const std::byte* end) {
   place->end = end;
   place->last_look = looks_;
   around_.wake();
+}
+
+// Under the mutex: what was not asked for in so many looks, and no call may write to any more;
+// kMostMappings: there is none.
+std::uint32_t OutputMappings::oldest_idle(std::uint64_t ended, std::uint64_t looks) const {
+  std::uint32_t oldest = kMostMappings;
+  for (std::uint32_t number = 0; number < kMostMappings; ++number) {
+    const Mapping& mapping = mappings_[number];
+    if (mapping.state != State::kMapped || mapping.last_number > ended ||
+        looks_ - mapping.last_look < looks) {
+      continue;
+    }
+    if (oldest == kMostMappings || mapping.last_look < mappings_[oldest].last_look) oldest = number;
+  }
+  return oldest;
 }
 
 // What kernels report they report before they store that they have ended.
@@ -133,6 +159,7 @@ void OutputMappings::work() {
   if (around_.has_failed()) return;
   return_revoked(until);
   look_after_own(until);
+  free_number(until);
   ask_again();
   share_wanted(until);
 }
@@ -154,6 +181,13 @@ void OutputMappings::look_after_own(std::uint64_t ended) {
       revoke(number);
     }
   }
+}
+
+void OutputMappings::free_number(std::uint64_t ended) {
+  const std::scoped_lock lock(mutex_);
+  if (!std::exchange(needs_number_, false)) return;
+  const std::uint32_t oldest = oldest_idle(ended, kIdleLooksOfNumbers);
+  if (oldest != kMostMappings) revoke(oldest);
 }
 
 // Letters may have been lost, or answers.
@@ -275,23 +309,16 @@ bool OutputMappings::make_room(std::uint64_t bytes, std::uint64_t ended) {
   const std::scoped_lock lock(mutex_);
   std::uint64_t held = 0;
   std::uint64_t coming = 0;
-  std::uint32_t oldest = kMostMappings;
-  for (std::uint32_t number = 0; number < kMostMappings; ++number) {
-    const Mapping& mapping = mappings_[number];
+  for (const Mapping& mapping : mappings_) {
     if (mapping.state == State::kRevoked) coming += mapping.bytes();
     if (mapping.state == State::kShared || mapping.state == State::kMapped ||
         mapping.state == State::kRevoked) {
       held += mapping.bytes();
     }
-    if (mapping.state != State::kMapped || mapping.last_number > ended ||
-        looks_ - mapping.last_look < kIdleLooks) {
-      continue;
-    }
-    if (oldest == kMostMappings || mapping.last_look < mappings_[oldest].last_look) oldest = number;
   }
   if (held + bytes <= around_.most_bytes) return true;
   if (held - coming + bytes <= around_.most_bytes) return false;
-  if (oldest != kMostMappings) {
+  if (const std::uint32_t oldest = oldest_idle(ended, kIdleLooks); oldest != kMostMappings) {
     revoke(oldest);
     return false;
   }
@@ -397,7 +424,7 @@ void OutputMappings::take_answer(std::uint32_t from, const OutputLetter& letter)
     mapping.refusal = fmt::format("rank {}: {}", from, letter.refusal);
   }
   if (mapping.awaited != 0) return;
-  around_.wake();  // somebody may wait for room or for descriptors
+  around_.wake();  // somebody may wait for room, for a number or for descriptors
   if (due == State::kRevoked) {
     if (mapping.refusal.empty() || mapping.is_gone) {
       mapping.state = State::kFree;

@@ -157,8 +157,10 @@ class OutputMappings {
   [[nodiscard]] bool is_there(const Mapping& mapping, const std::byte* begin,
                               const std::byte* end) const;
   void want(const std::byte* begin, const std::byte* end);
+  [[nodiscard]] std::uint32_t oldest_idle(std::uint64_t ended, std::uint64_t looks) const;
   [[nodiscard]] std::uint64_t ended() const;
   void look_after_own(std::uint64_t ended);
+  void free_number(std::uint64_t ended);
   void ask_again();
   void share_wanted(std::uint64_t ended);
   [[nodiscard]] bool may_export(std::size_t pieces) const;
@@ -187,6 +189,7 @@ class OutputMappings {
   std::array<Mapping, kMostMappings> mappings_;  // guarded by mutex_, as all down to imports_
   std::uint64_t calls_ = 0;                      // that gave a number
   std::uint64_t looks_ = 0;
+  bool needs_number_ = false;  // for what is wanted all are in use
   std::uint64_t bytes_mapped_ = 0;
   std::string last_refusal_;
   // The reactor's thread alone.

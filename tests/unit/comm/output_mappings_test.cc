@@ -38,6 +38,8 @@ constexpr std::uint64_t kMost = 8 * kPiece;
 constexpr std::size_t kBytes = 4096;  // of an output
 /// More than the looks after which a mapping may make room.
 constexpr int kLong = 70;
+/// And where numbers are short.
+constexpr int kLongOfNumbers = 1100;
 /// After so long ranks that have not answered are asked again, the first time.
 constexpr std::chrono::seconds kPatient(2);
 
@@ -612,7 +614,7 @@ TEST_F(OutputMappingsTest, ThatAreSharedOnceMoreThanRevokedAreNotKept) {
   EXPECT_EQ(rank(0).mappings->offer(outputs[0], kBytes), 0U);
 }
 
-/// Of two ranks the first has many outputs.
+/// Of two ranks the first has more outputs than numbers, each of some pieces.
 class ManyOutputMappings : public OutputMappingsTest {
  protected:
   void SetUp() override {
@@ -661,6 +663,52 @@ TEST_F(ManyOutputMappings, ShareFewPiecesAtATime) {
   }
   for (const auto& [output, bytes] : outputs)
     EXPECT_TRUE(is_offered(output, bytes));
+}
+
+TEST_F(ManyOutputMappings, MakeRoomForOthersOnceAllNumbersAreInUse) {
+  std::vector<std::byte*> outputs;
+  for (std::uint32_t i = 0; i <= kMostMappings; ++i)
+    outputs.push_back(place(1));
+  std::byte* const last = outputs.back();
+  outputs.pop_back();
+  for (const std::byte* output : outputs)
+    EXPECT_FALSE(is_offered(output));
+  settle();
+  for (const std::byte* output : outputs)
+    EXPECT_TRUE(is_offered(output));
+  settle();
+  // All are in use, by turns with the last.
+  rank(0).is_woken = false;
+  for (int turn = 0; turn < 5; ++turn) {
+    EXPECT_FALSE(is_offered(last));
+    settle();
+    for (const std::byte* output : outputs)
+      EXPECT_TRUE(is_offered(output));
+  }
+  EXPECT_FALSE(rank(0).is_woken);
+  // But one of them that nobody needs any more, once its own call has ended.
+  std::byte* const idle = outputs.back();
+  outputs.pop_back();
+  EXPECT_NE(rank(0).mappings->offer(idle, kBytes), 0U);
+  const std::uint64_t number = rank(0).mappings->number_call();
+  for (int turn = 0; turn < kLongOfNumbers; ++turn) {
+    EXPECT_EQ(rank(0).mappings->offer(last, kBytes), 0U);
+    if (turn % 100 != 0) continue;
+    for (const std::byte* output : outputs)
+      EXPECT_NE(rank(0).mappings->offer(output, kBytes), 0U);
+    settle();
+  }
+  EXPECT_EQ(rank(1).device.imports, static_cast<int>(kMostMappings));
+  rank(0).ended = number + 1;
+  EXPECT_FALSE(is_offered(last));
+  settle();
+  EXPECT_EQ(rank(1).device.imports, static_cast<int>(kMostMappings) - 1);
+  EXPECT_FALSE(is_offered(last));
+  settle();
+  EXPECT_TRUE(is_offered(last));
+  EXPECT_FALSE(is_offered(idle));
+  for (const std::byte* output : outputs)
+    EXPECT_TRUE(is_offered(output));
 }
 
 /// The first letter that is under way, changed.
