@@ -163,12 +163,21 @@ KernelEnd KernelReport::await_end() {
 void KernelReport::look() {
   const KernelEnd end = await_end();
   if (end == KernelEnd::kDone || end == KernelEnd::kBeingTold) return;
-  if (explaining_.exchange(true)) {
+  while (explaining_.exchange(true)) {
     // Who looks after a bad end finds the failure raised, also where another thread is about to.
-    while (!failure_->stopped() && !explained_.load(std::memory_order_acquire))
-      std::this_thread::yield();
-    return;
+    if (failure_->stopped() || explained_.load(std::memory_order_acquire)) return;
+    std::this_thread::yield();
   }
+  try {
+    explain();
+  } catch (const std::bad_alloc&) {
+    explaining_.store(false);  // by whoever looks next
+    throw;
+  }
+  explained_.store(true, std::memory_order_release);
+}
+
+void KernelReport::explain() {
   const KernelOutcome outcome = shared_->outcome;
   const bool tags = outcome.end == KernelEnd::kTagMismatch;
   explain_kernel_end(*failure_, rank_, ranks_, outcome,
@@ -176,7 +185,6 @@ void KernelReport::look() {
                          ? describe_tag(as_called_by(rank_, outcome.peer, outcome.expected), "some")
                          : std::string("an operation"),
                      tags ? describe_found(outcome) : std::string());
-  explained_.store(true, std::memory_order_release);
 }
 
 }  // namespace weft

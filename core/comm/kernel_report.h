@@ -63,7 +63,7 @@ class KernelReport {
   /// well.
   void note_loss(weft_result answer);
   /// Turns what a kernel reported into the communicator's failure, which has been raised when this
-  /// returns.
+  /// returns. Throws where there is no memory for it: the next look does it.
   void look();
 
  private:
@@ -81,6 +81,7 @@ class KernelReport {
 
   /// Of no half-told report.
   [[nodiscard]] KernelEnd await_end();
+  void explain();
 
   DeviceRuntime& runtime_;
   const std::uint32_t rank_;

@@ -5,6 +5,7 @@
 // where a limit is set. By the worker that waits; for kernels that run on their own by the reactor.
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -107,8 +108,13 @@ Status Communicator::start_kernel_watch() {
     return fail(Error::from_errno(errno, "cannot make a timer"));
   }
   WEFT_TRY_ASSIGN(kernel_watch_,
-                  context_.reactor().add(kernel_timer_.get(), EPOLLIN,
-                                         [this](std::uint32_t) { watch_kernels(); }));
+                  context_.reactor().add(kernel_timer_.get(), EPOLLIN, [this](std::uint32_t) {
+                    try {
+                      watch_kernels();
+                    } catch (const std::bad_alloc&) {
+                      return;  // Nothing may leave the reactor's thread: it looks again.
+                    }
+                  }));
   return {};
 }
 

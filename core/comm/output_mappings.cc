@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fcntl.h>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -154,7 +155,17 @@ std::uint64_t OutputMappings::ended() const {
   return std::atomic_ref(*around_.ended).load(std::memory_order_acquire);
 }
 
+// Nothing may leave the reactor's thread. What is half done is wanted still, or its letters are
+// posted again.
 void OutputMappings::work() {
+  try {
+    move();
+  } catch (const std::bad_alloc&) {
+    return;  // the timer comes again
+  }
+}
+
+void OutputMappings::move() {
   const std::uint64_t until = ended();
   if (around_.has_failed()) return;
   return_revoked(until);
@@ -298,8 +309,9 @@ Status OutputMappings::export_pieces(Mapping& found) const {
       found.pieces = {piece};
       return fail(WEFT_ERROR_UNSUPPORTED, std::move(why));
     }
-    found.descriptors.emplace_back(descriptor);
+    UniqueFd exported(descriptor);
     static_cast<void>(::fcntl(descriptor, F_SETFD, FD_CLOEXEC));
+    found.descriptors.push_back(std::move(exported));
   }
   return {};
 }
@@ -532,12 +544,15 @@ void OutputMappings::return_revoked(std::uint64_t ended) {
       const std::scoped_lock lock(mutex_);
       bytes_mapped_ -= import.bytes;
     }
-    post(name.first, {.kind = OutputLetter::Kind::kReturned,
-                      .mapping = name.second,
-                      .generation = import.generation,
-                      .pieces = {},
-                      .refusal = {}});
+    const auto [owner, number] = name;
+    const std::uint32_t generation = import.generation;
+    // First: without memory for the letter it is not closed again, and the owner asks again.
     next = imports_.erase(next);
+    post(owner, {.kind = OutputLetter::Kind::kReturned,
+                 .mapping = number,
+                 .generation = generation,
+                 .pieces = {},
+                 .refusal = {}});
   }
 }
 

@@ -99,7 +99,8 @@ class OutputMappings {
   /// OutputCall::number of that call, which offers something.
   [[nodiscard]] std::uint64_t number_call();
 
-  /// Does what is due: now and then, and when woken.
+  /// Does what is due: now and then, and when woken. What there is no memory for it tries again the
+  /// next time.
   void work();
   /// A letter of another rank.
   void take(std::uint32_t from, std::span<const std::byte> text);
@@ -159,6 +160,7 @@ class OutputMappings {
   void want(const std::byte* begin, const std::byte* end);
   [[nodiscard]] std::uint32_t oldest_idle(std::uint64_t ended, std::uint64_t looks) const;
   [[nodiscard]] std::uint64_t ended() const;
+  void move();
   void look_after_own(std::uint64_t ended);
   void free_number(std::uint64_t ended);
   void ask_again();

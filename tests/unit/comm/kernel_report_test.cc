@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <new>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -17,6 +18,7 @@
 
 #include "core/model/operation_tag.h"
 #include "tests/support/memory_runtime.h"
+#include "tests/support/no_memory.h"
 
 namespace weft {
 namespace {
@@ -96,6 +98,33 @@ TEST(KernelReport, WhatIsNeverToldToItsEndKeepsNobody) {
     report->look();  // now and then, by those who must not block
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   EXPECT_FALSE(failure->stopped());
+}
+
+// And nobody who looks meanwhile waits for ever.
+TEST(KernelReport, WhatThereIsNoMemoryToTellIsToldLater) {
+  test::MemoryRuntime runtime;
+  const auto failure = std::make_shared<Failure>();
+  const auto report = KernelReport::create(runtime, 1, 3, failure).value();
+  *report->outcome() = {.end = KernelEnd::kTagMismatch,
+                        .peer = 2,
+                        .expected = tag_of(Operation::kAllGather, 10),
+                        .found = tag_of(Operation::kAllGather, 20)};
+  const auto look_without_memory = [&] {
+    const test::NoMemory none;
+    report->look();
+  };
+  EXPECT_THROW(look_without_memory(), std::bad_alloc);
+  EXPECT_FALSE(failure->stopped());
+  auto looking = std::async(std::launch::async, [&] { report->look(); });
+  // What never ends must not keep the test.
+  if (looking.wait_for(std::chrono::seconds(10)) != std::future_status::ready) {
+    ADD_FAILURE() << "it waits for the one that had no memory";
+    failure->suspect(Error(WEFT_ERROR_INTERNAL, "so that it ends"));
+  }
+  looking.get();
+  const auto known = failure->known();
+  ASSERT_TRUE(known.has_value());
+  EXPECT_THAT(known->to_string(), HasSubstr("rank 2 called all_gather"));
 }
 
 TEST(KernelReport, ANumberThatDiffersIsCalledAnother) {

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <new>
 #include <set>
 #include <string>
 #include <unistd.h>
@@ -43,10 +44,32 @@ constexpr int kLongOfNumbers = 1100;
 /// After so long ranks that have not answered are asked again, the first time.
 constexpr std::chrono::seconds kPatient(2);
 
+/// Memory that whatever is asked takes some of: it is out after so many times.
+struct Scarce {
+  void take() {
+    if (left == 0) throw std::bad_alloc();
+    --left;
+  }
+  std::uint32_t left = UINT32_MAX;
+};
+
+class ScarceDevice : public PieceDevice {
+ public:
+  weft_result find_piece(const void* address, MemoryPiece* out) override {
+    memory.take();
+    return PieceDevice::find_piece(address, out);
+  }
+  weft_result export_piece(const MemoryPiece& piece, int* descriptor) override {
+    memory.take();
+    return PieceDevice::export_piece(piece, descriptor);
+  }
+  Scarce memory;
+};
+
 class OutputMappingsTest : public testing::Test {
  protected:
   struct Rank {
-    PieceDevice device;
+    ScarceDevice device;
     OutputMap map{};
     std::uint64_t ended = 0;
     std::uint64_t number = 0;
@@ -77,7 +100,8 @@ class OutputMappingsTest : public testing::Test {
               .map = &own->map,
               .ended = &own->ended,
               .post =
-                  [this, i](std::uint32_t to, std::vector<std::byte> text) {
+                  [this, i, own](std::uint32_t to, std::vector<std::byte> text) {
+                    own->device.memory.take();
                     letters_.push_back({.from = i, .to = to, .text = std::move(text)});
                     ++posted_;
                   },
@@ -88,7 +112,11 @@ class OutputMappingsTest : public testing::Test {
                     });
                   },
               .wake = [own] { own->is_woken = true; },
-              .has_failed = [own] { return own->has_failed; },
+              .has_failed =
+                  [own] {
+                    own->device.memory.take();
+                    return own->has_failed;
+                  },
               .now = [this] { return now_; }},
           std::move(*witness));
       ranks_.push_back(std::move(rank));
@@ -612,6 +640,51 @@ TEST_F(OutputMappingsTest, ThatAreSharedOnceMoreThanRevokedAreNotKept) {
   EXPECT_EQ(rank(1).mappings->bytes_mapped(), 0U);
   EXPECT_EQ(rank(0).mappings->bytes_shared(), 0U);
   EXPECT_EQ(rank(0).mappings->offer(outputs[0], kBytes), 0U);
+}
+
+// Whatever there is no memory for: nothing leaves the reactor's thread, and it comes later.
+TEST_F(OutputMappingsTest, WithoutMemoryComeLater) {
+  std::uint32_t most = 0;
+  for (std::size_t of = 0; of < 3; ++of) {
+    for (std::uint32_t calls = 0;; ++calls) {
+      ASSERT_LT(calls, 100U);
+      const auto outputs = place_all();
+      EXPECT_FALSE(call(outputs));
+      bool any = false;
+      const auto work_without = [&] {
+        Scarce& memory = rank(of).device.memory;
+        memory.left = calls;
+        EXPECT_NO_THROW(rank(of).mappings->work());
+        any = any || memory.left == 0;
+        memory.left = UINT32_MAX;
+      };
+      work_without();
+      settle();
+      now_ += kPatient;
+      settle();
+      EXPECT_TRUE(call(outputs)) << "rank " << of << ", after " << calls;
+      EXPECT_EQ(imports(), 6);
+      for (std::size_t i = 0; i < 3; ++i)
+        rank(i).device.unmap(outputs[i]);
+      // The one revokes, the others take that, and it returns theirs.
+      work_without();
+      work();
+      while (deliver_one()) {
+      }
+      work_without();
+      settle();
+      now_ += kPatient;
+      settle();
+      EXPECT_EQ(imports(), 0) << "rank " << of << ", after " << calls;
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(rank(i).mappings->bytes_shared(), 0U);
+        EXPECT_EQ(rank(i).mappings->bytes_mapped(), 0U);
+      }
+      if (!any) break;
+      most = std::max(most, calls);
+    }
+  }
+  EXPECT_GT(most, 4U);
 }
 
 /// Of two ranks the first has more outputs than numbers, each of some pieces.
