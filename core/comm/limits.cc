@@ -67,7 +67,7 @@ constexpr std::uint32_t kLaterDeviceRingStepBytes = 56 * 1024;
 constexpr std::uint32_t kDeviceLineStepBytes = 15 * 1024;
 constexpr std::uint32_t kDeviceChannels = kMostRingChannels;
 // Of calls with a root between two GPUs: less they move no sooner so.
-constexpr std::uint64_t kLeastBytesByBothEnds = std::uint64_t{16} << 20;
+constexpr std::uint64_t kLeastBytesByBothEnds = std::uint64_t{2} << 20;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 // There the smaller steps are, the earlier the last rank of a ring begins.
 constexpr std::uint32_t kStagedChannels = 24;

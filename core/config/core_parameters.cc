@@ -268,9 +268,10 @@ void add_resources(std::vector<Parameter>& table) {
        .default_varies = true,
        .default_text = "0B",
        .help = "Broadcasts and reduces of so many bytes and more, by rings between two GPUs that "
-               "reach each other, have a quarter of their steps in slots at the other end than "
-               "p2p.mode says, so that the link has something to carry while one call ends and "
-               "the next begins. 0 takes no such slots; where unset, 16MiB by NVLink, else 0."});
+               "reach each other, have half of their steps in slots at the other end than "
+               "p2p.mode says, so that the link carries stores and loads side by side, and has "
+               "something to carry while one call ends and the next begins. 0 takes no such "
+               "slots; where unset, 2MiB by NVLink, else 0."});
   table.push_back({.section = "buffers",
                    .key = "multicast",
                    .type = ParameterType::kBytes,

@@ -31,7 +31,7 @@ struct ReduceItem {
   static constexpr Protocol protocol = Protocol::kSimple;
   const ConnectionView& from_previous;
   const ConnectionView& to_next;
-  bool both_ends = false;
+  BothEnds both_ends = BothEnds::kNo;
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
   std::uint64_t count = 0;
@@ -47,7 +47,7 @@ struct ReduceItem {
   const std::uint64_t offset = own.offset * element_size(first.type);
   return {.from_previous = links.from_previous,
           .to_next = links.to_next,
-          .both_ends = first.both_ends,
+          .both_ends = own.both_ends,
           .send = first.send == nullptr ? nullptr : first.send + offset,
           .recv = first.recv == nullptr ? nullptr : first.recv + offset,
           .count = own.count,
@@ -103,6 +103,7 @@ WEFT_HD void unpack_item(Group& group, const WorkItem& first, const PackedItems&
     item.count = own.count;
     item.chunk = own.chunk;
     item.ring_position = own.ring_position;
+    item.both_ends = own.both_ends;
     if (first.ring != nullptr) item.ring = is_staged ? to.ring : first.ring + row;
     if (first.blocks != nullptr) item.blocks = is_staged ? to.blocks : first.blocks + row;
     if (first.tree != nullptr) item.tree = first.tree + index;

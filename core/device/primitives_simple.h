@@ -144,7 +144,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
       std::byte* slot = nullptr;
       const std::byte* arrived = nullptr;
       if constexpr (kSend) {
-        slot = slot_payload(to, from, by_both_ends<kBits>(), send_step_, send_slot_);
+        slot = slot_payload(to, from, both_ends<kBits>(), send_step_, send_slot_);
       }
       const std::byte* const input = at(item_.send, input_at);
       std::byte* const result = at(item_.recv, output_at);
@@ -155,7 +155,7 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
         } else if (lends_payloads<Memory> && offset == kLent) {
           if (!take_lent(arrived)) return false;
         } else {
-          arrived = slot_payload(from, to, by_both_ends<kBits>(), recv_step_, recv_slot_) + offset;
+          arrived = slot_payload(from, to, both_ends<kBits>(), recv_step_, recv_slot_) + offset;
         }
       }
       std::uint32_t place = 0;  // NOLINT(misc-const-correctness): a lender changes it
@@ -266,9 +266,9 @@ class SimplePrimitives : public Primitives<SimplePrimitives<Group, Memory, Reduc
 
   // Of calls one way, by devices that reach the slots of both ends.
   template <unsigned kBits>
-  [[nodiscard]] WEFT_HD bool by_both_ends() const {
+  [[nodiscard]] WEFT_HD BothEnds both_ends() const {
     constexpr bool kOneWay = ((kBits & kRecvBit) != 0) != ((kBits & kSendBit) != 0);
-    return kOneWay && !lends_payloads<Memory> && item_.both_ends;
+    return kOneWay && !lends_payloads<Memory> ? item_.both_ends : BothEnds::kNo;
   }
 
   // The caller's input is all that is read.

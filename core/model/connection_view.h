@@ -88,11 +88,21 @@ struct ConnectionView {
   [[nodiscard]] bool connected() const { return buffer != nullptr; }
 };
 
-/// Of calls by both ends (WorkItem::both_ends): the steps that lie in slots of the connection the
-/// other way. So many let a receiver have something to load while its sender's kernel ends and the
-/// next one begins; by more of them calls take longer (docs/performance.md).
-[[nodiscard]] constexpr bool lies_at_other_end(std::uint64_t step) {
-  return step % 4 == 3;
+/// Whether a call has steps in slots of the connection the other way: in turns, and which turns.
+enum class BothEnds : std::uint8_t { kNo, kOddTurns, kEvenTurns };
+
+/// Of a call by both ends (Plan::both_ends). Neighbours have theirs in opposite turns, so that a
+/// link carries stores of one half of the channels and loads of the other at any time.
+[[nodiscard]] constexpr BothEnds both_ends_of(std::uint64_t channel) {
+  return channel % 2 == 0 ? BothEnds::kOddTurns : BothEnds::kEvenTurns;
+}
+
+/// Steps of a turn; docs/performance.md has what others take.
+inline constexpr std::uint64_t kStepsOfTurn = 4;
+
+[[nodiscard]] constexpr bool lies_at_other_end(BothEnds ends, std::uint64_t step) {
+  const bool is_odd_turn = step / kStepsOfTurn % 2 == 1;
+  return ends == (is_odd_turn ? BothEnds::kOddTurns : BothEnds::kEvenTurns);
 }
 
 /// Where the payload of a step lies that has this slot. Of a call by both ends some steps have that
@@ -103,9 +113,9 @@ struct ConnectionView {
 ///
 /// Model: tests/models/both_ends.pml
 [[nodiscard]] constexpr std::byte* slot_payload(const ConnectionView& view,
-                                                const ConnectionView& back, bool both_ends,
+                                                const ConnectionView& back, BothEnds ends,
                                                 std::uint64_t step, std::uint32_t slot) {
-  const ConnectionView& at = both_ends && lies_at_other_end(step) ? back : view;
+  const ConnectionView& at = lies_at_other_end(ends, step) ? back : view;
   return at.buffer + static_cast<std::size_t>(slot) * at.step_bytes;
 }
 

@@ -33,6 +33,7 @@ struct PackedItem {
   std::uint64_t chunk = 0;
   std::uint32_t ring_position = 0;
   std::uint8_t ring[kMostCarriedRanks]{};  ///< WorkItem::ring, of no more ranks than that.
+  BothEnds both_ends = BothEnds::kNo;
 };
 
 /// Items without what a call sets, which the first item has. Tables of more ranks, and links of

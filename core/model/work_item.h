@@ -36,8 +36,8 @@ struct WorkItem {
   Algorithm algorithm = Algorithm::kRing;
   Protocol protocol = Protocol::kSimple;
   bool rounds_each = false;  ///< Whether what accumulates() is rounded in each step all the same.
-  bool gathers_inputs = false;  ///< Plan::gathers_inputs.
-  bool both_ends = false;       ///< Plan::both_ends.
+  bool gathers_inputs = false;         ///< Plan::gathers_inputs.
+  BothEnds both_ends = BothEnds::kNo;  ///< Of a channel of Plan::both_ends.
   weft_data_type type = WEFT_FLOAT32;
   weft_reduction reduction = WEFT_SUM;
 

@@ -63,8 +63,8 @@ struct Plan {
   /// Then: other processes write there, which have to map them first.
   bool are_outputs_mapped = false;
   /// By a ring of two ranks, of an operation that has a root: some steps lie in slots of the
-  /// connection the other way, so at the sender where the others lie at the receiver. These the
-  /// receiver loads while the sender's kernel ends and its next one begins.
+  /// connection the other way, so at the sender where the others lie at the receiver
+  /// (lies_at_other_end).
   bool both_ends = false;
   /// Each element is combined in the order of rank numbers, from rank 0 on, every step rounded to
   /// its type: collectives.deterministic, of a call in which the order tells.

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/model/connection_view.h"
 #include "core/schedule/call_text.h"
 #include "core/schedule/plan.h"
 
@@ -251,7 +252,8 @@ std::string to_text(const Plan& plan) {
     text += fmt::format("  outputs     not written by other ranks: {}\n", plan.no_outputs);
   }
   if (plan.both_ends) {
-    text += "  slots       of each four steps three at the receiver, one at the sender\n";
+    text += fmt::format("  slots       {} steps by turns at the receiver and at the sender\n",
+                        kStepsOfTurn);
   }
   text += fmt::format("  channels    {}\n", plan.channels.size());
   for (const ChannelPlan& channel : plan.channels) {

@@ -17,7 +17,7 @@ WorkItem work_item(const Plan& plan, std::size_t channel, std::uint32_t rank) {
   item.reduction = plan.task.reduction;
   item.rounds_each = plan.by_rank;
   item.gathers_inputs = plan.gathers_inputs;
-  item.both_ends = plan.both_ends;
+  if (plan.both_ends) item.both_ends = both_ends_of(channel);
   item.count = share.count;
   item.chunk = share.chunk;
   item.ranks = plan.ranks;
@@ -42,6 +42,7 @@ void pack_items(const Plan& plan, std::span<const WorkItem> items, const RingLin
     packed.count = item.count;
     packed.chunk = item.chunk;
     packed.ring_position = item.ring_position;
+    packed.both_ends = item.both_ends;
     for (std::uint32_t place = 0; is_carried && item.ring != nullptr && place < item.ranks; ++place)
       packed.ring[place] = static_cast<std::uint8_t>(item.ring[place]);
   }

@@ -145,7 +145,8 @@ bool Connections::post(const Actor& actor, Connection& connection, std::uint64_t
     if (fills) connection.announced += metas_[first_slot + place].size;
     // Lines stay: what is old must be told from what is new.
     if (!fills && !connection.has_lines()) {
-      const bool is_lent = connection.borrows_from && lies_at_other_end(step);
+      const bool is_lent =
+          connection.borrows_from && lies_at_other_end(both_ends_of(connection.channel), step);
       const Connection& holder = is_lent ? connections_[*connection.borrows_from] : connection;
       std::fill_n(slot(holder, place), step_values_, make_nothing(Nothing::kGivenBack));
     }

@@ -213,7 +213,8 @@ class Connections {
   }
   /// Whether the step belongs into the slot, of those that have its number.
   [[nodiscard]] static bool lies_there(const Slot& slot, std::uint64_t step) {
-    return slot.is_borrowed == (slot.connection->borrows_from && lies_at_other_end(step));
+    const BothEnds ends = both_ends_of(slot.connection->channel);
+    return slot.is_borrowed == (slot.connection->borrows_from && lies_at_other_end(ends, step));
   }
   /// Whether its receiver knows that the slot holds a step that it has not given back.
   [[nodiscard]] bool has_come(const Slot& slot) const {

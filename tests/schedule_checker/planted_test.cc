@@ -459,7 +459,7 @@ TEST_F(Planted, EndsOfWhichOneTakesItsOwnSlotsAlone) {
       const bool sends = (wrong == 0) == (operation == Operation::kBroadcast);
       expect_of_kernel(sends ? Rule::kOutside : Rule::kReadTooEarly, plan, {},
                        with_item([wrong](WorkItem& item, std::uint32_t rank) {
-                         if (rank == wrong) item.both_ends = false;
+                         if (rank == wrong) item.both_ends = BothEnds::kNo;
                        }));
     }
   }

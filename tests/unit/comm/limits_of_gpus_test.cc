@@ -316,12 +316,15 @@ TEST(WideLines, LeaveLLInboxesForSmallCallsWhereTheyMayCarryAllOthers) {
 
 TEST(BothEnds, HoldStepsOfTwoGpusThatNvlinkJoins) {
   const auto goes = [](const Ranks& ranks, std::uint64_t bytes) {
-    const Task task{.operation = Operation::kBroadcast, .type = WEFT_INT8, .count = bytes};
+    const Task task{.operation = Operation::kBroadcast,
+                    .type = WEFT_INT8,
+                    .count = bytes,
+                    .options = {.algorithm = Algorithm::kRing}};
     return ranks.communicators[0]->plan(task).value()->both_ends;
   };
   const Ranks linked(2, "p2p", {}, std::make_unique<ReachedDevice>());
-  EXPECT_TRUE(goes(linked, 16 * kLineMiB));
-  EXPECT_FALSE(goes(linked, 16 * kLineMiB - 1));
+  EXPECT_TRUE(goes(linked, 2 * kLineMiB));
+  EXPECT_FALSE(goes(linked, 2 * kLineMiB - 1));
   const Ranks staged(2, "shm", {}, std::make_unique<SharingDevice>());
   EXPECT_FALSE(goes(staged, 64 * kLineMiB));
   const Ranks without(2, "p2p", {{"WEFT_BUFFERS_BOTH_ENDS_FROM", "0"}},

@@ -47,16 +47,18 @@ std::shared_ptr<const Plan> plan_of(const Case& a_case) {
   // No two channels have as much, nor do the chunks of those of a tree.
   constexpr std::uint64_t kCount = (std::uint64_t{1} << 22) + 12'345;
   const Topology topology = test::one_host(a_case.ranks);
+  PlanLimits limits{.max_channels = a_case.channels,
+                    .min_channel_bytes = 1,
+                    .trees = true,
+                    .line_step_bytes = 4096};
+  if (a_case.ranks == 2) limits.both_ends_from = 1;
   Plan plan = make_plan({.operation = a_case.operation,
                          .type = WEFT_FLOAT16,
                          .reduction = WEFT_SUM,
                          .root = has_root(a_case.operation) ? 1U : 0U,
                          .count = kCount},
                         {.topology = topology,
-                         .limits = {.max_channels = a_case.channels,
-                                    .min_channel_bytes = 1,
-                                    .trees = true,
-                                    .line_step_bytes = 4096},
+                         .limits = limits,
                          .algorithms = {std::string(a_case.algorithm)},
                          .protocols = {std::string(a_case.protocol)},
                          .deterministic = a_case.algorithm == "chain",
@@ -87,6 +89,7 @@ void expect_alike(const WorkItem& item, const WorkItem& wanted) {
   EXPECT_EQ(item.algorithm, wanted.algorithm);
   EXPECT_EQ(item.protocol, wanted.protocol);
   EXPECT_EQ(item.rounds_each, wanted.rounds_each);
+  EXPECT_EQ(item.both_ends, wanted.both_ends);
   EXPECT_EQ(item.type, wanted.type);
   EXPECT_EQ(item.reduction, wanted.reduction);
   EXPECT_EQ(item.send, wanted.send);
@@ -143,6 +146,7 @@ void expect_unpacked(const device::cuda::LinkedRingArgument& argument,
         device::unpack_reduce(argument.first, argument.items.items[index], argument.links[index]);
     EXPECT_TRUE(are_alike(item.from_previous, wanted[index].from_previous));
     EXPECT_TRUE(are_alike(item.to_next, wanted[index].to_next));
+    EXPECT_EQ(item.both_ends, wanted[index].both_ends);
     EXPECT_EQ(item.send, wanted[index].send);
     EXPECT_EQ(item.recv, wanted[index].recv);
     EXPECT_EQ(item.count, wanted[index].count);
@@ -157,10 +161,10 @@ class PackedItemsOf : public testing::TestWithParam<Case> {};
 
 TEST_P(PackedItemsOf, AreThoseOfThePlan) {
   const auto plan = plan_of(GetParam());
-  constexpr std::uint32_t kRank = 2;
+  const std::uint32_t rank = plan->ranks == 2 ? 0 : 2;
   std::map<PairLink, PairConnections> pairs;
   std::vector<ConnectionCursor> cursors(1000);
-  for (const PairLink& link : links_of(*plan, kRank, {})) {
+  for (const PairLink& link : links_of(*plan, rank, {})) {
     PairConnections& pair = pairs[link];
     pair.from.view.cursor = &cursors[2 * pairs.size()];
     pair.to.view.cursor = &cursors[2 * pairs.size() + 1];
@@ -173,14 +177,16 @@ TEST_P(PackedItemsOf, AreThoseOfThePlan) {
   BoundPlan::Ends ends{.direct = nullptr, .pair = find};
   if (PlanTables::needed(*plan)) ends.tables = PlanTables::create(account, *plan).value();
   ends.packs_items = true;
-  const std::vector<RingLinks> links = ring_links(*plan, kRank, find);
+  const std::vector<RingLinks> links = ring_links(*plan, rank, find);
   EXPECT_EQ(links.empty(), plan->algorithm != Algorithm::kRing);
   if (!links.empty()) ends.links = tables.find(links).value();
-  const BoundPlan bound(plan, kRank, ends);
+  const BoundPlan bound(plan, rank, ends);
   ASSERT_TRUE(bound.bring_links(nullptr));
 
   std::vector<WorkItem> items;
   bound.make_items(items);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    EXPECT_EQ(items[i].both_ends, plan->both_ends ? both_ends_of(i) : BothEnds::kNo);
   std::array<std::byte, 64> buffer{};
   const Factor factor{.bits = 3};
   const bool only_sends = has_root(plan->task.operation);
@@ -209,6 +215,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"AllReduceByLl128", Operation::kAllReduce, "ring", "ll128"},
                     Case{"Broadcast", Operation::kBroadcast, "ring"},
                     Case{"Reduce", Operation::kReduce, "ring"},
+                    Case{"BroadcastByBothEnds", Operation::kBroadcast, "ring", "simple", 2},
+                    Case{"ReduceByBothEnds", Operation::kReduce, "ring", "simple", 2},
                     Case{"AllGather", Operation::kAllGather, "ring", "simple", 8},
                     Case{"AllGatherOfMany", Operation::kAllGather, "ring", "simple", 9},
                     Case{"AllGatherOfMore", Operation::kAllGather, "ring", "simple", 65},
