@@ -446,7 +446,7 @@ class Communicator {
   std::uint32_t direct_parts_ = kMostDirectParts;
   bool is_bounded_ = false;                   // by channels.max, what calls take of a device
   std::vector<std::uint32_t> device_groups_;  // by rank, while joining
-  std::uint32_t line_bytes_ = UINT32_MAX;     // the least of all ranks'
+  std::uint32_t line_bytes_ = UINT32_MAX;     // common_line_bytes
   bool is_on_device_ = false;                 // and leaves it
   bool is_later_ = false;                     // a device of its ranks had another one
   bool own_processors_ = false;               // as far as other ranks go
