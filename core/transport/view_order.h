@@ -13,8 +13,8 @@ namespace weft {
 
 /// ConnectionView::order_bytes of a view that a transport has described. A transport knows of a
 /// path what holds for whoever stores there. A device may know more of what joins it to memory of
-/// others of its kind: `line_bytes`, which all ranks have in common (core/comm/whole_lines.h). Of host
-/// memory it says nothing.
+/// others of its kind: `line_bytes`, common_line_bytes() of all ranks (core/comm/whole_lines.h). Of
+/// host memory it says nothing.
 [[nodiscard]] inline std::uint8_t order_of(const weft_protocol_view& described,
                                            std::uint32_t line_bytes) {
   const bool of_device = described.memory != WEFT_MEMORY_HOST;

@@ -276,11 +276,13 @@ TEST_F(Planner, UsesSlotsOfBothEndsWhereTwoRanksSendOneWay) {
   algorithms_ = {"ring"};
   topology_ = test::one_host(2);
   EXPECT_FALSE(goes(Operation::kBroadcast, 16 * kMiB)) << "nobody asks";
-  EXPECT_THAT(to_text(broadcast(16 * kMiB)), Not(HasSubstr("by turns at the receiver and at the sender")));
+  EXPECT_THAT(to_text(broadcast(16 * kMiB)),
+              Not(HasSubstr("by turns at the receiver and at the sender")));
   limits_.both_ends_from = 16 * kMiB;
   EXPECT_TRUE(goes(Operation::kBroadcast, 16 * kMiB));
   EXPECT_TRUE(goes(Operation::kReduce, 16 * kMiB));
-  EXPECT_THAT(to_text(broadcast(16 * kMiB)), HasSubstr("by turns at the receiver and at the sender"));
+  EXPECT_THAT(to_text(broadcast(16 * kMiB)),
+              HasSubstr("by turns at the receiver and at the sender"));
   EXPECT_FALSE(goes(Operation::kReduce, 16 * kMiB - 4));
   EXPECT_FALSE(all_reduce(64 * kMiB).both_ends) << "both ways";
   limits_.outputs_from = 16 * kMiB;
