@@ -457,7 +457,8 @@ TEST_F(Planted, EndsOfWhichOneTakesItsOwnSlotsAlone) {
       const Plan plan =
           plan_of(task_of(operation, shape.count), test::one_host(2), Algorithm::kRing, shape);
       const bool sends = (wrong == 0) == (operation == Operation::kBroadcast);
-      expect_of_kernel(sends ? Rule::kOutside : Rule::kReadTooEarly, plan, {},
+      // Its own slot has had a step of the turn before.
+      expect_of_kernel(sends ? Rule::kOutside : Rule::kReadTooLate, plan, {},
                        with_item([wrong](WorkItem& item, std::uint32_t rank) {
                          if (rank == wrong) item.both_ends = BothEnds::kNo;
                        }));
