@@ -16,6 +16,15 @@ thread_local bool thrown = false;
 
 }  // namespace
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // g++
+#define WEFT_KEEPS_OPERATOR_NEW
+#elif defined(__has_feature)  // clang
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define WEFT_KEEPS_OPERATOR_NEW
+#endif
+#endif
+
+#ifndef WEFT_KEEPS_OPERATOR_NEW
 void* operator new(std::size_t bytes) {
   if (calls_left == 0) {
     thrown = true;
@@ -32,6 +41,7 @@ void operator delete(void* memory) noexcept {
 void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
   std::free(memory);
 }
+#endif
 
 namespace weft::test {
 

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A thread that is out of memory. Whoever uses it links no_memory.cc, whose operator new all of the
-// program has then.
+// program has then; not under sanitizers, which have their own (kSanitized): who would use it there
+// is skipped.
 #pragma once
 
 #include <cstdint>
