@@ -19,7 +19,11 @@ constexpr std::size_t kMostOftenIncoming = 256;
 // Larger messages gain nothing by company.
 constexpr std::uint64_t kMostKept = std::uint64_t{16} * 1024;
 
-constexpr weft_net_completion kNoCompletion{.struct_size = sizeof(weft_net_completion)};
+constexpr weft_net_completion kNoCompletion = [] {
+  weft_net_completion none{};
+  none.struct_size = sizeof(none);
+  return none;
+}();
 
 // poll hands back 64 bits of ours: which connection, and which slot of it.
 constexpr std::uint64_t user_value(std::uint32_t connection, std::uint32_t slot) {
