@@ -66,7 +66,7 @@ constexpr std::uint32_t kLaterDeviceRingStepBytes = 56 * 1024;
 // Of lines; by LL128 each thread has its part of one pair of them.
 constexpr std::uint32_t kDeviceLineStepBytes = 15 * 1024;
 constexpr std::uint32_t kDeviceChannels = kMostRingChannels;
-// Of calls with a root between two GPUs: less they move no sooner so.
+// Of calls with a root between two GPUs; smaller ones seldom go by rings, and were not timed so.
 constexpr std::uint64_t kLeastBytesByBothEnds = std::uint64_t{2} << 20;
 constexpr std::uint64_t kLeastDeviceChannelBytes = std::uint64_t{16} << 10;
 // There the smaller steps are, the earlier the last rank of a ring begins.

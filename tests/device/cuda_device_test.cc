@@ -36,7 +36,10 @@ struct SeenMachine {
   std::set<const void*> loaded{};           // kernels
 };
 
-SeenMachine seen;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+SeenMachine& seen() {
+  static SeenMachine machine;
+  return machine;
+}
 
 constexpr std::size_t kStaticBytes = 1664;  // of shared memory, of each kernel
 constexpr std::uint32_t kBulkBytes = 132 * 1024;
@@ -50,24 +53,24 @@ constexpr std::array<const void*, 1> kMulticastKernel = {&kNames[2]};
 
 extern "C" {
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = static_cast<int>(seen.devices.size());
+  *count = static_cast<int>(seen().devices.size());
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
   *value = 0;
-  if (attribute == cudaDevAttrComputeCapabilityMajor) *value = seen.major;
-  if (attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin) *value = seen.shared_bytes;
+  if (attribute == cudaDevAttrComputeCapabilityMajor) *value = seen().major;
+  if (attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin) *value = seen().shared_bytes;
   if (attribute == cudaDevAttrMultiProcessorCount) *value = 132;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int from, int to) {
-  const bool links = seen.nvlinks.contains({std::min(from, to), std::max(from, to)});
+  const bool links = seen().nvlinks.contains({std::min(from, to), std::max(from, to)});
   *value = attribute == cudaDevP2PAttrNativeAtomicSupported && links ? 1 : 0;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* address, int size, int device) {
   std::snprintf(address, static_cast<std::size_t>(size), "%s",
-                seen.devices[static_cast<std::size_t>(device)].c_str());
+                seen().devices[static_cast<std::size_t>(device)].c_str());
   return cudaSuccess;
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*kernel*/) {
@@ -78,11 +81,11 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*
 }
 cudaError_t cudaFuncSetAttribute(const void* /*kernel*/, cudaFuncAttribute /*which*/, int value) {
   const std::size_t bytes = kStaticBytes + static_cast<std::size_t>(value);
-  return std::cmp_greater(bytes, seen.shared_bytes) ? cudaErrorInvalidValue : cudaSuccess;
+  return std::cmp_greater(bytes, seen().shared_bytes) ? cudaErrorInvalidValue : cudaSuccess;
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel,
                                                           int /*threads*/, size_t /*shared*/) {
-  seen.loaded.insert(kernel);
+  seen().loaded.insert(kernel);
   *blocks = 2;
   return cudaSuccess;
 }
@@ -166,7 +169,7 @@ using testing::Not;
 
 /// The device of that number, of such a machine; null where it cannot be opened.
 std::unique_ptr<CudaDevice> open_on(SeenMachine machine, std::int32_t index = 0) {
-  seen = std::move(machine);
+  seen() = std::move(machine);
   CudaDevice* opened = nullptr;
   EXPECT_EQ(CudaDevice::open(index, &opened), WEFT_OK) << last_open_failure();
   return std::unique_ptr<CudaDevice>(opened);
@@ -184,8 +187,8 @@ std::uint32_t threads_of_copies(const CudaDevice& device) {
 TEST(CudaDevices, CopyInBulkWhereTheirKernelsHaveRoom) {
   const auto device = open_on({});
   ASSERT_NE(device, nullptr);
-  EXPECT_THAT(seen.loaded, Contains(kBulkKernel[0]));
-  EXPECT_THAT(seen.loaded, Contains(kMulticastKernel[0]));
+  EXPECT_THAT(seen().loaded, Contains(kBulkKernel[0]));
+  EXPECT_THAT(seen().loaded, Contains(kMulticastKernel[0]));
   EXPECT_EQ(threads_of_copies(*device), 96U);
 }
 
@@ -193,8 +196,8 @@ TEST(CudaDevices, CopyInBulkWhereTheirKernelsHaveRoom) {
 TEST(CudaDevices, CopyOtherwiseWhereACtaHasLessSharedMemory) {
   const auto device = open_on({.major = 12, .shared_bytes = 99 * 1024});
   ASSERT_NE(device, nullptr);
-  EXPECT_THAT(seen.loaded, Not(Contains(kBulkKernel[0])));
-  EXPECT_THAT(seen.loaded, Contains(kMulticastKernel[0]));
+  EXPECT_THAT(seen().loaded, Not(Contains(kBulkKernel[0])));
+  EXPECT_THAT(seen().loaded, Contains(kMulticastKernel[0]));
   EXPECT_EQ(threads_of_copies(*device), 544U);
 }
 
@@ -202,14 +205,14 @@ TEST(CudaDevices, CopyOtherwiseWhereACtaHasLessSharedMemory) {
 TEST(CudaDevices, CopyInBulkToTheLastByteOfSharedMemory) {
   const int needed = static_cast<int>(kBulkBytes + kStaticBytes);
   const auto fits = open_on({.major = 12, .shared_bytes = needed});
-  EXPECT_THAT(seen.loaded, Contains(kBulkKernel[0]));
+  EXPECT_THAT(seen().loaded, Contains(kBulkKernel[0]));
   const auto lacks = open_on({.major = 12, .shared_bytes = needed - 1});
-  EXPECT_THAT(seen.loaded, Not(Contains(kBulkKernel[0])));
+  EXPECT_THAT(seen().loaded, Not(Contains(kBulkKernel[0])));
 }
 
 TEST(CudaDevices, HaveNeitherKernelBeforeClusters) {
   const auto device = open_on({.major = 8, .shared_bytes = 163 * 1024});
-  EXPECT_THAT(seen.loaded, ElementsAre(kOtherKernel[0]));
+  EXPECT_THAT(seen().loaded, ElementsAre(kOtherKernel[0]));
 }
 
 TEST(CudaDevices, VouchForLinesTowardsThoseTheyWereAskedAbout) {

@@ -3,16 +3,12 @@
 
 #include "tests/support/no_memory.h"
 
-#include <cstdint>
 #include <cstdlib>
-#include <limits>
 #include <new>
 
 namespace {
 
-constexpr std::uint32_t kUnlimited = std::numeric_limits<std::uint32_t>::max();
-thread_local std::uint32_t calls_left = kUnlimited;
-thread_local bool thrown = false;
+thread_local bool is_out = false;
 
 }  // namespace
 
@@ -26,12 +22,7 @@ thread_local bool thrown = false;
 
 #ifndef WEFT_KEEPS_OPERATOR_NEW
 void* operator new(std::size_t bytes) {
-  if (calls_left == 0) {
-    thrown = true;
-    throw std::bad_alloc();
-  }
-  if (calls_left != kUnlimited) --calls_left;
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
+  void* const memory = is_out ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -45,15 +36,11 @@ void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
 
 namespace weft::test {
 
-NoMemory::NoMemory(std::uint32_t calls) {
-  thrown = false;
-  calls_left = calls;
+NoMemory::NoMemory() {
+  is_out = true;
 }
 NoMemory::~NoMemory() {
-  calls_left = kUnlimited;
-}
-bool NoMemory::has_thrown() {
-  return thrown;
+  is_out = false;
 }
 
 }  // namespace weft::test

@@ -6,19 +6,15 @@
 // is skipped.
 #pragma once
 
-#include <cstdint>
-
 namespace weft::test {
 
-/// While it lives operator new throws in this thread, once it has been called `calls` times.
+/// While it lives operator new throws in this thread.
 class NoMemory {
  public:
-  explicit NoMemory(std::uint32_t calls = 0);
+  NoMemory();
   NoMemory(const NoMemory&) = delete;
   NoMemory& operator=(const NoMemory&) = delete;
   ~NoMemory();
-
-  [[nodiscard]] static bool has_thrown();  ///< Since the latest was made.
 };
 
 }  // namespace weft::test

@@ -3,10 +3,6 @@
 
 // What net-socket has epoll watch, and when it asks for what epoll has seen.
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <linux/filter.h>
-#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <set>
@@ -20,6 +16,7 @@
 #include "plugins/net-socket/socket.h"
 #include "plugins/net-socket/wire.h"
 #include "tests/plugin/net/net_rank.h"
+#include "tests/plugin/net/own_sockets.h"
 
 namespace weft::test {
 namespace {
@@ -38,19 +35,6 @@ int quiet_descriptor(NetRank& rank) {
     return armed == WEFT_OK && !can_read(descriptor, 0);
   }));
   return descriptor;
-}
-
-/// This process's sockets of IPv4 and IPv6, whatever they are for, without those before.
-std::set<int> internet_sockets(const std::set<int>& before = {}) {
-  std::set<int> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    const int fd = std::atoi(entry.path().filename().c_str());
-    int family = 0;
-    socklen_t size = sizeof family;
-    if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0) continue;
-    if ((family == AF_INET || family == AF_INET6) && !before.contains(fd)) found.insert(fd);
-  }
-  return found;
 }
 
 /// Keeps sockets open, as a process does that was forked while they were.
@@ -88,20 +72,20 @@ int call_listener(const weft_blob& handle) {
 TEST(NetSocketForks, KeepNoListenerWatched) {
   NetRank rank({.parameters = {{"interfaces", "=lo"}, {"family", "ipv4"}}});
   rank.device();
-  const std::set<int> before = internet_sockets();
+  const std::set<int> before = own_sockets();
   weft_blob handle{};
   weft_net_listener* listener = nullptr;
   ASSERT_EQ(rank.api().listen(rank.net(), 0, &handle, &listener), WEFT_OK);
-  const Forked door(internet_sockets(before));
-  std::set<int> known = internet_sockets();
+  const Forked door(own_sockets(before));
+  std::set<int> known = own_sockets();
   const int stranger = call_listener(handle);
   known.insert(stranger);
   weft_net_connection* accepted = nullptr;
   ASSERT_TRUE(eventually([&] {
     EXPECT_EQ(rank.api().accept(listener, &accepted), WEFT_IN_PROGRESS);
-    return !internet_sockets(known).empty();
+    return !own_sockets(known).empty();
   }));
-  const Forked caller(internet_sockets(known));
+  const Forked caller(own_sockets(known));
   const int descriptor = quiet_descriptor(rank);
   const int other = call_listener(handle);
   rank.api().close_listener(listener);
@@ -118,9 +102,9 @@ TEST(NetSocketForks, KeepNoConnectionWatched) {
   for (const bool closed : {true, false}) {
     NetRank a({.parameters = {{"interfaces", "=lo"}}});
     NetRank b({.parameters = {{"interfaces", "=lo"}}});
-    const std::set<int> before = internet_sockets();
+    const std::set<int> before = own_sockets();
     Link link = make_link(a, b);
-    const Forked both(internet_sockets(before));
+    const Forked both(own_sockets(before));
     if (closed) {
       link.sender.close();
       link.receiver.close();
@@ -142,9 +126,9 @@ TEST(NetSocketForks, KeepNoConnectionWatched) {
 struct Awaiting {
   explicit Awaiting(const std::string& peer_timeout)
       : rank({.parameters = {{"interfaces", "=lo"}, {"peer_timeout", peer_timeout}}}) {
-    const std::set<int> before = internet_sockets();
+    const std::set<int> before = own_sockets();
     sending = make_link(rank, peer);
-    sockets = internet_sockets(before);
+    sockets = own_sockets(before);
     awaited = make_link(peer, rank);
     resting = make_link(peer, rank);
     EXPECT_EQ(awaited.receiver.receive(room, 1), WEFT_OK);
@@ -164,15 +148,8 @@ struct Awaiting {
   /// Sends until the kernel takes no more, by messages that are a segment each: it has no part of
   /// the last one, whose request this answers. Nothing that is sent arrives.
   weft_net_request* fill() {
-    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
-    const sock_fprog program{.len = 1, .filter = &nothing};
-    tcp_info info{};
-    for (const int fd : sockets) {
-      EXPECT_EQ(::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
-      socklen_t size = sizeof info;
-      EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
-    }
-    data.resize(info.tcpi_snd_mss - net_socket::kHeaderBytes);
+    cut(sockets);
+    data.resize(info_of(*sockets.begin()).tcpi_snd_mss - net_socket::kHeaderBytes);
     for (std::uint64_t user = 2;; ++user) {
       weft_net_request* request = nullptr;
       EXPECT_EQ(sending.sender.send(data, user, 0, 0, &request), WEFT_OK);

@@ -5,9 +5,6 @@
 // and how the end of a path is found out.
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <linux/filter.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -21,6 +18,7 @@
 #include "plugins/net-socket/devices.h"
 #include "plugins/net-socket/socket.h"
 #include "tests/plugin/net/net_rank.h"
+#include "tests/plugin/net/own_sockets.h"
 
 namespace weft::test {
 namespace {
@@ -31,55 +29,15 @@ using net_socket::Keepalive;
 using net_socket::keepalive_of;
 using net_socket::streams_by_cost;
 
-/// This process's connected TCP sockets.
-std::set<int> tcp_sockets() {
-  std::set<int> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    const int fd = std::atoi(entry.path().filename().c_str());
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) continue;
-    if (address.ss_family == AF_INET || address.ss_family == AF_INET6) found.insert(fd);
-  }
-  return found;
-}
-
-tcp_info info_of(int fd) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
-  EXPECT_GE(size, offsetof(tcp_info, tcpi_data_segs_out) + sizeof info.tcpi_data_segs_out);
-  return info;
-}
-
 /// Two ranks joined over loopback, and the sockets of both ends.
 struct Joined {
   explicit Joined(Parameters parameters = {}) {
     parameters["interfaces"] = "=lo";
     a = std::make_unique<NetRank>(NetRank::Options{.rank = 0, .parameters = parameters});
     b = std::make_unique<NetRank>(NetRank::Options{.rank = 1, .parameters = parameters});
-    const std::set<int> before = tcp_sockets();
+    const std::set<int> before = own_sockets();
     link = make_link(*a, *b);
-    for (const int fd : tcp_sockets()) {
-      if (!before.contains(fd)) sockets.push_back(fd);
-    }
-  }
-
-  /// Nothing reaches either end any more, as if the cable between two hosts were cut.
-  void cut() const {
-    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
-    const sock_fprog program{.len = 1, .filter = &nothing};
-    for (const int fd : sockets) {
-      ASSERT_EQ(::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
-    }
-  }
-
-  /// Ends what cut() began.
-  void mend() const {
-    const int unused = 0;
-    for (const int fd : sockets) {
-      ASSERT_EQ(::setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof unused), 0);
-    }
+    sockets = own_connections(before);
   }
 
   /// Segments with data that left so far. Acknowledgements do not count, nor what was sent again:
@@ -96,7 +54,7 @@ struct Joined {
   std::unique_ptr<NetRank> a;
   std::unique_ptr<NetRank> b;
   Link link;
-  std::vector<int> sockets;
+  std::set<int> sockets;
 };
 
 int option(int fd, int level, int name) {
@@ -199,7 +157,7 @@ TEST(NetSocketKeepalive, IsSetOnEveryStreamOfBothEnds) {
 TEST(NetSocketKeepalive, TellsBothIdleEndsThatThePathIsGone) {
   Joined joined(Parameters{{"peer_timeout", "1s"}});
   Joined other(Parameters{{"peer_timeout", "1s"}});
-  joined.cut();
+  cut(joined.sockets);
   for (const End* end : {&joined.link.sender, &joined.link.receiver}) {
     EXPECT_TRUE(eventually([&] { return end->rank().api().ready(end->get()) < 0; }));
     EXPECT_NE(end->error_text().find("127.0.0.1:"), std::string::npos) << end->error_text();
@@ -214,7 +172,7 @@ TEST(NetSocketKeepalive, EndsAReceiveThatWaits) {
   Joined joined(Parameters{{"peer_timeout", "1s"}});
   Bytes room(100);
   joined.link.receiver.must_receive(joined.link.sender, room, 1);
-  joined.cut();
+  cut(joined.sockets);
   EXPECT_LT(await(*joined.b, *joined.a, 1).status, 0);
   EXPECT_NE(joined.link.receiver.error_text().find("Connection timed out"), std::string::npos)
       << joined.link.receiver.error_text();
@@ -223,7 +181,7 @@ TEST(NetSocketKeepalive, EndsAReceiveThatWaits) {
 TEST(NetSocketPeerTimeout, TellsASenderWhoseBytesNobodyAcknowledges) {
   Joined joined(Parameters{{"peer_timeout", "1s"}});
   const Bytes data = pattern(100, 1);
-  joined.cut();
+  cut(joined.sockets);
   joined.link.sender.must_send(joined.link.receiver, data, 1);
   EXPECT_EQ(await(*joined.a, *joined.b, 1).status, WEFT_OK) << "the kernel has taken it";
   EXPECT_TRUE(eventually([&] { return joined.a->api().ready(joined.link.sender.get()) < 0; }));
@@ -242,7 +200,7 @@ TEST(NetSocketPeerTimeout, DoesNotCountTheTimeInWhichNobodyPolled) {
   } while (::poll(&news, 1, 0) == 1);
 
   // The timer finds that something is owed,
-  joined.cut();
+  cut(joined.sockets);
   ASSERT_EQ(joined.link.sender.send(data, 1), WEFT_OK);
   ASSERT_EQ(rank.api().arm(rank.net(), &news.fd), WEFT_AGAIN) << "it is done with the send";
   rank.poll();
@@ -251,7 +209,7 @@ TEST(NetSocketPeerTimeout, DoesNotCountTheTimeInWhichNobodyPolled) {
   rank.poll();
   ASSERT_EQ(joined.link.sender.error_text(), "");
   // which is answered then. For long after that nobody looks, but less than until a probe.
-  joined.mend();
+  mend(joined.sockets);
   const auto answered_for_long = [](int fd) {
     const tcp_info info = info_of(fd);
     return info.tcpi_unacked == 0 && info.tcpi_last_ack_recv > 800;
@@ -259,7 +217,7 @@ TEST(NetSocketPeerTimeout, DoesNotCountTheTimeInWhichNobodyPolled) {
   ASSERT_TRUE(eventually([&] { return std::ranges::all_of(joined.sockets, answered_for_long); }));
 
   const auto start = std::chrono::steady_clock::now();
-  joined.cut();
+  cut(joined.sockets);
   ASSERT_EQ(joined.link.sender.send(data, 2), WEFT_OK);
   EXPECT_TRUE(eventually([&] { return rank.api().ready(joined.link.sender.get()) < 0; }));
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(1))
