@@ -277,8 +277,8 @@ class DeviceRuntime {
   }
   /// Ends what import_pieces began, at once: no kernel touches it any more.
   virtual void close_pieces(void* /*memory*/) {}
-  /// Closes what import_memory opened. Of the library's own memory that is deferred until the
-  /// device goes; a program's is given back at once, and no kernel touches it any more.
+  /// Ends what import_memory began, at once: no kernel touches it any more. The library's own memory
+  /// that was opened by a ticket alone stays open until the device goes.
   virtual void close_import(void* /*memory*/) {}
   /// Whether the device's memory and that of others of the host may stand behind one address.
   /// Asks, and makes nothing.

@@ -41,37 +41,53 @@ inline std::string indented(const std::string& text) {
   return result;
 }
 
+inline std::chrono::seconds patience_of_ranks() {
+  return std::chrono::seconds(options().patience > 20 ? options().patience - 10 : 10);
+}
+
+/// Of this process what the library reads.
+inline Environment environment_of_library() {
+  Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text(*entry);
+    const std::size_t equals = text.find('=');
+    if (text.starts_with("WEFT_")) environment[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return environment;
+}
+
+/// This program with its options, as a rank that runs the test RankOfJob.`name`.
+inline std::vector<std::string> arguments_of_rank(const std::string& name, bool one_device) {
+  const Options& own = options();
+  std::vector<std::string> arguments{"/proc/self/exe", "--gtest_filter=RankOfJob." + name,
+                                     "--seed=" + std::to_string(own.seed),
+                                     "--largest=" + std::to_string(own.largest),
+                                     "--patience=" + std::to_string(patience_of_ranks().count())};
+  if (!own.algorithm.empty()) arguments.push_back("--algorithm=" + own.algorithm);
+  if (!own.protocol.empty()) arguments.push_back("--protocol=" + own.protocol);
+  for (const auto& [key, value] : own.settings)
+    arguments.push_back("--set=" + key + "=" + value);
+  if (own.small) arguments.emplace_back("--small");
+  if (own.host) arguments.emplace_back("--host");
+  if (own.operation) arguments.push_back("--operation=" + std::string(name_of(*own.operation)));
+  if (!own.windows.empty()) arguments.push_back("--windows=" + own.windows);
+  if (one_device) arguments.emplace_back("--one-device");
+  return arguments;
+}
+
 /// The ranks of one job as processes that run the test RankOfJob.`name`. Of several `hosts` each
 /// has as many, who take the others for ranks of other machines.
 class Job {
  public:
   Job(const Layout& layout, const std::string& name, const Environment& extra = {},
       std::uint32_t hosts = 1) {
-    Environment environment;
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string text(*entry);
-      const std::size_t equals = text.find('=');
-      if (text.starts_with("WEFT_")) environment[text.substr(0, equals)] = text.substr(equals + 1);
-    }
+    Environment environment = environment_of_library();
     environment["WEFT_WORLD_SIZE"] = std::to_string(layout.ranks);
     environment["WEFT_ROOT"] = "127.0.0.1:" + std::to_string(reserve_port());
     environment["WEFT_SECRET"] = random_hex(64);
     for (const auto& [key, value] : extra)
       environment[key] = value;
-    const Options& own = options();
-    std::vector<std::string> arguments{"/proc/self/exe", "--gtest_filter=RankOfJob." + name,
-                                       "--seed=" + std::to_string(own.seed),
-                                       "--largest=" + std::to_string(own.largest),
-                                       "--patience=" + std::to_string(patience().count())};
-    if (!own.algorithm.empty()) arguments.push_back("--algorithm=" + own.algorithm);
-    if (!own.protocol.empty()) arguments.push_back("--protocol=" + own.protocol);
-    for (const auto& [name, value] : own.settings)
-      arguments.push_back("--set=" + name + "=" + value);
-    if (own.small) arguments.emplace_back("--small");
-    if (own.host) arguments.emplace_back("--host");
-    if (own.operation) arguments.push_back("--operation=" + std::string(name_of(*own.operation)));
-    if (!own.windows.empty()) arguments.push_back("--windows=" + own.windows);
-    if (layout.one_device) arguments.emplace_back("--one-device");
+    const std::vector<std::string> arguments = arguments_of_rank(name, layout.one_device);
     for (std::uint32_t rank = 0; rank < layout.ranks; ++rank) {
       environment["WEFT_RANK"] = environment["WEFT_LOCAL_RANK"] = std::to_string(rank);
       if (hosts > 1) environment["WEFT_HOST_ID"] = std::to_string(rank * hosts / layout.ranks);
@@ -87,7 +103,8 @@ class Job {
 
   /// Waits for all. A test that a rank skipped makes this test a skipped one.
   void expect_success() {
-    const auto deadline = std::chrono::steady_clock::now() + patience() + std::chrono::seconds(5);
+    const auto deadline =
+        std::chrono::steady_clock::now() + patience_of_ranks() + std::chrono::seconds(5);
     std::string skipped;
     std::string failures;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -107,10 +124,6 @@ class Job {
   }
 
  private:
-  static std::chrono::seconds patience() {
-    return std::chrono::seconds(options().patience > 20 ? options().patience - 10 : 10);
-  }
-
   /// Bound, not listening, until the job is over: rank 0 listens there, and no other program.
   int reserve_port() {
     port_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -214,6 +215,61 @@ TEST(RankOfJob, ContextOfItsDeviceAloneInTheBackground) {
   expect_context_alone_on(device);
   check(weft_comm_destroy(comm), "weft_comm_destroy");
   close_stream(device, stream);
+}
+
+/// Of two ranks, each on the device of its number; a call of 64 MiB.
+void call_beside(const weft_unique_id& id, std::uint32_t rank) {
+  constexpr std::size_t kCount = 16 * kMiB;
+  const auto device = static_cast<int>(rank);
+  CommConfig given(options().settings);
+  weft_comm_config config = given.config;
+  config.device_kind = WEFT_DEVICE_CUDA;
+  config.device = device;
+  weft_comm* comm = nullptr;
+  check(weft_comm_init_rank(context(), &config, 2, &id, rank, &comm), "weft_comm_init_rank");
+  const Stream stream = open_stream(device);
+  {
+    Zone zone(device, kCount * sizeof(float), 0);
+    zone.write({}, 0, stream.cuda);
+    check(weft_all_reduce(zone.data(), zone.data(), kCount, WEFT_FLOAT32, WEFT_SUM, comm,
+                          stream.weft),
+          "weft_all_reduce");
+    check(weft_stream_synchronize(stream.weft), "weft_stream_synchronize");
+  }
+  check(weft_comm_destroy(comm), "weft_comm_destroy");
+  close_stream(device, stream);
+}
+
+TEST(RankOfJob, CallsBesideOneThatStays) {
+  weft_unique_id id{};
+  std::cin.read(reinterpret_cast<char*>(id.bytes), sizeof(id.bytes));
+  ASSERT_TRUE(std::cin.good());
+  call_beside(id, 1);
+}
+
+// This process stays, and calls beside one new process after another: memory of those that have
+// ended must not be held by what it had mapped of it.
+TEST(MemoryOfPeers, EndsWithThem) {
+  SKIP_ON_HOST();
+  const Layout pair{2, false};
+  SKIP_UNLESS_POSSIBLE(pair);
+  std::vector<std::size_t> free;
+  for (int peer = 0; peer < 4; ++peer) {
+    weft_unique_id id{};
+    check(weft_get_unique_id(context(), &id), "weft_get_unique_id");
+    Environment environment = environment_of_library();
+    environment["WEFT_RANK"] = "1";
+    test::Process other({.arguments = arguments_of_rank("CallsBesideOneThatStays", false),
+                         .environment = environment,
+                         .input = {std::begin(id.bytes), std::end(id.bytes)}});
+    call_beside(id, 0);
+    const test::Outcome outcome = other.wait();
+    ASSERT_EQ(outcome.exit_status, 0) << indented(outcome.describe());
+    free.push_back(free_memory_of(2)[1]);
+    std::cout << "after " << peer + 1 << " peers " << free.back() / kMiB << " MiB are free"
+              << std::endl;
+  }
+  EXPECT_GE(free.back() + 4 * kMiB, free[1]);
 }
 
 class MemoryOfProcesses : public Memory {};

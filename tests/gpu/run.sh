@@ -821,7 +821,7 @@ for piece in "${pieces[@]}"; do
     ll128) ll128 ;;
     long) tests long 400 'Gpu/Long.*' --patience=120 ;;
     memory)
-      tests memory 200 'Gpu/Memory*'
+      tests memory 200 'Gpu/Memory*:MemoryOfPeers.*'
       grep '^communicator ' "$logs/memory.log" ;;
     litmus)
       in_host=()

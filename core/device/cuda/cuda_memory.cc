@@ -393,7 +393,7 @@ weft_result CudaMemory::import_memory(const MemoryTicket& from, void** out, std:
   return WEFT_OK;
 }
 
-// Its owner hands out the same allocation again and again, for one communicator after another: it
+// Its owner hands out the same allocation again and again, to communicators beside each other: it
 // is mapped once.
 weft_result CudaMemory::import_mapped(const Ticket& ticket, int descriptor, void** out,
                                       std::size_t* bytes) {
@@ -406,7 +406,7 @@ weft_result CudaMemory::import_mapped(const Ticket& ticket, int descriptor, void
   const std::scoped_lock lock(mutex_);  // so that two threads do not map it twice
   auto known = mapped_.find(name);
   if (known == mapped_.end()) {
-    Import import{.memory = {}, .of_program = ticket.of_program != 0};
+    Import import;
     const weft_result imported =
         import_descriptor(device_, descriptor, ticket.bytes, &import.memory);
     if (imported != WEFT_OK) return imported;
@@ -423,9 +423,8 @@ void CudaMemory::close_import(void* memory) {
   MappedMemory mapped;
   {
     const std::scoped_lock lock(mutex_);
-    const auto known = std::ranges::find_if(mapped_, [&](const auto& entry) {
-      return entry.second.of_program && entry.second.memory.address == memory;
-    });
+    const auto known = std::ranges::find_if(
+        mapped_, [&](const auto& entry) { return entry.second.memory.address == memory; });
     if (known != mapped_.end() && --known->second.uses == 0) {
       mapped = known->second.memory;
       mapped_.erase(known);
