@@ -277,8 +277,8 @@ class DeviceRuntime {
   }
   /// Ends what import_pieces began, at once: no kernel touches it any more.
   virtual void close_pieces(void* /*memory*/) {}
-  /// Ends what import_memory began, at once: no kernel touches it any more. The library's own memory
-  /// that was opened by a ticket alone stays open until the device goes.
+  /// Ends what import_memory began, at once: no kernel touches it any more. The library's own
+  /// memory that was opened by a ticket alone stays open until the device goes.
   virtual void close_import(void* /*memory*/) {}
   /// Whether the device's memory and that of others of the host may stand behind one address.
   /// Asks, and makes nothing.
@@ -314,10 +314,10 @@ class DeviceRuntime {
   }
   /// Waits for what is queued, then frees the stream. A wrapped stream is not waited for.
   virtual void destroy_stream(DeviceStream* stream) = 0;
-  /// Of a stream that is wrapped and whose owner may end it next: until destroy_stream others may
-  /// still be ordered after what was launched there, and wait for it or ask for it. Nothing is
-  /// launched there any more.
-  virtual void leave_stream(DeviceStream* /*stream*/) {}
+  /// Of a stream that others may hold until destroy_stream, but whose owner ends it: nothing is
+  /// launched there any more. One that was created is waited for. One that is wrapped may be no
+  /// more next, though others may still be ordered after what was launched there, and await it.
+  virtual void leave_stream(DeviceStream* stream) { static_cast<void>(synchronize(stream)); }
   /// The number of what was launched last on the stream, for order_after.
   virtual std::uint64_t last_piece(DeviceStream* /*stream*/) { return kWholeStream; }
   /// Makes what is launched on `stream` from now on, and who waits for it, wait for what was
@@ -351,6 +351,8 @@ class DeviceRuntime {
 
   /// Waits until the stream is empty. Answers the first error of the work since the last call.
   virtual weft_result synchronize(DeviceStream* stream) = 0;
+  /// The same for who is not its owner, which may leave it meanwhile.
+  virtual weft_result await_stream(DeviceStream* stream) { return synchronize(stream); }
   /// Like synchronize, but answers WEFT_IN_PROGRESS instead of waiting.
   virtual weft_result query(DeviceStream* stream) = 0;
   /// Whether nothing will ever run here again, as after a fault of any kernel of this process.

@@ -228,10 +228,11 @@ Status Communicator::order_after_another(Stream& stream) {
   const std::uint64_t capture =
       report_ != nullptr ? runtime_.capture_number(stream.device_stream()) : 0;
   const UsedStream& before = capture != 0 && capture == capture_ ? captured_ : latest_;
-  if (before.lives() && before.stream != stream.device_stream() &&
+  const std::shared_ptr<DeviceStream> earlier = before.life.lock();
+  if (earlier != nullptr && earlier != stream.handle() &&
       (report_ != nullptr || under_way_.load(std::memory_order_acquire) != 0)) {
     const weft_result ordered =
-        runtime_.order_after(stream.device_stream(), before.stream, latest_piece_);
+        runtime_.order_after(stream.device_stream(), earlier.get(), latest_piece_);
     if (ordered != WEFT_OK && report_ == nullptr) {
       // The host device lacks a thread or memory.
       Error error(ordered, "the device refused to start work",
@@ -268,11 +269,12 @@ bool Communicator::drive(bool about_to_sleep) {
 }
 
 void Communicator::wait_for(const UsedStream& used) {
-  if (!used.lives()) return;
+  const std::shared_ptr<DeviceStream> held = used.life.lock();
+  if (held == nullptr) return;
   const bool waits_itself = report_ != nullptr;
   // A stream that the program captures now would lose its capture.
-  if (waits_itself && runtime_.is_capturing(used.stream)) return;
-  const weft_result ended = runtime_.synchronize(used.stream);
+  if (waits_itself && runtime_.is_capturing(held.get())) return;
+  const weft_result ended = runtime_.await_stream(held.get());
   if (waits_itself && ended != WEFT_OK) report_->note_loss(ended);
 }
 

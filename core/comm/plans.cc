@@ -81,9 +81,9 @@ Result<Communicator::Planned*> Communicator::find_plan(const Task& task) {
 Result<std::shared_ptr<PlanTables>> Communicator::tables_of(const Plan& plan) {
   if (runtime_.reports_ends() || !PlanTables::needed(plan)) return nullptr;
   // Work on a communicator's latest stream comes after all that it had on others.
-  if (retired_.many() && latest_.lives() && !runtime_.is_capturing(latest_.stream) &&
-      runtime_.query(latest_.stream) == WEFT_OK) {
-    retired_.sweep();
+  if (retired_.many()) {
+    const std::shared_ptr<DeviceStream> latest = latest_.life.lock();
+    if (latest != nullptr && runtime_.query(latest.get()) == WEFT_OK) retired_.sweep();
   }
   return PlanTables::create(table_memory_, plan);
 }

@@ -24,9 +24,11 @@ constexpr std::uintptr_t kStreamPerThread = 2;
 
 }  // namespace
 
-Stream::Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_stream)
+Stream::Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_stream,
+               bool is_wrapped)
     : context_(context),
       runtime_(runtime),
+      is_wrapped_(is_wrapped),
       device_stream_(device_stream,
                      [&runtime](DeviceStream* stream) { runtime.destroy_stream(stream); }) {}
 
@@ -37,7 +39,7 @@ Result<std::unique_ptr<Stream>> Stream::create(Context& context) {
     return fail(result,
                 "cannot create a stream of device " + std::string(context.runtime().name()));
   }
-  return std::unique_ptr<Stream>(new Stream(context, context.runtime(), device_stream));
+  return std::unique_ptr<Stream>(new Stream(context, context.runtime(), device_stream, false));
 }
 
 Result<std::unique_ptr<Stream>> Stream::wrap(Context& context, std::int32_t device, void* native) {
@@ -52,12 +54,13 @@ Result<std::unique_ptr<Stream>> Stream::wrap(Context& context, std::int32_t devi
   if (const weft_result result = runtime->wrap_stream(native, &device_stream); result != WEFT_OK) {
     return fail(result, "cannot wrap a stream of CUDA device " + std::to_string(device));
   }
-  return std::unique_ptr<Stream>(new Stream(context, *runtime, device_stream));
+  return std::unique_ptr<Stream>(new Stream(context, *runtime, device_stream, true));
 }
 
 Stream::~Stream() {
   wait_while_held();
-  if (device_stream_.use_count() > 1) runtime_.leave_stream(device_stream_.get());
+  // A communicator that ends on another thread may hold it by now, and be the last to.
+  if (!is_wrapped_ || device_stream_.use_count() > 1) runtime_.leave_stream(device_stream_.get());
   device_stream_.reset();  // before the rest, which work under way may still note its failure in
 }
 

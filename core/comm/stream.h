@@ -38,7 +38,7 @@ class Stream {
   [[nodiscard]] DeviceStream* device_stream() const { return device_stream_.get(); }
   /// The same for those who order work after this stream's. Of a wrapped one what is left of it can
   /// be waited for when it has gone, by who holds this; a created one is waited for when it goes,
-  /// so nobody else may hold it.
+  /// so others hold it for moments alone.
   [[nodiscard]] const std::shared_ptr<DeviceStream>& handle() const { return device_stream_; }
 
   /// Expires when this goes, which its handle may outlive.
@@ -84,7 +84,7 @@ class Stream {
     bool is_settled = false;  ///< All that it launched here ended well, or it was told why not.
   };
 
-  Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_stream);
+  Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_stream, bool is_wrapped);
   void look_at_reports(bool ended);
   void forget_ended();
   void note_loss(weft_result answer);
@@ -96,6 +96,7 @@ class Stream {
 
   Context& context_;
   DeviceRuntime& runtime_;
+  const bool is_wrapped_;
   std::shared_ptr<DeviceStream> device_stream_;
   const std::shared_ptr<const void> life_ = std::make_shared<int>();
   std::unique_ptr<Graph> capture_;  // used by the stream's thread alone

@@ -2,19 +2,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a CUDA device finds out when it is opened: which kernels it has room for, and which paths
-// keep lines whole. It takes no GPU: of the CUDA runtime, of kernels and of memory there is what
-// that asks for, as the test wants it, and the linker leaves all else out.
+// keep lines whole; and how its streams end. It takes no GPU: of the CUDA runtime, of kernels and of
+// memory there is what that asks for, as the test wants it, and the linker leaves all else out.
 #include "core/device/cuda/cuda_device.h"
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,6 +43,57 @@ struct SeenMachine {
 SeenMachine& seen() {
   static SeenMachine machine;
   return machine;
+}
+
+/// The one stream of a program, with work that ends when the test says so.
+class SeenStream {
+ public:
+  /// Somebody uses it, or awaits an event of it.
+  void use() {
+    const std::scoped_lock lock(mutex_);
+    was_used_when_gone_ = was_used_when_gone_ || is_gone_;
+  }
+  void await_work() {
+    std::unique_lock lock(mutex_);
+    is_awaited_ = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, std::chrono::seconds(10), [&] { return has_ended_; });
+  }
+
+  void wait_until_awaited() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(10), [&] { return is_awaited_; }));
+  }
+  void go() {
+    const std::scoped_lock lock(mutex_);
+    is_gone_ = true;
+  }
+  void end_work() {
+    const std::scoped_lock lock(mutex_);
+    has_ended_ = true;
+    changed_.notify_all();
+  }
+  [[nodiscard]] bool has_ended() {
+    const std::scoped_lock lock(mutex_);
+    return has_ended_;
+  }
+  [[nodiscard]] bool was_used_when_gone() {
+    const std::scoped_lock lock(mutex_);
+    return was_used_when_gone_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_awaited_ = false;
+  bool is_gone_ = false;
+  bool has_ended_ = false;
+  bool was_used_when_gone_ = false;
+};
+
+SeenStream*& seen_stream() {
+  static SeenStream* stream = nullptr;
+  return stream;
 }
 
 constexpr std::size_t kStaticBytes = 1664;  // of shared memory, of each kernel
@@ -87,6 +142,40 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
                                                           int /*threads*/, size_t /*shared*/) {
   seen().loaded.insert(kernel);
   *blocks = 2;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
+  seen_stream()->use();
+  seen_stream()->await_work();
+  seen_stream()->use();
+  return cudaSuccess;
+}
+#if CUDART_VERSION >= 13000
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status,
+                                     unsigned long long* /*number*/, cudaGraph_t* /*graph*/,
+                                     const cudaGraphNode_t** /*nodes*/,
+                                     const cudaGraphEdgeData** /*edges*/, size_t* /*count*/) {
+#else
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status,
+                                     unsigned long long* /*number*/) {
+#endif
+  seen_stream()->use();
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  *event = reinterpret_cast<cudaEvent_t>(event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t /*event*/, cudaStream_t /*stream*/) {
+  seen_stream()->use();
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) {
+  seen_stream()->await_work();
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t /*event*/) {
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* /*memory*/) {
@@ -232,6 +321,27 @@ TEST(CudaDevices, VouchForNoLinesAlone) {
   ASSERT_NE(device, nullptr);
   EXPECT_EQ(device->line_bytes(), 8U);
   EXPECT_THAT(device->line_peers(), IsEmpty());
+}
+
+// Once its owner has left a stream of the program the program may end it at once.
+TEST(CudaStreams, AreLeftWhileOthersAwaitThem) {
+  SeenStream native;
+  seen_stream() = &native;
+  const auto device = open_on({});
+  ASSERT_NE(device, nullptr);
+  DeviceStream* stream = nullptr;
+  ASSERT_EQ(device->wrap_stream(&native, &stream), WEFT_OK);
+  std::thread other([&] { EXPECT_EQ(device->await_stream(stream), WEFT_OK); });
+  native.wait_until_awaited();
+  device->leave_stream(stream);
+  EXPECT_FALSE(native.has_ended());
+  native.go();
+  native.end_work();
+  other.join();
+  EXPECT_EQ(device->await_stream(stream), WEFT_OK);
+  EXPECT_EQ(device->capture_number(stream), 0U);
+  device->destroy_stream(stream);
+  EXPECT_FALSE(native.was_used_when_gone());
 }
 
 TEST(CudaDevices, VouchForNoLinesBesideOneThatPcieJoins) {

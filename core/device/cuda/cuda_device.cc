@@ -432,23 +432,30 @@ weft_result record(CudaStream& stream) {
   return WEFT_OK;
 }
 
-/// Of a stream that was left. What was captured by then runs with its graph.
-bool has_work_left(const CudaStream& left) {
-  return left.event != nullptr && left.left_capture == 0;
+constexpr std::uint64_t kLostCapture = UINT64_MAX;
+
+/// Under its mutex, or by its owner.
+std::uint64_t capture_of(const CudaStream& stream) {
+  if (stream.is_left) return stream.left_capture;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long number = 0;
+  const cudaError_t asked = cudaStreamGetCaptureInfo(stream.native, &status, &number);
+  if (asked != cudaSuccess || status == cudaStreamCaptureStatusNone) return 0;
+  // Of one that went wrong nothing more is told.
+  return status == cudaStreamCaptureStatusActive ? number : kLostCapture;
 }
 
 }  // namespace
 
 void CudaDevice::leave_stream(DeviceStream* stream) {
   CudaStream& left = *cuda(stream);
-  if (left.owned || left.is_left) return;
+  if (left.owned) return static_cast<void>(synchronize(stream));
   const Scope scope(index_);
-  left.left_capture = capture_number(stream);
+  const std::scoped_lock lock(left.mutex);
+  left.left_capture = capture_of(left);
   // Without an event nothing can wait for it any more, as of a stream that its owner ended too
   // early.
-  if (record(left) != WEFT_OK && left.event != nullptr) {
-    static_cast<void>(cudaEventDestroy(std::exchange(left.event, nullptr)));
-  }
+  if (record(left) != WEFT_OK) left.left_capture = kLostCapture;
   left.is_left = true;
 }
 
@@ -479,14 +486,9 @@ CudaDevice::~CudaDevice() {
 }
 
 std::uint64_t CudaDevice::capture_number(DeviceStream* stream) {
-  if (cuda(stream)->is_left) return cuda(stream)->left_capture;
   const Scope scope(index_);  // else the caller's thread gets a context that it has not asked for
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  unsigned long long number = 0;
-  const cudaError_t asked = cudaStreamGetCaptureInfo(cuda(stream)->native, &status, &number);
-  if (asked != cudaSuccess || status == cudaStreamCaptureStatusNone) return 0;
-  // Of one that went wrong nothing more is told.
-  return status == cudaStreamCaptureStatusActive ? number : UINT64_MAX;
+  const std::scoped_lock lock(cuda(stream)->mutex);
+  return capture_of(*cuda(stream));
 }
 
 weft_result CudaDevice::store(DeviceStream* stream, void* to, std::span<const std::byte> bytes) {
@@ -500,8 +502,9 @@ weft_result CudaDevice::store(DeviceStream* stream, void* to, std::span<const st
 weft_result CudaDevice::order_after(DeviceStream* stream, DeviceStream* earlier,
                                     std::uint64_t /*piece*/) {
   const Scope scope(index_);
-  if (capture_number(stream) != capture_number(earlier)) return WEFT_OK;
   CudaStream& before = *cuda(earlier);
+  const std::scoped_lock lock(before.mutex);
+  if (capture_of(*cuda(stream)) != capture_of(before)) return WEFT_OK;
   if (!before.is_left) {
     if (const weft_result recorded = record(before); recorded != WEFT_OK) return recorded;
   }
@@ -557,18 +560,27 @@ weft_result CudaDevice::launch_beside(DeviceStream* on, const Launch& launch) {
 
 weft_result CudaDevice::synchronize(DeviceStream* stream) {
   const Scope scope(index_);
-  const CudaStream& of = *cuda(stream);
-  if (!of.is_left) return check(cudaStreamSynchronize(of.native), "cudaStreamSynchronize");
-  if (!has_work_left(of)) return WEFT_OK;
-  return check(cudaEventSynchronize(of.event), "cudaEventSynchronize");
+  return check(cudaStreamSynchronize(cuda(stream)->native), "cudaStreamSynchronize");
+}
+
+// By an event: the stream itself may be no more before it is empty.
+weft_result CudaDevice::await_stream(DeviceStream* stream) {
+  const Scope scope(index_);
+  CudaStream& awaited = *cuda(stream);
+  {
+    const std::scoped_lock lock(awaited.mutex);
+    if (awaited.is_left) {
+      if (awaited.left_capture != 0) return WEFT_OK;  // that runs with its graph
+    } else if (const weft_result recorded = record(awaited); recorded != WEFT_OK) {
+      return recorded;
+    }
+  }
+  return check(cudaEventSynchronize(awaited.event), "cudaEventSynchronize");
 }
 
 weft_result CudaDevice::query(DeviceStream* stream) {
   const Scope scope(index_);
-  const CudaStream& of = *cuda(stream);
-  if (!of.is_left) return check(cudaStreamQuery(of.native), "cudaStreamQuery");
-  if (!has_work_left(of)) return WEFT_OK;
-  return check(cudaEventQuery(of.event), "cudaEventQuery");
+  return check(cudaStreamQuery(cuda(stream)->native), "cudaStreamQuery");
 }
 
 }  // namespace weft::device::cuda

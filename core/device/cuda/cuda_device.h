@@ -117,6 +117,7 @@ class CudaDevice final : public DeviceRuntime {
   weft_result store(DeviceStream* stream, void* to, std::span<const std::byte> bytes) override;
   weft_result launch(DeviceStream* stream, std::span<const Launch> launches) override;
   weft_result synchronize(DeviceStream* stream) override;
+  weft_result await_stream(DeviceStream* stream) override;
   weft_result query(DeviceStream* stream) override;
 
  private:

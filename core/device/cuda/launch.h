@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <mutex>
 #include <new>
 #include <span>
 #include <type_traits>
@@ -24,8 +26,10 @@ class CudaMemory;
 struct CudaStream {
   cudaStream_t native = nullptr;
   CudaMemory* memory = nullptr;  // of its device
-  cudaEvent_t event = nullptr;   // for order_after
   bool owned = false;
+  // Whoever uses `native` and is not its owner, which alone leaves it, holds this meanwhile.
+  std::mutex mutex;
+  cudaEvent_t event = nullptr;     // recorded under mutex, as the next two are written
   bool is_left = false;            // `native` may be no more, `event` comes after all of it
   std::uint64_t left_capture = 0;  // that it was part of by then
   bool may_overlap = false;        // kernels with the end of the one before

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -633,6 +634,80 @@ class ViewsDevice : public device::HostDevice {
   std::mutex mutex_;
   std::vector<std::pair<ConnectionView, ConnectionView>> ends_;
 };
+
+/// Whoever awaits a stream does so until its owner has ended it.
+class DeviceWithPatience : public device::HostDevice {
+ public:
+  weft_result await_stream(DeviceStream* stream) override {
+    note(awaited_);
+    const weft_result ended = HostDevice::await_stream(stream);
+    wait_for(left_);
+    const std::scoped_lock lock(mutex_);
+    awaited_ = false;
+    return ended;
+  }
+  void destroy_stream(DeviceStream* stream) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      was_in_use_ = was_in_use_ || awaited_;
+      ++destroyed_;
+    }
+    HostDevice::destroy_stream(stream);
+  }
+
+  void wait_until_awaited() { wait_for(awaited_); }
+  void note_left() { note(left_); }
+  [[nodiscard]] int destroyed() {
+    const std::scoped_lock lock(mutex_);
+    return destroyed_;
+  }
+  [[nodiscard]] bool was_in_use() {
+    const std::scoped_lock lock(mutex_);
+    return was_in_use_;
+  }
+
+ private:
+  void note(bool& what) {
+    const std::scoped_lock lock(mutex_);
+    what = true;
+    changed_.notify_all();
+  }
+  void wait_for(const bool& what) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(10), [&] { return what; });
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool awaited_ = false;
+  bool left_ = false;
+  bool was_in_use_ = false;  // as it was destroyed
+  int destroyed_ = 0;
+};
+
+TEST(RanksOfOneProcess, EndBesideTheirStreams) {
+  Ranks ranks(2, "shm", {}, std::make_unique<DeviceWithPatience>());
+  auto& device = dynamic_cast<DeviceWithPatience&>(ranks.context().runtime());
+  std::vector<float> data(4);
+  const auto call = [&](std::uint32_t rank) {
+    Call sum{.task = sum_of(2), .send = data.data() + 2 * rank, .recv = data.data() + 2 * rank};
+    sum.communicator = ranks.communicators[rank].get();
+    sum.stream = ranks.streams[rank].get();
+    EXPECT_EQ(text_of(start_calls({&sum, 1})), "");
+  };
+  call(0);
+  std::thread ends_communicator([&] { EXPECT_EQ(text_of(ranks.communicators[0]->finish()), ""); });
+  device.wait_until_awaited();
+  std::thread ends_stream([&] {
+    ranks.streams[0].reset();
+    device.note_left();
+  });
+  call(1);
+  ends_stream.join();
+  ends_communicator.join();
+  EXPECT_FALSE(device.was_in_use());
+  EXPECT_EQ(device.destroyed(), 1);
+}
 
 TEST(RanksOfOneProcess, ReadEachOthersBuffersWhereEachHasACoreWhicheverTransportHasTheSlots) {
   const std::uint32_t too_many = std::thread::hardware_concurrency() + 1;
