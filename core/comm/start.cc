@@ -406,9 +406,26 @@ Result<weft_result> start_alone(const Call& call, bool may_go_on) {
   return WEFT_OK;
 }
 
+// Nothing orders what is captured, and runs when its graph is replayed, and what runs now.
+Status check_one_capture(const Piece& piece) {
+  DeviceRuntime& runtime = piece.stream->runtime();
+  const auto capture = [&](const Stream* stream) {
+    return runtime.capture_number(stream->device_stream());
+  };
+  const std::uint64_t first = capture(piece.stream);
+  if (std::ranges::all_of(piece.streams, [&](Stream* stream) { return capture(stream) == first; }))
+    return {};
+  return fail(WEFT_ERROR_INVALID_USAGE,
+              "a group sends or receives on a stream that is captured and on one that is not, or "
+              "not by the same capture",
+              "close the group between calls of the two streams, or let the other one join the "
+              "capture by an event before");
+}
+
 // Before anything of a group is started: what is refused leaves its communicators as they are.
 Status check_captures(std::span<const Piece> pieces) {
   for (const Piece& piece : pieces) {
+    if (piece.streams.size() > 1) WEFT_TRY(check_one_capture(piece));
     for (const CallBatch& batch : piece.batches)
       WEFT_TRY(batch.front()->communicator->check_capture(batch, *piece.stream));
   }

@@ -218,6 +218,47 @@ TEST_F(StreamsOfGpus, AGroupOfWhichOneCallCannotBeOrderedIsLeftOutAsAWhole) {
     EXPECT_EQ(communicator(rank).async_error(), WEFT_OK) << "rank " << rank;
 }
 
+// Sends and receives of a group are one launch, on one of its streams.
+TEST_F(StreamsOfGpus, AGroupOfTransfersIsCapturedOnAllItsStreamsOrOnNone) {
+  const std::unique_ptr<Stream> sends[2] = {stream(), stream()};
+  const std::unique_ptr<Stream> receives[2] = {stream(), stream()};
+  const auto exchange = [&](std::uint32_t rank) {
+    const auto transfer = [&](Operation operation, const std::unique_ptr<Stream>& on) {
+      Call call{
+          .task = {.operation = operation, .type = WEFT_FLOAT32, .root = 1 - rank, .count = 1000},
+          .send = place_,
+          .recv = place_};
+      call.communicator = &communicator(rank);
+      call.stream = on.get();
+      return call;
+    };
+    return start_calls(std::array{transfer(Operation::kSend, sends[rank]),
+                                  transfer(Operation::kRecv, receives[rank])});
+  };
+  const auto both = [&](const auto& expect) {
+    std::thread other([&] { expect(exchange(1)); });
+    expect(exchange(0));
+    other.join();
+  };
+  const auto succeeds = [](const Status& called) { EXPECT_TRUE(called) << test::text_of(called); };
+  const auto is_refused = [](const Status& called) {
+    ASSERT_FALSE(called);
+    EXPECT_EQ(called.error().code(), WEFT_ERROR_INVALID_USAGE);
+  };
+  both(succeeds);
+  for (const auto* captured : {&sends, &receives}) {
+    for (const auto& each : *captured)
+      device().capture(*each, true);
+    if (captured == &sends) both(is_refused);
+  }
+  both(succeeds);
+  for (const auto& each : sends)
+    device().capture(*each, false);
+  both(is_refused);
+  for (std::uint32_t rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(communicator(rank).async_error(), WEFT_OK) << "rank " << rank;
+}
+
 // Its owner ended it within the capture: nobody could ever end that for it.
 TEST_F(StreamsOfGpus, OneThatWasLeftWithinACaptureKeepsNoCallFromBeingMade) {
   std::unique_ptr<Stream> first[2] = {stream(), stream()};
