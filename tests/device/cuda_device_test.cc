@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a CUDA device finds out when it is opened: which kernels it has room for, and which paths
-// keep lines whole; and how its streams end. It takes no GPU: of the CUDA runtime, of kernels and of
-// memory there is what that asks for, as the test wants it, and the linker leaves all else out.
+// keep lines whole; and how its streams end. It takes no GPU: of the CUDA runtime, of kernels and
+// of memory there is what that asks for, as the test wants it, and the linker leaves all else out.
 #include "core/device/cuda/cuda_device.h"
 
 #include <algorithm>
