@@ -76,11 +76,16 @@ class InboxLines {
       if (peers_.inbox[rank] != nullptr) difference |= tags[rank] ^ item_.tag;
     }
     if (difference == 0) return;
+    // Where this part has its header a call of another kind has payload. The first line is a header
+    // in all of them.
+    std::uint64_t first[kRanks];
+    if (!wait_for(at_line(0), others(), first)) return;
     WEFT_UNROLL
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if (peers_.inbox[rank] == nullptr || tags[rank] == item_.tag) continue;
+      const std::uint64_t found = first[rank] != item_.tag ? first[rank] : tags[rank];
       outcome_ = {
-          .end = KernelEnd::kTagMismatch, .peer = rank, .expected = item_.tag, .found = tags[rank]};
+          .end = KernelEnd::kTagMismatch, .peer = rank, .expected = item_.tag, .found = found};
     }
   }
 

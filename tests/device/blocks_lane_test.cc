@@ -55,16 +55,7 @@ class BlockLanes : public ::testing::TestWithParam<BlockShape> {
         const auto run_lane = [&, rank, part, count = parts](LaneGroup& group) {
           const WorkItem& item = items[rank];
           LaneMemory memory(abort_);
-          const KernelOutcome outcome =
-              reduces(item.operation)
-                  ? with_reduction(Reductions<Sum<std::int32_t>>{}, item,
-                                   [&](const auto& reduction) {
-                                     return run_blocks_item<kMostDirectRanks, true>(
-                                         group, memory, item, *item.direct, reduction, part, count);
-                                   })
-                  : run_blocks_item<kMostDirectRanks, false>(group, memory, moved_as_bytes(item),
-                                                             *item.direct, MovedBytes{}, part,
-                                                             count);
+          const KernelOutcome outcome = run_item(item, group, memory, part, count);
           if (group.leader()) outcomes[rank][part] = outcome;
         };
         teams.add(rank_name(rank) + " part " + std::to_string(part), lanes, run_lane);
@@ -72,6 +63,22 @@ class BlockLanes : public ::testing::TestWithParam<BlockShape> {
     }
     teams.run();
     return outcomes;
+  }
+
+  static KernelOutcome run_item(const WorkItem& item, LaneGroup& group, LaneMemory& memory,
+                                std::uint32_t part, std::uint32_t parts) {
+    if (!reduces(item.operation)) {
+      return run_blocks_item<kMostDirectRanks, false>(group, memory, moved_as_bytes(item),
+                                                      *item.direct, MovedBytes{}, part, parts);
+    }
+    const auto reduce = [&](const auto& reduction) {
+      return item.operation == Operation::kAllReduce
+                 ? run_direct_item<kMostDirectRanks>(group, memory, item, *item.direct, reduction,
+                                                     part, parts)
+                 : run_blocks_item<kMostDirectRanks, true>(group, memory, item, *item.direct,
+                                                           reduction, part, parts);
+    };
+    return with_reduction(Reductions<Sum<std::int32_t>>{}, item, reduce);
   }
 
   WorkItem item(const DirectWorld& world, std::uint32_t rank, const Task& task, std::uint64_t call,
@@ -187,6 +194,29 @@ TEST_P(BlockLanes, CallsThatDifferEndOnAllRanks) {
           << static_cast<std::uint32_t>(outcome.end);
     }
   }
+}
+
+// Where a part after the first one has its header there is payload of what others call.
+TEST_P(BlockLanes, CallsOfAnotherKindAreNamed) {
+  DirectWorld world(GetParam().ranks, 4096);
+  const std::uint32_t ranks = GetParam().ranks;
+  std::vector<BlockElements> buffers(std::size_t{2} * ranks,
+                                     BlockElements(std::size_t{64} * ranks, 1234));
+  std::vector<WorkItem> items;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const Operation operation = rank == 0 ? Operation::kAllToAll : Operation::kAllReduce;
+    items.push_back(item(world, rank, {.operation = operation, .type = WEFT_INT32, .count = 64}, 0,
+                         buffers[2 * rank].data(), buffers[2 * rank + 1].data()));
+  }
+  const auto outcomes = run(items);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    for (const KernelOutcome& outcome : outcomes[rank]) {
+      if (outcome.end != KernelEnd::kTagMismatch) continue;
+      EXPECT_EQ(outcome.expected, items[rank].tag);
+      EXPECT_EQ(outcome.found, items[outcome.peer].tag) << "rank " << rank;
+    }
+  }
+  EXPECT_EQ(outcomes[0][0].end, KernelEnd::kTagMismatch);
 }
 
 // Shortly before flags begin again, and beyond.
