@@ -7,7 +7,9 @@
 //   kernel  the device has no kernel for a call, as GPUs have none for some
 //   groups  more ranks are on the device than it runs groups of kernels at once; GPUs run hundreds
 //   order   the stream of the call before is captured, as GPUs' streams are
+//   group   one of the streams of a group of transfers is captured
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -54,8 +56,25 @@ void say(const char* call, const weft::Error& error) {
   std::printf("%s: error %s %s\n", call, code.c_str(), error.to_string().c_str());
 }
 
+using Calls = std::array<weft::Call, 2>;
+
 // A call on one stream, and one on another while the program captures the first.
-int call_beside_a_capture() {
+weft::Status call_beside_a_capture(CapturedDevice& device, const Calls& calls) {
+  const weft::Status called = weft::start_calls(std::span(calls).first(1));
+  if (!called) return called;
+  device.captured = calls[0].stream->device_stream();
+  return weft::start_calls(std::span(calls).last(1));
+}
+
+// Both at once.
+weft::Status call_in_a_group(CapturedDevice& device, Calls& calls) {
+  device.captured = calls[0].stream->device_stream();
+  calls[0].task.operation = weft::Operation::kSend;
+  calls[1].task.operation = weft::Operation::kRecv;
+  return weft::start_calls(calls);
+}
+
+int call_with_a_capture(bool in_a_group) {
   auto made = std::make_unique<CapturedDevice>();
   CapturedDevice& device = *made;
   const auto context = weft::Context::create("", weft::capture_environment(), std::move(made));
@@ -68,15 +87,17 @@ int call_beside_a_capture() {
   const auto joined = weft::Communicator::join(**context, (*context)->config(), *id, 0, 1, device);
   if (!joined) return 2;
   std::byte element{};
-  weft::Call call{.task = {.operation = weft::Operation::kAllReduce, .count = 1},
-                  .send = &element,
-                  .recv = &element};
-  call.communicator = joined->get();
-  call.stream = first->get();
-  if (!weft::start_calls({&call, 1})) return 2;
-  device.captured = (*first)->device_stream();
-  call.stream = second->get();
-  const weft::Status refused = weft::start_calls({&call, 1});
+  Calls calls;
+  for (weft::Call& call : calls) {
+    call = {.task = {.operation = weft::Operation::kAllReduce, .count = 1},
+            .send = &element,
+            .recv = &element};
+    call.communicator = joined->get();
+  }
+  calls[0].stream = first->get();
+  calls[1].stream = second->get();
+  const weft::Status refused =
+      in_a_group ? call_in_a_group(device, calls) : call_beside_a_capture(device, calls);
   if (refused) return 2;
   say("call", refused.error());
   return 0;
@@ -86,7 +107,7 @@ int call_beside_a_capture() {
 
 int main(int argc, char** argv) {
   const std::string_view lacking = argc == 2 ? argv[1] : "";
-  if (lacking == "order") return call_beside_a_capture();
+  if (lacking == "order" || lacking == "group") return call_with_a_capture(lacking == "group");
   weft::test::MemoryRuntime without_kernels;
   OneGroupAtOnce with_one_group;
   const auto context = weft::Context::create("", weft::capture_environment());

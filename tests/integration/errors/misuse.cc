@@ -104,6 +104,10 @@ void add_misuse(Scenarios& all) {
   add_program(all, "captured-before",
               "the communicator's latest call was made on another stream, which is captured now",
               {MEMORY_DEVICE_PROGRAM, "order"});
+  add_program(all, "half-captured-transfers",
+              "a group sends or receives on a stream that is captured and on one that is not, or "
+              "not by the same capture",
+              {MEMORY_DEVICE_PROGRAM, "group"});
   add_case(all, "send-alone", "rank <rank> sends to itself and does not receive in the same group");
   add_case(all, "unequal-halves",
            "rank <rank> sends <number> <type> to itself and receives <number> <type>");
