@@ -76,16 +76,11 @@ class InboxLines {
       if (peers_.inbox[rank] != nullptr) difference |= tags[rank] ^ item_.tag;
     }
     if (difference == 0) return;
-    // Where this part has its header a call of another kind has payload. The first line is a header
-    // in all of them.
-    std::uint64_t first[kRanks];
-    if (!wait_for(at_line(0), others(), first)) return;
     WEFT_UNROLL
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if (peers_.inbox[rank] == nullptr || tags[rank] == item_.tag) continue;
-      const std::uint64_t found = first[rank] != item_.tag ? first[rank] : tags[rank];
       outcome_ = {
-          .end = KernelEnd::kTagMismatch, .peer = rank, .expected = item_.tag, .found = found};
+          .end = KernelEnd::kTagMismatch, .peer = rank, .expected = item_.tag, .found = tags[rank]};
     }
   }
 
@@ -127,6 +122,7 @@ class InboxLines {
     if (!failed || !group_.leader()) return;
     // What made another lane leave is there to be seen still.
     if (outcome_.end == KernelEnd::kDone) outcome_ = memory_.why_leave(peers_);
+    if (outcome_.end == KernelEnd::kTagMismatch && part_ != 0) find_tag();
     give_up();
   }
 
@@ -155,6 +151,22 @@ class InboxLines {
       difference |= flag_difference(lines[rank], flag_);
     }
     return difference == 0;
+  }
+
+  // Where a part after the first one has its header, a call of another kind has payload. The first
+  // line is a header in all of them, which the peer's first part stores in any case, if perhaps
+  // later. Here, since what compares tags is in the way of every call.
+  WEFT_HD void find_tag() {
+    constexpr std::uint32_t kMostTurns = 1U << 16U;
+    const std::byte* const header = peers_.inbox[outcome_.peer] + at_line(0);
+    for (std::uint32_t turn = 0; turn < kMostTurns; ++turn) {
+      const Line line = memory_.load_words(header);
+      if (flag_difference(line, flag_) == 0) {
+        if (payload_of(line) != item_.tag) outcome_.found = payload_of(line);
+        return;
+      }
+      if (memory_.keep_waiting(turn, peers_).end == KernelEnd::kAborted) return;
+    }
   }
 
   // Before flags begin again, no line may be left that has one of them: the half of the call before

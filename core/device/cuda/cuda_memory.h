@@ -26,8 +26,8 @@ namespace weft::device::cuda {
 
 /// The memory functions of DeviceRuntime, whose promises hold here. Nothing waits for a kernel,
 /// since a kernel may wait for a peer for ever: what is released is kept for the next allocation of
-/// that kind which it suits, and freed when this object goes; the library's own that CUDA IPC opened
-/// stays open until then.
+/// that kind which it suits, and freed when this object goes; the library's own that CUDA IPC
+/// opened stays open until then.
 ///
 /// Threads: every member from any thread; `mutex_` guards the lists. The device is made current
 /// where that is needed.
