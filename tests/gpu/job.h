@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <sys/socket.h>
@@ -75,22 +76,43 @@ inline std::vector<std::string> arguments_of_rank(const std::string& name, bool 
   return arguments;
 }
 
-/// The ranks of one job as processes that run the test RankOfJob.`name`. Of several `hosts` each
-/// has as many, who take the others for ranks of other machines.
+/// What CUDA knows device `device` of this process by.
+inline std::string visible_device(std::uint32_t device) {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) return std::to_string(device);
+  std::istringstream names(visible);
+  std::string name;
+  for (std::uint32_t i = 0; i <= device; ++i)
+    std::getline(names, name, ',');
+  return name;
+}
+
+/// Where ranks are. Of several hosts each has as many, who take the others for ranks of other
+/// machines.
+struct Placement {
+  std::uint32_t hosts = 1;
+  bool sees_own_device_alone = false;  ///< As launchers have it that divide a host's devices.
+};
+
+/// The ranks of one job as processes that run the test RankOfJob.`name`.
 class Job {
  public:
   Job(const Layout& layout, const std::string& name, const Environment& extra = {},
-      std::uint32_t hosts = 1) {
+      const Placement& placement = {}) {
     Environment environment = environment_of_library();
     environment["WEFT_WORLD_SIZE"] = std::to_string(layout.ranks);
     environment["WEFT_ROOT"] = "127.0.0.1:" + std::to_string(reserve_port());
     environment["WEFT_SECRET"] = random_hex(64);
     for (const auto& [key, value] : extra)
       environment[key] = value;
-    const std::vector<std::string> arguments = arguments_of_rank(name, layout.one_device);
+    const std::vector<std::string> arguments =
+        arguments_of_rank(name, layout.one_device || placement.sees_own_device_alone);
     for (std::uint32_t rank = 0; rank < layout.ranks; ++rank) {
       environment["WEFT_RANK"] = environment["WEFT_LOCAL_RANK"] = std::to_string(rank);
-      if (hosts > 1) environment["WEFT_HOST_ID"] = std::to_string(rank * hosts / layout.ranks);
+      if (placement.hosts > 1)
+        environment["WEFT_HOST_ID"] = std::to_string(rank * placement.hosts / layout.ranks);
+      if (placement.sees_own_device_alone)
+        environment["CUDA_VISIBLE_DEVICES"] = visible_device(rank);
       ranks_.push_back(std::make_unique<test::Process>(
           test::Command{.arguments = arguments, .environment = environment, .input = {}}));
     }

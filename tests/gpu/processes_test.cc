@@ -220,6 +220,30 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Processes,
                                   std::get<1>(info.param).name;
                          });
 
+void kill_one(const Layout& layout, const Placement& placement) {
+  Job job(layout, "Bereaved", {}, placement);
+  const std::uint32_t ranks = layout.ranks;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    ASSERT_TRUE(job[rank].wait_for_output("READY\n", 30s))
+        << "rank " << rank << ": " << indented(job[rank].out() + job[rank].err());
+  }
+  std::this_thread::sleep_for(300ms);
+  job[1].send_signal(SIGKILL);
+  const auto deadline = std::chrono::steady_clock::now() + 5s;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    if (rank == 1) continue;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    EXPECT_TRUE(job[rank].wait_for_output("RETURNED", std::max(left, 1ms)))
+        << "rank " << rank << " still waits for the rank that was killed";
+  }
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const test::Outcome outcome = job[rank].wait(30s);
+    if (rank == 1) continue;
+    EXPECT_EQ(outcome.exit_status, 0) << "rank " << rank << ": " << indented(outcome.describe());
+  }
+}
+
 class ProcessPairs : public testing::TestWithParam<Layout> {
  protected:
   void SetUp() override { SKIP_UNLESS_POSSIBLE(GetParam()); }
@@ -240,27 +264,7 @@ TEST_P(ProcessPairs, Transport_net) {
       .expect_success();
 }
 TEST_P(ProcessPairs, KillOne) {
-  Job job(GetParam(), "Bereaved");
-  const std::uint32_t ranks = GetParam().ranks;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    ASSERT_TRUE(job[rank].wait_for_output("READY\n", 30s))
-        << "rank " << rank << ": " << indented(job[rank].out() + job[rank].err());
-  }
-  std::this_thread::sleep_for(300ms);
-  job[1].send_signal(SIGKILL);
-  const auto deadline = std::chrono::steady_clock::now() + 5s;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    if (rank == 1) continue;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
-    EXPECT_TRUE(job[rank].wait_for_output("RETURNED", std::max(left, 1ms)))
-        << "rank " << rank << " still waits for the rank that was killed";
-  }
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const test::Outcome outcome = job[rank].wait(30s);
-    if (rank == 1) continue;
-    EXPECT_EQ(outcome.exit_status, 0) << "rank " << rank << ": " << indented(outcome.describe());
-  }
+  kill_one(GetParam(), {});
 }
 TEST_P(ProcessPairs, FaultOfADevice) {
   SKIP_ON_HOST();
@@ -295,6 +299,27 @@ TEST_P(OperationProcesses, Transport_net) {
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, OperationProcesses, testing::ValuesIn(kPairs), layout_name<Layout>);
 
+class HiddenDevices : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override {
+    SKIP_ON_HOST();
+    SKIP_UNLESS_POSSIBLE(GetParam());
+  }
+  static constexpr Placement kHidden{.sees_own_device_alone = true};
+};
+TEST_P(HiddenDevices, Operations) {
+  Job(GetParam(), "TransportOperations", {{"WEFT_TRANSPORTS_ORDER", "p2p"}}, kHidden)
+      .expect_success();
+}
+TEST_P(HiddenDevices, Graphs) {
+  Job(GetParam(), "Graphs", {}, kHidden).expect_success();
+}
+TEST_P(HiddenDevices, KillOne) {
+  kill_one(GetParam(), kHidden);
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, HiddenDevices, testing::Values(Layout{2, false}, Layout{4, false}),
+                         layout_name<Layout>);
+
 // Of one machine, whose devices are divided between what is taken for two: sockets join these, and
 // nothing else, and memory joins what is on one of them.
 class TwoHosts : public testing::TestWithParam<Layout> {
@@ -303,12 +328,12 @@ class TwoHosts : public testing::TestWithParam<Layout> {
 };
 TEST_P(TwoHosts, Operations) {
   Job(GetParam(), "HostsOperations",
-      {{"WEFT_TRANSPORTS_NET", "net-socket"}, {"WEFT_NET_SOCKET_INTERFACES", "=lo"}}, 2)
+      {{"WEFT_TRANSPORTS_NET", "net-socket"}, {"WEFT_NET_SOCKET_INTERFACES", "=lo"}}, {.hosts = 2})
       .expect_success();
 }
 TEST_P(TwoHosts, Types) {
   Job(GetParam(), "Types",
-      {{"WEFT_TRANSPORTS_NET", "net-socket"}, {"WEFT_NET_SOCKET_INTERFACES", "=lo"}}, 2)
+      {{"WEFT_TRANSPORTS_NET", "net-socket"}, {"WEFT_NET_SOCKET_INTERFACES", "=lo"}}, {.hosts = 2})
       .expect_success();
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, TwoHosts, testing::Values(Layout{2, false}, Layout{4, false}),

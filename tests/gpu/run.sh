@@ -798,7 +798,7 @@ for piece in "${pieces[@]}"; do
   case $piece in
     threads) tests threads 400 'Gpu/Threads.*' --largest=$((16 << 20)) ;;
     one-thread) tests one-thread 400 'Gpu/OneThread.*' --largest=$((8 << 20)) ;;
-    processes) tests processes 500 'Gpu/Processes.*' --largest=$((16 << 20)) ;;
+    processes) tests processes 500 'Gpu/Processes.*:Gpu/HiddenDevices.*' --largest=$((16 << 20)) ;;
     graphs) tests graphs 400 'Gpu/GraphsTest.*:Gpu/ForkedStreams.*:Gpu/ProcessPairs.Graphs*' ;;
     abort) tests abort 400 'Gpu/AbortTest.*:Gpu/ProcessPairs.KillOne*:Gpu/ProcessPairs.Fault*' ;;
     abort-ways) abort_ways ;;
