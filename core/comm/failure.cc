@@ -3,6 +3,7 @@
 
 #include "core/comm/failure.h"
 
+#include <new>
 #include <utility>
 
 namespace weft {
@@ -39,16 +40,25 @@ void Failure::establish(Error cause, bool tell_others) {
 
 void Failure::run_hook(std::unique_lock<std::mutex>& lock) {
   if (!hook_due_ || !hook_) return;
-  hook_due_ = false;
-  hook_running_ = true;
   const Hook hook = hook_;
   const Error cause = *cause_;
   const bool tell_others = tell_others_;
+  hook_due_ = false;
+  hook_running_ = true;
+  const auto end = [&](bool done) {
+    lock.lock();
+    hook_running_ = false;
+    hook_due_ = !done;
+    changed_.notify_all();
+  };
   lock.unlock();
-  hook(cause, tell_others);
-  lock.lock();
-  hook_running_ = false;
-  changed_.notify_all();
+  try {
+    hook(cause, tell_others);
+  } catch (const std::bad_alloc&) {
+    end(false);  // by whoever asks next
+    throw;
+  }
+  end(true);
 }
 
 void Failure::promote_if_ripe(std::unique_lock<std::mutex>& lock) {
@@ -70,6 +80,7 @@ std::optional<Error> Failure::known() {
   if (!stopped()) return std::nullopt;
   std::unique_lock lock(mutex_);
   promote_if_ripe(lock);
+  run_hook(lock);
   return cause_ ? cause_ : suspicion_;
 }
 
@@ -79,6 +90,7 @@ std::optional<Error> Failure::settle() {
     changed_.wait_until(lock, suspected_at_ + kPatience, [&] { return cause_.has_value(); });
     promote_if_ripe(lock);
   }
+  run_hook(lock);
   // Who has the cause takes its buffers back. Until the hook has stopped the connections, they may
   // still read what was lent to them.
   changed_.wait(lock, [&] { return !hook_running_; });

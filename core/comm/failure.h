@@ -32,8 +32,9 @@ namespace weft {
 /// known after kPatience: so ranks that lose a connection to a rank that gave up still name the
 /// rank that died.
 ///
-/// Threads: all members from any thread. The hook runs once, on the thread that established the
-/// cause, without the lock.
+/// Threads: all members from any thread. The hook runs on the thread that established the cause,
+/// without the lock; where it lacked memory (std::bad_alloc, which that thread gets), once more on
+/// the next one that asks, else once.
 class Failure {
  public:
   static constexpr std::chrono::milliseconds kPatience{1000};

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <latch>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -144,6 +145,21 @@ TEST(Failure, AnswersTheCauseOnceTheHookHasRun) {
 }
 
 // What the hook uses may go once clear_hook has returned.
+// Else nobody would be told, and who asks for the cause would wait for ever.
+TEST(Failure, LetsAHookRunAgainThatLackedMemory) {
+  Failure failure;
+  int calls = 0;
+  failure.set_hook([&](const Error&, bool) {
+    if (++calls <= 2) throw std::bad_alloc();
+  });
+  EXPECT_THROW(failure.establish(cause(), true), std::bad_alloc);
+  EXPECT_THROW(static_cast<void>(failure.known()), std::bad_alloc);
+  EXPECT_EQ(failure.settle()->what(), "rank 1 died");
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(failure.code(), WEFT_ERROR_TIMEOUT);
+  EXPECT_EQ(calls, 3);
+}
+
 TEST(Failure, WaitsForARunningHookBeforeItIsCleared) {
   Failure failure;
   std::latch running(1);
