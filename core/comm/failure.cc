@@ -30,11 +30,12 @@ void Failure::suspect(Error evidence) {
 void Failure::establish(Error cause, bool tell_others) {
   std::unique_lock lock(mutex_);
   raise();
-  if (cause_) return;
-  cause_ = std::move(cause);
-  tell_others_ = tell_others;
-  hook_due_ = true;
-  changed_.notify_all();
+  if (!cause_) {
+    cause_ = std::move(cause);
+    tell_others_ = tell_others;
+    hook_due_ = true;
+    changed_.notify_all();
+  }
   run_hook(lock);
 }
 

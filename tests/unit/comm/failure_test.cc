@@ -150,14 +150,15 @@ TEST(Failure, LetsAHookRunAgainThatLackedMemory) {
   Failure failure;
   int calls = 0;
   failure.set_hook([&](const Error&, bool) {
-    if (++calls <= 2) throw std::bad_alloc();
+    if (++calls <= 3) throw std::bad_alloc();
   });
   EXPECT_THROW(failure.establish(cause(), true), std::bad_alloc);
+  EXPECT_THROW(failure.establish(cause("another"), true), std::bad_alloc);
   EXPECT_THROW(static_cast<void>(failure.known()), std::bad_alloc);
   EXPECT_EQ(failure.settle()->what(), "rank 1 died");
-  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(calls, 4);
   EXPECT_EQ(failure.code(), WEFT_ERROR_TIMEOUT);
-  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(calls, 4);
 }
 
 TEST(Failure, WaitsForARunningHookBeforeItIsCleared) {
