@@ -3,7 +3,6 @@
 
 #include "core/comm/failure.h"
 
-#include <new>
 #include <utility>
 
 namespace weft {
@@ -55,7 +54,7 @@ void Failure::run_hook(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   try {
     hook(cause, tell_others);
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     end(false);  // by whoever asks next
     throw;
   }

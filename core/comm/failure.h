@@ -33,8 +33,8 @@ namespace weft {
 /// rank that died.
 ///
 /// Threads: all members from any thread. The hook runs on the thread that established the cause,
-/// without the lock; where it lacked memory (std::bad_alloc, which that thread gets), once more on
-/// the next one that asks, else once.
+/// without the lock. Where it throws, as without memory, that thread gets it, and the next one that
+/// asks runs the hook again; else it runs once.
 class Failure {
  public:
   static constexpr std::chrono::milliseconds kPatience{1000};
