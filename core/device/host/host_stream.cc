@@ -411,6 +411,7 @@ weft_result HostStream::synchronize() {
 
 /// The same where pieces of other streams, or that other threads run, come first.
 weft_result HostStream::help(Step& step) {
+  thread_local Waiter waiter;  // several may wait for one stream
   for (;;) {
     std::shared_ptr<HostStream> helped;
     while (step.next == Next::kHeld) {
@@ -433,7 +434,7 @@ weft_result HostStream::help(Step& step) {
       stream.complete(*step.piece);
       helped->leave();
     } else {
-      sync_waiter_.wait(
+      waiter.wait(
           &stream.completed_, &stream.completed_waiters_, step.number, [] { return false; },
           [](bool) { return false; });
     }

@@ -199,8 +199,7 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   std::uint64_t launched_ = 0;
   weft_result error_ = WEFT_OK;
 
-  Waiter run_waiter_;   ///< Of whoever runs a piece.
-  Waiter sync_waiter_;  ///< Of whoever waits for the worker.
+  Waiter run_waiter_;  ///< Of whoever runs a piece.
   std::thread worker_;
 
   /// Number of the last piece that ended. Written under mutex_.
