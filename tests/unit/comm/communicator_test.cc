@@ -703,6 +703,7 @@ TEST(RanksOfOneProcess, EndBesideTheirStreams) {
     device.note_left();
   });
   call(1);
+  EXPECT_EQ(text_of(ranks.streams[1]->synchronize()), "");
   ends_stream.join();
   ends_communicator.join();
   EXPECT_FALSE(device.was_in_use());
