@@ -411,7 +411,7 @@ weft_result HostStream::synchronize() {
 
 /// The same where pieces of other streams, or that other threads run, come first.
 weft_result HostStream::help(Step& step) {
-  thread_local Waiter waiter;  // several may wait for one stream
+  static thread_local Waiter waiter;  // several may wait for one stream
   for (;;) {
     std::shared_ptr<HostStream> helped;
     while (step.next == Next::kHeld) {
