@@ -248,7 +248,7 @@ TEST(RankOfJob, CallsBesideOneThatStays) {
 }
 
 // This process stays, and calls beside one new process after another: memory of those that have
-// ended must not be held by what it had mapped of it.
+// ended must not be held by what this one had mapped of them.
 TEST(MemoryOfPeers, EndsWithThem) {
   SKIP_ON_HOST();
   const Layout pair{2, false};

@@ -119,6 +119,14 @@ TEST(RankOfJob, TransportOperations) {
   Team team(Mode::kProcess, layout_of_job());
   run_few_of_each(team);
 }
+// Else ranks that were to see a device each may have shared the first.
+TEST(RankOfJob, OperationsOnTheOnlyDevice) {
+  int devices = 0;
+  CUDA(cudaGetDeviceCount(&devices));
+  ASSERT_EQ(devices, 1);
+  Team team(Mode::kProcess, layout_of_job());
+  run_few_of_each(team);
+}
 
 // Rank 1 is killed while the others' kernels wait for it.
 TEST(RankOfJob, Bereaved) {
@@ -308,7 +316,7 @@ class HiddenDevices : public testing::TestWithParam<Layout> {
   static constexpr Placement kHidden{.sees_own_device_alone = true};
 };
 TEST_P(HiddenDevices, Operations) {
-  Job(GetParam(), "TransportOperations", {{"WEFT_TRANSPORTS_ORDER", "p2p"}}, kHidden)
+  Job(GetParam(), "OperationsOnTheOnlyDevice", {{"WEFT_TRANSPORTS_ORDER", "p2p"}}, kHidden)
       .expect_success();
 }
 TEST_P(HiddenDevices, Graphs) {

@@ -21,9 +21,9 @@
 
 namespace weft::device::cuda {
 
-/// Nothing but synchronize() waits for a kernel, since a kernel may wait for a peer for ever. Calls
-/// are allowed while a stream of the caller is being captured. Threads: every member from any
-/// thread.
+/// Only who waits for a stream or destroys one of ours waits for a kernel, since a kernel may wait
+/// for a peer for ever. Calls are allowed while a stream of the caller is being captured. Threads:
+/// every member from any thread.
 class CudaDevice final : public DeviceRuntime {
  public:
   /// Makes the device's context if there is none, and loads all kernels.
