@@ -10,7 +10,8 @@
 namespace weft::gpu_bench {
 
 /// Over loopback, between GPU 0 and GPU 1, by threads that only poll: 64 bytes of which a GPU sees
-/// a number alone, and messages with payload. Throws Failure.
+/// a number alone, and messages with payload, one way by turns, both ways at once, and so by a
+/// kernel for each; by one connection and by several, each of which carries a part. Throws Failure.
 void probe_hop(const Options& options);
 
 }  // namespace weft::gpu_bench

@@ -99,32 +99,44 @@ struct Argument {
 template <size_t kBytes>
 __global__ void nothing(Argument<kBytes> /*argument*/) {}
 
-// Of one CTA. A message without payload is its number alone.
-__global__ void bounce(bool first, Mailbox box, uint64_t before, uint32_t turns) {
+// A message without payload is its number alone.
+__global__ void pass_messages(Turn how, Mailboxes boxes, uint64_t before, uint32_t turns) {
   const long long begin = clock64();
+  const Mailbox& box = boxes.box[blockIdx.x];
   const cuda::atomic_ref<uint64_t, cuda::thread_scope_system> out(*box.told);
   const cuda::atomic_ref<uint64_t, cuda::thread_scope_system> in(*box.come);
+  const cuda::atomic_ref<uint64_t, cuda::thread_scope_device> arrived(boxes.meeting->arrived);
+  volatile uint32_t& gave_up = boxes.meeting->gave_up;
+  const auto comes = [begin, &gave_up](const auto& word, uint64_t number) {
+    bool late = false;
+    while (threadIdx.x == 0 && !late && word.load(cuda::memory_order_acquire) < number)
+      late = gave_up != 0 || clock64() - begin > kLongestCycles;
+    if (late) gave_up = 1;
+    return __syncthreads_or(late) == 0;
+  };
   const auto send = [&](uint64_t turn) {
     for (uint32_t i = threadIdx.x; i < box.words; i += blockDim.x)
-      box.sent[i] = box.own[i];
+      box.sent[turn % 2][i] = box.own[i];
     __syncthreads();
     if (threadIdx.x == 0) out.store(turn, cuda::memory_order_release);
   };
   const auto receive = [&](uint64_t turn) {
-    bool late = false;
-    while (threadIdx.x == 0 && !late && in.load(cuda::memory_order_acquire) < turn)
-      late = clock64() - begin > kLongestCycles;
-    if (__syncthreads_or(late) != 0) return false;
+    if (!comes(in, turn)) return false;
     // What came before must not do instead: these are read anew.
     for (uint32_t i = threadIdx.x; i < box.words; i += blockDim.x)
-      box.own[i] = static_cast<const volatile uint64_t*>(box.received)[i];
+      box.own[i] = static_cast<const volatile uint64_t*>(box.received[turn % 2])[i];
     __syncthreads();
     return true;
   };
+  const auto meet = [&](uint64_t turn) {
+    if (gridDim.x == 1) return true;
+    if (threadIdx.x == 0) arrived.fetch_add(1, cuda::memory_order_acq_rel);
+    return comes(arrived, turn * gridDim.x);
+  };
   for (uint64_t turn = before + 1; turn <= before + turns; ++turn) {
-    if (first) send(turn);
-    if (!receive(turn)) return;
-    if (!first) send(turn);
+    if (how != Turn::kFollows) send(turn);
+    if (!receive(turn) || !meet(turn)) return;
+    if (how == Turn::kFollows) send(turn);
   }
 }
 
@@ -198,10 +210,10 @@ void launch_nothing(cudaStream_t stream, size_t argument_bytes) {
   CHECK(cudaLaunchKernel(kernel, dim3(1), dim3(1), arguments, 0, stream));
 }
 
-void launch_bounce(cudaStream_t stream, bool first, const Mailbox& box, uint64_t before,
-                   uint32_t turns) {
-  const uint32_t wanted = std::clamp(box.words, 1U, uint32_t{kThreads});
-  bounce<<<1, wanted, 0, stream>>>(first, box, before, turns);
+void launch_messages(cudaStream_t stream, Turn how, const Mailboxes& boxes, uint64_t before,
+                     uint32_t turns) {
+  const uint32_t wanted = std::clamp(boxes.box[0].words, 1U, uint32_t{kThreads});
+  pass_messages<<<boxes.count, wanted, 0, stream>>>(how, boxes, before, turns);
   CHECK(cudaGetLastError());
 }
 

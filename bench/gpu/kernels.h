@@ -55,21 +55,40 @@ void launch_exchange(cudaStream_t stream, int ctas, std::byte* to, const std::by
 /// had from the beginning.
 inline constexpr size_t kLaunchArguments[] = {8, 4096};
 void launch_nothing(cudaStream_t stream, size_t argument_bytes);
-/// Of a GPU, in host memory but for `own`: the number of the message that it has sent, and of the
-/// one that has come for it; and the payload of either, which it takes from its own memory and puts
-/// there, `words` of 8 bytes.
+/// Of a GPU and one connection, in host memory but for `own`: the number of the message that it has
+/// sent, and of the one that has come for it; and the payload of either, which it takes from its
+/// own memory and puts there, `words` of 8 bytes. Messages take two slots of either by turns: who
+/// has the other's next message knows that all before its own last one have gone and were read.
 struct Mailbox {
   uint64_t* told;
   uint64_t* come;
-  uint64_t* sent;
-  const uint64_t* received;
+  uint64_t* sent[2];
+  const uint64_t* received[2];
   uint64_t* own;
   uint32_t words;
 };
-/// Sends `turns` messages with the numbers from `before` + 1 on, each once the one before has come;
-/// or, not `first`, each as soon as it has come. Gives up after seconds.
-void launch_bounce(cudaStream_t stream, bool first, const Mailbox& box, uint64_t before,
-                   uint32_t turns);
+inline constexpr size_t kMostMailboxes = 4;
+/// In a GPU's own memory, zero at first: how many CTAs have got through a turn, all turns together,
+/// and whether one gave up.
+struct Meeting {
+  uint64_t arrived;
+  uint32_t gave_up;
+};
+/// The first `count` are used, each by a CTA. These wait for each other after each turn.
+struct Mailboxes {
+  Mailbox box[kMostMailboxes];
+  uint32_t count;
+  Meeting* meeting;
+};
+enum class Turn {
+  kLeads,    ///< Sends a message through each mailbox, once those before have come back.
+  kFollows,  ///< Sends each as soon as it has come.
+  kBoth,     ///< Sends to who sends likewise, then receives.
+};
+/// Sends `turns` messages through each mailbox with the numbers from `before` + 1 on. Gives up
+/// after seconds, and at once after a launch that did.
+void launch_messages(cudaStream_t stream, Turn how, const Mailboxes& boxes, uint64_t before,
+                     uint32_t turns);
 
 /// One element in host memory, as a number.
 [[nodiscard]] float number_of_element(ElementKind kind, const void* element);
