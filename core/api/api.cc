@@ -134,6 +134,21 @@ weft_comm_properties properties_of(const weft::Communicator& communicator) {
           .calls_by_slots = facts.by_slots};
 }
 
+// Writes as much as the caller's struct_size says that it has room for, but for struct_size itself.
+template <typename Answer>
+Status give(const Answer& what, const char* name, Answer* out) {
+  constexpr std::size_t kSkip = sizeof(what.struct_size);
+  if (out->struct_size <= kSkip) {
+    return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
+                      fmt::format("{}.struct_size is {}, too small for any of its fields", name,
+                                  out->struct_size),
+                      fmt::format("set it to sizeof({})", name));
+  }
+  std::memcpy(reinterpret_cast<char*>(out) + kSkip, reinterpret_cast<const char*>(&what) + kSkip,
+              std::min<std::size_t>(out->struct_size, sizeof(what)) - kSkip);
+  return {};
+}
+
 // A rank that is to join. What `before` does may block, until the descriptor is readable.
 struct Joiner {
   std::uint32_t ranks = 0;
@@ -266,6 +281,23 @@ weft_result weft_context_destroy(weft_context* context) {
     }
     delete context;
     return WEFT_OK;
+  });
+}
+
+weft_result weft_context_get_device_memory(weft_context* context, int32_t device,
+                                           weft_device_memory* out) {
+  if (context == nullptr || out == nullptr) {
+    return null_argument(context, out == nullptr ? "out" : "context");
+  }
+  return guarded(context, [&] {
+    const weft::HeldMemory held = context->context->held_memory(device);
+    return answer(context, give(weft_device_memory{.struct_size = sizeof(weft_device_memory),
+                                                   .reserved = 0,
+                                                   .in_use = held.in_use,
+                                                   .kept = held.kept,
+                                                   .host_in_use = held.host_in_use,
+                                                   .host_kept = held.host_kept},
+                                "weft_device_memory", out));
   });
 }
 
@@ -412,25 +444,13 @@ weft_result weft_comm_get_properties(weft_comm* comm, weft_comm_properties* out)
   if (out == nullptr) return null_argument(comm->owner, "out");
   return guarded(comm->owner, [&]() -> weft_result {
     weft::Context& context = *comm->owner->context;
-    if (out->struct_size <= sizeof(out->struct_size)) {
-      return context.remember(Error(
-          WEFT_ERROR_INVALID_ARGUMENT,
-          fmt::format("weft_comm_properties.struct_size is {}, too small for any of its fields",
-                      out->struct_size),
-          "set it to sizeof(weft_comm_properties)"));
-    }
     const weft::Communicator* communicator = comm->member->joined();
     if (communicator == nullptr) {
       const auto just_joined = comm->member->for_calls();
       if (!just_joined) return context.remember(just_joined.error());
       communicator = *just_joined;
     }
-    const weft_comm_properties properties = properties_of(*communicator);
-    constexpr std::size_t kSkip = sizeof(properties.struct_size);
-    std::memcpy(reinterpret_cast<char*>(out) + kSkip,
-                reinterpret_cast<const char*>(&properties) + kSkip,
-                std::min<std::size_t>(out->struct_size, sizeof(properties)) - kSkip);
-    return WEFT_OK;
+    return answer(comm->owner, give(properties_of(*communicator), "weft_comm_properties", out));
   });
 }
 

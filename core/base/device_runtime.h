@@ -49,6 +49,14 @@ enum class MemorySharing : std::uint8_t {
   kDescriptor,  ///< By a file descriptor and the bytes.
 };
 
+/// Bytes that this library has of a device, and of the host for it.
+struct HeldMemory {
+  std::uint64_t in_use = 0;
+  std::uint64_t kept = 0;  ///< Released, and not given back to the driver.
+  std::uint64_t host_in_use = 0;
+  std::uint64_t host_kept = 0;
+};
+
 /// An allocation of a device, by this library or by the program.
 struct DeviceAllocation {
   void* base = nullptr;
@@ -208,6 +216,9 @@ class DeviceRuntime {
   virtual weft_result allocate_shared(std::size_t bytes, void** out) = 0;
   /// As release, for allocate_shared.
   virtual void release_shared(void* memory) = 0;
+
+  /// What of all this is held; nothing where releasing gives back at once.
+  [[nodiscard]] virtual HeldMemory held_memory() { return {}; }
 
   /// As allocate, for memory that can be exported that way: `bytes` is a multiple of kExportGrain.
   /// UNSUPPORTED where the device has no such memory.

@@ -86,11 +86,8 @@ Result<std::unique_ptr<Context>> Context::create(const std::string& config_file,
     return entry != nullptr ? Result<Value>(placed(*entry))
                             : parse_value(parameter, parameter.default_text);
   };
-  options.cuda_devices = [owner = context.get()](std::int32_t index) -> DeviceRuntime* {
-    if (index >= 0 && index == owner->runtime_->index()) return owner->runtime_.get();
-    const std::scoped_lock lock(owner->devices_mutex_);
-    const auto found = owner->cuda_devices_.find(index);
-    return found == owner->cuda_devices_.end() ? nullptr : found->second.get();
+  options.cuda_devices = [owner = context.get()](std::int32_t index) {
+    return owner->open_device(index);
   };
   context->plugins_ = std::make_unique<PluginHost>(std::move(options), context->logger_,
                                                    *context->reactor_, *context->runtime_);
@@ -152,6 +149,18 @@ Result<DeviceRuntime*> Context::cuda_device(std::int32_t index) {
     logger_.info(Topic::kComm, "CUDA device {} is open", index);
   }
   return device.get();
+}
+
+DeviceRuntime* Context::open_device(std::int32_t index) {
+  if (index >= 0 && index == runtime_->index()) return runtime_.get();
+  const std::scoped_lock lock(devices_mutex_);
+  const auto found = cuda_devices_.find(index);
+  return found == cuda_devices_.end() ? nullptr : found->second.get();
+}
+
+HeldMemory Context::held_memory(std::int32_t index) {
+  DeviceRuntime* const device = open_device(index);
+  return device == nullptr ? HeldMemory{} : device->held_memory();
 }
 
 Result<ProgressEngine*> Context::engine(const DeviceRuntime& device, std::uint32_t port) {

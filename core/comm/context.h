@@ -63,6 +63,8 @@ class Context {
   /// A CUDA device, opened when first asked for. DEVICE where there is no driver, no such device or
   /// no libweft-cuda.so beside this library.
   Result<DeviceRuntime*> cuda_device(std::int32_t index);
+  /// What is held of a CUDA device; nothing of one that is not open.
+  [[nodiscard]] HeldMemory held_memory(std::int32_t index);
   /// Memory of a device for a program to share, and its end; all that is left goes with the
   /// context.
   Result<void*> allocate_for_program(DeviceRuntime& device, std::size_t bytes);
@@ -110,6 +112,8 @@ class Context {
 
  private:
   explicit Context(Environment environment);
+  /// A CUDA device that is open; null: it is not.
+  DeviceRuntime* open_device(std::int32_t index);
   [[nodiscard]] static Status why_not_here();
 
   Environment environment_;

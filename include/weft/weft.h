@@ -93,6 +93,28 @@ typedef struct weft_context_options {
  */
 WEFT_API weft_result weft_context_create(const weft_context_options* options, weft_context** out);
 
+/** What a context has of a CUDA device's memory and, for it, of the host's, in bytes. Set
+ * struct_size to sizeof(weft_device_memory); fields that the library does not know stay as they
+ * are. */
+typedef struct weft_device_memory {
+  uint32_t struct_size;
+  uint32_t reserved;
+  /** By communicators, graphs of their calls and weft_memory_allocate. */
+  uint64_t in_use;
+  /** Of communicators that have ended: for the next ones, until the context's end, since to give
+   * it back may wait for kernels that wait for other ranks. */
+  uint64_t kept;
+  /** The same of the host: memory that the device reaches. */
+  uint64_t host_in_use;
+  uint64_t host_kept;
+} weft_device_memory;
+
+/** Writes them, for CUDA device `device`; 0 of one on which the context has no rank, stream or
+ * memory yet. Not what the driver takes for itself (its context, kernels' code), nor memory of
+ * others that is mapped here. From any thread, never blocks. Errors: INVALID_ARGUMENT. */
+WEFT_API weft_result weft_context_get_device_memory(weft_context* context, int32_t device,
+                                                    weft_device_memory* out);
+
 /** Ends a context; its communicators, streams and graphs must be destroyed before (else
  * INVALID_USAGE and nothing is done), and no other thread may use it. Waits for its own threads,
  * never for ranks. NULL is allowed. */

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How long memory of other processes stays mapped. It takes no GPU: of the CUDA runtime and of the
-// driver there is what that asks for, and the linker leaves all else out.
+// How long memory of other processes stays mapped, and what is told of a device's own. It takes no
+// GPU: of the CUDA runtime and of the driver there is what that asks for, and the linker leaves all
+// else out.
 #include "core/device/cuda/cuda_memory.h"
 
 #include <cstddef>
@@ -117,6 +118,34 @@ TEST_F(Imports, EndWithTheDevice) {
   std::size_t bytes = 0;
   ASSERT_EQ(other.import_memory(ticket, &memory, &bytes), WEFT_OK);
   EXPECT_EQ(mapped().size(), 1U);
+}
+
+void expect_held(CudaMemory& memory, std::size_t in_use, std::size_t kept) {
+  const HeldMemory held = memory.held();
+  EXPECT_EQ(held.in_use, in_use);
+  EXPECT_EQ(held.kept, kept);
+  EXPECT_EQ(held.host_in_use, 0U);
+  EXPECT_EQ(held.host_kept, 0U);
+}
+
+// What a program gives back is not kept.
+TEST(HeldMemory, TellsWhatIsKept) {
+  CudaMemory memory(0);
+  expect_held(memory, 0, 0);
+  void* first = nullptr;
+  void* of_program = nullptr;
+  ASSERT_EQ(memory.allocate_to_share(kBytes, MemorySharing::kDescriptor, &first), WEFT_OK);
+  ASSERT_EQ(memory.allocate_for_program(3 * kBytes, &of_program), WEFT_OK);
+  expect_held(memory, 4 * kBytes, 0);
+  memory.release(first);
+  expect_held(memory, 3 * kBytes, kBytes);
+  void* again = nullptr;
+  ASSERT_EQ(memory.allocate_to_share(kBytes, MemorySharing::kDescriptor, &again), WEFT_OK);
+  EXPECT_EQ(again, first);
+  expect_held(memory, 4 * kBytes, 0);
+  memory.release_for_program(of_program);
+  memory.release(again);
+  expect_held(memory, 0, kBytes);
 }
 
 }  // namespace

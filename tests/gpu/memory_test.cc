@@ -160,6 +160,58 @@ TEST_P(Memory, OfCommunicatorsThatHaveCalled) {
   }
 }
 
+weft_device_memory library_memory(int device) {
+  weft_device_memory memory{};
+  memory.struct_size = sizeof(memory);
+  check(weft_context_get_device_memory(context(), device, &memory),
+        "weft_context_get_device_memory");
+  return memory;
+}
+
+// What it tells is gone of the device, too, and what communicators leave is there for the next.
+TEST_P(Memory, IsToldOfTheContext) {
+  constexpr std::size_t kBytes = 16 * kMiB;
+  const std::uint32_t devices = GetParam().ranks;
+  const Buffers buffers(devices, kBytes);
+  const auto tell = [&] {
+    std::vector<weft_device_memory> of_each;
+    for (std::uint32_t device = 0; device < devices; ++device)
+      of_each.push_back(library_memory(static_cast<int>(device)));
+    return of_each;
+  };
+  const std::vector<std::size_t> free = free_memory_of(devices);
+  const std::vector<weft_device_memory> before = tell();
+  std::vector<weft_device_memory> first;
+  for (int turn = 0; turn < 2; ++turn) {
+    std::vector<weft_device_memory> called;
+    {
+      Team team(Mode::kThreads, GetParam());
+      all_reduce(team, buffers, kBytes);
+      called = tell();
+      const std::vector<std::size_t> now = free_memory_of(devices);
+      for (std::uint32_t device = 0; device < devices; ++device) {
+        EXPECT_GT(called[device].in_use, before[device].in_use + kMiB) << "device " << device;
+        EXPECT_GT(called[device].host_in_use, before[device].host_in_use) << "device " << device;
+        // What is small the driver gives out of pieces that it has.
+        EXPECT_LE(called[device].in_use + called[device].kept + now[device],
+                  before[device].in_use + before[device].kept + free[device] + 2 * kMiB)
+            << "device " << device;
+      }
+    }
+    const std::vector<weft_device_memory> after = tell();
+    for (std::uint32_t device = 0; device < devices; ++device) {
+      EXPECT_EQ(after[device].in_use, before[device].in_use) << "device " << device;
+      EXPECT_EQ(after[device].host_in_use, before[device].host_in_use) << "device " << device;
+      EXPECT_EQ(after[device].in_use + after[device].kept,
+                called[device].in_use + called[device].kept)
+          << "device " << device;
+      if (turn == 0) continue;
+      EXPECT_EQ(after[device].kept, first[device].kept) << "out of what the first one left";
+    }
+    first = after;
+  }
+}
+
 /// Whether this process has a context on a device, which takes half a gigabyte of it.
 bool has_context(int device) {
   void* function = nullptr;

@@ -676,7 +676,7 @@ soak_planted() {
   local plant log=$logs/soak-planted.log
   passed=0 failed=0 seconds=$SECONDS
   : >"$log"
-  for plant in result device heap descriptor thread; do
+  for plant in result device library heap descriptor thread; do
     if timeout 120 "$bundle/gpu_soak" --plant=$plant --rounds=8 --steps=4 --largest=1048576 \
       --seed="$seed" >>"$log" 2>&1; then
       passed=$((passed + 1))

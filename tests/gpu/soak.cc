@@ -52,8 +52,9 @@ constexpr const char* kUsage =
     "  --host            the host device stands in for CUDA's: proves the soak itself\n"
     "  --plant=WHAT      a defect that has to be found: \"result\" spoils one; \"heap\", "
     "\"device\",\n"
-    "                    \"descriptor\" and \"thread\" lose one each round. Status 0: it was "
-    "found\n";
+    "                    \"library\" (of a device), \"descriptor\" and \"thread\" lose one each "
+    "round.\n"
+    "                    Status 0: it was found\n";
 
 struct Wanted {
   double minutes = 8;
@@ -68,11 +69,10 @@ struct Wanted {
 
 /// What each plant has to be found by.
 const std::map<std::string, std::string>& plants() {
-  static const std::map<std::string, std::string> kPlants{{"result", "was changed|is not what"},
-                                                          {"heap", "heap grew"},
-                                                          {"device", "device memory grew"},
-                                                          {"descriptor", "descriptors grew"},
-                                                          {"thread", "threads grew"}};
+  static const std::map<std::string, std::string> kPlants{
+      {"result", "was changed|is not what"}, {"heap", "heap grew"},
+      {"device", "device memory grew"},      {"library", "library memory grew"},
+      {"descriptor", "descriptors grew"},    {"thread", "threads grew"}};
   return kPlants;
 }
 
@@ -181,6 +181,10 @@ void lose(const std::string& plant) {
     void* memory = nullptr;
     use_device(0);
     CUDA(cudaMalloc(&memory, kBytes));
+  } else if (plant == "library") {
+    void* memory = nullptr;
+    check(weft_memory_allocate(context(), WEFT_DEVICE_CUDA, 0, kBytes, &memory),
+          "weft_memory_allocate");
   } else if (plant == "descriptor") {
     static_cast<void>(open("/dev/null", O_RDONLY | O_CLOEXEC));
   } else if (plant == "thread") {
@@ -266,9 +270,9 @@ class Program {
     forget_references();  // which keep a plan for each size
     lose(wanted_.plant);
     static_cast<void>(round.any(false));
-    const std::int64_t device = device_bytes(devices_);
+    const std::int64_t device = other_device_bytes(round);
     round.close();
-    Usage usage = process_usage();
+    Usage usage = process_usage(devices_);
     usage.device = device;
     tell_rise(number, usage);
     growth_.add(usage);
@@ -280,9 +284,17 @@ class Program {
     return is_last;
   }
 
+  /// That the library does not hold, in any process: a call of all ranks.
+  std::int64_t other_device_bytes(Round& round) const {
+    const std::int64_t bytes = device_bytes(devices_);
+    const weft_device_memory library = library_memory(devices_);
+    const auto own = static_cast<std::int64_t>(library.in_use + library.kept);
+    return bytes - (mode_ == Mode::kProcess && layout_.one_device ? round.total(own) : own);
+  }
+
   void tell_held(std::uint64_t number, const std::string& step) const {
-    Usage usage = process_usage();
-    usage.device = device_bytes(devices_);
+    Usage usage = process_usage(devices_);
+    usage.device = device_bytes(devices_) - usage.in_use - usage.kept;
     std::cout << "round " << number << ", before " << step << ": " << text_of(usage) << std::endl;
   }
 

@@ -26,9 +26,12 @@ struct Watched {
   std::int64_t allowed;
   bool bytes;
 };
-/// Blocks of the device, and of pinned memory of the host, come in few sizes, which are kept: a new
-/// peak of one of them is no leak. Pages of a heap that has holes are no leak either.
+/// What the library keeps are the most blocks of each size that communicators ever had at once: a
+/// round has up to 400 MiB, so one that has more of some size is no leak, while blocks that do not
+/// suit the next would be more than that soon. Pages of a heap that has holes are no leak either.
 constexpr std::array kWatched{Watched{"device memory", &Usage::device, 16 * kMiB, true},
+                              Watched{"library memory", &Usage::in_use, 2 * kMiB, true},
+                              Watched{"kept memory", &Usage::kept, 256 * kMiB, true},
                               Watched{"heap", &Usage::heap, 1 * kMiB, true},
                               Watched{"resident memory", &Usage::resident, 32 * kMiB, true},
                               Watched{"descriptors", &Usage::descriptors, 0, false},
@@ -87,19 +90,38 @@ std::int64_t device_bytes(const std::vector<int>& devices) {
   return used;
 }
 
+weft_device_memory library_memory(const std::vector<int>& devices) {
+  weft_device_memory all{};
+  for (const int device : devices) {
+    weft_device_memory one{};
+    one.struct_size = sizeof(one);
+    check(weft_context_get_device_memory(context(), device, &one),
+          "weft_context_get_device_memory");
+    all.in_use += one.in_use;
+    all.kept += one.kept;
+    all.host_in_use += one.host_in_use;
+    all.host_kept += one.host_kept;
+  }
+  return all;
+}
+
 void keep_little_of_what_is_freed() {
   constexpr int kLittle = 128 << 10;  // where glibc begins
   mallopt(M_MMAP_THRESHOLD, kLittle);
   mallopt(M_TRIM_THRESHOLD, kLittle);
 }
 
-Usage process_usage() {
+Usage process_usage(const std::vector<int>& devices) {
   malloc_trim(0);
   const struct mallinfo2 heap = mallinfo2();
+  const weft_device_memory library = library_memory(devices);
+  const auto reached = static_cast<std::int64_t>(library.host_in_use + library.host_kept);
   return {.device = 0,
+          .in_use = static_cast<std::int64_t>(library.in_use),
+          .kept = static_cast<std::int64_t>(library.kept),
           .heap = static_cast<std::int64_t>(heap.uordblks + heap.hblkhd),
           .mapped = static_cast<std::int64_t>(heap.hblkhd),
-          .resident = status_of_process("VmRSS:") * 1024,
+          .resident = status_of_process("VmRSS:") * 1024 - reached,
           .descriptors = open_descriptors(),
           .threads = status_of_process("Threads:")};
 }

@@ -347,10 +347,10 @@ void Round::abort() {
   if (draws_.one_in(2)) renew(slot);
 }
 
-bool Round::any(bool wanted) {
+std::int64_t Round::total(std::int64_t of_process) {
   soak_.tell("the end of a round");
   if (teams_[0] == nullptr) renew(0);
-  return sum(*teams_[0], wanted ? 1 : 0) != 0;
+  return sum(*teams_[0], of_process);
 }
 
 std::int64_t Round::sum(Team& team, std::int64_t of_process) {

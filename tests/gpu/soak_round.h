@@ -42,7 +42,9 @@ class Round {
   /// All steps. Where one fails the communicators are aborted, so that no rank waits.
   void run();
   /// Whether some process wants it: a call of all ranks, which have come here when it answers.
-  [[nodiscard]] bool any(bool wanted);
+  [[nodiscard]] bool any(bool wanted) { return total(wanted ? 1 : 0) != 0; }
+  /// Of what each process says, or each rank of this one: a call of all ranks, likewise.
+  [[nodiscard]] std::int64_t total(std::int64_t of_process);
   /// Ends all communicators.
   void close();
 

@@ -53,6 +53,7 @@ class CudaDevice final : public DeviceRuntime {
     return memory_.allocate_shared(bytes, out);
   }
   void release_shared(void* memory) override { memory_.release(memory); }
+  [[nodiscard]] HeldMemory held_memory() override { return memory_.held(); }
   weft_result allocate_to_share(std::size_t bytes, MemorySharing sharing, void** out) override {
     return memory_.allocate_to_share(bytes, sharing, out);
   }

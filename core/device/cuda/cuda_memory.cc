@@ -259,6 +259,21 @@ weft_result CudaMemory::release_behind(cudaStream_t stream, void* memory) {
   return WEFT_OK;
 }
 
+HeldMemory CudaMemory::held() {
+  {
+    const Scope scope(device_);
+    release_retired();
+  }
+  HeldMemory held;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [address, block] : used_)
+    (block.kind == kHost ? held.host_in_use : held.in_use) += block.memory.bytes;
+  free_.for_each([&](const Block& block) {
+    (block.kind == kHost ? held.host_kept : held.kept) += block.memory.bytes;
+  });
+  return held;
+}
+
 // Not out of what was kept, and not kept: a program's buffers are large, and come in all sizes.
 weft_result CudaMemory::allocate_for_program(std::size_t bytes, void** out) {
   *out = nullptr;

@@ -58,6 +58,8 @@ class CudaMemory {
   /// The same once what the stream holds now has ended; where it is captured, once the graph has
   /// gone and all that was made of it. Where that cannot be told, when this object goes.
   weft_result release_behind(cudaStream_t stream, void* memory);
+  /// As DeviceRuntime::held_memory, what programs have been given among what is in use.
+  [[nodiscard]] HeldMemory held();
 
   weft_result export_memory(void* memory, MemoryTicket* out);
   weft_result import_memory(const MemoryTicket& ticket, void** out, std::size_t* bytes);

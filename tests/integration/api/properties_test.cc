@@ -207,5 +207,22 @@ TEST(PropertiesStruct, AreNotKnownBeforeTheRankHasJoined) {
   EXPECT_THAT(last_error(context.get()), HasSubstr("still joining"));
 }
 
+TEST(DeviceMemory, OfADeviceThatIsNotOpenIsNone) {
+  const ContextHandle context = make_context();
+  weft_device_memory memory;
+  std::memset(&memory, 0x55, sizeof(memory));
+  memory.struct_size = offsetof(weft_device_memory, host_kept);
+  EXPECT_EQ(weft_context_get_device_memory(context.get(), 0, &memory), WEFT_OK);
+  EXPECT_EQ(memory.in_use, 0U);
+  EXPECT_EQ(memory.kept, 0U);
+  EXPECT_EQ(memory.host_in_use, 0U);
+  EXPECT_EQ(memory.host_kept, 0x5555555555555555U) << "the caller has no room for it";
+  memory.struct_size = 0;
+  EXPECT_EQ(weft_context_get_device_memory(context.get(), 0, &memory), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(context.get()), HasSubstr("weft_device_memory.struct_size is 0"));
+  EXPECT_EQ(weft_context_get_device_memory(context.get(), 0, nullptr), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(weft_context_get_device_memory(nullptr, 0, &memory), WEFT_ERROR_INVALID_ARGUMENT);
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -43,7 +43,7 @@ void add_misuse(Scenarios& all) {
   add_case(all, "struct-size",
            "<struct>.struct_size is <number>, less than the <number> of <version>");
   add_case(all, "properties-size",
-           "weft_comm_properties.struct_size is <number>, too small for any of its fields");
+           "<struct>.struct_size is <number>, too small for any of its fields");
   add_case(all, "device-kind", "weft_comm_config.device_kind <number> is none");
   add_case(all, "null-setting", "weft_comm_config.settings: pair <number> holds NULL");
   add_case(all, "table-of-one",

@@ -8,6 +8,7 @@
 #include <barrier>
 #include <cstddef>
 #include <fstream>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -19,6 +20,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/device/host/host_device.h"
 #include "tests/unit/comm/ranks.h"
 
 namespace weft {
@@ -65,6 +67,22 @@ TEST(Context, SaysWhatIsWrongWithItsConfiguration) {
             std::string::npos);
   EXPECT_NE(error_of("", {{"WEFT_CHANNELS_MUX", "1"}}).find("WEFT_CHANNELS_MAX"),
             std::string::npos);
+}
+
+class HoldingDevice : public device::HostDevice {
+ public:
+  [[nodiscard]] std::int32_t index() const override { return 3; }
+  [[nodiscard]] HeldMemory held_memory() override {
+    return {.in_use = 1, .kept = 2, .host_in_use = 3, .host_kept = 4};
+  }
+};
+
+TEST(Context, TellsWhatAnOpenDeviceHolds) {
+  const auto context =
+      Ranks::value(Context::create("", environment_with({}), std::make_unique<HoldingDevice>()));
+  EXPECT_EQ(context->held_memory(3).kept, 2U);
+  EXPECT_EQ(context->held_memory(3).host_kept, 4U);
+  EXPECT_EQ(context->held_memory(0).in_use, 0U);
 }
 
 TEST(Context, RemembersTheErrorOfEachThread) {
