@@ -99,7 +99,8 @@ WEFT_API weft_result weft_context_create(const weft_context_options* options, we
 typedef struct weft_device_memory {
   uint32_t struct_size;
   uint32_t reserved;
-  /** By communicators, graphs of their calls and weft_memory_allocate. */
+  /** By communicators, graphs of their calls and weft_memory_allocate, and what other processes
+   * still have mapped of communicators that have ended. */
   uint64_t in_use;
   /** Of communicators that have ended: for the next ones, until the context's end, since to give
    * it back may wait for kernels that wait for other ranks. */
