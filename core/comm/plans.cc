@@ -83,7 +83,10 @@ Result<std::shared_ptr<PlanTables>> Communicator::tables_of(const Plan& plan) {
   // Work on a communicator's latest stream comes after all that it had on others.
   if (retired_.many()) {
     const std::shared_ptr<DeviceStream> latest = latest_.life.lock();
-    if (latest != nullptr && runtime_.query(latest.get()) == WEFT_OK) retired_.sweep();
+    if (latest != nullptr && !runtime_.is_capturing(latest.get()) &&
+        runtime_.query(latest.get()) == WEFT_OK) {
+      retired_.sweep();
+    }
   }
   return PlanTables::create(table_memory_, plan);
 }

@@ -48,6 +48,9 @@ SeenMachine& seen() {
 /// The one stream of a program, with work that ends when the test says so.
 class SeenStream {
  public:
+  /// It is the null stream, and the program captures one that would wait for it.
+  bool would_break_a_capture = false;
+
   /// Somebody uses it, or awaits an event of it.
   void use() {
     const std::scoped_lock lock(mutex_);
@@ -144,6 +147,13 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
   *blocks = 2;
   return cudaSuccess;
 }
+cudaError_t cudaStreamQuery(cudaStream_t /*stream*/) {
+  seen_stream()->use();
+  return seen_stream()->has_ended() ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventQuery(cudaEvent_t /*event*/) {
+  return seen_stream()->has_ended() ? cudaSuccess : cudaErrorNotReady;
+}
 cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
   seen_stream()->use();
   seen_stream()->await_work();
@@ -159,6 +169,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t /*stream*/, cudaStreamCaptureS
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status,
                                      unsigned long long* /*number*/) {
 #endif
+  if (seen_stream()->would_break_a_capture) return cudaErrorStreamCaptureImplicit;
   seen_stream()->use();
   *status = cudaStreamCaptureStatusNone;
   return cudaSuccess;
@@ -169,6 +180,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t /*event*/, cudaStream_t /*stream*/) {
   seen_stream()->use();
+  EXPECT_FALSE(seen_stream()->would_break_a_capture);
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) {
@@ -333,15 +345,36 @@ TEST(CudaStreams, AreLeftWhileOthersAwaitThem) {
   ASSERT_EQ(device->wrap_stream(&native, &stream), WEFT_OK);
   std::thread other([&] { EXPECT_EQ(device->await_stream(stream), WEFT_OK); });
   native.wait_until_awaited();
+  EXPECT_EQ(device->query(stream), WEFT_IN_PROGRESS);
   device->leave_stream(stream);
   EXPECT_FALSE(native.has_ended());
   native.go();
+  EXPECT_EQ(device->query(stream), WEFT_IN_PROGRESS);
   native.end_work();
+  EXPECT_EQ(device->query(stream), WEFT_OK);
   other.join();
   EXPECT_EQ(device->await_stream(stream), WEFT_OK);
   EXPECT_EQ(device->capture_number(stream), 0U);
   device->destroy_stream(stream);
   EXPECT_FALSE(native.was_used_when_gone());
+}
+
+// Whoever records an event there ends the capture of a stream that has nothing to do with it.
+TEST(CudaStreams, OfNullAreLeftAloneWhileAnotherIsCaptured) {
+  SeenStream native;
+  seen_stream() = &native;
+  native.would_break_a_capture = true;
+  const auto device = open_on({});
+  ASSERT_NE(device, nullptr);
+  DeviceStream* stream = nullptr;
+  ASSERT_EQ(device->wrap_stream(nullptr, &stream), WEFT_OK);
+  EXPECT_NE(device->capture_number(stream), 0U);
+  device->leave_stream(stream);
+  native.would_break_a_capture = false;
+  EXPECT_NE(device->capture_number(stream), 0U) << "nobody knows when its work ends";
+  EXPECT_EQ(device->query(stream), WEFT_IN_PROGRESS);
+  EXPECT_EQ(device->await_stream(stream), WEFT_OK);
+  device->destroy_stream(stream);
 }
 
 TEST(CudaDevices, VouchForNoLinesBesideOneThatPcieJoins) {

@@ -440,6 +440,8 @@ std::uint64_t capture_of(const CudaStream& stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long number = 0;
   const cudaError_t asked = cudaStreamGetCaptureInfo(stream.native, &status, &number);
+  // The null stream, while one is captured that would wait for it: to use it ends that capture.
+  if (asked == cudaErrorStreamCaptureImplicit) return kLostCapture;
   if (asked != cudaSuccess || status == cudaStreamCaptureStatusNone) return 0;
   // Of one that went wrong nothing more is told.
   return status == cudaStreamCaptureStatusActive ? number : kLostCapture;
@@ -455,7 +457,9 @@ void CudaDevice::leave_stream(DeviceStream* stream) {
   left.left_capture = capture_of(left);
   // Without an event nothing can wait for it any more, as of a stream that its owner ended too
   // early.
-  if (record(left) != WEFT_OK) left.left_capture = kLostCapture;
+  if (left.left_capture != kLostCapture && record(left) != WEFT_OK) {
+    left.left_capture = kLostCapture;
+  }
   left.is_left = true;
 }
 
@@ -580,7 +584,11 @@ weft_result CudaDevice::await_stream(DeviceStream* stream) {
 
 weft_result CudaDevice::query(DeviceStream* stream) {
   const Scope scope(index_);
-  return check(cudaStreamQuery(cuda(stream)->native), "cudaStreamQuery");
+  CudaStream& asked = *cuda(stream);
+  const std::scoped_lock lock(asked.mutex);
+  if (!asked.is_left) return check(cudaStreamQuery(asked.native), "cudaStreamQuery");
+  if (asked.left_capture != 0) return WEFT_IN_PROGRESS;  // as long as nothing tells its end
+  return check(cudaEventQuery(asked.event), "cudaEventQuery");
 }
 
 }  // namespace weft::device::cuda
