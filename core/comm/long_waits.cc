@@ -130,6 +130,7 @@ void Communicator::watch_kernels() {
   }
   if (*tag != waiting_tag_) {
     waiting_tag_ = *tag;
+    reported_call_.store(0);  // A graph's calls have one number, each time that they are replayed.
     restart_clock();
     static_cast<void>(waited_ns());
     return;

@@ -109,11 +109,11 @@ void group_ends(std::span<const PairTransfer> transfers, PairGroups& groups) {
   std::iota(groups.begin.begin(), groups.begin.end(), 0U);
 }
 
-/// Whether the latest division was of such transfers; notes what they are.
+/// Whether the latest division was of such transfers; notes what they are, but not that they are
+/// divided.
 bool are_known(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
                PairGroups& groups) {
   bool alike = groups.most_groups == most_groups && groups.known.size() == transfers.size();
-  groups.most_groups = most_groups;
   groups.known.resize(transfers.size());
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     const PairTransfer& transfer = transfers[i];
@@ -124,14 +124,12 @@ bool are_known(std::span<const PairTransfer> transfers, std::uint32_t most_group
     alike = alike && groups.known[i] == is;
     groups.known[i] = is;
   }
+  if (!alike) groups.most_groups = 0;
   return alike;
 }
 
-}  // namespace
-
-void divide_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
-                      PairGroups& groups) {
-  if (are_known(transfers, most_groups, groups)) return;
+void divide_anew(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
+                 PairGroups& groups) {
   if (are_ends(transfers, most_groups)) return group_ends(transfers, groups);
   const auto [group_of, count] = divide(transfers, most_groups);
   groups.begin.assign(count + std::size_t{1}, 0);
@@ -151,6 +149,16 @@ void divide_transfers(std::span<const PairTransfer> transfers, std::uint32_t mos
     groups.order[at] = static_cast<std::uint32_t>(i);
     groups.after[at] = after == kNoTransfer ? kNoTransfer : place[after];
   }
+}
+
+}  // namespace
+
+// Known is only what has been divided: there may be no memory for it.
+void divide_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
+                      PairGroups& groups) {
+  if (are_known(transfers, most_groups, groups)) return;
+  divide_anew(transfers, most_groups, groups);
+  groups.most_groups = most_groups;
 }
 
 void group_transfers(std::span<const PairTransfer> transfers, std::uint32_t most_groups,
