@@ -448,7 +448,9 @@ void Communicator::choose_spread() {
             .least_bytes_of_many = kLeastPairPartBytesOfMany};
   choose_inbox_exchanges();
   if (reach_ == Reach::kMessages) {
-    spread.most_by_lines_of_net = kMostMessageLineBytes;
+    // A port puts the payload of lines together in a slot.
+    spread.most_by_lines_of_net =
+        std::min<std::uint64_t>(kMostMessageLineBytes, slots_of_pairs().step_bytes);
     spread.least_bytes = kLeastMessagePartBytes;
     spread.few_channels = few_net_ports(topology_);
     spread.least_bytes_of_many = kLeastPairPartBytes;

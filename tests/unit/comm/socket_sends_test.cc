@@ -108,6 +108,32 @@ TEST(SendsOverSockets, GoByLinesAndByStepsByTurns) {
   EXPECT_EQ(mistakes_of(kTwo, run_rank), std::vector<std::string>(kTwo));
 }
 
+// A port puts the payload of lines together in a slot, which may be shorter than lines go.
+TEST(SendsOverSockets, GoByLinesNoLongerThanASlot) {
+  const test::Ranks ranks(kTwo, "net-socket", {{"WEFT_BUFFERS_STEP", "4KiB"}},
+                          std::make_unique<PolledDevice>());
+  constexpr std::uint64_t kMost = 20'000;
+  const auto run_rank = [&](std::uint32_t rank) -> std::string {
+    std::vector<std::byte> input(kMost);
+    std::vector<std::byte> output(kMost);
+    for (std::uint64_t bytes = 1000; bytes <= kMost; bytes += 1000) {
+      for (std::uint64_t at = 0; at < kMost; ++at)
+        input[at] = payload_byte(rank, at, bytes);
+      const Status ended = run_exchange(ranks, rank,
+                                        {.partner = 1 - rank,
+                                         .sent = std::span(input).first(bytes),
+                                         .received = std::span(output).first(bytes)});
+      if (!ended) return std::to_string(bytes) + " bytes: " + test::text_of(ended);
+      for (std::uint64_t at = 0; at < bytes; ++at) {
+        if (output[at] == payload_byte(1 - rank, at, bytes)) continue;
+        return "byte " + std::to_string(at) + " of " + std::to_string(bytes);
+      }
+    }
+    return "";
+  };
+  EXPECT_EQ(mistakes_of(kTwo, run_rank), std::vector<std::string>(kTwo));
+}
+
 // Ranks 0 and 1 have messages for each other under way when the others ask, one after the other, to
 // be connected with them: then the thread that connects uses nets of ports whose own threads use
 // them, too.
