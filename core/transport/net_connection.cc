@@ -97,12 +97,14 @@ bool NetConnection::add(const ProgressOp& operation) {
           {.number = operation.call, .tag = operation.tag, .message = operation.message})) {
     return false;
   }
-  target_ += operation.steps;
-  if (line_steps_ != nullptr) line_steps_->add(target_, operation.by_lines);
+  // There may be no memory for some of it: the last makes it all count.
+  const std::uint64_t target = target_ + operation.steps;
+  if (line_steps_ != nullptr) line_steps_->add(target, operation.by_lines);
   if (view_.lands) {
     forget_posted_landings();
-    landings_.push_back({.end = target_, .walk = operation.landing});
+    landings_.push_back({.end = target, .walk = operation.landing});
   }
+  target_ = target;
   return true;
 }
 

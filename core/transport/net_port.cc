@@ -130,12 +130,13 @@ void NetPort::enqueue(std::span<const ProgressOp> operations) {
   if (broken_.load(std::memory_order_relaxed)) return;
   {
     const std::scoped_lock lock(incoming_mutex_);
-    // Counted first: who takes them in may be done with them before this returns.
+    // Before they are counted: there may be no memory for them.
+    incoming_.insert(incoming_.end(), operations.begin(), operations.end());
+    // Under the lock: who takes them in may be done with them before this returns.
     std::uint64_t steps = 0;
     for (const ProgressOp& operation : operations)
       steps += operation.steps;
     outstanding_.fetch_add(steps, std::memory_order_seq_cst);
-    incoming_.insert(incoming_.end(), operations.begin(), operations.end());
     has_incoming_.store(true, std::memory_order_release);
   }
   // Its engine polls: it has the port's memory at hand, and the caller a kernel to launch.
@@ -156,15 +157,25 @@ void NetPort::take_in_locked() {
   if (!has_incoming_.load(std::memory_order_acquire)) return;
   const std::scoped_lock lock(incoming_mutex_);
   has_incoming_.store(false, std::memory_order_relaxed);
-  for (const ProgressOp& operation : incoming_) {
-    NetConnection& connection = *connections_[operation.connection];
-    const bool had_more = connection.has_more();
-    if (!connection.add(operation)) {
-      return fail_locked(connection, Error(WEFT_ERROR_INTERNAL, "a call has no room in an inbox"));
+  std::size_t taken = 0;
+  try {
+    for (; taken < incoming_.size(); ++taken) {
+      const ProgressOp& operation = incoming_[taken];
+      NetConnection& connection = *connections_[operation.connection];
+      // Before it has more: what is not among these is not looked at.
+      auto& some = with_more(connection.direction);
+      if (!connection.has_more() && std::ranges::find(some, &connection) == some.end())
+        some.push_back(&connection);
+      if (!connection.add(operation)) {
+        return fail_locked(connection,
+                           Error(WEFT_ERROR_INTERNAL, "a call has no room in an inbox"));
+      }
     }
-    auto& some = with_more(connection.direction);
-    if (!had_more && std::ranges::find(some, &connection) == some.end())
-      some.push_back(&connection);
+  } catch (...) {
+    // What there is no memory for is taken in the next time, and nothing twice.
+    incoming_.erase(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(taken));
+    has_incoming_.store(true, std::memory_order_release);
+    throw;
   }
   incoming_.clear();
 }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <poll.h>
 #include <string>
@@ -195,7 +196,14 @@ void ProgressEngine::State::loop() {
   int idle_rounds = 0;
   Clock::time_point last_polled{};
   while (!stop.load(std::memory_order_acquire)) {
-    const Found found = round();
+    Found found;
+    try {
+      found = round();
+    } catch (const std::bad_alloc&) {
+      // Nothing may leave the thread: it looks again, and there may be memory by then.
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      continue;
+    }
     if (found.polled && !found.on_duty) last_polled = Clock::now();
     if (found.moved) {
       idle_rounds = 0;
@@ -263,8 +271,14 @@ ProgressEngine::~ProgressEngine() {
 
 Status ProgressEngine::add(NetPort& port) {
   const std::scoped_lock lock(state_->mutex);
-  state_->ports.push_back(&port);
+  // First: there may be no memory for either, and a port that is only there is never looked at.
   state_->watched[&port] = -1;
+  try {
+    state_->ports.push_back(&port);
+  } catch (...) {
+    state_->watched.erase(&port);
+    throw;
+  }
   return {};
 }
 
