@@ -359,7 +359,14 @@ Status PairConnector::take_letter(std::uint32_t from, std::span<const std::byte>
     pair.theirs = std::move(*blobs);
   }
   // Of two that cross each is an answer. Where it asks again it did not get what was written.
-  if (asked && !first && pair.state != Pair::State::kNew) post(pair);
+  if (asked && !first && pair.state != Pair::State::kNew) {
+    // What passes has kept an answer from it before: this is another one.
+    if (pair.unreachable && passes(*pair.unreachable)) {
+      pair.unreachable.reset();
+      set_joining(pair, pair.state == Pair::State::kJoining);
+    }
+    post(pair);
+  }
   return {};
 }
 

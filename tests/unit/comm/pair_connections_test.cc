@@ -221,6 +221,41 @@ TEST_F(TwoRanks, WhoHasNoDescriptorToAnswerSaysSoAtOnce) {
             "files); try: raise the limit of open files (ulimit -n)");
 }
 
+// Nobody waits here, and the other asks again: what kept the answer from it has passed by then.
+TEST_F(TwoRanks, WhoHadNoDescriptorToAnswerIsAskedAgain) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer needs descriptors itself";
+  std::optional<test::NoDescriptors> none;
+  std::atomic<bool> joins{false};
+  const UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Reactor& reactor = ranks_[0].context->reactor();
+  const Reactor::WatchId watch =
+      Ranks::value(reactor.add(event.get(), EPOLLIN, [&](std::uint32_t /*events*/) {
+        eventfd_t count = 0;
+        eventfd_read(event.get(), &count);
+        if (!joins) none.emplace();
+        joins = true;
+      }));
+  start(0, [&](const PairLink& /*link*/) -> LinkShape {
+    eventfd_write(event.get(), 1);
+    return {.slots = kOneWay, .to = true, .from = false};
+  });
+  start(1, [](const PairLink& /*link*/) -> LinkShape {
+    return {.slots = kOneWay, .to = false, .from = true};
+  });
+  const PairLink of_receiver{.peer = 0, .channel = 0};
+  ranks_[1].pairs->want({&of_receiver, 1});
+  for (int i = 0; i < 60'000 && !joins; ++i)
+    std::this_thread::sleep_for(milliseconds(1));
+  std::this_thread::sleep_for(milliseconds(100));
+  reactor.remove(watch);
+  none.reset();
+  EXPECT_TRUE(wait(1, milliseconds(60'000)));
+  const PairLink of_sender{.peer = 1, .channel = 0};
+  ranks_[0].pairs->want({&of_sender, 1});
+  EXPECT_TRUE(wait(0, milliseconds(60'000)));
+  EXPECT_EQ(ranks_[0].failures + ranks_[1].failures, 0);
+}
+
 // It may be in no call, and would tell nobody of what it only suspects.
 TEST_F(TwoRanks, AFailureIsToldAgainWhenNewsOfItsCauseMayHaveCome) {
   start(0, [](const PairLink& /*link*/) -> LinkShape { return {.slots = kOneWay}; });
