@@ -292,15 +292,18 @@ Status OutputMappings::find_pieces(Mapping& wanted) const {
   return {};
 }
 
-// Where a piece is not to be exported, no output of any part of it is.
+// Where a piece is not to be exported, no output of any part of it is; where the driver could not
+// do it, for lack of descriptors, say, it may another time.
 Status OutputMappings::export_pieces(Mapping& found) const {
   for (const MemoryPiece piece : found.pieces) {
     int descriptor = -1;
     std::string why;
     if (piece.bytes % kExportGrain != 0) {
       why = "its memory shares pages with other memory";
-    } else if (around_.runtime.export_piece(piece, &descriptor) != WEFT_OK) {
+    } else if (const weft_result result = around_.runtime.export_piece(piece, &descriptor);
+               result != WEFT_OK) {
       why = device_failure_text(around_.runtime);
+      found.may_be_wanted_again = result != WEFT_ERROR_UNSUPPORTED;
     }
     if (!why.empty()) {
       found.scope = Scope::kTouching;

@@ -81,7 +81,9 @@ class PieceDevice : public MemoryRuntime {
     if (found == pieces_.end() || found->second.number != piece.number) return refuse("made anew");
     if (!found->second.exportable) return refuse("not to be exported");
     *descriptor = ::dup(found->second.file.get());
-    return *descriptor < 0 ? refuse("no descriptors") : WEFT_OK;
+    if (*descriptor >= 0) return WEFT_OK;
+    why_ = "no descriptors";
+    return WEFT_ERROR_OUT_OF_RESOURCES;
   }
   weft_result import_pieces(std::span<const ForeignPiece> pieces, void** out) override {
     if (fails_to_import) return refuse("it cannot map anything");

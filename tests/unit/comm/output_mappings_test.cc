@@ -26,6 +26,7 @@
 #include "core/device/host/host_memory.h"
 #include "core/device/shared_place.h"
 #include "tests/device/lane_model.h"
+#include "tests/support/no_descriptors.h"
 #include "tests/support/piece_device.h"
 
 namespace weft {
@@ -351,6 +352,23 @@ TEST_F(OutputMappingsTest, OfNoMemoryOfTheDeviceAreTriedAgainSeldom) {
   EXPECT_FALSE(call(outputs));
   for (int turn = 0; turn < kLong; ++turn)
     call(outputs);
+  settle();
+  EXPECT_TRUE(call(outputs));
+}
+
+TEST_F(OutputMappingsTest, OfNoDescriptorsAreTriedAgainSeldom) {
+  const auto outputs = place_all();
+  EXPECT_FALSE(call(outputs));
+  {
+    const test::NoDescriptors none;
+    settle();
+  }
+  EXPECT_EQ(rank(1).mappings->last_refusal(), "no descriptors");
+  EXPECT_FALSE(call(outputs));
+  settle();
+  EXPECT_EQ(rank(1).mappings->last_refusal(), "no descriptors");
+  for (int turn = 0; turn < kLong; ++turn)
+    EXPECT_FALSE(call(outputs));
   settle();
   EXPECT_TRUE(call(outputs));
 }
