@@ -43,6 +43,13 @@ Status Graph::record(std::span<const Call> calls, const Stream& stream) {
   }
   for (const Piece& piece : step.pieces)
     count(piece);
+  // The graph is launched on others, and may outlive this one.
+  for (Call& call : step.calls)
+    call.stream = nullptr;
+  for (Piece& piece : step.pieces) {
+    piece.stream = nullptr;
+    piece.streams.clear();
+  }
   steps_.push_back(std::move(step));
   return {};
 }
@@ -99,7 +106,7 @@ Status Graph::launch(Stream& stream) {
   std::optional<Error> first;
   for (Step& step : steps_) {
     for (Piece& piece : step.pieces) {
-      const Status started = start_piece(piece, stream);
+      const Status started = start_piece(piece, stream, IfOneFails::kOthersStart);
       if (!started && !first) first = started.error();
     }
   }

@@ -41,7 +41,8 @@ Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> c
   if (report_ == nullptr) {
     UnderWay& record = begin_record(calls.front()->task, stream, 0);
     for (const Call* const call : calls) {
-      if (call->stream != &stream) record.others.push_back(call->stream);
+      const bool is_of_graph = call->stream == nullptr;
+      if (!is_of_graph && call->stream != &stream) record.others.push_back(call->stream);
     }
     if (record.pairs_repeat && are_tasks_of(calls, record.pair_tasks)) {
       repeat_transfers(calls, rank_, pair_numbers_, record.transfers, record.pair_tasks);

@@ -289,7 +289,7 @@ Error of_group(const Error& why) {
   return {why.code(), "a communicator of the group failed: " + why.to_string()};
 }
 
-Status start_piece(Piece& piece, Stream& stream) {
+Status start_piece(Piece& piece, Stream& stream, IfOneFails then) {
   std::vector<Launch>& launches = piece.launches;
   std::vector<Communicator*>& communicators = piece.communicators;
   launches.clear();
@@ -298,6 +298,7 @@ Status start_piece(Piece& piece, Stream& stream) {
     for (std::size_t i = 0; i < launches.size(); ++i)
       communicators[i]->withdraw(launches[i], why);
   };
+  Status started;
   for (const CallBatch& batch : piece.batches) {
     const Call& first = *batch.front();
     if (!joins_pair(first) && is_empty(first)) {
@@ -305,22 +306,26 @@ Status start_piece(Piece& piece, Stream& stream) {
       continue;
     }
     auto launch = prepare(batch, stream);
-    if (!launch) {
+    if (launch) {
+      launches.push_back(**launch);
+      communicators.push_back(first.communicator);
+    } else if (then == IfOneFails::kNoneStarts) {
       withdraw_all(of_group(launch.error()));
       return fail(std::move(launch.error()));
+    } else if (started) {
+      started = fail(std::move(launch.error()));
     }
-    launches.push_back(**launch);
-    communicators.push_back(first.communicator);
   }
-  if (launches.empty()) return {};
+  if (launches.empty()) return started;
   const weft_result result = stream.runtime().launch(stream.device_stream(), launches);
   if (result == WEFT_OK) {
     for (Communicator* communicator : communicators)
       communicator->launched();
-    return {};
+    return started;
   }
   Error error = refusal(stream.runtime(), result);
   withdraw_all(error);
+  if (!started) return started;
   return fail(std::move(error));
 }
 
@@ -406,6 +411,15 @@ Result<weft_result> start_alone(const Call& call, bool may_go_on) {
   return WEFT_OK;
 }
 
+// Streams of several devices cannot be asked by one of them.
+Status check_devices(const Piece& piece) {
+  for (const CallBatch& batch : piece.batches) {
+    for (const Call* const call : batch)
+      WEFT_TRY(call->communicator->check_call(*call->stream));
+  }
+  return {};
+}
+
 // Nothing orders what is captured, and runs when its graph is replayed, and what runs now.
 Status check_one_capture(const Piece& piece) {
   DeviceRuntime& runtime = piece.stream->runtime();
@@ -425,7 +439,10 @@ Status check_one_capture(const Piece& piece) {
 // Before anything of a group is started: what is refused leaves its communicators as they are.
 Status check_captures(std::span<const Piece> pieces) {
   for (const Piece& piece : pieces) {
-    if (piece.streams.size() > 1) WEFT_TRY(check_one_capture(piece));
+    if (piece.streams.size() > 1) {
+      WEFT_TRY(check_devices(piece));
+      WEFT_TRY(check_one_capture(piece));
+    }
     for (const CallBatch& batch : piece.batches)
       WEFT_TRY(batch.front()->communicator->check_capture(batch, *piece.stream));
   }
@@ -458,7 +475,7 @@ Result<weft_result> start(std::span<const Call> calls, CallCutter& cutter, bool 
   for (; done < pieces.size(); ++done) {
     Piece& piece = pieces[done];
     started = order_streams(piece, false);
-    if (started) started = start_piece(piece, *piece.stream);
+    if (started) started = start_piece(piece, *piece.stream, IfOneFails::kNoneStarts);
     if (!started) break;
   }
   // Only now: a device may wait here for work whose partners this very group has started.
@@ -471,7 +488,11 @@ Result<weft_result> start(std::span<const Call> calls, CallCutter& cutter, bool 
     if (done != 0) give_up(pieces.subspan(done), of_group(started.error()));
     return fail(std::move(started.error()));
   }
-  WEFT_TRY(std::move(ordered));
+  if (!ordered) {
+    // What comes next on those streams would not come after this.
+    give_up(pieces, of_group(ordered.error()));
+    return fail(std::move(ordered.error()));
+  }
   return WEFT_OK;
 }
 

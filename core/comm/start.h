@@ -125,7 +125,11 @@ Result<weft_result> begin_calls(const Call& call);
 Result<bool> want_batches(std::span<const Piece> pieces);
 /// Waits for that.
 Status await_batches(std::span<const Piece> pieces);
+enum class IfOneFails : std::uint8_t {
+  kNoneStarts,   ///< The communicators of all are in error.
+  kOthersStart,  ///< Each other communicator's calls; of several failures the first is told.
+};
 /// Starts a piece on `stream`. What it needs must be connected.
-Status start_piece(Piece& piece, Stream& stream);
+Status start_piece(Piece& piece, Stream& stream, IfOneFails then);
 
 }  // namespace weft

@@ -293,6 +293,57 @@ TEST_P(Graphs, OfAnAbortedCommunicatorFailAndDoNotKeepOthersWaiting) {
   synchronize(1);
 }
 
+// Else a later call of that one would meet what others of its ranks called there.
+TEST_P(Graphs, OfAGroupGoOnWhereOneOfItIsAborted) {
+  for (const bool aborts_first : {true, false}) {
+    comms_ = join();
+    auto others = join();
+    auto& aborted = aborts_first ? comms_ : others;
+    auto& living = aborts_first ? others : comms_;
+    fill();
+    std::array<Values, 2> later = buffers_;
+    for (Values& values : received_)
+      values.assign(kCount, 5);
+    const auto sum = [&](Values& values, const CommHandle& comm, std::size_t stream) {
+      must(context_.get(), weft_all_reduce(values.data(), values.data(), kCount, WEFT_INT32,
+                                           WEFT_SUM, comm.get(), streams_[stream].get()));
+    };
+    Values untouched(kCount, 9);
+    const GraphHandle graph = captured(0, [&] {
+      must(context_.get(), weft_group_start(context_.get()));
+      sum(untouched, aborted[0], 0);
+      sum(received_[0], living[0], 0);
+      must(context_.get(), weft_group_end(context_.get()));
+      sum(later[0], living[0], 0);
+    });
+    must(context_.get(), weft_comm_abort(aborted[0].get()));
+    expect_error(weft_graph_launch(graph.get(), streams_[0].get()), WEFT_ERROR_ABORTED, "rank 0");
+    sum(received_[1], living[1], 1);
+    sum(later[1], living[1], 1);
+    synchronize(1);
+    synchronize(0);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(received_[rank], Values(kCount, 10));
+      EXPECT_EQ(later[rank], Values(kCount, 3));
+    }
+    EXPECT_EQ(untouched, Values(kCount, 9));
+  }
+}
+
+// Sends and receives know where they were called: that is no stream of the graph's.
+TEST_P(Graphs, OfSendsTellNothingToTheStreamOfTheirCapture) {
+  for (const bool is_gone : {false, true}) {
+    comms_ = join();
+    streams_ = make_streams(context_.get(), 4);
+    const GraphHandle graph = captured(0, [&] { exchange(0, 0); });
+    if (is_gone) streams_[0].reset();
+    launch(graph, 2);
+    must(context_.get(), weft_comm_abort(comms_[0].get()));
+    EXPECT_EQ(weft_stream_synchronize(streams_[2].get()), WEFT_ERROR_ABORTED);
+    if (!is_gone) synchronize(0);
+  }
+}
+
 TEST_P(Graphs, ThatDifferFromOtherRanksCallsAreNamed) {
   const GraphHandle graph = captured(0, [&] {
     add(0, 0);

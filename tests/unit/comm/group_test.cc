@@ -164,5 +164,28 @@ TEST_F(WindowsOfAGroup, AreNotRegisteredWhereOneOfThemIsRefused) {
     EXPECT_FALSE(has_windows(rank)) << "rank " << rank;
 }
 
+// A device is asked to put its streams in order, and takes each for its own.
+TEST(GroupOfPairs, OnStreamsOfTwoDevicesIsRefused) {
+  const test::Ranks ranks(2, "p2p");
+  const test::Ranks elsewhere(1, "p2p");
+  std::byte byte{1};
+  std::array<Call, 2> calls;
+  for (Call& call : calls) {
+    call.communicator = ranks.communicators[0].get();
+    call.task = {.operation = Operation::kSend, .type = WEFT_INT8, .root = 1, .count = 1};
+    call.send = call.recv = &byte;
+  }
+  calls[1].task.operation = Operation::kRecv;
+  for (const std::size_t own : {0, 1}) {
+    calls[own].stream = ranks.streams[0].get();
+    calls[1 - own].stream = elsewhere.streams[0].get();
+    CallCutter cutter;
+    const Status started = start_calls(calls, cutter);
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error().code(), WEFT_ERROR_INVALID_ARGUMENT) << started.error().to_string();
+    EXPECT_FALSE(ranks.communicators[0]->known_failure());
+  }
+}
+
 }  // namespace
 }  // namespace weft
