@@ -37,6 +37,8 @@ using weft::Status;
 using weft::api::answer;
 using weft::api::guarded;
 using weft::api::null_argument;
+using weft::api::refuse;
+using weft::api::refuse_null;
 
 // The one piece of thread state outside a context: why there is none. Like errno.
 std::string& creation_error() {
@@ -64,6 +66,12 @@ Result<weft::Config> config_for(weft::Context& context, const weft_comm_config* 
                       "set it to sizeof(weft_comm_config)");
   }
   if (config->setting_count == 0) return context.config();
+  if (config->settings == nullptr) {
+    return weft::fail(WEFT_ERROR_INVALID_ARGUMENT,
+                      fmt::format("weft_comm_config.settings is NULL, and setting_count is {}",
+                                  config->setting_count),
+                      "give setting_count pairs of a key and a value");
+  }
   std::map<std::string, std::string> overrides;
   for (std::size_t i = 0; i < config->setting_count; ++i) {
     const char* name = config->settings[2 * i];
@@ -163,9 +171,9 @@ weft_result join_in_background(weft_context* owner, weft::Config settings,
   weft::Context& context = *owner->context;
   auto created =
       weft::Communicator::create(context, std::move(settings), joiner.rank, joiner.ranks, device);
-  if (!created) return context.remember(created.error());
+  if (!created) return refuse(owner, created.error());
   auto member = weft::Member::start(std::move(*created), joiner.id, std::move(joiner.before));
-  if (!member) return context.remember(member.error());
+  if (!member) return refuse(owner, member.error());
   *out = wrap(owner, std::move(*member));
   return WEFT_IN_PROGRESS;
 }
@@ -174,14 +182,14 @@ weft_result join(weft_context* owner, const weft_comm_config* config, Joiner joi
                  weft_comm** out) {
   weft::Context& context = *owner->context;
   auto settings = config_for(context, config);
-  if (!settings) return context.remember(settings.error());
+  if (!settings) return refuse(owner, settings.error());
   auto device = device_for(context, config, joiner.device_offset);
-  if (!device) return context.remember(device.error());
+  if (!device) return refuse(owner, device.error());
   if (is_nonblocking(config)) {
     return join_in_background(owner, std::move(*settings), **device, std::move(joiner), out);
   }
   if (joiner.before) {
-    if (const Status done = joiner.before(-1); !done) return context.remember(done.error());
+    if (const Status done = joiner.before(-1); !done) return refuse(owner, done.error());
   }
   auto start = [&context, settings = std::move(*settings), id = joiner.id, rank = joiner.rank,
                 ranks = joiner.ranks, runtime = *device] {
@@ -317,7 +325,7 @@ weft_result weft_comm_init_rank(weft_context* context, const weft_comm_config* c
                                 uint32_t ranks, const weft_unique_id* id, uint32_t rank,
                                 weft_comm** out) {
   if (context == nullptr || id == nullptr || out == nullptr) {
-    return null_argument(context, out == nullptr ? "out" : id == nullptr ? "id" : "context");
+    return refuse_null(context, out == nullptr ? "out" : id == nullptr ? "id" : "context");
   }
   return guarded(context, [&] {
     return join(
@@ -345,7 +353,7 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
     const auto id = core.serve_rendezvous(core.config());
     if (!id) return core.remember(id.error());
     if (is_nonblocking(config)) return start_all(context, config, ranks, *id, out);
-    weft::Group& group = core.groups().start();
+    core.groups().start();
     weft_result result = WEFT_OK;
     for (std::uint32_t rank = 0; rank < ranks && result == WEFT_OK; ++rank) {
       result = join(context, config,
@@ -356,9 +364,6 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
                      .before = {}},
                     &out[rank]);
     }
-    if (result != WEFT_OK) {
-      group.note_error(Error(result, core.last_error()));
-    }
     return weft_group_end(context);
   });
 }
@@ -366,14 +371,14 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
 weft_result weft_comm_init_env(weft_context* context, const weft_comm_config* config,
                                weft_comm** out) {
   if (context == nullptr || out == nullptr) {
-    return null_argument(context, out == nullptr ? "out" : "context");
+    return refuse_null(context, out == nullptr ? "out" : "context");
   }
   return guarded(context, [&]() -> weft_result {
     weft::Context& core = *context->context;
     const auto job = weft::read_job_environment(weft::current_environment());
-    if (!job) return core.remember(job.error());
+    if (!job) return refuse(context, job.error());
     const auto id = weft::unique_id_of(*job, core.next_job_instance());
-    if (!id) return core.remember(id.error());
+    if (!id) return refuse(context, id.error());
     Joiner joiner{.ranks = static_cast<std::uint32_t>(job->world_size),
                   .id = *id,
                   .rank = static_cast<std::uint32_t>(job->rank),
@@ -381,7 +386,7 @@ weft_result weft_comm_init_env(weft_context* context, const weft_comm_config* co
                   .before = {}};
     if (job->rank == 0 && job->world_size > 1) {
       auto settings = config_for(core, config);
-      if (!settings) return core.remember(settings.error());
+      if (!settings) return refuse(context, settings.error());
       joiner.before = [&core, id = *id, settings = std::move(*settings),
                        derived_port = job->derived_port](int cancel_fd) -> Status {
         Status served = core.serve_rendezvous_at(id, settings, cancel_fd);

@@ -23,7 +23,7 @@ using weft::Error;
 using weft::Status;
 using weft::api::answer;
 using weft::api::guarded;
-using weft::api::null_argument;
+using weft::api::refuse_null;
 
 // Which buffers a rank must give.
 struct Needs {
@@ -114,8 +114,8 @@ struct Kind {
 // `arrays` of a call whose blocks differ, else null.
 weft_result call(Kind kind, std::uint64_t count, const void* send, void* recv, Needs needs,
                  weft_comm* comm, weft_stream* stream, const weft::BlockArrays* arrays = nullptr) {
-  if (comm == nullptr) return null_argument(stream != nullptr ? stream->owner : nullptr, "comm");
-  if (stream == nullptr) return null_argument(comm->owner, "stream");
+  if (comm == nullptr) return refuse_null(stream != nullptr ? stream->owner : nullptr, "comm");
+  if (stream == nullptr) return refuse_null(comm->owner, "stream");
   weft_context* owner = comm->owner;
   return guarded(owner, [&]() -> weft_result {
     weft::Context& context = *owner->context;

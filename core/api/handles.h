@@ -62,6 +62,17 @@ inline weft_result null_argument(weft_context* context, const char* name) {
   return context != nullptr ? context->context->remember(error) : error.code();
 }
 
+// Of what a group takes note of: its end answers the error, and starts nothing.
+inline weft_result refuse(weft_context* context, const Error& error) {
+  if (Group* const group = context->context->open_group()) group->note_error(error);
+  return context->context->remember(error);
+}
+
+inline weft_result refuse_null(weft_context* context, const char* name) {
+  const Error error(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} is NULL", name));
+  return context != nullptr ? refuse(context, error) : error.code();
+}
+
 // No exception leaves the library. Memory is the only thing that ordinarily throws in here.
 template <typename Function>
 weft_result guarded(weft_context* context, Function&& function) {

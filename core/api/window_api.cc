@@ -22,6 +22,8 @@ using weft::Error;
 using weft::Status;
 using weft::api::guarded;
 using weft::api::null_argument;
+using weft::api::refuse;
+using weft::api::refuse_null;
 
 }  // namespace
 
@@ -57,17 +59,13 @@ weft_result weft_memory_free(weft_context* context, void* memory) {
 
 weft_result weft_window_register(weft_comm* comm, void* memory, size_t bytes, weft_window** out) {
   if (comm == nullptr) return null_argument(nullptr, "comm");
-  if (out == nullptr) return null_argument(comm->owner, "out");
+  if (out == nullptr) return refuse_null(comm->owner, "out");
   return guarded(comm->owner, [&]() -> weft_result {
-    weft::Context& context = *comm->owner->context;
-    const auto refuse = [&](const Error& error) {
-      if (weft::Group* const group = context.open_group()) group->note_error(error);
-      return context.remember(error);
-    };
     const auto communicator = comm->member->for_calls();
-    if (!communicator) return refuse(communicator.error());
+    if (!communicator) return refuse(comm->owner, communicator.error());
     if (memory == nullptr || bytes == 0) {
-      return refuse(Error(WEFT_ERROR_INVALID_ARGUMENT,
+      return refuse(comm->owner,
+                    Error(WEFT_ERROR_INVALID_ARGUMENT,
                           fmt::format("a window of {} bytes at {}", bytes, fmt::ptr(memory)),
                           "register memory of at least one byte"));
     }
@@ -93,12 +91,13 @@ weft_result weft_window_deregister(weft_window* window) {
   if (window == nullptr) return WEFT_OK;
   weft_comm* const comm = window->comm;
   return guarded(comm->owner, [&]() -> weft_result {
-    const auto communicator = comm->member->for_calls();
-    if (!communicator && comm->member->is_starting()) {
+    weft::Member& member = *comm->member;
+    const auto communicator = member.for_calls();
+    if (!communicator && !member.has_ended()) {
       return comm->owner->context->remember(communicator.error());
     }
-    Status ended;
-    if (communicator) ended = (*communicator)->deregister_window(window->window);
+    // Of one that was finalized, too, the memory of others stays open until then.
+    const Status ended = member.joined()->deregister_window(window->window);
     std::erase_if(comm->windows, [&](const auto& one) { return one.get() == window; });
     return weft::api::answer(comm->owner, ended);
   });

@@ -69,7 +69,12 @@ Status Group::run_blocking(const std::vector<Blocking>& calls) {
   std::vector<std::size_t> succeeded(lanes.size());
   const auto run = [&](std::size_t lane) {
     for (const Blocking* call : lanes[lane]) {
-      done[lane] = call->run();
+      try {
+        done[lane] = call->run();
+      } catch (const std::bad_alloc&) {
+        // Nothing may leave a thread, nor this one while there are others.
+        done[lane] = fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory for a rank of the group");
+      }
       if (!done[lane]) return;
       ++succeeded[lane];
     }

@@ -61,8 +61,9 @@ class Member {
   /// Of a rank with a background that is held: lets a thread do `work`, which starts calls and
   /// releases whoever is held for them; it must not throw.
   Status start_calls(std::function<void()> work) { return start_thread(std::move(work)); }
-  [[nodiscard]] bool is_starting() const {
-    return state_.load(std::memory_order_acquire) == State::kStarting;
+  /// Whether it has finalized, and does no more so in the background.
+  [[nodiscard]] bool has_ended() const {
+    return state_.load(std::memory_order_acquire) == State::kEnded;
   }
   /// Once it has joined, for what is not a call; else null.
   [[nodiscard]] Communicator* joined() const;

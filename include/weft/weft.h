@@ -634,7 +634,7 @@ WEFT_API weft_result weft_window_register(weft_comm* comm, void* memory, size_t 
  * call that went through it may follow. Destroying the communicator does it for all its windows,
  * whose handles must not be used any more. NULL is allowed. Errors: those of the work, after which
  * the window has ended, too; INVALID_USAGE while an earlier call of this rank still connects ranks,
- * after which it has not. */
+ * or it finalizes in the background, after which it has not. */
 WEFT_API weft_result weft_window_deregister(weft_window* window);
 /** Writes where the memory of rank `rank` begins as this rank's device sees it, for kernels of the
  * program's own; for the rank itself what it registered. UNSUPPORTED, with the reason, where not

@@ -134,6 +134,10 @@ TEST_F(Arguments, OfSettings) {
   expect_refusal(weft_comm_init_all(context_.get(), &config, 1, &out), WEFT_ERROR_INVALID_ARGUMENT,
                  "nothing of the group was started: weft_comm_config.settings: pair 0 holds NULL; "
                  "try: give setting_count pairs of a key and a value");
+  config.settings = nullptr;
+  expect_refusal(weft_comm_init_all(context_.get(), &config, 1, &out), WEFT_ERROR_INVALID_ARGUMENT,
+                 "nothing of the group was started: weft_comm_config.settings is NULL, and "
+                 "setting_count is 1; try: give setting_count pairs of a key and a value");
   const auto text_of = [&](const std::vector<std::string>& pairs) {
     EXPECT_EQ(weft_comm_init_all(context_.get(), CommSettings(pairs).get(), 1, &out),
               WEFT_ERROR_CONFIG);
@@ -324,6 +328,29 @@ TEST_F(Arguments, AnErrorInAGroupEndsIt) {
                  "try: pass a buffer, or a count of 0");
   EXPECT_EQ(weft_stream_query(stream_.get()), WEFT_OK);
   EXPECT_EQ(weft_group_end(context_.get()), WEFT_ERROR_INVALID_USAGE) << "the group is still open";
+}
+
+// Without a stream, too, or of a rank that is to join: the others would wait for it.
+TEST_F(Arguments, AnErrorInAGroupEndsItWhateverItIsOf) {
+  must(context_.get(), weft_group_start(context_.get()));
+  EXPECT_EQ(all_reduce(send_.data(), recv_.data(), 4, WEFT_FLOAT32, WEFT_SUM), WEFT_OK);
+  EXPECT_EQ(weft_all_reduce(send_.data(), recv_.data(), 4, WEFT_FLOAT32, WEFT_SUM, comm_, nullptr),
+            WEFT_ERROR_INVALID_ARGUMENT);
+  expect_refusal(weft_group_end(context_.get()), WEFT_ERROR_INVALID_ARGUMENT,
+                 "nothing of the group was started: stream is NULL");
+  EXPECT_EQ(weft_stream_query(stream_.get()), WEFT_OK);
+
+  weft_unique_id id{};
+  must(context_.get(), weft_get_unique_id(context_.get(), &id));
+  std::array<weft_comm*, 2> joined{};
+  must(context_.get(), weft_group_start(context_.get()));
+  EXPECT_EQ(weft_comm_init_rank(context_.get(), nullptr, 2, &id, 0, joined.data()), WEFT_OK);
+  EXPECT_EQ(weft_comm_init_rank(context_.get(), CommSettings({"transports.ordr", "shm"}).get(), 2,
+                                &id, 1, &joined[1]),
+            WEFT_ERROR_CONFIG);
+  EXPECT_EQ(weft_group_end(context_.get()), WEFT_ERROR_CONFIG);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("unknown key \"transports.ordr\""));
+  EXPECT_EQ(joined[0], nullptr);
 }
 
 TEST_F(Arguments, LastErrors) {

@@ -105,6 +105,38 @@ TEST_F(NonblockingCalls, TheFirstOfAPairConnectsInTheBackground) {
   }
 }
 
+// The memory may go once a window has ended.
+TEST_F(NonblockingCalls, AWindowOutlivesAFinalizeThatGoesOn) {
+  const std::vector<CommHandle> comms = join_all(2, {});
+  std::array<std::vector<std::int32_t>, 2> memory{std::vector<std::int32_t>(1024, 1),
+                                                  std::vector<std::int32_t>(1024, 1)};
+  std::array<weft_window*, 2> windows{};
+  must(context_.get(), weft_group_start(context_.get()));
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    must(context_.get(),
+         weft_window_register(comms[rank].get(), memory[rank].data(), 4096, &windows[rank]));
+  }
+  must(context_.get(), weft_group_end(context_.get()));
+  const auto sum = [&](std::size_t rank) {
+    return weft_all_reduce(memory[rank].data(), memory[rank].data(), 1024, WEFT_INT32, WEFT_SUM,
+                           comms[rank].get(), streams_[rank].get());
+  };
+  // The first one connects both.
+  EXPECT_TRUE(is_begun(sum(0)));
+  EXPECT_TRUE(is_begun(sum(1)));
+  expect_ok(comms);
+  synchronize();
+  EXPECT_EQ(sum(0), WEFT_OK);
+  EXPECT_EQ(weft_comm_finalize(comms[0].get()), WEFT_IN_PROGRESS);
+  EXPECT_EQ(weft_window_deregister(windows[0]), WEFT_ERROR_INVALID_USAGE);
+  EXPECT_THAT(last_error(context_.get()), HasSubstr("rank 0 of 2 has finalized its communicator"));
+  EXPECT_EQ(sum(1), WEFT_OK);
+  expect_ok(comms);
+  EXPECT_EQ(weft_window_deregister(windows[0]), WEFT_OK);
+  EXPECT_EQ(weft_window_deregister(windows[1]), WEFT_OK);
+  EXPECT_EQ(memory[0], std::vector<std::int32_t>(1024, 4));
+}
+
 TEST_F(NonblockingCalls, AStreamWaitsForWhatIsStillToCome) {
   const std::vector<CommHandle> comms = join_all(2, {});
   EXPECT_EQ(send(comms[0].get(), 1, streams_[0].get()), WEFT_IN_PROGRESS);

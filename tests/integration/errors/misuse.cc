@@ -46,6 +46,8 @@ void add_misuse(Scenarios& all) {
            "<struct>.struct_size is <number>, too small for any of its fields");
   add_case(all, "device-kind", "weft_comm_config.device_kind <number> is none");
   add_case(all, "null-setting", "weft_comm_config.settings: pair <number> holds NULL");
+  add_case(all, "null-settings",
+           "weft_comm_config.settings is NULL, and setting_count is <number>");
   add_case(all, "table-of-one",
            "<where>: <key> counts for a whole context, not for one communicator");
   add_case(all, "no-ranks", "a communicator of 0 ranks");

@@ -101,6 +101,12 @@ std::map<std::string, Case> settings_cases() {
          config.setting_count = 1;
          return p.init_all(config);
        }},
+      {"null-settings",
+       [](Program& p) -> weft_result {
+         weft_comm_config config = settings();
+         config.setting_count = 1;
+         return p.init_all(config);
+       }},
       {"table-of-one",
        [](Program& p) -> weft_result {
          const std::array<const char*, 2> pairs = {"tuner.table", "/nonexistent/table.yaml"};
