@@ -220,6 +220,11 @@ bool Giver::has_ended(const OwnedFd& line) {
   return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
 }
 
+bool Giver::somebody_calls() const {
+  pollfd entry{.fd = listener_.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
+
 void Giver::evict_idle() {
   const std::uint64_t now = host_.now_ns();
   std::erase_if(sessions_, [&](const Session& one) { return now - one.since_ns > kIdleNs; });
@@ -234,6 +239,13 @@ weft_result Giver::accept_all() {
       const int error = errno;
       if (error == ECONNABORTED || error == EINTR) continue;
       if (would_block(error)) return WEFT_OK;
+      if (error == EMFILE || error == ENFILE) {
+        // Linux wants the descriptor before it looks whether anybody calls.
+        if (!somebody_calls()) return WEFT_OK;
+        // Whoever is answered gives one back.
+        evict_idle();
+        if (!sessions_.empty()) return WEFT_OK;
+      }
       return host_.fail_errno(error, plugin_ + ": cannot accept a peer on a Unix socket",
                               error == EMFILE || error == ENFILE ? kFilesHint : nullptr);
     }

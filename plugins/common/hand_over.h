@@ -65,6 +65,7 @@ class Giver {
   weft_result accept_all();
   weft_result answer_all(const Key& key, Store& store);
   Outcome answer(Session& session, const Key& key, Store& store);
+  [[nodiscard]] bool somebody_calls() const;
   void evict_idle();
 
   Host host_;

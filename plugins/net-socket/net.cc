@@ -145,9 +145,19 @@ bool Net::do_without_events() {
 
 void Net::run_scheduled() {
   running_.swap(scheduled_);
-  for (Member* member : running_) {
-    member->scheduled_ = false;
-    member->progress();
+  size_t next = 0;
+  try {
+    while (next < running_.size()) {
+      Member* member = running_[next++];
+      member->scheduled_ = false;
+      member->progress();
+    }
+  } catch (...) {
+    // There was no memory for one: the others come the next time. There is room for all of them.
+    scheduled_.insert(scheduled_.end(), running_.begin() + static_cast<std::ptrdiff_t>(next),
+                      running_.end());
+    running_.clear();
+    throw;
   }
   running_.clear();
 }
@@ -192,12 +202,14 @@ bool Net::drained() {
 }
 
 void Net::add(Member* member) {
+  // They change places, and each may have to hold all members at once, however rarely that happens.
+  // First: a member for which there is no memory is none.
+  const size_t all = members_.size() + 1;
+  scheduled_.reserve(all);
+  running_.reserve(all);
+  awaiting_message_.reserve(all);
   members_.push_back(member);
   ++awaiting_event_;
-  // They change places, and each may have to hold all members at once, however rarely that happens.
-  scheduled_.reserve(members_.size());
-  running_.reserve(members_.size());
-  awaiting_message_.reserve(members_.size());
 }
 
 void Net::remove(Member* member) {

@@ -74,7 +74,7 @@ weft_result fetch(weft_connection* connection, const Blob& peer) {
   return WEFT_OK;
 }
 
-weft_result connect_one(weft_connection* connection, const weft_blob& bytes, std::size_t* talks) {
+weft_result connect_one(weft_connection* connection, const weft_blob& bytes) {
   if (connection->connected) return WEFT_OK;
   weft_transport* transport = connection->transport;
   Blob peer;
@@ -82,13 +82,10 @@ weft_result connect_one(weft_connection* connection, const weft_blob& bytes, std
   if (result != WEFT_OK) return result;
   if (connection->direction == WEFT_DIRECTION_RECV) {
     result = connection->taken ? WEFT_OK : WEFT_IN_PROGRESS;
-  } else if (connection->taker.started() || *talks < kMaxTalks) {
+  } else if (connection->talks || transport->talks < kMaxTalks) {
     result = fetch(connection, peer);
-    if (result == WEFT_IN_PROGRESS && connection->taker.started()) {
-      ++*talks;
-    } else {
-      connection->taker.stop();
-    }
+    connection->talk(result == WEFT_IN_PROGRESS && connection->taker.started());
+    if (!connection->talks) connection->taker.stop();
   } else {
     result = WEFT_IN_PROGRESS;
   }
@@ -111,9 +108,8 @@ weft_result connect_one(weft_connection* connection, const weft_blob& bytes, std
 weft_result connect_all(weft_transport* transport, weft_connection* const* connections,
                         const weft_blob* peer_blobs, std::uint64_t count) {
   weft_result answer = transport->giver.serve(transport->key, *transport);
-  std::size_t talks = 0;
   for (std::uint64_t i = 0; i < count && answer >= 0; ++i) {
-    const weft_result result = connect_one(connections[i], peer_blobs[i], &talks);
+    const weft_result result = connect_one(connections[i], peer_blobs[i]);
     if (result != WEFT_OK && answer >= 0) answer = result;
   }
   if (transport->offered.empty()) transport->giver.close();

@@ -173,6 +173,7 @@ void close_connection(weft_connection* connection) {
   const std::unique_ptr<weft_connection> owner(connection);
   weft_transport* transport = connection->transport;
   transport->withdraw(*connection);
+  connection->talk(false);
   transport->watches.erase(connection->peer);  // Made again if others still connect.
   const std::scoped_lock lock(transport->mutex);
   std::erase(transport->connections, connection);

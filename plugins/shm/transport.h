@@ -52,10 +52,12 @@ struct weft_connection {
   weft::plugins::HeldBytes held;           ///< The receiver's.
   weft::plugins::Taker taker;              ///< The sender's until it has the memory.
   weft::shm::PeerReader reader;
+  bool talks = false;  ///< The sender's: has a socket, counted by the transport.
   bool taken = false;  ///< The receiver's: the sender has the descriptor.
   bool connected = false;
 
   [[nodiscard]] weft::plugins::Segment segment() const { return {mapping.data(), &layout}; }
+  void talk(bool does);
 };
 
 /// The transport of one communicator.
@@ -79,11 +81,18 @@ struct weft_transport final : weft::plugins::Giver::Store {
   weft::plugins::Giver giver;
   std::map<weft::plugins::Nonce, weft_connection*> offered;  ///< Ends whose memory waits.
   std::map<std::uint32_t, weft::plugins::OwnedFd> watches;   ///< Peers while connecting.
+  std::uint32_t talks = 0;  ///< Sending ends that have a socket, of whichever pairs.
 
   std::atomic<std::uint64_t> bytes_held = 0;  ///< Memory that this end allocated.
   std::mutex mutex;  ///< Guards `connections`, since abort comes from any thread.
   std::vector<weft_connection*> connections;  ///< Connected ones.
 };
+
+inline void weft_connection::talk(bool does) {
+  if (talks == does) return;
+  talks = does;
+  transport->talks += does ? 1 : -1;
+}
 
 namespace weft::shm {
 

@@ -23,6 +23,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/fake_host.h"
+#include "tests/support/no_descriptors.h"
+#include "tests/support/sanitized.h"
 
 namespace {
 
@@ -123,6 +125,30 @@ TEST_F(HandOver, TakersThatAreStoppedWhileOthersWaitGetTheirMemory) {
   }
   for (const auto& one : all)
     EXPECT_EQ(one->result, WEFT_OK);
+}
+
+// Nobody calls, or who calls is answered as soon as others have been.
+TEST_F(HandOver, GiverThatHasNoDescriptorForAMomentGoesOn) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer needs descriptors itself";
+  Giver giver(host_, "test");
+  Asking first;
+  first.place = offer(giver, 1);
+  {
+    const test::NoDescriptors none;
+    EXPECT_EQ(giver.serve(key_, *this), WEFT_OK) << fake_.last_error().what;
+  }
+  EXPECT_EQ(step(first.taker, 1, first.place), WEFT_IN_PROGRESS);
+  ASSERT_EQ(giver.serve(key_, *this), WEFT_OK);
+  Asking second;
+  second.place = offer(giver, 2);
+  EXPECT_EQ(step(second.taker, 2, second.place), WEFT_IN_PROGRESS);
+  {
+    const test::NoDescriptors none;
+    EXPECT_EQ(giver.serve(key_, *this), WEFT_OK) << fake_.last_error().what;
+    // Of the first nothing is heard for long, and then there is nobody to wait for.
+    now += 60 * kSecond;
+    EXPECT_EQ(giver.serve(key_, *this), WEFT_ERROR_OUT_OF_RESOURCES);
+  }
 }
 
 // What takers have asked lies there when the giver goes on: it must not take them for strangers.
