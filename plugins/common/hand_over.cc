@@ -211,8 +211,15 @@ weft_result Giver::open(Nonce* name) {
 }
 
 void Giver::close() {
+  for (Session& session : sessions_)
+    end(session.socket);
   sessions_.clear();
-  listener_.reset();
+  end(listener_);
+}
+
+void Giver::end(OwnedFd& socket) {
+  if (socket) ::shutdown(socket.get(), SHUT_RDWR);
+  socket.reset();
 }
 
 bool Giver::has_ended(const OwnedFd& line) {

@@ -53,6 +53,9 @@ class Giver {
   void close();
   /// Whether the taker at the other end of a line has let go of all that it took.
   [[nodiscard]] static bool has_ended(const OwnedFd& line);
+  /// Closes a socket, of either side, for processes as well that were forked meanwhile and have a
+  /// copy of it: the other side would not hear of it before those end.
+  static void end(OwnedFd& socket);
 
  private:
   struct Session {

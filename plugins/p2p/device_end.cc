@@ -82,6 +82,8 @@ Imports::~Imports() {
   for (auto& [name, import] : imports_) {
     if (import.memory.address != nullptr) services.memory->free(services.instance, &import.memory);
   }
+  for (auto& [peer, lines] : lines_)
+    std::ranges::for_each(lines, plugins::Giver::end);
 }
 
 // One socket of a peer tells that all of this rank's imports from there have gone. So the next ones

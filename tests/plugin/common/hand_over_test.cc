@@ -6,7 +6,9 @@
 
 #include "plugins/common/hand_over.h"
 
+#include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <fcntl.h>
 #include <filesystem>
@@ -16,6 +18,7 @@
 #include <string>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -149,6 +152,32 @@ TEST_F(HandOver, GiverThatHasNoDescriptorForAMomentGoesOn) {
     now += 60 * kSecond;
     EXPECT_EQ(giver.serve(key_, *this), WEFT_ERROR_OUT_OF_RESOURCES);
   }
+}
+
+// A child that was forked meanwhile has copies of its sockets.
+TEST_F(HandOver, GiverThatEndsDoesSoThoughAChildLives) {
+  Giver giver(host_, "test");
+  std::array<Asking, 2> all;
+  all[0].place = offer(giver, 1);
+  all[1].place = offer(giver, 2);
+  EXPECT_EQ(step(all[0].taker, 1, all[0].place), WEFT_IN_PROGRESS);
+  ASSERT_EQ(giver.serve(key_, *this), WEFT_OK);
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  giver.close();
+  for (std::uint32_t rank = 1; rank <= 2; ++rank) {
+    Asking& one = all.at(rank - 1);
+    for (int i = 0; i < 100 && one.result == WEFT_IN_PROGRESS; ++i) {
+      now += kSecond;
+      one.result = step(one.taker, rank, one.place);
+    }
+    EXPECT_EQ(one.result, WEFT_ERROR_PEER) << "rank " << rank;
+  }
+  kill(child, SIGKILL);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 // What takers have asked lies there when the giver goes on: it must not take them for strangers.
