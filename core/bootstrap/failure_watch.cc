@@ -130,12 +130,13 @@ void FailureWatch::State::send(std::size_t index, MessageType type,
 }
 
 void FailureWatch::State::died(std::size_t index, const Error& error) {
-  if (!set_failure(error, true)) return;
   const ErrorMessage message{.culprit = sides[index]->who.rank,
                              .code = error.code(),
                              .what = error.what(),
                              .hint = error.hint()};
-  send(1 - index, MessageType::kFailure, message.encode());
+  // First: without memory for it nothing has been told, and is not noted as if it had.
+  const auto payload = message.encode();
+  if (set_failure(error, true)) send(1 - index, MessageType::kFailure, payload);
 }
 
 void FailureWatch::State::pass_question(std::size_t index, std::span<const std::byte> payload) {
@@ -399,7 +400,6 @@ bool FailureWatch::hand_on(std::size_t side, int asker, std::span<const std::byt
 
 void FailureWatch::announce(const Error& error) {
   const std::lock_guard lock(state_->mutex);
-  if (!state_->set_failure(error, false)) return;
   // A mismatch is everybody's error; anything else is, to the others, the failure of a peer: of the
   // one that the error blames, if it blames one.
   const bool blames_other = error.source() == ErrorSource::kPeer && error.native() >= 0 &&
@@ -410,7 +410,9 @@ void FailureWatch::announce(const Error& error) {
       .what = fmt::format("{} failed ({}): {}", state_->self.to_string(), result_name(error.code()),
                           error.to_string()),
       .hint = {}};
+  // First, as above: who has memory again tells it.
   const auto payload = message.encode();
+  if (!state_->set_failure(error, false)) return;
   for (std::size_t i = 0; i < state_->sides.size(); ++i) {
     state_->send(i, MessageType::kFailure, payload);
   }

@@ -277,7 +277,12 @@ void BootstrapRoot::State::serve_members(const std::vector<pollfd>& entries, std
         if ((*message)->type == MessageType::kReady) member.ready = true;
         if ((*message)->type == MessageType::kRejected) {
           const auto report_of = ErrorMessage::decode((*message)->payload);
-          if (report_of) error.emplace(report_of->code, report_of->what, report_of->hint);
+          if (report_of) {
+            // Who gave up is a peer that failed, to the others.
+            const bool gave_up = report_of->code == WEFT_ERROR_ABORTED;
+            error.emplace(gave_up ? WEFT_ERROR_PEER : report_of->code, report_of->what,
+                          report_of->hint);
+          }
         }
       }
       if (!error && (!input || *input == Wire::Input::kClosed)) {

@@ -258,8 +258,14 @@ void Communicator::launched() {
   latest_piece_ = runtime_.last_piece(latest_.stream);
 }
 
+// On threads of the device, which nothing may leave: who waits calls again, and there may be memory
+// by then.
 bool Communicator::drive_hook(void* self, bool about_to_sleep) {
-  return static_cast<Communicator*>(self)->drive(about_to_sleep);
+  try {
+    return static_cast<Communicator*>(self)->drive(about_to_sleep);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 bool Communicator::drive(bool about_to_sleep) {

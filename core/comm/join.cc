@@ -73,7 +73,13 @@ Result<std::unique_ptr<Communicator>> Communicator::join(Context& context, Confi
 }
 
 Status Communicator::join(const UniqueId& id, int cancel_fd) {
-  auto joined = join_others(id, cancel_fd);
+  Status joined;
+  try {
+    joined = join_others(id, cancel_fd);
+  } catch (const std::bad_alloc&) {
+    joined = fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory to join",
+                  "raise the limit of address space (ulimit -v)");
+  }
   if (joined) return {};
   Error error = std::move(joined.error());
   if (may_be_a_consequence(error)) {
@@ -113,15 +119,16 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
       .devices_of = [this](const std::string& plugin,
                            const NetEdge& edge) { return choose_devices(*choice_, plugin, edge); },
       .path_failed = [failure = failure_](const Error& error) { failure->suspect(error); }});
+  // Before anything else may fail: the others wait, and are told.
+  failure_->set_hook(
+      [this](const Error& cause, bool tell_others) { stop_everything(cause, tell_others); });
+  bootstrap_->on_failure(
+      [failure = failure_](const Error& error) { failure->establish(error, false); });
   if (!runtime_.reports_ends()) {
     WEFT_TRY_ASSIGN(report_, KernelReport::create(runtime_, rank_, ranks_, failure_));
     WEFT_TRY(start_kernel_watch());
     times.end("device");
   }
-  failure_->set_hook(
-      [this](const Error& cause, bool tell_others) { stop_everything(cause, tell_others); });
-  bootstrap_->on_failure(
-      [failure = failure_](const Error& error) { failure->establish(error, false); });
   bootstrap_->on_question([this](const Question& question) { answer_question(question); });
   bootstrap_->on_round([this](const RoundText& round) { pass_comparison(round); });
 

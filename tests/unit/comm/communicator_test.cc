@@ -5,6 +5,7 @@
 #include "core/comm/communicator.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -860,6 +861,45 @@ TEST(CommunicatorAlone, RefusesRanksThatCannotBe) {
   }
   EXPECT_FALSE(
       Communicator::join(*context, context->config(), UniqueId{}, 0, 2, context->runtime()));
+}
+
+/// Has no memory for the first that asks for some that its kernels share with the host.
+class ShortDevice : public device::HostDevice {
+ public:
+  [[nodiscard]] bool reports_ends() const override { return false; }
+  weft_result allocate_shared(std::size_t bytes, void** out) override {
+    if (!refused_.exchange(true)) return WEFT_ERROR_OUT_OF_MEMORY;
+    return HostDevice::allocate_shared(bytes, out);
+  }
+
+ private:
+  std::atomic<bool> refused_{false};
+};
+
+// The others have joined hands with it by then, and wait.
+TEST(Joins, ThatLackMemoryAtOnceAreToldToTheOthers) {
+  const auto context =
+      Ranks::value(Context::create("", test::environment_with({{"WEFT_TRANSPORTS_ORDER", "p2p"}}),
+                                   std::make_unique<ShortDevice>()));
+  const UniqueId id = Ranks::value(context->serve_rendezvous(context->config()));
+  std::array<std::string, 2> said;
+  std::array<weft_result, 2> codes{};
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto joined =
+          Communicator::join(*context, context->config(), id, rank, 2, context->runtime());
+      if (joined) return;
+      said.at(rank) = joined.error().to_string();
+      codes.at(rank) = joined.error().code();
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  EXPECT_EQ(std::ranges::count(codes, WEFT_ERROR_OUT_OF_MEMORY), 1) << said[0] << said[1];
+  EXPECT_EQ(std::ranges::count(codes, WEFT_ERROR_PEER), 1) << said[0] << said[1];
+  const std::string& other = codes[0] == WEFT_ERROR_PEER ? said[0] : said[1];
+  EXPECT_NE(other.find("WEFT_ERROR_OUT_OF_MEMORY"), std::string::npos) << other;
 }
 
 }  // namespace
