@@ -339,7 +339,7 @@ RankInfo read_rank(Reader reader) {
   rank.pid = reader.number<std::uint64_t>("pid");
   rank.process = reader.text("process");
   if (rank.process.empty()) reader.refuse("process", "is empty");
-  rank.local_index = reader.number<std::uint32_t>("local_index", kMaxRanks - 1);
+  rank.local_index = reader.number<std::uint32_t>("local_index");
   rank.device = reader.text("device");
   rank.device_pci = reader.text("device_pci");
   rank.memory_fabric = reader.text("memory_fabric");

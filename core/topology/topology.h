@@ -92,7 +92,7 @@ struct RankInfo {
   std::uint64_t pid = 0;   ///< As its own process sees it.
   /// Equal exactly for ranks of one process: host id, PID namespace, process id, start time.
   std::string process;
-  std::uint32_t local_index = 0;  ///< Which of its process's ranks this is, from 0.
+  std::uint32_t local_index = 0;  ///< Which of all that its context ever had this is, from 0.
   std::string device = "host";    ///< Kind of device that runs its kernels.
   std::string device_pci{};       ///< PCI address of that device; empty: the host, or unknown.
   /// Equal exactly for ranks whose devices one memory fabric joins, across hosts: WEFT_FABRIC_ID,

@@ -26,7 +26,7 @@ RankReport any_report() {
   RankReport report = test::sample_report(*rc::gen::inRange<std::uint32_t>(0, kMaxRanks), {});
   report.rank.pid = *rc::gen::arbitrary<std::uint64_t>();
   report.rank.process = "p" + any_text();
-  report.rank.local_index = *rc::gen::inRange<std::uint32_t>(0, kMaxRanks);
+  report.rank.local_index = *rc::gen::arbitrary<std::uint32_t>();
   report.rank.device = any_text();
   report.rank.cpus.clear();
   for (std::uint32_t at = 0; *rc::gen::inRange(0, 4) != 0; at += 100) {
