@@ -122,7 +122,9 @@ void Bench::write_contender(std::uint64_t bytes, const Contender& contender) {
 
 void Bench::compare_ways() {
   const std::size_t element = element_size(options_.type);
-  input_.resize(std::max<std::uint64_t>(options_.max, element));
+  // At least one element for each block.
+  const std::size_t least = element * (options_.timed.has_blocks() ? ranks_ : 1);
+  input_.resize(std::max<std::uint64_t>(options_.max, least));
   output_.resize(input_.size());
   open_json();
   std::vector<Contender> contenders(1);

@@ -196,6 +196,10 @@ Status write_rules(const std::string& file, const std::vector<tuner::Rule>& rule
                                                rules.size(), tuner::kMostRules));
   }
   const std::string text = tuner::to_yaml(rules);
+  if (text.size() > tuner::kMostTableBytes) {
+    return fail(WEFT_ERROR_CONFIG, fmt::format("{} would have {} bytes, {} are allowed", file,
+                                               text.size(), tuner::kMostTableBytes));
+  }
   std::string scratch = file + ".XXXXXX";
   const UniqueFd fd(::mkostemp(scratch.data(), O_CLOEXEC));
   if (fd.get() < 0) {

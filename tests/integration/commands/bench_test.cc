@@ -93,6 +93,13 @@ TEST(Bench, ChecksAllReduceAndWritesJson) {
   }
 }
 
+TEST(Bench, TimesWaysOfLessThanAnElementForEachRank) {
+  const Outcome outcome = weft_in_job(3, {"bench", "all_gather", "--ways", "--rounds", "1", "--min",
+                                          "8", "--max", "8", "--type", "float64", "--iters", "1"});
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_THAT(lines_of(outcome.out), Contains(testing::HasSubstr("         24 ")));
+}
+
 TEST(Bench, TimesEveryWayInTurnWithTheChoice) {
   const ScratchFolder folder;
   const std::string file = folder.path() + "/rows.json";

@@ -63,6 +63,16 @@ TEST(Run, EndsWithTheStatusOfTheFirstFailure) {
   EXPECT_THAT(outcome.err, Not(HasSubstr("exit status 8")));
 }
 
+// Services do so against processes that nobody waits for.
+TEST(Run, EndsThoughItsParentIgnoresTheEndOfChildren) {
+  Command command = job_of(2, "exit $((3 + WEFT_RANK))");
+  std::vector<std::string> ignoring = {"sh", "-c", "trap '' CHLD; exec \"$@\"", "sh"};
+  ignoring.insert(ignoring.end(), command.arguments.begin(), command.arguments.end());
+  command.arguments = std::move(ignoring);
+  const Outcome outcome = run(command);
+  EXPECT_THAT(outcome.exit_status, testing::AnyOf(3, 4)) << outcome.describe();
+}
+
 TEST(Run, TellsASignalAs128More) {
   const Outcome outcome = run(job_of(1, "kill -SEGV $$"));
   EXPECT_EQ(outcome.exit_status, 128 + SIGSEGV);
