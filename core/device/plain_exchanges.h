@@ -104,11 +104,20 @@ class PlainExchanges {
       peers_.plain_positions[word] = exchange_;
     }
     if (done_ || !group_.leader()) return;
-    // What made another lane leave is there to be seen still, and nobody waits for long: all lanes
-    // came back from their waits.
+    // What made another lane leave is mostly there to be seen still, and nobody waits for long: all
+    // lanes came back from their waits.
     for (std::uint32_t step = 0; step + 1 < peers_.ranks; ++step) {
       if (outcome_.end == KernelEnd::kDone) outcome_ = await(other(step));
     }
+    // But a peer that gives up may have posted since.
+    for (std::uint32_t step = 0; step + 1 < peers_.ranks; ++step) {
+      std::uint32_t* const error = peers_.error[other(step)];
+      const std::uint32_t told = error == nullptr ? 0 : memory_.load_word(error);
+      if (outcome_.end == KernelEnd::kDone && told != 0) {
+        outcome_ = end_of_wait({.status = WaitStatus::kPeerError, .value = told}, other(step));
+      }
+    }
+    if (outcome_.end == KernelEnd::kDone) outcome_.end = KernelEnd::kAborted;
     for (std::uint32_t step = 0; step + 1 < peers_.ranks; ++step)
       memory_.give_up(peers_.peer_error[other(step)], reason_of(outcome_));
   }
