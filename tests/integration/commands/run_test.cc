@@ -66,7 +66,7 @@ TEST(Run, EndsWithTheStatusOfTheFirstFailure) {
 // Services do so against processes that nobody waits for.
 TEST(Run, EndsThoughItsParentIgnoresTheEndOfChildren) {
   Command command = job_of(2, "exit $((3 + WEFT_RANK))");
-  std::vector<std::string> ignoring = {"sh", "-c", "trap '' CHLD; exec \"$@\"", "sh"};
+  std::vector<std::string> ignoring = {"bash", "-c", "trap '' CHLD; exec \"$@\"", "bash"};
   ignoring.insert(ignoring.end(), command.arguments.begin(), command.arguments.end());
   command.arguments = std::move(ignoring);
   const Outcome outcome = run(command);
