@@ -126,7 +126,7 @@ Result<bool> want_batches(std::span<const Piece> pieces);
 /// Waits for that.
 Status await_batches(std::span<const Piece> pieces);
 enum class IfOneFails : std::uint8_t {
-  kNoneStarts,   ///< The communicators of all are in error.
+  kNoneStarts,   ///< Those whose calls had been prepared are in error; the others are as before.
   kOthersStart,  ///< Each other communicator's calls; of several failures the first is told.
 };
 /// Starts a piece on `stream`. What it needs must be connected.
