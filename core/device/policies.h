@@ -213,10 +213,13 @@ concept flagged_memory =
 /// A group whose lanes go on in gangs that never part: gang_size() lanes with neighbouring numbers,
 /// a multiple of 8 that divides size().
 ///  - any_of_gang(flag): on every lane of the gang whether it is true on any; all of it call it.
+///  - gather_gang(): brings its lanes together where they may have come by different ways, so that
+///    what they do next they do at once; all of it call it.
 template <class T>
 concept gang_group = lane_group<T> && requires(T& group, bool flag) {
   { group.gang_size() } -> std::convertible_to<std::uint32_t>;
   { group.any_of_gang(flag) } -> std::same_as<bool>;
+  group.gather_gang();
 };
 
 /// Memory that stores a wide line's payload before its flag, whatever the path keeps together.
@@ -228,7 +231,8 @@ concept orders_wide_lines = requires { requires T::kOrdersWideLines; };
 /// share.
 ///  - store_wide(group, to, share, last): `last` lanes hold the flag, in `high`.
 ///  - load_wide(group, from, flag, last): where what `last` loads in `high` is `flag`, what the
-///    other seven load at the same time is of the same store; otherwise it may be anything.
+///    other seven load at the same time is of the same store; otherwise it may be anything. Behind
+///    gather_gang() and other loads alone.
 template <class T, class G>
 concept wide_line_memory = flagged_memory<T> && gang_group<G> &&
                            requires(T& memory, G& group, std::byte* to, const std::byte* from,

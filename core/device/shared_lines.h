@@ -164,6 +164,7 @@ class SharedLines {
                           LineShare& share, const WaitFor& wait_for) const {
     const std::uint64_t flag = flag_of(step);
     const auto come = [&] {
+      group_.gather_gang();
       share.first = memory_.load_wide(group_, first, flag, last_);
       share.second = memory_.load_wide(group_, second, flag, last_);
       const bool lacks = (first != nullptr && share.first.high != flag) ||

@@ -260,6 +260,7 @@ class WideExchanges {
 
   WEFT_HD_INLINE bool have_come(const Exchange& exchange, std::uint32_t pair,
                                 const Expected& expected, Arrived& arrived) {
+    group_.gather_gang();
     // Two loops: a look at the first line would wait for it before the next is asked for.
     WEFT_UNROLL
     for (std::uint32_t i = 0; i < kBatch; ++i) {
@@ -319,6 +320,7 @@ class WideExchanges {
     WEFT_UNROLL
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       if (peers_.inbox[rank] == nullptr) continue;
+      group_.gather_gang();
       const LineShare header = {
           .first = memory_.load_wide(group_, peers_.inbox[rank] + box_place(exchange, 0),
                                      exchange.flag, last_),

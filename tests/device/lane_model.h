@@ -110,6 +110,7 @@ class LaneGroup {
   // All lanes are one gang.
   [[nodiscard]] std::uint32_t gang_size() const { return team_.size; }
   bool any_of_gang(bool flag) { return any(flag); }
+  static void gather_gang() {}  // looks gather lanes by themselves
   /// Of eight lanes that share a line: what the last of them says. All lanes call it.
   bool told_by_last(bool come) {
     // Two places in turn, as of broadcast().

@@ -251,6 +251,7 @@ class GangLane {
   bool any(bool flag) { return all_.any(flag); }
   [[nodiscard]] static std::uint32_t gang_size() { return kWideLineLanes; }
   bool any_of_gang(bool flag) { return gang_.any(flag); }
+  static void gather_gang() {}  // looks gather lanes by themselves
   [[nodiscard]] LaneGroup& gang() { return gang_; }
 
  private:

@@ -62,6 +62,7 @@ class FiberLane {
   bool any(bool flag) { return team_.all.any(flag); }
   [[nodiscard]] std::uint32_t gang_size() const { return team_.gang; }
   bool any_of_gang(bool flag) { return team_.gangs[lane_ / team_.gang].any(flag); }
+  static void gather_gang() {}  // looks gather lanes by themselves
   /// Of the eight that share a line.
   bool any_of_eight(bool flag) { return team_.eights[lane_ / kWideLineLanes].any(flag); }
 

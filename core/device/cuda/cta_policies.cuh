@@ -58,6 +58,7 @@ class CtaGroup {
   }
   [[nodiscard]] __device__ static constexpr std::uint32_t gang_size() { return kWarp; }
   __device__ static bool any_of_gang(bool flag) { return __any_sync(UINT32_MAX, flag) != 0; }
+  __device__ static void gather_gang() { __syncwarp(); }
 
  private:
   std::uint64_t* slots_;
@@ -204,7 +205,7 @@ class CudaMemory {
 
   // The stores of a warp to one line of 128 bytes go over NVLink in one packet, and arrive as one
   // (tests/gpu/litmus.cu, "ll128"): so its lanes have to be together again, whatever each did
-  // before. Those that load come from a vote of their gang, which has the same place to load from.
+  // before. So have those that load, which are gathered once for all that they look at.
   __device__ static void store_wide(CtaGroup& /*group*/, std::byte* to, Line share, bool /*last*/) {
     __syncwarp();
     if (to != nullptr) store_words_system(to, share);

@@ -3,15 +3,14 @@
 
 // Rings and trees by LL128, of all operations, types and reductions: the templates of core/device,
 // one CTA an item, a line eight threads of a warp.
-#include "core/device/cuda/gathered_loads.cuh"
 #include "core/device/cuda/line_kernels.cuh"
 
 namespace weft::device::cuda {
 
 /// Memory of kernels by LL128 alone, whose threads share lines.
-class WideLineMemory : public GatheredLoads<PostingLineMemory> {
+class WideLineMemory : public PostingLineMemory {
  public:
-  using GatheredLoads::GatheredLoads;
+  using PostingLineMemory::PostingLineMemory;
   static constexpr std::uint32_t kLineBytesAtOnce = 0;
   [[nodiscard]] static constexpr bool runs(Protocol protocol) {
     return protocol == Protocol::kLL128;

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/device/cuda/cta_policies.cuh"
-#include "core/device/cuda/gathered_loads.cuh"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/overlap.cuh"
 #include "core/device/cuda/posting.cuh"
@@ -33,7 +32,7 @@ __device__ void move_transfers(const KernelControl& control, PairTransfer* trans
   __shared__ PostBoard board;
   if (threadIdx.x >= kThreads) return serve_posts(board, kThreads);
   CtaGroup group(slots, kThreads);
-  using Memory = GatheredLoads<Posting<CudaMemory>>;
+  using Memory = Posting<CudaMemory>;
   Memory memory(control.abort, control.waiting, transfers->tag, board);
   const KernelOutcome outcome = PairBatch<CtaGroup, Memory>(group, memory, transfers, count).run();
   memory.dismiss(group);
