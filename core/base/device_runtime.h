@@ -168,8 +168,9 @@ class DeviceRuntime {
   DeviceRuntime& operator=(const DeviceRuntime&) = delete;
   virtual ~DeviceRuntime() = default;
 
-  /// Communicators of this process that launch here. They count themselves.
-  std::atomic<std::uint32_t>& communicators() { return communicators_; }
+  /// Communicators that launch here, of this process where others cannot go on beside one that
+  /// takes all of the device, else of this context. They count themselves.
+  [[nodiscard]] virtual std::atomic<std::uint32_t>& communicators() { return communicators_; }
 
   /// "host", "cuda".
   [[nodiscard]] virtual std::string_view name() const = 0;

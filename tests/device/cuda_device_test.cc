@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a CUDA device finds out when it is opened: which kernels it has room for, and which paths
-// keep lines whole; and how its streams end. It takes no GPU: of the CUDA runtime, of kernels and
-// of memory there is what that asks for, as the test wants it, and the linker leaves all else out.
+// keep lines whole; how its streams end; and who may take all of it. It takes no GPU: of the CUDA
+// runtime, of kernels and of memory there is what that asks for, as the test wants it, and the
+// linker leaves all else out.
 #include "core/device/cuda/cuda_device.h"
 
 #include <algorithm>
@@ -26,6 +27,7 @@
 #include <gtest/gtest.h>
 
 #include "core/device/cuda/kernels.h"
+#include "core/device/cuda/launch.h"
 #include "core/device/cuda/memory_fabric.h"
 #include "core/device/cuda/scope.h"
 
@@ -50,6 +52,7 @@ class SeenStream {
  public:
   /// It is the null stream, and the program captures one that would wait for it.
   bool would_break_a_capture = false;
+  int waits = 0;  ///< For events, of any stream.
 
   /// Somebody uses it, or awaits an event of it.
   void use() {
@@ -93,6 +96,12 @@ class SeenStream {
   bool has_ended_ = false;
   bool was_used_when_gone_ = false;
 };
+
+/// How many groups the latest launch of transfers was allowed to take of a whole device.
+std::uint32_t& seen_groups() {
+  static std::uint32_t groups = 0;
+  return groups;
+}
 
 SeenStream*& seen_stream() {
   static SeenStream* stream = nullptr;
@@ -187,6 +196,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) {
   seen_stream()->await_work();
   return cudaSuccess;
 }
+cudaError_t cudaStreamWaitEvent(cudaStream_t /*stream*/, cudaEvent_t /*event*/,
+                                unsigned /*flags*/) {
+  ++seen_stream()->waits;
+  return cudaSuccess;
+}
 cudaError_t cudaEventDestroy(cudaEvent_t /*event*/) {
   return cudaSuccess;
 }
@@ -252,6 +266,11 @@ RingKernel posting_copy_kernel_for(const WorkItem& /*item*/, std::uint32_t /*ite
 
 std::string memory_fabric_of(std::int32_t /*device*/, const std::string& /*bus_id*/) {
   return {};
+}
+weft_result launch_pairs(CudaStream& /*stream*/, const Launch& /*launch*/,
+                         std::uint32_t whole_device) {
+  seen_groups() = whole_device;
+  return WEFT_OK;
 }
 Scope::Scope(std::int32_t /*index*/) {}
 Scope::~Scope() = default;
@@ -375,6 +394,59 @@ TEST(CudaStreams, OfNullAreLeftAloneWhileAnotherIsCaptured) {
   EXPECT_EQ(device->query(stream), WEFT_IN_PROGRESS);
   EXPECT_EQ(device->await_stream(stream), WEFT_OK);
   device->destroy_stream(stream);
+}
+
+/// A context's view of a device, with a stream to launch on.
+struct DeviceOfContext {
+  std::unique_ptr<CudaDevice> device;
+  DeviceStream* stream = nullptr;
+
+  DeviceOfContext(const SeenMachine& machine, std::int32_t index)
+      : device(open_on(machine, index)) {
+    EXPECT_EQ(device->wrap_stream(seen_stream(), &stream), WEFT_OK);
+  }
+  DeviceOfContext(const DeviceOfContext&) = delete;
+  DeviceOfContext& operator=(const DeviceOfContext&) = delete;
+  ~DeviceOfContext() { device->destroy_stream(stream); }
+
+  /// Whether an exchange that wants all of the device may have that.
+  [[nodiscard]] bool has_all() const {
+    WorkItem item{};
+    item.algorithm = Algorithm::kPair;
+    item.transfer_count = 8;
+    item.most_parts = 2;
+    Launch launch{.items = {&item, 1}};
+    launch.own_processors = true;
+    EXPECT_TRUE(wants_the_device(launch));
+    EXPECT_EQ(device->launch(stream, {&launch, 1}), WEFT_OK);
+    return seen_groups() != 0;
+  }
+};
+
+// Contexts know nothing of each other, and kernels of their communicators have to fit there alike.
+TEST(WholeDevices, AreHadByTheOnlyCommunicatorOfAllContexts) {
+  SeenStream native;
+  seen_stream() = &native;
+  const SeenMachine machine{.devices = {"0000:1A:00.0", "0000:B2:00.0"}};
+  const DeviceOfContext one(machine, 0);
+  const DeviceOfContext two(machine, 0);
+  const DeviceOfContext elsewhere(machine, 1);
+  one.device->communicators() += 1;
+  elsewhere.device->communicators() += 1;
+  EXPECT_TRUE(one.has_all());
+  EXPECT_TRUE(elsewhere.has_all());
+  EXPECT_EQ(native.waits, 0);
+  two.device->communicators() += 1;
+  EXPECT_FALSE(two.has_all());
+  EXPECT_EQ(native.waits, 1) << "what took all may still run";
+  EXPECT_FALSE(one.has_all());
+  native.end_work();
+  EXPECT_FALSE(two.has_all());
+  EXPECT_EQ(native.waits, 2) << "nothing that took all is left";
+  one.device->communicators() -= 1;
+  EXPECT_TRUE(two.has_all());
+  two.device->communicators() -= 1;
+  elsewhere.device->communicators() -= 1;
 }
 
 TEST(CudaDevices, VouchForNoLinesBesideOneThatPcieJoins) {

@@ -484,11 +484,6 @@ void CudaDevice::destroy_stream(DeviceStream* stream) {
   }
 }
 
-CudaDevice::~CudaDevice() {
-  const Scope scope(index_);
-  if (whole_over_ != nullptr) static_cast<void>(cudaEventDestroy(whole_over_));
-}
-
 std::uint64_t CudaDevice::capture_number(DeviceStream* stream) {
   const Scope scope(index_);  // else the caller's thread gets a context that it has not asked for
   const std::scoped_lock lock(cuda(stream)->mutex);
@@ -531,29 +526,31 @@ weft_result CudaDevice::launch(DeviceStream* stream, std::span<const Launch> lau
 
 // Kernels of two communicators have to fit onto a device side by side: those of one may wait for
 // ranks whose kernels wait, elsewhere, for those of the other. So who takes all of it is the only
-// communicator there, and launches of one that joins later wait for that to be over; what is
-// captured by the one does not take all, and of the other waits when it runs. Under the lock, since
-// a communicator counts before its first launch: either it is seen here, or it sees the event.
+// communicator there, of whichever context, and launches of one that joins later wait for that to
+// be over; what is captured by the one does not take all, and of the other waits when it runs.
+// Under the lock, since a communicator counts before its first launch: either it is seen here, or
+// it sees the event.
 weft_result CudaDevice::launch_beside(DeviceStream* on, const Launch& launch) {
   CudaStream& stream = *cuda(on);
-  const std::scoped_lock lock(whole_mutex_);
+  SharedDevice& shared = *shared_;
+  const std::scoped_lock lock(shared.mutex);
   const bool captures = is_capturing(on);
-  const bool is_alone = communicators().load() == 1;
+  const bool is_alone = shared.communicators.load() == 1;
   if (is_alone && !captures && !is_of_processes_ && wants_the_device(launch)) {
-    if (whole_over_ == nullptr) {
-      WEFT_CUDA(cudaEventCreateWithFlags(&whole_over_, cudaEventDisableTiming));
+    if (shared.whole_over == nullptr) {
+      WEFT_CUDA(cudaEventCreateWithFlags(&shared.whole_over, cudaEventDisableTiming));
     }
     const weft_result launched = launch_one(stream, launch, groups_at_once_);
     if (launched != WEFT_OK) return launched;
-    is_whole_ = true;
-    return check(cudaEventRecord(whole_over_, stream.native), "cudaEventRecord");
+    shared.is_whole = true;
+    return check(cudaEventRecord(shared.whole_over, stream.native), "cudaEventRecord");
   }
-  if (!is_alone && is_whole_) {
-    const cudaError_t over = cudaEventQuery(whole_over_);
-    is_whole_ = over == cudaErrorNotReady;
-    if (is_whole_) {
+  if (!is_alone && shared.is_whole) {
+    const cudaError_t over = cudaEventQuery(shared.whole_over);
+    shared.is_whole = over == cudaErrorNotReady;
+    if (shared.is_whole) {
       static_cast<void>(cudaGetLastError());  // the next call is not about it
-      WEFT_CUDA(cudaStreamWaitEvent(stream.native, whole_over_,
+      WEFT_CUDA(cudaStreamWaitEvent(stream.native, shared.whole_over,
                                     captures ? cudaEventWaitExternal : cudaEventWaitDefault));
     } else {
       WEFT_CUDA(over);

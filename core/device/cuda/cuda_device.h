@@ -5,9 +5,10 @@
 // files.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "core/base/device_runtime.h"
 #include "core/device/cuda/cuda_memory.h"
 #include "core/device/cuda/multicast_memory.h"
+#include "core/device/cuda/shared_device.h"
 
 namespace weft::device::cuda {
 
@@ -26,11 +28,13 @@ namespace weft::device::cuda {
 /// every member from any thread.
 class CudaDevice final : public DeviceRuntime {
  public:
-  /// Makes the device's context if there is none, and loads all kernels.
+  /// Makes the driver's context if there is none, and loads all kernels. All streams and memory are
+  /// given back before the device goes.
   static weft_result open(std::int32_t index, CudaDevice** out);
-  /// All streams and memory are given back before.
-  ~CudaDevice() override;
 
+  [[nodiscard]] std::atomic<std::uint32_t>& communicators() override {
+    return shared_->communicators;
+  }
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] std::int32_t index() const override { return index_; }
   [[nodiscard]] std::string_view pci_address() const override { return pci_address_; }
@@ -122,13 +126,15 @@ class CudaDevice final : public DeviceRuntime {
   weft_result query(DeviceStream* stream) override;
 
  private:
-  explicit CudaDevice(std::int32_t index) : index_(index), memory_(index), multicast_(index) {}
+  explicit CudaDevice(std::int32_t index)
+      : index_(index), shared_(shared_device(index)), memory_(index), multicast_(index) {}
   weft_result prepare();
   weft_result ask_for_bulk_copies();
   weft_result find_line_bytes(int major);
   weft_result launch_beside(DeviceStream* on, const Launch& launch);
 
   const std::int32_t index_;
+  const std::shared_ptr<SharedDevice> shared_;
   std::string pci_address_;
   std::string memory_fabric_;
   std::uint32_t groups_at_once_ = 0;
@@ -141,9 +147,6 @@ class CudaDevice final : public DeviceRuntime {
   bool is_of_processes_ = false;   // kernels of several run side by side (MPS)
   CudaMemory memory_;
   MulticastMemory multicast_;
-  std::mutex whole_mutex_;            // held while such a launch is made, and those beside others
-  cudaEvent_t whole_over_ = nullptr;  // guarded by whole_mutex_: the latest that took all is over
-  bool is_whole_ = false;             // guarded by whole_mutex_: it may not be
 };
 
 /// What the driver said when open() failed on this thread.
