@@ -36,6 +36,7 @@ namespace {
 /// What this process sees: devices of one kind.
 struct SeenMachine {
   int major = 9;
+  int compiled_for = 90;          // capability of all kernels
   int shared_bytes = 227 * 1024;  // that a CTA may have
   std::vector<std::string> devices = {"0000:1A:00.0"};
   std::set<std::pair<int, int>> nvlinks{};  // from the lower number to the higher
@@ -103,6 +104,16 @@ std::uint32_t& seen_groups() {
   return groups;
 }
 
+/// What the program is told when it asks whether a launch of its own went well.
+cudaError_t& last_error() {
+  static cudaError_t error = cudaSuccess;
+  return error;
+}
+cudaError_t noted(cudaError_t error) {
+  if (error != cudaSuccess) last_error() = error;
+  return error;
+}
+
 SeenStream*& seen_stream() {
   static SeenStream* stream = nullptr;
   return stream;
@@ -144,6 +155,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*
   *attributes = {};
   attributes->sharedSizeBytes = kStaticBytes;
   attributes->maxThreadsPerBlock = 512;
+  attributes->ptxVersion = seen().compiled_for;
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void* /*kernel*/, cudaFuncAttribute /*which*/, int value) {
@@ -158,10 +170,10 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
 }
 cudaError_t cudaStreamQuery(cudaStream_t /*stream*/) {
   seen_stream()->use();
-  return seen_stream()->has_ended() ? cudaSuccess : cudaErrorNotReady;
+  return noted(seen_stream()->has_ended() ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaEventQuery(cudaEvent_t /*event*/) {
-  return seen_stream()->has_ended() ? cudaSuccess : cudaErrorNotReady;
+  return noted(seen_stream()->has_ended() ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
   seen_stream()->use();
@@ -178,7 +190,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t /*stream*/, cudaStreamCaptureS
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status,
                                      unsigned long long* /*number*/) {
 #endif
-  if (seen_stream()->would_break_a_capture) return cudaErrorStreamCaptureImplicit;
+  if (seen_stream()->would_break_a_capture) return noted(cudaErrorStreamCaptureImplicit);
   seen_stream()->use();
   *status = cudaStreamCaptureStatusNone;
   return cudaSuccess;
@@ -208,7 +220,7 @@ cudaError_t cudaFree(void* /*memory*/) {
   return cudaSuccess;
 }
 cudaError_t cudaGetLastError() {
-  return cudaSuccess;
+  return std::exchange(last_error(), cudaSuccess);
 }
 const char* cudaGetErrorName(cudaError_t /*error*/) {
   return "error";
@@ -335,6 +347,14 @@ TEST(CudaDevices, HaveNeitherKernelBeforeClusters) {
   EXPECT_THAT(seen().loaded, ElementsAre(kOtherKernel[0]));
 }
 
+// Their bodies are empty there: large broadcasts would end well and have moved nothing.
+TEST(CudaDevices, HaveNeitherKernelThatIsCompiledForDevicesWithoutClusters) {
+  const auto device = open_on({.major = 9, .compiled_for = 80});
+  ASSERT_NE(device, nullptr);
+  EXPECT_THAT(seen().loaded, ElementsAre(kOtherKernel[0]));
+  EXPECT_EQ(threads_of_copies(*device), 544U);
+}
+
 TEST(CudaDevices, VouchForLinesTowardsThoseTheyWereAskedAbout) {
   const SeenMachine pair{.devices = {"0000:1A:00.0", "0000:B2:00.0"}, .nvlinks = {{0, 1}}};
   const auto first = open_on(pair, 0);
@@ -365,10 +385,12 @@ TEST(CudaStreams, AreLeftWhileOthersAwaitThem) {
   std::thread other([&] { EXPECT_EQ(device->await_stream(stream), WEFT_OK); });
   native.wait_until_awaited();
   EXPECT_EQ(device->query(stream), WEFT_IN_PROGRESS);
+  EXPECT_EQ(last_error(), cudaSuccess) << "the program would take it for its own launch's";
   device->leave_stream(stream);
   EXPECT_FALSE(native.has_ended());
   native.go();
   EXPECT_EQ(device->query(stream), WEFT_IN_PROGRESS);
+  EXPECT_EQ(last_error(), cudaSuccess);
   native.end_work();
   EXPECT_EQ(device->query(stream), WEFT_OK);
   other.join();
@@ -388,6 +410,7 @@ TEST(CudaStreams, OfNullAreLeftAloneWhileAnotherIsCaptured) {
   DeviceStream* stream = nullptr;
   ASSERT_EQ(device->wrap_stream(nullptr, &stream), WEFT_OK);
   EXPECT_NE(device->capture_number(stream), 0U);
+  EXPECT_EQ(last_error(), cudaSuccess) << "the program would take it for its own launch's";
   device->leave_stream(stream);
   native.would_break_a_capture = false;
   EXPECT_NE(device->capture_number(stream), 0U) << "nobody knows when its work ends";

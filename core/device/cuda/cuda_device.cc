@@ -249,9 +249,6 @@ weft_result CudaDevice::prepare() {
   WEFT_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index_));
   int major = 0;
   WEFT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_));
-  constexpr int kFirstWithClusters = 9;
-  launches_overlap_ = major >= kFirstWithClusters;
-  has_clusters_ = major >= kFirstWithClusters;
   // A driver that does not know what is asked for shares no device so.
   int shared = 0;
   if (cudaDeviceGetAttribute(&shared, cudaDevAttrMpsEnabled, index_) != cudaSuccess) {
@@ -259,11 +256,13 @@ weft_result CudaDevice::prepare() {
   }
   is_of_processes_ = shared != 0;
   int fewest = INT_MAX;
+  int oldest = INT_MAX;
   // A kernel that is loaded when first launched is loaded while others may spin, and waits for
   // them.
   const auto load = [&](const void* kernel, std::uint32_t shared_bytes) -> weft_result {
     cudaFuncAttributes attributes{};
     WEFT_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+    oldest = std::min(oldest, attributes.ptxVersion);
     if (shared_bytes != 0) {
       WEFT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      static_cast<int>(shared_bytes)));
@@ -286,6 +285,11 @@ weft_result CudaDevice::prepare() {
   for (const void* kernel : {reduce_sources_kernel_address(), store_kernel_address()}) {
     if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
   }
+  // Kernels compiled for older devices leave out what those lack, whichever device they run on.
+  constexpr int kFirstWithClusters = 9;
+  const bool knows_clusters = major >= kFirstWithClusters && oldest >= kFirstWithClusters * 10;
+  launches_overlap_ = knows_clusters;
+  has_clusters_ = knows_clusters;
   if (has_clusters_) {
     if (const weft_result asked = ask_for_bulk_copies(); asked != WEFT_OK) return asked;
     const weft_result loaded = load(multicast_kernel_address(), 0);
@@ -440,6 +444,7 @@ std::uint64_t capture_of(const CudaStream& stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long number = 0;
   const cudaError_t asked = cudaStreamGetCaptureInfo(stream.native, &status, &number);
+  if (asked != cudaSuccess) static_cast<void>(cudaGetLastError());  // the next call is not about it
   // The null stream, while one is captured that would wait for it: to use it ends that capture.
   if (asked == cudaErrorStreamCaptureImplicit) return kLostCapture;
   if (asked != cudaSuccess || status == cudaStreamCaptureStatusNone) return 0;
@@ -533,7 +538,7 @@ weft_result CudaDevice::launch(DeviceStream* stream, std::span<const Launch> lau
 weft_result CudaDevice::launch_beside(DeviceStream* on, const Launch& launch) {
   CudaStream& stream = *cuda(on);
   SharedDevice& shared = *shared_;
-  const std::scoped_lock lock(shared.mutex);
+  std::unique_lock lock(shared.mutex);
   const bool captures = is_capturing(on);
   const bool is_alone = shared.communicators.load() == 1;
   if (is_alone && !captures && !is_of_processes_ && wants_the_device(launch)) {
@@ -556,6 +561,8 @@ weft_result CudaDevice::launch_beside(DeviceStream* on, const Launch& launch) {
       WEFT_CUDA(over);
     }
   }
+  // A driver with too much before it makes who launches wait, which others need not.
+  lock.unlock();
   return launch_one(stream, launch);
 }
 

@@ -41,10 +41,12 @@ inline weft_result translate(cudaError_t error) {
 }
 
 inline weft_result check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess || error == cudaErrorNotReady) return translate(error);
-  failure() = {error, std::string(what) + ": " + cudaGetErrorString(error) + " (" +
-                          cudaGetErrorName(error) + ")"};
-  // Only errors that stick are of interest to the next call.
+  if (error == cudaSuccess) return WEFT_OK;
+  if (error != cudaErrorNotReady) {
+    failure() = {error, std::string(what) + ": " + cudaGetErrorString(error) + " (" +
+                            cudaGetErrorName(error) + ")"};
+  }
+  // Only errors that stick are of interest to the next call, the program's own too.
   static_cast<void>(cudaGetLastError());
   return translate(error);
 }
