@@ -58,23 +58,23 @@ weft_result weft_shared_buffer::share(void* address, std::uint64_t size,
   return WEFT_OK;
 }
 
+weft_result weft_shared_buffer::fetch(const weft::p2p::BufferBlob& from, std::uint32_t own_rank,
+                                      const weft::plugins::Key& key) {
+  if (memory || fetched || from.sharing != WEFT_SHARING_DESCRIPTOR) return WEFT_OK;
+  const weft_result got = taker.step(
+      host, key, {.plugin = "p2p", .rank = own_rank, .peer = from.rank}, from.place, &fetched);
+  if (got == WEFT_OK) taker.stop();
+  return got;
+}
+
 weft_result weft_shared_buffer::reach(const weft::p2p::BufferBlob& from, std::int32_t device,
-                                      std::uint32_t own_rank, const weft::plugins::Key& key,
                                       void** address) {
   if (!memory) {
     const weft_host& services = host.services();
     weft_memory_export form{};
     form.struct_size = sizeof(form);
     form.sharing = from.sharing;
-    form.descriptor = -1;
-    if (from.sharing == WEFT_SHARING_DESCRIPTOR) {
-      weft::plugins::OwnedFd received;
-      const weft_result got = taker.step(
-          host, key, {.plugin = "p2p", .rank = own_rank, .peer = from.rank}, from.place, &received);
-      if (got != WEFT_OK) return got;
-      taker.stop();
-      form.descriptor = received.release();
-    }
+    form.descriptor = fetched.release();
     form.bytes_used = sizeof(form.bytes);
     std::memcpy(form.bytes, from.ticket.data(), from.ticket.size());
     weft_memory opened{};

@@ -45,9 +45,11 @@ struct weft_shared_buffer {
   /// Makes the blob of [address, address + size), but for what the transport knows alone: who and
   /// where it is. `allowed`: the ways in which it may travel.
   weft_result share(void* address, std::uint64_t size, weft_memory_sharing allowed);
-  /// Reaches what a blob tells of; WEFT_IN_PROGRESS until its descriptor has come.
-  weft_result reach(const weft::p2p::BufferBlob& from, std::int32_t device, std::uint32_t own_rank,
-                    const weft::plugins::Key& key, void** address);
+  /// Has the descriptor of what a blob tells of come, if it travels so; WEFT_IN_PROGRESS until then.
+  weft_result fetch(const weft::p2p::BufferBlob& from, std::uint32_t own_rank,
+                    const weft::plugins::Key& key);
+  /// Reaches what has been fetched.
+  weft_result reach(const weft::p2p::BufferBlob& from, std::int32_t device, void** address);
 
   /// Whether `peer` has yet to take the descriptor.
   [[nodiscard]] bool awaits(std::uint32_t peer) const {
@@ -62,5 +64,6 @@ struct weft_shared_buffer {
   std::set<std::uint32_t> takers;
   // Imported.
   weft::plugins::Taker taker;
+  weft::plugins::OwnedFd fetched;
   std::optional<weft_memory> memory;
 };

@@ -45,6 +45,7 @@ void weft_transport::given(const weft::plugins::Nonce& memory, std::uint32_t pee
     (*arena)->taken_by(peer);
   } else if (const auto buffer = find_exported(*this, memory); buffer != exported.end()) {
     (*buffer)->takers.insert(peer);
+    if ((*buffer)->takers.size() + 1 == ranks) (*buffer)->descriptor.reset();
   }
 }
 
@@ -464,9 +465,10 @@ weft_result import_buffer(weft_transport* transport, std::uint32_t peer,
     weft_result result = transport->hand_out();
     if (result != WEFT_OK) return result;
     if (*buffer == nullptr) *buffer = new weft_shared_buffer(host);
-    result = (*buffer)->reach(blob, transport->device, transport->rank, transport->key, address);
-    if (result != WEFT_OK) return result;
-    return weft_result{mine != nullptr && mine->awaits(peer) ? WEFT_IN_PROGRESS : WEFT_OK};
+    result = (*buffer)->fetch(blob, transport->rank, transport->key);
+    // Whatever goes wrong with the peer's, it needs this rank's, which nobody else hands out.
+    if (mine != nullptr && mine->awaits(peer)) return weft_result{WEFT_IN_PROGRESS};
+    return result == WEFT_OK ? (*buffer)->reach(blob, transport->device, address) : result;
   });
 }
 

@@ -29,6 +29,8 @@ class FakeDevices {
     return devices;
   }
 
+  bool refuses_imports = false;
+
   std::byte* allocate(std::uint64_t size, weft_memory_sharing sharing) {
     const int file = ::memfd_create("device-memory", MFD_CLOEXEC);
     EXPECT_EQ(::ftruncate(file, static_cast<off_t>(size)), 0);
@@ -117,6 +119,10 @@ class FakeDevices {
     return WEFT_OK;
   }
   weft_result import_memory(const weft_memory_export& from, weft_memory* out) {
+    if (refuses_imports) {
+      if (from.sharing == WEFT_SHARING_DESCRIPTOR) ::close(from.descriptor);
+      return WEFT_ERROR_OUT_OF_MEMORY;
+    }
     Allocation told;
     std::memcpy(&told, from.bytes, sizeof(told));
     std::byte* const memory =

@@ -23,7 +23,7 @@ struct Owner {
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
   ~Owner() {
-    for (weft_shared_buffer* buffer : {mine, theirs}) {
+    for (weft_shared_buffer* buffer : {mine, theirs, of_third}) {
       if (buffer != nullptr) rank->table().release_buffer(rank->transport(), buffer);
     }
     FakeDevices::instance().release(memory);
@@ -44,6 +44,7 @@ struct Owner {
   std::byte* const memory;
   weft_shared_buffer* mine = nullptr;
   weft_shared_buffer* theirs = nullptr;
+  weft_shared_buffer* of_third = nullptr;
   weft_buffer_export exported{};
   void* seen = nullptr;
 };
@@ -54,9 +55,11 @@ class P2pBuffers : public testing::Test {
     if (plugin_path().find("weft-p2p") == std::string::npos) GTEST_SKIP() << "not p2p";
   }
   std::unique_ptr<Rank> make_rank(std::uint32_t rank, std::uint64_t communicator = 42,
-                                  const std::string& sharing = "auto") const {
+                                  const std::string& sharing = "auto",
+                                  std::uint32_t ranks = 2) const {
     return std::make_unique<Rank>(entry,
                                   Rank::Options{.rank = rank,
+                                                .ranks = ranks,
                                                 .device = static_cast<std::int32_t>(rank),
                                                 .communicator = communicator,
                                                 .memory = &FakeDevices::table(),
@@ -75,6 +78,22 @@ class P2pBuffers : public testing::Test {
     ASSERT_EQ(other, WEFT_OK) << right.said();
   }
 
+  /// What `left` is answered by a right one that hands its own out, and asks only for that of
+  /// `third`, who hands out nothing.
+  static weft_result reach_what_is_served(Owner& left, Owner& right, Owner& third) {
+    weft_result done = WEFT_IN_PROGRESS;
+    for (int round = 0; round < 100 && done == WEFT_IN_PROGRESS; ++round) {
+      done = left.reach(right);
+      void* ignored = nullptr;
+      EXPECT_EQ(
+          right.rank->table().import_buffer(right.rank->transport(), third.rank->number(),
+                                            right.mine, &third.exported, &ignored, &right.of_third),
+          WEFT_IN_PROGRESS)
+          << right.said();
+    }
+    return done;
+  }
+
   const weft_plugin_descriptor* entry = load_plugin(plugin_path());
 };
 
@@ -84,11 +103,13 @@ TEST_F(P2pBuffers, AreReachedFromBothEnds) {
     {
       Owner left(make_rank(0), way);
       Owner right(make_rank(1), way);
+      const std::uint64_t unshared = count_descriptors();
       ASSERT_EQ(left.share(4096, kSize - 8192), WEFT_OK) << left.said();
       ASSERT_EQ(right.share(0, kSize), WEFT_OK) << right.said();
       EXPECT_EQ(left.exported.offset, 4096U);
       EXPECT_EQ(left.exported.size, kSize - 8192);
       exchange(left, right);
+      EXPECT_EQ(count_descriptors(), unshared) << "as long as the buffers last";
       static_cast<std::byte*>(right.seen)[5] = std::byte{17};
       EXPECT_EQ(left.memory[4096 + 5], std::byte{17});
       static_cast<std::byte*>(left.seen)[kSize - 1] = std::byte{19};
@@ -101,25 +122,41 @@ TEST_F(P2pBuffers, AreReachedFromBothEnds) {
 
 // The peer may stop asking as soon as it has what it needs: this end has it by then as well.
 TEST_F(P2pBuffers, NobodyIsDoneBeforeThePeerHasAllItNeeds) {
-  Owner left(make_rank(0));
-  Owner right(make_rank(1));
+  Owner left(make_rank(0, 42, "auto", 3));
+  Owner right(make_rank(1, 42, "auto", 3));
+  Owner third(make_rank(2, 42, "auto", 3));
   ASSERT_EQ(left.share(0, kSize), WEFT_OK);
   ASSERT_EQ(right.share(0, kSize), WEFT_OK);
-  weft_result done = WEFT_IN_PROGRESS;
-  // The right one serves the left, and never asks for what the left one has.
-  weft_shared_buffer* third = nullptr;
-  for (int round = 0; round < 100 && done == WEFT_IN_PROGRESS; ++round) {
-    done = left.reach(right);
-    void* ignored = nullptr;
-    Bytes damaged = copy_blob(left.exported.blob);
-    damaged[0] ^= 1;
-    weft_buffer_export from = left.exported;
-    from.blob = as_blob(damaged);
-    static_cast<void>(right.rank->table().import_buffer(right.rank->transport(), 0, right.mine,
-                                                        &from, &ignored, &third));
-  }
-  EXPECT_EQ(done, WEFT_IN_PROGRESS);
+  ASSERT_EQ(third.share(0, kSize), WEFT_OK);
+  EXPECT_EQ(reach_what_is_served(left, right, third), WEFT_IN_PROGRESS);
   exchange(left, right);
+}
+
+// A peer that is not handed what it asks for waits for that, and in the end gives all up.
+TEST_F(P2pBuffers, WhoCannotReachThePeersHandsOutItsOwn) {
+  const std::uint64_t before = count_descriptors();
+  {
+    Owner left(make_rank(0, 42, "auto", 3));
+    Owner right(make_rank(1, 42, "auto", 3));
+    Owner third(make_rank(2, 42, "auto", 3));
+    ASSERT_EQ(left.share(0, kSize), WEFT_OK);
+    ASSERT_EQ(right.share(0, kSize), WEFT_OK);
+    ASSERT_EQ(third.share(0, kSize), WEFT_OK);
+    FakeDevices::instance().refuses_imports = true;
+    weft_result failed = reach_what_is_served(left, right, third);
+    EXPECT_EQ(failed, WEFT_IN_PROGRESS);
+    weft_result done = WEFT_IN_PROGRESS;
+    for (int round = 0; round < 1000 && (failed == WEFT_IN_PROGRESS || done == WEFT_IN_PROGRESS);
+         ++round) {
+      FakeDevices::instance().refuses_imports = true;
+      if (failed == WEFT_IN_PROGRESS) failed = left.reach(right);
+      FakeDevices::instance().refuses_imports = false;
+      if (done == WEFT_IN_PROGRESS) done = right.reach(left);
+    }
+    EXPECT_EQ(failed, WEFT_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(done, WEFT_OK) << right.said();
+  }
+  EXPECT_EQ(count_descriptors(), before);
 }
 
 TEST_F(P2pBuffers, WhatCannotBeSharedIsRefused) {
