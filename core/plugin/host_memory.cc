@@ -135,22 +135,24 @@ weft_result allocate(weft_host_instance* host, weft_memory_kind kind, std::int32
 void free_memory(weft_host_instance* host, weft_memory* memory) {
   if (memory == nullptr || !WEFT_HAS(memory, weft_memory, address)) return;
   std::optional<Allocation> given_back;
+  // The driver may wait for kernels that wait for other ranks, which need this instance meanwhile:
+  // not under the lock.
+  DeviceRuntime* importer = nullptr;
   {
     const std::lock_guard lock(host->mutex);
     // An import has no handle: it may be another rank's allocation of this very instance.
     const auto import =
         memory->handle == nullptr ? host->imports.find(memory->address) : host->imports.end();
-    if (import != host->imports.end()) {
-      import->second->close_import(import->first);
-      host->imports.erase(import);
-      return;
-    }
     const auto found = host->allocations.find(static_cast<const char*>(memory->address));
-    if (found != host->allocations.end()) {
+    if (import != host->imports.end()) {
+      importer = import->second;
+      host->imports.erase(import);
+    } else if (found != host->allocations.end()) {
       given_back = found->second;
       host->allocations.erase(found);
     }
   }
+  if (importer != nullptr) return importer->close_import(memory->address);
   if (!given_back) {
     host->logger.error(Topic::kPlugin,
                        "{}: gave back memory at {} that it does not hold; nothing was freed",

@@ -92,7 +92,12 @@ CudaMemory::~CudaMemory() {
 }
 
 weft_result CudaMemory::prepare() {
-  WEFT_CUDA(cudaStreamCreateWithFlags(&own_stream_, cudaStreamNonBlocking));
+  // A device has few queues. Streams of one priority share them, and what is in a queue waits for
+  // what is before it, kernels that wait for other ranks too.
+  int least = 0;
+  int highest = 0;
+  WEFT_CUDA(cudaDeviceGetStreamPriorityRange(&least, &highest));
+  WEFT_CUDA(cudaStreamCreateWithPriority(&own_stream_, cudaStreamNonBlocking, highest));
   return WEFT_OK;
 }
 
