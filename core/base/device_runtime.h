@@ -194,7 +194,8 @@ class DeviceRuntime {
   [[nodiscard]] virtual std::uint32_t groups_at_once() const { return 0; }
 
   /// What a launch of these items, of one collective call, would take.
-  [[nodiscard]] virtual LaunchShape shape_of(std::span<const WorkItem> /*items*/) const {
+  [[nodiscard]] virtual LaunchShape shape_of(std::span<const WorkItem> /*items*/,
+                                             bool /*into_outputs*/) const {
     return {};
   }
 

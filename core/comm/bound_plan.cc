@@ -113,16 +113,20 @@ std::vector<PairLink> links_of(const Plan& plan, std::uint32_t rank,
   return edges;
 }
 
-std::vector<NetEdge> hops_of(const Plan& plan) {
+std::vector<NetEdge> hops_of(const Plan& plan, std::uint32_t stripes) {
+  const bool by_inboxes = goes_directly(plan.algorithm);
+  const auto channel_of = [&](std::uint32_t i, std::uint32_t stripe) {
+    if (by_inboxes) return inbox_channel(stripe);
+    return plan.algorithm == Algorithm::kRing ? plan.channels[i].index : kFirstTreeChannel + i;
+  };
   std::vector<NetEdge> hops;
   for (std::uint32_t i = 0; i < plan.channels.size(); ++i) {
-    const std::uint32_t channel = plan.algorithm == Algorithm::kRing ? plan.channels[i].index
-                                  : goes_directly(plan.algorithm)    ? kDirectChannel
-                                                                     : kFirstTreeChannel + i;
     for (std::uint32_t rank = 0; rank < plan.ranks; ++rank) {
       const std::vector<std::uint32_t> receivers = receivers_of(plan, i, rank);
       for (const std::uint32_t to : std::set(receivers.begin(), receivers.end())) {
-        if (to != rank) hops.push_back({.channel = channel, .from = rank, .to = to});
+        if (to == rank) continue;
+        for (std::uint32_t stripe = 0; stripe < (by_inboxes ? stripes : 1); ++stripe)
+          hops.push_back({.channel = channel_of(i, stripe), .from = rank, .to = to});
       }
     }
   }

@@ -33,8 +33,9 @@ namespace weft {
 [[nodiscard]] std::vector<PairLink> inbox_links(std::span<const std::uint32_t> stripes,
                                                 std::uint32_t rank);
 
-/// From which rank to which a plan's data goes, and by which connections: once for each channel.
-[[nodiscard]] std::vector<NetEdge> hops_of(const Plan& plan);
+/// From which rank to which a plan's data goes, and by which connections: once for each channel, or
+/// each of the `stripes` in which messages between inboxes go.
+[[nodiscard]] std::vector<NetEdge> hops_of(const Plan& plan, std::uint32_t stripes);
 /// The pairs of ranks that hops join, the lower rank first.
 [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> joined_pairs(
     std::span<const NetEdge> hops);

@@ -226,6 +226,8 @@ class Communicator {
   [[nodiscard]] CommunicatorFacts facts() const;
   /// "shm: same host; first that can of ..."; empty for ranks that do not exist.
   [[nodiscard]] std::string describe_pair(std::uint32_t a, std::uint32_t b) const;
+  /// As hops_of() of this communicator's plans.
+  [[nodiscard]] std::vector<NetEdge> hops(const Plan& plan) const;
   /// "net-socket from rank 0 to rank 2: eth0 to eth0 on channels 0, 1": which devices carry those
   /// of `edges` that a net does, a line for each two ranks and direction.
   [[nodiscard]] std::vector<std::string> describe_net_edges(std::span<const NetEdge> edges) const;
@@ -341,6 +343,7 @@ class Communicator {
   void choose_inbox_exchanges();
   void choose_exchange_spread();
   [[nodiscard]] std::uint32_t inbox_stripes() const;
+  [[nodiscard]] std::uint32_t stripes_over_net(const Plan& plan) const;
   [[nodiscard]] std::vector<PairLink> find_inbox_links() const;
   [[nodiscard]] std::uint32_t net_ports() const;
   [[nodiscard]] WorkItem exchange_item(const ExchangePlan& plan, std::uint32_t rank) const;

@@ -34,13 +34,23 @@ std::string Communicator::describe_launch(const Plan& plan) const {
     items.push_back(work_item(plan, channel, rank_));
     if (goes_directly(plan.algorithm)) items.back().direct = connections_->direct();
   }
-  std::string text = launch_text(runtime_.shape_of(items));
-  if (!text.empty() && reach_ == Reach::kMessages && goes_directly(plan.algorithm)) {
-    const auto lines = static_cast<std::uint32_t>(direct_lines(plan.task.bytes()) - 1);
-    const std::uint32_t stripes = stripes_of(lines, inbox_stripes());
-    if (stripes > 1) text += fmt::format("; messages over a net in {} stripes", stripes);
+  std::string text = launch_text(runtime_.shape_of(items, plan.into_outputs));
+  const std::uint32_t stripes = stripes_over_net(plan);
+  if (!text.empty() && stripes > 1) {
+    text += fmt::format("; messages over a net in {} stripes", stripes);
   }
   return text;
+}
+
+// Of its messages between inboxes.
+std::uint32_t Communicator::stripes_over_net(const Plan& plan) const {
+  if (reach_ != Reach::kMessages || !goes_directly(plan.algorithm)) return 1;
+  const auto lines = static_cast<std::uint32_t>(direct_lines(plan.task.bytes()) - 1);
+  return stripes_of(lines, inbox_stripes());
+}
+
+std::vector<NetEdge> Communicator::hops(const Plan& plan) const {
+  return hops_of(plan, stripes_over_net(plan));
 }
 
 std::uint64_t Communicator::copied_from(const Task& task) const {
@@ -91,7 +101,7 @@ ExchangePlan Communicator::explain_exchange(std::span<const Call> calls) const {
       const WorkItem item = exchange_item(plan, rank);
       plan.launches.push_back(item.algorithm == Algorithm::kPair && item.most_parts == 0
                                   ? LaunchShape{}
-                                  : runtime_.shape_of({&item, 1}));
+                                  : runtime_.shape_of({&item, 1}, false));
     }
     return plan;
   }

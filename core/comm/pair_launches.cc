@@ -156,7 +156,7 @@ void Communicator::enqueue_inbox_messages(const WorkItem& item) {
         ranks_, rank_, inbox_links_,
         [this](const PairLink& link) -> const PairConnections& { return *pairs_->find(link); });
   }
-  inbox_ports_->enqueue(item, runtime_.shape_of({&item, 1}).groups);
+  inbox_ports_->enqueue(item, runtime_.shape_of({&item, 1}, false).groups);
 }
 
 // Of a device whose launches do not call back. `make(transfers, tasks)` writes the transfers of the

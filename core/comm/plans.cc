@@ -99,29 +99,38 @@ void Communicator::retire(const std::shared_ptr<BoundPlan>& bound) {
 void Communicator::log_bound(const Plan& plan) const {
   Logger& log = context_.logger();
   if (!log.enabled(Topic::kSchedule, WEFT_LOG_TRACE)) return;
-  std::vector<NetEdge> hops = hops_of(plan);
-  std::erase_if(hops, [&](const NetEdge& hop) { return hop.from != rank_ && hop.to != rank_; });
+  std::vector<NetEdge> own = hops(plan);
+  std::erase_if(own, [&](const NetEdge& hop) { return hop.from != rank_ && hop.to != rank_; });
   std::string text = to_text(plan);
-  for (const auto& [a, b] : joined_pairs(hops))
+  for (const auto& [a, b] : joined_pairs(own))
     text += fmt::format("ranks {} and {}: {}\n", a, b, describe_pair(a, b));
-  for (const std::string& edge : describe_net_edges(hops))
+  for (const std::string& edge : describe_net_edges(own))
     text += edge + "\n";
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);)
     log.log(Topic::kSchedule, WEFT_LOG_TRACE, "rank {} runs: {}", rank_, line);
 }
 
+// What the other ranks can plan this one may lack memory for.
 Result<std::shared_ptr<BoundPlan>> Communicator::bind_to(std::shared_ptr<const Plan> plan) {
+  const auto lost = [this](Error error) {
+    withdraw({}, error);
+    return fail(std::move(error));
+  };
   const auto pair = [this](const PairLink& link) -> const PairConnections& {
     return *pairs_->find(link);
   };
-  WEFT_TRY_ASSIGN(auto tables, tables_of(*plan));
-  BoundPlan::Ends ends{.direct = connections_->direct(), .pair = pair, .tables = std::move(tables)};
+  auto tables = tables_of(*plan);
+  if (!tables) return lost(std::move(tables.error()));
+  BoundPlan::Ends ends{
+      .direct = connections_->direct(), .pair = pair, .tables = std::move(*tables)};
   ends.packs_items = !runtime_.reports_ends() && plan->channels.size() > kMostWholeItems;
   if (ends.packs_items) {
     const std::vector<RingLinks> links = ring_links(*plan, rank_, pair);
     if (!links.empty()) {
-      WEFT_TRY_ASSIGN(ends.links, link_tables_.find(links));
+      auto table = link_tables_.find(links);
+      if (!table) return lost(std::move(table.error()));
+      ends.links = *table;
     }
   }
   log_bound(*plan);

@@ -95,11 +95,13 @@ Result<const Launch*> Communicator::reduction_launch(const Call& call,
     void* memory = nullptr;
     const std::uint64_t bytes = config_.bytes("windows.staging");
     if (const weft_result result = table_memory_.allocate(bytes, &memory); result != WEFT_OK) {
-      return fail(device_error(
+      Error error = device_error(
           runtime_, result,
           fmt::format("cannot allocate {} bytes of device {} {} for reductions in windows", bytes,
                       runtime_.name(), runtime_.index()),
-          "make windows.staging smaller, or windows.reduce_from 0"));
+          "make windows.staging smaller, or windows.reduce_from 0");
+      withdraw({}, error);
+      return fail(std::move(error));
     }
     window_staging_ = static_cast<std::byte*>(memory);
   }

@@ -287,13 +287,16 @@ std::string describe_devices(const ChoiceInput& input, std::string_view plugin,
   for (const NetEdge& edge : edges) {
     const DevicePair pair = choose_devices(input, plugin, edge);
     const std::uint32_t first = edge.channel < kFirstTreeChannel ? 0 : kFirstTreeChannel;
-    channels[{pair.from, pair.to}].push_back(edge.channel - first);
+    channels[{pair.from, pair.to}].push_back(
+        is_of_inboxes(edge.channel) ? inbox_stripe(edge.channel) : edge.channel - first);
   }
+  const char* const of =
+      !edges.empty() && is_of_inboxes(edges.front().channel) ? "in stripe" : "on channel";
   std::string text;
   for (const auto& [pair, list] : channels) {
-    text += fmt::format("{}{} to {} on channel{} {}", text.empty() ? "" : "; ",
+    text += fmt::format("{}{} to {} {}{} {}", text.empty() ? "" : "; ",
                         name_of(input, plugin, edges.front().from, pair.first),
-                        name_of(input, plugin, edges.front().to, pair.second),
+                        name_of(input, plugin, edges.front().to, pair.second), of,
                         list.size() == 1 ? "" : "s", fmt::join(list, ", "));
   }
   return text;

@@ -313,7 +313,7 @@ std::uint32_t threads_of_copies(const CudaDevice& device) {
   item.operation = Operation::kBroadcast;
   item.algorithm = Algorithm::kRing;
   item.protocol = Protocol::kSimple;
-  return device.shape_of({&item, 1}).lanes;
+  return device.shape_of({&item, 1}, false).lanes;
 }
 
 TEST(CudaDevices, CopyInBulkWhereTheirKernelsHaveRoom) {

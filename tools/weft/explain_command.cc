@@ -177,7 +177,7 @@ Status explain_as_rank(const ExplainOptions& options) {
           "         written by copy engines, beside a kernel that sums up\n",
           size_text(least));
     }
-    const std::vector<NetEdge> hops = hops_of(plan);
+    const std::vector<NetEdge> hops = communicator->hops(plan);
     print_pairs(*communicator, joined_pairs(hops));
     for (const std::string& edge : communicator->describe_net_edges(hops))
       fmt::print("{}\n", edge);

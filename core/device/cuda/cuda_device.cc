@@ -378,7 +378,7 @@ bool CudaDevice::has_kernel(const Task& task) const {
   return kernel_exists(task);
 }
 
-LaunchShape CudaDevice::shape_of(std::span<const WorkItem> items) const {
+LaunchShape CudaDevice::shape_of(std::span<const WorkItem> items, bool into_outputs) const {
   if (items.empty()) return {};
   const WorkItem& item = items.front();
   if (item.direct != nullptr) {
@@ -395,7 +395,7 @@ LaunchShape CudaDevice::shape_of(std::span<const WorkItem> items) const {
             .processors = processors_};
   }
   return {.groups = static_cast<std::uint32_t>(items.size()),
-          .lanes = channel_kernel_for(items, copies_in_bulk_, false).threads,
+          .lanes = channel_kernel_for(items, copies_in_bulk_, into_outputs).threads,
           .processors = processors_};
 }
 

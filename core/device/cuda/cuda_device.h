@@ -43,7 +43,8 @@ class CudaDevice final : public DeviceRuntime {
   [[nodiscard]] std::string_view last_failure(std::int64_t* native) override;
 
   [[nodiscard]] std::uint32_t groups_at_once() const override { return groups_at_once_; }
-  [[nodiscard]] LaunchShape shape_of(std::span<const WorkItem> items) const override;
+  [[nodiscard]] LaunchShape shape_of(std::span<const WorkItem> items,
+                                     bool into_outputs) const override;
   [[nodiscard]] std::uint32_t line_bytes() const override { return line_bytes_; }
   [[nodiscard]] std::span<const std::string> line_peers() const override { return line_peers_; }
 

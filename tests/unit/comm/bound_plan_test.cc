@@ -212,7 +212,7 @@ TEST(BoundPlan, HopsLeadWhereStepsGo) {
            .deterministic = std::string(algorithm) == "chain"});
       if (!plan) continue;
       ++plans;
-      const auto hops = hops_of(*plan);
+      const auto hops = hops_of(*plan, 3);
       const bool ring = plan->algorithm == Algorithm::kRing;
       for (std::uint32_t rank = 0; rank < plan->ranks; ++rank) {
         std::set<std::uint32_t> partners;

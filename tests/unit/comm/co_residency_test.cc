@@ -221,7 +221,8 @@ TEST(OwnDevice, WhereRanksShareItTwoCommunicatorsFit) {
 /// That tells what a GPU would take.
 class ShapingDevice : public GroupDevice {
  public:
-  [[nodiscard]] LaunchShape shape_of(std::span<const WorkItem> items) const override {
+  [[nodiscard]] LaunchShape shape_of(std::span<const WorkItem> items,
+                                     bool /*into_outputs*/) const override {
     if (items.front().direct == nullptr)
       return {.groups = static_cast<std::uint32_t>(items.size())};
     const device::cuda::DirectShape shape = device::cuda::direct_shape_of(items.front());

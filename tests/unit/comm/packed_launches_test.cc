@@ -3,6 +3,10 @@
 
 // Launches of many channels on devices whose kernels do not call back, as GPUs' do not: what is
 // brought to the device before them, on which stream and how often, and what they are given.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -62,11 +66,19 @@ class PackingDevice : public device::HostDevice {
     return noted_[stream.device_stream()];
   }
 
+  weft_result allocate(std::size_t bytes, void** out) override {
+    if (bytes % sizeof(RingLinks) == 0 && bytes > least_refused && !has_refused_.exchange(true))
+      return WEFT_ERROR_OUT_OF_MEMORY;
+    return HostDevice::allocate(bytes, out);
+  }
+
   std::uint64_t capture = 0;
+  std::size_t least_refused = SIZE_MAX;  ///< Tables of connections of more bytes, once.
 
  private:
   std::mutex mutex_;
   std::map<DeviceStream*, Noted> noted_;
+  std::atomic<bool> has_refused_{false};
 };
 
 constexpr std::uint64_t kLarge = std::uint64_t{16} << 20;  // elements
@@ -156,6 +168,35 @@ TEST_F(PackedLaunches, FindTheirConnectionsOnTheDevice) {
   }
   for (auto& communicator : ranks_.communicators)
     communicator.reset();
+}
+
+// The others have begun by then, and would wait for this rank's next call.
+TEST_F(PackedLaunches, OfWhomLacksMemoryForThemFailForAll) {
+  device().least_refused = 1024;
+  std::array<Status, kCallers> called;
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < kCallers; ++rank) {
+    threads.emplace_back([&, rank] {
+      Call call{.task = task_of(Operation::kAllReduce),
+                .send = reinterpret_cast<const std::byte*>(std::uintptr_t{1} << 40),
+                .recv = reinterpret_cast<std::byte*>(std::uintptr_t{2} << 40)};
+      call.communicator = ranks_.communicators[rank].get();
+      call.stream = ranks_.streams[rank].get();
+      called[rank] = start_calls({&call, 1});
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  const auto lacks = [](const Status& status) {
+    return !status && status.error().code() == WEFT_ERROR_OUT_OF_MEMORY;
+  };
+  ASSERT_EQ(std::ranges::count_if(called, lacks), 1);
+  const std::uint32_t lacking = lacks(called[0]) ? 0 : 1;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  Communicator& other = *ranks_.communicators[1 - lacking];
+  while (other.async_error() == WEFT_OK && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(other.async_error(), WEFT_ERROR_PEER);
 }
 
 TEST_F(PackedLaunches, OfACaptureBringThemInIt) {

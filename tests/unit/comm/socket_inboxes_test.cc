@@ -54,7 +54,8 @@ class YieldingMemory : public LaneMemory {
 class LineDevice : public device::HostDevice {
  public:
   [[nodiscard]] bool reports_ends() const override { return false; }
-  [[nodiscard]] LaunchShape shape_of(std::span<const WorkItem> /*items*/) const override {
+  [[nodiscard]] LaunchShape shape_of(std::span<const WorkItem> /*items*/,
+                                     bool /*into_outputs*/) const override {
     return {.groups = 1, .lanes = 1, .processors = 1};
   }
   weft_result launch(DeviceStream* stream, std::span<const Launch> launches) override {

@@ -361,6 +361,11 @@ TEST(NetDevices, AreDescribedByChannel) {
     EXPECT_EQ(describe_devices(devices.input(), kNet, edges),
               "eth0 to eth2 on channels 0, 2; eth1 to eth3 on channel 1");
   }
+  std::vector<NetEdge> stripes;
+  for (std::uint32_t i = 0; i < 3; ++i)
+    stripes.push_back({.channel = inbox_channel(i), .from = 0, .to = 1});
+  EXPECT_EQ(describe_devices(devices.input(), kNet, stripes),
+            "eth0 to eth2 in stripe 1; eth1 to eth3 in stripes 0, 2");
   EXPECT_EQ(describe_devices(devices.input(), kNet, {}), "");
 }
 
