@@ -5,6 +5,7 @@
 // the way is decided by every rank for itself, from what all told, and comes out alike.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,10 +24,12 @@
 namespace weft {
 namespace {
 
+// Ranks have the same list, not the same origin of it: who names the default wants no more by that
+// than who names nothing, or one rank would give up where the others go on.
 NamedList named_list(const Config& config, const char* name) {
   const ConfigEntry* entry = config.find(name);
   return {.ids = config.list(name),
-          .named_by_user = config.is_set(name),
+          .named_by_user = entry != nullptr && entry->text() != entry->parameter.default_text,
           .origin = entry != nullptr ? entry->origin().to_string() : "default"};
 }
 
@@ -288,11 +291,12 @@ Status Communicator::choose_transports() {
   Answers answers;
   for (const auto& [offer, own_info] : mine) {
     if (offer.kind != PluginKind::kTransport || !offer.unusable.empty()) continue;
-    std::vector<std::vector<std::byte>> infos(ranks_);
+    std::vector<std::optional<std::vector<std::byte>>> infos(ranks_);
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
       const auto found = std::ranges::find_if(
           offers[rank], [&](const TravellingOffer& item) { return item.offer.id == offer.id; });
-      if (found != offers[rank].end()) infos[rank] = found->peer_info;
+      if (found != offers[rank].end() && found->offer.unusable.empty())
+        infos[rank] = found->peer_info;
     }
     answers[offer.id] = connections_->ask(offer.id, topology_, infos);
   }

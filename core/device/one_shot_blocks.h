@@ -47,6 +47,8 @@ namespace weft::device {
   return kMostDirectParts + (bytes + kLinePayload - 1) / kLinePayload;
 }
 
+static_assert(block_lines(0) * sizeof(Line) <= kLeastDirectHalfBytes);
+
 /// Whether it is one of these, without a question for each of them.
 template <Operation... kOnes>
 [[nodiscard]] WEFT_HD constexpr bool is_one_of(Operation operation) {

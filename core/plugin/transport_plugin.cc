@@ -33,8 +33,10 @@ std::string wrong_with(const weft_protocol_view& view, const weft_protocol_reque
                        view.step_bytes, asked.steps, asked.step_bytes);
   }
   if (view.buffer == nullptr) return "gave no buffer";
-  if (view.head == nullptr || view.tail == nullptr) return "gave no head or no tail";
-  if (view.slots == nullptr) return "gave no slot metadata";
+  if (asked.protocol != WEFT_PROTOCOL_LL) {  // of which the buffer alone is used
+    if (view.head == nullptr || view.tail == nullptr) return "gave no head or no tail";
+    if (view.slots == nullptr) return "gave no slot metadata";
+  }
   if (view.order_bytes != 8 && view.order_bytes != 16 && view.order_bytes != 128) {
     return fmt::format("promised an order of {} bytes, which is none of 8, 16 and 128",
                        view.order_bytes);

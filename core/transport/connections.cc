@@ -28,7 +28,12 @@ std::uint64_t connection_number(std::uint32_t channel, std::uint32_t from, std::
          to;
 }
 
-// Bytes of a plain half of an inbox beside those for lines.
+// Bytes of a half of an inbox for lines. Ranks meet there as well.
+std::uint64_t line_half_of(const ConnectionNeeds& needs) {
+  return std::max(direct_half_bytes(needs.direct_bytes), kLeastDirectHalfBytes);
+}
+
+// Of a plain half beside those.
 std::uint64_t plain_half_of(const ConnectionNeeds& needs) {
   return needs.two_shot_range == 0 ? 0 : plain_half_bytes(needs.two_shot_range, needs.direct_parts);
 }
@@ -119,13 +124,13 @@ bool ranks_have_cores(const Topology& topology, std::uint32_t rank) {
 }  // namespace
 
 ReachAnswers Connections::ask(const std::string& id, const Topology& topology,
-                              std::span<const std::vector<std::byte>> infos) {
+                              std::span<const std::optional<std::vector<std::byte>>> infos) {
   OpenedTransport& opened = *transports_.find(id)->second;
   reads_buffers_of_.resize(context_.ranks);
   const bool side_by_side = ranks_have_cores(topology, context_.rank);
   const auto answer_on = [&](std::uint32_t peer) -> ReachAnswer {
     if (peer == context_.rank) return {};
-    if (infos[peer].empty()) return {.reason = fmt::format("rank {} does not have it", peer)};
+    if (!infos[peer]) return {.reason = fmt::format("rank {} does not have it", peer)};
     weft_peer end{};
     end.struct_size = sizeof(end);
     end.rank = peer;
@@ -134,7 +139,7 @@ ReachAnswers Connections::ask(const std::string& id, const Topology& topology,
     reads_buffers_of_[peer] =
         context_.runtime->reports_ends() && end.same_process != 0 && side_by_side;
     end.same_host = topology.same_host(context_.rank, peer) ? 1 : 0;
-    end.info = {.data = infos[peer].data(), .size = infos[peer].size()};
+    end.info = {.data = infos[peer]->data(), .size = infos[peer]->size()};
     const auto said = opened.plugin.can_connect(opened.transport, end);
     if (!said) return {.reason = said.error().to_string()};
     // Plugins do not know it, and would find out when it is too late for another transport.
@@ -361,13 +366,12 @@ Status Connections::describe_inboxes(const ConnectionNeeds& needs) {
       (plain + wide) * sizeof(std::uint64_t) + kMostDirectParts * sizeof(std::uint32_t),
       &positions_));
   auto* const counters = static_cast<std::uint64_t*>(positions_);
-  inbox_slots_ = {
-      .steps = kDirectHalves,
-      .step_bytes = static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes) +
-                                               wide_half_of(needs) + plain_half_of(needs))};
+  inbox_slots_ = {.steps = kDirectHalves,
+                  .step_bytes = static_cast<std::uint32_t>(
+                      line_half_of(needs) + wide_half_of(needs) + plain_half_of(needs))};
   direct_.ranks = context_.ranks;
   direct_.rank = context_.rank;
-  direct_.half_bytes = static_cast<std::uint32_t>(direct_half_bytes(needs.direct_bytes));
+  direct_.half_bytes = static_cast<std::uint32_t>(line_half_of(needs));
   direct_.most_parts = needs.direct_parts;
   direct_.plain_positions = counters;
   direct_.positions = reinterpret_cast<std::uint32_t*>(counters + plain + wide);
@@ -416,12 +420,21 @@ Status Connections::let_device_reach(ConnectionView& view) {
   };
   view.head_waiters = nullptr;
   view.tail_waiters = nullptr;
-  // Counters, metadata and the error word lie before the slots, on pages of their own.
-  std::byte* const control = std::min(
-      {reinterpret_cast<std::byte*>(view.head), reinterpret_cast<std::byte*>(view.tail),
-       reinterpret_cast<std::byte*>(view.error), reinterpret_cast<std::byte*>(view.slots)});
-  std::byte* const slots_end = reinterpret_cast<std::byte*>(view.slots + view.steps);
-  WEFT_TRY(reach(control, static_cast<std::size_t>(slots_end - control)));
+  // Counters, metadata and the error word lie before the slots, on pages of their own; some may be
+  // none.
+  std::byte* begin = nullptr;
+  std::byte* end = nullptr;
+  const auto cover = [&](void* at, std::size_t bytes) {
+    if (at == nullptr) return;
+    auto* const first = static_cast<std::byte*>(at);
+    begin = begin == nullptr ? first : std::min(begin, first);
+    end = std::max(end, first + bytes);
+  };
+  cover(view.head, sizeof(*view.head));
+  cover(view.tail, sizeof(*view.tail));
+  cover(view.error, sizeof(*view.error));
+  cover(view.slots, view.steps * sizeof(*view.slots));
+  if (begin != nullptr) WEFT_TRY(reach(begin, static_cast<std::size_t>(end - begin)));
   return reach(view.buffer, static_cast<std::size_t>(view.steps) * view.step_bytes);
 }
 

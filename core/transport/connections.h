@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -106,10 +107,10 @@ class Connections {
   /// Opens one plugin for this communicator: as a transport or as a net, whichever it is. Answers
   /// what to tell the peers about it; a plugin that cannot be opened is an offer with a reason.
   PluginOffer open(const Plugin& plugin, std::vector<std::byte>& peer_info);
-  /// What the opened transport `id` says of each rank; `infos[r]` is rank r's peer info, empty
-  /// where that rank has none.
+  /// What the opened transport `id` says of each rank; `infos[r]` is rank r's peer info, none
+  /// where that rank cannot use it.
   ReachAnswers ask(const std::string& id, const Topology& topology,
-                   std::span<const std::vector<std::byte>> infos);
+                   std::span<const std::optional<std::vector<std::byte>>> infos);
 
   /// Opens ports to the nets that `choice_of(peer)` names for some peer, and closes what nobody
   /// chose. From then on a PairConnector connects what calls need.

@@ -123,6 +123,19 @@ TEST_P(Windows, MayBeRegisteredAfterTheCallsThatGoThroughThem) {
   give_back();
 }
 
+// Ranks meet in inboxes before and after, which are made for calls of next to nothing here.
+TEST_P(Windows, AreGoneThroughWithTheSmallestInboxes) {
+  team_.reset();
+  Settings smallest = kAlways;
+  smallest.emplace_back("buffers.direct", "8");
+  team_ = std::make_unique<Team>(GetParam().mode, GetParam().layout, smallest);
+  allocate();
+  enter();
+  gather_and_check(40);
+  leave();
+  give_back();
+}
+
 TEST_P(Windows, AreRegisteredAgainAndAgain) {
   std::size_t free_before = 0, total = 0;
   for (int turn = 0; turn < 20; ++turn) {

@@ -100,6 +100,19 @@ TEST(Settings, RanksThatDifferTellBothValues) {
        "same configuration file and WEFT_ variables"});
 }
 
+// Lists that are named are strict, defaults are not, and no rank may find an error that others do
+// not.
+TEST(Settings, OneRankMayNameTheDefaultList) {
+  const Command command =
+      weft({"run", "-n", "2", "--", "/bin/sh", "-c",
+            ("[ $WEFT_RANK = 1 ] && export WEFT_TRANSPORTS_NET=net-ib,net-ofi,net-socket; exec "
+             "\"$0\" bench all_reduce --max 8"),
+            WEFT_COMMAND});
+  const Ended outcome = run_to_end(command);
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
+  EXPECT_EQ(outcome.left, "");
+}
+
 TEST(Settings, InterfacesThatMatchNothingListWhatThereIs) {
   expect_all_say(bench(2, {"all_reduce", "--max", "8"},
                        {{"WEFT_TRANSPORTS_ORDER", "net"},

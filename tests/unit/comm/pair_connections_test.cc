@@ -98,7 +98,7 @@ class TwoRanks : public testing::Test {
     Topology topology{.hosts = {first.host()}, .ranks = {}};
     for (std::uint32_t number = 0; number < 2; ++number)
       topology.ranks.push_back(Ranks::value(first.next_rank_info(number, first.runtime())));
-    std::vector<std::vector<std::byte>> infos(2);
+    std::vector<std::optional<std::vector<std::byte>>> infos(2);
     for (std::uint32_t number = 0; number < 2; ++number) {
       Context& context = *ranks_[number].context;
       auto& connections = ranks_[number].connections;
@@ -112,7 +112,7 @@ class TwoRanks : public testing::Test {
                                                                    .logger = &context.logger(),
                                                                    .devices_of = {},
                                                                    .path_failed = {}});
-      connections->open(*Ranks::value(context.plugins().load("p2p")), infos[number]);
+      connections->open(*Ranks::value(context.plugins().load("p2p")), infos[number].emplace());
     }
     for (Rank& rank : ranks_) {
       static_cast<void>(rank.connections->ask("p2p", topology, infos));

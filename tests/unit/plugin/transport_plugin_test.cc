@@ -223,6 +223,9 @@ TEST_F(Transports, ViewsAreLookedAt) {
             "plugin sample: describe gave no buffer; try: update the plugin");
   EXPECT_EQ(error_text(view("view-no-tail")),
             "plugin sample: describe gave no head or no tail; try: update the plugin");
+  asked_.protocol = WEFT_PROTOCOL_LL;  // whose buffer alone is used
+  EXPECT_TRUE(view("view-no-tail"));
+  asked_.protocol = WEFT_PROTOCOL_SIMPLE;
   EXPECT_EQ(error_text(view("view-steps")),
             "plugin sample: describe described 4 slots of 128 bytes, and 8 of 128 were asked for; "
             "try: update the plugin");
