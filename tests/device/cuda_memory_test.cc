@@ -27,8 +27,8 @@ std::set<void*>& mapped() {
 }  // namespace
 
 extern "C" {
-cudaError_t cudaMemcpyAsync(void* /*to*/, const void* /*from*/, size_t /*bytes*/,
-                            cudaMemcpyKind /*kind*/, cudaStream_t /*stream*/) {
+cudaError_t cudaMemsetAsync(void* /*memory*/, int /*value*/, size_t /*bytes*/,
+                            cudaStream_t /*stream*/) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {

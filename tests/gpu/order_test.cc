@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <initializer_list>
-#include <latch>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -222,52 +221,6 @@ TEST_P(HeldBack, CommunicatorsLeaveEachOtherRoom) {
     for (const auto& trial : trials)
       trial->check();
   }
-}
-
-// Streams have few queues, and what is in one waits for what is before it, of other streams too:
-// also for kernels that wait for a rank which wants to be connected first.
-TEST_P(HeldBack, RanksAreConnectedBesideFullQueues) {
-  constexpr std::size_t kStreams = 64;
-  const std::uint32_t ranks = GetParam().ranks;
-  Call shift{.operation = Operation::kExchange};
-  for (std::uint32_t rank = 0; rank < ranks; ++rank)
-    shift.messages.push_back({.from = rank, .to = (rank + 1) % ranks, .count = 4096});
-  Team team(Mode::kThreads, GetParam());
-  Trial trial(team, shift);
-  trial.prepare(options().seed);
-  team.synchronize();
-  const int device = team.members().front().device;
-  use_device(device);
-  std::vector<Stream> streams;
-  std::byte* memory = nullptr;
-  CUDA(cudaMalloc(&memory, kStreams));
-  for (std::size_t i = 0; i < kStreams; ++i)
-    streams.push_back(open_stream(device));
-  Gate gate;
-  for (std::size_t i = 0; i < kStreams; ++i) {
-    gate.close(device, streams[i].cuda);
-    CUDA(cudaMemsetAsync(memory + i, 0, 1, streams[i].cuda));
-  }
-  std::latch others(ranks - 1);
-  team.each([&](Member& member) {
-    if (member.rank != 0) {
-      trial.issue(member);
-      others.count_down();
-      return;
-    }
-    for (const auto end = std::chrono::steady_clock::now() + 20s;
-         !others.try_wait() && std::chrono::steady_clock::now() < end;)
-      std::this_thread::sleep_for(1ms);
-    EXPECT_TRUE(others.try_wait()) << "the others wait for this rank to be connected";
-    gate.open();
-    trial.issue(member);
-  });
-  team.synchronize();
-  trial.check();
-  for (const Stream& stream : streams)
-    close_stream(device, stream);
-  use_device(device);
-  CUDA(cudaFree(memory));
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, HeldBack, testing::Values(Layout{2, false}, Layout{4, false}),

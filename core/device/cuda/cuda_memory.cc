@@ -22,7 +22,6 @@ namespace weft::device::cuda {
 namespace {
 
 constexpr std::size_t kSmallGrain = 512;
-constexpr std::size_t kZeros = std::size_t{1} << 20;
 /// More than any device has: beyond it a ticket is nonsense.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 44;
 
@@ -90,13 +89,10 @@ CudaMemory::~CudaMemory() {
   for (const auto& [address, block] : used_)
     destroy(block);
   if (own_stream_ != nullptr) static_cast<void>(cudaStreamDestroy(own_stream_));
-  if (zeros_ != nullptr) static_cast<void>(cudaFreeHost(zeros_));
 }
 
 weft_result CudaMemory::prepare() {
   WEFT_CUDA(cudaStreamCreateWithFlags(&own_stream_, cudaStreamNonBlocking));
-  WEFT_CUDA(cudaHostAlloc(&zeros_, kZeros, cudaHostAllocPortable));
-  std::memset(zeros_, 0, kZeros);
   return WEFT_OK;
 }
 
@@ -142,20 +138,12 @@ void CudaMemory::destroy(const Block& block) {
   }
 }
 
-// A device has few queues for kernels, which all streams share, whatever their priority, and where
-// each waits for what is before it: also for kernels that wait for a rank which wants this memory
-// first. What clears memory by itself stands there as well; copies from the host do not
-// (tests/gpu/order_test.cc).
 weft_result CudaMemory::clear(const Block& block) {
   if (block.kind == kHost) {
     std::memset(block.memory.address, 0, block.memory.bytes);
     return WEFT_OK;
   }
-  auto* const memory = static_cast<std::byte*>(block.memory.address);
-  for (std::size_t done = 0; done < block.memory.bytes; done += kZeros) {
-    const std::size_t part = std::min(kZeros, block.memory.bytes - done);
-    WEFT_CUDA(cudaMemcpyAsync(memory + done, zeros_, part, cudaMemcpyHostToDevice, own_stream_));
-  }
+  WEFT_CUDA(cudaMemsetAsync(block.memory.address, 0, block.memory.bytes, own_stream_));
   WEFT_CUDA(cudaStreamSynchronize(own_stream_));
   return WEFT_OK;
 }

@@ -117,7 +117,6 @@ class CudaMemory {
 
   const std::int32_t device_;
   cudaStream_t own_stream_ = nullptr;  // of this object's own small work, beside all others
-  void* zeros_ = nullptr;              // in the host's memory, kZeros bytes
   const std::shared_ptr<Keeper> keeper_ = std::make_shared<Keeper>();
   std::mutex retired_mutex_;      // before mutex_
   std::vector<Retired> retired_;  // guarded by retired_mutex_
