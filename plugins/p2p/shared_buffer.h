@@ -45,7 +45,8 @@ struct weft_shared_buffer {
   /// Makes the blob of [address, address + size), but for what the transport knows alone: who and
   /// where it is. `allowed`: the ways in which it may travel.
   weft_result share(void* address, std::uint64_t size, weft_memory_sharing allowed);
-  /// Has the descriptor of what a blob tells of come, if it travels so; WEFT_IN_PROGRESS until then.
+  /// Has the descriptor of what a blob tells of come, if it travels so; WEFT_IN_PROGRESS until
+  /// then.
   weft_result fetch(const weft::p2p::BufferBlob& from, std::uint32_t own_rank,
                     const weft::plugins::Key& key);
   /// Reaches what has been fetched.
