@@ -152,11 +152,14 @@ TEST_P(CallOrder, OnAStreamThatGoesIsWaitedFor) {
   prepare({&trial});
   Gate gate;
   issue_on_streams_that_go(trial, gate);
+  std::atomic<bool> opened{false};
   std::thread opener([&] {
     std::this_thread::sleep_for(kHeldBack);
+    opened = true;
     gate.open();
   });
   team_->leave();
+  EXPECT_TRUE(opened) << "it did not wait";
   opener.join();
   trial.check();
 }

@@ -25,6 +25,7 @@ class MemoryRuntime : public DeviceRuntime {
     *out = std::aligned_alloc(128, (bytes + 127) / 128 * 128);
     std::fill_n(static_cast<char*>(*out), bytes, 0);
     ++live;
+    latest = {static_cast<std::byte*>(*out), bytes};
     return WEFT_OK;
   }
   void release(void* memory) override {
@@ -49,6 +50,7 @@ class MemoryRuntime : public DeviceRuntime {
   }
 
   int live = 0;
+  std::span<std::byte> latest{};  ///< What was asked for last.
   bool fail = false;
 };
 

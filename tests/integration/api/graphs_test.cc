@@ -439,20 +439,37 @@ TEST_P(Graphs, CaptureRefusesWhatCannotBe) {
   EXPECT_EQ(calls_of(0), 1U);
 }
 
+/// What lies in a buffer of `OfRanksWithThreadsOfTheirOwn`: in the first place, in the others of
+/// the first hundred, and in the rest.
+struct Three {
+  std::int32_t first = 0;
+  std::int32_t others = 0;
+  std::int32_t rest = 0;
+
+  [[nodiscard]] std::vector<std::int32_t> of(std::size_t count) const {
+    std::vector<std::int32_t> values(count, rest);
+    std::fill_n(values.begin(), 100, others);
+    values[0] = first;
+    return values;
+  }
+};
+
 // Each rank has its thread, which launches several graphs; the other one calls now and then.
 TEST_P(Graphs, OfRanksWithThreadsOfTheirOwn) {
   constexpr int kRounds = 200;
   fill();
   const auto be_rank = [&](std::size_t rank) {
+    std::array<Three, 2> due = {Three{1, 1, 1}, Three{2, 2, 2}};
     const auto calls = [&] {
       add(rank, rank, 1);
       give(rank, rank);
     };
     const GraphHandle first = captured(rank, calls);
     for (int round = 0; round < kRounds; ++round) {
+      const bool adds = round % 3 == 0;
       GraphHandle second = captured(rank, [&] {
         exchange(rank, rank);
-        if (round % 3 == 0) add(rank, rank, 100);
+        if (adds) add(rank, rank, 100);
       });
       if ((round + static_cast<int>(rank)) % 4 == 0) {
         calls();
@@ -461,16 +478,27 @@ TEST_P(Graphs, OfRanksWithThreadsOfTheirOwn) {
       }
       launch(second, rank);
       second.reset();
-      if (round % 8 == 0) synchronize(rank);
+      due[0].first += due[1].first;
+      due[1] = due[0];
+      const Three exchanged = due[0];
+      for (Three& values : due) {
+        if (!adds) break;
+        values.first *= 2;
+        values.others *= 2;
+      }
+      if (round % 8 != 0 && round + 1 != kRounds) continue;
+      synchronize(rank);
+      synchronize(rank + 2);
+      EXPECT_EQ(buffers_[rank], due[rank].of(kCount)) << round;
+      EXPECT_EQ(received_[rank], exchanged.of(kCount)) << round;
+      due[0] = {round, round + 1, round + 2};
+      if (rank == 0) buffers_[0] = due[0].of(kCount);
     }
-    synchronize(rank);
-    synchronize(rank + 2);
   };
   {
     const std::jthread other([&] { be_rank(1); });
     be_rank(0);
   }
-  EXPECT_EQ(buffers_[0], buffers_[1]);
   EXPECT_EQ(calls_of(0), calls_of(1));
 }
 

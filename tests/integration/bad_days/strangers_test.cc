@@ -93,8 +93,11 @@ class Strangers {
            : connect(fd, reinterpret_cast<const sockaddr*>(&v4_address), sizeof(v4_address));
     pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
     if (connecting != 0) static_cast<void>(poll(&entry, 1, 100));
-    const bool sent = word.empty() || send(fd, word.data(), word.size(), MSG_NOSIGNAL) > 0;
-    if (sent) ++heard_;
+    sockaddr_storage there{};
+    socklen_t length = sizeof(there);
+    const bool heard = getpeername(fd, reinterpret_cast<sockaddr*>(&there), &length) == 0 &&
+                       (word.empty() || send(fd, word.data(), word.size(), MSG_NOSIGNAL) > 0);
+    if (heard) ++heard_;
     // Half of them stay on the line, up to a point.
     if (heard_ % 2 == 0 && held_.size() < 200) {
       held_.push_back(fd);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -160,7 +161,10 @@ TEST(Calibrate, ReplacesTheFileAsAWhole) {
   Rule rule = frame();
   rule.channels = 2;
   ASSERT_TRUE(check_writable(file));
+  std::ifstream open(file);  // by somebody who reads it slowly
   ASSERT_TRUE(write_rules(file, {rule}));
+  const std::string seen{std::istreambuf_iterator<char>(open), {}};
+  EXPECT_THAT(seen, testing::Not(testing::HasSubstr("channels"))) << "what it was";
   EXPECT_THAT(read_rules(file).value(), ElementsAre(rule));
   const auto files = std::filesystem::directory_iterator(folder.path());
   EXPECT_EQ(std::distance(begin(files), end(files)), 1) << "nothing else is left";

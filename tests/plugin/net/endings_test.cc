@@ -25,8 +25,9 @@ bool takes_unregistered(NetRank& rank) {
 }
 
 /// Polls and sleeps by turns, as an engine does, until the completion has come. A sleep that
-/// nothing ends within a minute is a failure.
-std::optional<weft_net_completion> sleep_until(NetRank& rank, std::uint64_t user) {
+/// nothing ends within a minute is a failure. `asleep` becomes true when the first one begins.
+std::optional<weft_net_completion> sleep_until(NetRank& rank, std::uint64_t user,
+                                               std::atomic<bool>* asleep = nullptr) {
   for (;;) {
     rank.poll();
     if (const auto completion = rank.take(user)) return completion;
@@ -34,6 +35,7 @@ std::optional<weft_net_completion> sleep_until(NetRank& rank, std::uint64_t user
     const weft_result armed = rank.api().arm(rank.net(), &descriptor);
     if (armed == WEFT_AGAIN) continue;
     EXPECT_EQ(armed, WEFT_OK);
+    if (asleep != nullptr) *asleep = true;
     pollfd watched = {.fd = descriptor, .events = POLLIN, .revents = 0};
     const int woken = ::poll(&watched, 1, 60'000);
     EXPECT_EQ(woken, 1) << "nothing woke the sleeper";
@@ -186,18 +188,36 @@ TEST(NetClose, TakesPendingRequestsAlongUnreported) {
   NetRank b;
   Link doomed = make_link(a, b);
   Link other = make_link(a, b);
-  Bytes room(1 << 20);
+  const Bytes text(10, 9);
+  // The rank of this suite takes up to four completions a poll: of these, some wait at both ends.
+  std::vector<Bytes> rooms(10, Bytes(10));
+  for (std::size_t i = 0; i < rooms.size(); ++i) {
+    doomed.receiver.must_receive(doomed.sender, rooms[i], 10 + i);
+    doomed.sender.must_send(doomed.receiver, text, 20 + i);
+  }
+  ASSERT_TRUE(eventually([&] {
+    a.poll();
+    b.poll();
+    return b.untaken() > 0;
+  }));
+  // And one message is on its way.
+  Bytes room(8 << 20);
   const Bytes data = pattern(8 << 20, 1);
   doomed.receiver.must_receive(doomed.sender, room, 1);
+  doomed.sender.must_send(doomed.receiver, data, 2);
+  a.poll();
+  const std::size_t told_a = a.untaken();
+  const std::size_t told_b = b.untaken();
   doomed.receiver.close();
   doomed.sender.close();
   Bytes small(10);
-  other.receiver.must_receive(other.sender, small, 2);
-  const Bytes text(10, 9);
-  other.sender.must_send(other.receiver, text, 3);
-  EXPECT_EQ(await(b, a, 2).status, WEFT_OK);
+  other.receiver.must_receive(other.sender, small, 3);
+  other.sender.must_send(other.receiver, text, 4);
+  EXPECT_EQ(await(b, a, 3).status, WEFT_OK);
+  EXPECT_EQ(await(a, b, 4).status, WEFT_OK);
   EXPECT_EQ(small, text);
-  EXPECT_FALSE(b.take(1).has_value());
+  EXPECT_EQ(a.untaken(), told_a);
+  EXPECT_EQ(b.untaken(), told_b);
 }
 
 TEST(NetClose, EndsTheReceivesOfTheOtherEnd) {
@@ -290,8 +310,12 @@ TEST(NetClose, InTheMiddleOfAMessageIsAnError) {
   const Bytes data = pattern(64 << 20, 1);
   Bytes room(64 << 20);
   ASSERT_EQ(link.sender.send(data, 1), WEFT_OK);
-  // Far more than the path holds, and nobody receives: it cannot have left.
+  // Far more than the path holds, and nobody receives: its beginning leaves, its end cannot.
+  for (int i = 0; i < 100; ++i)
+    a.poll();
+  ASSERT_FALSE(a.take(1).has_value());
   link.receiver.must_receive(link.sender, room, 2);
+  b.poll();
   link.sender.close();
   EXPECT_LT(await(b, a, 2).status, 0);
   EXPECT_NE(link.receiver.error_text(), "");
@@ -418,7 +442,11 @@ TEST(NetAbort, WakesASleeper) {
   Bytes room(100);
   std::optional<weft_net_completion> ended;
   ASSERT_EQ(link.receiver.receive(room, 1), WEFT_OK);
-  std::thread sleeper([&] { ended = sleep_until(b, 1); });
+  std::atomic<bool> asleep = false;
+  std::thread sleeper([&] { ended = sleep_until(b, 1, &asleep); });
+  EXPECT_TRUE(eventually([&] { return asleep.load(); }));
+  // Time for it to call the kernel. Where that takes longer, abort must end the sleep all the same.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
   b.api().abort(b.net());
   sleeper.join();
   ASSERT_TRUE(ended.has_value());

@@ -3,10 +3,12 @@
 
 // What net-socket has epoll watch, and when it asks for what epoll has seen.
 #include <algorithm>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <set>
 #include <string>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <vector>
@@ -149,6 +151,7 @@ struct Awaiting {
   /// the last one, whose request this answers. Nothing that is sent arrives.
   weft_net_request* fill() {
     cut(sockets);
+    queued_before = queued();
     data.resize(info_of(*sockets.begin()).tcpi_snd_mss - net_socket::kHeaderBytes);
     for (std::uint64_t user = 2;; ++user) {
       weft_net_request* request = nullptr;
@@ -158,10 +161,27 @@ struct Awaiting {
     }
   }
 
+  /// Whether the kernel has whole messages only: where it is short of memory, it takes parts.
+  [[nodiscard]] bool filled_by_whole_messages() const {
+    return (queued() - queued_before) % (data.size() + net_socket::kHeaderBytes) == 0;
+  }
+
+  /// Bytes that the kernel keeps because nobody acknowledged them.
+  [[nodiscard]] std::uint64_t queued() const {
+    std::uint64_t sum = 0;
+    for (const int fd : sockets) {
+      int bytes = 0;
+      EXPECT_EQ(::ioctl(fd, SIOCOUTQ, &bytes), 0);
+      sum += static_cast<std::uint64_t>(bytes);
+    }
+    return sum;
+  }
+
   Bytes room = Bytes(1);
   Bytes data;
   Bytes stray = Bytes(1);
   std::set<int> sockets;
+  std::uint64_t queued_before = 0;
   NetRank rank;
   NetRank peer{{.parameters = {{"interfaces", "=lo"}}}};
   Link sending;
@@ -175,7 +195,8 @@ TEST(NetSocketPoll, AsksEpollNoMoreOnceTheLastSendIsTakenBack) {
   weft_net_request* last = scene.fill();
   // A try may be too soon: a timer wakes, too.
   EXPECT_TRUE(eventually([&] { return scene.poll_asks_epoll(); }));
-  if (scene.rank.api().cancel(last) != WEFT_OK) GTEST_SKIP() << "the kernel took a part of it";
+  if (!scene.filled_by_whole_messages()) GTEST_SKIP() << "the kernel took a part of it";
+  ASSERT_EQ(scene.rank.api().cancel(last), WEFT_OK);
   EXPECT_FALSE(scene.poll_asks_epoll());
 }
 

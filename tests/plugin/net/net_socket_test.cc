@@ -4,9 +4,11 @@
 // What net-socket promises beyond net.h: the interfaces that a selection names, strangers on its
 // port, keys, messages of errors.
 #include <arpa/inet.h>
+#include <array>
 #include <cstring>
 #include <netinet/in.h>
 #include <poll.h>
+#include <span>
 #include <string>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -190,6 +192,124 @@ TEST(NetSocketKeys, ThatDifferAreFoundOutByBothEnds) {
   expect_sender_gets_in(port);
 }
 
+/// A sender that is played by hand: it has said hello and heard the challenge.
+struct Stranger {
+  Stranger(Port& port, std::uint8_t number) : fd(port.stranger()) {
+    hello.token = net_socket::decode_handle(port.handle)->token;
+    hello.connection.fill(number);
+    hello.nonce.fill(number);
+    say(net_socket::encode(hello));
+    std::array<std::uint8_t, net_socket::kChallengeBytes> heard{};
+    std::size_t filled = 0;
+    EXPECT_TRUE(eventually([&] {
+      EXPECT_EQ(port.accept(), WEFT_IN_PROGRESS);
+      const ssize_t got = ::recv(fd, heard.data() + filled, heard.size() - filled, MSG_DONTWAIT);
+      if (got > 0) filled += static_cast<std::size_t>(got);
+      return filled == heard.size();
+    }));
+    const auto decoded = net_socket::decode_challenge(heard);
+    EXPECT_TRUE(decoded.has_value());
+    if (decoded.has_value()) challenge = *decoded;
+  }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+  ~Stranger() { ::close(fd); }
+
+  void say(std::span<const std::uint8_t> bytes) const {
+    EXPECT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  [[nodiscard]] net_socket::Mac proof(const Bytes& key) const {
+    return net_socket::prove(key, net_socket::Role::kSender, hello, challenge.nonce);
+  }
+  [[nodiscard]] bool hung_up_on() const {
+    char byte = 0;
+    return ::recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
+  }
+
+  int fd;
+  net_socket::Hello hello;
+  net_socket::Challenge challenge;
+};
+
+TEST(NetSocketKeys, AreProvedByTheSender) {
+  Port port;
+  const auto expect_turned_away = [&](const Stranger& stranger, const net_socket::Mac& proof,
+                                      const char* whose) {
+    SCOPED_TRACE(whose);
+    const std::uint64_t before = port.rank.host().counter("strangers_total");
+    stranger.say(net_socket::encode_proof(proof));
+    weft_result accepted = WEFT_IN_PROGRESS;
+    EXPECT_TRUE(eventually([&] {
+      accepted = port.accept();
+      return accepted != WEFT_IN_PROGRESS || stranger.hung_up_on();
+    }));
+    ASSERT_EQ(accepted, WEFT_IN_PROGRESS);
+    EXPECT_EQ(port.rank.host().counter("strangers_total"), before + 1);
+  };
+  const Stranger other_key(port, 1);
+  expect_turned_away(other_key, other_key.proof(Bytes(32, 0x11)), "of another key");
+  if (HasFatalFailure()) return;
+  // Who holds no key has a proof all the same: the one that it was sent.
+  const Stranger mirror(port, 2);
+  expect_turned_away(mirror, mirror.challenge.proof, "the port's own");
+  if (HasFatalFailure()) return;
+  // Nor is one of another connection any good.
+  const Stranger late(port, 3);
+  const Stranger holder(port, 4);
+  expect_turned_away(late, holder.proof(NetRank::Options().key), "of another connection");
+  if (HasFatalFailure()) return;
+  // All else was right.
+  holder.say(net_socket::encode_proof(holder.proof(NetRank::Options().key)));
+  weft_result accepted = WEFT_IN_PROGRESS;
+  EXPECT_TRUE(eventually([&] {
+    accepted = port.accept();
+    return accepted != WEFT_IN_PROGRESS;
+  }));
+  ASSERT_EQ(accepted, WEFT_OK);
+  port.rank.api().close_connection(port.accepted);
+}
+
+TEST(NetSocketCancel, TakesBackAReceiveForWhichNothingCame) {
+  NetRank a;
+  NetRank b;
+  Link link = make_link(a, b);
+  const Bytes untouched(100, 0xee);
+  Bytes first = untouched;
+  Bytes second(100);
+  weft_net_request* request = nullptr;
+  ASSERT_EQ(link.receiver.receive(first, 1, 0, &request), WEFT_OK);
+  ASSERT_EQ(link.receiver.receive(second, 2), WEFT_OK);
+  ASSERT_EQ(b.api().cancel(request), WEFT_OK);
+  const Bytes data = pattern(100, 1);
+  link.sender.must_send(link.receiver, data, 3);
+  EXPECT_EQ(await(b, a, 2).status, WEFT_OK);
+  EXPECT_EQ(second, data);
+  EXPECT_EQ(first, untouched);
+  EXPECT_FALSE(b.take(1).has_value());
+}
+
+TEST(NetSocketCancel, TakesBackASendThatNoPollHasSeen) {
+  NetRank a;
+  NetRank b;
+  Link link = make_link(a, b);
+  const Bytes first = pattern(100, 1);
+  const Bytes second = pattern(200, 2);
+  weft_net_request* request = nullptr;
+  ASSERT_EQ(link.sender.send(first, 1, 0, 0, &request, WEFT_NET_SEND_MORE), WEFT_OK);
+  ASSERT_EQ(link.sender.send(second, 2, 0, 7, nullptr, WEFT_NET_SEND_MORE), WEFT_OK);
+  ASSERT_EQ(a.api().cancel(request), WEFT_OK);
+  Bytes room(200);
+  link.receiver.must_receive(link.sender, room, 3);
+  const weft_net_completion received = await(b, a, 3);
+  EXPECT_EQ(received.status, WEFT_OK) << link.receiver.error_text();
+  EXPECT_EQ(received.size, second.size());
+  EXPECT_EQ(received.value, 7U);
+  EXPECT_EQ(room, second);
+  EXPECT_EQ(await(a, b, 2).status, WEFT_OK);
+  EXPECT_FALSE(a.take(1).has_value());
+}
+
 TEST(NetSocketConnect, EndsAtItsDeadline) {
   Port port;
   NetRank sender({.parameters = {{"interfaces", "=lo"}, {"connect_timeout", "20ms"}}});
@@ -307,8 +427,13 @@ TEST(NetSocketWire, ReadsBackWhatItWrote) {
   EXPECT_EQ(net_socket::decode_header(net_socket::encode(header), 4, 4096), header);
   EXPECT_FALSE(net_socket::decode_header(net_socket::encode(header), 2, 4096).has_value());
   net_socket::Header huge = header;
-  huge.size = ~std::uint64_t{0};
-  EXPECT_FALSE(net_socket::decode_header(net_socket::encode(huge), 4, 4096).has_value());
+  huge.stripes = 4;
+  huge.size = net_socket::kMaxMessage;
+  EXPECT_EQ(net_socket::decode_header(net_socket::encode(huge), 4, 4096), huge);
+  for (const std::uint64_t size : {net_socket::kMaxMessage + 1, ~std::uint64_t{0}}) {
+    huge.size = size;
+    EXPECT_FALSE(net_socket::decode_header(net_socket::encode(huge), 4, 4096).has_value()) << size;
+  }
   net_socket::Hello hello;
   hello.streams = 4;
   hello.stream = 3;

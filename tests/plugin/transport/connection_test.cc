@@ -5,6 +5,7 @@
 // they may go, and what is refused. Where both ends map the same memory separately, a thread
 // sanitizer does not see that they share it; suites that prove the order of accesses run on one
 // mapping (p2p).
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <fstream>
@@ -275,6 +276,8 @@ TEST_F(TransportTest, SenderIsToldThatTheReceiverHasLeft) {
   left->close(pair.send);
 }
 
+constexpr std::size_t kUnusedByReceivers = 40;
+
 TEST_F(TransportTest, RefusesDamagedBlobs) {
   const std::uint64_t descriptors = count_descriptors();
   const Pair sample = prepare(12);
@@ -294,7 +297,10 @@ TEST_F(TransportTest, RefusesDamagedBlobs) {
     }
     weft_result sender = left->connect(pair.send, from_recv);
     EXPECT_LT(sender, 0) << "byte " << i;
-    EXPECT_LE(right->connect(pair.recv, from_send), WEFT_IN_PROGRESS) << "byte " << i;
+    // What a blob ends with may say nothing to a receiver, which waits for its sender then.
+    const weft_result receiver = right->connect(pair.recv, from_send);
+    EXPECT_NE(receiver, WEFT_OK) << "byte " << i;
+    if (i < size - std::min(size, kUnusedByReceivers)) EXPECT_LT(receiver, 0) << "byte " << i;
     const Bytes shorter(from_recv.begin(), from_recv.begin() + static_cast<std::ptrdiff_t>(i) / 2);
     sender = left->connect(pair.send, shorter);
     EXPECT_EQ(sender, WEFT_ERROR_PEER);

@@ -223,6 +223,12 @@ RC_GTEST_PROP(LayersProperty, FileAndEnvironmentReadAlike, ()) {
                                                     "inherit", "-1", "ring"));
   // The same text, quoted by hand where it is no list: both ways accept it or both refuse it.
   const auto value = parse_value(parameter, text);
+  const auto empty =
+      ConfigSource::parse("version: 1\n", "f.yaml", bare({{parameter.environment_name(), text}}));
+  RC_ASSERT(empty.has_value());
+  const auto of_variable = resolve(*empty, {});
+  RC_ASSERT(of_variable.has_value() == value.has_value());
+  if (value) RC_ASSERT(of_variable->find(parameter.name())->value() == *value);
   if (parameter.type == ParameterType::kList || parameter.type == ParameterType::kRules) return;
   std::string file = "version: 1\n" + parameter.section + ":\n";
   const std::size_t dot = parameter.key.find('.');

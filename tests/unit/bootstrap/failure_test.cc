@@ -285,6 +285,7 @@ TEST_F(BootstrapTest, AnInterruptWakesABlockedAllGather) {
   EXPECT_EQ(barrier.error().code(), WEFT_ERROR_ABORTED);
   EXPECT_EQ(barrier.error().what(), "aborted by its user");
   // The others were not told.
+  std::this_thread::sleep_for(milliseconds(50));
   EXPECT_FALSE(ranks[1].bootstrap->failure());
 }
 
@@ -470,17 +471,6 @@ TEST_F(BootstrapTest, AFailureThatBlamesAnotherRankNamesIt) {
     ASSERT_TRUE(failure);
     EXPECT_EQ(failure->native(), 2);
   }
-}
-
-// Beyond the spans of keepalive and user timeout, hence slow.
-TEST_F(BootstrapTest, LongAStoppedRankIsNotDead) {
-  Mixed mixed(3, 1, "idle");
-  ASSERT_TRUE(mixed.complete(1));
-  mixed.child->signal(SIGSTOP);
-  std::this_thread::sleep_for(seconds(8));
-  EXPECT_FALSE(mixed.ranks[0].bootstrap->failure());
-  EXPECT_FALSE(mixed.ranks[2].bootstrap->failure());
-  mixed.child->signal(SIGCONT);
 }
 
 }  // namespace

@@ -232,8 +232,9 @@ TEST_F(BootstrapTest, LettersBetweenRanksOfOneContextNeedNoDescriptor) {
     // Until somebody takes them they wait.
     boxes[3].listen(*ranks[3].bootstrap);
     for (int to = 0; to < kRanks; ++to) {
-      for (const auto& [from, texts] :
-           boxes[static_cast<std::size_t>(to)].wait(20 * (kRanks - 1))) {
+      const auto come = boxes[static_cast<std::size_t>(to)].wait(20 * (kRanks - 1));
+      EXPECT_EQ(come.size(), kRanks - 1);
+      for (const auto& [from, texts] : come) {
         ASSERT_EQ(texts.size(), 20U);
         for (std::size_t i = 0; i < texts.size(); ++i)
           EXPECT_EQ(texts[i], letter_text(from, to, i))
@@ -426,7 +427,8 @@ TEST_F(LettersOfOne, WithoutMemorySayWhyAndEnd) {
   }
   while (next(wire)) {
   }
-  letters_->post(1, letter_text(0, 1, 7));  // goes nowhere
+  letters_->post(1, letter_text(0, 1, 7));                     // goes nowhere
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the reactor has looked by then
   EXPECT_EQ(box_.wait_for_undelivered(2).size(), 2U);
 }
 

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -852,12 +853,17 @@ TEST(CommunicatorAlone, ChecksTasks) {
 
 TEST(CommunicatorAlone, RefusesRanksThatCannotBe) {
   const auto context = Ranks::value(Context::create("", test::environment_with({})));
-  for (const auto& [rank, count] :
-       {std::pair(0U, 0U), std::pair(3U, 3U), std::pair(0U, 1U << 20)}) {
-    const auto joined = Communicator::join(*context, context->config(), UniqueId{}, rank, count,
-                                           context->runtime());
+  const UniqueId id = Ranks::value(context->serve_rendezvous(context->config()));
+  for (const auto& [rank, count, why] :
+       {std::tuple(0U, 0U, "rank 0 of 0: ranks count from 0"),
+        std::tuple(3U, 3U, "rank 3 of 3: ranks count from 0"),
+        std::tuple(0U, 1U << 20, "1048576 ranks are more than the 65536 that are possible")}) {
+    const auto joined =
+        Communicator::join(*context, context->config(), id, rank, count, context->runtime());
     ASSERT_FALSE(joined);
     EXPECT_EQ(joined.error().code(), WEFT_ERROR_INVALID_ARGUMENT);
+    EXPECT_NE(joined.error().to_string().find(why), std::string::npos)
+        << joined.error().to_string();
   }
   EXPECT_FALSE(
       Communicator::join(*context, context->config(), UniqueId{}, 0, 2, context->runtime()));

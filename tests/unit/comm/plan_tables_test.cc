@@ -110,6 +110,7 @@ TEST(PlanTables, HoldTheLinksOfEdges) {
     test::MemoryRuntime runtime;
     MemoryAccount account(runtime);
     auto tables = PlanTables::create(account, *plan).value();
+    const std::span<const std::byte> memory = runtime.latest;
     const std::size_t held = account.bytes_held();
     std::map<PairLink, PairConnections> pairs;
     for (const PairLink& link : links_of(*plan, 1, {})) {
@@ -126,10 +127,8 @@ TEST(PlanTables, HoldTheLinksOfEdges) {
     plain.make_items(mine);
     bound.make_items(theirs);
     const auto lies_in_tables = [&](const void* at, std::size_t bytes) {
-      const auto* const first = reinterpret_cast<const std::byte*>(tables->ring(0));
-      // Links come first, rings last; without rings there are links alone.
       const auto* const from = static_cast<const std::byte*>(at);
-      return first == nullptr || (from < first && from + bytes <= first && first - from < 1 << 16);
+      return from >= memory.data() && from + bytes <= memory.data() + memory.size();
     };
     for (std::size_t i = 0; i < mine.size(); ++i) {
       const auto alike = [&](const auto* one, const auto* other) {

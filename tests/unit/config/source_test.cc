@@ -3,6 +3,7 @@
 
 #include "core/config/source.h"
 
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,11 +53,17 @@ TEST_F(Source, FirstFileFoundCounts) {
 
 TEST_F(Source, WorkingDirectoryIsNeverSearched) {
   // A relative folder would be taken from there.
+  for (const char* file : {"weft.yaml", "weft/weft.yaml", ".config/weft/weft.yaml",
+                           "relative/weft/weft.yaml", "relative/.config/weft/weft.yaml"})
+    folder_.write(file, "version: 1\n");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_ / ".");
   for (const std::string folder : {"", ".", "relative"}) {
     EXPECT_EQ(
         file_of(ConfigSource::read(environment({{"XDG_CONFIG_HOME", folder}, {"HOME", folder}}))),
         "");
   }
+  std::filesystem::current_path(before);
 }
 
 TEST_F(Source, RaisedPrivilegesIgnoreTheUser) {

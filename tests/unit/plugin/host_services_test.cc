@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <latch>
 #include <string>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -298,18 +299,22 @@ TEST_F(Services, CountersAddUpOverThreads) {
   weft_counter* again = nullptr;
   ASSERT_EQ(host_->counter(self_, "bytes_sent_total", "Other words.", &again), WEFT_OK);
   EXPECT_EQ(counter, again);
+  constexpr int kRounds = 1'000'000;  // so that both count at once for a while
+  std::latch both(2);
   std::thread other([&] {
-    for (int i = 0; i < 1000; ++i)
+    both.arrive_and_wait();
+    for (int i = 0; i < kRounds; ++i)
       host_->count(counter, 2);
   });
-  for (int i = 0; i < 1000; ++i)
+  both.arrive_and_wait();
+  for (int i = 0; i < kRounds; ++i)
     host_->count(counter, 1);
   other.join();
   const auto counters = services_->counters();
   ASSERT_EQ(counters.size(), 1U);
   EXPECT_EQ(counters[0].name, "bytes_sent_total");
   EXPECT_EQ(counters[0].help, "Bytes sent.");
-  EXPECT_EQ(counters[0].value, 3000U);
+  EXPECT_EQ(counters[0].value, 3U * kRounds);
   EXPECT_EQ(host_->counter(self_, "Bytes sent", "", &counter), WEFT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(said(), "\"Bytes sent\" is no name for a counter");
   for (int i = 0; i < 1023; ++i) {

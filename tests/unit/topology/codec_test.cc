@@ -153,9 +153,16 @@ TEST(Codec, RefusesNonsense) {
   EXPECT_FALSE(decode_report({}));
   EXPECT_FALSE(decode_report(bytes_of("null")));
   EXPECT_FALSE(decode_report(bytes_of("[]")));
-  EXPECT_FALSE(decode_report(bytes_of("{\"version\":1,\"rank\":{},\"host\":[]}")));
   EXPECT_FALSE(decode_report(bytes_of("\xff\xfe\x00")));
-  EXPECT_FALSE(decode(bytes_of("{\"version\":1,\"ranks\":[1],\"hosts\":[]}")));
+  EXPECT_THAT(complaint([](Json& j) { j["rank"] = Json::object(); }), HasSubstr("rank"));
+  EXPECT_THAT(complaint([](Json& j) { j["host"] = Json::array(); }), HasSubstr("host"));
+  const auto good = encode(test::one_host(2)).value();
+  Json topology = Json::parse(reinterpret_cast<const char*>(good.data()),
+                              reinterpret_cast<const char*>(good.data()) + good.size());
+  topology["ranks"] = {1};
+  const auto refused = decode(bytes_of(topology.dump()));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().to_string(), HasSubstr("ranks"));
 }
 
 TEST(Codec, SurvivesDeepNestingAndLargeInput) {

@@ -258,6 +258,9 @@ TEST_F(FakeCgroups, LeaveAllTimeWithoutALimit) {
     write("sys/fs/cgroup/job/cpu.max", nonsense);
     EXPECT_EQ(limit(), CpuLimit{}) << nonsense;
   }
+  // Whoever took such a line for one of a group would find these.
+  write("sys/fs/cgroup/cpu.max", "200000 100000\n");
+  write("sys/fs/cgroup/job/cpu.max", "200000 100000\n");
   for (const char* nonsense : {"\n", ":\n", "::\n", "0:\n", "cpu\n"}) {
     lies_in(nonsense);
     EXPECT_EQ(limit(), CpuLimit{}) << nonsense;
