@@ -521,11 +521,18 @@ ll128() {
   forced_bench ll128-bench 8:512KiB:4 WEFT_COLLECTIVES_ALL_REDUCE_PROTOCOL=ll128
 }
 
+# Results are the same either way: what is logged tells them apart, by the threads of one process.
 sharing() {
-  local way
+  local way log
+  local -A said=([descriptor]='by descriptor' [ipc]='by CUDA IPC')
   for way in descriptor ipc; do
-    WEFT_P2P_DEVICE_SHARING=$way tests "sharing-$way" 200 \
+    log=$logs/sharing-$way.log
+    WEFT_LOG_LEVEL=debug WEFT_P2P_DEVICE_SHARING=$way tests "sharing-$way" 200 \
       'Gpu/Processes.AllCalls/*:Gpu/Threads.AllCalls/*' --small
+    if ! grep -q "arena of .*, ${said[$way]}" "$log" ||
+      [[ $(grep -c 'arena of ' "$log") != "$(grep -c "arena of .*, ${said[$way]}" "$log")" ]]; then
+      row "sharing-$way-taken" 0 1 0 0 "not all arenas are ${said[$way]}"
+    fi
   done
 }
 
