@@ -87,9 +87,6 @@ struct DirectPeers {
   return (direct_lines(payload) * kLine + 127) / 128 * 128;
 }
 
-/// Bytes of one half by which ranks can meet that have no data for each other: a line of each part.
-inline constexpr std::uint64_t kLeastDirectHalfBytes = std::uint64_t{kMostDirectParts} * 16;
-
 /// The same in pairs of wide lines; the header takes one.
 [[nodiscard]] constexpr std::uint64_t wide_pairs(std::uint64_t payload) {
   return 1 + (payload + kWidePairPayload - 1) / kWidePairPayload;
@@ -97,5 +94,8 @@ inline constexpr std::uint64_t kLeastDirectHalfBytes = std::uint64_t{kMostDirect
 [[nodiscard]] constexpr std::uint64_t wide_half_bytes(std::uint64_t payload) {
   return wide_pairs(payload) * 2 * kWideLineBytes;
 }
+
+/// Bytes of one half by which ranks can meet that have no data for each other: a line of each part.
+inline constexpr std::uint64_t kLeastDirectHalfBytes = std::uint64_t{kMostDirectParts} * 16;
 
 }  // namespace weft

@@ -130,7 +130,7 @@ ReachAnswers Connections::ask(const std::string& id, const Topology& topology,
   const bool side_by_side = ranks_have_cores(topology, context_.rank);
   const auto answer_on = [&](std::uint32_t peer) -> ReachAnswer {
     if (peer == context_.rank) return {};
-    if (!infos[peer]) return {.reason = fmt::format("rank {} does not have it", peer)};
+    if (!infos[peer]) return {.reason = fmt::format("rank {} cannot use it", peer)};
     weft_peer end{};
     end.struct_size = sizeof(end);
     end.rank = peer;

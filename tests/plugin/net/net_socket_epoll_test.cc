@@ -189,15 +189,20 @@ struct Awaiting {
   Link resting;
 };
 
+// A send of which the kernel has a part is not taken back: then once more.
 TEST(NetSocketPoll, AsksEpollNoMoreOnceTheLastSendIsTakenBack) {
-  Awaiting scene("60s");
-  EXPECT_FALSE(scene.poll_asks_epoll());
-  weft_net_request* last = scene.fill();
-  // A try may be too soon: a timer wakes, too.
-  EXPECT_TRUE(eventually([&] { return scene.poll_asks_epoll(); }));
-  if (!scene.filled_by_whole_messages()) GTEST_SKIP() << "the kernel took a part of it";
-  ASSERT_EQ(scene.rank.api().cancel(last), WEFT_OK);
-  EXPECT_FALSE(scene.poll_asks_epoll());
+  for (int scenes = 0; scenes < 20; ++scenes) {
+    Awaiting scene("60s");
+    EXPECT_FALSE(scene.poll_asks_epoll());
+    weft_net_request* last = scene.fill();
+    // A try may be too soon: a timer wakes, too.
+    EXPECT_TRUE(eventually([&] { return scene.poll_asks_epoll(); }));
+    if (!scene.filled_by_whole_messages()) continue;
+    ASSERT_EQ(scene.rank.api().cancel(last), WEFT_OK);
+    EXPECT_FALSE(scene.poll_asks_epoll());
+    return;
+  }
+  FAIL() << "the kernel took a part of each";
 }
 
 TEST(NetSocketPoll, AsksEpollNoMoreForAConnectionWhoseTimeIsOver) {

@@ -78,6 +78,15 @@ class P2pBuffers : public testing::Test {
     ASSERT_EQ(other, WEFT_OK) << right.said();
   }
 
+  using Three = std::array<Owner, 3>;
+  /// All three share their whole buffers.
+  [[nodiscard]] std::unique_ptr<Three> three_that_share() const {
+    const auto make = [&](std::uint32_t rank) { return make_rank(rank, 42, "auto", 3); };
+    std::unique_ptr<Three> owners(new Three{Owner(make(0)), Owner(make(1)), Owner(make(2))});
+    for (Owner& owner : *owners)
+      EXPECT_EQ(owner.share(0, kSize), WEFT_OK) << owner.said();
+    return owners;
+  }
   /// What `left` is answered by a right one that hands its own out, and asks only for that of
   /// `third`, who hands out nothing.
   static weft_result reach_what_is_served(Owner& left, Owner& right, Owner& third) {
@@ -122,12 +131,8 @@ TEST_F(P2pBuffers, AreReachedFromBothEnds) {
 
 // The peer may stop asking as soon as it has what it needs: this end has it by then as well.
 TEST_F(P2pBuffers, NobodyIsDoneBeforeThePeerHasAllItNeeds) {
-  Owner left(make_rank(0, 42, "auto", 3));
-  Owner right(make_rank(1, 42, "auto", 3));
-  Owner third(make_rank(2, 42, "auto", 3));
-  ASSERT_EQ(left.share(0, kSize), WEFT_OK);
-  ASSERT_EQ(right.share(0, kSize), WEFT_OK);
-  ASSERT_EQ(third.share(0, kSize), WEFT_OK);
+  const auto owners = three_that_share();
+  auto& [left, right, third] = *owners;
   EXPECT_EQ(reach_what_is_served(left, right, third), WEFT_IN_PROGRESS);
   exchange(left, right);
 }
@@ -136,12 +141,8 @@ TEST_F(P2pBuffers, NobodyIsDoneBeforeThePeerHasAllItNeeds) {
 TEST_F(P2pBuffers, WhoCannotReachThePeersHandsOutItsOwn) {
   const std::uint64_t before = count_descriptors();
   {
-    Owner left(make_rank(0, 42, "auto", 3));
-    Owner right(make_rank(1, 42, "auto", 3));
-    Owner third(make_rank(2, 42, "auto", 3));
-    ASSERT_EQ(left.share(0, kSize), WEFT_OK);
-    ASSERT_EQ(right.share(0, kSize), WEFT_OK);
-    ASSERT_EQ(third.share(0, kSize), WEFT_OK);
+    const auto owners = three_that_share();
+    auto& [left, right, third] = *owners;
     FakeDevices::instance().refuses_imports = true;
     weft_result failed = reach_what_is_served(left, right, third);
     EXPECT_EQ(failed, WEFT_IN_PROGRESS);
