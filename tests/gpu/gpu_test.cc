@@ -18,7 +18,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/gpu/command_line.h"
+#include "tests/gpu/job.h"
 #include "tests/gpu/team.h"
+#include "tests/gpu/trial.h"
 
 namespace weft::gpu_test {
 namespace {
@@ -129,6 +131,14 @@ class Watchdog : public testing::EmptyTestEventListener {
   std::thread thread_;
 };
 
+/// A rank of a job tells the others' parent which bits its all-reduces gave.
+class TellBits : public testing::EmptyTestEventListener {
+  void OnTestEnd(const testing::TestInfo& /*info*/) override {
+    const OwnBits bits = own_bits();
+    if (bits.results != 0) std::cout << kBitsLine << bits.results << " " << bits.hash << std::endl;
+  }
+};
+
 int run(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--help") std::cout << kUsage << "\n";
@@ -150,7 +160,9 @@ int run(int argc, char** argv) {
     std::cout << count << (options().host ? " ranks of the host" : " CUDA devices")
               << "; --seed=" << options().seed << std::endl;
   }
-  testing::UnitTest::GetInstance()->listeners().Append(new Watchdog);  // GoogleTest deletes it
+  // GoogleTest deletes them.
+  testing::UnitTest::GetInstance()->listeners().Append(new Watchdog);
+  testing::UnitTest::GetInstance()->listeners().Append(new TellBits);
   const int status = RUN_ALL_TESTS();
   forget_context();
   return status;

@@ -87,6 +87,13 @@ inline std::string visible_device(std::uint32_t device) {
   return name;
 }
 
+/// What a rank that made all-reduces ends with: how many, and a hash of their results.
+inline constexpr const char* kBitsLine = "BITS ";
+inline std::string bits_line(const std::string& out) {
+  const std::size_t begin = out.rfind(kBitsLine);
+  return begin == std::string::npos ? "none" : out.substr(begin, out.find('\n', begin) - begin);
+}
+
 /// Where ranks are. Of several hosts each has as many, who take the others for ranks of other
 /// machines.
 struct Placement {
@@ -123,12 +130,14 @@ class Job {
 
   test::Process& operator[](std::size_t rank) { return *ranks_[rank]; }
 
-  /// Waits for all. A test that a rank skipped makes this test a skipped one.
+  /// Waits for all, and compares the bits of their all-reduces. A test that a rank skipped makes
+  /// this test a skipped one.
   void expect_success() {
     const auto deadline =
         std::chrono::steady_clock::now() + patience_of_ranks() + std::chrono::seconds(5);
     std::string skipped;
     std::string failures;
+    std::string bits;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       const auto left = deadline - std::chrono::steady_clock::now();
       const test::Outcome outcome =
@@ -136,6 +145,13 @@ class Job {
       if (outcome.out.find("[  SKIPPED ]") != std::string::npos) skipped = outcome.out;
       if (outcome.exit_status != 0) {
         failures += "rank " + std::to_string(rank) + ": " + outcome.describe() + "\n";
+        continue;
+      }
+      const std::string own = bits_line(outcome.out);
+      if (rank == 0) bits = own;
+      if (!bits.empty() && own != bits) {
+        failures += "ranks 0 and " + std::to_string(rank) +
+                    " got different bits of all-reduces: " + bits + " and " + own + "\n";
       }
     }
     if (!failures.empty()) {

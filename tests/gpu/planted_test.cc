@@ -10,7 +10,10 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest-spi.h>
+
 #include "tests/gpu/calls.h"
+#include "tests/gpu/job.h"
 #include "tests/gpu/reference.h"
 
 namespace weft::gpu_test {
@@ -171,6 +174,27 @@ TEST(PlantedExchange, MessagesThatOvertook) {
     zone.overwrite(static_cast<std::ptrdiff_t>(side.blocks[1 - i].at),
                    {right.data() + side.blocks[i].at, side.blocks[i].bytes}, member.cuda);
   EXPECT_THROW(trial.check(), Problem);
+}
+
+// A float's last bit, which depends on the order of additions: ranks that are processes have it
+// alike.
+TEST(RankOfJob, OtherBits) {
+  Team team(Mode::kProcess, layout_of_job());
+  Trial trial(team, {.type = kFloat32, .count = 257});
+  trial.run(options().seed);
+  const Member& member = team.members()[0];
+  if (member.rank == 1) {
+    Zone& zone = *trial.received(member);
+    const std::byte other = zone.read(member.cuda)[17 * 4] ^ std::byte{1};
+    zone.overwrite(17 * 4, {&other, 1}, member.cuda);
+  }
+  trial.check();
+}
+TEST(PlantedProcesses, BitsOfOneRank) {
+  constexpr Layout kLayout{3, true};
+  SKIP_UNLESS_POSSIBLE(kLayout);
+  Job job(kLayout, "OtherBits");
+  EXPECT_NONFATAL_FAILURE(job.expect_success(), "ranks 0 and 1 got different bits of all-reduces");
 }
 
 /// What judge has to refuse of a type: the whole range of bounds is tried on one element.

@@ -128,6 +128,17 @@ TEST(RankOfJob, OperationsOnTheOnlyDevice) {
   run_few_of_each(team);
 }
 
+TEST(RankOfJob, GraphsOnTheOnlyDevice) {
+  int devices = 0;
+  CUDA(cudaGetDeviceCount(&devices));
+  ASSERT_EQ(devices, 1);
+  Team team(Mode::kProcess, layout_of_job());
+  capture_first_use(team);
+  capture_many_channels_first(team);
+  replay_alternately(team);
+  replay_often(team, kInt32, true);
+}
+
 // Rank 1 is killed while the others' kernels wait for it.
 TEST(RankOfJob, Bereaved) {
   const Layout layout = layout_of_job();
@@ -320,7 +331,7 @@ TEST_P(HiddenDevices, Operations) {
       .expect_success();
 }
 TEST_P(HiddenDevices, Graphs) {
-  Job(GetParam(), "Graphs", {}, kHidden).expect_success();
+  Job(GetParam(), "GraphsOnTheOnlyDevice", {}, kHidden).expect_success();
 }
 TEST_P(HiddenDevices, KillOne) {
   kill_one(GetParam(), kHidden);

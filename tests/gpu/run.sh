@@ -280,7 +280,7 @@ trees() {
     --set=collectives.all_reduce.algorithm=pat
   named trees-processes \
     'Gpu/OperationProcesses.*:Gpu/ProcessPairs.KillOne/*' --largest=$((4 << 20)) "${set[@]}"
-  tests call-options 200 'Gpu/CallOptions.*'
+  tests call-options 200 'Gpu/CallOptions.*:Gpu/ToldWays.*'
 }
 
 # PROTOCOL: settings by which all goes by rings of it, and by trees of it what has some.
@@ -736,7 +736,7 @@ explain() {
 }
 
 windows() {
-  tests windows 200 'Gpu/Windows.*:Gpu/MismatchTest.*Window*'
+  tests windows 200 'Gpu/Windows.*:Gpu/ToldWindows.*:Gpu/MismatchTest.*Window*'
   local kind
   for kind in weft cuda; do
     tests "windows-$kind" 300 'Gpu/Operations.*:Gpu/Mix.*:Gpu/OperationProcesses.Calls/*' \
@@ -866,7 +866,7 @@ for piece in "${pieces[@]}"; do
     bench-host) bench bench-host 200 --limit 190 --each-limit 40 --measure host-cost ;;
     bench-joins) bench bench-joins 130 --limit 120 --each-limit 40 --measure joins ;;
     mismatch) tests mismatch 400 'Gpu/MismatchTest.*' ;;
-    operations) tests operations 200 "Gpu/Operations.*$of:Gpu/Tables.*$of:Gpu/Planted*:PlantedExchange.*" \
+    operations) tests operations 200 "Gpu/Operations.*$of:Gpu/Tables.*$of:Gpu/Planted*:PlantedExchange.*:PlantedProcesses.*" \
       --largest=$((16 << 20)) ;;
     types) tests types 200 'Gpu/Types.*:Gpu/Premultiplied.*:Gpu/Judge.*' ;;
     exchanges) tests exchanges 200 'Gpu/Exchanges.*:Gpu/WholeDevice.*' --largest=$((16 << 20)) ;;

@@ -60,6 +60,7 @@ class Trial {
   [[nodiscard]] std::string wrong_with(const Rank& own, std::span<const std::byte> got) const;
   void check(Member& member);
   void check_bits() const;
+  void note_bits() const;
 
   Team& team_;
   const Call call_;
@@ -67,5 +68,13 @@ class Trial {
   Reduced reduced_;
   std::vector<std::span<const std::byte>> got_;  // by rank
 };
+
+/// The bits that this process' ranks had of all all-reduces so far, of teams by processes: how many
+/// there were, and a hash. All ranks of a job have the same.
+struct OwnBits {
+  std::uint64_t results = 0;
+  std::uint64_t hash = 0;
+};
+[[nodiscard]] OwnBits own_bits();
 
 }  // namespace weft::gpu_test

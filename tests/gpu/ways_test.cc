@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ostream>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -13,6 +14,7 @@
 
 #include "tests/gpu/calls.h"
 #include "tests/gpu/graphs.h"
+#include "tests/gpu/job.h"
 #include "tests/gpu/operations.h"
 #include "tests/gpu/reference.h"
 
@@ -25,6 +27,8 @@ struct Way {
   weft_call_algorithm algorithm;
   weft_call_protocol protocol;
   const char* name;
+
+  [[nodiscard]] bool by_ll128() const { return protocol == WEFT_CALL_PROTOCOL_LL128; }
 };
 std::ostream& operator<<(std::ostream& out, const Way& way) {
   return out << way.name << "_of_" << way.operation;
@@ -44,6 +48,11 @@ constexpr std::array kWays{
     Way{Operation::kAllReduce, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_LL128, "tree_by_ll128"},
     Way{Operation::kReduce, WEFT_CALL_ALGORITHM_TREE, WEFT_CALL_PROTOCOL_LL128, "tree_by_ll128"}};
 
+/// What joins a device to others, without which nothing goes by LL128.
+bool knows_links() {
+  return options().host || device_count() > 1;
+}
+
 void name_way(Team& team, const weft_call_options* options) {
   team.each([&](Member& member) {
     check(weft_comm_set_call_options(member.comm, options), "weft_comm_set_call_options");
@@ -56,7 +65,7 @@ class CallOptions : public testing::TestWithParam<std::tuple<ModeAndLayout, Way>
 TEST_P(CallOptions, NameAWay) {
   const auto& [how, way] = GetParam();
   SKIP_UNLESS_POSSIBLE(how.layout);
-  if (way.protocol == WEFT_CALL_PROTOCOL_LL128 && !options().host && device_count() < 2) {
+  if (way.by_ll128() && !knows_links()) {
     GTEST_SKIP() << "one device alone cannot tell what joins it to others";
   }
   Team team(how.mode, how.layout);
@@ -104,6 +113,65 @@ INSTANTIATE_TEST_SUITE_P(Gpu, CallOptions,
                                   std::get<1>(info.param).name + "_of_" +
                                   name_of(std::get<1>(info.param).operation);
                          });
+
+// ---- told by ranks that are processes ----
+
+/// So that what is told of a way is found, each has calls of a size of its own.
+std::size_t count_of(const Way& way) {
+  return 60'001 + static_cast<std::size_t>(&way - kWays.data());
+}
+
+TEST(RankOfJob, CallsByName) {
+  Team team(Mode::kProcess, layout_of_job());
+  for (const Way& way : kWays) {
+    if (way.by_ll128() && !knows_links()) continue;
+    const weft_call_options named{.struct_size = sizeof(named),
+                                  .algorithm = way.algorithm,
+                                  .protocol = way.protocol,
+                                  .max_channels = 1};
+    name_way(team, &named);
+    Trial(team, {.operation = way.operation, .count = count_of(way)}).run(options().seed);
+  }
+}
+
+/// "tree with ll" of "tree_by_ll"; where the name has none, what there is but for it.
+std::string told_way(const Way& way) {
+  std::string text = way.name;
+  const std::size_t by = text.find("_by_");
+  if (by == std::string::npos) return text + " with simple";
+  return text.replace(by, 4, " with ");
+}
+
+/// Whether a line has both. There are others with either: references are made by calls of the host.
+bool is_told(const std::string& log, const std::string& call, const std::string& way) {
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(call) != std::string::npos && line.find(way) != std::string::npos) return true;
+  }
+  return false;
+}
+
+class ToldWays : public testing::TestWithParam<Layout> {};
+
+// Results are right by any way: that a call took the one which it named stands in the log alone.
+TEST_P(ToldWays, AreThoseThatCallsName) {
+  const Layout& layout = GetParam();
+  SKIP_UNLESS_POSSIBLE(layout);
+  Job job(layout, "CallsByName", {{"WEFT_LOG_TOPICS_SCHEDULE", "debug"}});
+  job.expect_success();
+  for (std::uint32_t rank = 0; rank < layout.ranks; ++rank) {
+    const std::string log = job[rank].err();
+    for (const Way& way : kWays) {
+      if (way.by_ll128() && !knows_links()) continue;
+      const std::string call = "rank " + std::to_string(rank) + " plans " + name_of(way.operation) +
+                               " of " + std::to_string(count_of(way)) + " ";
+      EXPECT_TRUE(is_told(log, call, " on at most 1 channel: " + told_way(way) + ", "))
+          << call << "by " << told_way(way) << " is not told:\n"
+          << indented(log);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, ToldWays, testing::ValuesIn(kPairs), layout_name<Layout>);
 
 // ---- by rank numbers ----
 

@@ -9,6 +9,7 @@
 
 #include "tests/gpu/calls.h"
 #include "tests/gpu/graphs.h"
+#include "tests/gpu/job.h"
 
 namespace weft::gpu_test {
 namespace {
@@ -63,10 +64,11 @@ class Windows : public testing::TestWithParam<ModeAndLayout> {
       CUDA(cudaStreamSynchronize(member.cuda));
     });
   }
-  /// All-gathers into the window, each rank's block being of one value, and looks at it.
-  void gather_and_check(std::uint8_t base) {
+  /// All-gathers into the first `bytes` of the window, each rank's block being of one value, and
+  /// looks at it.
+  void gather_and_check(std::uint8_t base, std::size_t bytes = kBytes) {
     const std::uint32_t ranks = GetParam().layout.ranks;
-    const std::size_t block = kBytes / ranks / 16 * 16;
+    const std::size_t block = bytes / ranks / 16 * 16;
     fill(base);
     team_->issue([&](Member& member) {
       auto* const memory = static_cast<std::byte*>(registered_[member.rank].memory);
@@ -154,7 +156,8 @@ TEST_P(Windows, AreRegisteredAgainAndAgain) {
   EXPECT_LE(free_before, free_after + (std::size_t{64} << 20)) << "memory of windows is kept";
 }
 
-// Several at once, one within the other; each call goes through that which was registered last.
+// Several at once, one within the other: calls whose output lies in both, in one alone, and in what
+// is left when the inner one is gone.
 TEST_P(Windows, MayOverlap) {
   allocate();
   enter();
@@ -164,11 +167,13 @@ TEST_P(Windows, MayOverlap) {
                                &inner[member.rank].window),
           "weft_window_register");
   });
-  gather_and_check(3);
+  gather_and_check(3, kBytes / 2);
+  gather_and_check(19);
   team_->each([&](Member& member) {
     check(weft_window_deregister(inner[member.rank].window), "weft_window_deregister");
   });
-  gather_and_check(77);
+  gather_and_check(77, kBytes / 2);
+  gather_and_check(99);
   leave();
   give_back();
 }
@@ -251,6 +256,76 @@ TEST_P(Windows, OfMemoryThatCannotBeSharedAreNotMapped) {
 
 INSTANTIATE_TEST_SUITE_P(Gpu, Windows, testing::ValuesIn(modes_and_layouts()),
                          mode_and_layout_name);
+
+// ---- told by ranks that are processes ----
+
+/// Elements of int32 from each rank.
+struct GatheredCounts {
+  std::size_t before = 10'001, within = 10'002, after = 10'003;
+};
+constexpr GatheredCounts kGathered;
+
+TEST(RankOfJob, CallsBesideAWindow) {
+  const Layout layout = layout_of_job();
+  Team team(Mode::kProcess, layout, kAlways);
+  Member& member = team.members()[0];
+  void* memory = nullptr;
+  check(weft_memory_allocate(context(), WEFT_DEVICE_CUDA, member.device, kBytes, &memory),
+        "weft_memory_allocate");
+  const auto gather = [&](std::size_t count) {
+    auto* const blocks = static_cast<std::int32_t*>(memory);
+    const std::vector<std::int32_t> sent(count, static_cast<std::int32_t>(count + member.rank));
+    CUDA(cudaMemcpyAsync(blocks + member.rank * count, sent.data(), count * 4, cudaMemcpyDefault,
+                         member.cuda));
+    check(weft_all_gather(blocks + member.rank * count, blocks, count, WEFT_INT32, member.comm,
+                          member.stream),
+          "weft_all_gather");
+    team.synchronize();
+    std::vector<std::int32_t> got(count * layout.ranks);
+    CUDA(cudaMemcpy(got.data(), memory, got.size() * 4, cudaMemcpyDefault));
+    for (std::size_t i = 0; i < got.size(); ++i)
+      ASSERT_EQ(got[i], static_cast<std::int32_t>(count + i / count)) << "element " << i;
+  };
+  gather(kGathered.before);
+  weft_window* window = nullptr;
+  check(weft_window_register(member.comm, memory, kBytes, &window), "weft_window_register");
+  gather(kGathered.within);
+  check(weft_window_deregister(window), "weft_window_deregister");
+  gather(kGathered.after);
+  check(weft_memory_free(context(), memory), "weft_memory_free");
+}
+
+class ToldWindows : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override {
+    SKIP_ON_HOST();
+    SKIP_UNLESS_POSSIBLE(GetParam());
+  }
+};
+
+/// Results are right either way: what goes through a window has no plan, as the log shows.
+void expect_told(const Layout& layout, Environment environment) {
+  environment["WEFT_LOG_TOPICS_SCHEDULE"] = "debug";
+  Job job(layout, "CallsBesideAWindow", environment);
+  job.expect_success();
+  for (std::uint32_t rank = 0; rank < layout.ranks; ++rank) {
+    const std::string log = job[rank].err();
+    const auto plans = [&](std::size_t count) {
+      return log.find("rank " + std::to_string(rank) + " plans all_gather of " +
+                      std::to_string(count) + " ") != std::string::npos;
+    };
+    EXPECT_TRUE(plans(kGathered.before)) << indented(log);
+    EXPECT_FALSE(plans(kGathered.within)) << indented(log);
+    EXPECT_TRUE(plans(kGathered.after)) << indented(log);
+  }
+}
+TEST_P(ToldWindows, TakeCallsWhileTheyAreThere) {
+  expect_told(GetParam(), {});
+}
+TEST_P(ToldWindows, TakeCallsWithTheSmallestInboxes) {
+  expect_told(GetParam(), {{"WEFT_BUFFERS_DIRECT", "8"}});
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, ToldWindows, testing::ValuesIn(kPairs), layout_name<Layout>);
 
 }  // namespace
 }  // namespace weft::gpu_test
