@@ -34,7 +34,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   lines128-bench  rings and trees timed by each protocol, beside NCCL
   two-shot     the two-shot all-reduce forced: its part of algorithms, and timed
   ll128        the same of the one-shot over lines of 128 bytes
-  long         1 GiB
+  long         1 GiB, and each operation beyond 4 GiB
   memory       what communicators take of a GPU, and how long they join, which is told alone
   litmus       litmus tests of the memory between two GPUs, and between a GPU and processors
   memcheck     small calls under compute-sanitizer
@@ -827,7 +827,9 @@ for piece in "${pieces[@]}"; do
     lines128-bench) lines128_bench ;;
     two-shot) two_shot ;;
     ll128) ll128 ;;
-    long) tests long 400 'Gpu/Long.*' --patience=120 ;;
+    long)
+      tests long 400 'Gpu/Long.*' --patience=120
+      tests huge 600 'Gpu/HugeCalls.*' --patience=60 ;;
     memory)
       tests memory 200 'Gpu/Memory*:MemoryOfPeers.*'
       grep '^communicator ' "$logs/memory.log" ;;

@@ -5,21 +5,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <sstream>
-#include <tuple>
 #include <utility>
 
+#include "tests/gpu/make_call.h"
 #include "tests/gpu/reference.h"
 
 namespace weft::gpu_test {
 namespace {
-
-std::string text_of(const Call& call) {
-  std::ostringstream text;
-  text << call;
-  return text.str();
-}
 
 bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
@@ -51,17 +43,6 @@ void place(const Side& side, const Bytes& input, std::byte* buffer) {
     from += block.bytes;
   }
 }
-
-/// What a v-variant is told of a side.
-struct Table {
-  Table(const Side& side, const Type& type) {
-    for (const Block& block : side.blocks) {
-      counts.push_back(block.bytes / type.bytes);
-      offsets.push_back(block.at / type.bytes);
-    }
-  }
-  std::vector<std::size_t> counts, offsets;
-};
 
 /// Where the receive buffer begins in a zone that both buffers share; the same of the send buffer.
 std::size_t recv_base(const Buffers& buffers) {
@@ -206,122 +187,14 @@ void Trial::fill(const Member& member, int poison) {
 
 void Trial::issue(Member& member, weft_stream* stream) {
   const Rank& own = ranks_[member.rank];
-  if (stream == nullptr) stream = member.stream;
-  if (call_.operation == Operation::kExchange) return exchange(own, member, stream);
   std::byte* recv = data_of(own.recv);
   const std::byte* send = data_of(own.send);
   if (own.buffers.in_place) {
     send = recv + send_base(own.buffers);
     recv += recv_base(own.buffers);
   }
-  if (has_tables(call_.operation)) return call_tables(own, send, recv, member, stream);
-  const auto call = [&] {
-    const std::size_t count = call_.count;
-    const weft_data_type type = call_.type.weft;
-    const std::uint32_t root = call_.root;
-    weft_comm* comm = member.comm;
-    switch (call_.operation) {
-      case Operation::kBroadcast:
-        return weft_broadcast(send, recv, count, type, root, comm, stream);
-      case Operation::kReduce:
-        return weft_reduce(send, recv, count, type, own.reduction, root, comm, stream);
-      case Operation::kAllGather:
-        return weft_all_gather(send, recv, count, type, comm, stream);
-      case Operation::kReduceScatter:
-        return weft_reduce_scatter(send, recv, count, type, own.reduction, comm, stream);
-      case Operation::kAllToAll:
-        return weft_all_to_all(send, recv, count, type, comm, stream);
-      case Operation::kGather:
-        return weft_gather(send, recv, count, type, root, comm, stream);
-      case Operation::kScatter:
-        return weft_scatter(send, recv, count, type, root, comm, stream);
-      default:
-        return weft_all_reduce(send, recv, count, type, own.reduction, comm, stream);
-    }
-  };
-  gpu_test::check(call(), text_of(call_));
-}
-
-void Trial::call_tables(const Rank& own, const void* send, void* recv, Member& member,
-                        weft_stream* stream) const {
-  Table sent(own.buffers.send, call_.type);
-  Table received(own.buffers.recv, call_.type);
-  const weft_data_type type = call_.type.weft;
-  const auto call = [&] {
-    switch (call_.operation) {
-      case Operation::kAllGatherV:
-        return weft_all_gather_v(send, recv, received.counts.data(), received.offsets.data(), type,
-                                 member.comm, stream);
-      case Operation::kReduceScatterV:
-        return weft_reduce_scatter_v(send, sent.counts.data(), sent.offsets.data(), recv, type,
-                                     own.reduction, member.comm, stream);
-      default:
-        return weft_all_to_all_v(send, sent.counts.data(), sent.offsets.data(), recv,
-                                 received.counts.data(), received.offsets.data(), type, member.comm,
-                                 stream);
-    }
-  };
-  gpu_test::check(call(), text_of(call_));
-  // They are read by the call, and may change afterwards.
-  for (std::vector<std::size_t>* table :
-       {&sent.counts, &sent.offsets, &received.counts, &received.offsets})
-    std::ranges::fill(*table, SIZE_MAX);
-}
-
-void Trial::exchange(const Rank& own, Member& member, weft_stream* stream) const {
-  struct Step {
-    bool sends;
-    const Message* message;
-    std::size_t at;
-  };
-  std::vector<Step> steps;
-  std::size_t sent = 0, received = 0;
-  for (const Message& message : call_.messages) {
-    if (message.from == member.rank) {
-      steps.push_back({true, &message, own.buffers.send.blocks[sent++].at});
-    }
-    if (message.to == member.rank) {
-      steps.push_back({false, &message, own.buffers.recv.blocks[received++].at});
-    }
-  }
-  if (call_.grouped && call_.order != 0) {
-    // Any order that keeps that of the messages between two ranks in each direction: by a number
-    // for each, the numbers of one direction being sorted.
-    std::map<std::tuple<bool, std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>> lines;
-    const auto line_of = [](const Step& step) {
-      return std::tuple(step.sends, step.message->from, step.message->to);
-    };
-    for (std::size_t i = 0; i < steps.size(); ++i)
-      lines[line_of(steps[i])].push_back(draw(call_.order + member.rank, i));
-    for (auto& [line, numbers] : lines)
-      std::ranges::sort(numbers, std::ranges::greater{});
-    std::vector<std::pair<std::uint64_t, Step>> numbered;
-    for (const Step& step : steps) {
-      std::vector<std::uint64_t>& numbers = lines[line_of(step)];
-      numbered.emplace_back(numbers.back(), step);
-      numbers.pop_back();
-    }
-    std::ranges::sort(numbered, {}, [](const auto& entry) { return entry.first; });
-    std::ranges::transform(numbered, steps.begin(), [](const auto& entry) { return entry.second; });
-  }
-  if (call_.grouped) gpu_test::check(weft_group_start(context()), "weft_group_start");
-  weft_result result = WEFT_OK;
-  std::string failure;
-  for (const auto& [sends, message, at] : steps) {
-    const weft_result called =
-        sends ? weft_send(own.send->data() + at, message->count, message->type.weft, message->to,
-                          member.comm, stream)
-              : weft_recv(own.recv->data() + at, message->count, message->type.weft, message->from,
-                          member.comm, stream);
-    if (result != WEFT_OK || called == WEFT_OK) continue;
-    result = called;
-    failure = last_error();
-  }
-  const weft_result ended = call_.grouped ? weft_group_end(context()) : WEFT_OK;
-  if (result == WEFT_OK) gpu_test::check(ended, text_of(call_));
-  const std::string text = text_of(call_) + ": " + weft_result_name(result) + ": " + failure;
-  if (result == WEFT_ERROR_UNSUPPORTED) throw Unsupported(result, text);
-  if (result != WEFT_OK) throw Problem(result, text);
+  make_call(call_, own.buffers, {.send = send, .recv = recv, .reduction = own.reduction}, member,
+            stream);
 }
 
 // What was received right is taken over into what was there before: all else must be the same.

@@ -54,9 +54,6 @@ class Trial {
   void register_windows();
   void register_window(Member& member, std::byte* buffer, std::size_t bytes);
   void fill(const Member& member, int poison);
-  void call_tables(const Rank& own, const void* send, void* recv, Member& member,
-                   weft_stream* stream) const;
-  void exchange(const Rank& own, Member& member, weft_stream* stream) const;
   [[nodiscard]] std::string wrong_with(const Rank& own, std::span<const std::byte> got) const;
   void check(Member& member);
   void check_bits() const;
