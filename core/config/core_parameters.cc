@@ -212,8 +212,10 @@ void add_resources(std::vector<Parameter>& table) {
                        "Size of one step of a connection's buffer; a buffer has 8 steps, of GPUs "
                        "4. Two CPU ranks that a net joins take 256KiB unless it is set, with a "
                        "processor for each channel; GPUs of which a net joins any 512KiB, "
-                       "256KiB for sends and exchanges; GPUs that reach each other 64KiB where "
-                       "one of them has a communicator already."});
+                       "256KiB for sends and exchanges; GPUs 64KiB through host memory, and where "
+                       "one of those that reach each other has a communicator already. Rings of "
+                       "more than two GPUs that reach each other have 8 steps of 80KiB, or of "
+                       "56KiB in such a later communicator."});
   table.push_back(
       {.section = "buffers",
        .key = "direct",
@@ -232,6 +234,7 @@ void add_resources(std::vector<Parameter>& table) {
            "of them. Two-shots cut calls of any "
            "size into pieces that fit there; between GPUs that reach each other they "
            "have as much again of their own, less with more than 4 ranks, unless "
+           "they go by lines of 128 bytes or "
            "collectives.all_reduce.algorithm leaves two-shot out."});
   table.push_back(
       {.section = "buffers",
@@ -294,7 +297,8 @@ void add_resources(std::vector<Parameter>& table) {
                    .default_text = "32MiB",
                    .help =
                        "Calls that move data without reducing it, whose output lies in a window, "
-                       "are left to the GPUs' copy engines from so many bytes of output on; 0 "
+                       "are left to the GPUs' copy engines from so many bytes of output on, by "
+                       "communicators of up to 8 ranks whose buffers.direct is not 0; 0 "
                        "leaves all to kernels."});
   table.push_back(
       {.section = "windows",

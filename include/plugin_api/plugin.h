@@ -226,7 +226,7 @@ typedef struct weft_host_memory {
 /** Names one watched descriptor. */
 typedef uint64_t weft_watch;
 
-/** A counter that `weft status` and the metrics show. */
+/** A counter of the plugin. Nothing shows it yet. */
 typedef struct weft_counter weft_counter;
 
 /**

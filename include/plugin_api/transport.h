@@ -97,8 +97,8 @@ enum { WEFT_PROTOCOL_SIMPLE = 0, WEFT_PROTOCOL_LL = 1, WEFT_PROTOCOL_LL128 = 2 }
  * of 8 bytes, each of which must arrive whole (order_bytes at least 8). A part of it may hold plain
  * payload, behind headers that are posted with release and loaded with acquire. Head, tail and
  * slots of such a view are not looked at and may be NULL. The buffer starts out zeroed. Where a
- * transport refuses a protocol, ranks cannot join; buffers.direct = 0 keeps the host from asking
- * for LL.
+ * transport refuses a protocol, the first call that needs it fails, and the communicator with it;
+ * buffers.direct = 0 keeps the host from asking for LL.
  */
 typedef struct weft_protocol_request {
   uint32_t struct_size;

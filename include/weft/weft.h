@@ -112,7 +112,8 @@ typedef struct weft_device_memory {
 
 /** Writes them, for CUDA device `device`; 0 of one on which the context has no rank, stream or
  * memory yet. Not what the driver takes for itself (its context, kernels' code), nor memory of
- * others that is mapped here. From any thread, never blocks. Errors: INVALID_ARGUMENT. */
+ * others that is mapped here. From any thread; waits neither for ranks nor for their work. Errors:
+ * INVALID_ARGUMENT. */
 WEFT_API weft_result weft_context_get_device_memory(weft_context* context, int32_t device,
                                                     weft_device_memory* out);
 
@@ -237,8 +238,8 @@ WEFT_API weft_result weft_comm_size(weft_comm* comm, uint32_t* out);
 WEFT_API weft_result weft_comm_rank(weft_comm* comm, uint32_t* out);
 
 /**
- * Writes how the pair of `rank_a` and `rank_b` is joined and why: "shm: same host; first of order
- * p2p, shm, net ...". Like weft_last_error it writes at most `size` bytes and answers what the
+ * Writes how the pair of `rank_a` and `rank_b` is joined and why: "shm: same host; first that can
+ * of transports.order (default) ...". Like weft_last_error it writes at most `size` bytes and answers what the
  * text needs; 0 for ranks that do not exist, and for a rank that has not joined. Never blocks.
  */
 WEFT_API size_t weft_comm_describe_pair(weft_comm* comm, uint32_t rank_a, uint32_t rank_b,
@@ -594,7 +595,8 @@ WEFT_API weft_result weft_scatter(const void* send, void* recv, size_t count, we
  * device reaches that of all others. Calls whose output lies in a window are carried out straight
  * into it: all-gathers, all-to-alls, scatters, and broadcasts between two ranks, of
  * windows.copy_from bytes or more on CUDA devices by their copy engines, which leaves the devices'
- * processors to others. Other calls go as they do elsewhere.
+ * processors to others. Other calls go as they do elsewhere, and so do those of communicators of
+ * more than eight ranks or without inboxes (buffers.direct 0).
  *
  * For that the output must lie in the same window, as many bytes from its begin, on all ranks, or
  * in none on any: else the call ends with MISMATCH on every rank (a rank that waits meanwhile is

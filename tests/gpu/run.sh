@@ -67,8 +67,8 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
 --operation all_gather: of the pieces operations and operations-..., that one alone; "exchange" is
 sends and receives.
 
-Without a piece all of them but soaks, racecheck-ways and lines128-...; "soak" is those four, "correctness" the first three. Logs go
-to $WEFT_GPU_LOGS, or to the folder logs beside this file.
+Without a piece all of them but soaks, racecheck-ways, ranges128, two-shot, ll128 and lines128-...; "soak" is those four,
+"correctness" the first three. Logs go to $WEFT_GPU_LOGS, or to the folder logs beside this file.
 END
 }
 
