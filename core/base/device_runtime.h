@@ -153,6 +153,10 @@ struct LaunchRoom {
   std::uint32_t launches = 0;  ///< Of a piece, at most.
 };
 
+/// A launch of so few groups may be set up while the one before it of its stream runs, whatever
+/// else is on the device.
+inline constexpr std::uint32_t kGroupsThatMayComeEarly = 2;
+
 /// What a launch takes of a device; nothing of one without groups.
 struct LaunchShape {
   std::uint32_t groups = 0;      ///< CTAs.

@@ -11,15 +11,35 @@
 
 #include <fmt/format.h>
 
-namespace weft {
+#include "core/base/device_runtime.h"
 
-Result<std::uint32_t> groups_of_each_rank(const Topology& topology,
-                                          std::span<const std::uint32_t> groups_at_once) {
+namespace weft {
+namespace {
+
+/// While one communicator waits for a late rank another one goes on beside it, and beside each
+/// kernel a small one of the same may wait already.
+std::uint32_t beside_another(std::uint32_t groups) {
+  return std::max(groups / 2, kGroupsThatMayComeEarly + 1) - kGroupsThatMayComeEarly;
+}
+
+GroupShare share_of(std::uint32_t groups, std::uint32_t sharing) {
+  if (sharing == 1) {
+    const std::uint32_t beside = beside_another(groups);
+    return {.all = groups, .channels = beside, .parts = beside};
+  }
+  const std::uint32_t share = std::max(groups / (2 * sharing), 1U);
+  return {.all = share, .channels = share, .parts = std::max(share / 2, 1U)};
+}
+
+}  // namespace
+
+Result<GroupShare> groups_of_each_rank(const Topology& topology,
+                                       std::span<const std::uint32_t> groups_at_once) {
   std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> ranks_on;
   for (const RankInfo& rank : topology.ranks) {
     if (!rank.device_pci.empty()) ++ranks_on[{rank.host, rank.device_pci}];
   }
-  std::uint32_t least = 0;
+  GroupShare least;
   for (const RankInfo& rank : topology.ranks) {
     const std::uint32_t groups = groups_at_once[rank.rank];
     if (groups == 0) continue;
@@ -32,12 +52,20 @@ Result<std::uint32_t> groups_of_each_rank(const Topology& topology,
                       rank.device_pci, topology.hosts[rank.host].host_name, groups),
           "spread the ranks over more devices");
     }
-    // While one communicator waits for a late rank another one goes on beside it. The channels of
-    // one rank leave a GPU that much room; those of several would take it all.
-    const std::uint32_t share = sharing == 1 ? groups : std::max(groups / (2 * sharing), 1U);
-    least = least == 0 ? share : std::min(least, share);
+    const GroupShare share = share_of(groups, sharing);
+    least = least.all == 0 ? share
+                           : GroupShare{.all = std::min(least.all, share.all),
+                                        .channels = std::min(least.channels, share.channels),
+                                        .parts = std::min(least.parts, share.parts)};
   }
   return least;
+}
+
+bool shares_device(const Topology& topology, std::uint32_t rank) {
+  const RankInfo& own = topology.ranks[rank];
+  return !own.device_pci.empty() && std::ranges::any_of(topology.ranks, [&](const RankInfo& other) {
+    return other.rank != rank && other.host == own.host && other.device_pci == own.device_pci;
+  });
 }
 
 namespace {

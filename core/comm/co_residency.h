@@ -14,13 +14,24 @@
 
 namespace weft {
 
-/// How many groups each rank's kernels may have, alike for all ranks; 0: any number. Where ranks
-/// share a device two communicators of theirs fit.
+/// How many groups each rank's kernels may have of its device, alike for all ranks; 0: any number.
+struct GroupShare {
+  /// Of a rank that takes all that is its own. Two communicators do not fit then.
+  std::uint32_t all = 0;
+  /// Of a kernel that waits for other ranks: those of two communicators fit.
+  std::uint32_t channels = 0;
+  /// Of one beside which the next of its communicator may wait already, and takes room.
+  std::uint32_t parts = 0;
+};
+
 /// `groups_at_once[r]` is what rank r's device runs at once (DeviceRuntime::groups_at_once).
 /// Devices are told apart by their host and PCI address; one without an address counts as its
 /// rank's alone. OUT_OF_RESOURCES where a device has more ranks than it runs groups.
-[[nodiscard]] Result<std::uint32_t> groups_of_each_rank(
-    const Topology& topology, std::span<const std::uint32_t> groups_at_once);
+[[nodiscard]] Result<GroupShare> groups_of_each_rank(const Topology& topology,
+                                                     std::span<const std::uint32_t> groups_at_once);
+
+/// Whether the device of `rank` is another rank's, too.
+[[nodiscard]] bool shares_device(const Topology& topology, std::uint32_t rank);
 
 /// How many of the processors that the ranks on the host of `rank` may keep busy each of them has,
 /// were they divided evenly; 0 where there are more ranks, or nothing is known of processors.

@@ -344,6 +344,7 @@ class Communicator {
   void choose_exchange_spread();
   [[nodiscard]] std::uint32_t inbox_stripes() const;
   [[nodiscard]] std::uint32_t stripes_over_net(const Plan& plan) const;
+  [[nodiscard]] bool meets_in_host_memory(std::uint32_t peer) const;
   [[nodiscard]] std::vector<PairLink> find_inbox_links() const;
   [[nodiscard]] std::uint32_t net_ports() const;
   [[nodiscard]] WorkItem exchange_item(const ExchangePlan& plan, std::uint32_t rank) const;

@@ -28,11 +28,23 @@ std::string Communicator::describe_pair(std::uint32_t a, std::uint32_t b) const 
   return choice->plugin + ": " + choice->reason;
 }
 
+// As connections to it will, which need not be there yet.
+bool Communicator::meets_in_host_memory(std::uint32_t peer) const {
+  if (peer == rank_) return false;
+  const auto wire = chooser_->wire(std::min(rank_, peer), std::max(rank_, peer));
+  return wire && !wire->device_memory;
+}
+
 std::string Communicator::describe_launch(const Plan& plan) const {
   std::vector<WorkItem> items;
   for (std::size_t channel = 0; channel < plan.channels.size(); ++channel) {
-    items.push_back(work_item(plan, channel, rank_));
-    if (goes_directly(plan.algorithm)) items.back().direct = connections_->direct();
+    WorkItem& item = items.emplace_back(work_item(plan, channel, rank_));
+    if (goes_directly(plan.algorithm)) item.direct = connections_->direct();
+    if (plan.algorithm == Algorithm::kRing) {
+      const RingPlace place = ring_place(plan, channel, rank_);
+      item.from_previous.in_host_memory = meets_in_host_memory(place.previous);
+      item.to_next.in_host_memory = meets_in_host_memory(place.next);
+    }
   }
   std::string text = launch_text(runtime_.shape_of(items, plan.into_outputs));
   const std::uint32_t stripes = stripes_over_net(plan);
@@ -82,7 +94,7 @@ WorkItem Communicator::exchange_item(const ExchangePlan& plan, std::uint32_t ran
     item.most_parts = std::min(ends, pair_parts_);
     if (plan.task.options.max_channels != 0) {
       item.most_parts = std::min(item.most_parts, plan.task.options.max_channels);
-    } else if (!is_bounded_ && own_processors_) {
+    } else if (!is_bounded_ && own_processors_ && ends <= kMostPackedPairs) {
       item.transfer_count = ends;
     }
   }

@@ -371,15 +371,14 @@ Status Communicator::choose_limits() {
     const HopCost network = costs_.hops[static_cast<std::size_t>(HopKind::kNetwork)];
     costs_.hops.fill(network);
   }
-  WEFT_TRY_ASSIGN(const std::uint32_t groups, groups_of_each_rank(topology_, device_groups_));
-  if (groups == 0) return {};
-  own_processors_ = groups == device_groups_[rank_];
-  groups_of_a_rank_ = groups;
-  limits_.max_channels = std::min(limits_.max_channels, groups);
-  // Beside a direct kernel the next may wait already, and takes room as well; so it is with sends
-  // and receives.
-  direct_parts_ = std::clamp(groups / 2, 1U, direct_parts_);
-  pair_parts_ = std::max(groups / 2, 1U);
+  WEFT_TRY_ASSIGN(const GroupShare share, groups_of_each_rank(topology_, device_groups_));
+  if (share.all == 0) return {};
+  own_processors_ = !shares_device(topology_, rank_);
+  groups_of_a_rank_ = share.all;
+  limits_.max_channels = std::min(limits_.max_channels, share.channels);
+  // The next kernel may wait already beside a direct one; so it is with sends and receives.
+  direct_parts_ = std::min(share.parts, direct_parts_);
+  pair_parts_ = share.parts;
   return {};
 }
 

@@ -4,6 +4,7 @@
 // Ranks that share a device share the groups that it runs at once.
 #include "core/comm/co_residency.h"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -43,23 +44,54 @@ Topology ranks_on(const std::vector<std::pair<std::uint32_t, std::string>>& plac
 TEST(CoResidency, DevicesWithoutLimitHaveNone) {
   const auto groups = groups_of_each_rank(ranks_on({{0, ""}, {0, ""}}), std::vector{0U, 0U});
   ASSERT_TRUE(groups);
-  EXPECT_EQ(*groups, 0U);
+  EXPECT_EQ(groups->all, 0U);
+}
+
+/// Of all, of a kernel that waits, and of one beside which the next may wait.
+using Share = std::array<std::uint32_t, 3>;
+Share share_of(const Topology& topology, const std::vector<std::uint32_t>& groups_at_once) {
+  const GroupShare share = groups_of_each_rank(topology, groups_at_once).value_or(GroupShare{});
+  return {share.all, share.channels, share.parts};
+}
+
+// Of both a kernel of all that it may have, and a small one that is there early.
+TEST(CoResidency, TwoCommunicatorsFitOntoADeviceOfItsOwn) {
+  const Topology topology = ranks_on({{0, "a"}, {0, "b"}});
+  EXPECT_EQ(share_of(topology, {132, 132}), (Share{132, 64, 64}));
+  for (const std::uint32_t groups : {6U, 20U, 78U, 108U, 114U, 132U, 148U}) {
+    const auto [all, channels, parts] = share_of(topology, {groups, 200});
+    EXPECT_EQ(all, groups);
+    EXPECT_LE((channels + kGroupsThatMayComeEarly) * 2, groups);
+    EXPECT_GT((channels + 1 + kGroupsThatMayComeEarly) * 2, groups) << "what there is, is used";
+    EXPECT_EQ(parts, channels);
+  }
+  EXPECT_EQ(share_of(topology, {1, 1}), (Share{1, 1, 1}));
+}
+
+// Alike for all ranks, while each knows of its own whether others are there.
+TEST(CoResidency, ALargerDeviceIsNotTakenForASharedOne) {
+  const Topology topology = ranks_on({{0, "a"}, {0, "b"}, {0, "b"}, {1, "b"}, {1, ""}, {1, ""}});
+  EXPECT_FALSE(shares_device(topology, 0));
+  EXPECT_TRUE(shares_device(topology, 1));
+  EXPECT_TRUE(shares_device(topology, 2));
+  EXPECT_FALSE(shares_device(topology, 3));
+  EXPECT_FALSE(shares_device(topology, 4));
 }
 
 TEST(CoResidency, TheMostSharedDeviceDecidesForAll) {
   // Two ranks on one device, one alone on another; the same address on another host is another.
   const Topology topology = ranks_on({{0, "a"}, {0, "b"}, {0, "b"}, {1, "b"}});
-  EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 132U, 132U, 132U}).value_or(0), 33U);
-  EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 132U, 132U, 20U}).value_or(0), 20U);
+  EXPECT_EQ(share_of(topology, {132, 132, 132, 132}), (Share{33, 33, 16}));
+  EXPECT_EQ(share_of(topology, {132, 132, 132, 20}), (Share{20, 8, 8}));
   // Alike for all, whichever device has as many as fall to each rank.
-  EXPECT_EQ(groups_of_each_rank(topology, std::vector{33U, 132U, 132U, 66U}).value_or(0), 33U);
-  EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 3U, 3U, 132U}).value_or(0), 1U);
-  EXPECT_EQ(groups_of_each_rank(topology, std::vector{132U, 0U, 0U, 132U}).value_or(0), 132U);
+  EXPECT_EQ(share_of(topology, {33, 132, 132, 66}), (Share{33, 14, 14}));
+  EXPECT_EQ(share_of(topology, {132, 3, 3, 132}), (Share{1, 1, 1}));
+  EXPECT_EQ(share_of(topology, {132, 0, 0, 132}), (Share{132, 64, 64}));
 }
 
 TEST(CoResidency, AnUnknownAddressIsNobodyElses) {
   const Topology topology = ranks_on({{0, ""}, {0, ""}});
-  EXPECT_EQ(groups_of_each_rank(topology, std::vector{8U, 8U}).value_or(0), 8U);
+  EXPECT_EQ(share_of(topology, {8, 8}), (Share{8, 2, 2}));
 }
 
 TEST(CoResidency, MoreRanksThanGroupsAreRefused) {
@@ -244,6 +276,33 @@ std::string ctas_of(std::map<std::string, std::string> set, std::uint32_t most_o
   if (!plan) return plan.error().to_string();
   const std::string text = ranks.communicators[0]->describe_launch(**plan);
   return text.substr(0, text.find(" of "));
+}
+
+/// Whose launches have other lanes where a ring's data goes through the host's memory.
+class FarDevice : public GroupDevice {
+ public:
+  [[nodiscard]] std::int32_t index() const override { return 0; }
+  [[nodiscard]] LaunchShape shape_of(std::span<const WorkItem> items,
+                                     bool /*into_outputs*/) const override {
+    const WorkItem& item = items.front();
+    const bool far = item.from_previous.in_host_memory && item.to_next.in_host_memory;
+    return {.groups = static_cast<std::uint32_t>(items.size()), .lanes = far ? 544U : 96U};
+  }
+};
+
+TEST(Rings, TellTheLanesTheyHaveThroughTheMemoryThatJoinsThem) {
+  const auto told = [](const char* transport) {
+    const test::Ranks ranks(2, transport, {}, std::make_unique<FarDevice>());
+    const auto plan = ranks.communicators[0]->plan({.operation = Operation::kBroadcast,
+                                                    .type = WEFT_INT8,
+                                                    .root = 0,
+                                                    .count = std::uint64_t{64} << 20,
+                                                    .place = 0,
+                                                    .options = {.algorithm = Algorithm::kRing}});
+    return ranks.communicators[0]->describe_launch(**plan);
+  };
+  EXPECT_THAT(told("p2p"), HasSubstr(" of 96 threads"));
+  EXPECT_THAT(told("shm"), HasSubstr(" of 544 threads"));
 }
 
 TEST(CallsThatGoDirectly, TellTheirStripesOverANet) {
