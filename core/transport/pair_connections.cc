@@ -251,9 +251,9 @@ Status PairConnector::move(bool on_time) {
   // Those after this rank first, so that not all write to the same one.
   const auto first = wanted.lower_bound({.peer = connections_.context_.rank});
   for (auto link = first; link != wanted.end(); ++link)
-    pair_of(*link).wanted = true;
+    note_wanted(pair_of(*link));
   for (auto link = wanted.begin(); link != first; ++link)
-    pair_of(*link).wanted = true;
+    note_wanted(pair_of(*link));
   for (const auto& [to, why] : undelivered) {
     for (auto& [link, pair] : pairs_) {
       // To this rank itself none come: pairs wait for them that have none yet.
@@ -360,14 +360,25 @@ Status PairConnector::take_letter(std::uint32_t from, std::span<const std::byte>
   }
   // Of two that cross each is an answer. Where it asks again it did not get what was written.
   if (asked && !first && pair.state != Pair::State::kNew) {
-    // What passes has kept an answer from it before: this is another one.
-    if (pair.unreachable && passes(*pair.unreachable)) {
-      pair.unreachable.reset();
-      set_joining(pair, pair.state == Pair::State::kJoining);
-    }
+    forget_what_passes(pair);
     post(pair);
   }
   return {};
+}
+
+// Of what kept an answer from the other rank: another one may get there now.
+bool PairConnector::forget_what_passes(Pair& pair) {
+  if (!pair.unreachable || !passes(*pair.unreachable)) return false;
+  pair.unreachable.reset();
+  set_joining(pair, pair.state == Pair::State::kJoining);
+  return true;
+}
+
+// What was lost while nobody here waited for it need not be so any more.
+void PairConnector::note_wanted(Pair& pair) {
+  if (pair.wanted) return;
+  pair.wanted = true;
+  if (pair.state != Pair::State::kReady && forget_what_passes(pair)) post(pair);
 }
 
 Status PairConnector::advance(Pair& pair) {

@@ -111,6 +111,8 @@ class PairConnector {
   Status move(bool on_time);
   Status take_letter(std::uint32_t from, std::span<const std::byte> letter);
   Status advance(Pair& pair);
+  bool forget_what_passes(Pair& pair);
+  void note_wanted(Pair& pair);
   void request(const PairLink& link, const SlotGeometry& slots, Connections::Edge& edge) const;
   Status prepare(Pair& pair);
   void post(Pair& pair);
