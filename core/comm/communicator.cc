@@ -41,6 +41,8 @@ Communicator::~Communicator() {
   if (is_on_device_) context_.leave_device(runtime_, number_);
   if (kernel_watch_ != 0) context_.reactor().remove(kernel_watch_);
   if (output_watch_ != 0) context_.reactor().remove(output_watch_);
+  failure_->set_alarm(nullptr);
+  if (suspicion_watch_ != 0) context_.reactor().remove(suspicion_watch_);
   // Orderly only where all is well: a failure has been announced, or is about to be by the close.
   if (bootstrap_ != nullptr) {
     const auto last = history_.find(history_.latest());

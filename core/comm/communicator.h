@@ -407,6 +407,7 @@ class Communicator {
   [[nodiscard]] std::int64_t waited_ns();
   void check_time();
   Status start_kernel_watch();
+  Status start_suspicion_watch();
   void watch_kernels();
   [[nodiscard]] bool is_long(std::int64_t waited) const;
   /// `number` tells one wait from another, so that each is reported once.
@@ -461,6 +462,8 @@ class Communicator {
   std::shared_ptr<KernelReport> report_;  // of devices whose launches do not call back
   UniqueFd kernel_timer_;                 // when to look at report_
   Reactor::WatchId kernel_watch_ = 0;
+  UniqueFd suspicion_timer_;  // goes off when a suspicion has had its time
+  Reactor::WatchId suspicion_watch_ = 0;
   OperationTag waiting_tag_ = 0;  // used by watch_kernels alone
 
   std::shared_ptr<const void> life_ = std::make_shared<int>();

@@ -24,6 +24,7 @@ void Failure::suspect(Error evidence) {
   if (cause_ || suspicion_) return;
   suspicion_ = std::move(evidence);
   suspected_at_ = std::chrono::steady_clock::now();
+  if (alarm_) alarm_(kPatience);
 }
 
 void Failure::establish(Error cause, bool tell_others) {
@@ -95,6 +96,12 @@ std::optional<Error> Failure::settle() {
   // still read what was lent to them.
   changed_.wait(lock, [&] { return !hook_running_; });
   return cause_;
+}
+
+void Failure::set_alarm(Alarm alarm) {
+  const std::scoped_lock lock(mutex_);
+  alarm_ = std::move(alarm);
+  if (alarm_ && suspicion_ && !cause_) alarm_(kPatience);
 }
 
 void Failure::set_hook(Hook hook) {

@@ -50,6 +50,8 @@ class Failure {
   /// none any more.
   void set_mirror(std::atomic<std::uint32_t>* mirror);
 
+  /// Raised at once; counts as the cause after kPatience if no better one is established, when
+  /// somebody asks. What is waited for may be another communicator's work: an alarm has it asked.
   void suspect(Error evidence);
   /// The first cause stays; later ones are dropped.
   void establish(Error cause, bool tell_others);
@@ -62,6 +64,11 @@ class Failure {
   /// The cause, if there is one; waits at most kPatience for a suspicion to be settled, and until a
   /// running hook has ended. Not from the hook.
   [[nodiscard]] std::optional<Error> settle();
+
+  /// Sets who has `known` called once a suspicion has had its time, and is told in how long; called
+  /// by whoever suspects, under a lock: it must neither block nor throw. Null: nobody any more.
+  using Alarm = std::function<void(std::chrono::nanoseconds)>;
+  void set_alarm(Alarm alarm);
 
   /// Sets what is done when the cause is established; called at once if it already is.
   void set_hook(Hook hook);
@@ -85,6 +92,7 @@ class Failure {
   bool hook_due_ = false;
   bool hook_running_ = false;
   Hook hook_;
+  Alarm alarm_;
 };
 
 }  // namespace weft

@@ -127,6 +127,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
       [this](const Error& cause, bool tell_others) { stop_everything(cause, tell_others); });
   bootstrap_->on_failure(
       [failure = failure_](const Error& error) { failure->establish(error, false); });
+  if (ranks_ > 1) WEFT_TRY(start_suspicion_watch());
   if (!runtime_.reports_ends()) {
     WEFT_TRY_ASSIGN(report_, KernelReport::create(runtime_, rank_, ranks_, failure_));
     WEFT_TRY(start_kernel_watch());

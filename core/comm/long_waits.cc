@@ -118,6 +118,33 @@ Status Communicator::start_kernel_watch() {
   return {};
 }
 
+// Others wait for this rank, which may itself wait for work of another communicator that they do
+// not get to: nobody would ask.
+Status Communicator::start_suspicion_watch() {
+  suspicion_timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!suspicion_timer_) return fail(Error::from_errno(errno, "cannot make a timer"));
+  const auto arm = [fd = suspicion_timer_.get()](std::chrono::nanoseconds in) {
+    constexpr long kNanoseconds = 1'000'000'000;
+    const itimerspec once{
+        .it_interval = {},
+        .it_value = {.tv_sec = in.count() / kNanoseconds, .tv_nsec = in.count() % kNanoseconds}};
+    static_cast<void>(timerfd_settime(fd, 0, &once, nullptr));
+  };
+  WEFT_TRY_ASSIGN(
+      suspicion_watch_,
+      context_.reactor().add(suspicion_timer_.get(), EPOLLIN, [this, arm](std::uint32_t) {
+        std::uint64_t expirations = 0;
+        static_cast<void>(read(suspicion_timer_.get(), &expirations, sizeof(expirations)));
+        try {
+          static_cast<void>(failure_->known());
+        } catch (const std::bad_alloc&) {
+          arm(std::chrono::milliseconds(100));
+        }
+      }));
+  failure_->set_alarm(arm);
+  return {};
+}
+
 // On the reactor's thread.
 void Communicator::watch_kernels() {
   std::uint64_t expirations = 0;
