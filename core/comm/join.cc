@@ -121,7 +121,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
       .logger = &context_.logger(),
       .devices_of = [this](const std::string& plugin,
                            const NetEdge& edge) { return choose_devices(*choice_, plugin, edge); },
-      .path_failed = [failure = failure_](const Error& error) { failure->suspect(error); }});
+      .path_failed = [failure = failure_](Error error) { failure->suspect(std::move(error)); }});
   // Before anything else may fail: the others wait, and are told.
   failure_->set_hook(
       [this](const Error& cause, bool tell_others) { stop_everything(cause, tell_others); });

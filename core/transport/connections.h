@@ -91,7 +91,7 @@ struct TransportContext {
   /// The devices of a net that carry an edge, as choose_devices() answers; asked by the reactor.
   std::function<DevicePair(const std::string& plugin, const NetEdge& edge)> devices_of;
   /// Told of a data path that broke; from any thread.
-  std::function<void(const Error&)> path_failed;
+  std::function<void(Error)> path_failed;
 };
 
 /// Threads: set up and destroyed by one thread, which alone shares buffers, while the reactor may

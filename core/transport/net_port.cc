@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -25,6 +26,11 @@ constexpr weft_net_completion kNoCompletion = [] {
   return none;
 }();
 
+/// Short enough to need none.
+Error no_memory() {
+  return {WEFT_ERROR_OUT_OF_MEMORY, "out of memory"};
+}
+
 // poll hands back 64 bits of ours: which connection, and which slot of it.
 constexpr std::uint64_t user_value(std::uint32_t connection, std::uint32_t slot) {
   return (static_cast<std::uint64_t>(connection) << 32) | slot;
@@ -33,7 +39,7 @@ constexpr std::uint64_t user_value(std::uint32_t connection, std::uint32_t slot)
 }  // namespace
 
 NetPort::NetPort(const NetPlugin& plugin, weft_net* net, DeviceRuntime& runtime,
-                 MemoryAccount& memory, std::function<void(const Error&)> failed, bool unregistered)
+                 MemoryAccount& memory, std::function<void(Error)> failed, bool unregistered)
     : plugin_(plugin),
       net_(net),
       runtime_(runtime),
@@ -144,10 +150,14 @@ void NetPort::enqueue(std::span<const ProgressOp> operations) {
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (lock.owns_lock() && !broken_.load(std::memory_order_relaxed)) {
-      take_in_locked();
-      // Receives are posted now, so that a fast sender finds room.
-      bool moved = false;
-      advance(WEFT_DIRECTION_RECV, moved);
+      try {
+        take_in_locked();
+        // Receives are posted now, so that a fast sender finds room.
+        bool moved = false;
+        advance(WEFT_DIRECTION_RECV, moved);
+      } catch (const std::bad_alloc&) {
+        return;  // The operations are noted, which is all that is asked: others take them in.
+      }
     }
   }
   report_failure();
@@ -325,15 +335,26 @@ void NetPort::complete(const weft_net_completion& completion) {
 }
 
 void NetPort::fail_locked(NetConnection& connection, weft_result code) {
-  if (!broken_.load()) fail_locked(connection, plugin_.request_error(connection.net, code));
+  if (broken_.load()) return;
+  try {
+    return fail_locked(connection, plugin_.request_error(connection.net, code));
+  } catch (const std::bad_alloc&) {
+    fail_locked(connection, no_memory());
+  }
 }
 
+// Whoever waits for the net has to be told, also where there is no memory for the words.
 void NetPort::fail_locked(NetConnection& connection, Error error) {
+  if (broken_.load()) return;
+  try {
+    error.with_context(fmt::format("moving messages {} rank {}",
+                                   connection.direction == WEFT_DIRECTION_SEND ? "to" : "from",
+                                   connection.peer));
+  } catch (const std::bad_alloc&) {
+    error = no_memory();
+  }
   if (broken_.exchange(true)) return;
-  error.with_context(fmt::format("moving messages {} rank {}",
-                                 connection.direction == WEFT_DIRECTION_SEND ? "to" : "from",
-                                 connection.peer));
-  failure_ = std::make_unique<Error>(std::move(error));
+  failure_ = std::move(error);
   // Nothing more will move: the engine may rest, workers leave by the abort flag.
   outstanding_.store(0, std::memory_order_release);
   failure_pending_.store(true, std::memory_order_release);
@@ -344,9 +365,9 @@ void NetPort::report_failure() {
   if (!failure_pending_.exchange(false)) return;
   Error error = [&] {
     const std::scoped_lock lock(mutex_);
-    return *failure_;
+    return std::move(*failure_);
   }();
-  failed_(error);
+  failed_(std::move(error));
 }
 
 weft_result NetPort::arm(int* descriptor) {

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,7 +48,7 @@ class NetPort {
   /// called once, without the lock, by whichever thread saw it first. `unregistered`: the net's
   /// WEFT_NET_UNREGISTERED.
   NetPort(const NetPlugin& plugin, weft_net* net, DeviceRuntime& runtime, MemoryAccount& memory,
-          std::function<void(const Error&)> failed, bool unregistered = false);
+          std::function<void(Error)> failed, bool unregistered = false);
   ~NetPort();
   NetPort(const NetPort&) = delete;
   NetPort& operator=(const NetPort&) = delete;
@@ -138,7 +139,7 @@ class NetPort {
   weft_net* const net_;
   DeviceRuntime& runtime_;
   MemoryAccount& memory_;
-  const std::function<void(const Error&)> failed_;
+  const std::function<void(Error)> failed_;
   /// Payloads may be sent from where they lie, and received where they belong: the net reaches any
   /// memory of this process, and the kernels are of CPUs.
   const bool borrows_;
@@ -148,7 +149,7 @@ class NetPort {
   /// Of those, by direction: with steps that the net was not given yet, and perhaps others.
   std::array<std::vector<NetConnection*>, 2> with_more_;
   std::array<weft_net_completion, kCompletionBatch> completions_{};
-  std::unique_ptr<Error> failure_;    // guarded by mutex_
+  std::optional<Error> failure_;      // guarded by mutex_
   std::mutex incoming_mutex_;         // taken last, and for moments
   std::vector<ProgressOp> incoming_;  // guarded by incoming_mutex_, in the order of calls
   std::atomic<bool> has_incoming_{false};

@@ -26,6 +26,8 @@
 #include "tests/support/loopback_net.h"
 #include "tests/support/memory_runtime.h"
 #include "tests/support/net_workers.h"
+#include "tests/support/no_memory.h"
+#include "tests/support/sanitized.h"
 
 namespace weft {
 namespace {
@@ -625,6 +627,42 @@ TEST_F(NetPortTest, ReportsAFailureThatEnqueueSees) {
   enqueue(*receiver_, 4);
   EXPECT_EQ(receiver_failures_.size(), 1U);
   EXPECT_FALSE(receiver_->busy());
+}
+
+// The words are lost, not that it failed.
+TEST_F(NetPortTest, ReportsAFailureThatThereIsNoMemoryToTell) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  start({});
+  net_->break_after(pair_, 0);
+  enqueue(*receiver_, 1);
+  enqueue(*sender_, 1);
+  fill(0, 8, 1);
+  sender_->progress();  // breaks the pipe
+  receiver_failures_.reserve(1);
+  {
+    const test::NoMemory none;
+    receiver_->progress();
+  }
+  EXPECT_EQ(receiver_failures_, std::vector<std::string>{"out of memory"});
+  EXPECT_FALSE(receiver_->busy());
+}
+
+// They are noted before there is no memory to take them in.
+TEST_F(NetPortTest, TakesOperationsWithoutMemoryLater) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  start({.unregistered = true});
+  std::uint64_t noted = 0;
+  for (; noted < 256; ++noted)
+    enqueue(*receiver_, 1);
+  {
+    // There was room for no more.
+    const test::NoMemory none;
+    for (; noted < 300; ++noted)
+      EXPECT_NO_THROW(enqueue(*receiver_, 1));
+  }
+  EXPECT_TRUE(receiver_->busy());
+  EXPECT_EQ(receiver_->describe_waiting(),
+            "\n  loopback from rank 0: 0 of 300 messages done, 4 under way");
 }
 
 TEST_F(NetPortTest, RestsOnceItWasAborted) {
