@@ -174,10 +174,8 @@ Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
     WEFT_TRY_ASSIGN(found, find_bound(call));
   }
   const std::shared_ptr<BoundPlan>& bound = *found;
-  if (bound->tables() != nullptr && runtime_.is_capturing(stream.device_stream())) {
-    bound->tables()->note_capture();
-  }
   WEFT_TRY(order_after_latest(stream));
+  if (bound->tables() != nullptr && latest_was_captured_) bound->tables()->note_capture();
   if (report_ != nullptr) return reported_launch(call, bound, stream);
   const bool has_task_of_plan = !has_uneven_blocks(task.operation);
   const std::uint64_t sequence =
@@ -226,11 +224,9 @@ Result<const Launch*> Communicator::reported_launch(const Call& call,
 // Operations of a communicator are serial, streams are not: those of the old stream come first.
 // What a device captures runs when it is replayed: within the graph it is ordered, and what runs
 // outside of it neither waits for it nor is forgotten for it.
-Status Communicator::order_after_another(Stream& stream) {
-  const std::uint64_t capture =
-      report_ != nullptr ? runtime_.capture_number(stream.device_stream()) : 0;
-  const UsedStream& before = capture != 0 && capture == capture_ ? captured_ : latest_;
-  const std::shared_ptr<DeviceStream> earlier = before.life.lock();
+Status Communicator::order_after_another(Stream& stream, std::uint64_t capture) {
+  UsedStream& used = capture == 0 ? latest_ : latest_of(capture);
+  const std::shared_ptr<DeviceStream> earlier = used.life.lock();
   if (earlier != nullptr && earlier != stream.handle() &&
       (report_ != nullptr || under_way_.load(std::memory_order_acquire) != 0)) {
     const weft_result ordered =
@@ -243,9 +239,6 @@ Status Communicator::order_after_another(Stream& stream) {
       return fail(std::move(error));
     }
   }
-  latest_was_captured_ = capture != 0;
-  if (latest_was_captured_) capture_ = capture;
-  UsedStream& used = latest_was_captured_ ? captured_ : latest_;
   used.stream = stream.device_stream();
   used.life = stream.handle();
   if (report_ != nullptr) {
@@ -253,6 +246,21 @@ Status Communicator::order_after_another(Stream& stream) {
     used.owner = stream.life();
   }
   return {};
+}
+
+// Where one was captured it is mostly replayed: who ends the communicator waits there, so one that
+// has ended is forgotten for a newer one alone.
+Communicator::UsedStream& Communicator::latest_of(std::uint64_t capture) {
+  const auto known = std::ranges::find(captures_, capture, &Capture::number);
+  if (known != captures_.end()) return known->latest;
+  std::erase_if(captures_, [this](const Capture& other) {
+    return runtime_.capture_number(other.latest.stream) != other.number;
+  });
+  // A stream that its owner left within a capture is part of it for ever.
+  const auto left = std::ranges::find_if(
+      captures_, [](const Capture& other) { return other.latest.owner.expired(); });
+  if (captures_.size() >= kMostCaptures && left != captures_.end()) captures_.erase(left);
+  return captures_.emplace_back(Capture{.number = capture}).latest;
 }
 
 void Communicator::launched() {
@@ -292,7 +300,9 @@ Status Communicator::finish(bool may_work) {
   // The caller may run the work itself, so that a communicator ends though nobody synchronizes.
   if (waits_itself || works) wait_for(latest_);
   // What was captured there is mostly replayed there, too.
-  if (captured_.stream != latest_.stream) wait_for(captured_);
+  for (const Capture& capture : captures_) {
+    if (capture.latest.stream != latest_.stream) wait_for(capture.latest);
+  }
   if (report_ != nullptr) report_->look();
   for (std::uint64_t left = await_ends(); left != 0; left = await_ends())
     under_way_.wait(left, std::memory_order_acquire);

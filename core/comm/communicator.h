@@ -356,13 +356,19 @@ class Communicator {
   }
   [[nodiscard]] Status why_not_ordered(const Stream& stream) const;
   Status order_after_latest(Stream& stream) {
+    // What a device's own graph holds has an order of its own, and when that begins only the device
+    // knows.
+    const std::uint64_t capture =
+        report_ != nullptr ? runtime_.capture_number(stream.device_stream()) : 0;
+    latest_was_captured_ = capture != 0;
     // Another stream may have come to be where one was.
     const bool is_latest = latest_.stream == stream.device_stream() && latest_.lives();
-    if (is_latest && !latest_was_captured_) [[likely]]
+    if (is_latest && capture == 0) [[likely]]
       return {};
-    return order_after_another(stream);
+    return order_after_another(stream, capture);
   }
-  Status order_after_another(Stream& stream);
+  Status order_after_another(Stream& stream, std::uint64_t capture);
+  UsedStream& latest_of(std::uint64_t capture);
   void wait_for(const UsedStream& used);
   [[nodiscard]] Status why_not_callable(const Stream& stream);
   UnderWay& begin_record(const Task& task, Stream& stream, std::uint64_t sequence);
@@ -487,9 +493,15 @@ class Communicator {
     std::weak_ptr<const void> owner;  // expires before the stream that is kept
     [[nodiscard]] bool lives() const { return stream != nullptr && !life.expired(); }
   };
-  UsedStream latest_;    // of the latest call that is no part of a device's own graph
-  UsedStream captured_;  // of the latest that is part of one, and of which capture
-  std::uint64_t capture_ = 0;
+  struct Capture {
+    std::uint64_t number = 0;
+    UsedStream latest{};
+  };
+  // Where nothing tells any more whether they have ended.
+  static constexpr std::size_t kMostCaptures = 16;
+  UsedStream latest_;  // of the latest call that is no part of a device's own graph
+  // Of the others: of the latest one's capture, and of those that were under way when that began.
+  std::vector<Capture> captures_;
   bool latest_was_captured_ = false;
   std::uint64_t latest_piece_ = 0;  // of latest_, where ends are reported
   // Of the launch that was prepared last, where no record is kept of it.

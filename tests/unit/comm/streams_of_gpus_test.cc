@@ -5,6 +5,7 @@
 // ordered after, captured ones among them, and what they tell of work that ended badly.
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -36,7 +37,8 @@ class OrderedDevice : public device::HostDevice {
   }
   std::uint64_t capture_number(DeviceStream* stream) override {
     const std::scoped_lock lock(mutex_);
-    return captured_.contains(stream) ? 1 : 0;
+    const auto found = captures_.find(stream);
+    return found == captures_.end() ? 0 : found->second;
   }
   weft_result order_after(DeviceStream* stream, DeviceStream* earlier,
                           std::uint64_t /*piece*/) override {
@@ -58,10 +60,13 @@ class OrderedDevice : public device::HostDevice {
     return lost_;
   }
 
-  void capture(const Stream& stream, bool captured) {
+  /// By the capture of that number; 0: by none any more.
+  void capture(const DeviceStream* stream, std::uint64_t number) {
     const std::scoped_lock lock(mutex_);
-    captured ? static_cast<void>(captured_.insert(stream.device_stream()))
-             : static_cast<void>(captured_.erase(stream.device_stream()));
+    captures_[stream] = number;
+  }
+  void capture(const Stream& stream, std::uint64_t number) {
+    capture(stream.device_stream(), number);
   }
   void lose() {
     const std::scoped_lock lock(mutex_);
@@ -84,7 +89,7 @@ class OrderedDevice : public device::HostDevice {
 
  private:
   std::mutex mutex_;
-  std::set<const DeviceStream*> captured_;
+  std::map<const DeviceStream*, std::uint64_t> captures_;
   std::set<Pair> orders_;
   std::vector<const DeviceStream*> waits_;
   std::set<const DeviceStream*> left_;
@@ -142,7 +147,7 @@ TEST_F(StreamsOfGpus, WhatIsCapturedOrdersNothingOutsideOfIt) {
   EXPECT_TRUE(device().orders().empty());
   for (const auto* streams : {&captured, &forked}) {
     for (const auto& each : *streams)
-      device().capture(*each, true);
+      device().capture(*each, 1);
   }
   call(captured);
   static_cast<void>(device().orders());  // of no effect across the border of a capture
@@ -154,13 +159,67 @@ TEST_F(StreamsOfGpus, WhatIsCapturedOrdersNothingOutsideOfIt) {
             (Orders{after(captured[0], forked[0]), after(captured[1], forked[1])}));
   for (const auto* streams : {&captured, &forked}) {
     for (const auto& each : *streams)
-      device().capture(*each, false);
+      device().capture(*each, 0);
   }
   call(captured);
   EXPECT_EQ(device().orders(),
             (Orders{after(captured[0], first[0]), after(captured[1], first[1])}));
   call(captured);
   EXPECT_TRUE(device().orders().empty());
+}
+
+// What such a stream was given since is no part of it.
+TEST_F(StreamsOfGpus, OneThatJoinsACaptureComesAfterWhatThatHolds) {
+  const std::unique_ptr<Stream> joining[2] = {stream(), stream()};
+  const std::unique_ptr<Stream> origin[2] = {stream(), stream()};
+  call(joining);
+  for (const auto& each : origin)
+    device().capture(*each, 1);
+  call(origin);
+  call(joining);
+  for (const auto& each : joining)
+    device().capture(*each, 1);
+  static_cast<void>(device().orders());
+  call(joining);
+  EXPECT_EQ(device().orders(),
+            (Orders{after(joining[0], origin[0]), after(joining[1], origin[1])}));
+  call(joining);
+  EXPECT_TRUE(device().orders().empty());
+}
+
+TEST_F(StreamsOfGpus, EachOfSeveralCapturesKeepsItsOrder) {
+  std::unique_ptr<Stream> fork[2] = {stream(), stream()};
+  const std::unique_ptr<Stream> other[2] = {stream(), stream()};
+  const std::unique_ptr<Stream> origin[2] = {stream(), stream()};
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    device().capture(*fork[rank], 1);
+    device().capture(*other[rank], 2);
+    device().capture(*origin[rank], 1);
+  }
+  call(fork);
+  call(other);
+  EXPECT_TRUE(device().orders().empty());
+  const DeviceStream* const left[2] = {fork[0]->device_stream(), fork[1]->device_stream()};
+  for (auto& each : fork)
+    each.reset();
+  call(origin);
+  EXPECT_EQ(device().orders(),
+            (Orders{{origin[0]->device_stream(), left[0]}, {origin[1]->device_stream(), left[1]}}));
+  call(other);
+  EXPECT_TRUE(device().orders().empty());
+}
+
+// Of one that its owner has left nothing tells when its capture ends.
+TEST_F(StreamsOfGpus, ThoseLeftWithinCapturesAreNotAllKept) {
+  std::weak_ptr<DeviceStream> first;
+  for (std::uint64_t capture = 1; capture <= 100; ++capture) {
+    const std::unique_ptr<Stream> streams[2] = {stream(), stream()};
+    for (const auto& each : streams)
+      device().capture(*each, capture);
+    call(streams);
+    if (capture == 1) first = streams[0]->handle();
+  }
+  EXPECT_TRUE(first.expired());
 }
 
 // What is under way on the one cannot be waited for by the other meanwhile, and they would run side
@@ -170,7 +229,7 @@ TEST_F(StreamsOfGpus, NoCallComesAfterOneThatIsCapturedOnlyNow) {
   const std::unique_ptr<Stream> second[2] = {stream(), stream()};
   call(first);
   for (const auto& each : first)
-    device().capture(*each, true);
+    device().capture(*each, 1);
   for (int time = 0; time < 2; ++time) {
     for (const Status& refused : try_call(second)) {
       ASSERT_FALSE(refused);
@@ -181,11 +240,11 @@ TEST_F(StreamsOfGpus, NoCallComesAfterOneThatIsCapturedOnlyNow) {
   for (std::uint32_t rank = 0; rank < 2; ++rank)
     EXPECT_EQ(communicator(rank).async_error(), WEFT_OK) << "rank " << rank;
   for (const auto& each : second)
-    device().capture(*each, true);
+    device().capture(*each, 1);
   call(second);  // by the same capture
   for (const auto* streams : {&first, &second}) {
     for (const auto& each : *streams)
-      device().capture(*each, false);
+      device().capture(*each, 0);
   }
   static_cast<void>(device().orders());
   call(second);
@@ -197,7 +256,7 @@ TEST_F(StreamsOfGpus, AGroupOfWhichOneCallCannotBeOrderedIsLeftOutAsAWhole) {
   const std::unique_ptr<Stream> first[2] = {stream(), stream()};
   const std::unique_ptr<Stream> second[2] = {stream(), stream()};
   call(first);
-  device().capture(*first[1], true);
+  device().capture(*first[1], 1);
   std::vector<Call> calls;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     Call& call = calls.emplace_back(Call{.task = {.operation = Operation::kAllReduce,
@@ -248,12 +307,12 @@ TEST_F(StreamsOfGpus, AGroupOfTransfersIsCapturedOnAllItsStreamsOrOnNone) {
   both(succeeds);
   for (const auto* captured : {&sends, &receives}) {
     for (const auto& each : *captured)
-      device().capture(*each, true);
+      device().capture(*each, 1);
     if (captured == &sends) both(is_refused);
   }
   both(succeeds);
   for (const auto& each : sends)
-    device().capture(*each, false);
+    device().capture(*each, 0);
   both(is_refused);
   for (std::uint32_t rank = 0; rank < 2; ++rank)
     EXPECT_EQ(communicator(rank).async_error(), WEFT_OK) << "rank " << rank;
@@ -264,7 +323,7 @@ TEST_F(StreamsOfGpus, OneThatWasLeftWithinACaptureKeepsNoCallFromBeingMade) {
   std::unique_ptr<Stream> first[2] = {stream(), stream()};
   call(first);
   for (auto& each : first) {
-    device().capture(*each, true);
+    device().capture(*each, 1);
     each.reset();
   }
   const std::unique_ptr<Stream> second[2] = {stream(), stream()};
@@ -276,7 +335,7 @@ TEST_F(StreamsOfGpus, WorkBeforeACaptureIsWaitedFor) {
   const std::unique_ptr<Stream> captured[2] = {stream(), stream()};
   call(first);
   for (const auto& each : captured)
-    device().capture(*each, true);
+    device().capture(*each, 1);
   call(captured);
   static_cast<void>(device().waits());
   EXPECT_TRUE(communicator(0).finish());
@@ -287,16 +346,32 @@ TEST_F(StreamsOfGpus, WorkBeforeACaptureIsWaitedFor) {
 TEST_F(StreamsOfGpus, ThatWereCapturedAreWaitedForOnceTheyNoLongerAre) {
   const std::unique_ptr<Stream> captured[2] = {stream(), stream()};
   for (const auto& each : captured)
-    device().capture(*each, true);
+    device().capture(*each, 1);
   call(captured);
   EXPECT_TRUE(communicator(0).finish());
   EXPECT_TRUE(device().waits().empty());
   for (const auto& each : captured)
-    device().capture(*each, false);
+    device().capture(*each, 0);
   EXPECT_TRUE(communicator(0).finish());
   EXPECT_EQ(device().waits(), (Waits{captured[0]->device_stream()}));
   const std::unique_ptr<Stream> other[2] = {stream(), stream()};
   call(other);
+  EXPECT_TRUE(communicator(0).finish());
+  EXPECT_EQ(device().waits(), (Waits{other[0]->device_stream(), captured[0]->device_stream()}));
+}
+
+// A call before on the same stream, as programs warm up by, changes nothing about that.
+TEST_F(StreamsOfGpus, ThatWereCapturedAfterACallAreWaitedForOnceTheyNoLongerAre) {
+  const std::unique_ptr<Stream> captured[2] = {stream(), stream()};
+  call(captured);
+  for (const auto& each : captured)
+    device().capture(*each, 1);
+  call(captured);
+  for (const auto& each : captured)
+    device().capture(*each, 0);
+  const std::unique_ptr<Stream> other[2] = {stream(), stream()};
+  call(other);
+  static_cast<void>(device().waits());
   EXPECT_TRUE(communicator(0).finish());
   EXPECT_EQ(device().waits(), (Waits{other[0]->device_stream(), captured[0]->device_stream()}));
 }
@@ -331,7 +406,7 @@ TEST_F(StreamsOfGpus, WhatIsLeftOfOneIsWaitedForAndComesFirst) {
 TEST_F(StreamsOfGpus, ACaptureUnderWayIsLeftAlone) {
   const std::unique_ptr<Stream> streams[2] = {stream(), stream()};
   call(streams);
-  device().capture(*streams[0], true);
+  device().capture(*streams[0], 1);
   static_cast<void>(device().waits());
   EXPECT_TRUE(communicator(0).finish());
   EXPECT_TRUE(device().waits().empty());
@@ -407,12 +482,12 @@ TEST(StreamsOfGpusOverANet, AGroupThatACaptureCannotHoldIsLeftOutAsAWhole) {
     }
   }
   for (const auto& stream : ranks.streams)
-    device.capture(*stream, true);
+    device.capture(*stream, 1);
   const Status refused = start_calls(calls);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), WEFT_ERROR_UNSUPPORTED);
   for (const auto& stream : ranks.streams)
-    device.capture(*stream, false);
+    device.capture(*stream, 0);
   for (std::uint32_t rank = 0; rank < 2; ++rank)
     EXPECT_EQ(ranks.communicators[rank]->async_error(), WEFT_OK) << "rank " << rank;
   const Status started = start_calls(calls);
