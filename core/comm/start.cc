@@ -361,6 +361,11 @@ Status want_one(const Call& call) {
   return call.communicator->want_connections({&batch, 1});
 }
 
+Status check_one(const Call& call) {
+  const Call* const batch = &call;
+  return call.communicator->check_capture({&batch, 1}, *call.stream);
+}
+
 Status await_one(const Call& call) {
   const Call* const batch = &call;
   return call.communicator->wait_for_connections({&batch, 1}, 0);
@@ -404,7 +409,10 @@ Result<weft_result> start_alone(const Call& call, bool may_go_on) {
   // What was bound is connected.
   if (call.latest == nullptr && !call.communicator->is_connected(call)) [[unlikely]] {
     WEFT_TRY(want_one(call));
-    if (may_go_on && call.background != nullptr) return start_later({&call, 1});
+    if (may_go_on && call.background != nullptr) {
+      WEFT_TRY(check_one(call));  // there it would be the communicator's end
+      return start_later({&call, 1});
+    }
     WEFT_TRY(await_one(call));
   }
   WEFT_TRY(start_one(call));
@@ -465,7 +473,10 @@ Result<weft_result> start(std::span<const Call> calls, CallCutter& cutter, bool 
   const std::span<Piece> pieces = cutter.cut(calls);
   if (!cutter.is_connected()) {
     WEFT_TRY_ASSIGN(const bool connected, want_batches(pieces));
-    if (!connected && may_go_on && have_background(calls)) return start_later(calls);
+    if (!connected && may_go_on && have_background(calls)) {
+      WEFT_TRY(check_captures(pieces));  // there it would be the communicators' end
+      return start_later(calls);
+    }
     if (!connected) WEFT_TRY(await_batches(pieces));
     cutter.note_connected();
   }

@@ -16,6 +16,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/comm/member.h"
 #include "core/comm/start.h"
 #include "core/device/host/host_device.h"
 #include "tests/unit/comm/ranks.h"
@@ -494,6 +495,103 @@ TEST(StreamsOfGpusOverANet, AGroupThatACaptureCannotHoldIsLeftOutAsAWhole) {
   EXPECT_TRUE(started) << test::text_of(started);
   for (const auto& communicator : ranks.communicators)
     communicator->abort();  // no kernel sends what their ends would wait for
+}
+
+/// A communicator of two ranks on GPUs that a net joins, and which go on in the background.
+class StreamsOfGpusInTheBackground : public testing::Test {
+ protected:
+  StreamsOfGpusInTheBackground() {
+    Context& context = ranks_.context();
+    const UniqueId id = Ranks::value(context.serve_rendezvous(context.config()));
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      auto joining =
+          Ranks::value(Communicator::create(context, context.config(), rank, 2, context.runtime()));
+      members_[rank] = Ranks::value(Member::start(std::move(joining), id, {}));
+    }
+    for (const auto& member : members_) {
+      EXPECT_EQ(end_of(*member), WEFT_OK);
+      communicators_.push_back(Ranks::value(member->for_calls()));
+    }
+  }
+  // No kernel sends what their ends would wait for.
+  ~StreamsOfGpusInTheBackground() override {
+    for (Communicator* communicator : communicators_)
+      communicator->abort();
+  }
+
+  static weft_result end_of(Member& member) {
+    for (;;) {
+      const auto asked = member.query();
+      if (!asked) return asked.error().code();
+      if (*asked != WEFT_IN_PROGRESS) return *asked;
+      std::this_thread::yield();
+    }
+  }
+  Call broadcast(std::uint32_t rank, std::uint32_t stream) {
+    std::byte* const place = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);
+    Call call{.task = {.operation = Operation::kBroadcast, .type = WEFT_FLOAT32, .count = 1000},
+              .send = place,
+              .recv = place};
+    call.communicator = communicators_[rank];
+    call.background = members_[rank].get();
+    call.stream = ranks_.streams[stream].get();
+    return call;
+  }
+  void capture(std::uint64_t number) {
+    for (const auto& stream : ranks_.streams)
+      dynamic_cast<OrderedDevice&>(ranks_.context().runtime()).capture(*stream, number);
+  }
+  void expect_all_well() {
+    for (const auto& member : members_)
+      EXPECT_EQ(end_of(*member), WEFT_OK);
+  }
+
+  Ranks ranks_{2, "net-socket", {}, std::make_unique<OrderedDevice>()};
+  std::unique_ptr<Member> members_[2];
+  std::vector<Communicator*> communicators_;
+};
+
+// Where it is refused nothing goes on, and nobody fails.
+TEST_F(StreamsOfGpusInTheBackground, ACallThatACaptureCannotHoldIsRefusedAtOnce) {
+  capture(1);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    const auto refused = begin_calls(broadcast(rank, rank));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), WEFT_ERROR_UNSUPPORTED);
+  }
+  expect_all_well();
+  capture(0);
+  for (std::uint32_t rank = 0; rank < 2; ++rank)
+    EXPECT_TRUE(begin_calls(broadcast(rank, rank))) << "rank " << rank;
+  expect_all_well();
+}
+
+TEST_F(StreamsOfGpusInTheBackground, AGroupThatACaptureCannotHoldIsRefusedAtOnce) {
+  const std::vector<Call> calls = {broadcast(0, 0), broadcast(1, 1)};
+  CallCutter cutter;
+  capture(1);
+  const auto refused = begin_calls(calls, cutter);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), WEFT_ERROR_UNSUPPORTED);
+  expect_all_well();
+  capture(0);
+  EXPECT_TRUE(begin_calls(calls, cutter));
+  expect_all_well();
+}
+
+// Sends and receives on streams of which one is captured.
+TEST_F(StreamsOfGpusInTheBackground, AGroupThatIsHalfCapturedIsRefusedAtOnce) {
+  std::vector<Call> calls = {broadcast(0, 0), broadcast(0, 1)};
+  for (Call& call : calls)
+    call.task.root = 1;
+  calls[0].task.operation = Operation::kSend;
+  calls[1].task.operation = Operation::kRecv;
+  dynamic_cast<OrderedDevice&>(ranks_.context().runtime()).capture(*ranks_.streams[1], 1);
+  CallCutter cutter;
+  const auto refused = begin_calls(calls, cutter);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), WEFT_ERROR_INVALID_USAGE);
+  expect_all_well();
 }
 
 TEST_F(StreamsOfGpus, ALostDeviceIsTheEndOfItsCommunicators) {
