@@ -105,6 +105,15 @@ Status Stream::check_not_captured(const char* what_then) const {
               what_then);
 }
 
+Status Stream::check_not_captured_by_program() const {
+  if (!runtime_.is_capturing(device_stream_.get())) [[likely]]
+    return {};
+  return fail(
+      WEFT_ERROR_INVALID_USAGE,
+      "the program is capturing the stream: to wait for it or to ask it would end that",
+      "cudaStreamEndCapture first; of the null stream the captures of all blocking streams");
+}
+
 void Stream::hold(std::shared_future<void> done) {
   holder_ = std::move(done);
   held_.store(true, std::memory_order_release);
@@ -125,6 +134,7 @@ Status Stream::synchronize() {
   wait_while_held();
   if (capture_ != nullptr) [[unlikely]]
     return check_not_captured("end the capture, launch the graph, and wait then");
+  WEFT_TRY(check_not_captured_by_program());
   const weft_result result = runtime_.synchronize(device_stream_.get());
   // Noted before the work ended, so whoever saw it end sees it.
   const bool all_well = reports_.empty() && !failed_.load(std::memory_order_acquire);
@@ -138,6 +148,7 @@ Result<weft_result> Stream::query() {
   if (holder_.valid() && holder_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     return WEFT_IN_PROGRESS;
   }
+  WEFT_TRY(check_not_captured_by_program());
   const weft_result result = runtime_.query(device_stream_.get());
   if (result == WEFT_IN_PROGRESS) return result;
   WEFT_TRY(explain(result));

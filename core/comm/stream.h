@@ -91,6 +91,7 @@ class Stream {
   Status explain(weft_result result);
   std::shared_ptr<Failure> take_failure();
   [[nodiscard]] Status check_not_captured(const char* what_then) const;
+  [[nodiscard]] Status check_not_captured_by_program() const;
   [[nodiscard]] static Status why_held();
   void wait_while_held() const;
 

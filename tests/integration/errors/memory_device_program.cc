@@ -8,6 +8,7 @@
 //   groups  more ranks are on the device than it runs groups of kernels at once; GPUs run hundreds
 //   order   the stream of the call before is captured, as GPUs' streams are
 //   group   one of the streams of a group of transfers is captured
+//   wait    the stream that is waited for is captured
 
 #include <array>
 #include <cstddef>
@@ -74,7 +75,17 @@ weft::Status call_in_a_group(CapturedDevice& device, Calls& calls) {
   return weft::start_calls(calls);
 }
 
-int call_with_a_capture(bool in_a_group) {
+// And then waits there, while the program captures the stream.
+weft::Status wait_within_a_capture(CapturedDevice& device, const Calls& calls) {
+  const weft::Status called = weft::start_calls(std::span(calls).first(1));
+  if (!called) return called;
+  device.captured = calls[0].stream->device_stream();
+  weft::Status waited = calls[0].stream->synchronize();
+  device.captured = nullptr;
+  return waited;
+}
+
+int call_with_a_capture(std::string_view lacking) {
   auto made = std::make_unique<CapturedDevice>();
   CapturedDevice& device = *made;
   const auto context = weft::Context::create("", weft::capture_environment(), std::move(made));
@@ -96,8 +107,9 @@ int call_with_a_capture(bool in_a_group) {
   }
   calls[0].stream = first->get();
   calls[1].stream = second->get();
-  const weft::Status refused =
-      in_a_group ? call_in_a_group(device, calls) : call_beside_a_capture(device, calls);
+  const weft::Status refused = lacking == "group"  ? call_in_a_group(device, calls)
+                               : lacking == "wait" ? wait_within_a_capture(device, calls)
+                                                   : call_beside_a_capture(device, calls);
   if (refused) return 2;
   say("call", refused.error());
   return 0;
@@ -107,7 +119,9 @@ int call_with_a_capture(bool in_a_group) {
 
 int main(int argc, char** argv) {
   const std::string_view lacking = argc == 2 ? argv[1] : "";
-  if (lacking == "order" || lacking == "group") return call_with_a_capture(lacking == "group");
+  if (lacking == "order" || lacking == "group" || lacking == "wait") {
+    return call_with_a_capture(lacking);
+  }
   weft::test::MemoryRuntime without_kernels;
   OneGroupAtOnce with_one_group;
   const auto context = weft::Context::create("", weft::capture_environment());

@@ -106,6 +106,9 @@ void add_misuse(Scenarios& all) {
   add_program(all, "captured-before",
               "the communicator's latest call was made on another stream, which is captured now",
               {MEMORY_DEVICE_PROGRAM, "order"});
+  add_program(all, "wait-for-program's-capture",
+              "the program is capturing the stream: to wait for it or to ask it would end that",
+              {MEMORY_DEVICE_PROGRAM, "wait"});
   add_program(all, "half-captured-transfers",
               "a group sends or receives on a stream that is captured and on one that is not, or "
               "not by the same capture",

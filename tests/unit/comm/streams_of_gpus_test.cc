@@ -52,6 +52,7 @@ class OrderedDevice : public device::HostDevice {
     waits_.push_back(stream);
     return lost_ ? WEFT_ERROR_DEVICE : WEFT_OK;
   }
+  weft_result query(DeviceStream* stream) override { return synchronize(stream); }
   void leave_stream(DeviceStream* stream) override {
     const std::scoped_lock lock(mutex_);
     left_.insert(stream);
@@ -73,7 +74,7 @@ class OrderedDevice : public device::HostDevice {
     const std::scoped_lock lock(mutex_);
     lost_ = true;
   }
-  /// Which were ordered after which, and which were waited for, since this was asked last.
+  /// Which were ordered after which, and which were waited for or asked, since this was asked last.
   std::set<Pair> orders() {
     const std::scoped_lock lock(mutex_);
     return std::exchange(orders_, {});
@@ -411,6 +412,24 @@ TEST_F(StreamsOfGpus, ACaptureUnderWayIsLeftAlone) {
   static_cast<void>(device().waits());
   EXPECT_TRUE(communicator(0).finish());
   EXPECT_TRUE(device().waits().empty());
+}
+
+// The program's stream would lose its capture.
+TEST_F(StreamsOfGpus, AreNeitherWaitedForNorAskedWhileTheyAreCaptured) {
+  const std::unique_ptr<Stream> streams[2] = {stream(), stream()};
+  call(streams);
+  device().capture(*streams[0], 1);
+  static_cast<void>(device().waits());
+  const Status waited = streams[0]->synchronize();
+  ASSERT_FALSE(waited);
+  EXPECT_EQ(waited.error().code(), WEFT_ERROR_INVALID_USAGE);
+  const auto asked = streams[0]->query();
+  ASSERT_FALSE(asked);
+  EXPECT_EQ(asked.error().code(), WEFT_ERROR_INVALID_USAGE);
+  EXPECT_TRUE(device().waits().empty());
+  device().capture(*streams[0], 0);
+  EXPECT_TRUE(streams[0]->synchronize());
+  EXPECT_EQ(device().waits(), (Waits{streams[0]->device_stream()}));
 }
 
 TEST_F(StreamsOfGpus, TellOfACommunicatorThatHasGone) {
