@@ -335,6 +335,8 @@ class DeviceRuntime {
   /// launched there any more. One that was created is waited for. One that is wrapped may be no
   /// more next, though others may still be ordered after what was launched there, and await it.
   virtual void leave_stream(DeviceStream* stream) { static_cast<void>(synchronize(stream)); }
+  /// Whether it is there as long as the device is, whoever wraps it: to leave it changes nothing.
+  [[nodiscard]] virtual bool is_lasting(const DeviceStream* /*stream*/) const { return false; }
   /// The number of what was launched last on the stream, for order_after.
   virtual std::uint64_t last_piece(DeviceStream* /*stream*/) { return kWholeStream; }
   /// Makes what is launched on `stream` from now on, and who waits for it, wait for what was

@@ -126,7 +126,8 @@ Status Communicator::why_not_callable(const Stream& stream) {
 
 // The owner of a stream that it ended within a capture has been told what is ordered then.
 Status Communicator::why_not_ordered(const Stream& stream) const {
-  if (latest_.owner.expired() || !runtime_.is_capturing(latest_.stream)) return {};
+  const bool was_ended = latest_.owner.expired() && !runtime_.is_lasting(latest_.stream);
+  if (was_ended || !runtime_.is_capturing(latest_.stream)) return {};
   if (runtime_.is_capturing(stream.device_stream())) return {};
   return fail(WEFT_ERROR_INVALID_USAGE,
               "the communicator's latest call was made on another stream, which is captured now: "

@@ -411,11 +411,22 @@ TEST(CudaStreams, OfNullAreLeftAloneWhileAnotherIsCaptured) {
   ASSERT_EQ(device->wrap_stream(nullptr, &stream), WEFT_OK);
   EXPECT_NE(device->capture_number(stream), 0U);
   EXPECT_EQ(last_error(), cudaSuccess) << "the program would take it for its own launch's";
+  EXPECT_TRUE(device->is_lasting(stream));
   device->leave_stream(stream);
+  EXPECT_NE(device->capture_number(stream), 0U);
+  // It is there for whoever comes after what it was given, and waits for that.
   native.would_break_a_capture = false;
-  EXPECT_NE(device->capture_number(stream), 0U) << "nobody knows when its work ends";
+  EXPECT_EQ(device->capture_number(stream), 0U);
   EXPECT_EQ(device->query(stream), WEFT_IN_PROGRESS);
+  DeviceStream* later = nullptr;
+  ASSERT_EQ(device->wrap_stream(&native, &later), WEFT_OK);
+  EXPECT_FALSE(device->is_lasting(later));
+  EXPECT_EQ(device->order_after(later, stream, kWholeStream), WEFT_OK);
+  EXPECT_EQ(native.waits, 1);
+  native.end_work();
   EXPECT_EQ(device->await_stream(stream), WEFT_OK);
+  EXPECT_EQ(device->query(stream), WEFT_OK);
+  device->destroy_stream(later);
   device->destroy_stream(stream);
 }
 

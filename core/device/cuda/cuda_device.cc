@@ -454,9 +454,17 @@ std::uint64_t capture_of(const CudaStream& stream) {
 
 }  // namespace
 
+// The null stream, by either of its names.
+bool CudaDevice::is_lasting(const DeviceStream* stream) const {
+  const cudaStream_t native = reinterpret_cast<const CudaStream*>(stream)->native;
+  return native == nullptr || native == cudaStreamLegacy;
+}
+
 void CudaDevice::leave_stream(DeviceStream* stream) {
   CudaStream& left = *cuda(stream);
   if (left.owned) return static_cast<void>(synchronize(stream));
+  // It may be that no event can be put there now, and that one can when somebody needs it.
+  if (is_lasting(stream)) return;
   const Scope scope(index_);
   const std::scoped_lock lock(left.mutex);
   left.left_capture = capture_of(left);

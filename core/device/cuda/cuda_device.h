@@ -116,6 +116,7 @@ class CudaDevice final : public DeviceRuntime {
   weft_result create_stream(DeviceStream** out) override;
   weft_result wrap_stream(void* native, DeviceStream** out) override;
   void leave_stream(DeviceStream* stream) override;
+  [[nodiscard]] bool is_lasting(const DeviceStream* stream) const override;
   void destroy_stream(DeviceStream* stream) override;
   weft_result order_after(DeviceStream* stream, DeviceStream* earlier,
                           std::uint64_t piece) override;

@@ -57,6 +57,9 @@ class OrderedDevice : public device::HostDevice {
     const std::scoped_lock lock(mutex_);
     left_.insert(stream);
   }
+  [[nodiscard]] bool is_lasting(const DeviceStream* stream) const override {
+    return stream == lasting;
+  }
   bool is_lost() override {
     const std::scoped_lock lock(mutex_);
     return lost_;
@@ -88,6 +91,8 @@ class OrderedDevice : public device::HostDevice {
     const std::scoped_lock lock(mutex_);
     return std::exchange(waits_, {});
   }
+
+  const DeviceStream* lasting = nullptr;  ///< Set before calls are made.
 
  private:
   std::mutex mutex_;
@@ -330,6 +335,24 @@ TEST_F(StreamsOfGpus, OneThatWasLeftWithinACaptureKeepsNoCallFromBeingMade) {
   }
   const std::unique_ptr<Stream> second[2] = {stream(), stream()};
   call(second);
+}
+
+// Nor can it be for the null stream, which all wrap that want to, while one is captured that would
+// wait for it: it is used and asked again afterwards.
+TEST_F(StreamsOfGpus, NoCallComesAfterOneOnTheNullStreamWhileAnotherIsCaptured) {
+  std::unique_ptr<Stream> null[2] = {stream(), stream()};
+  const std::unique_ptr<Stream> other[2] = {stream(), stream()};
+  const DeviceStream* const lasting = null[0]->device_stream();
+  device().lasting = lasting;
+  call(null);
+  device().capture(lasting, 1);
+  null[0].reset();
+  const Status refused = try_call(other)[0];
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), WEFT_ERROR_INVALID_USAGE);
+  device().capture(lasting, 0);
+  EXPECT_TRUE(try_call(other)[0]);
+  EXPECT_TRUE(device().orders().contains({other[0]->device_stream(), lasting}));
 }
 
 TEST_F(StreamsOfGpus, WorkBeforeACaptureIsWaitedFor) {
