@@ -196,9 +196,10 @@ WEFT_API weft_result weft_comm_init_env(weft_context* context, const weft_comm_c
  * Waits until the work of this rank has ended; it may do queued work itself. No call may follow
  * (INVALID_USAGE), only destroy. Errors: those of the work, as weft_stream_synchronize tells them.
  *
- * A CUDA stream that is being captured is not waited for, since that would end the capture: what
- * was called there before must have ended. Replays of CUDA graphs are waited for on the stream on
- * which the latest call was made or captured; on other streams they must have ended before. None
+ * A CUDA stream that is being captured is not waited for, since that would end the capture, nor is
+ * the null stream while a blocking stream is being captured: what was called there before must have
+ * ended. Replays of CUDA graphs are waited for on the stream on which the latest call was made, and
+ * on that on which the latest one was captured; on other streams they must have ended before. None
  * may follow.
  *
  * Between CPUs, if the last collective had a root or no elements, or was weft_all_to_all_v, it also
@@ -214,8 +215,9 @@ WEFT_API weft_result weft_comm_finalize(weft_comm* comm);
 
 /** Ends a communicator: waits for its work, says goodbye to the others, frees all. It tells no
  * errors of the work, and does not compare the last calls with those of other ranks, which would
- * wait for these: weft_comm_finalize does both. What that does not wait for, work before a capture
- * and replays elsewhere, must have ended here as well, since its memory goes, windows included.
+ * wait for these: weft_comm_finalize does both. What that does not wait for, work before a capture,
+ * work on the null stream beside one and replays elsewhere, must have ended here as well, since its
+ * memory goes, windows included.
  * After a failure or abort it does not wait for peers; a join that has not ended is given up, as by
  * abort. No other thread may use the handle any more. Always OK. NULL is allowed. */
 WEFT_API weft_result weft_comm_destroy(weft_comm* comm);
@@ -239,8 +241,9 @@ WEFT_API weft_result weft_comm_rank(weft_comm* comm, uint32_t* out);
 
 /**
  * Writes how the pair of `rank_a` and `rank_b` is joined and why: "shm: same host; first that can
- * of transports.order (default) ...". Like weft_last_error it writes at most `size` bytes and answers what the
- * text needs; 0 for ranks that do not exist, and for a rank that has not joined. Never blocks.
+ * of transports.order (default) ...". Like weft_last_error it writes at most `size` bytes and
+ * answers what the text needs; 0 for ranks that do not exist, and for a rank that has not joined.
+ * Never blocks.
  */
 WEFT_API size_t weft_comm_describe_pair(weft_comm* comm, uint32_t rank_a, uint32_t rank_b,
                                         char* text, size_t size);
@@ -295,20 +298,29 @@ WEFT_API weft_result weft_stream_create(weft_context* context, weft_stream** out
 /**
  * Makes a stream of `cuda_stream`, a cudaStream_t of CUDA device `device`, which remains the
  * caller's and must outlive it. cudaStreamPerThread is none, since it is another stream in each
- * thread, and threads of Weft start and wait for calls, too. Calls on it may be captured into a
- * graph: the work of such calls runs with each replay, and a replay counts as a call, so all ranks
- * replay alike. What fails of a replay on another stream than the captured one,
- * weft_comm_get_async_error tells. While a stream is captured on which a communicator's latest call
- * outside of captures was made, its calls on streams that are not captured are INVALID_USAGE, since
- * they could not be ordered after that one. Errors: DEVICE where there is no driver, no such device
- * or no libweft-cuda.so; INVALID_ARGUMENT for cudaStreamPerThread.
+ * thread, and threads of Weft start and wait for calls, too.
+ *
+ * Calls on it may be captured into a graph: the work of such calls runs with each replay, as that
+ * of as many calls would. A capture numbers its calls: all ranks capture equally often, in one
+ * order, and replay alike. A replay is ordered by its stream alone: the program puts an event
+ * between a replay and calls, or other replays, of the same communicator on other streams, so that
+ * the replay waits for what comes before it, and what comes next for the replay.
+ *
+ * What fails of a replay on another stream than the captured one, weft_comm_get_async_error tells.
+ * While a stream is captured on which a communicator's latest call outside of captures was made,
+ * its calls on streams that are not captured are INVALID_USAGE, since they could not be ordered
+ * after that one; of calls on the null stream that is so while a blocking stream is captured.
+ *
+ * Errors: DEVICE where there is no driver, no such device or no libweft-cuda.so; INVALID_ARGUMENT
+ * for cudaStreamPerThread.
  */
 WEFT_API weft_result weft_stream_from_cuda(weft_context* context, int32_t device, void* cuda_stream,
                                            weft_stream** out);
 /** Blocks until the stream is empty; the calling thread may do the work itself. Errors: the first
  * of the stream's work since this or query was asked last: ABORTED, PEER, MISMATCH, TIMEOUT,
  * NETWORK, DEVICE. The communicator whose work it was answers the same from then on. INVALID_USAGE
- * while the stream is captured. */
+ * while the stream is captured, by CUDA, too, whose capture goes on; of the null stream also while
+ * a blocking stream is. */
 WEFT_API weft_result weft_stream_synchronize(weft_stream* stream);
 /** As synchronize, but answers WEFT_IN_PROGRESS instead of blocking, and does no work itself. */
 WEFT_API weft_result weft_stream_query(weft_stream* stream);
@@ -361,7 +373,8 @@ WEFT_API weft_result weft_graph_destroy(weft_graph* graph);
  * root. Calls append to `stream` and do not wait for their work; buffers may be used again when the
  * stream has passed them. Calls of one communicator run in the order in which they were made, on
  * whatever streams: a stream does not pass a call before the streams of the earlier ones have
- * passed those.
+ * passed those. That holds within a capture of CUDA, too, but for replays it is the program's to
+ * do; see weft_stream_from_cuda.
  *
  * A call blocks, or the end of its group, where it is the first to go its way: straight to all
  * others, round a ring of so many channels, or by a tree, PAT or a chain, each by its protocol. It
