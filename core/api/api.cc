@@ -354,15 +354,18 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
     if (!id) return core.remember(id.error());
     if (is_nonblocking(config)) return start_all(context, config, ranks, *id, out);
     core.groups().start();
+    // However they end, the group does, and by its end they are told.
     weft_result result = WEFT_OK;
     for (std::uint32_t rank = 0; rank < ranks && result == WEFT_OK; ++rank) {
-      result = join(context, config,
+      result = guarded(context, [&] {
+        return join(context, config,
                     {.ranks = ranks,
                      .id = *id,
                      .rank = rank,
                      .device_offset = static_cast<std::int32_t>(rank),
                      .before = {}},
                     &out[rank]);
+      });
     }
     return weft_group_end(context);
   });

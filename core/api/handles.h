@@ -82,6 +82,7 @@ weft_result guarded(weft_context* context, Function&& function) {
     }
     return function();
   } catch (const std::bad_alloc&) {
+    if (Group* const group = context->context->open_group()) group->note_lack_of_memory();
     return WEFT_ERROR_OUT_OF_MEMORY;
   } catch (const std::exception& error) {
     return context->context->remember(Error(WEFT_ERROR_INTERNAL, error.what()));

@@ -183,8 +183,9 @@ Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
       has_task_of_plan ? history_.add(task, bound->tag()) : history_.add(task);
   UnderWay& record = begin_record(task, stream, sequence);
   if (record.plan != bound) {
-    record.plan = bound;
+    record.plan = nullptr;  // there may be no memory for the items
     bound->make_items(record.items);
+    record.plan = bound;
     // The next such call gets another record, depending on what has ended by then.
     if (record.items.size() > room_for_items_) reserve(0, record.items.size(), 0);
   }
@@ -203,8 +204,9 @@ Result<const Launch*> Communicator::reported_launch(const Call& call,
     return fail(std::move(brought.error()));
   }
   if (launched_plan_ != bound) {
-    launched_plan_ = bound;
+    launched_plan_ = nullptr;  // there may be no memory for the items
     bound->make_items(plan_items_);
+    launched_plan_ = bound;
   }
   const Task& task = call.task;
   bound->set_call(call.send, call.recv, call.factor, make_operation_tag(task, history_.add(task)),

@@ -38,7 +38,12 @@ Result<weft_result> Group::end() {
   std::swap(started_, calls_);
   calls_.clear();
   const auto error = std::exchange(error_, nullptr);
+  const bool lacked_memory = std::exchange(lacked_memory_, false);
   if (error != nullptr) return fail(Error(*error).with_context("nothing of the group was started"));
+  if (lacked_memory) {
+    return fail(Error(WEFT_ERROR_OUT_OF_MEMORY, "no memory to note a call")
+                    .with_context("nothing of the group was started"));
+  }
   WEFT_TRY(run_blocking(blocking));
   if (started_.empty()) return WEFT_OK;
   auto started = begin_calls(started_, cutter_);

@@ -43,6 +43,8 @@ class Group {
   void add_call(Call call) { calls_.push_back(std::move(call)); }
   /// An error found when a call was noted: the end answers it and starts nothing.
   void note_error(const Error& error);
+  /// The same of one that could not be noted for lack of memory. Takes none.
+  void note_lack_of_memory() { lacked_memory_ = true; }
 
  private:
   struct Blocking {
@@ -60,6 +62,7 @@ class Group {
   std::vector<Call> started_;  // with their memory, which the next group takes
   CallCutter cutter_;
   std::unique_ptr<Error> error_;
+  bool lacked_memory_ = false;
 };
 
 /// The groups of a context, one a thread. A thread that has one finds it without a lock.

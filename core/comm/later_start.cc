@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <future>
 #include <memory>
 #include <new>
@@ -89,8 +90,9 @@ Result<weft_result> start_later(std::span<const Call> calls) {
     WEFT_TRY(call.communicator->check_order(*call.stream));
   }
   const auto later = std::make_shared<LaterStart>(calls);
-  later->hold_all();
-  if (Status started = later->first().start_calls([later] { later->run(); }); !started) {
+  std::function<void()> run = [later] { later->run(); };
+  later->hold_all();  // from here on nothing is allocated that nobody answers for
+  if (Status started = later->first().start_calls(std::move(run)); !started) {
     later->release_all();
     return fail(std::move(started.error()));
   }

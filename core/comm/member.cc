@@ -61,8 +61,7 @@ Status Member::start_thread(std::function<void()> work) {
 }
 
 Status Member::start_phase(std::function<Status()> work, State now, State after, State failed) {
-  state_.store(now, std::memory_order_release);
-  Status started = start_thread([this, work = std::move(work), after, failed] {
+  std::function<void()> phase = [this, work = std::move(work), after, failed] {
     Status done;
     try {
       done = work();
@@ -73,7 +72,9 @@ Status Member::start_phase(std::function<Status()> work, State now, State after,
     }
     if (!done) error_ = std::move(done.error());
     state_.store(error_ ? failed : after, std::memory_order_release);
-  });
+  };
+  state_.store(now, std::memory_order_release);
+  Status started = start_thread(std::move(phase));
   if (!started) {
     // Finalize may be asked for once more; a join that never began is no more to be given up.
     if (now == State::kJoining) error_ = started.error();

@@ -67,6 +67,7 @@ Result<Communicator::Planned*> Communicator::find_plan(const Task& task) {
       std::ranges::for_each(old->others, [this](const auto& other) { retire(other); });
     }
     plans_.clear();
+    latest_plan_ = nullptr;
   }
   context_.logger().debug(Topic::kSchedule, "rank {} plans {}: {} with {}, {}", rank_,
                           describe_task(task), algorithm_name(fresh->algorithm),

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -22,6 +25,9 @@ namespace {
 // waits for, it does on threads of its own, too.
 constexpr std::uintptr_t kStreamPerThread = 2;
 
+// Communicators of one stream that fail before somebody asks.
+constexpr std::size_t kFailuresAtOnce = 16;
+
 }  // namespace
 
 Stream::Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_stream,
@@ -30,7 +36,9 @@ Stream::Stream(Context& context, DeviceRuntime& runtime, DeviceStream* device_st
       runtime_(runtime),
       is_wrapped_(is_wrapped),
       device_stream_(device_stream,
-                     [&runtime](DeviceStream* stream) { runtime.destroy_stream(stream); }) {}
+                     [&runtime](DeviceStream* stream) { runtime.destroy_stream(stream); }) {
+  failures_.reserve(kFailuresAtOnce);
+}
 
 Result<std::unique_ptr<Stream>> Stream::create(Context& context) {
   DeviceStream* device_stream = nullptr;
@@ -157,7 +165,9 @@ Result<weft_result> Stream::query() {
 
 void Stream::note_failure(std::shared_ptr<Failure> failure) {
   const std::scoped_lock lock(mutex_);
-  if (failure_ == nullptr) failure_ = std::move(failure);
+  // No exception may leave a thread of the device: what there is no room for is not settled.
+  const bool is_known = std::ranges::find(failures_, failure) != failures_.end();
+  if (!is_known && failures_.size() < failures_.capacity()) failures_.push_back(std::move(failure));
   failed_.store(true, std::memory_order_release);
 }
 
@@ -203,10 +213,13 @@ void Stream::note_loss(weft_result answer) {
   }
 }
 
-std::shared_ptr<Failure> Stream::take_failure() {
+std::vector<std::shared_ptr<Failure>> Stream::take_failures() {
+  std::vector<std::shared_ptr<Failure>> taken;
+  taken.reserve(kFailuresAtOnce);
   const std::scoped_lock lock(mutex_);
   failed_.store(false, std::memory_order_relaxed);
-  return std::exchange(failure_, nullptr);
+  std::swap(taken, failures_);
+  return taken;
 }
 
 Status Stream::explain(weft_result result) {
@@ -215,9 +228,14 @@ Status Stream::explain(weft_result result) {
     look_at_reports(result == WEFT_OK);
   }
   if (failed_.load(std::memory_order_acquire)) {
-    if (const auto failure = take_failure(); failure != nullptr) {
-      if (auto cause = failure->settle()) return fail(std::move(*cause));
+    // All of them: whoever knows that its work has ended has its buffers back, which connections of
+    // a communicator that has not been stopped may still read and write.
+    std::optional<Error> first;
+    for (const auto& failure : take_failures()) {
+      auto cause = failure->settle();
+      if (!first) first = std::move(cause);
     }
+    if (first) return fail(std::move(*first));
   }
   if (result == WEFT_OK) return {};
   std::int64_t native = 0;

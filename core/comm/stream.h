@@ -89,7 +89,7 @@ class Stream {
   void forget_ended();
   void note_loss(weft_result answer);
   Status explain(weft_result result);
-  std::shared_ptr<Failure> take_failure();
+  std::vector<std::shared_ptr<Failure>> take_failures();
   [[nodiscard]] Status check_not_captured(const char* what_then) const;
   [[nodiscard]] Status check_not_captured_by_program() const;
   [[nodiscard]] static Status why_held();
@@ -105,8 +105,9 @@ class Stream {
   std::atomic<bool> held_{false};
   std::shared_future<void> holder_;  // ends some time after held_
   std::mutex mutex_;
-  std::shared_ptr<Failure> failure_;  // guarded by mutex_: of the first bad end since the last ask
-  std::atomic<bool> failed_{false};   // whether there is one; stored under mutex_
+  // Guarded by mutex_: of bad ends since the last ask, each once, in the order in which they came.
+  std::vector<std::shared_ptr<Failure>> failures_;
+  std::atomic<bool> failed_{false};  // whether there is one; stored under mutex_
 };
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 
 // A path that breaks between two ranks while all wait for each other: whoever sees it tells.
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -12,11 +13,13 @@
 #include <set>
 #include <string>
 #include <sys/socket.h>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/comm/failure.h"
 #include "core/comm/start.h"
 #include "tests/unit/comm/ranks.h"
 
@@ -106,6 +109,29 @@ TEST(Suspicion, IsToldThoughNobodyAsks) {
     ASSERT_FALSE(end);
     EXPECT_THAT(end.error().to_string(), HasSubstr("moving messages"));
   }
+}
+
+// Of the second one nobody has heard yet, while its connections may still have the caller's
+// buffers.
+TEST(Suspicion, IsSettledForEachCommunicatorOfAStream) {
+  test::Ranks ranks(1, "shm");
+  const auto first = std::make_shared<Failure>();
+  const auto second = std::make_shared<Failure>();
+  std::atomic<bool> stopped{false};
+  second->set_hook([&](const Error&, bool) {
+    std::this_thread::sleep_for(20ms);
+    stopped = true;
+  });
+  first->establish(Error(WEFT_ERROR_PEER, "the first one's"), false);
+  second->suspect(Error(WEFT_ERROR_NETWORK, "the second one's"));
+  Stream& stream = *ranks.streams[0];
+  for (const auto& failure : {first, first, second})
+    stream.note_failure(failure);
+  const Status end = stream.synchronize();
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().what(), "the first one's");
+  EXPECT_TRUE(stopped);
+  EXPECT_TRUE(stream.synchronize()) << "told once";
 }
 
 }  // namespace
