@@ -18,21 +18,23 @@ std::string mode_name(Mode mode) {
   return mode == Mode::kRead ? "read" : "write";
 }
 
-weft_result make_arena(weft_transport& transport, std::uint64_t bytes) {
-  const Host& host = transport.plugin->host;
-  if (transport.device_sharing == WEFT_SHARING_NONE) {
-    return host.fail(WEFT_ERROR_UNSUPPORTED,
-                     "p2p: a peer in another network namespace, or of another user, cannot take "
-                     "GPU memory by a descriptor",
-                     "set p2p.device_sharing to auto or ipc");
+// The way that arenas for that peer travel; before there is one, those to try. A blob says once how
+// all that its reader gets travels.
+weft_memory_sharing ways_to(const weft_transport& transport, std::uint32_t peer) {
+  if (transport.without_descriptors.contains(peer)) {
+    return transport.device_sharing & WEFT_SHARING_IPC;
   }
+  if (transport.arenas_go != WEFT_SHARING_NONE) return transport.arenas_go;
   // A sender may be gone before its receiver has read, and only of memory that travels by a
   // descriptor it learns when that was.
   const bool reads = transport.plugin->mode == Mode::kRead;
-  weft_memory_sharing sharing =
-      reads ? transport.device_sharing & WEFT_SHARING_DESCRIPTOR : transport.device_sharing;
-  // A blob says once how all arenas travel.
-  if (!transport.arenas.empty()) sharing = transport.arenas.front()->ticket().sharing;
+  return reads ? transport.device_sharing & WEFT_SHARING_DESCRIPTOR : transport.device_sharing;
+}
+
+weft_result make_arena(weft_transport& transport, std::uint32_t peer, std::uint64_t bytes) {
+  const Host& host = transport.plugin->host;
+  const bool reads = transport.plugin->mode == Mode::kRead;
+  const weft_memory_sharing sharing = ways_to(transport, peer);
   std::shared_ptr<Arena> arena;
   const weft_result result = Arena::make(host, transport.device, bytes, sharing, &arena);
   if (result == WEFT_ERROR_UNSUPPORTED && reads) {
@@ -46,20 +48,24 @@ weft_result make_arena(weft_transport& transport, std::uint64_t bytes) {
              std::to_string(transport.device) +
              (arena->by_descriptor() ? ", by descriptor" : ", by CUDA IPC"));
   transport.bytes_held.fetch_add(arena->size());  // for as long as the transport is open
+  if (!transport.without_descriptors.contains(peer)) transport.arenas_go = arena->ticket().sharing;
   transport.arenas.push_back(std::move(arena));
   return WEFT_OK;
 }
 
 // Memory that travels comes in whole pages of the driver, of which a connection needs a part: the
 // host gives a new arena so many as that takes, and who comes next gets what is left.
-weft_result cut(weft_transport& transport, std::uint64_t bytes, Part* out) {
-  const auto fits = [&](const auto& arena) { return arena->cut(bytes, &out->offset); };
+weft_result cut(weft_transport& transport, std::uint32_t peer, std::uint64_t bytes, Part* out) {
+  const weft_memory_sharing ways = ways_to(transport, peer);
+  const auto fits = [&](const auto& arena) {
+    return arena->ticket().sharing == ways && arena->cut(bytes, &out->offset);
+  };
   auto found = std::ranges::find_if(transport.arenas, fits);
   if (found == transport.arenas.end()) {
-    const weft_result result = make_arena(transport, bytes);
+    const weft_result result = make_arena(transport, peer, bytes);
     if (result != WEFT_OK) return result;
     found = std::prev(transport.arenas.end());
-    fits(*found);
+    (*found)->cut(bytes, &out->offset);
   }
   out->arena = *found;
   return WEFT_OK;
@@ -99,9 +105,10 @@ weft_result prepare_on_device(weft_transport* transport, const weft_connection_r
         plugin.mode, specs);
     // Buffers first, so that words come to lie behind what is left of them.
     if (end->mine.buffer_bytes != 0) {
-      result = cut(*transport, end->mine.buffer_bytes, &end->buffers);
+      result = cut(*transport, request.peer, end->mine.buffer_bytes, &end->buffers);
     }
-    if (result == WEFT_OK) result = cut(*transport, end->mine.word_bytes, &end->words);
+    if (result == WEFT_OK)
+      result = cut(*transport, request.peer, end->mine.word_bytes, &end->words);
     if (result != WEFT_OK) return result;
     made[i]->device_end = std::move(end);
   }

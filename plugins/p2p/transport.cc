@@ -183,19 +183,20 @@ weft_result can_connect(weft_transport* transport, const weft_peer* peer, weft_c
             theirs.network_namespace == transport->info.network_namespace &&
             theirs.user == transport->info.user;
         const bool reads = transport->plugin->mode == Mode::kRead;
-        can = takes_descriptors || !reads;
+        const bool goes_otherwise =
+            !reads && (transport->device_sharing & WEFT_SHARING_IPC) != WEFT_SHARING_NONE;
+        can = takes_descriptors || goes_otherwise;
         if (!can) {
-          reason =
-              "p2p.mode read needs memory that travels by a descriptor, which a peer in another "
-              "network namespace, or of another user, cannot take";
+          reason = reads ? "p2p.mode read" : "p2p.device_sharing descriptor";
+          reason +=
+              " needs memory that travels by a descriptor, which a peer in another network "
+              "namespace, or of another user, cannot take";
         } else {
           reason = theirs.process == transport->info.process ? "CUDA devices of one process"
                                                              : "CUDA devices of one host";
           reason += reads ? ", by reads" : ", by writes";
         }
-        if (can && !takes_descriptors) {
-          transport->device_sharing &= ~static_cast<std::uint32_t>(WEFT_SHARING_DESCRIPTOR);
-        }
+        if (can && !takes_descriptors) transport->without_descriptors.insert(peer->rank);
       } else if (theirs.process != transport->info.process) {
         reason = "other process (pid " + std::to_string(theirs.process.pid) + ")";
       } else {
@@ -429,7 +430,7 @@ weft_result export_buffer(weft_transport* transport, void* address, std::uint64_
       return host.fail(WEFT_ERROR_UNSUPPORTED, "p2p: buffers of CPU ranks are not shared");
     }
     auto shared = std::make_unique<weft_shared_buffer>(host);
-    weft_result result = shared->share(address, size, transport->device_sharing);
+    weft_result result = shared->share(address, size, transport->sharing_with_all());
     if (result != WEFT_OK) return result;
     BufferBlob& blob = shared->blob;
     blob.magic = kMagic;

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -127,6 +128,10 @@ struct weft_transport final : weft::plugins::Giver::Store {
   int find(const weft::plugins::Nonce& memory, std::uint32_t peer) override;
   void given(const weft::plugins::Nonce& memory, std::uint32_t peer,
              weft::plugins::OwnedFd line) override;
+  /// The ways in which all peers that it can connect to can take memory.
+  [[nodiscard]] weft_memory_sharing sharing_with_all() const {
+    return without_descriptors.empty() ? device_sharing : device_sharing & WEFT_SHARING_IPC;
+  }
   /// Hands out what peers ask for; listens no more once nobody can.
   weft_result hand_out();
 
@@ -139,7 +144,11 @@ struct weft_transport final : weft::plugins::Giver::Store {
   std::unique_ptr<weft::p2p::Imports> imports;  ///< Of a rank on a CUDA device.
   std::vector<std::shared_ptr<weft::p2p::Arena>> arenas;
   std::vector<weft_shared_buffer*> exported;  ///< Buffers whose descriptors may be taken.
-  weft_memory_sharing device_sharing = WEFT_SHARING_NONE;  ///< What all peers can take.
+  weft_memory_sharing device_sharing = WEFT_SHARING_NONE;  ///< The ways that the plugin may go.
+  /// Peers that it can connect to, though by CUDA IPC alone.
+  std::set<std::uint32_t> without_descriptors;
+  /// How arenas for the others travel, once there is one: what the device has.
+  weft_memory_sharing arenas_go = WEFT_SHARING_NONE;
   weft::plugins::Key key;
   weft::plugins::Giver giver;  ///< Of arenas whose descriptors somebody waits for.
   /// Of ranks that have imported arenas, by rank.

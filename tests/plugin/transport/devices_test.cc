@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "plugins/p2p/device_end.h"
@@ -25,6 +26,20 @@ namespace {
 
 using p2p::DeviceBlob;
 using p2p::PeerInfo;
+
+/// What a host says whose devices have no memory that travels so.
+const weft_host_memory& without_descriptors() {
+  static const weft_host_memory changed = [] {
+    weft_host_memory table = FakeDevices::table();
+    table.allocate = [](weft_host_instance* instance, weft_memory_kind kind, std::int32_t device,
+                        std::uint64_t size, std::uint32_t sharing, weft_memory* out) {
+      if (sharing == WEFT_SHARING_DESCRIPTOR) return weft_result{WEFT_ERROR_UNSUPPORTED};
+      return FakeDevices::table().allocate(instance, kind, device, size, sharing, out);
+    };
+    return table;
+  }();
+  return changed;
+}
 
 class P2pDevices : public testing::TestWithParam<std::string> {
  protected:
@@ -42,10 +57,12 @@ class P2pDevices : public testing::TestWithParam<std::string> {
 
   static std::unique_ptr<Rank> make_rank(std::uint32_t rank, const std::string& mode,
                                          const std::string& sharing = "auto",
-                                         const weft_host_memory& memory = FakeDevices::table()) {
+                                         const weft_host_memory& memory = FakeDevices::table(),
+                                         std::uint32_t ranks = 2) {
     return std::make_unique<Rank>(
         load_plugin(plugin_path()),
         Rank::Options{.rank = rank,
+                      .ranks = ranks,
                       .device = static_cast<std::int32_t>(rank),
                       .memory = &memory,
                       .parameters = {{"mode", mode}, {"device_sharing", sharing}}});
@@ -369,17 +386,7 @@ TEST_P(P2pDevices, ReadsNothingThatTravelsByCudaIpc) {
   if (reads()) {
     EXPECT_TRUE(std::string_view(far.reason).starts_with("p2p.mode read needs")) << far.reason;
   }
-
-  static const weft_host_memory without_descriptors = [] {
-    weft_host_memory table = FakeDevices::table();
-    table.allocate = [](weft_host_instance* instance, weft_memory_kind kind, std::int32_t device,
-                        std::uint64_t size, std::uint32_t sharing, weft_memory* out) {
-      if (sharing == WEFT_SHARING_DESCRIPTOR) return weft_result{WEFT_ERROR_UNSUPPORTED};
-      return FakeDevices::table().allocate(instance, kind, device, size, sharing, out);
-    };
-    return table;
-  }();
-  left = make_rank(0, GetParam(), "auto", without_descriptors);
+  left = make_rank(0, GetParam(), "auto", without_descriptors());
   weft_result result = WEFT_OK;
   weft_connection* const end = left->prepare(WEFT_DIRECTION_SEND, 1, 1, {Protocol{}}, &result);
   EXPECT_EQ(result, reads() ? WEFT_ERROR_UNSUPPORTED : WEFT_OK);
@@ -391,6 +398,79 @@ TEST_P(P2pDevices, ReadsNothingThatTravelsByCudaIpc) {
   EXPECT_EQ(left->host().last_error().hint, "set p2p.mode to write");
 }
 
+/// The first of three ranks, of which the last one cannot be handed descriptors.
+class P2pDevicesOfThree : public P2pDevices {
+ protected:
+  void meet(const std::string& sharing, const weft_host_memory& memory = FakeDevices::table()) {
+    first_ = make_rank(0, GetParam(), sharing, memory, 3);
+    const auto third = make_rank(2, GetParam(), sharing, FakeDevices::table(), 3);
+    Bytes elsewhere = third->peer_info();
+    ++elsewhere.at(offsetof(PeerInfo, user));
+    far_ = first_->can_connect(2, elsewhere);
+    const auto second = make_rank(1, GetParam(), sharing, FakeDevices::table(), 3);
+    EXPECT_NE(first_->can_connect(1, second->peer_info()).capabilities, 0U);
+  }
+  /// How what a connection to that peer takes of this rank's memory travels.
+  weft_memory_sharing way_to(std::uint32_t peer) {
+    weft_connection* const end =
+        first_->prepare(WEFT_DIRECTION_RECV, peer, ++number_, {Protocol{}});
+    if (end == nullptr) {
+      ADD_FAILURE() << first_->host().last_error().what;
+      return WEFT_SHARING_NONE;
+    }
+    DeviceBlob blob;
+    const Bytes bytes = first_->blob(end);
+    std::memcpy(static_cast<void*>(&blob), bytes.data(), sizeof(blob));
+    first_->close(end);
+    return blob.sharing;
+  }
+  void TearDown() override {
+    first_.reset();
+    P2pDevices::TearDown();
+  }
+
+  std::unique_ptr<Rank> first_;
+  weft_can_connect far_{};
+  std::uint64_t number_ = 0;
+};
+
+// A rule may join that pair by a net; the others are none the worse for it.
+TEST_P(P2pDevicesOfThree, JoinsNobodyWhoTakesNoDescriptorWhereThereIsNoOtherWay) {
+  meet("descriptor");
+  EXPECT_EQ(far_.capabilities, 0U);
+  EXPECT_TRUE(
+      std::string_view(far_.reason)
+          .starts_with(reads() ? "p2p.mode read needs" : "p2p.device_sharing descriptor needs"))
+      << far_.reason;
+  EXPECT_EQ(way_to(1), WEFT_SHARING_DESCRIPTOR);
+}
+
+TEST_P(P2pDevicesOfThree, GoesByCudaIpcWithThemAlone) {
+  if (reads()) GTEST_SKIP() << "reads go by descriptors alone";
+  for (const auto& order : {std::vector<std::uint32_t>{1, 2, 1, 2}, {2, 1, 2, 1}}) {
+    meet("auto");
+    EXPECT_NE(far_.capabilities, 0U) << far_.reason;
+    for (const std::uint32_t peer : order)
+      EXPECT_EQ(way_to(peer), peer == 1 ? WEFT_SHARING_DESCRIPTOR : WEFT_SHARING_IPC) << peer;
+    EXPECT_EQ(FakeDevices::instance().allocations(), 2U) << "one of each kind";
+    first_.reset();
+  }
+}
+
+TEST_P(P2pDevicesOfThree, GoesByCudaIpcWithAllWhereThereIsNothingElse) {
+  if (reads()) GTEST_SKIP() << "reads go by descriptors alone";
+  for (const auto& [sharing, memory] :
+       {std::pair{"ipc", &FakeDevices::table()}, {"auto", &without_descriptors()}}) {
+    meet(sharing, *memory);
+    for (const std::uint32_t peer : {1U, 2U, 1U})
+      EXPECT_EQ(way_to(peer), WEFT_SHARING_IPC) << sharing << ", " << peer;
+    EXPECT_EQ(FakeDevices::instance().allocations(), 1U) << sharing;
+    first_.reset();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, P2pDevicesOfThree, testing::Values("write", "read"),
+                         [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Modes, P2pDevices, testing::Values("write", "read"),
                          [](const auto& info) { return info.param; });
 
