@@ -19,9 +19,11 @@ Result<UniqueFd> copy_foreign_fd(std::uint64_t pid, int descriptor) {
   int copy = -1;
   if (process) copy = static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), descriptor, 0));
   if (copy >= 0) return UniqueFd(copy);
+  const int why = errno;
+  const char* const hint =
+      why == EPERM ? "let processes of a user trace each other: kernel.yama.ptrace_scope 0" : "";
   return fail(
-      Error::from_errno(errno, fmt::format("cannot take a descriptor of process {}", pid),
-                        "let processes of a user trace each other: kernel.yama.ptrace_scope 0"));
+      Error::from_errno(why, fmt::format("cannot take a descriptor of process {}", pid), hint));
 }
 
 Result<ProcessWitness> ProcessWitness::create() {

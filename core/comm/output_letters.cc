@@ -69,6 +69,7 @@ std::vector<std::byte> encode_output_letter(const OutputLetter& letter) {
   }
   if (letter.kind == OutputLetter::Kind::kTaken) {
     document.push_back(letter.refusal.substr(0, kMostText));
+    document.push_back(letter.may_pass);
   }
   return encode_document(document);
 }
@@ -91,7 +92,10 @@ Result<OutputLetter> decode_output_letter(std::span<const std::byte> bytes) {
       std::memcpy(letter.witness_bytes.data(), witness.data(), witness.size());
       letter.pieces = pieces_of(document.at(6));
     }
-    if (letter.kind == OutputLetter::Kind::kTaken) letter.refusal = text_of(document.at(3));
+    if (letter.kind == OutputLetter::Kind::kTaken) {
+      letter.refusal = text_of(document.at(3));
+      letter.may_pass = document.at(4).get<bool>();
+    }
     return letter;
   } catch (const std::exception& problem) {
     return fail(WEFT_ERROR_PEER,

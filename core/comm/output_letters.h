@@ -43,6 +43,7 @@ struct OutputLetter {
 
   // Of kTaken: empty where it is mapped.
   std::string refusal;
+  bool may_pass = false;  ///< Why it is not: the rank may well map it another time.
 
   bool operator==(const OutputLetter&) const = default;
 };

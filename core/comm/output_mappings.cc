@@ -27,6 +27,13 @@ constexpr std::chrono::seconds kMostPatience(64);
 /// Different reasons that are logged.
 constexpr std::size_t kMostReasons = 16;
 
+/// Whether what failed so may go well another time: for lack of descriptors, say, or of addresses.
+/// What a driver that lacks them answers is not always that.
+bool may_pass(weft_result result) {
+  return result == WEFT_ERROR_OUT_OF_RESOURCES || result == WEFT_ERROR_OUT_OF_MEMORY ||
+         result == WEFT_ERROR_DEVICE;
+}
+
 const std::byte* address(const void* memory) {
   return static_cast<const std::byte*>(memory);
 }
@@ -354,6 +361,7 @@ void OutputMappings::share(std::uint32_t number) {
   mapping.state = State::kShared;
   mapping.awaited = others();
   mapping.patience = kPatience;
+  mapping.may_be_wanted_again = true;  // unless one says that it will never do
   ++mapping.generation;
   ask(number);
 }
@@ -435,8 +443,11 @@ void OutputMappings::take_answer(std::uint32_t from, const OutputLetter& letter)
   const State due = letter.kind == OutputLetter::Kind::kTaken ? State::kShared : State::kRevoked;
   if (mapping.generation != letter.generation || mapping.state != due) return;
   mapping.awaited &= ~(1U << from);
-  if (mapping.refusal.empty() && !letter.refusal.empty()) {
-    mapping.refusal = fmt::format("rank {}: {}", from, letter.refusal);
+  if (!letter.refusal.empty()) {
+    mapping.may_be_wanted_again = mapping.may_be_wanted_again && letter.may_pass;
+    if (mapping.refusal.empty()) {
+      mapping.refusal = fmt::format("rank {}: {}", from, letter.refusal);
+    }
   }
   if (mapping.awaited != 0) return;
   around_.wake();  // somebody may wait for room, for a number or for descriptors
@@ -444,7 +455,7 @@ void OutputMappings::take_answer(std::uint32_t from, const OutputLetter& letter)
     if (mapping.refusal.empty() || mapping.is_gone) {
       mapping.state = State::kFree;
     } else {
-      refuse(mapping, std::move(mapping.refusal), false);
+      refuse(mapping, std::move(mapping.refusal), mapping.may_be_wanted_again);
     }
     return;
   }
@@ -469,6 +480,7 @@ void OutputMappings::take_shared(std::uint32_t from, const OutputLetter& letter)
   }
   if (const Status imported = map_shared(from, letter); !imported) {
     answer.refusal = imported.error().to_string();
+    answer.may_pass = may_pass(imported.error().code());
   }
   post(from, answer);
 }
@@ -498,8 +510,9 @@ Status OutputMappings::map_shared(std::uint32_t from, const OutputLetter& letter
     copies.push_back(std::move(copy));
   }
   void* memory = nullptr;
-  if (around_.runtime.import_pieces(pieces, &memory) != WEFT_OK) {
-    return fail(WEFT_ERROR_DEVICE, device_failure_text(around_.runtime));
+  if (const weft_result result = around_.runtime.import_pieces(pieces, &memory);
+      result != WEFT_OK) {
+    return fail(result, device_failure_text(around_.runtime));
   }
   imports_[{from, letter.mapping}] = {
       .generation = letter.generation, .memory = memory, .bytes = bytes};

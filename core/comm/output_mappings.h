@@ -25,7 +25,8 @@
 //     ended, unmaps, and answers (kReturned). It need not trust the owner for that.
 //  7. When all have, the number is free for the next generation.
 // Where one cannot map it, 4 is left out; the owner remembers the pieces, so that it does not ask
-// again, and calls go by slots.
+// again, and calls go by slots. If all that cannot say that the reason may pass, it asks again
+// after a while.
 //
 // Letters can be lost, where a process has no descriptors for a moment. So the owner writes again
 // to those whose answer to kShared or kRevoked does not come, and who is asked again answers again.

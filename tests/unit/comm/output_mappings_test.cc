@@ -33,6 +33,7 @@ namespace weft {
 namespace {
 
 using test::PieceDevice;
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr std::size_t kPiece = kExportGrain;
@@ -371,6 +372,53 @@ TEST_F(OutputMappingsTest, OfNoDescriptorsAreTriedAgainSeldom) {
     EXPECT_FALSE(call(outputs));
   settle();
   EXPECT_TRUE(call(outputs));
+}
+
+// The same lack at one of those that are to map it.
+TEST_F(OutputMappingsTest, ThatOneRankCannotMapForAMomentAreTriedAgainSeldom) {
+  const auto outputs = place_all();
+  EXPECT_FALSE(call(outputs));
+  work();
+  while (!letters_.empty()) {
+    const bool lacks =
+        letters_.front().to == 1 &&
+        decode_output_letter(letters_.front().text)->kind == OutputLetter::Kind::kShared;
+    const auto none = lacks ? std::make_unique<test::NoDescriptors>() : nullptr;
+    deliver_one();
+  }
+  settle();
+  for (const std::size_t owner : {0, 2}) {
+    EXPECT_THAT(rank(owner).mappings->last_refusal(),
+                AllOf(HasSubstr("rank 1: cannot take a descriptor"), HasSubstr("ulimit -n")));
+  }
+  EXPECT_FALSE(call(outputs));
+  const int before = posted_;
+  settle();
+  EXPECT_EQ(posted_, before);
+  for (int turn = 0; turn < kLong; ++turn)
+    EXPECT_FALSE(call(outputs));
+  settle();
+  EXPECT_TRUE(call(outputs));
+}
+
+// Where only one of two lacks something that may come.
+TEST_F(OutputMappingsTest, ThatOneRankCanNeverMapAreNotTriedAgain) {
+  rank(2).device.fails_to_import = true;
+  const auto outputs = place_all();
+  EXPECT_FALSE(call(outputs));
+  work();
+  while (!letters_.empty()) {
+    const bool lacks = letters_.front().to == 1 && letters_.front().from == 0;
+    const auto none = lacks ? std::make_unique<test::NoDescriptors>() : nullptr;
+    deliver_one();
+  }
+  settle();
+  EXPECT_THAT(rank(0).mappings->last_refusal(), HasSubstr("rank 1: cannot take a descriptor"));
+  const int before = posted_;
+  for (int turn = 0; turn < kLong; ++turn)
+    EXPECT_EQ(rank(0).mappings->offer(outputs[0], kBytes), 0U);
+  settle();
+  EXPECT_EQ(posted_, before);
 }
 
 TEST_F(OutputMappingsTest, ThatOneRankCannotMapAreUsedByNone) {
@@ -941,7 +989,8 @@ TEST(OutputLetter, TravelsWhole) {
                             .mapping = 0,
                             .generation = 1,
                             .pieces = {},
-                            .refusal = "no"};
+                            .refusal = "no",
+                            .may_pass = true};
   EXPECT_EQ(*decode_output_letter(encode_output_letter(answer)), answer);
 }
 
