@@ -4,6 +4,7 @@
 #include "core/comm/multicast.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 
 #include "core/base/fd.h"
 #include "core/base/foreign_fd.h"
+#include "core/base/fork_closed.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 #include "core/comm/device_failure.h"
@@ -94,11 +96,11 @@ Result<Multicast::Made> Multicast::create(DeviceRuntime& runtime, const Topology
   WEFT_TRY_ASSIGN(std::string refusal, step.agree("who has multicast"));
   if (!refusal.empty()) return Made{.memory = nullptr, .refusal = std::move(refusal)};
 
-  UniqueFd made;  // open until all have it
+  std::optional<ForkClosedFd> made;  // open until all have it
   if (rank == kMaker) {
     MemoryTicket ticket;
     if (runtime.begin_multicast(topology.rank_count(), bytes, &memory->team_, &ticket) == WEFT_OK) {
-      made.reset(ticket.descriptor);
+      made.emplace(UniqueFd(ticket.descriptor));
       step.offer(ticket);
     } else {
       step.refuse(device_failure_text(runtime));

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fcntl.h>
 #include <new>
 
 #include <fmt/format.h>
 
+#include "core/base/fd.h"
 #include "core/comm/device_failure.h"
 
 namespace weft {
@@ -319,9 +319,7 @@ Status OutputMappings::export_pieces(Mapping& found) const {
       found.pieces = {piece};
       return fail(WEFT_ERROR_UNSUPPORTED, std::move(why));
     }
-    UniqueFd exported(descriptor);
-    static_cast<void>(::fcntl(descriptor, F_SETFD, FD_CLOEXEC));
-    found.descriptors.push_back(std::move(exported));
+    found.descriptors.emplace_back(UniqueFd(descriptor));
   }
   return {};
 }

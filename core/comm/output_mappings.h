@@ -56,8 +56,8 @@
 #include <vector>
 
 #include "core/base/device_runtime.h"
-#include "core/base/fd.h"
 #include "core/base/foreign_fd.h"
+#include "core/base/fork_closed.h"
 #include "core/base/log.h"
 #include "core/comm/output_letters.h"
 #include "core/model/output_table.h"
@@ -134,8 +134,8 @@ class OutputMappings {
     const std::byte* begin = nullptr;  ///< Of what is wanted, then of all pieces.
     const std::byte* end = nullptr;
     std::vector<MemoryPiece> pieces;
-    std::vector<UniqueFd> descriptors;  ///< While others copy them.
-    std::uint32_t awaited = 0;          ///< A bit for each rank whose answer has not come.
+    std::vector<ForkClosedFd> descriptors;  ///< While others copy them.
+    std::uint32_t awaited = 0;              ///< A bit for each rank whose answer has not come.
     std::chrono::steady_clock::time_point asked;  ///< Those ranks, the last time,
     std::chrono::nanoseconds patience{};          ///< and how long after that again.
     std::uint64_t last_number = 0;                ///< Of the calls that offered it.

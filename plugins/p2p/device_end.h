@@ -21,6 +21,7 @@
 
 #include <plugin_api/transport.h>
 
+#include "plugins/common/fork_closed.h"
 #include "plugins/common/hand_over.h"
 #include "plugins/common/host.h"
 #include "plugins/common/segment.h"
@@ -71,7 +72,7 @@ class Arena {
   const plugins::Host host_;
   weft_memory memory_{};
   weft_memory_export ticket_{};
-  plugins::OwnedFd descriptor_;
+  plugins::ForkClosedFd descriptor_;
   plugins::Nonce name_ = plugins::random_nonce();
   std::uint64_t used_ = 0;  // bytes from the start
   std::set<std::uint32_t> awaited_;

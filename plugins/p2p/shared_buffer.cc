@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "plugins/common/owned.h"
+
 weft_shared_buffer::~weft_shared_buffer() {
   const weft_host& services = host.services();
   if (memory) services.memory->free(services.instance, &*memory);
@@ -61,10 +63,13 @@ weft_result weft_shared_buffer::share(void* address, std::uint64_t size,
 weft_result weft_shared_buffer::fetch(const weft::p2p::BufferBlob& from, std::uint32_t own_rank,
                                       const weft::plugins::Key& key) {
   if (memory || fetched || from.sharing != WEFT_SHARING_DESCRIPTOR) return WEFT_OK;
+  weft::plugins::OwnedFd come;
   const weft_result got = taker.step(
-      host, key, {.plugin = "p2p", .rank = own_rank, .peer = from.rank}, from.place, &fetched);
-  if (got == WEFT_OK) taker.stop();
-  return got;
+      host, key, {.plugin = "p2p", .rank = own_rank, .peer = from.rank}, from.place, &come);
+  if (got != WEFT_OK) return got;
+  fetched.reset(come.release());
+  taker.stop();
+  return WEFT_OK;
 }
 
 weft_result weft_shared_buffer::reach(const weft::p2p::BufferBlob& from, std::int32_t device,

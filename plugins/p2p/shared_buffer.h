@@ -12,10 +12,10 @@
 
 #include <plugin_api/transport.h>
 
+#include "plugins/common/fork_closed.h"
 #include "plugins/common/hand_over.h"
 #include "plugins/common/host.h"
 #include "plugins/common/key.h"
-#include "plugins/common/owned.h"
 #include "plugins/common/segment.h"
 
 namespace weft::p2p {
@@ -61,10 +61,10 @@ struct weft_shared_buffer {
   // Exported.
   weft::p2p::BufferBlob blob;
   weft_buffer_export described{};
-  weft::plugins::OwnedFd descriptor;
+  weft::plugins::ForkClosedFd descriptor;
   std::set<std::uint32_t> takers;
   // Imported.
   weft::plugins::Taker taker;
-  weft::plugins::OwnedFd fetched;
+  weft::plugins::ForkClosedFd fetched;
   std::optional<weft_memory> memory;
 };

@@ -18,6 +18,7 @@
 
 #include "core/device/host/host_device.h"
 #include "core/model/multicast.h"
+#include "tests/support/forked_child.h"
 
 namespace weft::test {
 
@@ -27,6 +28,8 @@ class MulticastDevice : public device::HostDevice {
   enum class Step : std::uint8_t { kNone, kBegin, kJoin, kMap };
   Step fails_at = Step::kNone;        ///< The first time that it comes there.
   std::atomic<int> teams{0};          ///< Places in teams that have not ended.
+  bool forks = false;                 ///< A process as each rank joins a team.
+  std::atomic<int> in_children{0};    ///< Of those processes, how many had the team's descriptor.
   std::atomic<int> left_to_peers{0};  ///< Of those that have, how many may still have been used.
 
   [[nodiscard]] bool has_multicast() const override { return true; }
@@ -55,6 +58,7 @@ class MulticastDevice : public device::HostDevice {
     if (team == teams_.end() || ::eventfd_write(ticket.descriptor, 1) != 0) {
       return WEFT_ERROR_PEER;  // No ticket of this device, or another descriptor than that.
     }
+    if (forks && is_open_in_children(ticket.descriptor)) ++in_children;
     return add(team->second, out);
   }
   weft_result map_multicast(MulticastTeam* member, MulticastView* out) override {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <fcntl.h>
 #include <map>
 #include <mutex>
 #include <new>
@@ -80,7 +81,7 @@ class PieceDevice : public MemoryRuntime {
     const auto found = pieces_.find(static_cast<std::byte*>(piece.base));
     if (found == pieces_.end() || found->second.number != piece.number) return refuse("made anew");
     if (!found->second.exportable) return refuse("not to be exported");
-    *descriptor = ::dup(found->second.file.get());
+    *descriptor = ::fcntl(found->second.file.get(), F_DUPFD_CLOEXEC, 0);
     if (*descriptor >= 0) return WEFT_OK;
     why_ = "no descriptors";
     return WEFT_ERROR_OUT_OF_RESOURCES;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <fcntl.h>
 #include <string>
 #include <type_traits>
 
@@ -320,9 +321,13 @@ weft_result create_mapped(std::int32_t device, std::size_t bytes, MappedMemory* 
   return result == WEFT_OK ? map(device, grain, memory, out) : result;
 }
 
+// As all descriptors of the library: a program that the process starts would keep the memory.
 weft_result export_descriptor(const MappedMemory& memory, int* descriptor) {
-  return WEFT_DRIVER(cuMemExportToShareableHandle, static_cast<void*>(descriptor), memory.handle,
-                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0ULL);
+  const weft_result result =
+      WEFT_DRIVER(cuMemExportToShareableHandle, static_cast<void*>(descriptor), memory.handle,
+                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0ULL);
+  if (result == WEFT_OK) static_cast<void>(::fcntl(*descriptor, F_SETFD, FD_CLOEXEC));
+  return result;
 }
 
 weft_result import_descriptor(std::int32_t device, int descriptor, std::size_t bytes,

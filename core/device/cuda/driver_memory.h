@@ -56,7 +56,7 @@ weft_result map(std::int32_t device, std::size_t alignment, MappedMemory memory,
 /// Memory of `device` that can be exported as a descriptor, `bytes` rounded up to the driver's
 /// pages. UNSUPPORTED where the device has none.
 weft_result create_mapped(std::int32_t device, std::size_t bytes, MappedMemory* out);
-/// A new descriptor, which the caller owns.
+/// A new descriptor, close-on-exec, which the caller owns.
 weft_result export_descriptor(const MappedMemory& memory, int* descriptor);
 /// Maps `bytes` behind a descriptor that another device, or process, exported, for kernels of
 /// `device`. Fails where fewer lie behind it. The descriptor stays the caller's.

@@ -128,6 +128,13 @@ class P2pArenas : public testing::TestWithParam<Setting> {
   std::size_t exported_before = 0;
 };
 
+// A child that lives on would else keep the memory, though its owner frees it.
+TEST_P(P2pArenas, AreNotKeptByForkedChildren) {
+  prepare(0, 1);
+  EXPECT_EQ(devices().descriptors_in_child(), 0);
+  connect();
+}
+
 TEST_P(P2pArenas, ConnectionsFillPages) {
   for (int i = 0; i < 8; ++i)
     connect(0, 1);

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <sys/mman.h>
@@ -15,6 +17,8 @@
 #include <gtest/gtest.h>
 
 #include <plugin_api/plugin.h>
+
+#include "tests/support/forked_child.h"
 
 namespace weft::test {
 
@@ -48,6 +52,22 @@ class FakeDevices {
   [[nodiscard]] std::size_t imports() const { return imports_.size(); }
   /// Descriptors that were asked for, ever.
   [[nodiscard]] std::size_t exported() const { return exported_; }
+  /// Of the devices' memory, in a child that this process forks now; but for the devices' own, one
+  /// an allocation.
+  [[nodiscard]] int descriptors_in_child() const {
+    const int all = in_forked_child([] {
+      int found = 0;
+      for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+        std::array<char, 32> path{};
+        std::array<char, 64> target{};
+        std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", descriptor);
+        if (::readlink(path.data(), target.data(), target.size() - 1) < 0) continue;
+        if (std::strstr(target.data(), "device-memory") != nullptr) ++found;
+      }
+      return found;
+    });
+    return all - static_cast<int>(allocations());
+  }
   /// Whether it lies in what was allocated, rather than in a mapping of somebody else's.
   [[nodiscard]] bool is_own(const void* address) const {
     return std::ranges::any_of(allocations_, [&](const auto& entry) {

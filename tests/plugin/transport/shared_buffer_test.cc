@@ -129,6 +129,16 @@ TEST_F(P2pBuffers, AreReachedFromBothEnds) {
   }
 }
 
+// A child that lives on would else keep the memory, though its owner frees it.
+TEST_F(P2pBuffers, AreNotKeptByForkedChildren) {
+  const auto owners = three_that_share();
+  auto& [left, right, third] = *owners;
+  EXPECT_EQ(FakeDevices::instance().descriptors_in_child(), 0);
+  EXPECT_EQ(reach_what_is_served(left, right, third), WEFT_IN_PROGRESS);
+  EXPECT_EQ(FakeDevices::instance().descriptors_in_child(), 0) << "what has come waits for others";
+  exchange(left, right);
+}
+
 // The peer may stop asking as soon as it has what it needs: this end has it by then as well.
 TEST_F(P2pBuffers, NobodyIsDoneBeforeThePeerHasAllItNeeds) {
   const auto owners = three_that_share();

@@ -49,6 +49,7 @@ class Multicasts : public testing::Test {
   void join(const Variables& variables, const std::string& transport = "shm") {
     auto device = std::make_unique<MulticastDevice>();
     device->fails_at = fails_at_;
+    device->forks = forks_;
     device_ = device.get();
     ranks_ = std::make_unique<Ranks>(kRanks, transport, variables, std::move(device));
   }
@@ -99,6 +100,7 @@ class Multicasts : public testing::Test {
   }
 
   MulticastDevice::Step fails_at_ = MulticastDevice::Step::kNone;
+  bool forks_ = false;
   MulticastDevice* device_ = nullptr;
   std::unique_ptr<Ranks> ranks_;
 };
@@ -184,6 +186,14 @@ TEST_F(Multicasts, RefusedAlikeWhereOneRankFails) {
         1));
     ranks_.reset();
   }
+}
+
+// A child that lives on would else keep the memory.
+TEST_F(Multicasts, NotKeptByForkedChildren) {
+  forks_ = true;
+  join(kAskedFor);
+  EXPECT_EQ(refusal(), "");
+  EXPECT_EQ(device_->in_children, 0);
 }
 
 TEST_F(Multicasts, LeftToPeersAfterAFailure) {

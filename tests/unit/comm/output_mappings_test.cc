@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <fcntl.h>
 #include <memory>
 #include <new>
 #include <set>
@@ -26,6 +27,7 @@
 #include "core/device/host/host_memory.h"
 #include "core/device/shared_place.h"
 #include "tests/device/lane_model.h"
+#include "tests/support/forked_child.h"
 #include "tests/support/no_descriptors.h"
 #include "tests/support/piece_device.h"
 
@@ -375,6 +377,22 @@ TEST_F(OutputMappingsTest, OfNoDescriptorsAreTriedAgainSeldom) {
 }
 
 // The same lack at one of those that are to map it.
+// A child that lives on would else keep the memory, though its owner frees it.
+TEST_F(OutputMappingsTest, AreNotKeptByForkedChildren) {
+  const auto outputs = place_all(2);
+  EXPECT_FALSE(call(outputs, 2 * kPiece));
+  work();
+  for (const Carried& letter : letters_) {
+    const OutputLetter shared = *decode_output_letter(letter.text);
+    for (const SharedPiece& piece : shared.pieces) {
+      EXPECT_EQ(::fcntl(static_cast<int>(piece.descriptor), F_GETFD), FD_CLOEXEC);
+      EXPECT_FALSE(test::is_open_in_children(static_cast<int>(piece.descriptor)));
+    }
+  }
+  settle();
+  EXPECT_TRUE(call(outputs, 2 * kPiece)) << "the parent has them still";
+}
+
 TEST_F(OutputMappingsTest, ThatOneRankCannotMapForAMomentAreTriedAgainSeldom) {
   const auto outputs = place_all();
   EXPECT_FALSE(call(outputs));
