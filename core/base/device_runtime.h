@@ -295,7 +295,7 @@ class DeviceRuntime {
   /// Ends what import_pieces began, at once: no kernel touches it any more.
   virtual void close_pieces(void* /*memory*/) {}
   /// Ends what import_memory began, at once: no kernel touches it any more. The library's own
-  /// memory that was opened by a ticket alone stays open until the device goes.
+  /// memory that was opened by a ticket alone stays open until the device has no communicator.
   virtual void close_import(void* /*memory*/) {}
   /// Whether the device's memory and that of others of the host may stand behind one address.
   /// Asks, and makes nothing.

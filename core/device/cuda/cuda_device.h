@@ -129,7 +129,10 @@ class CudaDevice final : public DeviceRuntime {
 
  private:
   explicit CudaDevice(std::int32_t index)
-      : index_(index), shared_(shared_device(index)), memory_(index), multicast_(index) {}
+      : index_(index),
+        shared_(shared_device(index)),
+        memory_(index, shared_->communicators),
+        multicast_(index) {}
   weft_result prepare();
   weft_result ask_for_bulk_copies();
   weft_result find_line_bytes(int major);

@@ -71,16 +71,18 @@ struct CudaMemory::Ticket {
   std::int32_t device = 0;
   std::uint32_t of_program = 0;
   cudaIpcMemHandle_t handle{};
+
+  [[nodiscard]] AllocationName name() const { return {process[0], process[1], number}; }
 };
 
 CudaMemory::~CudaMemory() {
   const Scope scope(device_);
   for (const Retired& retired : retired_)
     static_cast<void>(cudaEventDestroy(retired.over));
-  for (const auto* opened : {&opened_, &opened_of_programs_}) {
-    for (void* memory : *opened)
-      static_cast<void>(cudaIpcCloseMemHandle(memory));
-  }
+  for (const auto& [name, opened] : opened_)
+    static_cast<void>(cudaIpcCloseMemHandle(opened.memory));
+  for (void* memory : opened_of_programs_)
+    static_cast<void>(cudaIpcCloseMemHandle(memory));
   for (const auto& [name, import] : mapped_)
     unmap(import.memory);
   for (const auto& [memory, bytes] : pieces_)
@@ -196,6 +198,11 @@ weft_result CudaMemory::register_block(const Block& block, void** out) {
 
 void CudaMemory::release(void* memory) {
   if (memory == nullptr) return;
+  keep(memory);
+  close_idle_behind_last();
+}
+
+void CudaMemory::keep(void* memory) {
   const std::scoped_lock lock(mutex_);
   const auto found = used_.find(memory);
   if (found == used_.end()) return;
@@ -210,14 +217,14 @@ void CudaMemory::release_retired() {
     const std::scoped_lock lock(keeper_->mutex);
     ended.swap(keeper_->ended);
   }
-  std::ranges::for_each(ended, [this](void* memory) { release(memory); });
+  std::ranges::for_each(ended, [this](void* memory) { keep(memory); });
   const std::scoped_lock lock(retired_mutex_);
   std::erase_if(retired_, [&](const Retired& retired) {
     const cudaError_t over = cudaEventQuery(retired.over);
     if (over == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
     if (over != cudaSuccess) return false;
     static_cast<void>(cudaEventDestroy(retired.over));
-    release(retired.memory);
+    keep(retired.memory);
     return true;
   });
 }
@@ -395,17 +402,70 @@ weft_result CudaMemory::import_memory(const MemoryTicket& from, void** out, std:
   if (from.descriptor >= 0) return import_mapped(ticket, from.descriptor, out, bytes);
   if (ticket.process == this_process()) return import_own(ticket, out, bytes);
   void* memory = nullptr;
-  WEFT_CUDA(cudaIpcOpenMemHandle(&memory, ticket.handle, cudaIpcMemLazyEnablePeerAccess));
-  {
-    const std::scoped_lock lock(mutex_);
-    (ticket.of_program != 0 ? opened_of_programs_ : opened_).insert(memory);
-  }
+  if (const weft_result opened = open_ticket(ticket, &memory); opened != WEFT_OK) return opened;
   // How much that opened says the driver, not the ticket.
   void* base = nullptr;
   const weft_result known = address_range(memory, &base, bytes);
-  if (known != WEFT_OK) return known;
+  if (known != WEFT_OK) {
+    const Failure why = failure();
+    close_import(memory);
+    failure() = why;
+    return known;
+  }
   *out = memory;
   return WEFT_OK;
+}
+
+// A peer that makes its context anew may have other memory at an address of which this process has
+// what was there before open still, idle; the driver then opens nothing.
+weft_result CudaMemory::open_ticket(const Ticket& ticket, void** out) {
+  const weft_result opened = open_once(ticket, out);
+  if (opened == WEFT_OK || failure().code != cudaErrorAlreadyMapped) return opened;
+  close_idle();
+  return open_once(ticket, out);
+}
+
+weft_result CudaMemory::open_once(const Ticket& ticket, void** out) {
+  const std::scoped_lock opening(opening_mutex_);
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto known = ticket.of_program != 0 ? opened_.end() : opened_.find(ticket.name());
+    if (known != opened_.end()) {
+      ++known->second.uses;
+      *out = known->second.memory;
+      return WEFT_OK;
+    }
+  }
+  WEFT_CUDA(cudaIpcOpenMemHandle(out, ticket.handle, cudaIpcMemLazyEnablePeerAccess));
+  const std::scoped_lock lock(mutex_);
+  if (ticket.of_program != 0) {
+    opened_of_programs_.insert(*out);
+  } else {
+    opened_.emplace(ticket.name(), Opened{.memory = *out, .uses = 1});
+  }
+  return WEFT_OK;
+}
+
+// Not under the mutex, since each close waits for kernels.
+void CudaMemory::close_idle() {
+  while (true) {
+    void* memory = nullptr;
+    {
+      const std::scoped_lock lock(mutex_);
+      const auto idle =
+          std::ranges::find_if(opened_, [](const auto& entry) { return entry.second.uses == 0; });
+      if (idle == opened_.end()) return;
+      memory = idle->second.memory;
+      opened_.erase(idle);
+    }
+    const Scope scope(device_);
+    static_cast<void>(cudaIpcCloseMemHandle(memory));
+  }
+}
+
+// A communicator that ends does not count any more as it gives back what it had.
+void CudaMemory::close_idle_behind_last() {
+  if (communicators_.load() == 0) close_idle();
 }
 
 // Its owner hands out the same allocation again and again, to communicators beside each other: it
@@ -417,7 +477,7 @@ weft_result CudaMemory::import_mapped(const Ticket& ticket, int descriptor, void
                  "the ticket speaks of " + std::to_string(ticket.bytes) + " bytes"};
     return WEFT_ERROR_PEER;
   }
-  const AllocationName name{ticket.process[0], ticket.process[1], ticket.number};
+  const AllocationName name = ticket.name();
   const std::scoped_lock lock(mutex_);  // so that two threads do not map it twice
   auto known = mapped_.find(name);
   if (known == mapped_.end()) {
@@ -444,6 +504,10 @@ void CudaMemory::close_import(void* memory) {
       mapped = known->second.memory;
       mapped_.erase(known);
     }
+    const auto used = std::ranges::find_if(opened_, [&](const auto& entry) {
+      return entry.second.memory == memory && entry.second.uses != 0;
+    });
+    if (used != opened_.end()) --used->second.uses;
     const auto opened = opened_of_programs_.find(memory);
     if (opened == opened_of_programs_.end()) {
       memory = nullptr;
@@ -453,6 +517,7 @@ void CudaMemory::close_import(void* memory) {
   }
   if (mapped.address != nullptr) unmap(mapped);
   if (memory != nullptr) static_cast<void>(cudaIpcCloseMemHandle(memory));
+  close_idle_behind_last();
 }
 
 weft_result CudaMemory::find_piece(const void* address, MemoryPiece* out) const {

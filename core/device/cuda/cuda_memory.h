@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -26,14 +27,17 @@ namespace weft::device::cuda {
 
 /// The memory functions of DeviceRuntime, whose promises hold here. Nothing waits for a kernel,
 /// since a kernel may wait for a peer for ever: what is released is kept for the next allocation of
-/// that kind which it suits, and freed when this object goes; the library's own that CUDA IPC
-/// opened stays open until then.
+/// that kind which it suits, and freed when this object goes. What CUDA IPC opened of the library's
+/// own stays open for the next who wants it until the device has no communicator any more, or lacks
+/// its address: to close it waits for all kernels of the device.
 ///
 /// Threads: every member from any thread; `mutex_` guards the lists. The device is made current
 /// where that is needed.
 class CudaMemory {
  public:
-  explicit CudaMemory(std::int32_t device) : device_(device) {}
+  /// `communicators`: how many the device has, as DeviceRuntime; outlives this object.
+  CudaMemory(std::int32_t device, const std::atomic<std::uint32_t>& communicators)
+      : device_(device), communicators_(communicators) {}
   CudaMemory(const CudaMemory&) = delete;
   CudaMemory& operator=(const CudaMemory&) = delete;
   /// No kernel of the device runs any more.
@@ -90,6 +94,10 @@ class CudaMemory {
     MappedMemory memory;
     std::size_t uses = 0;
   };
+  struct Opened {
+    void* memory = nullptr;
+    std::size_t uses = 0;  ///< 0: idle.
+  };
 
   /// What a graph holds of memory that its kernels use. Its end may come on any thread.
   struct Keeper {
@@ -105,6 +113,7 @@ class CudaMemory {
   weft_result take(Kind kind, std::size_t bytes, void** out);
   weft_result find(Kind kind, std::size_t bytes, Block* out);
   void* hold(const Block& block);
+  void keep(void* memory);
   void release_retired();
   weft_result leave_to_graph(cudaGraph_t graph, void* memory);
   weft_result make(Kind kind, std::size_t bytes, Block* out);
@@ -114,17 +123,23 @@ class CudaMemory {
   weft_result register_block(const Block& block, void** out);
   weft_result import_own(const Ticket& ticket, void** out, std::size_t* bytes);
   weft_result import_mapped(const Ticket& ticket, int descriptor, void** out, std::size_t* bytes);
+  weft_result open_ticket(const Ticket& ticket, void** out);
+  weft_result open_once(const Ticket& ticket, void** out);
+  void close_idle();
+  void close_idle_behind_last();
 
   const std::int32_t device_;
+  const std::atomic<std::uint32_t>& communicators_;
   cudaStream_t own_stream_ = nullptr;  // of this object's own small work, beside all others
   const std::shared_ptr<Keeper> keeper_ = std::make_shared<Keeper>();
   std::mutex retired_mutex_;      // before mutex_
   std::vector<Retired> retired_;  // guarded by retired_mutex_
+  std::mutex opening_mutex_;      // before mutex_: so that two threads do not open a ticket twice
   std::mutex mutex_;
   std::map<void*, Block> used_;  // guarded by mutex_, as all below
   KeptBlocks<Kind, Block> free_;
   std::set<std::int32_t> reached_;
-  std::multiset<void*> opened_;              // by CUDA IPC, of the library's own memory
+  std::map<AllocationName, Opened> opened_;  // by CUDA IPC, of the library's own memory
   std::multiset<void*> opened_of_programs_;  // the same of theirs
   std::map<AllocationName, Import> mapped_;  // by descriptors
   std::map<void*, std::size_t> pieces_;      // of other processes, and their bytes
