@@ -185,6 +185,8 @@ class DeviceRuntime {
   /// Which memory fabric joins it to devices of other hosts: equal exactly for devices of one.
   /// Empty where there is none.
   [[nodiscard]] virtual std::string_view memory_fabric() const { return {}; }
+  /// RankInfo::device_id.
+  [[nodiscard]] virtual std::string_view device_id() const { return {}; }
   /// Whether launches call back when they end; see Launch.
   [[nodiscard]] virtual bool reports_ends() const { return true; }
   /// What the driver said of the calling thread's last failure, and its code; empty if nothing.

@@ -22,6 +22,11 @@ std::uint32_t beside_another(std::uint32_t groups) {
   return std::max(groups / 2, kGroupsThatMayComeEarly + 1) - kGroupsThatMayComeEarly;
 }
 
+/// Instances of a device have multiprocessors of their own.
+std::string device_of(const RankInfo& rank) {
+  return rank.device_pci + rank.device_id;
+}
+
 GroupShare share_of(std::uint32_t groups, std::uint32_t sharing) {
   if (sharing == 1) {
     const std::uint32_t beside = beside_another(groups);
@@ -37,14 +42,14 @@ Result<GroupShare> groups_of_each_rank(const Topology& topology,
                                        std::span<const std::uint32_t> groups_at_once) {
   std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> ranks_on;
   for (const RankInfo& rank : topology.ranks) {
-    if (!rank.device_pci.empty()) ++ranks_on[{rank.host, rank.device_pci}];
+    if (!rank.device_pci.empty()) ++ranks_on[{rank.host, device_of(rank)}];
   }
   GroupShare least;
   for (const RankInfo& rank : topology.ranks) {
     const std::uint32_t groups = groups_at_once[rank.rank];
     if (groups == 0) continue;
     const std::uint32_t sharing =
-        rank.device_pci.empty() ? 1 : ranks_on.at({rank.host, rank.device_pci});
+        rank.device_pci.empty() ? 1 : ranks_on.at({rank.host, device_of(rank)});
     if (groups < sharing) {
       return fail(
           WEFT_ERROR_OUT_OF_RESOURCES,
@@ -64,7 +69,7 @@ Result<GroupShare> groups_of_each_rank(const Topology& topology,
 bool shares_device(const Topology& topology, std::uint32_t rank) {
   const RankInfo& own = topology.ranks[rank];
   return !own.device_pci.empty() && std::ranges::any_of(topology.ranks, [&](const RankInfo& other) {
-    return other.rank != rank && other.host == own.host && other.device_pci == own.device_pci;
+    return other.rank != rank && other.host == own.host && device_of(other) == device_of(own);
   });
 }
 

@@ -25,7 +25,7 @@ struct GroupShare {
 };
 
 /// `groups_at_once[r]` is what rank r's device runs at once (DeviceRuntime::groups_at_once).
-/// Devices are told apart by their host and PCI address; one without an address counts as its
+/// Devices are told apart by their host, PCI address and id; one without an address counts as its
 /// rank's alone. OUT_OF_RESOURCES where a device has more ranks than it runs groups.
 [[nodiscard]] Result<GroupShare> groups_of_each_rank(const Topology& topology,
                                                      std::span<const std::uint32_t> groups_at_once);

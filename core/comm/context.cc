@@ -192,6 +192,7 @@ Result<RankInfo> Context::next_rank_info(std::uint32_t rank, const DeviceRuntime
   WEFT_TRY_ASSIGN(RankInfo info, discover_process(host_, environment_.get("WEFT_FABRIC_ID")));
   info.device = runtime.name();
   info.device_pci = runtime.pci_address();
+  info.device_id = runtime.device_id();
   if (info.memory_fabric.empty()) info.memory_fabric = runtime.memory_fabric();
   info.rank = rank;
   info.local_index = local_index_.fetch_add(1);

@@ -92,6 +92,7 @@ Json to_json(const RankInfo& rank) {
                {"memory_fabric", rank.memory_fabric},
                {"cores", rank.cores},
                {"cpus", to_json(rank.cpus)}};
+  if (!rank.device_id.empty()) json["device_id"] = rank.device_id;
   if (rank.cpu_limit != 0) {
     json["cpu_limit"] = rank.cpu_limit;
     json["cpu_group"] = rank.cpu_group;
@@ -342,6 +343,7 @@ RankInfo read_rank(Reader reader) {
   rank.local_index = reader.number<std::uint32_t>("local_index");
   rank.device = reader.text("device");
   rank.device_pci = reader.text("device_pci");
+  if (reader.has("device_id")) rank.device_id = reader.text("device_id");
   rank.memory_fabric = reader.text("memory_fabric");
   if (!rank.memory_fabric.empty() && !check_fabric_id(rank.memory_fabric)) {
     reader.refuse("memory_fabric", "is no fabric id");

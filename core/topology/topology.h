@@ -95,6 +95,9 @@ struct RankInfo {
   std::uint32_t local_index = 0;  ///< Which of all that its context ever had this is, from 0.
   std::string device = "host";    ///< Kind of device that runs its kernels.
   std::string device_pci{};       ///< PCI address of that device; empty: the host, or unknown.
+  /// Tells instances of one device apart (MIG), which have an address together: equal exactly for
+  /// the same one. Empty: unknown.
+  std::string device_id{};
   /// Equal exactly for ranks whose devices one memory fabric joins, across hosts: WEFT_FABRIC_ID,
   /// or what the device tells. Empty: none.
   std::string memory_fabric{};

@@ -144,6 +144,15 @@ ReachAnswers Connections::ask(const std::string& id, const Topology& topology,
     if (!said) return {.reason = said.error().to_string()};
     // Plugins do not know it, and would find out when it is too late for another transport.
     const std::string& device = topology.ranks[peer].device_pci;
+    const std::string& instance = topology.ranks[peer].device_id;
+    const std::string_view own_instance = context_.runtime->device_id();
+    const bool are_known = !instance.empty() && !own_instance.empty();
+    if (said->can_connect() && said->device_memory() && are_known && instance != own_instance &&
+        device == context_.runtime->pci_address()) {
+      return {.reason = fmt::format("its device is another instance of {} (MIG), whose memory this "
+                                    "one does not reach",
+                                    device)};
+    }
     if (said->can_connect() && said->device_memory() && !device.empty() &&
         context_.runtime->is_out_of_reach(device)) {
       return {.reason = fmt::format("its device {} does not reach {}: says the driver",

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/device/cuda/direct_shape.h"
+#include "core/device/cuda/driver_call.h"
 #include "core/device/cuda/early_launch.h"
 #include "core/device/cuda/failure.h"
 #include "core/device/cuda/kernels.h"
@@ -213,6 +214,23 @@ std::string pci_address_of(int device) {
   return address;
 }
 
+/// Of a MIG instance its own (CUDA driver API, cuDeviceGetUuid); empty where the driver tells none.
+std::string uuid_of(int index) {
+  CUdevice device = 0;
+  CUuuid uuid{};
+  if (WEFT_DRIVER(cuDeviceGet, &device, index) != WEFT_OK ||
+      WEFT_DRIVER(cuDeviceGetUuid, &uuid, device) != WEFT_OK) {
+    return {};
+  }
+  std::string text;
+  for (const char byte : uuid.bytes) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    const auto value = static_cast<unsigned char>(byte);
+    text += {kDigits[value >> 4], kDigits[value & 15]};
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string_view last_open_failure() {
@@ -306,6 +324,7 @@ weft_result CudaDevice::prepare() {
   if (const weft_result found = find_line_bytes(major); found != WEFT_OK) return found;
   pci_address_ = pci_address_of(index_);
   if (!pci_address_.empty()) memory_fabric_ = memory_fabric_of(index_, pci_address_);
+  device_id_ = uuid_of(index_);
   return WEFT_OK;
 }
 

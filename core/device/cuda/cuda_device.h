@@ -39,6 +39,7 @@ class CudaDevice final : public DeviceRuntime {
   [[nodiscard]] std::int32_t index() const override { return index_; }
   [[nodiscard]] std::string_view pci_address() const override { return pci_address_; }
   [[nodiscard]] std::string_view memory_fabric() const override { return memory_fabric_; }
+  [[nodiscard]] std::string_view device_id() const override { return device_id_; }
   [[nodiscard]] bool reports_ends() const override { return false; }
   [[nodiscard]] std::string_view last_failure(std::int64_t* native) override;
 
@@ -142,6 +143,7 @@ class CudaDevice final : public DeviceRuntime {
   const std::shared_ptr<SharedDevice> shared_;
   std::string pci_address_;
   std::string memory_fabric_;
+  std::string device_id_;
   std::uint32_t groups_at_once_ = 0;
   std::uint32_t processors_ = 0;
   std::uint32_t line_bytes_ = 8;

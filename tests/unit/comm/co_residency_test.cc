@@ -78,6 +78,17 @@ TEST(CoResidency, ALargerDeviceIsNotTakenForASharedOne) {
   EXPECT_FALSE(shares_device(topology, 4));
 }
 
+// They have multiprocessors of their own, though one address.
+TEST(CoResidency, InstancesOfADeviceAreNotShared) {
+  Topology topology = ranks_on({{0, "a"}, {0, "a"}});
+  EXPECT_TRUE(shares_device(topology, 0));
+  EXPECT_EQ(share_of(topology, {42, 42}), (Share{10, 10, 5}));
+  topology.ranks[0].device_id = "first";
+  topology.ranks[1].device_id = "second";
+  EXPECT_FALSE(shares_device(topology, 0));
+  EXPECT_EQ(share_of(topology, {42, 42}), (Share{42, 19, 19}));
+}
+
 TEST(CoResidency, TheMostSharedDeviceDecidesForAll) {
   // Two ranks on one device, one alone on another; the same address on another host is another.
   const Topology topology = ranks_on({{0, "a"}, {0, "b"}, {0, "b"}, {1, "b"}});

@@ -57,6 +57,7 @@ TEST(Codec, ReportsSurviveTheTrip) {
 
 TEST(Codec, TopologiesSurviveTheTrip) {
   Topology topology = test::sample_topology(std::vector<test::Placement>{{0, 0}, {1, 0}, {0, 1}});
+  topology.ranks[1].device_id = "0123456789abcdef";
   topology.ranks[1].cpu_limit = 3;
   topology.ranks[1].cpu_group = "0123456789abcdef";
   const auto bytes = encode(topology);
