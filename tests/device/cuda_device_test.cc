@@ -19,6 +19,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -53,7 +54,9 @@ class SeenStream {
  public:
   /// It is the null stream, and the program captures one that would wait for it.
   bool would_break_a_capture = false;
-  int waits = 0;  ///< For events, of any stream.
+  bool is_captured = false;
+  int waits = 0;              ///< For events, of any stream.
+  int capture_questions = 0;  ///< Which capture it is part of.
 
   /// Somebody uses it, or awaits an event of it.
   void use() {
@@ -119,6 +122,25 @@ SeenStream*& seen_stream() {
   return stream;
 }
 
+// Of the driver: what it answers of the one stream, and of a device.
+CUresult tell_of_capture(CUstream /*stream*/, CUstreamCaptureStatus* status) {
+  if (seen_stream()->would_break_a_capture) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  seen_stream()->use();
+  *status =
+      seen_stream()->is_captured ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+CUresult tell_device(CUdevice* device, int ordinal) {
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+CUresult tell_uuid(CUuuid* uuid, CUdevice device) {
+  *uuid = {};
+  uuid->bytes[0] = static_cast<char>(0xA0 + device);
+  uuid->bytes[15] = 0x0F;
+  return CUDA_SUCCESS;
+}
+
 constexpr std::size_t kStaticBytes = 1664;  // of shared memory, of each kernel
 constexpr std::uint32_t kBulkBytes = 132 * 1024;
 // Their addresses are those of kernels.
@@ -130,6 +152,16 @@ constexpr std::array<const void*, 1> kMulticastKernel = {&kNames[2]};
 }  // namespace
 
 extern "C" {
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function,
+                                             unsigned /*version*/, unsigned long long /*flags*/,
+                                             cudaDriverEntryPointQueryResult* /*result*/) {
+  const std::string_view wanted = name;
+  *function = nullptr;
+  if (wanted == "cuStreamIsCapturing") *function = reinterpret_cast<void*>(tell_of_capture);
+  if (wanted == "cuDeviceGet") *function = reinterpret_cast<void*>(tell_device);
+  if (wanted == "cuDeviceGetUuid") *function = reinterpret_cast<void*>(tell_uuid);
+  return cudaSuccess;
+}
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = static_cast<int>(seen().devices.size());
   return cudaSuccess;
@@ -183,16 +215,21 @@ cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
 }
 #if CUDART_VERSION >= 13000
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status,
-                                     unsigned long long* /*number*/, cudaGraph_t* /*graph*/,
+                                     unsigned long long* number, cudaGraph_t* /*graph*/,
                                      const cudaGraphNode_t** /*nodes*/,
                                      const cudaGraphEdgeData** /*edges*/, size_t* /*count*/) {
 #else
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status,
-                                     unsigned long long* /*number*/) {
+                                     unsigned long long* number) {
 #endif
   if (seen_stream()->would_break_a_capture) return noted(cudaErrorStreamCaptureImplicit);
   seen_stream()->use();
+  ++seen_stream()->capture_questions;
   *status = cudaStreamCaptureStatusNone;
+  if (seen_stream()->is_captured) {
+    *status = cudaStreamCaptureStatusActive;
+    *number = 7;
+  }
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
@@ -372,6 +409,33 @@ TEST(CudaDevices, VouchForNoLinesAlone) {
   ASSERT_NE(device, nullptr);
   EXPECT_EQ(device->line_bytes(), 8U);
   EXPECT_THAT(device->line_peers(), IsEmpty());
+}
+
+// Each call asks, and what tells more takes longer.
+TEST(CudaStreams, AreAskedForTheirCaptureWhereThereIsOne) {
+  SeenStream native;
+  seen_stream() = &native;
+  const auto device = open_on({});
+  ASSERT_NE(device, nullptr);
+  DeviceStream* stream = nullptr;
+  ASSERT_EQ(device->wrap_stream(&native, &stream), WEFT_OK);
+  EXPECT_EQ(device->capture_number(stream), 0U);
+  EXPECT_EQ(native.capture_questions, 0);
+  native.is_captured = true;
+  EXPECT_EQ(device->capture_number(stream), 7U);
+  EXPECT_EQ(native.capture_questions, 1);
+  device->destroy_stream(stream);
+}
+
+// As instances into which MIG divides a GPU are, which have one address together.
+TEST(CudaDevices, AreToldApartByTheIdThatTheDriverGivesThem) {
+  const SeenMachine instances{.devices = {"0000:1A:00.0", "0000:1A:00.0"}};
+  const auto first = open_on(instances, 0);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->device_id(), "a000000000000000000000000000000f");
+  const auto second = open_on(instances, 1);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->device_id(), "a100000000000000000000000000000f");
 }
 
 // Once its owner has left a stream of the program the program may end it at once.

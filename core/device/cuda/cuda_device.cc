@@ -517,9 +517,19 @@ void CudaDevice::destroy_stream(DeviceStream* stream) {
 }
 
 std::uint64_t CudaDevice::capture_number(DeviceStream* stream) {
-  const Scope scope(index_);  // else the caller's thread gets a context that it has not asked for
+  const CudaStream& asked = *cuda(stream);
   const std::scoped_lock lock(cuda(stream)->mutex);
-  return capture_of(*cuda(stream));
+  // Each call asks, and mostly there is none. A stream of its own is of a context, so that none
+  // need be current.
+  const bool is_of_context = asked.native != nullptr && asked.native != cudaStreamLegacy &&
+                             asked.native != cudaStreamPerThread;
+  if (!asked.is_left && is_of_context) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    const weft_result told = WEFT_DRIVER(cuStreamIsCapturing, asked.native, &status);
+    if (told == WEFT_OK && status == CU_STREAM_CAPTURE_STATUS_NONE) return 0;
+  }
+  const Scope scope(index_);  // else the caller's thread gets a context that it has not asked for
+  return capture_of(asked);
 }
 
 weft_result CudaDevice::store(DeviceStream* stream, void* to, std::span<const std::byte> bytes) {
