@@ -22,6 +22,7 @@ namespace weft {
 struct Task;
 struct WorkItem;
 struct KernelOutcome;
+struct LongWait;
 struct OutputCall;
 struct MulticastView;
 struct WindowReduction;
@@ -109,9 +110,8 @@ struct Launch {
   const std::atomic<std::uint32_t>* abort = nullptr;
   /// Where ends are not reported: memory of allocate_shared, whose `end` is written last, once.
   KernelOutcome* outcome = nullptr;
-  /// Likewise, may be null: kernels that wait for long store the tag of their call here, again and
-  /// again while they do.
-  std::uint64_t* waiting = nullptr;
+  /// Likewise, may be null.
+  LongWait* waiting = nullptr;
   /// Of calls whose data may go straight into outputs of other ranks, on devices that are asked
   /// whether those are open: what the ranks agree by before. Copied before launch() returns.
   const OutputCall* outputs = nullptr;

@@ -361,6 +361,7 @@ class Communicator {
     const std::uint64_t capture =
         report_ != nullptr ? runtime_.capture_number(stream.device_stream()) : 0;
     latest_was_captured_ = capture != 0;
+    if (capture != 0) has_captured_.store(true, std::memory_order_relaxed);
     // Another stream may have come to be where one was.
     const bool is_latest = latest_.stream == stream.device_stream() && latest_.lives();
     if (is_latest && capture == 0) [[likely]]
@@ -470,7 +471,10 @@ class Communicator {
   Reactor::WatchId kernel_watch_ = 0;
   UniqueFd suspicion_timer_;  // goes off when a suspicion has had its time
   Reactor::WatchId suspicion_watch_ = 0;
-  OperationTag waiting_tag_ = 0;  // used by watch_kernels alone
+  // Of waits that kernels tell, used by watch_kernels alone.
+  OperationTag waiting_tag_ = 0;
+  bool another_wait_ = false;
+  std::uint32_t silent_looks_ = 0;
 
   std::shared_ptr<const void> life_ = std::make_shared<int>();
 
@@ -503,7 +507,8 @@ class Communicator {
   // Of the others: of the latest one's capture, and of those that were under way when that began.
   std::vector<Capture> captures_;
   bool latest_was_captured_ = false;
-  std::uint64_t latest_piece_ = 0;  // of latest_, where ends are reported
+  std::atomic<bool> has_captured_{false};  // read by watch_kernels
+  std::uint64_t latest_piece_ = 0;         // of latest_, where ends are reported
   // Of the launch that was prepared last, where no record is kept of it.
   std::vector<WorkItem> items_;
   std::shared_ptr<BoundPlan> launched_plan_;  // of those with a plan, the latest; and its items

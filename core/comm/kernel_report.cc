@@ -134,9 +134,12 @@ KernelReport::~KernelReport() {
   runtime_.release_shared(shared_);
 }
 
-std::optional<OperationTag> KernelReport::take_waiting() {
-  const OperationTag tag = std::atomic_ref(shared_->waiting).exchange(0, std::memory_order_relaxed);
-  return tag != 0 ? std::optional(tag) : std::nullopt;
+LongWait KernelReport::take_waiting() {
+  const auto take = [](std::uint64_t& word) {
+    return std::atomic_ref(word).exchange(0, std::memory_order_relaxed);
+  };
+  const std::uint64_t begun = take(shared_->waiting.begun);
+  return {.tag = take(shared_->waiting.tag), .begun = begun};
 }
 
 void KernelReport::note_loss(weft_result answer) {

@@ -43,7 +43,7 @@ class KernelReport {
   [[nodiscard]] const std::shared_ptr<Failure>& failure() const { return failure_; }
   [[nodiscard]] const std::atomic<std::uint32_t>* abort_word() const { return &shared_->abort; }
   [[nodiscard]] KernelOutcome* outcome() const { return &shared_->outcome; }
-  [[nodiscard]] std::uint64_t* waiting_word() const { return &shared_->waiting; }
+  [[nodiscard]] LongWait* waiting() const { return &shared_->waiting; }
   /// OutputCall::calls, and what stands there.
   [[nodiscard]] std::uint64_t* output_calls() const { return shared_->output_calls; }
   /// OutputCall::ended
@@ -55,9 +55,9 @@ class KernelReport {
 
   /// Of memory that it holds.
   [[nodiscard]] static constexpr std::size_t bytes_held() { return sizeof(Shared); }
-  /// The tag of the call that a kernel has waited in for long, if one did since this was asked
-  /// last.
-  [[nodiscard]] std::optional<OperationTag> take_waiting();
+  /// Of kernels that waited for long since this was asked last: the tag of a call that one waited
+  /// in, or 0, and whether one of these waits had not been told of before.
+  [[nodiscard]] LongWait take_waiting();
 
   /// Waiting for its kernels was answered so. Where the device is lost, the communicator is as
   /// well.
@@ -71,7 +71,7 @@ class KernelReport {
   struct Shared {
     alignas(128) std::atomic<std::uint32_t> abort;
     alignas(128) KernelOutcome outcome;
-    alignas(128) std::uint64_t waiting;
+    alignas(128) LongWait waiting;
     alignas(128) std::uint64_t output_calls[2];
     std::uint64_t outputs_ended;
   };

@@ -39,6 +39,9 @@ constexpr std::int64_t kLongestIntervalNs = 16'000'000'000;
 constexpr std::uint32_t kGoesRound = UINT32_MAX;
 constexpr std::uint32_t kTurnsBack = UINT32_MAX - 1;
 
+// How often a kernel that waits tells it hangs on what it looks at: host memory takes longer.
+constexpr std::uint32_t kMostSilentLooks = 4;
+
 // In the place of the number of a call that has been reported.
 constexpr std::uint64_t kUnknownCall = UINT64_MAX;
 
@@ -150,24 +153,31 @@ void Communicator::watch_kernels() {
   std::uint64_t expirations = 0;
   static_cast<void>(read(kernel_timer_.get(), &expirations, sizeof(expirations)));
   report_->look();
-  const auto tag = report_->take_waiting();
-  if (!tag) {
-    waiting_tag_ = 0;
+  const LongWait told = report_->take_waiting();
+  if (told.begun != 0) another_wait_ = true;
+  if (told.tag == 0) {
+    if (++silent_looks_ == kMostSilentLooks) waiting_tag_ = 0;
     return;
   }
-  if (*tag != waiting_tag_) {
-    waiting_tag_ = *tag;
-    reported_call_.store(0);  // A graph's calls have one number, each time that they are replayed.
+  silent_looks_ = 0;
+  // Of a call that runs once all waits are one. Each replay of a graph has the tags of the calls
+  // that it holds, so there another wait may be that of another replay.
+  const bool is_new =
+      told.tag != waiting_tag_ || (another_wait_ && has_captured_.load(std::memory_order_relaxed));
+  another_wait_ = false;
+  if (is_new) {
+    waiting_tag_ = told.tag;
+    reported_call_.store(0);
     restart_clock();
     static_cast<void>(waited_ns());
     return;
   }
   const std::int64_t waited = waited_ns();
   if (!is_long(waited)) return;
-  const auto call = history_.find_tag(*tag);
+  const auto call = history_.find_tag(told.tag);
   // A graph may replay a call that is long gone: then its number and its count are not known.
   consider_wait(call, call ? call->sequence : kUnknownCall,
-                call ? describe_call(*call) : describe_operation(*tag, "an unknown number of"),
+                call ? describe_call(*call) : describe_operation(told.tag, "an unknown number of"),
                 waited);
 }
 

@@ -129,7 +129,7 @@ void Communicator::launch_by_report(Stream& stream, std::span<const WorkItem> it
   reported_launch_ = {.items = items,
                       .abort = report_->abort_word(),
                       .outcome = report_->outcome(),
-                      .waiting = report_->waiting_word(),
+                      .waiting = report_->waiting(),
                       .own_processors = has_device_for_itself(),
                       .shares_device = !own_processors_,
                       .is_bounded = is_bounded_ || named != 0};

@@ -100,4 +100,11 @@ struct KernelOutcome {
   std::uint64_t found = 0;     ///< Tag, bytes, or the error word.
 };
 
+/// What kernels tell that wait for long, again and again while they do. Each word by itself, by
+/// whichever thread that waits: whoever takes a word leaves 0.
+struct LongWait {
+  std::uint64_t tag = 0;    ///< Of the call.
+  std::uint64_t begun = 0;  ///< 1: a wait told of itself for the first time.
+};
+
 }  // namespace weft

@@ -37,6 +37,10 @@ using LayoutAndTransport = std::tuple<Layout, std::string>;
   if (transport == "net") settings.emplace_back("transports.net", "net-socket");
   return settings;
 }
+inline std::string layout_and_transport_name(
+    const testing::TestParamInfo<LayoutAndTransport>& info) {
+  return std::get<0>(info.param).name() + "_" + std::get<1>(info.param);
+}
 
 #define SKIP_UNLESS_POSSIBLE(layout) \
   if (!(layout).possible()) \

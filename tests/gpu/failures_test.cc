@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 
 #include "tests/gpu/calls.h"
 #include "tests/gpu/graphs.h"
@@ -131,10 +132,14 @@ class Scratch {
           "weft_all_gather_v");
   }
   void send_or_recv(const Member& member, std::size_t count) {
-    std::byte* buffer = zones_[member.rank]->data();
-    check(member.rank == 0 ? weft_send(buffer, count, WEFT_FLOAT32, 1, member.comm, member.stream)
-                           : weft_recv(buffer, count, WEFT_FLOAT32, 0, member.comm, member.stream),
-          "weft_send or weft_recv");
+    if (member.rank != 0) return recv_from(member, 0, count);
+    check(weft_send(zones_[0]->data(), count, WEFT_FLOAT32, 1, member.comm, member.stream),
+          "weft_send");
+  }
+  void recv_from(const Member& member, std::uint32_t peer, std::size_t count = kCount) {
+    check(weft_recv(zones_[member.rank]->data(), count, WEFT_FLOAT32, peer, member.comm,
+                    member.stream),
+          "weft_recv");
   }
 
   static constexpr std::size_t kCount = 100000;
@@ -412,6 +417,76 @@ TEST_P(MismatchTest, SendsAndReceives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, MismatchTest, testing::ValuesIn(kPairs), layout_name<Layout>);
+
+// ---- ranks that wait for long ----
+
+class LongWaits : public testing::TestWithParam<LayoutAndTransport> {
+ protected:
+  void SetUp() override { SKIP_UNLESS_POSSIBLE(layout()); }
+
+  static const Layout& layout() { return std::get<0>(GetParam()); }
+  static const std::string& transport() { return std::get<1>(GetParam()); }
+  static Settings settings(const Settings& more) {
+    Settings all = settings_of(transport());
+    all.emplace_back("timeouts.operation", "1s");
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  /// Rank 0 alone does it.
+  static void time_out(const Settings& more, const std::function<void(Member&, Scratch&)>& work) {
+    Team team(Mode::kThreads, layout(), settings(more));
+    Scratch scratch(team);
+    std::future<End> waiting =
+        spin(team.members()[0], [&](Member& member) { work(member, scratch); });
+    if (waiting.wait_for(kLimitSeen) != std::future_status::ready) {
+      ADD_FAILURE() << "the limit was not seen";
+      Team::abort_all();
+    }
+    const End end = waiting.get();
+    EXPECT_EQ(end.result, WEFT_ERROR_TIMEOUT) << end.text;
+    EXPECT_NE(end.text.find("rank 0 of"), std::string::npos) << end.text;
+  }
+
+  static constexpr auto kLimitSeen = 10s;
+};
+
+// In what each kind of kernel waits.
+TEST_P(LongWaits, ForOthersEndAtTheLimit) {
+  for (const std::size_t count : {std::size_t{100}, Scratch::kCount})
+    time_out({}, [count](Member& member, Scratch& scratch) { scratch.all_reduce(member, count); });
+  time_out({{"collectives.all_reduce.algorithm", "ring"}},
+           [](Member& member, Scratch& scratch) { scratch.all_reduce(member); });
+  time_out({}, [](Member& member, Scratch& scratch) { scratch.all_gather(member, 10000); });
+  time_out({}, [](Member& member, Scratch& scratch) { scratch.recv_from(member, 1); });
+}
+
+// Calls over a net are not captured.
+class LongReplays : public LongWaits {};
+
+// One rank comes half a second late to each of them, which together is more than the limit.
+TEST_P(LongReplays, AreNotOneWait) {
+  constexpr int kReplays = 5;
+  for (const std::size_t count : {std::size_t{100}, Scratch::kCount}) {
+    Team team(Mode::kThreads, layout(), settings({}));
+    Scratch scratch(team);
+    Graphs graphs(team, [&](Member& member) { scratch.all_reduce(member, count); });
+    team.each([&](Member& member) {
+      for (int replay = 0; replay < kReplays; ++replay) {
+        if (member.rank == 1) std::this_thread::sleep_for(500ms);
+        graphs.launch(member);
+        check(weft_stream_synchronize(member.stream), "weft_stream_synchronize");
+      }
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, LongReplays,
+                         testing::Combine(testing::ValuesIn(kPairs), testing::Values("p2p", "shm")),
+                         layout_and_transport_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, LongWaits,
+                         testing::Combine(testing::ValuesIn(kPairs),
+                                          testing::Values("p2p", "shm", "net")),
+                         layout_and_transport_name);
 
 }  // namespace
 }  // namespace weft::gpu_test

@@ -236,9 +236,7 @@ TEST_P(TransportCaptures, CaptureOrSayWhyNot) {
 INSTANTIATE_TEST_SUITE_P(Gpu, TransportCaptures,
                          testing::Combine(testing::ValuesIn(kPairs),
                                           testing::Values("p2p", "shm", "net")),
-                         [](const testing::TestParamInfo<LayoutAndTransport>& info) {
-                           return std::get<0>(info.param).name() + "_" + std::get<1>(info.param);
-                         });
+                         layout_and_transport_name);
 
 }  // namespace
 }  // namespace weft::gpu_test

@@ -15,6 +15,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   processes    a process for each rank
   graphs       captured calls, by threads and processes
   abort        aborts, killed processes and faulty devices while kernels spin
+  long-waits   timeouts.operation over p2p, shm and net; replays to which a rank comes late
   abort-ways   aborts in each algorithm and protocol by name, by pairs, over shm and net
   transports   p2p, shm and net in turn
   net-small  small calls over a net, whose lines ports carry: operations, exchanges, types, mixes, calls that differ
@@ -91,7 +92,7 @@ while (($#)); do
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort abort-ways transports hosts net-small sharing leavers reads algorithms trees chains
+  pieces=(threads one-thread processes graphs abort abort-ways long-waits transports hosts net-small sharing leavers reads algorithms trees chains
     lines lines128 long memory litmus memcheck initcheck racecheck bench bench-operations bench-host bench-joins mismatch
     operations types exchanges mix order
     operations-processes operations-graphs
@@ -810,6 +811,7 @@ for piece in "${pieces[@]}"; do
     graphs) tests graphs 400 'Gpu/GraphsTest.*:Gpu/ForkedStreams.*:Gpu/ProcessPairs.Graphs*' ;;
     abort) tests abort 400 'Gpu/AbortTest.*:Gpu/ProcessPairs.KillOne*:Gpu/ProcessPairs.Fault*' ;;
     abort-ways) abort_ways ;;
+    long-waits) tests long-waits 300 'Gpu/LongWaits.*:Gpu/LongReplays.*' ;;
     hosts) hosts ;;
     net-small) net_small ;;
     transports) tests transports 400 'Gpu/Transports.*:Gpu/ProcessPairs.Transport*' ;;

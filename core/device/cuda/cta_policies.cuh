@@ -133,12 +133,12 @@ __device__ inline void store_words_system(std::byte* to, Line line) {
 inline constexpr std::uint32_t kLinesInFlight = 8;
 
 /// The memory of a launch. `abort` and `waiting` are host memory: visited now and then, since it is
-/// far. `waiting` may be null; otherwise whoever waits for long stores `tag` there.
+/// far. `waiting` may be null; otherwise whoever waits for long tells it there, by `tag`.
 class CudaMemory {
  public:
   static constexpr bool kCombinesRanks = true;
 
-  __device__ CudaMemory(const std::uint32_t* abort, std::uint64_t* waiting, std::uint64_t tag)
+  __device__ CudaMemory(const std::uint32_t* abort, LongWait* waiting, std::uint64_t tag)
       : abort_(abort), waiting_(waiting), tag_(tag) {}
 
   [[nodiscard]] __device__ static std::uint64_t load_acquire(std::uint64_t* counter) {
@@ -167,7 +167,7 @@ class CudaMemory {
         const std::uint64_t seen = load_acquire_system(counter);
         if (seen >= threshold) return {.status = WaitStatus::kReady, .value = seen};
       }
-      if (looks % kLooksBetweenWords == kLooksBetweenWords - 1) say_that_it_waits();
+      say_that_it_waits(looks);
       if (load_relaxed_system(abort_) != 0) return {.status = WaitStatus::kAborted, .value = 0};
       const std::uint32_t told = error == nullptr ? 0 : load_relaxed_system(error);
       if (told != 0) return {.status = WaitStatus::kPeerError, .value = told};
@@ -187,9 +187,8 @@ class CudaMemory {
     store_relaxed_system(word, value);
   }
   [[nodiscard]] __device__ KernelOutcome pause(std::uint32_t turn) const {
-    constexpr std::uint32_t kTurnsBetweenWords = kTurnsBetweenLooks * kLooksBetweenWords;
     if (turn % kTurnsBetweenLooks != kTurnsBetweenLooks - 1) return {};
-    if (turn % kTurnsBetweenWords == kTurnsBetweenWords - 1) say_that_it_waits();
+    say_that_it_waits(turn / kTurnsBetweenLooks);
     if (load_relaxed_system(abort_) == 0) return {};
     return {.end = KernelEnd::kAborted, .peer = 0, .expected = 0, .found = 0};
   }
@@ -217,9 +216,8 @@ class CudaMemory {
 
   [[nodiscard]] __device__ KernelOutcome keep_waiting(std::uint32_t turn,
                                                       const DirectPeers& peers) const {
-    constexpr std::uint32_t kTurnsBetweenWords = kTurnsBetweenLooks * kLooksBetweenWords;
     if (turn % kTurnsBetweenLooks != kTurnsBetweenLooks - 1) return {};
-    if (turn % kTurnsBetweenWords == kTurnsBetweenWords - 1) say_that_it_waits();
+    say_that_it_waits(turn / kTurnsBetweenLooks);
     return why_leave(peers);
   }
   [[nodiscard]] __device__ KernelOutcome why_leave(const DirectPeers& peers) const {
@@ -264,13 +262,14 @@ class CudaMemory {
   static constexpr std::uint32_t kTurnsBetweenLooks = 512;
   static constexpr std::uint32_t kLooksBetweenWords = 512;
 
-  __device__ void say_that_it_waits() const {
-    if (waiting_ == nullptr) return;
-    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(waiting_), "l"(tag_) : "memory");
+  __device__ void say_that_it_waits(std::uint32_t looks) const {
+    if (looks % kLooksBetweenWords != kLooksBetweenWords - 1 || waiting_ == nullptr) return;
+    if (looks == kLooksBetweenWords - 1) store_relaxed_system(&waiting_->begun, 1);
+    store_relaxed_system(&waiting_->tag, tag_);
   }
 
   const std::uint32_t* abort_;
-  std::uint64_t* waiting_;
+  LongWait* waiting_;
   const std::uint64_t tag_;
 };
 

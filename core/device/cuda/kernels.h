@@ -43,7 +43,7 @@ inline constexpr std::uint32_t kCtasThatMayComeEarly = 2;
 struct KernelControl {
   const std::uint32_t* abort = nullptr;  ///< Host memory.
   KernelOutcome* outcome = nullptr;      ///< Host memory: the first bad end.
-  std::uint64_t* waiting = nullptr;      ///< Host memory: the tag of a call that waits for long.
+  LongWait* waiting = nullptr;           ///< Host memory; may be null.
 };
 
 /// What the pointers `ring` and `blocks` of an item point to, where it is carried along: a load of

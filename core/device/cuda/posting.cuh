@@ -52,7 +52,7 @@ __device__ inline void serve_posts(const PostBoard& board, std::uint32_t lanes) 
 template <class Base>
 class Posting : public Base {
  public:
-  __device__ Posting(const std::uint32_t* abort, std::uint64_t* waiting, std::uint64_t tag,
+  __device__ Posting(const std::uint32_t* abort, LongWait* waiting, std::uint64_t tag,
                      PostBoard& board)
       : Base(abort, waiting, tag), board_(board) {}
 

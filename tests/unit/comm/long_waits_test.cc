@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a rank takes for one wait of kernels that only tell that they wait.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/comm/start.h"
+#include "core/device/host/host_device.h"
+#include "tests/unit/comm/ranks.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Ranks;
+using testing::HasSubstr;
+
+/// Runs nothing, and knows where the latest call's kernel would tell that it waits.
+class WaitingDevice : public device::HostDevice {
+ public:
+  explicit WaitingDevice(bool captures) : captures_(captures) {}
+
+  [[nodiscard]] bool reports_ends() const override { return false; }
+  [[nodiscard]] std::string_view pci_address() const override { return "0000:18:00.0"; }
+  weft_result launch(DeviceStream* /*stream*/, std::span<const Launch> launches) override {
+    waiting.store(launches.front().waiting);
+    return WEFT_OK;
+  }
+  std::uint64_t capture_number(DeviceStream* /*stream*/) override { return captures_ ? 1 : 0; }
+  weft_result query(DeviceStream* /*stream*/) override { return WEFT_OK; }
+  weft_result synchronize(DeviceStream* /*stream*/) override { return WEFT_OK; }
+
+  std::atomic<LongWait*> waiting{nullptr};
+
+ private:
+  const bool captures_;
+};
+
+/// A call of a rank that fails where it takes a wait for longer than half a second.
+class WaitingCall {
+ public:
+  explicit WaitingCall(bool captured)
+      : ranks_(2, "p2p", {{"WEFT_TIMEOUTS_OPERATION", "500ms"}},
+               std::make_unique<WaitingDevice>(captured)) {
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+      threads.emplace_back([this, rank] { call(rank); });
+    for (auto& thread : threads)
+      thread.join();
+  }
+
+  /// Kernels of both ranks share a word here: whose is told last. It tells `times`, each after the
+  /// rank has taken what was told before, and then `pause`.
+  std::string tell(int times, LongWait word, std::chrono::milliseconds pause = 0ms) {
+    LongWait& told = *device().waiting.load();
+    for (; times > 0; --times) {
+      std::atomic_ref(told.begun).store(word.begun);
+      std::atomic_ref(told.tag).store(word.tag);
+      while (std::atomic_ref(told.tag).load() != 0) {
+        if (const std::string failure = failure_of_any(); !failure.empty()) return failure;
+        std::this_thread::sleep_for(1ms);
+      }
+      std::this_thread::sleep_for(pause);
+    }
+    return failure_of_any();
+  }
+
+ private:
+  WaitingDevice& device() { return dynamic_cast<WaitingDevice&>(ranks_.context().runtime()); }
+
+  void call(std::uint32_t rank) {
+    Call call{.communicator = ranks_.communicators[rank].get(),
+              .stream = ranks_.streams[rank].get(),
+              .task = {.operation = Operation::kAllReduce,
+                       .type = WEFT_FLOAT32,
+                       .reduction = WEFT_SUM,
+                       .count = 1000},
+              .send = place_,
+              .recv = place_};
+    EXPECT_TRUE(start_calls({&call, 1}));
+  }
+  std::string failure_of_any() {
+    for (const auto& communicator : ranks_.communicators) {
+      if (const auto failure = communicator->known_failure()) return failure->to_string();
+    }
+    return "";
+  }
+
+  float place_[1000] = {};
+  Ranks ranks_;
+};
+
+constexpr OperationTag kTag = 77;
+constexpr LongWait kGoesOn{.tag = kTag, .begun = 0};
+constexpr LongWait kAnother{.tag = kTag, .begun = 1};
+
+TEST(LongWaits, OfACallAreOne) {
+  EXPECT_THAT(WaitingCall(false).tell(10, kGoesOn), HasSubstr("has waited"));
+  EXPECT_THAT(WaitingCall(false).tell(10, kAnother), HasSubstr("has waited"));
+}
+
+// As where each of a graph's replays comes to a rank later than to others.
+TEST(LongWaits, OfReplaysAreTheirOwn) {
+  WaitingCall call(true);
+  EXPECT_EQ(call.tell(6, kAnother), "");
+  EXPECT_THAT(call.tell(10, kGoesOn), HasSubstr("has waited"));
+}
+
+// Kernels that look at host memory tell less often than the rank looks.
+TEST(LongWaits, MayBeToldOfSeldom) {
+  EXPECT_THAT(WaitingCall(false).tell(10, kGoesOn, 600ms), HasSubstr("has waited"));
+}
+
+}  // namespace
+}  // namespace weft
