@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
 #include <mutex>
 #include <random>
 #include <string>
@@ -133,10 +132,7 @@ class Watchdog : public testing::EmptyTestEventListener {
 
 /// A rank of a job tells the others' parent which bits its all-reduces gave.
 class TellBits : public testing::EmptyTestEventListener {
-  void OnTestEnd(const testing::TestInfo& /*info*/) override {
-    const OwnBits bits = own_bits();
-    if (bits.results != 0) std::cout << kBitsLine << bits.results << " " << bits.hash << std::endl;
-  }
+  void OnTestEnd(const testing::TestInfo& /*info*/) override { say_bits(own_bits()); }
 };
 
 int run(int argc, char** argv) {

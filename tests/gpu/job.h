@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <netinet/in.h>
@@ -24,6 +25,7 @@
 
 #include "tests/gpu/operations.h"
 #include "tests/gpu/team.h"
+#include "tests/gpu/trial.h"
 #include "tests/support/process.h"
 
 extern char** environ;
@@ -89,6 +91,9 @@ inline std::string visible_device(std::uint32_t device) {
 
 /// What a rank that made all-reduces ends with: how many, and a hash of their results.
 inline constexpr const char* kBitsLine = "BITS ";
+inline void say_bits(const OwnBits& bits) {
+  if (bits.results != 0) std::cout << kBitsLine << bits.results << " " << bits.hash << std::endl;
+}
 inline std::string bits_line(const std::string& out) {
   const std::size_t begin = out.rfind(kBitsLine);
   return begin == std::string::npos ? "none" : out.substr(begin, out.find('\n', begin) - begin);
