@@ -107,8 +107,7 @@ class RootedLL128 : WideExchanges<kRanks, Reduction, Group, Memory> {
     });
   }
 
-  // Before any payload: of calls that differ both may wait for what nobody sends. So who finds one
-  // tells the others at once, and with them this rank's other gangs hear of it.
+  // Before any payload: of calls that differ both may wait for what nobody sends.
   WEFT_HD void take_headers(const Exchange& exchange) {
     Expected expected;
     WEFT_UNROLL
@@ -116,8 +115,7 @@ class RootedLL128 : WideExchanges<kRanks, Reduction, Group, Memory> {
       expected.pairs[rank] = 1;
     this->for_each_batch(1, [&](std::uint32_t pair) {
       Arrived arrived;
-      const bool taken = this->take(exchange, pair, expected, arrived);
-      if (!taken && this->outcome_.end == KernelEnd::kTagMismatch) this->tell_others();
+      static_cast<void>(this->take(exchange, pair, expected, arrived));
     });
   }
 

@@ -144,6 +144,9 @@ class WideExchanges {
       for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
         if (peers_.inbox[rank] != nullptr) compare_tag(rank, arrived.from[0][rank]);
       }
+      // At once: other gangs may wait for lines that the other call does not have, and come to no
+      // barrier before its rank leaves as well.
+      if (outcome_.end == KernelEnd::kTagMismatch) tell_others();
     }
     left_ = group_.any_of_gang(outcome_.end != KernelEnd::kDone);
     return !left_;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <iterator>
 #include <vector>
 
@@ -239,39 +238,8 @@ TEST_P(RootedLanes, WhatDoesNotFitIsRefused) {
   }
 }
 
-/// A lane of a group of several gangs of eight.
-class GangLane {
- public:
-  GangLane(LaneGroup& all, LaneTeam& gang) : all_(all), gang_(gang, all.rank() % kWideLineLanes) {}
-  [[nodiscard]] std::uint32_t rank() const { return all_.rank(); }
-  [[nodiscard]] std::uint32_t size() const { return all_.size(); }
-  [[nodiscard]] bool leader() const { return all_.leader(); }
-  void sync() { all_.sync(); }
-  std::uint64_t broadcast(std::uint64_t value) { return all_.broadcast(value); }
-  bool any(bool flag) { return all_.any(flag); }
-  [[nodiscard]] static std::uint32_t gang_size() { return kWideLineLanes; }
-  bool any_of_gang(bool flag) { return gang_.any(flag); }
-  static void gather_gang() {}  // looks gather lanes by themselves
-  [[nodiscard]] LaneGroup& gang() { return gang_; }
-
- private:
-  LaneGroup& all_;
-  LaneGroup gang_;
-};
-
-struct GangMemory : LaneMemory {
-  using LaneMemory::LaneMemory;
-  void store_wide(GangLane& lane, std::byte* to, Line share, bool last) const {
-    LaneMemory::store_wide(lane.gang(), to, share, last);
-  }
-  static Line load_wide(GangLane& lane, const std::byte* from, std::uint64_t flag, bool last) {
-    return LaneMemory::load_wide(lane.gang(), from, flag, last);
-  }
-};
-
 // Each of two ranks takes the other for the sender, and has a gang that sees no header.
 TEST(RootedGangs, EndWhereRanksNameDifferentRoots) {
-  constexpr std::uint32_t kGangs = 2;
   for (const Operation operation : kRootedOperations) {
     const DirectWorld world(2, 4096);
     std::vector<std::vector<float>> data(2, std::vector<float>(1000));
@@ -284,23 +252,7 @@ TEST(RootedGangs, EndWhereRanksNameDifferentRoots) {
       made.ring_position = (rank + 2 - root) % 2;
       items.push_back(made);
     }
-    const std::atomic<std::uint32_t> abort{0};
-    std::deque<LaneTeam> gang_teams;
-    for (std::uint32_t gang = 0; gang < 2 * kGangs; ++gang)
-      gang_teams.emplace_back(kWideLineLanes);
-    std::vector<KernelOutcome> outcomes(2);
-    LaneTeams teams;
-    for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      teams.add(rank_name(rank), kGangs * kWideLineLanes, [&, rank](LaneGroup& all) {
-        GangLane lane(all, gang_teams[rank * kGangs + all.rank() / kWideLineLanes]);
-        GangMemory memory(abort);
-        const KernelOutcome outcome =
-            run_wide_item<2>(lane, memory, items[rank], *items[rank].direct, Sum<float>{}, 0, 1);
-        if (all.leader()) outcomes[rank] = outcome;
-      });
-    }
-    teams.run();
-    for (const KernelOutcome& outcome : outcomes)
+    for (const KernelOutcome& outcome : run_gangs(items, 2))
       EXPECT_EQ(outcome.end, KernelEnd::kTagMismatch) << operation_name(operation);
   }
 }

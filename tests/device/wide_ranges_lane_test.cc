@@ -207,6 +207,24 @@ TEST_P(WideRangeLanes, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(run({item})[0][0].end, KernelEnd::kUnsupported);
 }
 
+// Neither call has what the other one waits for: the one-shot has more in its first exchange, the
+// two-shot has a second one. Gangs that see no header wait for that.
+TEST(WideRangeGangs, LeaveWhenEachCallWaitsForMore) {
+  for (const std::uint32_t ranks : {2U, 3U}) {
+    const DirectWorld world(ranks, 8192);
+    constexpr std::uint64_t kCount = 2000;
+    std::vector<std::vector<float>> data(ranks, std::vector<float>(kCount + 1));
+    std::vector<WorkItem> items;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const Task task{.operation = Operation::kAllReduce, .count = kCount + rank % 2};
+      items.push_back(world.wide_ranges_item(rank, task, 0, data[rank].data(), data[rank].data()));
+      if (rank % 2 == 0) items.back().algorithm = Algorithm::kDirect;
+    }
+    for (const KernelOutcome& outcome : run_gangs(items, 4))
+      EXPECT_EQ(outcome.end, KernelEnd::kTagMismatch) << ranks << " ranks";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, WideRangeLanes,
                          ::testing::Values(PartsShape{2, 1, 8}, PartsShape{2, 3, 8},
                                            PartsShape{3, 2, 16}, PartsShape{2, 1, 32},
