@@ -138,8 +138,16 @@ Status Communicator::why_not_ordered(const Stream& stream) const {
 
 Status Communicator::why_not_captured(std::span<const Call* const> calls, Stream& stream) {
   WEFT_TRY(check_call(stream));
+  const bool captured = runtime_.is_capturing(stream.device_stream());
+  if (captured && runtime_.is_lasting(stream.device_stream())) {
+    return fail(WEFT_ERROR_INVALID_USAGE,
+                "the program is capturing a stream that waits for the null stream: a call on that "
+                "would end the capture",
+                "call when the capture has ended, or capture a stream made with "
+                "cudaStreamNonBlocking");
+  }
   WEFT_TRY(check_order(stream));
-  if (reach_ != Reach::kMessages || !runtime_.is_capturing(stream.device_stream())) return {};
+  if (reach_ != Reach::kMessages || !captured) return {};
   WEFT_TRY_ASSIGN(const auto needs, needs_of(calls, 0));
   const bool by_net = std::ranges::any_of(needs, [&](const Need& need) {
     return choice_with(need.link.peer).kind == PluginKind::kNet;

@@ -164,10 +164,13 @@ class Communicator {
   }
   /// Whether connected calls, sends and receives of a group or one other call, may be made on
   /// `stream`, where the program may be capturing it: what a net carries needs the CPU in each
-  /// replay of a device's own graph. And where it may be capturing another: see check_order.
+  /// replay of a device's own graph. And where it may be capturing another: see check_order, and
+  /// that the null stream cannot be used then.
   [[nodiscard]] Status check_capture(std::span<const Call* const> calls, Stream& stream) {
-    const bool asks_nobody = reach_ != Reach::kMessages && !is_elsewhere(stream);
-    if (report_ == nullptr || asks_nobody) [[likely]]
+    if (report_ == nullptr) return {};
+    const bool asks_nobody = reach_ != Reach::kMessages && !is_elsewhere(stream) &&
+                             !runtime_.is_lasting(stream.device_stream());
+    if (asks_nobody) [[likely]]
       return {};
     return why_not_captured(calls, stream);
   }

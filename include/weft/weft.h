@@ -199,8 +199,8 @@ WEFT_API weft_result weft_comm_init_env(weft_context* context, const weft_comm_c
  * A CUDA stream that is being captured is not waited for, since that would end the capture, nor is
  * the null stream while a blocking stream is being captured: what was called there before must have
  * ended. Replays of CUDA graphs are waited for on the stream on which the latest call was made, and
- * on that on which the latest one was captured; on other streams they must have ended before. None
- * may follow.
+ * on that on which the latest one was captured, while the weft_stream of that has not been
+ * destroyed; on other streams they must have ended before. None may follow.
  *
  * Between CPUs, if the last collective had a root or no elements, or was weft_all_to_all_v, it also
  * waits until every other rank has made that call or has left, and compares them: ranks that all
@@ -309,7 +309,8 @@ WEFT_API weft_result weft_stream_create(weft_context* context, weft_stream** out
  * What fails of a replay on another stream than the captured one, weft_comm_get_async_error tells.
  * While a stream is captured on which a communicator's latest call outside of captures was made,
  * its calls on streams that are not captured are INVALID_USAGE, since they could not be ordered
- * after that one; of calls on the null stream that is so while a blocking stream is captured.
+ * after that one; of calls on the null stream that is so while a blocking stream is captured, and
+ * calls there are INVALID_USAGE as long.
  *
  * Errors: DEVICE where there is no driver, no such device or no libweft-cuda.so; INVALID_ARGUMENT
  * for cudaStreamPerThread.

@@ -9,6 +9,7 @@
 //   order   the stream of the call before is captured, as GPUs' streams are
 //   group   one of the streams of a group of transfers is captured
 //   wait    the stream that is waited for is captured
+//   null    the null stream cannot be used, since one is captured that waits for it
 
 #include <array>
 #include <cstddef>
@@ -48,8 +49,12 @@ class CapturedDevice final : public weft::device::HostDevice {
   std::uint64_t capture_number(weft::DeviceStream* stream) override {
     return stream == captured ? 1 : 0;
   }
+  [[nodiscard]] bool is_lasting(const weft::DeviceStream* stream) const override {
+    return stream == null_stream;
+  }
 
   const weft::DeviceStream* captured = nullptr;
+  const weft::DeviceStream* null_stream = nullptr;
 };
 
 void say(const char* call, const weft::Error& error) {
@@ -65,6 +70,14 @@ weft::Status call_beside_a_capture(CapturedDevice& device, const Calls& calls) {
   if (!called) return called;
   device.captured = calls[0].stream->device_stream();
   return weft::start_calls(std::span(calls).last(1));
+}
+
+// A call on the null stream, of whose captures the device tells as if it were captured itself.
+weft::Status call_on_the_null_stream(CapturedDevice& device, const Calls& calls) {
+  device.captured = device.null_stream = calls[0].stream->device_stream();
+  weft::Status called = weft::start_calls(std::span(calls).first(1));
+  device.captured = nullptr;
+  return called;
 }
 
 // Both at once.
@@ -109,6 +122,7 @@ int call_with_a_capture(std::string_view lacking) {
   calls[1].stream = second->get();
   const weft::Status refused = lacking == "group"  ? call_in_a_group(device, calls)
                                : lacking == "wait" ? wait_within_a_capture(device, calls)
+                               : lacking == "null" ? call_on_the_null_stream(device, calls)
                                                    : call_beside_a_capture(device, calls);
   if (refused) return 2;
   say("call", refused.error());
@@ -119,7 +133,7 @@ int call_with_a_capture(std::string_view lacking) {
 
 int main(int argc, char** argv) {
   const std::string_view lacking = argc == 2 ? argv[1] : "";
-  if (lacking == "order" || lacking == "group" || lacking == "wait") {
+  if (lacking == "order" || lacking == "group" || lacking == "wait" || lacking == "null") {
     return call_with_a_capture(lacking);
   }
   weft::test::MemoryRuntime without_kernels;

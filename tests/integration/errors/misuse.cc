@@ -109,6 +109,10 @@ void add_misuse(Scenarios& all) {
   add_program(all, "wait-for-program's-capture",
               "the program is capturing the stream: to wait for it or to ask it would end that",
               {MEMORY_DEVICE_PROGRAM, "wait"});
+  add_program(all, "null-stream-beside-a-capture",
+              "the program is capturing a stream that waits for the null stream: a call on that "
+              "would end the capture",
+              {MEMORY_DEVICE_PROGRAM, "null"});
   add_program(all, "half-captured-transfers",
               "a group sends or receives on a stream that is captured and on one that is not, or "
               "not by the same capture",

@@ -355,6 +355,24 @@ TEST_F(StreamsOfGpus, NoCallComesAfterOneOnTheNullStreamWhileAnotherIsCaptured) 
   EXPECT_TRUE(device().orders().contains({other[0]->device_stream(), lasting}));
 }
 
+// The null stream itself is never captured: a call there would end the other one's capture.
+TEST_F(StreamsOfGpus, NoCallIsMadeOnTheNullStreamWhileAnotherIsCaptured) {
+  const std::unique_ptr<Stream> null[2] = {stream(), stream()};
+  const std::unique_ptr<Stream> other[2] = {stream(), stream()};
+  const DeviceStream* const lasting = null[0]->device_stream();
+  device().lasting = lasting;
+  for (const bool was_called_there : {false, true}) {
+    device().capture(lasting, 1);
+    const Status refused = try_call(null)[0];
+    ASSERT_FALSE(refused) << was_called_there;
+    EXPECT_EQ(refused.error().code(), WEFT_ERROR_INVALID_USAGE);
+    EXPECT_EQ(communicator(0).async_error(), WEFT_OK);
+    device().capture(lasting, 0);
+    EXPECT_TRUE(try_call(null)[0]);
+  }
+  EXPECT_TRUE(try_call(other)[0]);
+}
+
 TEST_F(StreamsOfGpus, WorkBeforeACaptureIsWaitedFor) {
   const std::unique_ptr<Stream> first[2] = {stream(), stream()};
   const std::unique_ptr<Stream> captured[2] = {stream(), stream()};
