@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/device_error.h"
 #include "core/comm/context.h"
 #include "core/comm/graph.h"
 
@@ -60,7 +61,10 @@ Result<std::unique_ptr<Stream>> Stream::wrap(Context& context, std::int32_t devi
   WEFT_TRY_ASSIGN(DeviceRuntime * runtime, context.cuda_device(device));
   DeviceStream* device_stream = nullptr;
   if (const weft_result result = runtime->wrap_stream(native, &device_stream); result != WEFT_OK) {
-    return fail(result, "cannot wrap a stream of CUDA device " + std::to_string(device));
+    return fail(device_error(*runtime, result,
+                             "cannot wrap a stream of CUDA device " + std::to_string(device),
+                             "make streams after cudaSetDevice of their device, or in a context of "
+                             "cuDevicePrimaryCtxRetain"));
   }
   return std::unique_ptr<Stream>(new Stream(context, *runtime, device_stream, true));
 }

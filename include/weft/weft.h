@@ -312,8 +312,14 @@ WEFT_API weft_result weft_stream_create(weft_context* context, weft_stream** out
  * after that one; of calls on the null stream that is so while a blocking stream is captured, and
  * calls there are INVALID_USAGE as long.
  *
+ * Weft works in the context that the CUDA runtime has for a device (cudaSetDevice,
+ * cuDevicePrimaryCtxRetain), whichever is current in the calling thread, and leaves that current.
+ * Streams of a green context are taken, but kernels wait for each other by what the whole device
+ * has room for: ranks whose calls need more than such a context has may wait for ever.
+ *
  * Errors: DEVICE where there is no driver, no such device or no libweft-cuda.so; INVALID_ARGUMENT
- * for cudaStreamPerThread.
+ * for cudaStreamPerThread, and for a stream of another device or of a context that the program made
+ * (cuCtxCreate), its null stream too.
  */
 WEFT_API weft_result weft_stream_from_cuda(weft_context* context, int32_t device, void* cuda_stream,
                                            weft_stream** out);

@@ -42,6 +42,7 @@ struct SeenMachine {
   std::vector<std::string> devices = {"0000:1A:00.0"};
   std::set<std::pair<int, int>> nvlinks{};  // from the lower number to the higher
   std::set<const void*> loaded{};           // kernels
+  cudaError_t made_current = cudaSuccess;   // what whoever makes one current is answered
 };
 
 SeenMachine& seen() {
@@ -130,6 +131,28 @@ CUresult tell_of_capture(CUstream /*stream*/, CUstreamCaptureStatus* status) {
       seen_stream()->is_captured ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
+// Contexts, by their addresses: that which the runtime has for all devices here, and another one.
+constexpr std::array<char, 2> kContexts{};
+CUcontext context(std::size_t which) {
+  return reinterpret_cast<CUcontext>(const_cast<char*>(&kContexts[which]));
+}
+CUcontext& current() {
+  static CUcontext now = nullptr;
+  return now;
+}
+CUcontext& context_of_stream() {
+  static CUcontext its = context(0);
+  return its;
+}
+CUresult tell_context_of(CUstream stream, CUcontext* its, CUgreenCtx* green) {
+  *its = stream == nullptr || stream == CU_STREAM_LEGACY ? current() : context_of_stream();
+  *green = nullptr;
+  return CUDA_SUCCESS;
+}
+CUresult tell_current_device(CUdevice* device) {
+  *device = 0;
+  return CUDA_SUCCESS;
+}
 CUresult tell_device(CUdevice* device, int ordinal) {
   *device = ordinal;
   return CUDA_SUCCESS;
@@ -158,6 +181,8 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function,
   const std::string_view wanted = name;
   *function = nullptr;
   if (wanted == "cuStreamIsCapturing") *function = reinterpret_cast<void*>(tell_of_capture);
+  if (wanted == "cuStreamGetCtx") *function = reinterpret_cast<void*>(tell_context_of);
+  if (wanted == "cuCtxGetDevice") *function = reinterpret_cast<void*>(tell_current_device);
   if (wanted == "cuDeviceGet") *function = reinterpret_cast<void*>(tell_device);
   if (wanted == "cuDeviceGetUuid") *function = reinterpret_cast<void*>(tell_uuid);
   return cudaSuccess;
@@ -253,6 +278,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t /*stream*/, cudaEvent_t /*event*/,
 cudaError_t cudaEventDestroy(cudaEvent_t /*event*/) {
   return cudaSuccess;
 }
+cudaError_t cudaSetDevice(int /*device*/) {
+  return seen().made_current;
+}
 cudaError_t cudaFree(void* /*memory*/) {
   return cudaSuccess;
 }
@@ -321,8 +349,13 @@ weft_result launch_pairs(CudaStream& /*stream*/, const Launch& /*launch*/,
   seen_groups() = whole_device;
   return WEFT_OK;
 }
-Scope::Scope(std::int32_t /*index*/) {}
-Scope::~Scope() = default;
+CUcontext current_context() {
+  return current();
+}
+Scope::Scope(std::int32_t /*index*/) : before_(std::exchange(current(), context(0))) {}
+Scope::~Scope() {
+  current() = before_;
+}
 weft_result CudaMemory::prepare() {
   return WEFT_OK;
 }
@@ -436,6 +469,42 @@ TEST(CudaDevices, AreToldApartByTheIdThatTheDriverGivesThem) {
   const auto second = open_on(instances, 1);
   ASSERT_NE(second, nullptr);
   EXPECT_EQ(second->device_id(), "a100000000000000000000000000000f");
+}
+
+// Else what is opened would be whichever was current.
+TEST(CudaDevices, AreNotOpenedWhereTheyCannotBeCurrent) {
+  seen() = {.made_current = cudaErrorMemoryAllocation};
+  CudaDevice* opened = nullptr;
+  EXPECT_EQ(CudaDevice::open(0, &opened), WEFT_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(opened, nullptr);
+  EXPECT_NE(last_open_failure().find("cudaSetDevice"), std::string_view::npos);
+}
+
+TEST(CudaStreams, OfAnotherContextAreRefused) {
+  SeenStream native;
+  seen_stream() = &native;
+  const SeenMachine machine{.devices = {"0000:1A:00.0", "0000:1B:00.0"}};
+  const auto first = open_on(machine, 0);
+  const auto second = open_on(machine, 1);
+  ASSERT_TRUE(first != nullptr && second != nullptr);
+  const auto wrap = [](CudaDevice& device, void* stream) {
+    DeviceStream* out = nullptr;
+    const weft_result result = device.wrap_stream(stream, &out);
+    if (result == WEFT_OK) device.destroy_stream(out);
+    return result;
+  };
+  context_of_stream() = context(1);
+  EXPECT_EQ(wrap(*first, &native), WEFT_ERROR_INVALID_ARGUMENT);
+  context_of_stream() = context(0);
+  EXPECT_EQ(wrap(*first, &native), WEFT_OK);
+  // The null stream is of whichever is current, and of another device where that is current.
+  current() = context(1);
+  EXPECT_EQ(wrap(*first, nullptr), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(wrap(*first, cudaStreamLegacy), WEFT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(wrap(*second, nullptr), WEFT_OK);
+  EXPECT_EQ(wrap(*first, &native), WEFT_OK);
+  current() = nullptr;
+  EXPECT_EQ(wrap(*first, nullptr), WEFT_OK);
 }
 
 // Once its owner has left a stream of the program the program may end it at once.

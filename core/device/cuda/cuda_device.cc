@@ -261,7 +261,8 @@ weft_result CudaDevice::open(std::int32_t index, CudaDevice** out) {
 
 weft_result CudaDevice::prepare() {
   const Scope scope(index_);
-  WEFT_CUDA(cudaFree(nullptr));  // makes the context
+  WEFT_CUDA(cudaSetDevice(index_));  // else another one may still be current
+  WEFT_CUDA(cudaFree(nullptr));      // makes the context
   if (const weft_result ready = memory_.prepare(); ready != WEFT_OK) return ready;
   int processors = 0;
   WEFT_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index_));
@@ -432,7 +433,33 @@ weft_result CudaDevice::create_stream(DeviceStream** out) {
   return WEFT_OK;
 }
 
+// What Weft has is of the runtime's context, and a stream of another one takes no kernels of that.
+weft_result CudaDevice::check_context_of(cudaStream_t native) const {
+  const bool is_null = native == nullptr || native == cudaStreamLegacy;
+  // The null stream is of whichever context is current; without one, of that which Scope chooses.
+  if (is_null && current_context() == nullptr) return WEFT_OK;
+  CUcontext its = nullptr;
+  CUgreenCtx green = nullptr;  // a part of the runtime's
+  CUdevice device = 0;
+  const bool is_told = WEFT_DRIVER_BY_NAME(12050, cuStreamGetCtx_v2, "cuStreamGetCtx", native, &its,
+                                           &green) == WEFT_OK &&
+                       (!is_null || WEFT_DRIVER(cuCtxGetDevice, &device) == WEFT_OK);
+  if (!is_told) return WEFT_OK;  // older drivers: the first launch finds it out
+  const Scope scope(index_);
+  CUdevice own = 0;
+  if (its == current_context()) return WEFT_OK;
+  const bool is_elsewhere =
+      is_null && WEFT_DRIVER(cuDeviceGet, &own, index_) == WEFT_OK && own != device;
+  if (is_elsewhere) return WEFT_OK;  // then it is the null stream of this device
+  failure() = {cudaErrorInvalidResourceHandle,
+               "it is of another device, or of a CUDA context that the program made; Weft works in "
+               "the one that the CUDA runtime has for the device"};
+  return WEFT_ERROR_INVALID_ARGUMENT;
+}
+
 weft_result CudaDevice::wrap_stream(void* native, DeviceStream** out) {
+  const weft_result checked = check_context_of(static_cast<cudaStream_t>(native));
+  if (checked != WEFT_OK) return checked;
   auto stream = std::make_unique<CudaStream>();
   stream->memory = &memory_;
   stream->may_overlap = launches_overlap_;

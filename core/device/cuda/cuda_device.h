@@ -137,6 +137,7 @@ class CudaDevice final : public DeviceRuntime {
   weft_result prepare();
   weft_result ask_for_bulk_copies();
   weft_result find_line_bytes(int major);
+  weft_result check_context_of(cudaStream_t native) const;
   weft_result launch_beside(DeviceStream* on, const Launch& launch);
 
   const std::int32_t index_;

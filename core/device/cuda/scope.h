@@ -11,8 +11,15 @@
 
 namespace weft::device::cuda {
 
+/// The calling thread's; null: none.
+[[nodiscard]] CUcontext current_context();
+
 /// Makes the device current, and calls legal that a capture elsewhere in this thread would forbid;
-/// both until it goes.
+/// both until it goes. Without a word where the device cannot be: who opens it asks for that.
+///
+/// By the context that the CUDA runtime has for the device, also where another one of the same
+/// device is current, which the program made (cuCtxCreate) or which is a green one: what is made
+/// there is of no use to other threads, and goes with it.
 ///
 /// What was current comes back as a context, and by none where there was none: cudaSetDevice makes
 /// the context of the device that it is given (CUDA runtime, from 12.0 on), half a gigabyte of a
