@@ -222,8 +222,8 @@ void Giver::end(OwnedFd& socket) {
   socket.reset();
 }
 
-bool Giver::has_ended(const OwnedFd& line) {
-  pollfd entry{.fd = line.get(), .events = 0, .revents = 0};
+bool Giver::has_ended(int line) {
+  pollfd entry{.fd = line, .events = 0, .revents = 0};
   return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
 }
 

@@ -52,7 +52,7 @@ class Giver {
   weft_result serve(const Key& key, Store& store);
   void close();
   /// Whether the taker at the other end of a line has let go of all that it took.
-  [[nodiscard]] static bool has_ended(const OwnedFd& line);
+  [[nodiscard]] static bool has_ended(int line);
   /// Closes a socket, of either side, for processes as well that were forked meanwhile and have a
   /// copy of it: the other side would not hear of it before those end.
   static void end(OwnedFd& socket);

@@ -82,22 +82,29 @@ Imports::~Imports() {
   for (auto& [name, import] : imports_) {
     if (import.memory.address != nullptr) services.memory->free(services.instance, &import.memory);
   }
-  for (auto& [peer, lines] : lines_)
-    std::ranges::for_each(lines, plugins::Giver::end);
+  for (const auto& [peer, lines] : lines_) {
+    for (const auto& line : lines) {
+      plugins::OwnedFd socket(line->release());
+      plugins::Giver::end(socket);
+    }
+  }
 }
 
 // One socket of a peer tells that all of this rank's imports from there have gone. So the next ones
 // need not stay; of those that were asked for before the first had come the peer ends all but one.
 weft_result Imports::take(const plugins::Key& key, const DeviceBlob& blob, const PartPlace& place,
                           Import& import, plugins::OwnedFd* out) {
-  std::vector<plugins::OwnedFd>& lines = lines_[blob.rank];
+  std::vector<std::unique_ptr<plugins::ForkClosedFd>>& lines = lines_[blob.rank];
   if (!import.taker.started()) import.stays = lines.empty();
   const weft_result result = import.taker.step(
       host_, key, {.plugin = "p2p", .rank = blob.peer, .peer = blob.rank, .stays = import.stays},
       place.arena, out);
   if (result != WEFT_OK) return result;
-  if (import.stays) lines.push_back(import.taker.keep());
-  std::erase_if(lines, plugins::Giver::has_ended);
+  if (import.stays) {
+    lines.push_back(std::make_unique<plugins::ForkClosedFd>());
+    lines.back()->reset(import.taker.keep().release());
+  }
+  std::erase_if(lines, [](const auto& line) { return plugins::Giver::has_ended(line->get()); });
   import.taker.stop();
   return WEFT_OK;
 }

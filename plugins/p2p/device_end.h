@@ -119,7 +119,8 @@ class Imports {
 
   const plugins::Host host_;
   const std::int32_t device_;
-  std::map<std::uint32_t, std::vector<plugins::OwnedFd>> lines_;  ///< By peer.
+  /// By peer. Children would hide that this process has died.
+  std::map<std::uint32_t, std::vector<std::unique_ptr<plugins::ForkClosedFd>>> lines_;
   std::map<plugins::Nonce, Import> imports_;
 };
 

@@ -53,7 +53,8 @@ bool weft_plugin::Ends::is_over() const {
   if (open != 0) return false;
   if (kept.empty() || closed == ranks) return true;
   return std::ranges::all_of(kept, [](const auto& arena) { return arena->by_descriptor(); }) &&
-         std::ranges::all_of(lines, weft::plugins::Giver::has_ended);
+         std::ranges::all_of(
+             lines, [](const auto& line) { return weft::plugins::Giver::has_ended(line.get()); });
 }
 
 std::vector<std::shared_ptr<weft::p2p::Arena>> weft_plugin::reclaim() {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 #include "tests/plugin/transport/fake_devices.h"
@@ -69,6 +70,14 @@ class P2pArenas : public testing::TestWithParam<Setting> {
     EXPECT_EQ(count_descriptors(), before);
   }
 
+  static int sockets_here() {
+    int found = 0;
+    for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+      struct stat status{};
+      if (::fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode)) ++found;
+    }
+    return found;
+  }
   static FakeDevices& devices() { return FakeDevices::instance(); }
   [[nodiscard]] static bool by_descriptor() {
     return std::string(GetParam().sharing) == "descriptor";
@@ -133,6 +142,14 @@ TEST_P(P2pArenas, AreNotKeptByForkedChildren) {
   prepare(0, 1);
   EXPECT_EQ(devices().descriptors_in_child(), 0);
   connect();
+}
+
+// It has the lines' ends of those that give, who hear no end of their own.
+TEST_P(P2pArenas, AreNotHeldForAProcessThatHasDiedByItsChildren) {
+  connect(0, 1);
+  const int sockets = sockets_here();
+  EXPECT_EQ(in_forked_child([] { return sockets_here(); }),
+            sockets - static_cast<int>(by_descriptor() ? kLinesOfAPair / 2 : 0U));
 }
 
 TEST_P(P2pArenas, ConnectionsFillPages) {
