@@ -16,6 +16,7 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   graphs       captured calls, by threads and processes
   abort        aborts, killed processes and faulty devices while kernels spin
   long-waits   timeouts.operation over p2p, shm and net; replays to which a rank comes late
+  contexts     programs that have CUDA contexts of their own, and green ones
   abort-ways   aborts in each algorithm and protocol by name, by pairs, over shm and net
   transports   p2p, shm and net in turn
   net-small  small calls over a net, whose lines ports carry: operations, exchanges, types, mixes, calls that differ
@@ -92,7 +93,7 @@ while (($#)); do
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort abort-ways long-waits transports hosts net-small sharing leavers reads algorithms trees chains
+  pieces=(threads one-thread processes graphs abort contexts abort-ways long-waits transports hosts net-small sharing leavers reads algorithms trees chains
     lines lines128 long memory litmus memcheck initcheck racecheck bench bench-operations bench-host bench-joins mismatch
     operations types exchanges mix order
     operations-processes operations-graphs
@@ -810,6 +811,7 @@ for piece in "${pieces[@]}"; do
     processes) tests processes 500 'Gpu/Processes.*:Gpu/HiddenDevices.*' --largest=$((16 << 20)) ;;
     graphs) tests graphs 400 'Gpu/GraphsTest.*:Gpu/ForkedStreams.*:Gpu/ProcessPairs.Graphs*' ;;
     abort) tests abort 400 'Gpu/AbortTest.*:Gpu/ProcessPairs.KillOne*:Gpu/ProcessPairs.Fault*' ;;
+    contexts) tests contexts 200 'Gpu/Contexts.*' ;;
     abort-ways) abort_ways ;;
     long-waits) tests long-waits 300 'Gpu/LongWaits.*:Gpu/LongReplays.*' ;;
     hosts) hosts ;;
