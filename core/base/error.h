@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,6 +68,20 @@ class Error {
   std::string hint_;
   std::vector<std::string> chain_;
 };
+
+/// Short enough to need none.
+[[nodiscard]] inline Error no_memory() {
+  return {WEFT_ERROR_OUT_OF_MEMORY, "out of memory"};
+}
+/// What `make` answers; where there is no memory for its words, that.
+template <typename Make>
+[[nodiscard]] Error or_no_memory(Make make) {
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    return no_memory();
+  }
+}
 
 template <typename T>
 using Result = std::expected<T, Error>;

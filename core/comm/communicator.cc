@@ -187,20 +187,21 @@ Result<const Launch*> Communicator::prepare(const Call& call, Stream& stream) {
   if (bound->tables() != nullptr && latest_was_captured_) bound->tables()->note_capture();
   if (report_ != nullptr) return reported_launch(call, bound, stream);
   const bool has_task_of_plan = !has_uneven_blocks(task.operation);
-  const std::uint64_t sequence =
-      has_task_of_plan ? history_.add(task, bound->tag()) : history_.add(task);
-  UnderWay& record = begin_record(task, stream, sequence);
-  if (record.plan != bound) {
-    record.plan = nullptr;  // there may be no memory for the items
-    bound->make_items(record.items);
-    record.plan = bound;
-    // The next such call gets another record, depending on what has ended by then.
-    if (record.items.size() > room_for_items_) reserve(0, record.items.size(), 0);
-  }
-  bound->set_call(call.send, call.recv, call.factor, history_.tag(), record.items);
-  if (bound->needs_cpu()) bound->enqueue_messages(record.items);
-  record.launch.items = record.items;
-  return &record.launch;
+  UnderWay& record =
+      begin_record(task, stream, has_task_of_plan ? bound->tag() : make_operation_tag(task, 0));
+  return finish_counted(&record, [&] {
+    if (record.plan != bound) {
+      record.plan = nullptr;  // there may be no memory for the items
+      bound->make_items(record.items);
+      record.plan = bound;
+      // The next such call gets another record, depending on what has ended by then.
+      if (record.items.size() > room_for_items_) reserve(0, record.items.size(), 0);
+    }
+    bound->set_call(call.send, call.recv, call.factor, history_.tag(), record.items);
+    if (bound->needs_cpu()) bound->enqueue_messages(record.items);
+    record.launch.items = record.items;
+    return &record.launch;
+  });
 }
 
 // Of a device whose launches do not call back, and of a call that is connected and in order.
@@ -219,17 +220,19 @@ Result<const Launch*> Communicator::reported_launch(const Call& call,
   const Task& task = call.task;
   bound->set_call(call.send, call.recv, call.factor, make_operation_tag(task, history_.add(task)),
                   plan_items_);
-  bound->enqueue_messages(plan_items_);
-  if (goes_directly(bound->plan().algorithm)) enqueue_inbox_messages(plan_items_.front());
-  // Kernels that run on their own drive no net.
-  if (connections_->busy()) connections_->leave();
-  launch_by_report(stream, plan_items_, task.options.max_channels);
-  reported_launch_.packed = bound->packed();
-  reported_launch_.links = bound->links();
-  if (bound->plan().into_outputs && output_table_ != nullptr) {
-    reported_launch_.outputs = output_call(call, stream);
-  }
-  return &reported_launch_;
+  return finish_counted(nullptr, [&] {
+    bound->enqueue_messages(plan_items_);
+    if (goes_directly(bound->plan().algorithm)) enqueue_inbox_messages(plan_items_.front());
+    // Kernels that run on their own drive no net.
+    if (connections_->busy()) connections_->leave();
+    launch_by_report(stream, plan_items_, task.options.max_channels);
+    reported_launch_.packed = bound->packed();
+    reported_launch_.links = bound->links();
+    if (bound->plan().into_outputs && output_table_ != nullptr) {
+      reported_launch_.outputs = output_call(call, stream);
+    }
+    return &reported_launch_;
+  });
 }
 
 // Operations of a communicator are serial, streams are not: those of the old stream come first.
@@ -343,7 +346,7 @@ void Communicator::abort() {
 }
 
 void Communicator::give_up(const Error& why) {
-  if (!failure_->stopped()) failure_->establish(why, true);
+  if (!failure_->stopped()) failure_->note(or_no_memory([&] { return why; }), true);
 }
 
 // Model: tests/models/abort.pml

@@ -176,7 +176,8 @@ class Communicator {
   }
   /// Makes the launch of one collective call on `stream`, counting it as under way: it must be
   /// given to the runtime, or withdrawn, before the next is made. Fails if the communicator is
-  /// unusable. The launch is valid until the next is made.
+  /// unusable, which it is as well where there is no memory for the rest of a call that is counted;
+  /// without memory before that it throws. The launch is valid until the next is made.
   Result<const Launch*> prepare(const Call& call, Stream& stream);
   /// Makes room for so many launches beside those under way, with up to so many items, or sends and
   /// receives, each, so that preparing them allocates nothing.
@@ -201,7 +202,7 @@ class Communicator {
   /// A call without elements moves nothing. It counts as a call: whoever leaves it out, or calls it
   /// with elements, is found at the next one, or when it waits.
   void pass_over(const Task& task) { history_.add(task); }
-  /// The runtime refused the launches of this communicator.
+  /// The runtime refused the launches of this communicator. Needs no memory.
   void withdraw(const Launch& launch, const Error& why);
 
   /// Waits until nothing is under way; answers the cause if the communicator has failed. The
@@ -213,7 +214,7 @@ class Communicator {
   /// left are passed over. Of the host device alone.
   Status compare_last_calls();
   void abort();
-  /// A call could not be started, and there is nobody whom that could be answered.
+  /// A call could not be started, and there is nobody whom that could be answered. Needs no memory.
   void give_up(const Error& why);
   /// Expires when no call may be made any more: with the communicator, or before.
   [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
@@ -305,7 +306,11 @@ class Communicator {
   };
   Result<std::vector<Need>> needs_of(std::span<const Call* const> calls, std::uint64_t ahead);
   Status why_not_captured(std::span<const Call* const> calls, Stream& stream);
+  const Launch* recorded_pairs(std::span<const Call* const> calls, const Stream& stream,
+                               UnderWay& record);
+  Result<const Launch*> reported_pairs(std::span<const Call* const> calls, Stream& stream);
   Result<const Launch*> prepare_exchange(const Call& call, Stream& stream);
+  Result<const Launch*> reported_exchange(const Call& call, Stream& stream, std::uint64_t sequence);
   template <class Make>
   Result<const Launch*> pair_launch(Stream& stream, std::uint32_t named, Make make);
   template <class Make>
@@ -321,9 +326,9 @@ class Communicator {
   WorkItem& begin_inbox_item(const Task& task);
   void enqueue_inbox_messages(const WorkItem& item);
   [[nodiscard]] std::uint64_t wide_chunk(weft_data_type type) const;
-  const Launch* inbox_launch(const Call& call, Protocol protocol, Stream& stream);
+  Result<const Launch*> inbox_launch(const Call& call, Protocol protocol, Stream& stream);
   [[nodiscard]] std::optional<WindowPlace> copied_into(const Call& call) const;
-  const Launch* copy_launch(const Call& call, const WindowPlace& place, Stream& stream);
+  Result<const Launch*> copy_launch(const Call& call, const WindowPlace& place, Stream& stream);
   [[nodiscard]] std::optional<ReductionPlaces> reduced_in(const Call& call) const;
   Result<const Launch*> reduction_launch(const Call& call, const ReductionPlaces& places,
                                          Stream& stream);
@@ -375,7 +380,18 @@ class Communicator {
   UsedStream& latest_of(std::uint64_t capture);
   void wait_for(const UsedStream& used);
   [[nodiscard]] Status why_not_callable(const Stream& stream);
-  UnderWay& begin_record(const Task& task, Stream& stream, std::uint64_t sequence);
+  UnderWay& begin_record(const Task& task, Stream& stream, std::optional<OperationTag> tag);
+  /// The rest of a call that is counted: without memory for it the communicator is lost, since the
+  /// others count that call, too. `record`: null where none is kept.
+  template <class Make>
+  Result<const Launch*> finish_counted(UnderWay* record, Make make) {
+    try {
+      return make();
+    } catch (const std::bad_alloc&) {
+      return lose_counted(record);
+    }
+  }
+  Result<const Launch*> lose_counted(UnderWay* record);
   void end_record(UnderWay& record, bool done);
   void add_free_record();
   void add_free_records();

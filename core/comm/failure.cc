@@ -3,6 +3,7 @@
 
 #include "core/comm/failure.h"
 
+#include <new>
 #include <utility>
 
 namespace weft {
@@ -39,24 +40,33 @@ void Failure::establish(Error cause, bool tell_others) {
   run_hook(lock);
 }
 
+void Failure::note(Error cause, bool tell_others) noexcept {
+  try {
+    establish(std::move(cause), tell_others);
+  } catch (const std::bad_alloc&) {
+    return;  // It is established; the hook is due.
+  }
+}
+
 void Failure::run_hook(std::unique_lock<std::mutex>& lock) {
   if (!hook_due_ || !hook_) return;
-  const Hook hook = hook_;
-  const Error cause = *cause_;
-  const bool tell_others = tell_others_;
   hook_due_ = false;
   hook_running_ = true;
   const auto end = [&](bool done) {
-    lock.lock();
+    if (!lock.owns_lock()) lock.lock();
     hook_running_ = false;
     hook_due_ = !done;
     changed_.notify_all();
   };
-  lock.unlock();
   try {
+    const Hook hook = hook_;
+    const Error cause = *cause_;
+    const bool tell_others = tell_others_;
+    lock.unlock();
     hook(cause, tell_others);
   } catch (...) {
-    end(false);  // by whoever asks next
+    end(false);  // by whoever asks next: others may wait for it, and nobody here ask
+    if (alarm_) alarm_(kUntilMemory);
     throw;
   }
   end(true);
@@ -101,7 +111,9 @@ std::optional<Error> Failure::settle() {
 void Failure::set_alarm(Alarm alarm) {
   const std::scoped_lock lock(mutex_);
   alarm_ = std::move(alarm);
-  if (alarm_ && suspicion_ && !cause_) alarm_(kPatience);
+  if (!alarm_) return;
+  if (hook_due_) alarm_(kUntilMemory);
+  if (suspicion_ && !cause_) alarm_(kPatience);
 }
 
 void Failure::set_hook(Hook hook) {

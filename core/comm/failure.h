@@ -34,10 +34,12 @@ namespace weft {
 ///
 /// Threads: all members from any thread. The hook runs on the thread that established the cause,
 /// without the lock. Where it throws, as without memory, that thread gets it, and the next one that
-/// asks runs the hook again; else it runs once.
+/// asks runs the hook again, which an alarm does before long; else it runs once.
 class Failure {
  public:
   static constexpr std::chrono::milliseconds kPatience{1000};
+  /// Until a hook that threw is tried again.
+  static constexpr std::chrono::milliseconds kUntilMemory{100};
 
   /// Called once with the cause and whether other ranks still have to be told.
   using Hook = std::function<void(const Error& cause, bool tell_others)>;
@@ -55,6 +57,8 @@ class Failure {
   void suspect(Error evidence);
   /// The first cause stays; later ones are dropped.
   void establish(Error cause, bool tell_others);
+  /// The same where nothing may be thrown: a hook that lacks memory runs later.
+  void note(Error cause, bool tell_others) noexcept;
 
   /// Never blocks: OK while all is well, and while a suspicion is younger than kPatience
   /// WEFT_ERROR_PEER already.
@@ -65,8 +69,9 @@ class Failure {
   /// running hook has ended. Not from the hook.
   [[nodiscard]] std::optional<Error> settle();
 
-  /// Sets who has `known` called once a suspicion has had its time, and is told in how long; called
-  /// by whoever suspects, under a lock: it must neither block nor throw. Null: nobody any more.
+  /// Sets who has `known` called once a suspicion has had its time, or a hook that threw is to run
+  /// again, and is told in how long; called under a lock: it must neither block nor throw. Null:
+  /// nobody any more.
   using Alarm = std::function<void(std::chrono::nanoseconds)>;
   void set_alarm(Alarm alarm);
 

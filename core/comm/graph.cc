@@ -41,8 +41,11 @@ Status Graph::record(std::span<const Call> calls, const Stream& stream) {
     if (!has_plan(call)) continue;
     WEFT_TRY_ASSIGN(call.plan, call.communicator->bind(call));
   }
-  for (const Piece& piece : step.pieces)
+  for (Piece& piece : step.pieces) {
     count(piece);
+    piece.launches.reserve(piece.batches.size());
+    piece.communicators.reserve(piece.batches.size());
+  }
   // The graph is launched on others, and may outlive this one.
   for (Call& call : step.calls)
     call.stream = nullptr;
@@ -106,8 +109,8 @@ Status Graph::launch(Stream& stream) {
   std::optional<Error> first;
   for (Step& step : steps_) {
     for (Piece& piece : step.pieces) {
-      const Status started = start_piece(piece, stream, IfOneFails::kOthersStart);
-      if (!started && !first) first = started.error();
+      Status started = start_piece(piece, stream, IfOneFails::kOthersStart);
+      if (!started && !first) first = std::move(started.error());
     }
   }
   if (first) return fail(std::move(*first));

@@ -141,7 +141,7 @@ Status Communicator::start_suspicion_watch() {
         try {
           static_cast<void>(failure_->known());
         } catch (const std::bad_alloc&) {
-          arm(std::chrono::milliseconds(100));
+          arm(Failure::kUntilMemory);
         }
       }));
   failure_->set_alarm(arm);

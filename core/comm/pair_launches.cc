@@ -39,23 +39,35 @@ Result<const Launch*> Communicator::prepare_pairs(std::span<const Call* const> c
       call->stream->watch(report_);
   }
   if (report_ == nullptr) {
-    UnderWay& record = begin_record(calls.front()->task, stream, 0);
-    for (const Call* const call : calls) {
-      const bool is_of_graph = call->stream == nullptr;
-      if (!is_of_graph && call->stream != &stream) record.others.push_back(call->stream);
-    }
-    if (record.pairs_repeat && are_tasks_of(calls, record.pair_tasks)) {
-      repeat_transfers(calls, rank_, pair_numbers_, record.transfers, record.pair_tasks);
-      record.point_launch();
-      note_sent(record);
-      return &record.launch;
-    }
-    forget_pairs(record);
-    return pair_launch(record, [&](auto& transfers, auto& tasks) {
-      make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
-      record.pairs_repeat = pair_messages_.empty() && can_repeat(transfers);
-    });
+    UnderWay& record = begin_record(calls.front()->task, stream, std::nullopt);
+    return finish_counted(&record, [&] { return recorded_pairs(calls, stream, record); });
   }
+  return finish_counted(nullptr, [&] { return reported_pairs(calls, stream); });
+}
+
+// Of a record that was begun.
+const Launch* Communicator::recorded_pairs(std::span<const Call* const> calls, const Stream& stream,
+                                           UnderWay& record) {
+  for (const Call* const call : calls) {
+    const bool is_of_graph = call->stream == nullptr;
+    if (!is_of_graph && call->stream != &stream) record.others.push_back(call->stream);
+  }
+  if (record.pairs_repeat && are_tasks_of(calls, record.pair_tasks)) {
+    repeat_transfers(calls, rank_, pair_numbers_, record.transfers, record.pair_tasks);
+    record.point_launch();
+    note_sent(record);
+    return &record.launch;
+  }
+  forget_pairs(record);
+  return pair_launch(record, [&](auto& transfers, auto& tasks) {
+    make_transfers(calls, rank_, pair_numbers_, pair_ends_, transfers, pair_messages_, tasks);
+    record.pairs_repeat = pair_messages_.empty() && can_repeat(transfers);
+  });
+}
+
+// Of a device whose launches do not call back.
+Result<const Launch*> Communicator::reported_pairs(std::span<const Call* const> calls,
+                                                   Stream& stream) {
   if (pairs_repeat_ && are_tasks_of(calls, pair_tasks_)) {
     repeat_transfers(calls, rank_, pair_numbers_, pair_transfers_, pair_tasks_);
     return reported_pair_launch(stream, least_named(calls));
@@ -83,25 +95,33 @@ Result<const Launch*> Communicator::prepare_exchange(const Call& call, Stream& s
   }
   WEFT_TRY(order_after_latest(stream));
   if (report_ != nullptr) {
-    const std::uint32_t named = call.task.options.max_channels;
     const std::uint64_t sequence = history_.add(call.task);
-    if (repeats_exchange(call)) {
-      repeat_exchange(call, rank_, ranks_, sequence, 0, pair_transfers_, pair_tasks_);
-      return reported_pair_launch(stream, named);
-    }
-    WEFT_TRY_ASSIGN(const Launch* const launch,
-                    pair_launch(stream, named, [&](auto& transfers, auto& tasks) {
-                      make_exchange(call, rank_, ranks_, sequence, 0, exchange_ends_, transfers,
-                                    pair_messages_, tasks);
-                    }));
-    pairs_repeat_ = pair_messages_.empty();
-    return launch;
+    return finish_counted(nullptr, [&] { return reported_exchange(call, stream, sequence); });
   }
-  UnderWay& record = begin_record(call.task, stream, history_.add(call.task));
-  return pair_launch(record, [&](auto& transfers, auto& tasks) {
-    make_exchange(call, rank_, ranks_, record.sequence, record.past, exchange_ends_, transfers,
-                  pair_messages_, tasks);
+  UnderWay& record = begin_record(call.task, stream, make_operation_tag(call.task, 0));
+  return finish_counted(&record, [&] {
+    return pair_launch(record, [&](auto& transfers, auto& tasks) {
+      make_exchange(call, rank_, ranks_, record.sequence, record.past, exchange_ends_, transfers,
+                    pair_messages_, tasks);
+    });
   });
+}
+
+// Of a device whose launches do not call back.
+Result<const Launch*> Communicator::reported_exchange(const Call& call, Stream& stream,
+                                                      std::uint64_t sequence) {
+  const std::uint32_t named = call.task.options.max_channels;
+  if (repeats_exchange(call)) {
+    repeat_exchange(call, rank_, ranks_, sequence, 0, pair_transfers_, pair_tasks_);
+    return reported_pair_launch(stream, named);
+  }
+  WEFT_TRY_ASSIGN(const Launch* const launch,
+                  pair_launch(stream, named, [&](auto& transfers, auto& tasks) {
+                    make_exchange(call, rank_, ranks_, sequence, 0, exchange_ends_, transfers,
+                                  pair_messages_, tasks);
+                  }));
+  pairs_repeat_ = pair_messages_.empty();
+  return launch;
 }
 
 // Of one that has transfers of its own, on a device whose launches do not call back.
@@ -133,7 +153,8 @@ std::uint64_t Communicator::wide_chunk(weft_data_type type) const {
   return limits_.wide_bytes / std::max<std::uint64_t>(element_size(type), 1);
 }
 
-const Launch* Communicator::inbox_launch(const Call& call, Protocol protocol, Stream& stream) {
+Result<const Launch*> Communicator::inbox_launch(const Call& call, Protocol protocol,
+                                                 Stream& stream) {
   const Task& task = call.task;
   WorkItem& item = begin_inbox_item(task);
   item.protocol = protocol;
@@ -142,10 +163,12 @@ const Launch* Communicator::inbox_launch(const Call& call, Protocol protocol, St
   item.count = task.count;
   if (protocol == Protocol::kLL128) item.chunk = wide_chunk(task.type);
   item.ring_position = (rank_ + ranks_ - (has_root(task.operation) ? task.root : 0)) % ranks_;
-  enqueue_inbox_messages(item);
-  if (connections_->busy()) connections_->leave();
-  launch_by_report(stream);
-  return &reported_launch_;
+  return finish_counted(nullptr, [&] {
+    enqueue_inbox_messages(item);
+    if (connections_->busy()) connections_->leave();
+    launch_by_report(stream);
+    return &reported_launch_;
+  });
 }
 
 // Of a call over inboxes, which are connected, that is about to be launched.

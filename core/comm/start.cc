@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "core/comm/communicator.h"
@@ -231,7 +232,7 @@ void CallCutter::sort() {
 
 namespace {
 
-Error refusal(DeviceRuntime& runtime, weft_result result) {
+Error describe_refusal(DeviceRuntime& runtime, weft_result result) {
   std::int64_t native = 0;
   const std::string_view said = runtime.last_failure(&native);
   if (!said.empty()) {
@@ -244,10 +245,23 @@ Error refusal(DeviceRuntime& runtime, weft_result result) {
                    : "");
 }
 
+Error refusal(DeviceRuntime& runtime, weft_result result) {
+  return or_no_memory([&] { return describe_refusal(runtime, result); });
+}
+
 Result<const Launch*> prepare(std::span<const Call* const> batch, Stream& stream) {
   const Call& first = *batch.front();
   if (joins_pair(first)) return first.communicator->prepare_pairs(batch, stream);
   return first.communicator->prepare(first, stream);
+}
+
+// Of several, where what was prepared before has to be withdrawn.
+Result<const Launch*> prepare_or_fail(std::span<const Call* const> batch, Stream& stream) {
+  try {
+    return prepare(batch, stream);
+  } catch (const std::bad_alloc&) {
+    return fail(no_memory());
+  }
 }
 
 // The ordinary call: nothing is allocated on its way.
@@ -286,7 +300,8 @@ Status order_streams(const Piece& piece, bool after) {
 }  // namespace
 
 Error of_group(const Error& why) {
-  return {why.code(), "a communicator of the group failed: " + why.to_string()};
+  return or_no_memory(
+      [&] { return Error(why.code(), "a communicator of the group failed: " + why.to_string()); });
 }
 
 Status start_piece(Piece& piece, Stream& stream, IfOneFails then) {
@@ -294,6 +309,9 @@ Status start_piece(Piece& piece, Stream& stream, IfOneFails then) {
   std::vector<Communicator*>& communicators = piece.communicators;
   launches.clear();
   communicators.clear();
+  // Before anything is counted.
+  launches.reserve(piece.batches.size());
+  communicators.reserve(piece.batches.size());
   const auto withdraw_all = [&](const Error& why) {
     for (std::size_t i = 0; i < launches.size(); ++i)
       communicators[i]->withdraw(launches[i], why);
@@ -305,16 +323,19 @@ Status start_piece(Piece& piece, Stream& stream, IfOneFails then) {
       first.communicator->pass_over(first.task);
       continue;
     }
-    auto launch = prepare(batch, stream);
+    auto launch = prepare_or_fail(batch, stream);
     if (launch) {
       launches.push_back(**launch);
       communicators.push_back(first.communicator);
-    } else if (then == IfOneFails::kNoneStarts) {
+      continue;
+    }
+    if (then == IfOneFails::kNoneStarts) {
       withdraw_all(of_group(launch.error()));
       return fail(std::move(launch.error()));
-    } else if (started) {
-      started = fail(std::move(launch.error()));
     }
+    // Nobody makes this call again, and its later ones are made.
+    first.communicator->give_up(launch.error());
+    if (started) started = fail(std::move(launch.error()));
   }
   if (launches.empty()) return started;
   const weft_result result = stream.runtime().launch(stream.device_stream(), launches);
@@ -465,6 +486,16 @@ void give_up(std::span<const Piece> pieces, const Error& why) {
   }
 }
 
+// Of a group some of which may have been started: of what it lacks the rest has to hear.
+Status start_in_order(Piece& piece) {
+  try {
+    WEFT_TRY(order_streams(piece, false));
+    return start_piece(piece, *piece.stream, IfOneFails::kNoneStarts);
+  } catch (const std::bad_alloc&) {
+    return fail(no_memory());
+  }
+}
+
 // `may_go_on`: in the background.
 Result<weft_result> start(std::span<const Call> calls, CallCutter& cutter, bool may_go_on) {
   WEFT_TRY_ASSIGN(Graph* const capture, capture_of(calls));
@@ -484,9 +515,7 @@ Result<weft_result> start(std::span<const Call> calls, CallCutter& cutter, bool 
   Status started;
   std::size_t done = 0;
   for (; done < pieces.size(); ++done) {
-    Piece& piece = pieces[done];
-    started = order_streams(piece, false);
-    if (started) started = start_piece(piece, *piece.stream, IfOneFails::kNoneStarts);
+    started = start_in_order(pieces[done]);
     if (!started) break;
   }
   // Only now: a device may wait here for work whose partners this very group has started.

@@ -129,7 +129,8 @@ enum class IfOneFails : std::uint8_t {
   kNoneStarts,   ///< Those whose calls had been prepared are in error; the others are as before.
   kOthersStart,  ///< Each other communicator's calls; of several failures the first is told.
 };
-/// Starts a piece on `stream`. What it needs must be connected.
+/// Starts a piece on `stream`. What it needs must be connected. Throws without memory for its list
+/// of launches, with nothing started.
 Status start_piece(Piece& piece, Stream& stream, IfOneFails then);
 
 }  // namespace weft

@@ -66,25 +66,26 @@ void Communicator::reserve(std::size_t launches, std::size_t items, std::size_t 
     add_free_record();
 }
 
-// `sequence` is 0 of sends and receives, else that of history_.
+// Counts the call; of all but sends and receives, which have no `tag` as of call 0, in history_,
+// too. Where there is no memory for the record nothing is counted.
 Communicator::UnderWay& Communicator::begin_record(const Task& task, Stream& stream,
-                                                   std::uint64_t sequence) {
+                                                   std::optional<OperationTag> tag) {
   UnderWay* record = nullptr;
   {
     const std::scoped_lock lock(records_mutex_);
     if (free_records_.empty()) [[unlikely]]
       add_free_records();
     record = free_records_.back();
-    free_records_.pop_back();
     // It may have been away when the others got more.
     record->make_room(room_for_items_, room_for_pairs_);
+    free_records_.pop_back();
     record->stream = &stream;
     record->others.clear();
     record->task = task;
     record->begun = ++records_begun_;
-    record->sequence = sequence;
-    record->past = sequence == 0 ? std::uint16_t{0} : history_.past();
-    if (sequence != 0) forget_pairs(*record);
+    record->sequence = tag ? history_.add(task, *tag) : 0;
+    record->past = tag ? history_.past() : std::uint16_t{0};
+    if (tag) forget_pairs(*record);
     count_under_way(+1);
   }
   if (under_way_.load(std::memory_order_relaxed) == 1) restart_clock();
@@ -138,10 +139,18 @@ void Communicator::launch_by_report(Stream& stream, std::span<const WorkItem> it
 void Communicator::withdraw(const Launch& launch, const Error& why) {
   // Peers will wait for this call in vain: the communicator is lost.
   auto* record = static_cast<UnderWay*>(launch.finished_context);
-  const std::string call = record != nullptr ? describe_task(record->task) : "call";
-  failure_->establish(
-      Error(why).with_context(fmt::format("rank {} could not start its {}", rank_, call)), true);
+  failure_->note(
+      or_no_memory([&] {
+        const std::string call = record != nullptr ? describe_task(record->task) : "call";
+        return Error(why).with_context(fmt::format("rank {} could not start its {}", rank_, call));
+      }),
+      true);
   if (record != nullptr) end_record(*record, false);
+}
+
+Result<const Launch*> Communicator::lose_counted(UnderWay* record) {
+  withdraw(record != nullptr ? record->launch : Launch{}, no_memory());
+  return fail(no_memory());
 }
 
 weft_result Communicator::finished_hook(void* record, const KernelOutcome& outcome) {

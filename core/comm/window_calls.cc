@@ -116,13 +116,15 @@ Result<const Launch*> Communicator::reduction_launch(const Call& call,
   task.place = places.number();
   WorkItem& item = begin_inbox_item(task);
   item.algorithm = Algorithm::kCopy;
-  launch_by_report(stream);
-  reported_launch_.window_reduction = &window_reduction_;
-  return &reported_launch_;
+  return finish_counted(nullptr, [&] {
+    launch_by_report(stream);
+    reported_launch_.window_reduction = &window_reduction_;
+    return &reported_launch_;
+  });
 }
 
-const Launch* Communicator::copy_launch(const Call& call, const WindowPlace& place,
-                                        Stream& stream) {
+Result<const Launch*> Communicator::copy_launch(const Call& call, const WindowPlace& place,
+                                                Stream& stream) {
   Task task = call.task;
   task.place = place.number();
   pairs_repeat_ = false;
@@ -132,8 +134,10 @@ const Launch* Communicator::copy_launch(const Call& call, const WindowPlace& pla
   item.algorithm = Algorithm::kCopy;
   item.transfers = pair_transfers_.data();
   item.transfer_count = static_cast<std::uint32_t>(pair_transfers_.size());
-  launch_by_report(stream);
-  return &reported_launch_;
+  return finish_counted(nullptr, [&] {
+    launch_by_report(stream);
+    return &reported_launch_;
+  });
 }
 
 }  // namespace weft

@@ -26,11 +26,6 @@ constexpr weft_net_completion kNoCompletion = [] {
   return none;
 }();
 
-/// Short enough to need none.
-Error no_memory() {
-  return {WEFT_ERROR_OUT_OF_MEMORY, "out of memory"};
-}
-
 // poll hands back 64 bits of ours: which connection, and which slot of it.
 constexpr std::uint64_t user_value(std::uint32_t connection, std::uint32_t slot) {
   return (static_cast<std::uint64_t>(connection) << 32) | slot;

@@ -161,6 +161,24 @@ TEST(Failure, LetsAHookRunAgainThatLackedMemory) {
   EXPECT_EQ(calls, 4);
 }
 
+// Others wait to be told, and nobody here need ask.
+TEST(Failure, HasAnAlarmRunAHookThatLackedMemory) {
+  Failure failure;
+  std::vector<std::chrono::nanoseconds> alarms;
+  failure.set_alarm([&](std::chrono::nanoseconds in) { alarms.push_back(in); });
+  int calls = 0;
+  failure.set_hook([&](const Error&, bool) {
+    if (++calls <= 2) throw std::bad_alloc();
+  });
+  EXPECT_THROW(failure.establish(cause(), true), std::bad_alloc);
+  EXPECT_EQ(alarms.size(), 1U);
+  EXPECT_THROW(static_cast<void>(failure.known()), std::bad_alloc);
+  EXPECT_EQ(alarms.size(), 2U);
+  EXPECT_TRUE(failure.known());
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(alarms.size(), 2U);
+}
+
 TEST(Failure, WaitsForARunningHookBeforeItIsCleared) {
   Failure failure;
   std::latch running(1);

@@ -3,6 +3,7 @@
 
 // Calls that lack memory for a moment: what they leave behind.
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <span>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -91,6 +93,223 @@ TEST(WithoutMemory, ACallThatIsMadeAgainDoesNotGoAsTheOneBefore) {
     count += item.count;
   }
   EXPECT_EQ(count, kCount);
+}
+
+/// Two ranks whose latest call was a small one: what that took memory for is there.
+class CountedWithoutMemory : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kSmall = 16;
+  static constexpr std::uint64_t kLarge = std::uint64_t{1} << 20;
+  using Members = std::vector<std::unique_ptr<Communicator>>;
+
+  void SetUp() override {
+    if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+    for (auto& memory : memory_)
+      memory.resize(2 * kLarge);
+    run_small(ranks_.communicators);
+  }
+
+  template <class Action>
+  static void by_both(const Action& action) {
+    std::thread other([&] { action(std::size_t{1}); });
+    action(std::size_t{0});
+    other.join();
+  }
+
+  [[nodiscard]] Call call_of(std::size_t rank, const Members& members, Operation operation,
+                             std::uint64_t count) {
+    return {.communicator = members[rank].get(),
+            .stream = ranks_.streams[rank].get(),
+            .task = {.operation = operation,
+                     .type = WEFT_FLOAT32,
+                     .reduction = WEFT_SUM,
+                     .root = joins_pair(operation) ? static_cast<std::uint32_t>(1 - rank) : 0,
+                     .count = count},
+            .send = memory_[rank].data(),
+            .recv = memory_[rank].data() + kLarge};
+  }
+
+  void run_small(const Members& members) {
+    by_both([&](std::size_t rank) {
+      const Call call = call_of(rank, members, Operation::kAllReduce, kSmall);
+      EXPECT_TRUE(start_calls({&call, 1}));
+      EXPECT_TRUE(ranks_.streams[rank]->synchronize());
+    });
+  }
+
+  static void connect(const Call& call) {
+    const Call* const batch = &call;
+    EXPECT_TRUE(call.communicator->want_connections({&batch, 1}));
+    EXPECT_TRUE(call.communicator->wait_for_connections({&batch, 1}, 0));
+    EXPECT_TRUE(call.communicator->is_connected(call));
+    if (!is_planned(call.task.operation)) return;
+    EXPECT_TRUE(call.communicator->bind(call));
+  }
+
+  /// Rank 0 lacks memory for the call of `operations`, each rank's own.
+  void expect_that_both_fail(std::array<Operation, 2> operations, std::uint64_t count) {
+    by_both([&](std::size_t rank) {
+      connect(call_of(rank, ranks_.communicators, operations[rank], count));
+    });
+    const Call others = call_of(1, ranks_.communicators, operations[1], count);
+    EXPECT_TRUE(start_calls({&others, 1}));
+    const Call call = call_of(0, ranks_.communicators, operations[0], count);
+    Status started;
+    {
+      const test::NoMemory none;
+      started = start_calls({&call, 1});
+    }
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error().code(), WEFT_ERROR_OUT_OF_MEMORY);
+    // Nobody has asked rank 0 anything.
+    const Status ended = ranks_.streams[1]->synchronize();
+    ASSERT_FALSE(ended);
+    EXPECT_EQ(ended.error().code(), WEFT_ERROR_PEER);
+    EXPECT_EQ(ranks_.communicators[0]->async_error(), WEFT_ERROR_OUT_OF_MEMORY);
+  }
+
+  std::array<std::vector<float>, 2> memory_;
+  test::Ranks ranks_{2,
+                     "p2p",
+                     {{"WEFT_COLLECTIVES_ALL_REDUCE_ALGORITHM", "ring"},
+                      {"WEFT_CHANNELS_MAX", "4"},
+                      {"WEFT_CHANNELS_LEAST_BYTES", "64KiB"}}};
+};
+
+TEST_F(CountedWithoutMemory, ACallWithAPlanIsTheEndOnAllRanks) {
+  expect_that_both_fail({Operation::kAllReduce, Operation::kAllReduce}, kLarge);
+}
+
+TEST_F(CountedWithoutMemory, ASendIsTheEndOnBothRanks) {
+  expect_that_both_fail({Operation::kSend, Operation::kRecv}, kSmall);
+}
+
+TEST_F(CountedWithoutMemory, AnExchangeIsTheEndOnAllRanks) {
+  expect_that_both_fail({Operation::kAllToAll, Operation::kAllToAll}, kSmall);
+}
+
+TEST_F(CountedWithoutMemory, ALaunchThatTheDeviceRefusesIsTheEndOnAllRanks) {
+  // A stream's first launch takes memory.
+  ranks_.streams[0] = test::Ranks::value(Stream::create(ranks_.context()));
+  expect_that_both_fail({Operation::kAllReduce, Operation::kAllReduce}, kSmall);
+}
+
+/// Two communicators of both ranks, in the order in which a group has them.
+class GroupWithoutMemory : public CountedWithoutMemory {
+ protected:
+  void SetUp() override {
+    CountedWithoutMemory::SetUp();
+    if (IsSkipped()) return;
+    ranks_.join(others_, 2);
+    run_small(others_);
+    if (others_.front()->number() < ranks_.communicators.front()->number()) {
+      std::swap(others_, ranks_.communicators);
+    }
+    by_both(
+        [&](std::size_t rank) { connect(call_of(rank, others_, Operation::kAllReduce, kLarge)); });
+  }
+
+  [[nodiscard]] Call small_call(std::size_t rank, const Members& members) {
+    return call_of(rank, members, Operation::kAllReduce, kSmall);
+  }
+  [[nodiscard]] Call large_call(std::size_t rank) {
+    return call_of(rank, others_, Operation::kAllReduce, kLarge);
+  }
+
+  Members others_;
+};
+
+TEST_F(GroupWithoutMemory, WhatWasPreparedBeforeIsWithdrawn) {
+  const std::array theirs{small_call(1, ranks_.communicators), large_call(1)};
+  EXPECT_TRUE(start_calls(theirs));
+  const std::array calls{small_call(0, ranks_.communicators), large_call(0)};
+  CallCutter cutter;
+  const std::span<Piece> pieces = cutter.cut(calls);
+  ASSERT_EQ(pieces.size(), 1U);
+  Piece& piece = pieces.front();
+  piece.launches.reserve(2);
+  piece.communicators.reserve(2);
+  Status started;
+  {
+    const test::NoMemory none;
+    started = start_piece(piece, *piece.stream, IfOneFails::kNoneStarts);
+  }
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code(), WEFT_ERROR_OUT_OF_MEMORY);
+  EXPECT_FALSE(ranks_.streams[1]->synchronize());
+  for (const Members* const members : {&ranks_.communicators, &others_}) {
+    EXPECT_EQ(members->at(0)->async_error(), WEFT_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(members->at(1)->async_error(), WEFT_ERROR_PEER);
+  }
+}
+
+TEST_F(GroupWithoutMemory, WhatIsStartedLaterDoesNotGoMissingInSilence) {
+  const std::unique_ptr<Stream> second = test::Ranks::value(Stream::create(ranks_.context()));
+  const std::array theirs{small_call(1, ranks_.communicators), large_call(1)};
+  EXPECT_TRUE(start_calls(theirs));
+  std::array calls{small_call(0, ranks_.communicators), large_call(0)};
+  calls[1].stream = second.get();
+  CallCutter cutter;
+  const std::span<Piece> pieces = cutter.cut(calls);
+  ASSERT_EQ(pieces.size(), 2U);
+  // There is memory for the first piece.
+  pieces.front().launches.reserve(1);
+  pieces.front().communicators.reserve(1);
+  Stream& first = *ranks_.streams[0];
+  ASSERT_EQ(first.runtime().reserve(first.device_stream(), {.pieces = 2, .launches = 1}), WEFT_OK);
+  Status started;
+  {
+    const test::NoMemory none;
+    started = start_calls(calls, cutter);
+  }
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code(), WEFT_ERROR_OUT_OF_MEMORY);
+  EXPECT_FALSE(ranks_.streams[1]->synchronize());
+  EXPECT_TRUE(first.synchronize());
+  EXPECT_EQ(others_[0]->async_error(), WEFT_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(others_[1]->async_error(), WEFT_ERROR_PEER);
+  for (const auto& member : ranks_.communicators)
+    EXPECT_EQ(member->async_error(), WEFT_OK);
+}
+
+// Its retry would have another number than that of the other ranks.
+TEST(WithoutMemory, ACountedCallOfAGpuIsTheEnd) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  test::Ranks ranks(2, "p2p", {{"WEFT_COLLECTIVES_BROADCAST_ALGORITHM", "ring"}},
+                    std::make_unique<ItemDevice>());
+  std::array<float, 16> memory{};
+  const auto call_on = [&](std::size_t rank, Stream& stream) {
+    return Call{
+        .communicator = ranks.communicators[rank].get(),
+        .stream = &stream,
+        .task = {.operation = Operation::kBroadcast, .type = WEFT_FLOAT32, .count = memory.size()},
+        .send = memory.data(),
+        .recv = memory.data()};
+  };
+  std::thread other([&] {
+    const Call call = call_on(1, *ranks.streams[1]);
+    EXPECT_TRUE(start_calls({&call, 1}));
+  });
+  const Call first = call_on(0, *ranks.streams[0]);
+  EXPECT_TRUE(start_calls({&first, 1}));
+  other.join();
+  const auto another = test::Ranks::value(Stream::create(ranks.context()));
+  const Call call = call_on(0, *another);
+  Status started;
+  {
+    const test::NoMemory none;
+    started = start_calls({&call, 1});
+  }
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code(), WEFT_ERROR_OUT_OF_MEMORY);
+  // Nobody has asked rank 0 anything.
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (ranks.communicators[1]->async_error() == WEFT_OK &&
+         std::chrono::steady_clock::now() < limit) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(ranks.communicators[1]->async_error(), WEFT_ERROR_PEER);
+  EXPECT_EQ(ranks.communicators[0]->async_error(), WEFT_ERROR_OUT_OF_MEMORY);
 }
 
 /// A context as the C API has it.
