@@ -338,11 +338,14 @@ std::optional<Error> Communicator::known_failure() {
   return failure_->known();
 }
 
+// Whoever gives up may lack memory.
 void Communicator::abort() {
-  failure_->establish(
-      Error(WEFT_ERROR_ABORTED, fmt::format("rank {} was aborted by its user", rank_),
-            "see why the program of that rank gave up"),
-      true);
+  Error why = or_no_memory([&] {
+    return Error(WEFT_ERROR_ABORTED, fmt::format("rank {} was aborted by its user", rank_),
+                 "see why the program of that rank gave up");
+  });
+  if (why.code() != WEFT_ERROR_ABORTED) why = {WEFT_ERROR_ABORTED, "aborted"};
+  failure_->note(std::move(why), true);
 }
 
 void Communicator::give_up(const Error& why) {

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <map>
 #include <new>
-#include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -78,7 +77,8 @@ Status Group::run_blocking(const std::vector<Blocking>& calls) {
         done[lane] = call->run();
       } catch (const std::bad_alloc&) {
         // Nothing may leave a thread, nor this one while there are others.
-        done[lane] = fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory for a rank of the group");
+        done[lane] = fail(or_no_memory(
+            [] { return Error(WEFT_ERROR_OUT_OF_MEMORY, "no memory for a rank of the group"); }));
       }
       if (!done[lane]) return;
       ++succeeded[lane];
@@ -92,12 +92,8 @@ Status Group::run_blocking(const std::vector<Blocking>& calls) {
   };
   std::vector<std::thread> threads;
   threads.reserve(lanes.size());
-  std::optional<Error> no_thread;
-  const auto refused = [](int error) {
-    return Error::from_errno(error, "cannot start a thread for a rank of the group",
-                             "raise the limits of processes and memory (ulimit -u, ulimit -v)");
-  };
-  for (std::size_t i = 1; i < lanes.size() && !no_thread; ++i) {
+  int refused = 0;  // errno; told once no thread runs any more, since words take memory
+  for (std::size_t i = 1; i < lanes.size() && refused == 0; ++i) {
     try {
       threads.emplace_back([&, i] {
         name_this_thread("weft-group");
@@ -105,17 +101,21 @@ Status Group::run_blocking(const std::vector<Blocking>& calls) {
         if (order == Order::kBegin) run(i);
       });
     } catch (const std::system_error& error) {
-      no_thread = refused(error.code().value());
+      refused = error.code().value();
     } catch (const std::bad_alloc&) {
-      no_thread = refused(ENOMEM);
+      refused = ENOMEM;
     }
   }
-  order = no_thread ? Order::kLeave : Order::kBegin;
+  order = refused != 0 ? Order::kLeave : Order::kBegin;
   order.notify_all();
-  if (!no_thread) run(0);
+  if (refused == 0) run(0);
   for (auto& thread : threads)
     thread.join();
-  if (no_thread) return fail(std::move(*no_thread));
+  if (refused != 0) {
+    return fail(
+        Error::from_errno(refused, "cannot start a thread for a rank of the group",
+                          "raise the limits of processes and memory (ulimit -u, ulimit -v)"));
+  }
   for (Status& status : done) {
     if (status) continue;
     undo();

@@ -51,17 +51,19 @@ class LaterStart {
     try {
       started = start_calls(calls_);
     } catch (const std::bad_alloc&) {
-      started = fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory to go on in the background");
+      started = fail(or_no_memory(
+          [] { return Error(WEFT_ERROR_OUT_OF_MEMORY, "no memory to go on in the background"); }));
     } catch (const std::exception& error) {
-      started = fail(WEFT_ERROR_INTERNAL, error.what());
+      started = fail(or_no_memory([&] { return Error(WEFT_ERROR_INTERNAL, error.what()); }));
     }
-    if (!started) {
-      const bool is_alone = communicators_.size() == 1;
-      const Error why = is_alone ? started.error() : of_group(started.error());
-      for (Communicator* communicator : communicators_)
-        communicator->give_up(why);
-    }
+    if (!started) give_up(std::move(started.error()));
     release_all();
+  }
+
+  void give_up(Error why) {
+    if (communicators_.size() != 1) why = of_group(why);
+    for (Communicator* communicator : communicators_)
+      communicator->give_up(why);
   }
 
   // Whoever sees a rank ready may use its streams; whoever sees a stream done, which done_ tells,
@@ -91,7 +93,7 @@ Result<weft_result> start_later(std::span<const Call> calls) {
   }
   const auto later = std::make_shared<LaterStart>(calls);
   std::function<void()> run = [later] { later->run(); };
-  later->hold_all();  // from here on nothing is allocated that nobody answers for
+  later->hold_all();  // from here on nothing is thrown: nobody else would release them
   if (Status started = later->first().start_calls(std::move(run)); !started) {
     later->release_all();
     return fail(std::move(started.error()));

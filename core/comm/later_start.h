@@ -15,8 +15,8 @@ namespace weft {
 /// answers WEFT_IN_PROGRESS. Until they are started their ranks and streams are held: Member::query
 /// tells IN_PROGRESS, Stream::synchronize waits. If they cannot be, all their communicators fail
 /// with the reason: other ranks may wait for those calls, and the caller was told that they go on.
-/// Errors, with nothing started: OUT_OF_RESOURCES (no thread), what Communicator::check_call
-/// answers.
+/// Errors, with nothing started: OUT_OF_RESOURCES or OUT_OF_MEMORY (no thread), what
+/// Communicator::check_call answers.
 Result<weft_result> start_later(std::span<const Call> calls);
 
 }  // namespace weft

@@ -20,7 +20,7 @@ Member::Member(std::unique_ptr<Communicator> joined)
     : communicator_(std::move(joined)), state_(State::kReady) {}
 
 Member::Member(std::unique_ptr<Communicator> joining, UniqueFd cancel)
-    : cancel_(std::move(cancel)), communicator_(std::move(joining)), state_(State::kJoining) {}
+    : cancel_(std::move(cancel)), communicator_(std::move(joining)), state_(State::kNotJoined) {}
 
 Result<std::unique_ptr<Member>> Member::start(std::unique_ptr<Communicator> joining, UniqueId id,
                                               std::function<Status(int cancel_fd)> before) {
@@ -56,8 +56,10 @@ Status Member::start_thread(std::function<void()> work) {
   } catch (const std::bad_alloc&) {
     refused = ENOMEM;
   }
-  return fail(Error::from_errno(refused, "cannot start a thread to work in the background",
-                                "raise the limits of processes and memory (ulimit -u, ulimit -v)"));
+  return fail(or_no_memory([&] {
+    return Error::from_errno(refused, "cannot start a thread to work in the background",
+                             "raise the limits of processes and memory (ulimit -u, ulimit -v)");
+  }));
 }
 
 Status Member::start_phase(std::function<Status()> work, State now, State after, State failed) {
@@ -66,21 +68,18 @@ Status Member::start_phase(std::function<Status()> work, State now, State after,
     try {
       done = work();
     } catch (const std::bad_alloc&) {
-      done = fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory to go on in the background");
+      done = fail(or_no_memory(
+          [] { return Error(WEFT_ERROR_OUT_OF_MEMORY, "no memory to go on in the background"); }));
     } catch (const std::exception& error) {
-      done = fail(WEFT_ERROR_INTERNAL, error.what());
+      done = fail(or_no_memory([&] { return Error(WEFT_ERROR_INTERNAL, error.what()); }));
     }
     if (!done) error_ = std::move(done.error());
     state_.store(error_ ? failed : after, std::memory_order_release);
   };
-  state_.store(now, std::memory_order_release);
+  const State before = state_.exchange(now, std::memory_order_acq_rel);
   Status started = start_thread(std::move(phase));
-  if (!started) {
-    // Finalize may be asked for once more; a join that never began is no more to be given up.
-    if (now == State::kJoining) error_ = started.error();
-    state_.store(now == State::kJoining ? State::kNotJoined : State::kReady,
-                 std::memory_order_release);
-  }
+  // Finalize may be asked for once more; a join that never began is not to be given up.
+  if (!started) state_.store(before, std::memory_order_release);
   return started;
 }
 

@@ -59,7 +59,7 @@ class Member {
   void hold(std::shared_future<void> done);
   void release() { state_.store(State::kReady, std::memory_order_release); }
   /// Of a rank with a background that is held: lets a thread do `work`, which starts calls and
-  /// releases whoever is held for them; it must not throw.
+  /// releases whoever is held for them; it must not throw. Nor does this.
   Status start_calls(std::function<void()> work) { return start_thread(std::move(work)); }
   /// Whether it has finalized, and does no more so in the background.
   [[nodiscard]] bool has_ended() const {
@@ -80,8 +80,9 @@ class Member {
   Member(std::unique_ptr<Communicator> joining, UniqueFd cancel);
   Result<Communicator*> why_unusable() const;
   Status finish_all(bool may_work);
-  /// The state is `now` until `work` has ended.
+  /// The state is `now` until `work` has ended; where that cannot begin it stays what it is.
   Status start_phase(std::function<Status()> work, State now, State after, State failed);
+  /// Throws nothing.
   Status start_thread(std::function<void()> work);
 
   const UniqueFd cancel_;  // none where nothing is done in the background; outlives communicator_

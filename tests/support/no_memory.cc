@@ -9,6 +9,14 @@
 namespace {
 
 thread_local bool is_out = false;
+thread_local std::uint64_t still_given = 0;
+
+bool is_denied() {
+  if (!is_out) return false;
+  if (still_given == 0) return true;
+  --still_given;
+  return false;
+}
 
 }  // namespace
 
@@ -22,7 +30,7 @@ thread_local bool is_out = false;
 
 #ifndef WEFT_KEEPS_OPERATOR_NEW
 void* operator new(std::size_t bytes) {
-  void* const memory = is_out ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+  void* const memory = is_denied() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -36,8 +44,9 @@ void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
 
 namespace weft::test {
 
-NoMemory::NoMemory() {
+NoMemory::NoMemory(std::uint64_t more) {
   is_out = true;
+  still_given = more;
 }
 NoMemory::~NoMemory() {
   is_out = false;

@@ -6,12 +6,14 @@
 // is skipped.
 #pragma once
 
+#include <cstdint>
+
 namespace weft::test {
 
-/// While it lives operator new throws in this thread.
+/// While it lives operator new throws in this thread, once it has given `more`.
 class NoMemory {
  public:
-  NoMemory();
+  explicit NoMemory(std::uint64_t more = 0);
   NoMemory(const NoMemory&) = delete;
   NoMemory& operator=(const NoMemory&) = delete;
   ~NoMemory();

@@ -3,6 +3,7 @@
 
 // Calls that lack memory for a moment: what they leave behind.
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,9 @@
 #include <weft/weft.h>
 
 #include "core/api/handles.h"
+#include "core/comm/group.h"
+#include "core/comm/later_start.h"
+#include "core/comm/member.h"
 #include "core/device/host/host_device.h"
 #include "tests/support/no_memory.h"
 #include "tests/support/sanitized.h"
@@ -351,6 +355,149 @@ TEST_F(ApiWithoutMemory, AGroupEndsWithTheLackOfIt) {
   EXPECT_EQ(weft_stream_synchronize(stream), WEFT_OK);
   EXPECT_EQ(weft_stream_destroy(stream), WEFT_OK);
   EXPECT_EQ(weft_comm_destroy(comm), WEFT_OK);
+}
+
+/// Gives `action`, which answers a Result<weft_result>, ever more memory until it is in progress;
+/// calls `look` wherever it lacked some.
+template <class Action, class Look>
+void give_more_until_in_progress(const Action& action, const Look& look) {
+  constexpr std::uint64_t kMost = 1000;
+  for (std::uint64_t more = 0; more < kMost; ++more) {
+    Result<weft_result> answer = WEFT_OK;
+    try {
+      const test::NoMemory none(more);
+      answer = action();
+    } catch (const std::bad_alloc&) {
+      answer = fail(no_memory());
+    }
+    if (answer) {
+      EXPECT_EQ(*answer, WEFT_IN_PROGRESS);
+      return;
+    }
+    ASSERT_EQ(answer.error().code(), WEFT_ERROR_OUT_OF_MEMORY);
+    look();
+  }
+  FAIL() << "it never had enough";
+}
+
+/// Two ranks that call and end in the background.
+class BackgroundWithoutMemory : public ApiWithoutMemory {
+ protected:
+  void SetUp() override {
+    if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+    weft_comm_config config{};
+    config.struct_size = sizeof(config);
+    config.nonblocking = 1;
+    ASSERT_EQ(weft_comm_init_all(&owner_, &config, 2, comms_.data()), WEFT_IN_PROGRESS);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      ASSERT_EQ(await(rank), WEFT_OK);
+      ASSERT_EQ(weft_stream_create(&owner_, &streams_.at(rank)), WEFT_OK);
+    }
+  }
+  void TearDown() override {
+    for (weft_comm* const comm : comms_)
+      EXPECT_EQ(weft_comm_destroy(comm), WEFT_OK);
+    for (weft_stream* const stream : streams_)
+      EXPECT_EQ(weft_stream_destroy(stream), WEFT_OK);
+  }
+
+  [[nodiscard]] Member& member(std::size_t rank) { return *comms_.at(rank)->member; }
+  [[nodiscard]] weft_result await(std::size_t rank) {
+    weft_result state = WEFT_IN_PROGRESS;
+    while (state == WEFT_IN_PROGRESS) {
+      std::this_thread::yield();
+      EXPECT_EQ(weft_comm_get_async_error(comms_.at(rank), &state), WEFT_OK);
+    }
+    return state;
+  }
+  void expect_ready(std::size_t rank) {
+    const auto state = member(rank).query();
+    ASSERT_TRUE(state);
+    ASSERT_EQ(*state, WEFT_OK);
+  }
+
+  std::array<weft_comm*, 2> comms_{};
+  std::array<weft_stream*, 2> streams_{};
+};
+
+TEST_F(BackgroundWithoutMemory, ACallThatHasNoThreadLeavesItsRankReady) {
+  std::array<float, 2> values{1, 2};
+  const auto call_of = [&](std::size_t rank) {
+    return Call{.communicator = member(rank).joined(),
+                .stream = streams_.at(rank)->stream.get(),
+                .task = {.operation = Operation::kAllReduce,
+                         .type = WEFT_FLOAT32,
+                         .reduction = WEFT_SUM,
+                         .count = 1},
+                .send = &values.at(rank),
+                .recv = &values.at(rank),
+                .background = &member(rank)};
+  };
+  const Call call = call_of(0);
+  give_more_until_in_progress([&] { return start_later({&call, 1}); }, [&] { expect_ready(0); });
+  const Call other = call_of(1);
+  EXPECT_TRUE(start_later({&other, 1}));
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(await(rank), WEFT_OK);
+    EXPECT_EQ(weft_stream_synchronize(streams_.at(rank)), WEFT_OK);
+    EXPECT_EQ(values.at(rank), 3);
+  }
+}
+
+TEST_F(BackgroundWithoutMemory, ARankThatHasNoThreadToEndOnCanBeFinalizedAgain) {
+  give_more_until_in_progress([&] { return member(0).finalize(); }, [&] { expect_ready(0); });
+  EXPECT_TRUE(member(1).finalize());
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(await(rank), WEFT_OK);
+}
+
+TEST(WithoutMemory, ARankThatHasNoThreadToJoinOnGoes) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  test::Ranks ranks(1, "p2p");
+  Context& context = ranks.context();
+  const UniqueId id = test::Ranks::value(context.serve_rendezvous(context.config()));
+  std::unique_ptr<Member> joining;
+  std::unique_ptr<Communicator> communicator;
+  const auto start = [&]() -> Result<weft_result> {
+    WEFT_TRY_ASSIGN(joining, Member::start(std::move(communicator), id, {}));
+    return WEFT_IN_PROGRESS;
+  };
+  const auto make = [&] {
+    communicator = test::Ranks::value(
+        Communicator::create(context, context.config(), 0, 1, context.runtime()));
+  };
+  make();
+  give_more_until_in_progress(start, make);
+  while (*joining->query() == WEFT_IN_PROGRESS)
+    std::this_thread::yield();
+  EXPECT_EQ(*joining->query(), WEFT_OK);
+}
+
+// Threads of those before it wait to be told whether they begin.
+TEST(WithoutMemory, AGroupThatHasNoThreadForARankEnds) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  std::atomic<int> run = 0;
+  Group group;
+  const auto end = [&]() -> Result<weft_result> {
+    WEFT_TRY(group.end());
+    return WEFT_IN_PROGRESS;
+  };
+  const auto fill = [&] {
+    EXPECT_EQ(run, 0);
+    group.start();
+    for (int i = 0; i < 4; ++i) {
+      group.add_blocking(
+          nullptr,
+          [&run]() -> Status {
+            ++run;
+            return {};
+          },
+          [] {}, [] {});
+    }
+  };
+  fill();
+  give_more_until_in_progress(end, fill);
+  EXPECT_EQ(run, 4);
 }
 
 }  // namespace
