@@ -6,13 +6,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <mutex>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <new>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <system_error>
+#include <thread>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +26,10 @@
 
 namespace weft {
 namespace {
+
+constexpr std::chrono::milliseconds kUntilMemory(100);
+constexpr std::chrono::milliseconds kBetweenTries(1);
+constexpr std::chrono::nanoseconds kAtOnce(1);  // 0 would be never
 
 // A cut link is found after about five seconds: keepalive probes while nothing is under way, the
 // user timeout while something is. The kernel of a stopped process still answers both. Inside a
@@ -61,6 +70,7 @@ struct FailureWatch::State {
     Reactor::WatchId watch = 0;
     bool watched = false;
     int broken = 0;  // errno of what could not be sent: the socket tells it once, and then its end
+    std::optional<Message> unread{};  // that came, and has not been dealt with
     std::optional<Departure> departure{};
   };
 
@@ -71,7 +81,7 @@ struct FailureWatch::State {
   PeerIdentity self;
   int nranks = 1;
   UniqueFd failed;   // readable once there is a failure
-  UniqueFd deliver;  // wakes the reactor's thread to call the callback
+  UniqueFd deliver;  // a timer that wakes the reactor's thread to call the callback
   Reactor::WatchId deliver_watch = 0;
 
   mutable std::mutex mutex;
@@ -90,30 +100,44 @@ struct FailureWatch::State {
   };
   std::vector<Round> rounds;  // the same
 
+  void wake(std::chrono::nanoseconds in) const;
   void on_side(std::size_t index);
+  void look_at(std::size_t index);
   void read_side(std::size_t index);
   void message_from(std::size_t index, const Message& message);
   void send(std::size_t index, MessageType type, std::span<const std::byte> payload);
-  bool set_failure(const Error& error, bool others);
+  /// The first failure wins. What comes later is a consequence of it as a rule.
+  [[nodiscard]] bool takes_failures() const { return !failure && !left; }
+  void set_failure(Error error, bool others);
   void pass_question(std::size_t index, std::span<const std::byte> payload);
   void question_from(std::size_t index, const Message& message);
   void round_from(std::size_t index, const Message& message);
   void answer_rounds();
   bool hand_on(std::size_t index, int asker, std::span<const std::byte> text);
-  void died(std::size_t index, const Error& error);
+  void died(std::size_t index, Error error);
+  void pass_on(std::size_t index, Error error, std::span<const std::byte> payload);
   void try_deliver();
   void answer_questions();
   [[nodiscard]] std::vector<Departure> departures() const;
 };
 
-// The first failure wins. What comes later is a consequence of it as a rule.
-bool FailureWatch::State::set_failure(const Error& error, bool others) {
-  if (failure || left) return false;
-  failure = error;
+// Once others have been told: that may lack memory, this does not.
+void FailureWatch::State::set_failure(Error error, bool others) {
+  failure = std::move(error);
   from_others = others;
   eventfd_write(failed.get(), 1);
-  if (others) log.info(Topic::kBootstrap, "rank {}: {}", self.rank, error.to_string());
-  return true;
+  if (!others) return;
+  try {
+    log.info(Topic::kBootstrap, "rank {}: {}", self.rank, failure->to_string());
+  } catch (const std::bad_alloc&) {
+    return;  // The log alone misses it.
+  }
+}
+
+void FailureWatch::State::wake(std::chrono::nanoseconds in) const {
+  const itimerspec once{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = in.count()}};
+  // Fails for no timer that was made.
+  static_cast<void>(timerfd_settime(deliver.get(), 0, &once, nullptr));
 }
 
 void FailureWatch::State::send(std::size_t index, MessageType type,
@@ -129,14 +153,21 @@ void FailureWatch::State::send(std::size_t index, MessageType type,
   }
 }
 
-void FailureWatch::State::died(std::size_t index, const Error& error) {
+void FailureWatch::State::died(std::size_t index, Error error) {
   const ErrorMessage message{.culprit = sides[index]->who.rank,
                              .code = error.code(),
                              .what = error.what(),
                              .hint = error.hint()};
-  // First: without memory for it nothing has been told, and is not noted as if it had.
-  const auto payload = message.encode();
-  if (set_failure(error, true)) send(1 - index, MessageType::kFailure, payload);
+  pass_on(index, std::move(error), message.encode());
+}
+
+// What side `index` told, or its death. First to the other one: without memory for that nothing has
+// been told, and is not noted as if it had.
+void FailureWatch::State::pass_on(std::size_t index, Error error,
+                                  std::span<const std::byte> payload) {
+  if (!takes_failures()) return;
+  send(1 - index, MessageType::kFailure, payload);
+  set_failure(std::move(error), true);
 }
 
 void FailureWatch::State::pass_question(std::size_t index, std::span<const std::byte> payload) {
@@ -154,6 +185,7 @@ void FailureWatch::State::question_from(std::size_t index, const Message& messag
     return;
   }
   if (question->asker == self.rank) return;  // it has been everywhere
+  questions.reserve(questions.size() + 1);
   pass_question(1 - index, message.payload);
   questions.push_back(std::move(*question));
 }
@@ -168,6 +200,7 @@ void FailureWatch::State::round_from(std::size_t index, const Message& message) 
   rounds.push_back({.side = index, .message = std::move(*text)});
 }
 
+// Those that are lost without memory their askers send again.
 void FailureWatch::State::answer_rounds() {
   std::function<void(const RoundText&)> call;
   std::vector<Round> came;
@@ -222,14 +255,18 @@ void FailureWatch::State::message_from(std::size_t index, const Message& message
   Error error(report->code, report->what, report->hint);
   error.with_native(ErrorSource::kPeer, report->culprit);
   // Everyone passes on the first news alone, so it ends where it meets its other half.
-  if (set_failure(error, true)) send(1 - index, MessageType::kFailure, message.payload);
+  pass_on(index, std::move(error), message.payload);
 }
 
 void FailureWatch::State::read_side(std::size_t index) {
   Side& side = *sides[index];
   const auto input = side.wire.fill();
   while (true) {
-    const auto message = side.wire.next();
+    if (side.unread) {
+      message_from(index, *side.unread);
+      side.unread.reset();
+    }
+    auto message = side.wire.next();
     if (!message) {
       died(index, Error(WEFT_ERROR_PEER,
                         fmt::format("{} sent {}", side.who.to_string(), message.error().what())));
@@ -243,13 +280,24 @@ void FailureWatch::State::read_side(std::size_t index) {
       }
       break;
     }
-    message_from(index, **message);
+    side.unread = std::move(*message);
   }
   side.watched = false;
   reactor.remove(side.watch);
 }
 
+// Nothing may leave the reactor's thread. What lacks memory stays to be done: the timer comes
+// again.
 void FailureWatch::State::on_side(std::size_t index) {
+  try {
+    look_at(index);
+  } catch (const std::bad_alloc&) {
+    wake(kUntilMemory);
+    std::this_thread::sleep_for(kBetweenTries);  // what was not read brings it back at once
+  }
+}
+
+void FailureWatch::State::look_at(std::size_t index) {
   {
     const std::lock_guard lock(mutex);
     if (sides[index] && sides[index]->watched) read_side(index);
@@ -259,20 +307,28 @@ void FailureWatch::State::on_side(std::size_t index) {
   try_deliver();
 }
 
+// Only this thread adds some. One that there is no memory for is answered again: last words come
+// but once.
 void FailureWatch::State::answer_questions() {
   std::function<void(const Question&)> call;
   std::vector<QuestionMessage> asked;
   std::vector<Departure> departed;
   {
     const std::lock_guard lock(mutex);
-    asked = std::exchange(questions, {});
-    if (asked.empty() || left || failure) return;
+    if (left || failure || !question_callback) questions.clear();
+    if (questions.empty()) return;
     call = question_callback;
     departed = departures();
+    asked = std::exchange(questions, {});
   }
-  if (!call) return;
-  for (const QuestionMessage& question : asked)
-    call({.asker = question.asker, .text = question.question, .departed = departed});
+  try {
+    for (const QuestionMessage& question : asked)
+      call({.asker = question.asker, .text = question.question, .departed = departed});
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard lock(mutex);
+    questions = std::move(asked);
+    throw;
+  }
 }
 
 std::vector<Departure> FailureWatch::State::departures() const {
@@ -289,11 +345,12 @@ void FailureWatch::State::try_deliver() {
   {
     const std::lock_guard lock(mutex);
     if (!failure || !from_others || delivered || left || !callback) return;
-    delivered = true;
     call = callback;
     error = failure;
   }
   call(*error);
+  const std::lock_guard lock(mutex);
+  delivered = true;
 }
 
 FailureWatch::FailureWatch(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -322,14 +379,14 @@ Result<std::unique_ptr<FailureWatch>> FailureWatch::start(const PeerIdentity& se
 Result<std::unique_ptr<FailureWatch>> FailureWatch::launch(std::unique_ptr<State> owned) {
   State& state = *owned;
   std::unique_ptr<FailureWatch> watch(new FailureWatch(std::move(owned)));
-  for (UniqueFd* fd : {&state.failed, &state.deliver}) {
-    fd->reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!*fd) return fail(Error::from_errno(errno, "cannot create an event descriptor"));
-  }
+  state.failed.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!state.failed) return fail(Error::from_errno(errno, "cannot create an event descriptor"));
+  state.deliver.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!state.deliver) return fail(Error::from_errno(errno, "cannot make a timer"));
   WEFT_TRY_ASSIGN(state.deliver_watch,
                   state.reactor.add(state.deliver.get(), EPOLLIN, [&state](std::uint32_t) {
-                    eventfd_t value = 0;
-                    (void)eventfd_read(state.deliver.get(), &value);
+                    std::uint64_t expirations = 0;
+                    static_cast<void>(read(state.deliver.get(), &expirations, sizeof(expirations)));
                     // What came together with the handshake is in memory, where epoll does not
                     // see it: the first wake looks there.
                     state.on_side(0);
@@ -344,7 +401,7 @@ Result<std::unique_ptr<FailureWatch>> FailureWatch::launch(std::unique_ptr<State
                                       [&state, i](std::uint32_t) { state.on_side(i); }));
     side->watched = true;
   }
-  eventfd_write(state.deliver.get(), 1);
+  state.wake(kAtOnce);
   return watch;
 }
 
@@ -371,7 +428,7 @@ void FailureWatch::on_failure(std::function<void(const Error&)> callback) {
     const std::lock_guard lock(state_->mutex);
     state_->callback = std::move(callback);
   }
-  eventfd_write(state_->deliver.get(), 1);
+  state_->wake(kAtOnce);
 }
 
 void FailureWatch::on_question(std::function<void(const Question&)> callback) {
@@ -410,17 +467,19 @@ void FailureWatch::announce(const Error& error) {
       .what = fmt::format("{} failed ({}): {}", state_->self.to_string(), result_name(error.code()),
                           error.to_string()),
       .hint = {}};
+  if (!state_->takes_failures()) return;
+  Error known = error;
   // First, as above: who has memory again tells it.
   const auto payload = message.encode();
-  if (!state_->set_failure(error, false)) return;
   for (std::size_t i = 0; i < state_->sides.size(); ++i) {
     state_->send(i, MessageType::kFailure, payload);
   }
+  state_->set_failure(std::move(known), false);
 }
 
 void FailureWatch::interrupt(const Error& error) {
   const std::lock_guard lock(state_->mutex);
-  state_->set_failure(error, false);
+  if (state_->takes_failures()) state_->set_failure(error, false);
 }
 
 void FailureWatch::leave(std::span<const std::byte> last_words) {

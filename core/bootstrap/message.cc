@@ -160,6 +160,11 @@ void append_message(std::vector<std::byte>& out, const MessageKey& key, MessageT
   out.insert(out.end(), payload.begin(), payload.end());
 }
 
+void MessageParser::make_room(std::size_t bytes) {
+  const std::size_t held = buffer_.size();
+  if (buffer_.capacity() - held < bytes) buffer_.reserve(std::max(held + bytes, 2 * held));
+}
+
 void MessageParser::feed(std::span<const std::byte> bytes) {
   if (broken_) return;
   if (consumed_ > 0) {
@@ -206,9 +211,10 @@ Result<std::optional<Message>> MessageParser::next() {
   if (sodium_memcmp(hash.data(), bytes.data() + kPrefixBytes, hash.size()) != 0) {
     return reject("a message whose keyed hash is wrong (of another job, or forged)");
   }
+  Message message{.type = static_cast<MessageType>(type),
+                  .payload = {payload.begin(), payload.end()}};
   consumed_ += kMessageHeaderBytes + length;
-  return Message{.type = static_cast<MessageType>(type),
-                 .payload = {payload.begin(), payload.end()}};
+  return message;
 }
 
 std::string PeerIdentity::to_string() const {

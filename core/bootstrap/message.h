@@ -86,6 +86,8 @@ class MessageParser {
   /// From now on messages with all-gather data are taken, too: their bound is larger.
   void allow_data() { bound_ = kMaxDataPayload; }
 
+  /// Before bytes are taken from where they would be lost without memory.
+  void make_room(std::size_t bytes);
   void feed(std::span<const std::byte> bytes);
   /// The next whole message, nothing when more bytes are needed.
   Result<std::optional<Message>> next();

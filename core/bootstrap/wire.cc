@@ -53,6 +53,7 @@ Status Wire::flush() {
 Result<Wire::Input> Wire::fill() {
   std::array<std::byte, kReadBytes> bytes;
   while (parser_.buffered() < parser_.message_bound()) {
+    parser_.make_room(bytes.size());
     const ssize_t count = ::recv(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (count == 0) return Input::kClosed;
     if (count < 0) {

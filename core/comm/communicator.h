@@ -246,6 +246,7 @@ class Communicator {
   Communicator(Context& context, Config config, std::uint32_t rank, std::uint32_t ranks,
                DeviceRuntime& runtime);
   Status join_others(const UniqueId& id, int cancel_fd);
+  Error why_not_joined(Error error);
   std::uint32_t enter_device();
   Status agree_on_topology();
   Status choose_transports();
@@ -428,6 +429,7 @@ class Communicator {
   static weft_result finished_hook(void* record, const KernelOutcome& outcome);
   bool drive(bool about_to_sleep);
   weft_result finished(UnderWay& record, const KernelOutcome& outcome);
+  weft_result code_of(const UnderWay& record, const KernelOutcome& outcome);
   void explain_outcome(const UnderWay& record, const KernelOutcome& outcome);
   void restart_clock();
   [[nodiscard]] std::int64_t waited_ns();

@@ -80,19 +80,25 @@ Status Communicator::join(const UniqueId& id, int cancel_fd) {
   try {
     joined = join_others(id, cancel_fd);
   } catch (const std::bad_alloc&) {
-    joined = fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory to join",
-                  "raise the limit of address space (ulimit -v)");
+    joined = fail(or_no_memory([] {
+      return Error(WEFT_ERROR_OUT_OF_MEMORY, "no memory to join",
+                   "raise the limit of address space (ulimit -v)");
+    }));
   }
   if (joined) return {};
-  Error error = std::move(joined.error());
+  Error error = or_no_memory([&] { return why_not_joined(std::move(joined.error())); });
+  // Others are waiting for this rank: they get the reason, unless they find it themselves.
+  failure_->note(or_no_memory([&] { return error; }), bootstrap_ != nullptr && !all_find_error_);
+  return fail(std::move(error));
+}
+
+Error Communicator::why_not_joined(Error error) {
   if (may_be_a_consequence(error)) {
     if (bootstrap_ != nullptr) failure_->suspect(error);
     if (auto cause = failure_->settle()) error = std::move(*cause);
   }
-  error.with_context(fmt::format("rank {} of {} cannot join its communicator", rank_, ranks_));
-  // Others are waiting for this rank: they get the reason, unless they find it themselves.
-  failure_->establish(error, bootstrap_ != nullptr && !all_find_error_);
-  return fail(std::move(error));
+  return std::move(error).with_context(
+      fmt::format("rank {} of {} cannot join its communicator", rank_, ranks_));
 }
 
 Status Communicator::join_others(const UniqueId& id, int cancel_fd) {

@@ -238,10 +238,14 @@ void Communicator::enqueue_pair_messages() {
 bool Communicator::read_hook(void* self, std::uint32_t peer, std::byte* to, std::uint64_t address,
                              std::uint64_t bytes) {
   auto& communicator = *static_cast<Communicator*>(self);
-  auto read = communicator.pairs_->read_memory(peer, {to, bytes}, address);
-  if (read) return true;
-  communicator.failure_->suspect(std::move(read.error().with_context(
-      fmt::format("rank {} receives from rank {} by single copy", communicator.rank_, peer))));
+  try {
+    auto read = communicator.pairs_->read_memory(peer, {to, bytes}, address);
+    if (read) return true;
+    communicator.failure_->suspect(std::move(read.error().with_context(
+        fmt::format("rank {} receives from rank {} by single copy", communicator.rank_, peer))));
+  } catch (const std::bad_alloc&) {
+    communicator.failure_->suspect(no_memory());
+  }
   return false;
 }
 

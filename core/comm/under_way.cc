@@ -6,6 +6,7 @@
 #include "core/comm/under_way.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -163,19 +164,30 @@ weft_result Communicator::finished(UnderWay& record, const KernelOutcome& outcom
   if (outcome.end == KernelEnd::kDone) {
     if (connections_->busy()) connections_->leave();
   } else {
-    explain_outcome(record, outcome);
+    result = code_of(record, outcome);
     record.stream->note_failure(failure_);
     for (Stream* const other : record.others)
       other->note_failure(failure_);
-    result = failure_->code();
-    if (result == WEFT_OK) result = WEFT_ERROR_INTERNAL;
   }
   restart_clock();
   end_record(record, outcome.end == KernelEnd::kDone);
   return result;
 }
 
+// Of a bad end. Nothing may leave the device's thread: who asks for the cause is told the rest.
+weft_result Communicator::code_of(const UnderWay& record, const KernelOutcome& outcome) {
+  try {
+    explain_outcome(record, outcome);
+    const weft_result code = failure_->code();
+    return code != WEFT_OK ? code : WEFT_ERROR_INTERNAL;
+  } catch (const std::bad_alloc&) {
+    if (outcome.end != KernelEnd::kAborted) failure_->note(no_memory(), true);
+    return WEFT_ERROR_OUT_OF_MEMORY;
+  }
+}
+
 void Communicator::explain_outcome(const UnderWay& record, const KernelOutcome& outcome) {
+  if (outcome.end == KernelEnd::kAborted) return;  // whoever raised the flag has said why
   const CallNote mine = record.call_of(outcome);
   if (outcome.end != KernelEnd::kTagMismatch && outcome.end != KernelEnd::kSizeMismatch) {
     return explain_kernel_end(*failure_, rank_, ranks_, outcome, describe_call(mine), "");

@@ -278,35 +278,23 @@ Status PairConnector::move(bool on_time) {
 }
 
 void PairConnector::work(bool on_time) {
-  std::optional<Error> failure;
-  {
-    const std::scoped_lock lock(mutex_);
-    failure = failure_;
-  }
-  if (failure) {
-    if (!on_time) return;
-    set_timer({});
-    return failed_(*failure);
-  }
-  Status moved;
-  try {
-    moved = move(on_time);
-  } catch (const std::bad_alloc&) {
-    // Nothing may leave the reactor's thread.
-    moved = fail(WEFT_ERROR_OUT_OF_MEMORY, "no memory to connect ranks with each other",
-                 "raise the limit of address space (ulimit -v), or use fewer channels");
-  }
-  if (!moved) {
-    // First: who waits must not take for established what is only suspected.
-    failed_(moved.error());
-    {
-      const std::scoped_lock lock(mutex_);
-      failure_ = moved.error();
-    }
-    set_timer(kAfterFailure);
-    changed_.notify_all();
+  if (failure_) {  // which this thread alone writes
+    if (on_time && tell(*failure_)) set_timer({});
     return;
   }
+  if (!untold_) {
+    Status moved;
+    try {
+      moved = move(on_time);
+    } catch (const std::bad_alloc&) {
+      moved = fail(or_no_memory([] {
+        return Error(WEFT_ERROR_OUT_OF_MEMORY, "no memory to connect ranks with each other",
+                     "raise the limit of address space (ulimit -v), or use fewer channels");
+      }));
+    }
+    if (!moved) untold_ = std::move(moved.error());
+  }
+  if (untold_) return give_up();
   changed_.notify_all();
   const bool waiting =
       std::ranges::any_of(coming_, [](const Pair* pair) { return !pair->is_lost(); });
@@ -323,6 +311,28 @@ void PairConnector::work(bool on_time) {
   // What comes between must not put the next look off.
   const bool sooner = period_.count() == 0 || (period.count() != 0 && period < period_);
   if (period != period_ && (on_time || sooner)) set_timer(period);
+}
+
+// First whoever is told: who waits must not take for established what is only suspected.
+void PairConnector::give_up() {
+  set_timer(kAfterFailure);
+  if (!tell(*untold_)) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    failure_ = std::move(untold_);
+  }
+  untold_.reset();
+  changed_.notify_all();
+}
+
+// Nothing may leave the reactor's thread: where there is no memory for it the timer comes again.
+bool PairConnector::tell(const Error& failure) const {
+  try {
+    failed_(failure);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 // Zero stops it.

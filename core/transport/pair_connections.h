@@ -127,6 +127,8 @@ class PairConnector {
   static void close_listener(Connections::Edge& edge);
   [[nodiscard]] std::string describe_rings() const;
   Pair& pair_of(const PairLink& link);
+  void give_up();
+  [[nodiscard]] bool tell(const Error& failure) const;
   void set_timer(std::chrono::nanoseconds period);
 
   Connections& connections_;
@@ -147,13 +149,14 @@ class PairConnector {
   std::int64_t joining_ = 0;  // of them, those whose ends come up
   int looks_ = 0;             // on time, since the last of them began to
   std::chrono::nanoseconds period_{};
+  std::optional<Error> untold_;  // failure_ once whoever is to be told knows it
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<PairLink, const PairConnections*> ready_;  // guarded by mutex_
   std::set<PairLink> wanted_;                         // guarded by mutex_
   std::set<PairLink> coming_up_;                      // guarded by mutex_
-  std::optional<Error> failure_;                      // guarded by mutex_
+  std::optional<Error> failure_;                      // guarded by mutex_; work() sets it
 };
 
 }  // namespace weft

@@ -5,15 +5,23 @@
 
 #include <cstdlib>
 #include <new>
+#include <stdexcept>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <thread>
 
 namespace {
 
 thread_local bool is_out = false;
 thread_local std::uint64_t still_given = 0;
+std::atomic<std::uint64_t> refused{0};
 
 bool is_denied() {
   if (!is_out) return false;
-  if (still_given == 0) return true;
+  if (still_given == 0) {
+    refused.fetch_add(1);
+    return true;
+  }
   --still_given;
   return false;
 }
@@ -50,6 +58,39 @@ NoMemory::NoMemory(std::uint64_t more) {
 }
 NoMemory::~NoMemory() {
   is_out = false;
+}
+std::uint64_t NoMemory::refusals() {
+  return refused.load();
+}
+
+ReactorWithoutMemory::ReactorWithoutMemory(Reactor& reactor)
+    : reactor_(reactor), turn_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  auto watch = reactor.add(turn_.get(), EPOLLIN, [this](std::uint32_t) {
+    eventfd_t value = 0;
+    static_cast<void>(eventfd_read(turn_.get(), &value));
+    none_ ? none_.reset() : static_cast<void>(none_.emplace());
+    is_out_ = none_.has_value();
+  });
+  if (!watch) throw std::runtime_error(watch.error().to_string());
+  watch_ = *watch;
+  refused_before_ = NoMemory::refusals();
+  await_turn(true);
+}
+
+ReactorWithoutMemory::~ReactorWithoutMemory() {
+  await_turn(false);
+  reactor_.remove(watch_);
+}
+
+void ReactorWithoutMemory::await_turn(bool is_out) {
+  static_cast<void>(eventfd_write(turn_.get(), 1));
+  while (is_out_ != is_out)
+    std::this_thread::yield();
+}
+
+void ReactorWithoutMemory::await_refusal() const {
+  while (NoMemory::refusals() == refused_before_)
+    std::this_thread::yield();
 }
 
 }  // namespace weft::test

@@ -6,7 +6,12 @@
 // is skipped.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
+
+#include "core/base/fd.h"
+#include "core/base/reactor.h"
 
 namespace weft::test {
 
@@ -17,6 +22,29 @@ class NoMemory {
   NoMemory(const NoMemory&) = delete;
   NoMemory& operator=(const NoMemory&) = delete;
   ~NoMemory();
+  /// What was not given to any thread so far.
+  [[nodiscard]] static std::uint64_t refusals();
+};
+
+/// The thread of a reactor that is out of memory as long as this lives.
+class ReactorWithoutMemory {
+ public:
+  explicit ReactorWithoutMemory(Reactor& reactor);
+  ReactorWithoutMemory(const ReactorWithoutMemory&) = delete;
+  ReactorWithoutMemory& operator=(const ReactorWithoutMemory&) = delete;
+  ~ReactorWithoutMemory();
+  /// Until the thread, or another, has wanted some and got none.
+  void await_refusal() const;
+
+ private:
+  void await_turn(bool is_out);
+
+  Reactor& reactor_;
+  UniqueFd turn_;
+  Reactor::WatchId watch_ = 0;
+  std::optional<NoMemory> none_;  // the reactor's thread alone
+  std::atomic<bool> is_out_{false};
+  std::uint64_t refused_before_ = 0;
 };
 
 }  // namespace weft::test

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <map>
 #include <mutex>
+#include <new>
 #include <sodium.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -18,6 +19,8 @@
 #include <fmt/format.h>
 
 #include "core/bootstrap/ring_gather.h"
+#include "tests/support/no_memory.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/bootstrap/ranks.h"
 
 namespace weft {
@@ -347,6 +350,52 @@ TEST_F(BootstrapTest, BlocksBeyondTheBoundAreAnErrorOnEveryRank) {
               std::string::npos)
         << blocks.error().what();
   });
+}
+
+// Whoever is told may lack memory for it.
+TEST_F(BootstrapTest, AFailureIsDeliveredUntilItIsTaken) {
+  std::atomic<int> calls = 0;
+  auto ranks = joined_ranks(2);
+  ranks[0].bootstrap->on_failure([&](const Error&) {
+    if (++calls <= 2) throw std::bad_alloc();
+    calls.notify_all();
+  });
+  ranks[1].bootstrap->announce_failure(Error(WEFT_ERROR_DEVICE, "gone mad"));
+  for (int seen = 0; seen < 3; seen = calls)
+    calls.wait(seen);
+  ranks[0].bootstrap.reset();
+  EXPECT_EQ(calls, 3);
+}
+
+// They come but once.
+TEST_F(BootstrapTest, LastWordsAreAnsweredUntilThereIsMemory) {
+  std::atomic<int> calls = 0;
+  auto ranks = joined_ranks(3);
+  ranks[0].bootstrap->on_question([&](const Question&) {
+    if (++calls <= 2) throw std::bad_alloc();
+    calls.notify_all();
+  });
+  ranks[1].bootstrap->leave();
+  for (int seen = 0; seen < 3; seen = calls)
+    calls.wait(seen);
+  ranks[0].bootstrap.reset();
+  EXPECT_EQ(calls, 3);
+}
+
+TEST_F(BootstrapTest, WhatComesWhileThereIsNoMemoryIsNotLost) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  Heard heard;
+  auto ranks = joined_ranks(3);
+  heard.listen(*ranks[1].bootstrap);
+  {
+    const test::ReactorWithoutMemory none(*ranks[1].reactor);
+    ranks[0].bootstrap->leave();
+    ranks[2].bootstrap->announce_failure(Error(WEFT_ERROR_DEVICE, "gone mad"));
+    none.await_refusal();
+  }
+  const auto error = heard.wait();
+  ASSERT_TRUE(error);
+  EXPECT_NE(error->what().find("gone mad"), std::string::npos) << error->what();
 }
 
 // Counts the questions of each rank, as their texts. Declared before the ranks that ask.

@@ -99,6 +99,70 @@ TEST(WithoutMemory, ACallThatIsMadeAgainDoesNotGoAsTheOneBefore) {
   EXPECT_EQ(count, kCount);
 }
 
+/// Runs nothing: it keeps what it would run.
+class KeepingDevice : public device::HostDevice {
+ public:
+  weft_result launch(DeviceStream* /*stream*/, std::span<const Launch> launches) override {
+    kept_.insert(kept_.end(), launches.begin(), launches.end());
+    return WEFT_OK;
+  }
+  /// As of the kernels of launch number `i`.
+  weft_result end(std::size_t i, const KernelOutcome& outcome) {
+    return kept_.at(i).finished(kept_.at(i).finished_context, outcome);
+  }
+
+ private:
+  std::vector<Launch> kept_;
+};
+
+/// Two ranks whose broadcast is under way until the test ends it.
+class EndWithoutMemory : public testing::Test {
+ protected:
+  EndWithoutMemory() : EndWithoutMemory(std::make_unique<KeepingDevice>()) {}
+  void SetUp() override {
+    if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+    std::array<Call, 2> calls;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      calls.at(rank) = {.communicator = ranks_.communicators[rank].get(),
+                        .stream = ranks_.streams[rank].get(),
+                        .task = {.operation = Operation::kBroadcast,
+                                 .type = WEFT_FLOAT32,
+                                 .count = memory_.size()},
+                        .send = memory_.data(),
+                        .recv = memory_.data()};
+      const Call* const batch = &calls.at(rank);
+      ASSERT_TRUE(batch->communicator->want_connections({&batch, 1}));
+    }
+    for (const Call& call : calls)
+      ASSERT_TRUE(start_calls({&call, 1}));
+  }
+  void TearDown() override {
+    if (!IsSkipped()) device_.end(1, {.end = KernelEnd::kAborted});
+  }
+
+ private:
+  explicit EndWithoutMemory(std::unique_ptr<KeepingDevice> device)
+      : device_(*device),
+        ranks_(2, "p2p", {{"WEFT_COLLECTIVES_BROADCAST_ALGORITHM", "ring"}}, std::move(device)) {}
+  std::array<float, 16> memory_{};
+
+ protected:
+  KeepingDevice& device_;
+  test::Ranks ranks_;
+};
+
+TEST_F(EndWithoutMemory, ACallThatCannotTellWhyItFailedEnds) {
+  weft_result told = WEFT_OK;
+  {
+    const test::NoMemory none;
+    told = device_.end(0, {.end = KernelEnd::kPeerError, .peer = 1, .found = 2});
+  }
+  EXPECT_EQ(told, WEFT_ERROR_OUT_OF_MEMORY);
+  const Status ended = ranks_.streams[0]->synchronize();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code(), WEFT_ERROR_OUT_OF_MEMORY);
+}
+
 /// Two ranks whose latest call was a small one: what that took memory for is there.
 class CountedWithoutMemory : public testing::Test {
  protected:
@@ -314,6 +378,30 @@ TEST(WithoutMemory, ACountedCallOfAGpuIsTheEnd) {
   }
   EXPECT_EQ(ranks.communicators[1]->async_error(), WEFT_ERROR_PEER);
   EXPECT_EQ(ranks.communicators[0]->async_error(), WEFT_ERROR_OUT_OF_MEMORY);
+}
+
+TEST(WithoutMemory, RanksThatCannotBeConnectedAreTold) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  test::Ranks ranks(2, "p2p");
+  const Call call{
+      .communicator = ranks.communicators[0].get(),
+      .stream = ranks.streams[0].get(),
+      .task = {.operation = Operation::kSend, .type = WEFT_FLOAT32, .root = 1, .count = 1}};
+  const Call* const batch = &call;
+  {
+    const test::ReactorWithoutMemory none(ranks.context().reactor());
+    EXPECT_TRUE(call.communicator->want_connections({&batch, 1}));
+    none.await_refusal();
+  }
+  const Status connected = call.communicator->wait_for_connections({&batch, 1}, 0);
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().code(), WEFT_ERROR_OUT_OF_MEMORY);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (ranks.communicators[1]->async_error() == WEFT_OK &&
+         std::chrono::steady_clock::now() < limit) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(ranks.communicators[1]->async_error(), WEFT_ERROR_PEER);
 }
 
 /// A context as the C API has it.
