@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -226,20 +227,32 @@ std::vector<std::shared_ptr<Failure>> Stream::take_failures() {
   return taken;
 }
 
+// All of them: whoever knows that its work has ended has its buffers back, which connections of a
+// communicator that has not been stopped may still read and write. The first one's cause, if any.
+std::optional<Error> Stream::settle_failures() {
+  std::optional<Error> first;
+  const std::vector<std::shared_ptr<Failure>> failures = take_failures();
+  try {
+    for (const auto& failure : failures) {
+      auto cause = failure->settle();
+      if (!first) first = std::move(cause);
+    }
+  } catch (const std::bad_alloc&) {
+    // Whoever asks again is told of them.
+    for (const auto& failure : failures)
+      note_failure(failure);
+    throw;
+  }
+  return first;
+}
+
 Status Stream::explain(weft_result result) {
   if (!reports_.empty()) {
     if (result != WEFT_OK) note_loss(result);
     look_at_reports(result == WEFT_OK);
   }
   if (failed_.load(std::memory_order_acquire)) {
-    // All of them: whoever knows that its work has ended has its buffers back, which connections of
-    // a communicator that has not been stopped may still read and write.
-    std::optional<Error> first;
-    for (const auto& failure : take_failures()) {
-      auto cause = failure->settle();
-      if (!first) first = std::move(cause);
-    }
-    if (first) return fail(std::move(*first));
+    if (auto cause = settle_failures()) return fail(std::move(*cause));
   }
   if (result == WEFT_OK) return {};
   std::int64_t native = 0;

@@ -90,6 +90,7 @@ class Stream {
   void note_loss(weft_result answer);
   Status explain(weft_result result);
   std::vector<std::shared_ptr<Failure>> take_failures();
+  std::optional<Error> settle_failures();
   [[nodiscard]] Status check_not_captured(const char* what_then) const;
   [[nodiscard]] Status check_not_captured_by_program() const;
   [[nodiscard]] static Status why_held();

@@ -163,6 +163,18 @@ TEST_F(EndWithoutMemory, ACallThatCannotTellWhyItFailedEnds) {
   EXPECT_EQ(ended.error().code(), WEFT_ERROR_OUT_OF_MEMORY);
 }
 
+TEST_F(EndWithoutMemory, AStreamTellsLaterWhatItCouldNotTell) {
+  ranks_.communicators[0]->abort();
+  EXPECT_EQ(device_.end(0, {.end = KernelEnd::kAborted}), WEFT_ERROR_ABORTED);
+  {
+    const test::NoMemory none(1);  // for the list of failures alone
+    EXPECT_THROW(static_cast<void>(ranks_.streams[0]->synchronize()), std::bad_alloc);
+  }
+  const Status ended = ranks_.streams[0]->synchronize();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code(), WEFT_ERROR_ABORTED);
+}
+
 /// Two ranks whose latest call was a small one: what that took memory for is there.
 class CountedWithoutMemory : public testing::Test {
  protected:
