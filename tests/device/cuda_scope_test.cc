@@ -5,6 +5,7 @@
 // takes no GPU: of the CUDA runtime and the driver there is what that asks for.
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include <gtest/gtest.h>

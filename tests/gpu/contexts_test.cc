@@ -3,7 +3,7 @@
 
 // Programs that have contexts of their own: Weft works in the one that the CUDA runtime has, leaves
 // theirs current, and takes no streams of theirs but those of green contexts.
-#include <vector>
+#include <string>
 
 #include <cuda.h>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Weft authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How the device's host side launches kernels of each kind. Internal to cuda_device.cc.
+// The device's streams, and how its host side launches kernels of each kind there. Internal to it.
 #pragma once
 
 #include <cstddef>
@@ -49,6 +49,11 @@ struct CudaStream {
   cudaEvent_t reduced[kWindowSlots]{};
   PairGroups groups{};  // of the launch under way, with the memory of those before
 };
+
+// DeviceStream is never defined: its address stands for the stream of the runtime that made it.
+inline CudaStream* cuda(DeviceStream* stream) {
+  return reinterpret_cast<CudaStream*>(stream);
+}
 
 /// An argument of a kernel that nobody has set: what the kernel does not look at stays as it is.
 /// All of one for 64 items takes the host 0.3 us to set.
