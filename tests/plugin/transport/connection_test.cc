@@ -300,7 +300,9 @@ TEST_F(TransportTest, RefusesDamagedBlobs) {
     // What a blob ends with may say nothing to a receiver, which waits for its sender then.
     const weft_result receiver = right->connect(pair.recv, from_send);
     EXPECT_NE(receiver, WEFT_OK) << "byte " << i;
-    if (i < size - std::min(size, kUnusedByReceivers)) EXPECT_LT(receiver, 0) << "byte " << i;
+    if (i < size - std::min(size, kUnusedByReceivers)) {
+      EXPECT_LT(receiver, 0) << "byte " << i;
+    }
     const Bytes shorter(from_recv.begin(), from_recv.begin() + static_cast<std::ptrdiff_t>(i) / 2);
     sender = left->connect(pair.send, shorter);
     EXPECT_EQ(sender, WEFT_ERROR_PEER);
