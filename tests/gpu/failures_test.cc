@@ -361,6 +361,24 @@ TEST_P(MismatchTest, Tables) {
          [](Member& member, Scratch& scratch) { scratch.all_gather_v(member, 1000, 1); },
          {"all_gather_v"});
 }
+// By one way all goes to all others, by the other a part to each: each rank waits for more than
+// another sends.
+TEST_P(MismatchTest, WaysByWideLines) {
+  SKIP_ON_HOST();
+  if (device_count() < 2) GTEST_SKIP() << "one device alone cannot tell what joins it to others";
+  const auto by = [](weft_call_algorithm algorithm, std::size_t count) {
+    return [algorithm, count](Member& member, Scratch& scratch) {
+      const weft_call_options way{.struct_size = sizeof(way),
+                                  .algorithm = algorithm,
+                                  .protocol = WEFT_CALL_PROTOCOL_LL128,
+                                  .max_channels = 0};
+      check(weft_comm_set_call_options(member.comm, &way), "weft_comm_set_call_options");
+      scratch.all_reduce(member, count);
+    };
+  };
+  differ(by(WEFT_CALL_ALGORITHM_DIRECT, 2000), by(WEFT_CALL_ALGORITHM_TWO_SHOT, 2001),
+         {"all_reduce"});
+}
 // Outputs lie in the window, but elsewhere, or not in it.
 TEST_P(MismatchTest, PlacesInAWindow) {
   SKIP_ON_HOST();

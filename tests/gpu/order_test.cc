@@ -164,6 +164,47 @@ TEST_P(CallOrder, OnAStreamThatGoesIsWaitedFor) {
   trial.check();
 }
 
+// The null stream waits for blocking ones, so a call there would end their captures.
+TEST_P(CallOrder, OnTheNullStreamIsRefusedWhileABlockingStreamIsCaptured) {
+  Trial trial(*team_, {.type = kInt32, .count = 4093});
+  prepare({&trial});
+  std::vector<weft_stream*> null(team_->members().size());
+  std::vector<cudaStream_t> captured(team_->members().size());
+  team_->each([&](Member& member) {
+    check(weft_stream_from_cuda(context(), member.device, nullptr, &null[member.rank]),
+          "weft_stream_from_cuda");
+    CUDA(cudaStreamCreate(&captured[member.rank]));
+    CUDA(cudaStreamBeginCapture(captured[member.rank], cudaStreamCaptureModeRelaxed));
+  });
+  const auto call = [&] {
+    team_->issue([&](Member& member) { trial.issue(member, null[member.rank]); });
+  };
+  try {
+    call();
+    ADD_FAILURE() << "a call was made";
+  } catch (const Problem& problem) {
+    EXPECT_EQ(problem.code, WEFT_ERROR_INVALID_USAGE) << problem.what();
+  }
+  team_->each([&](Member& member) {
+    cudaGraph_t graph = nullptr;
+    CUDA(cudaStreamEndCapture(captured[member.rank], &graph));
+    CUDA(cudaGraphDestroy(graph));
+    CUDA(cudaStreamDestroy(captured[member.rank]));
+  });
+  // Ranks of one device would wait for each other there.
+  if (team_->layout().one_device) {
+    team_->issue([&](Member& member) { trial.issue(member); });
+  } else {
+    call();
+  }
+  team_->synchronize();
+  team_->each([&](Member& member) {
+    check(weft_stream_synchronize(null[member.rank]), "weft_stream_synchronize");
+    check(weft_stream_destroy(null[member.rank]), "weft_stream_destroy");
+  });
+  trial.check();
+}
+
 INSTANTIATE_TEST_SUITE_P(Gpu, CallOrder, testing::ValuesIn(modes_and_layouts()),
                          mode_and_layout_name);
 
