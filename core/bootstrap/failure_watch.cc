@@ -7,9 +7,9 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <linux/tcp.h>
 #include <mutex>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <new>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -30,10 +30,13 @@ namespace {
 constexpr std::chrono::milliseconds kUntilMemory(100);
 constexpr std::chrono::milliseconds kBetweenTries(1);
 constexpr std::chrono::nanoseconds kAtOnce(1);  // 0 would be never
+// What others ask leaves so much room at a neighbour for news: a failure, a goodbye.
+constexpr std::size_t kRoomForNews = 16UL * 1024;
 
 // A cut link is found after about five seconds: keepalive probes while nothing is under way, the
-// user timeout while something is. The kernel of a stopped process still answers both. Inside a
-// host there is no link to be cut, but a machine that stands still for seconds would look like one.
+// user timeout while something is. The kernel of a stopped process still answers both, but while it
+// has no room the user timeout counts its answers for none: see has_room. Inside a host there is no
+// link to be cut, but a machine that stands still for seconds would look like one.
 void watch_link(const Wire& wire) {
   if (wire.stays_on_host()) return;
   const int fd = wire.fd();
@@ -70,6 +73,7 @@ struct FailureWatch::State {
     Reactor::WatchId watch = 0;
     bool watched = false;
     int broken = 0;  // errno of what could not be sent: the socket tells it once, and then its end
+    std::size_t most_room = 0;        // that was seen at the neighbour
     std::optional<Message> unread{};  // that came, and has not been dealt with
     std::optional<Departure> departure{};
   };
@@ -109,6 +113,7 @@ struct FailureWatch::State {
   /// The first failure wins. What comes later is a consequence of it as a rule.
   [[nodiscard]] bool takes_failures() const { return !failure && !left; }
   void set_failure(Error error, bool others);
+  [[nodiscard]] static bool has_room(Side& side);
   void pass_question(std::size_t index, std::span<const std::byte> payload);
   void question_from(std::size_t index, const Message& message);
   void round_from(std::size_t index, const Message& message);
@@ -170,11 +175,18 @@ void FailureWatch::State::pass_on(std::size_t index, Error error,
   set_failure(std::move(error), true);
 }
 
+// Not to a neighbour that has stopped reading: questions come again, memory does not. Nor until its
+// kernel takes no more: that would be taken for its death.
+bool FailureWatch::State::has_room(Side& side) {
+  if (side.wire.has_output()) return false;
+  const auto room = side.wire.room();
+  if (!room) return true;
+  side.most_room = std::max(side.most_room, *room);
+  return *room > std::min(kRoomForNews, side.most_room / 2);
+}
+
 void FailureWatch::State::pass_question(std::size_t index, std::span<const std::byte> payload) {
-  // Not to a neighbour that has stopped reading: questions come again, memory does not.
-  if (sides[index] && !sides[index]->wire.has_output()) {
-    send(index, MessageType::kQuestion, payload);
-  }
+  if (sides[index] && has_room(*sides[index])) send(index, MessageType::kQuestion, payload);
 }
 
 void FailureWatch::State::question_from(std::size_t index, const Message& message) {
@@ -230,9 +242,9 @@ bool FailureWatch::State::hand_on(std::size_t index, int asker, std::span<const 
   const auto payload = message.encode();
   const std::lock_guard lock(mutex);
   if (left || failure) return true;
-  const auto& to = sides[index];
+  auto& to = sides[index];
   if (!to || !to->watched || to->departure) return false;
-  if (!to->wire.has_output()) send(index, MessageType::kRound, payload);
+  if (has_room(*to)) send(index, MessageType::kRound, payload);
   return true;
 }
 

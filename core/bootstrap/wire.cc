@@ -3,11 +3,15 @@
 
 #include "core/bootstrap/wire.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 namespace weft {
@@ -76,6 +80,20 @@ bool Wire::stays_on_host() const {
   const auto ours = local_address(fd_.get());
   const auto theirs = remote_address(fd_.get());
   return ours && theirs && ours->family == theirs->family && ours->bytes == theirs->bytes;
+}
+
+std::optional<std::size_t> Wire::room() const {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  int under_way = 0;
+  constexpr std::size_t kNeeded = offsetof(tcp_info, tcpi_snd_wnd) + sizeof(info.tcpi_snd_wnd);
+  if (getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || length < kNeeded ||
+      ioctl(fd_.get(), SIOCOUTQ, &under_way) != 0) {
+    return std::nullopt;
+  }
+  const std::size_t window = info.tcpi_snd_wnd;
+  const auto taken = static_cast<std::size_t>(std::max(under_way, 0));
+  return window > taken ? window - taken : 0;
 }
 
 std::optional<SocketAddress> local_address(int fd) {

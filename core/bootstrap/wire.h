@@ -56,6 +56,9 @@ class Wire {
   [[nodiscard]] std::string remote() const;
   /// Both ends have one address, so that one kernel passes everything on.
   [[nodiscard]] bool stays_on_host() const;
+  /// Bytes that the other end's kernel would take beyond those under way, whether or not anybody
+  /// reads there; nothing where this one's does not tell (before Linux 5.4).
+  [[nodiscard]] std::optional<std::size_t> room() const;
 
  private:
   UniqueFd fd_;

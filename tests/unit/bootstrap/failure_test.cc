@@ -8,17 +8,22 @@
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <linux/sockios.h>
 #include <map>
 #include <mutex>
 #include <new>
 #include <sodium.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "core/bootstrap/failure_watch.h"
 #include "core/bootstrap/ring_gather.h"
+#include "core/bootstrap/wire.h"
 #include "tests/support/no_memory.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/bootstrap/ranks.h"
@@ -505,6 +510,74 @@ TEST_F(BootstrapTest, ATextGoesRoundFromRankToRank) {
   EXPECT_FALSE(ranks[1].bootstrap->hand_on(0, 1, bytes_of("gone")));
   EXPECT_TRUE(ranks[1].bootstrap->hand_on(1, 1, bytes_of("near")));
   EXPECT_EQ(wait_for(1), (std::vector<std::string>{"near of 1 at 0, from side 0"}));
+}
+
+// Both ends of a connection between two addresses, as if they were of two hosts.
+std::array<UniqueFd, 2> connection_between_hosts() {
+  SocketAddress there = *SocketAddress::parse("127.0.0.2", 0);
+  auto listener = listen_at(there, false);
+  EXPECT_TRUE(listener);
+  auto here = start_connect(there);
+  EXPECT_TRUE(here);
+  std::array<pollfd, 1> entry{pollfd{.fd = listener->get(), .events = POLLIN, .revents = 0}};
+  EXPECT_TRUE(*poll_until(entry, Deadline::after(seconds(10))));
+  UniqueFd accepted(accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  EXPECT_TRUE(accepted);
+  return {std::move(*here), std::move(accepted)};
+}
+
+int bytes_under_way(int fd) {
+  int bytes = -1;
+  EXPECT_EQ(ioctl(fd, SIOCOUTQ, &bytes), 0);
+  return bytes;
+}
+
+// Reads what lies there; how much that was.
+std::size_t read_all(int fd) {
+  std::array<std::byte, 4096> bytes;
+  std::size_t sum = 0;
+  for (ssize_t got = 0; (got = recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT)) > 0;)
+    sum += static_cast<std::size_t>(got);
+  return sum;
+}
+
+// Others ask again and again while they wait for it.
+TEST_F(BootstrapTest, ANeighbourThatIsStoppedIsNotTakenForDeadHoweverMuchIsAsked) {
+  Logger log(testing::quiet());
+  auto reactor = Reactor::create();
+  ASSERT_TRUE(reactor);
+  const MessageKey key = *random_secret();
+  std::array<std::array<UniqueFd, 2>, 2> links = {connection_between_hosts(),
+                                                  connection_between_hosts()};
+  const std::array<int, 2> own = {links[0][0].get(), links[1][0].get()};
+  const auto rank = [](int number) {
+    return PeerIdentity{.rank = number, .pid = 1, .host = "h", .address = {}};
+  };
+  auto watch = FailureWatch::start(rank(0), 3, rank(1), Wire(std::move(links[0][0]), key), rank(2),
+                                   Wire(std::move(links[1][0]), key), **reactor, log);
+  ASSERT_TRUE(watch);
+  const std::vector<std::byte> question(kMaxQuestionBytes);
+  for (int i = 0; i < 4000; ++i) {
+    (*watch)->ask(question);
+    EXPECT_TRUE((*watch)->hand_on(0, 0, question));
+  }
+  // Their kernels have taken all of it: nothing is left that could be waited for in vain.
+  for (const int fd : own) {
+    while (bytes_under_way(fd) > 0 && !(*watch)->failure())
+      std::this_thread::yield();
+  }
+  EXPECT_FALSE((*watch)->failure()) << (*watch)->failure()->to_string();
+  // Who reads again is asked again.
+  for (const auto& link : links) {
+    EXPECT_GT(read_all(link[1].get()), 0U);
+    const Deadline deadline = Deadline::after(seconds(10));
+    std::size_t got = 0;
+    while (got == 0 && !deadline.passed()) {
+      (*watch)->ask(question);
+      got = read_all(link[1].get());
+    }
+    EXPECT_GT(got, 0U);
+  }
 }
 
 TEST_F(BootstrapTest, AFailureThatBlamesAnotherRankNamesIt) {
