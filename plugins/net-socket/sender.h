@@ -41,6 +41,7 @@ class Sender final : public Connection {
     std::array<uint8_t, kChallengeBytes> challenge{};
     size_t filled = 0;
     Clock::time_point waiting_since{};
+    uint32_t probes = 0;  ///< Unanswered in a row, when this was looked at last.
   };
 
   Sender(Net& net, const Interface& interface, uint32_t streams);

@@ -17,6 +17,10 @@ namespace weft::net_socket {
 namespace {
 
 constexpr int kBacklog = 128;
+/// TCP_RTO_MAX_MS of Linux 6.15, and what it may be.
+constexpr int kLongestPause = 44;
+constexpr std::chrono::milliseconds kLeastLongestPause{1'000};
+constexpr std::chrono::milliseconds kMostLongestPause{120'000};
 
 Status set_option(int fd, int level, int name, int value, const char* text) {
   if (::setsockopt(fd, level, name, &value, sizeof value) == 0) return {};
@@ -176,6 +180,13 @@ Result<Fd> make_listening_socket(const Address& address, const Options& options)
 Status configure_stream(int fd, const Options& options) {
   if (Status done = set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY"); !done) return done;
   if (options.peer_timeout.count() == 0) return {};
+  // Whoever takes nothing for long is asked so often that several answers are due in time. Older
+  // kernels ask more seldom.
+  const auto pause =
+      std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(options.peer_timeout / 4),
+                 kLeastLongestPause, kMostLongestPause);
+  const int pause_ms = static_cast<int>(pause.count());
+  static_cast<void>(::setsockopt(fd, IPPROTO_TCP, kLongestPause, &pause_ms, sizeof pause_ms));
   // An end that only waits, or rests, learns by these that the path is gone.
   const Keepalive probes = keepalive_of(options.peer_timeout);
   if (Status done = set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE"); !done) return done;

@@ -224,5 +224,56 @@ TEST(NetSocketPeerTimeout, DoesNotCountTheTimeInWhichNobodyPolled) {
       << joined.link.sender.error_text();
 }
 
+/// The socket that asks ever more seldom whether its peer takes more, as while that rank computes;
+/// -1 while none has done so `often`, or an answer is due.
+int asking(const Joined& joined, std::uint32_t often) {
+  const auto asks = [often](int fd) {
+    const tcp_info info = info_of(fd);
+    return info.tcpi_backoff >= often && info.tcpi_probes == 0 && info.tcpi_unacked == 0;
+  };
+  const auto found = std::ranges::find_if(joined.sockets, asks);
+  return found == joined.sockets.end() ? -1 : *found;
+}
+
+TEST(NetSocketPeerTimeout, DoesNotCountOneProbeThatWasLost) {
+  // Long enough for the probes of the other end to be answered again in time.
+  Joined joined(Parameters{{"peer_timeout", "5s"}});
+  const End& sender = joined.link.sender;
+  const Bytes data = pattern(std::size_t{64} << 20, 1);
+  ASSERT_EQ(joined.link.sender.send(data, 1), WEFT_OK);
+  int socket = -1;
+  ASSERT_TRUE(eventually([&] {
+    joined.a->poll();
+    socket = asking(joined, 4);
+    return socket >= 0;
+  }));
+  cut({socket});
+  ASSERT_TRUE(eventually([&] {
+    joined.a->poll();
+    return info_of(socket).tcpi_probes > 0;
+  }));
+  mend({socket});
+  // The next one is answered.
+  EXPECT_TRUE(eventually([&] {
+    joined.a->poll();
+    return !sender.error_text().empty() || info_of(socket).tcpi_probes == 0;
+  }));
+  EXPECT_EQ(sender.error_text(), "");
+}
+
+TEST(NetSocketPeerTimeout, TellsASenderWhosePeerTakesNothingAndIsGone) {
+  Joined joined(Parameters{{"peer_timeout", "1s"}});
+  const Bytes data = pattern(std::size_t{64} << 20, 1);
+  ASSERT_EQ(joined.link.sender.send(data, 1), WEFT_OK);
+  ASSERT_TRUE(eventually([&] {
+    joined.a->poll();
+    return asking(joined, 1) >= 0;
+  }));
+  cut(joined.sockets);
+  EXPECT_LT(await(*joined.a, *joined.b, 1).status, 0);
+  EXPECT_NE(joined.link.sender.error_text().find("peer_timeout"), std::string::npos)
+      << joined.link.sender.error_text();
+}
+
 }  // namespace
 }  // namespace weft::test
