@@ -261,7 +261,10 @@ Result<WelcomeMessage> Joiner::await_welcome() {
       auto welcome = (*message)->type == MessageType::kWelcome
                          ? WelcomeMessage::decode((*message)->payload)
                          : std::nullopt;
-      if (welcome && !welcome->next_endpoints.empty()) return std::move(*welcome);
+      // Whoever keeps ranks by these numbers counts on them.
+      const bool names_neighbours = welcome && welcome->next.rank == (self_.rank + 1) % nranks_ &&
+                                    welcome->previous.rank == (self_.rank + nranks_ - 1) % nranks_;
+      if (names_neighbours && !welcome->next_endpoints.empty()) return std::move(*welcome);
       return fail(WEFT_ERROR_NETWORK,
                   fmt::format("the rendezvous at {} sent a malformed answer", root_name_));
     }

@@ -179,6 +179,41 @@ TEST_F(BootstrapTest, ARootThatCannotBeReachedIsNamed) {
                         address.to_string()));
 }
 
+TEST_F(BootstrapTest, ARootThatNamesOthersThanTheNeighboursIsRefused) {
+  for (const auto& [next, previous] :
+       std::vector<std::pair<int, int>>{{1 << 20, 1}, {1, 1 << 20}, {-1, 1}, {1, -1}, {0, 0}}) {
+    SocketAddress address = *SocketAddress::parse("127.0.0.1", 0);
+    const auto listener = listen_at(address, false);
+    ASSERT_TRUE(listener);
+    UniqueIdContents contents;
+    contents.secret = *random_secret();
+    contents.roots = {address};
+    auto options = quick_options();
+    options.timeout = seconds(2);
+    Rank rank;
+    std::thread joiner([&] { join_as(rank, make_unique_id(contents), 0, 2, options); });
+    std::array<pollfd, 1> entry{pollfd{.fd = listener->get(), .events = POLLIN, .revents = 0}};
+    EXPECT_TRUE(*poll_until(entry, Deadline::after(seconds(10))));
+    Wire wire(UniqueFd(accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)),
+              contents.secret);
+    EXPECT_EQ(receive(wire).type, MessageType::kHello);
+    wire.queue(MessageType::kHelloTaken, {});
+    const auto who = [](int number) {
+      return PeerIdentity{.rank = number, .pid = 1, .host = "h", .address = {}};
+    };
+    wire.queue(
+        MessageType::kWelcome,
+        WelcomeMessage{.next = who(next), .next_endpoints = {address}, .previous = who(previous)}
+            .encode());
+    EXPECT_TRUE(wire.flush());
+    joiner.join();
+    ASSERT_TRUE(rank.error);
+    EXPECT_EQ(rank.error->code(), WEFT_ERROR_NETWORK);
+    EXPECT_NE(rank.error->what().find("sent a malformed answer"), std::string::npos)
+        << rank.error->what();
+  }
+}
+
 TEST_F(BootstrapTest, AnotherJobsRootIsNoRoot) {
   Rank rank;
   auto options = quick_options();
