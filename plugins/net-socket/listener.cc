@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <poll.h>
 #include <sodium.h>
 #include <sys/epoll.h>
@@ -38,9 +39,16 @@ Result<std::unique_ptr<Listener>> Listener::listen(Net& net, const Interface& in
   net.add(listener.get());
   randombytes_buf(listener->token_.data(), listener->token_.size());
   Handle handle{.token = listener->token_, .addresses = {}};
+  std::optional<Failure> refused;
   for (const Address* address : {&interface.ipv4, &interface.ipv6}) {
     if (address->empty()) continue;
     Result<Fd> fd = make_listening_socket(address->with_port(0), net.options());
+    if (!fd && fd.error().native == EADDRNOTAVAIL) {
+      // An IPv6 address that is still being set up, or that another host has. The one of the other
+      // family will do.
+      refused = std::move(fd.error());
+      continue;
+    }
     if (!fd) return std::unexpected(fd.error());
     Door& door = listener->doors_.emplace_back();
     door.owner = listener.get();
@@ -50,6 +58,7 @@ Result<std::unique_ptr<Listener>> Listener::listen(Net& net, const Interface& in
     }
     handle.addresses.push_back(local_address(door.fd.get()).wire());
   }
+  if (listener->doors_.empty()) return std::unexpected(std::move(*refused));
   listener->handle_ = encode(handle);
   return listener;
 }

@@ -18,8 +18,11 @@
 #include <gtest/gtest.h>
 
 #include "plugins/net-socket/devices.h"
+#include "plugins/net-socket/listener.h"
+#include "plugins/net-socket/net.h"
 #include "plugins/net-socket/wire.h"
 #include "tests/plugin/net/net_rank.h"
+#include "tests/support/fake_host.h"
 #include "tests/support/sanitized.h"
 
 namespace weft::test {
@@ -64,6 +67,31 @@ TEST(NetSocketInterfaces, AreChosenByPattern) {
   EXPECT_EQ(chosen({"^=eth0", "eth"}), (Names{"eth01"}));
   EXPECT_EQ(chosen({"ib", "=eth0"}), (Names{"ib0", "eth0"}));
   EXPECT_EQ(chosen({"wlan"}), Names{});
+}
+
+// As while the kernel still asks whether another host has that address, or once one has said so.
+TEST(NetSocketInterfaces, WithAnAddressThatCannotBeUsedListenAtTheOther) {
+  const FakeHost host;
+  const std::vector<std::uint8_t> key(32, 1);
+  auto net = net_socket::Net::open(net_socket::Host(host.services()), {}, key);
+  ASSERT_TRUE(net);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  ::inet_pton(AF_INET6, "2001:db8::1", &address.sin6_addr);
+  Interface interface = make_interface("lo", "127.0.0.1");
+  interface.ipv6 = Address(reinterpret_cast<sockaddr*>(&address), sizeof address);
+  {
+    const auto listener = net_socket::Listener::listen(**net, interface);
+    ASSERT_TRUE(listener) << listener.error().what;
+    const auto handle = net_socket::decode_handle((*listener)->handle());
+    ASSERT_TRUE(handle);
+    ASSERT_EQ(handle->addresses.size(), 1U);
+    EXPECT_EQ(handle->addresses.front().family, 4);
+  }
+  interface.ipv4 = {};
+  const auto listener = net_socket::Listener::listen(**net, interface);
+  ASSERT_FALSE(listener);
+  EXPECT_NE(listener.error().what.find("2001:db8::1"), std::string::npos);
 }
 
 TEST(NetSocketInterfaces, ThatMatchNothingAreAnErrorThatListsAll) {
