@@ -24,6 +24,8 @@ Status check_own(std::span<const Call* const> calls, std::uint32_t rank) {
     std::size_t& place = places[is_send ? 0 : 1];
     while (place < calls.size()) {
       const Call* const call = calls[place++];
+      // Without elements it meets nobody, as between two ranks.
+      if (call->task.count == 0) continue;
       if (call->task.root == rank && sends(*call) == is_send) return call;
     }
     return nullptr;

@@ -23,7 +23,8 @@
 
 namespace weft {
 
-/// Whether what a rank sends to itself is received by the same group, in the same order.
+/// Whether what a rank sends to itself is received by the same group, in the same order; calls
+/// without elements do not count.
 [[nodiscard]] Status check_own(std::span<const Call* const> calls, std::uint32_t rank);
 
 /// Over how many channels two ranks send to each other: a part of a message over each, as long as

@@ -337,5 +337,29 @@ TEST_F(PairArguments, WhatARankSendsToItselfMustBeReceivedInTheSameGroup) {
   EXPECT_EQ(data_, (std::array<int, 8>{1, 2, 1, 2}));
 }
 
+// As between two ranks: a program that makes a call for each partner may have nothing for itself.
+TEST_F(PairArguments, ACallOfARankWithItselfWithoutElementsMeetsNobody) {
+  weft_comm* const comm = local_.comm(0);
+  weft_stream* const stream = local_.stream(0);
+  data_ = {1, 2};
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), weft_recv(nullptr, 0, WEFT_INT32, 0, comm, stream));
+  must(context_.get(), weft_send(nullptr, 0, WEFT_INT8, 1, comm, stream));
+  must(context_.get(), weft_group_end(context_.get()));
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), weft_send(nullptr, 0, WEFT_INT32, 0, comm, stream));
+  must(context_.get(), weft_send(data_.data(), 2, WEFT_INT32, 0, comm, stream));
+  must(context_.get(), weft_recv(data_.data() + 2, 2, WEFT_INT32, 0, comm, stream));
+  must(context_.get(), weft_group_end(context_.get()));
+  must(context_.get(), weft_stream_synchronize(stream));
+  EXPECT_EQ(data_, (std::array<int, 8>{1, 2, 1, 2}));
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), weft_send(nullptr, 0, WEFT_INT32, 0, comm, stream));
+  must(context_.get(), weft_recv(data_.data(), 2, WEFT_INT32, 0, comm, stream));
+  expect_refusal(weft_group_end(context_.get()), WEFT_ERROR_INVALID_USAGE,
+                 "rank 0 receives from itself and does not send in the same group; try: put both "
+                 "between weft_group_start and weft_group_end");
+}
+
 }  // namespace
 }  // namespace weft::test
