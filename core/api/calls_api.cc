@@ -25,7 +25,7 @@ using weft::api::answer;
 using weft::api::guarded;
 using weft::api::refuse_null;
 
-// Which buffers a rank must give.
+// Which buffers a rank must give. What it passes for another one counts for nothing.
 struct Needs {
   bool send = true;
   bool recv = true;
@@ -40,7 +40,7 @@ Status why_not_buffers(const weft::Task& task, const void* send, const void* rec
                       "pass a buffer, or a count of 0");
   }
   const std::size_t element = weft::element_size(task.type);
-  for (const void* buffer : {send, recv}) {
+  for (const void* buffer : {needs.send ? send : nullptr, needs.recv ? recv : nullptr}) {
     if (element != 0 && reinterpret_cast<std::uintptr_t>(buffer) % element != 0) {
       return weft::fail(
           WEFT_ERROR_INVALID_ARGUMENT,
@@ -54,8 +54,8 @@ Status why_not_buffers(const weft::Task& task, const void* send, const void* rec
 // The size of an element is a power of two.
 bool buffers_fit(const weft::Task& task, const void* send, const void* recv, Needs needs) {
   if (task.count == 0) return true;
-  const std::uintptr_t both =
-      reinterpret_cast<std::uintptr_t>(send) | reinterpret_cast<std::uintptr_t>(recv);
+  const std::uintptr_t both = (needs.send ? reinterpret_cast<std::uintptr_t>(send) : 0) |
+                              (needs.recv ? reinterpret_cast<std::uintptr_t>(recv) : 0);
   return (both & (weft::element_size(task.type) - 1)) == 0 && (send != nullptr || !needs.send) &&
          (recv != nullptr || !needs.recv);
 }

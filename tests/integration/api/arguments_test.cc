@@ -308,6 +308,38 @@ TEST_F(Arguments, OfCollectives) {
   EXPECT_EQ(recv_, (std::array<float, 4>{5, 5, 5, 5}));
 }
 
+// "counts on the root alone": others may pass whatever they have there.
+TEST_F(Arguments, WhatCountsOnTheRootAloneIsNotLookedAtElsewhere) {
+  std::array<float, 4> mine = {1, 2, 3, 4};
+  std::array<float, 4> got{};
+  char* const odd = reinterpret_cast<char*>(recv_.data()) + 1;
+  weft_comm* const other = comms_[1].get();
+  weft_stream* const stream = stream_.get();
+  const auto in_a_group = [&](weft_result root, weft_result rest) {
+    EXPECT_EQ(root, WEFT_OK);
+    EXPECT_EQ(rest, WEFT_OK) << last_error(context_.get());
+    EXPECT_EQ(weft_group_end(context_.get()), WEFT_OK) << last_error(context_.get());
+    EXPECT_EQ(weft_stream_synchronize(stream), WEFT_OK);
+  };
+  must(context_.get(), weft_group_start(context_.get()));
+  in_a_group(weft_broadcast(mine.data(), mine.data(), 4, WEFT_FLOAT32, 0, comm_, stream),
+             weft_broadcast(odd, got.data(), 4, WEFT_FLOAT32, 0, other, stream));
+  EXPECT_EQ(got, mine);
+  must(context_.get(), weft_group_start(context_.get()));
+  in_a_group(weft_reduce(mine.data(), send_.data(), 4, WEFT_FLOAT32, WEFT_SUM, 0, comm_, stream),
+             weft_reduce(got.data(), odd, 4, WEFT_FLOAT32, WEFT_SUM, 0, other, stream));
+  EXPECT_EQ(send_, (std::array<float, 4>{2, 4, 6, 8}));
+  must(context_.get(), weft_group_start(context_.get()));
+  in_a_group(weft_gather(mine.data(), send_.data(), 2, WEFT_FLOAT32, 0, comm_, stream),
+             weft_gather(got.data(), odd, 2, WEFT_FLOAT32, 0, other, stream));
+  EXPECT_EQ(send_, (std::array<float, 4>{1, 2, 1, 2}));
+  must(context_.get(), weft_group_start(context_.get()));
+  in_a_group(weft_scatter(mine.data(), send_.data(), 2, WEFT_FLOAT32, 0, comm_, stream),
+             weft_scatter(odd, got.data(), 2, WEFT_FLOAT32, 0, other, stream));
+  EXPECT_EQ(got, (std::array<float, 4>{3, 4, 3, 4}));
+  EXPECT_EQ(recv_, (std::array<float, 4>{}));
+}
+
 TEST_F(Arguments, HandlesOfAnotherContext) {
   const ContextHandle other = make_context();
   const StreamHandle stream = make_stream(other.get());
