@@ -350,6 +350,10 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
       return core.remember(
           Error(WEFT_ERROR_INVALID_ARGUMENT, "a communicator of 0 ranks", "1 rank or more"));
     }
+    // Before each of them takes memory, and a thread.
+    if (const Status possible = weft::Communicator::check_numbers(0, ranks); !possible) {
+      return core.remember(possible.error());
+    }
     const auto id = core.serve_rendezvous(core.config());
     if (!id) return core.remember(id.error());
     if (is_nonblocking(config)) return start_all(context, config, ranks, *id, out);

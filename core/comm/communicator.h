@@ -75,6 +75,8 @@ struct CommunicatorFacts {
 /// another, in the order of the calls.
 class Communicator {
  public:
+  /// Whether there may be a rank of that number, and so many of them.
+  static Status check_numbers(std::uint32_t rank, std::uint32_t ranks);
   /// One that has yet to join: only join, abort, rank and ranks may be used until join has
   /// answered. `runtime` is the device of this rank; all ranks have devices of one kind.
   static Result<std::unique_ptr<Communicator>> create(Context& context, Config config,

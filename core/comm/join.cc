@@ -49,9 +49,7 @@ std::vector<NetEdge> own_edges(const std::vector<std::vector<std::uint32_t>>& ri
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> Communicator::create(Context& context, Config config,
-                                                           std::uint32_t rank, std::uint32_t ranks,
-                                                           DeviceRuntime& runtime) {
+Status Communicator::check_numbers(std::uint32_t rank, std::uint32_t ranks) {
   if (ranks == 0 || rank >= ranks) {
     return fail(WEFT_ERROR_INVALID_ARGUMENT,
                 fmt::format("rank {} of {}: ranks count from 0", rank, ranks),
@@ -62,6 +60,13 @@ Result<std::unique_ptr<Communicator>> Communicator::create(Context& context, Con
                 fmt::format("{} ranks are more than the {} that are possible", ranks, kMaxRanks),
                 "check what was passed as the number of ranks");
   }
+  return {};
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::create(Context& context, Config config,
+                                                           std::uint32_t rank, std::uint32_t ranks,
+                                                           DeviceRuntime& runtime) {
+  WEFT_TRY(check_numbers(rank, ranks));
   return std::unique_ptr<Communicator>(
       new Communicator(context, std::move(config), rank, ranks, runtime));
 }

@@ -156,6 +156,14 @@ TEST_F(Arguments, OfInitAll) {
   EXPECT_EQ(weft_comm_init_all(nullptr, nullptr, 2, &out), WEFT_ERROR_INVALID_ARGUMENT);
   expect_refusal(weft_comm_init_all(context_.get(), nullptr, 0, &out), WEFT_ERROR_INVALID_ARGUMENT,
                  "a communicator of 0 ranks; try: 1 rank or more");
+  for (const std::uint32_t nonblocking : {0U, 1U}) {
+    weft_comm_config config{};
+    config.struct_size = sizeof(config);
+    config.nonblocking = nonblocking;
+    EXPECT_EQ(weft_comm_init_all(context_.get(), &config, UINT32_MAX, &out),
+              WEFT_ERROR_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(context_.get()), StartsWith("4294967295 ranks are more than the "));
+  }
   must(context_.get(), weft_group_start(context_.get()));
   expect_refusal(weft_comm_init_all(context_.get(), nullptr, 1, &out), WEFT_ERROR_INVALID_USAGE,
                  "weft_comm_init_all inside a group: it is a group of its own; try: call it "
