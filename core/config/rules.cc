@@ -160,7 +160,9 @@ bool matches(const Between& between, const PairFacts& pair) {
 bool covers(const Between& outer, const Between& inner) {
   if (outer.scope != RuleScope::kEnds) {
     if (outer.scope == inner.scope) return true;
-    return outer.scope == RuleScope::kSameHost && inner.scope == RuleScope::kSameProcess;
+    // A fabric joins all of a host (Topology::same_fabric), a host all of a process.
+    if (outer.scope == RuleScope::kSameFabric && inner.scope == RuleScope::kSameHost) return true;
+    return outer.scope != RuleScope::kSameProcess && inner.scope == RuleScope::kSameProcess;
   }
   // A pair of one process or host may have any name and address.
   const bool everything =

@@ -137,7 +137,7 @@ PairFacts any_pair() {
   PairFacts pair;
   pair.same_process = *rc::gen::arbitrary<bool>();
   pair.same_host = pair.same_process || *rc::gen::arbitrary<bool>();
-  pair.same_fabric = *rc::gen::arbitrary<bool>();
+  pair.same_fabric = pair.same_host || *rc::gen::arbitrary<bool>();
   pair.a = any_rank();
   pair.b = any_rank();
   return pair;

@@ -128,7 +128,9 @@ TEST(Between, Covers) {
   EXPECT_TRUE(is_covered({"any"}, {"node1", "10.0.0.0/24"}));
   EXPECT_TRUE(is_covered({"same-host"}, {"same-process"}));
   EXPECT_FALSE(is_covered({"same-process"}, {"same-host"}));
-  EXPECT_FALSE(is_covered({"same-fabric"}, {"same-host"}));
+  EXPECT_TRUE(is_covered({"same-fabric"}, {"same-host"}));
+  EXPECT_TRUE(is_covered({"same-fabric"}, {"same-process"}));
+  EXPECT_FALSE(is_covered({"same-host"}, {"same-fabric"}));
   EXPECT_FALSE(is_covered({"same-host"}, {"node1"})) << "two hosts may have one name";
   EXPECT_TRUE(is_covered({"a", "b"}, {"b", "a"}));
   EXPECT_TRUE(is_covered({"a", "any"}, {"a"}));
