@@ -147,7 +147,7 @@ std::string_view text_of(const EnvironmentMap& environment, std::string_view nam
 bool pmi_is_of_slurm(const EnvironmentMap& environment) {
   const std::string_view job = text_of(environment, "SLURM_JOB_ID");
   const std::string_view step = text_of(environment, "SLURM_STEP_ID");
-  if (job.empty() || step.empty() || !environment.contains(kSlurm.rank)) return false;
+  if (job.empty() || step.empty() || text_of(environment, kSlurm.rank).empty()) return false;
   std::string name(job);
   name += '.';
   name += step;
@@ -161,7 +161,8 @@ bool pmi_is_of_slurm(const EnvironmentMap& environment) {
 // Slurm starts its daemons by srun, srun starts a torchrun on each node. So first what nobody wraps
 // around others, last what most are wrapped into. Rules on one host give the same answer on all.
 const Launcher& find_launcher(const EnvironmentMap& environment) {
-  const auto has = [&](std::string_view name) { return environment.contains(name); };
+  // An empty variable counts as unset, as all of them do.
+  const auto has = [&](std::string_view name) { return !text_of(environment, name).empty(); };
   if (has(kWeftRun.rank)) return kWeftRun;
   if (has("TORCHELASTIC_RUN_ID") && has(kTorchrun.rank)) return kTorchrun;
   if (has(kOpenMpi.rank)) return kOpenMpi;

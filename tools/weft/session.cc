@@ -62,12 +62,14 @@ std::string describe_pair(weft_comm* comm, std::uint32_t a, std::uint32_t b) {
 
 bool in_job() {
   const EnvironmentMap environment = current_environment();
-  return environment.contains(find_launcher(environment).rank);
+  const auto rank = environment.find(find_launcher(environment).rank);
+  return rank != environment.end() && !rank->second.empty();
 }
 
 bool in_weft_run() {
   // Read before any thread is started.
-  return std::getenv("WEFT_RANK") != nullptr;  // NOLINT(concurrency-mt-unsafe)
+  const char* const rank = std::getenv("WEFT_RANK");  // NOLINT(concurrency-mt-unsafe)
+  return rank != nullptr && *rank != '\0';
 }
 
 }  // namespace weft::tool

@@ -103,6 +103,18 @@ TEST(Launcher, RanksOfOneJobDeriveOnePortAndOthersAnother) {
   EXPECT_NE(read_job_environment(ranks[1])->root_port, first->root_port);
 }
 
+// Files of services and containers can set a variable to nothing, but hardly take it away.
+TEST(Launcher, AnEmptyVariableCountsAsUnset) {
+  for (const char* name : {"torchrun", "open-mpi", "slurm", "pmi-hydra"}) {
+    EnvironmentMap environment = fixture(name)[1];
+    const std::string_view launcher = find_launcher(environment).name;
+    environment["WEFT_RANK"] = "";
+    EXPECT_EQ(find_launcher(environment).name, launcher) << name;
+    environment["WEFT_RANK"] = "1";
+    EXPECT_EQ(find_launcher(environment).name, "weft run") << name;
+  }
+}
+
 // Who does not tell a meeting place says which variable to set, on every rank; nobody tells a
 // secret.
 TEST(Launcher, ErrorsNameWhatToSetAndHow) {
