@@ -75,10 +75,10 @@ class Bench {
 
   /// Answers the number of wrong elements on all ranks.
   std::uint64_t run();
-  /// Times every way that is possible, and writes a table of costs.
-  void calibrate();
-  /// Times the planner's choice and every way that is possible, in turn.
-  void compare_ways();
+  /// Times every way that is possible, and writes a table of costs. Answers the same.
+  std::uint64_t calibrate();
+  /// Times the planner's choice and every way that is possible, in turn. Answers the same.
+  std::uint64_t compare_ways();
 
  private:
   struct Contender;
@@ -119,6 +119,7 @@ class Bench {
   void print_header() const;
   void print_row(std::uint64_t bytes, std::uint64_t count, const Measurement* out_of_place,
                  const Measurement* in_place) const;
+  void print_wrong() const;
   [[nodiscard]] std::string half_row(const Measurement* half) const;
   void write_json(std::uint64_t bytes, bool in_place, const Measurement& half);
   [[nodiscard]] std::string transports() const;
@@ -132,6 +133,7 @@ class Bench {
   CommHandle comm_;
   std::uint32_t rank_ = 0;
   std::uint32_t ranks_ = 0;
+  std::uint64_t wrong_ = 0;  // elements of all ranks, in all measurements
   std::vector<std::byte> input_;
   std::vector<std::byte> output_;
   UnevenBlocks uneven_;  // of calls with uneven_count_ elements a block

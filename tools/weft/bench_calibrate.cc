@@ -83,7 +83,7 @@ std::uint64_t Bench::hosts() {
   return std::set<std::uint64_t>(all.begin(), all.end()).size();
 }
 
-void Bench::calibrate() {
+std::uint64_t Bench::calibrate() {
   const std::size_t element = element_size(options_.type);
   input_.resize(std::max<std::uint64_t>(options_.max, element));
   output_.resize(input_.size());
@@ -119,12 +119,14 @@ void Bench::calibrate() {
     const auto fitted = fit(frame, samples_of(way));
     fresh.insert(fresh.end(), fitted.begin(), fitted.end());
   }
-  if (rank_ != 0) return;
+  print_wrong();
+  if (rank_ != 0) return wrong_;
   rules = merge_rules(std::move(rules), fresh);
   if (const Status written = write_rules(options_.table_file, rules); !written) {
     throw CallFailed(written.error().to_string());
   }
   fmt::print("# {}: {} rules, {} of them new\n", options_.table_file, rules.size(), fresh.size());
+  return wrong_;
 }
 
 }  // namespace weft::tool

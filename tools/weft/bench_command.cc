@@ -223,6 +223,7 @@ template <typename T>
 Measurement Bench::measure(std::uint64_t count, bool in_place) {
   Measurement measurement;
   if (options_.check) measurement.wrong = sum_over_ranks(verify<T>(count, in_place));
+  wrong_ += measurement.wrong;
 
   // Zeros: an in-place sum of anything else would overflow after some iterations.
   const Places places = places_of(count, sizeof(T), in_place);
@@ -288,7 +289,6 @@ std::uint64_t Bench::run() {
 
   std::vector<PlotPoint> out_of_place_points;
   std::vector<PlotPoint> in_place_points;
-  std::uint64_t wrong = 0;
   double busbw_sum = 0;
   std::uint32_t halves = 0;
   for (std::uint64_t bytes = options_.min; bytes <= options_.max;
@@ -302,7 +302,6 @@ std::uint64_t Bench::run() {
     const auto keep = [&](const std::optional<Measurement>& half, bool placed,
                           std::vector<PlotPoint>& points) {
       if (!half) return;
-      wrong += half->wrong;
       busbw_sum += half->busbw;
       ++halves;
       if (speaks) points.push_back({.bytes = whole, .busbw = half->busbw, .us = half->us});
@@ -315,15 +314,13 @@ std::uint64_t Bench::run() {
                 in_place ? &*in_place : nullptr);
     }
   }
+  print_wrong();
   if (speaks) {
-    if (options_.check) {
-      fmt::print("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED");
-    }
     fmt::print("# Avg bus bandwidth    : {:.4f}\n", halves > 0 ? busbw_sum / halves : 0);
   }
   if (speaks && !options_.plot_file.empty()) write_plot(out_of_place_points, in_place_points);
   if (json_.is_open() && !json_.flush()) cannot_write(options_.json_file);
-  return wrong;
+  return wrong_;
 }
 
 namespace {
@@ -397,13 +394,11 @@ void add_bench_command(CLI::App& app, int& exit_status) {
       options->timed = timed;
       try {
         settle_options(*options);
-        if (!options->table_file.empty()) {
-          Bench(*options).calibrate();
-        } else if (options->ways) {
-          Bench(*options).compare_ways();
-        } else if (Bench(*options).run() != 0) {
-          exit_status = 1;
-        }
+        Bench bench(*options);
+        const std::uint64_t wrong = !options->table_file.empty() ? bench.calibrate()
+                                    : options->ways              ? bench.compare_ways()
+                                                                 : bench.run();
+        if (wrong != 0) exit_status = 1;
       } catch (const std::exception& error) {
         fmt::print(stderr, "weft bench: {}\n", error.what());
         exit_status = 1;

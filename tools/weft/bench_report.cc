@@ -74,6 +74,11 @@ void Bench::print_row(std::uint64_t bytes, std::uint64_t count, const Measuremen
   static_cast<void>(std::fflush(stdout));
 }
 
+void Bench::print_wrong() const {
+  if (!options_.check || rank_ != 0) return;
+  fmt::print("# Out of bounds values : {} {}\n", wrong_, wrong_ == 0 ? "OK" : "FAILED");
+}
+
 void Bench::write_json(std::uint64_t bytes, bool in_place, const Measurement& half) {
   utsname machine{};
   uname(&machine);

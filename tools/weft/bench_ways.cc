@@ -120,7 +120,7 @@ void Bench::write_contender(std::uint64_t bytes, const Contender& contender) {
   json_ << line.dump() << '\n';
 }
 
-void Bench::compare_ways() {
+std::uint64_t Bench::compare_ways() {
   const std::size_t element = element_size(options_.type);
   // At least one element for each block.
   const std::size_t least = element * (options_.timed.has_blocks() ? ranks_ : 1);
@@ -158,7 +158,9 @@ void Bench::compare_ways() {
       if (contender.calls != 0) write_contender(whole, contender);
     }
   }
+  print_wrong();
   if (json_.is_open() && !json_.flush()) cannot_write(options_.json_file);
+  return wrong_;
 }
 
 }  // namespace weft::tool

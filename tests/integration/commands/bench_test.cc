@@ -399,6 +399,29 @@ TEST(Bench, EndsInFailureForAWrongElement) {
   }
 }
 
+TEST(Bench, EndsInFailureForAWrongElementOfAnyWay) {
+  const Tampering plugin;
+  const ScratchFolder folder;
+  for (const std::vector<std::string>& how :
+       {std::vector<std::string>{"--ways", "--rounds", "1"},
+        std::vector<std::string>{"--calibrate", folder.path() + "/table.yaml"}}) {
+    std::vector<std::string> words = {"bench", "all_reduce", "--min",   "64KiB",
+                                      "--max", "64KiB",      "--iters", "1"};
+    words.insert(words.end(), how.begin(), how.end());
+    words.emplace_back("--check");
+    const Outcome right = weft_in_job(2, words, plugin.variables());
+    EXPECT_EQ(right.exit_status, 0) << right.describe();
+    EXPECT_THAT(lines_of(right.out), Contains("# Out of bounds values : 0 OK"));
+
+    Variables variables = plugin.variables();
+    variables["TAMPER"] = "flip";
+    const Outcome wrong = weft_in_job(2, words, variables);
+    EXPECT_EQ(wrong.exit_status, 1) << wrong.describe();
+    EXPECT_THAT(lines_of(wrong.out),
+                Contains(AllOf(StartsWith("# Out of bounds values : "), HasSubstr(" FAILED"))));
+  }
+}
+
 TEST(Bench, SaysWhyItCannotStart) {
   const Outcome alone = weft({"bench", "all_reduce"});
   EXPECT_EQ(alone.exit_status, 1);
