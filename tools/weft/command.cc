@@ -4,6 +4,8 @@
 // The `weft` command: subcommands stand in files of their own.
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -12,6 +14,20 @@
 #include "tools/weft/commands.h"
 
 namespace weft::tool {
+namespace {
+
+// CLI11 takes a word in brackets for a list, even behind "--", and passes on its elements: a
+// program's own words are marked, so that they are none. See add_run_command().
+std::vector<std::string> words_for_parser(int argc, char** argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  if (argc < 2 || words[1] != "run") return words;
+  for (std::string& word : words) {
+    if (word.starts_with('[') || word.starts_with(kWordMark)) word.insert(0, 1, kWordMark);
+  }
+  return words;
+}
+
+}  // namespace
 
 int run_command_line(int argc, char** argv) {
   int exit_status = 0;
@@ -26,7 +42,11 @@ int run_command_line(int argc, char** argv) {
     add_explain_command(app, exit_status);
     add_plugin_command(app, exit_status);
     add_config_command(app, exit_status);
-    CLI11_PARSE(app, argc, argv);
+    const std::vector<std::string> words = words_for_parser(argc, argv);
+    std::vector<const char*> marked;
+    for (const std::string& word : words)
+      marked.push_back(word.c_str());
+    CLI11_PARSE(app, argc, marked.data());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "weft: %s\n", error.what());
     return 1;

@@ -24,6 +24,9 @@ inline int complain(const Error& error) {
   return 1;
 }
 
+/// Before words that the parser would take apart; whoever gets a program's words takes it off.
+constexpr char kWordMark = '\x01';
+
 /// The whole command; answers its exit status.
 int run_command_line(int argc, char** argv);
 

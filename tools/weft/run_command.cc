@@ -459,7 +459,12 @@ void add_run_command(CLI::App& app, int& exit_status) {
       "its environment. After a first failure the others have 5 s to end with their own error,\n"
       "then are ended. The exit status is that of the first failure, 128 + its signal if a signal\n"
       "ended it. Signals INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the ranks.");
-  run->callback([options, &exit_status] { exit_status = Job(*options).run(); });
+  run->callback([options, &exit_status] {
+    for (std::string& word : options->command) {
+      if (word.starts_with(kWordMark)) word.erase(0, 1);
+    }
+    exit_status = Job(*options).run();
+  });
 }
 
 }  // namespace weft::tool

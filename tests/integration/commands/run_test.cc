@@ -38,6 +38,18 @@ TEST(Run, LeavesOutPrefixesOnDemand) {
   EXPECT_EQ(outcome.out, "end");
 }
 
+TEST(Run, HandsWordsOnAsTheyAre) {
+  const std::vector<std::string> words = {"[1,2]", "[a]",     "[]",   "",   "-n", "3",  "--",
+                                          "a b",   "{}",      "++",   "%%", "[x", "y]", "\"q\"",
+                                          "\x01",  "--x=[1]", "info", "@f", "\\n"};
+  std::vector<std::string> command = {"run", "-n", "1", "--no-prefix", "--", "printf", "<%s>\n"};
+  command.insert(command.end(), words.begin(), words.end());
+  std::vector<std::string> expected;
+  for (const std::string& word : words)
+    expected.push_back("<" + word + ">");
+  EXPECT_EQ(lines_of(weft(command).out), expected);
+}
+
 TEST(Run, KeepsTheTwoStreamsApartAndEndsLines) {
   const Outcome outcome = run(job_of(1, "printf out; printf wrong >&2"));
   EXPECT_EQ(outcome.out, "[0] out\n");
