@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
 #include <poll.h>
 #include <sodium.h>
 #include <sys/epoll.h>
@@ -43,10 +42,11 @@ Result<std::unique_ptr<Listener>> Listener::listen(Net& net, const Interface& in
   for (const Address* address : {&interface.ipv4, &interface.ipv6}) {
     if (address->empty()) continue;
     Result<Fd> fd = make_listening_socket(address->with_port(0), net.options());
+    // An IPv6 address that is still looked for on other hosts, or was found there, is nobody's to
+    // listen at: the other family will do.
     if (!fd && fd.error().native == EADDRNOTAVAIL) {
-      // An IPv6 address that is still being set up, or that another host has. The one of the other
-      // family will do.
-      refused = std::move(fd.error());
+      net.host().log(WEFT_LOG_INFO, fmt::format("{}: {}", interface.name, fd.error().what));
+      refused = fd.error();
       continue;
     }
     if (!fd) return std::unexpected(fd.error());
@@ -58,7 +58,7 @@ Result<std::unique_ptr<Listener>> Listener::listen(Net& net, const Interface& in
     }
     handle.addresses.push_back(local_address(door.fd.get()).wire());
   }
-  if (listener->doors_.empty()) return std::unexpected(std::move(*refused));
+  if (handle.addresses.empty() && refused) return std::unexpected(*refused);
   listener->handle_ = encode(handle);
   return listener;
 }

@@ -124,6 +124,23 @@ two_hosts_ipv6() {
   pair 1 2 net-socket
 }
 
+# The kernel lets nobody have an address that it found on another host, but the other family will do.
+address_of_another_host() {
+  make_hosts 2
+  local host until=$((SECONDS + 20))
+  host=$(netns_host 2)
+  ip -n "$host" -6 addr flush dev eth0
+  ip netns exec "$host" sh -c 'echo 1 >/proc/sys/net/ipv6/conf/eth0/accept_dad'
+  ip -n "$host" addr add "$(netns_ipv6 1)/64" dev eth0
+  until ip -n "$host" -6 addr show dev eth0 | grep -q dadfailed; do
+    ((SECONDS < until)) || fail "nobody found the address on the other host"
+    sleep 0.1
+  done
+  start "1 2" "$(netns_ipv4 1)" -- "${bench[@]}"
+  all_well 120
+  pair 0 1 net-socket
+}
+
 four_hosts() {
   make_hosts 4
   start "1 2 3 4" "$(netns_ipv4 1)" WEFT_NET_SOCKET_STREAMS=2 -- "${bench[@]}"
@@ -331,8 +348,8 @@ netns_available || exit 77
 # Ranks are given what a case says, and no more.
 for name in $(compgen -v WEFT_ || true); do unset "$name"; done
 cases=("$@")
-((${#cases[@]})) || cases=(two_hosts two_hosts_ipv6 four_hosts blocks_across_hosts step_of_slurm rules_by_network
-  two_networks one_network_in_common lost_packets cut_cable stopped_for_a_while still_for_a_while)
+((${#cases[@]})) || cases=(two_hosts two_hosts_ipv6 address_of_another_host four_hosts blocks_across_hosts step_of_slurm
+  rules_by_network two_networks one_network_in_common lost_packets cut_cable stopped_for_a_while still_for_a_while)
 for name in "${cases[@]}"; do
   say "$name"
   "$name"
