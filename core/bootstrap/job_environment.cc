@@ -3,6 +3,7 @@
 
 #include "core/bootstrap/job_environment.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -233,6 +234,18 @@ Result<JobEnvironment> read_job_environment(const EnvironmentMap& environment) {
   return job;
 }
 
+namespace {
+
+// Systems let a host's own name stand for 127.0.0.1 or ::1 in its /etc/hosts, where the other hosts
+// know it by another address. As one that is not this host alone it is listened for on all.
+SocketAddress at_home(const SocketAddress& address, std::string_view name) {
+  const bool means_this_host = name.starts_with("localhost") || name.starts_with("ip6-l");
+  if (means_this_host || !address.is_this_host()) return address;
+  return SocketAddress::parse("127.0.1.1", address.port).value_or(address);
+}
+
+}  // namespace
+
 Result<UniqueId> unique_id_of(const JobEnvironment& job, std::uint64_t instance) {
   UniqueIdContents contents;
   WEFT_TRY_ASSIGN(contents.secret, derive_secret(job.secret, "communicator", instance));
@@ -251,7 +264,9 @@ Result<UniqueId> unique_id_of(const JobEnvironment& job, std::uint64_t instance)
     if (!address || contents.roots.size() == kMaxRootAddresses) continue;
     if (address->family == SocketAddress::Family::kV6 && address->is_link_local()) continue;
     address->port = job.root_port;
-    contents.roots.push_back(*address);
+    const SocketAddress root = at_home(*address, job.root_host);
+    if (std::ranges::find(contents.roots, root) != contents.roots.end()) continue;
+    contents.roots.push_back(root);
   }
   if (contents.roots.empty()) {
     return fail(
