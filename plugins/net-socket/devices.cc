@@ -58,15 +58,18 @@ uint64_t hardware_address(const sockaddr* from) {
   return value;
 }
 
-void take_address(Interface& interface, const sockaddr* from) {
+void take_address(Interface& interface, const sockaddr* from, const sockaddr* mask) {
   if (from->sa_family == AF_PACKET) {
     interface.guid = hardware_address(from);
   } else if (from->sa_family == AF_INET) {
-    if (interface.ipv4.empty()) interface.ipv4 = Address(from, sizeof(sockaddr_in));
+    if (!interface.ipv4.empty()) return;
+    interface.ipv4 = Address(from, sizeof(sockaddr_in));
+    interface.ipv4_mask = Address(mask, sizeof(sockaddr_in));
   } else if (from->sa_family == AF_INET6) {
     const Address address(from, sizeof(sockaddr_in6));
     if (interface.ipv6.empty() || (interface.ipv6.link_local() && !address.link_local())) {
       interface.ipv6 = address;
+      interface.ipv6_mask = Address(mask, sizeof(sockaddr_in6));
     }
   }
 }
@@ -120,7 +123,7 @@ Result<std::vector<Interface>> list_interfaces() {
       all.push_back(std::move(interface));
       found = all.end() - 1;
     }
-    take_address(*found, entry->ifa_addr);
+    take_address(*found, entry->ifa_addr, entry->ifa_netmask);
   }
   std::erase_if(all, [](const Interface& i) { return i.ipv4.empty() && i.ipv6.empty(); });
   for (Interface& interface : all) {
@@ -134,6 +137,20 @@ Result<std::vector<Interface>> list_interfaces() {
   }
   std::ranges::sort(all, {}, &Interface::index);
   return all;
+}
+
+bool shares_network(const Interface& interface, const Address& other) {
+  const bool v4 = other.family() == AF_INET;
+  const Address& own = v4 ? interface.ipv4 : interface.ipv6;
+  const Address& mask = v4 ? interface.ipv4_mask : interface.ipv6_mask;
+  if (own.empty() || mask.empty() || other.link_local()) return false;
+  const auto a = own.wire().bytes;
+  const auto b = other.wire().bytes;
+  const auto bits = mask.wire().bytes;
+  for (size_t i = 0; i < bits.size(); ++i) {
+    if (((a.at(i) ^ b.at(i)) & bits.at(i)) != 0) return false;
+  }
+  return true;
 }
 
 Result<std::vector<Interface>> select_interfaces(std::vector<Interface> all,

@@ -28,14 +28,20 @@ struct Interface {
   std::string name;
   uint32_t index = 0;  ///< The kernel's.
   bool loopback = false;
-  Address ipv4;  ///< Empty: none.
-  Address ipv6;  ///< A link-local one only if there is no other.
+  Address ipv4;       ///< Empty: none.
+  Address ipv6;       ///< A link-local one only if there is no other.
+  Address ipv4_mask;  ///< Of the network that it lies in; empty where that is not known.
+  Address ipv6_mask;
   std::string pci_path;
   uint64_t speed_mbps = 0;
   uint64_t guid = 0;
   uint64_t fabric_id = 0;
   int32_t numa_node = -1;
 };
+
+/// Whether `other` lies in the network of the interface's address of that family. Of a link-local
+/// one nobody knows: each link has that network.
+[[nodiscard]] bool shares_network(const Interface& interface, const Address& other);
 
 /// All interfaces of this network namespace that are up and have an address, in the order of their
 /// indices.

@@ -30,10 +30,15 @@ constexpr uint64_t kGatheredMessage = uint64_t{64} << 10;
 /// the slowest.
 constexpr std::chrono::milliseconds kAnswerError{20};
 
-/// The addresses to use: the first of the handle whose family the interface has.
+/// The addresses to use: the first of the handle in a network that the interface is in, too, by
+/// which the host took the two for a pair; else the first whose family the interface has.
 Result<Route> route_to(const Interface& interface, const Handle& handle) {
-  for (const WireAddress& candidate : handle.addresses) {
-    const Address to(candidate, interface.index);
+  std::vector<Address> targets;
+  for (const WireAddress& candidate : handle.addresses)
+    targets.emplace_back(candidate, interface.index);
+  std::ranges::stable_partition(
+      targets, [&](const Address& target) { return shares_network(interface, target); });
+  for (const Address& to : targets) {
     const Address& from = to.family() == AF_INET ? interface.ipv4 : interface.ipv6;
     if (from.empty()) continue;
     // Between a loopback and another address of the same host, the kernel chooses the source.

@@ -141,6 +141,18 @@ address_of_another_host() {
   pair 0 1 net-socket
 }
 
+# Two hosts with an IPv4 network of their own each have the other one in common alone.
+one_ipv6_network_in_common() {
+  make_hosts 2
+  local host
+  host=$(netns_host 2)
+  ip -n "$host" addr del "$(netns_ipv4 2)/24" dev eth0
+  ip -n "$host" addr add 10.99.0.2/24 dev eth0
+  start "1 2" "[$(netns_ipv6 1)]" -- "${bench[@]}"
+  all_well 120
+  pair 0 1 net-socket
+}
+
 four_hosts() {
   make_hosts 4
   start "1 2 3 4" "$(netns_ipv4 1)" WEFT_NET_SOCKET_STREAMS=2 -- "${bench[@]}"
@@ -367,7 +379,8 @@ netns_available || exit 77
 # Ranks are given what a case says, and no more.
 for name in $(compgen -v WEFT_ || true); do unset "$name"; done
 cases=("$@")
-((${#cases[@]})) || cases=(two_hosts two_hosts_ipv6 address_of_another_host four_hosts blocks_across_hosts step_of_slurm
+((${#cases[@]})) || cases=(two_hosts two_hosts_ipv6 address_of_another_host one_ipv6_network_in_common four_hosts
+  blocks_across_hosts step_of_slurm
   name_that_is_loopback_at_home rules_by_network two_networks one_network_in_common lost_packets cut_cable
   stopped_for_a_while still_for_a_while)
 for name in "${cases[@]}"; do
