@@ -368,19 +368,20 @@ void add_bench_command(CLI::App& app, int& exit_status) {
         ->check(CLI::Range(0, 1000000))
         ->capture_default_str();
     add_call_options(*sub, timed.operation, options->call);
+    CLI::Option* in_place = nullptr;
     if (timed.can_be_in_place()) {
-      sub->add_flag("--in-place", options->in_place_only, "Measure in place only");
+      in_place = sub->add_flag("--in-place", options->in_place_only, "Measure in place only");
     }
     sub->add_flag("--check", options->check, "Check every element of every rank");
-    sub->add_option("--json", options->json_file, "Append each row to this file as a JSON line");
-    sub->add_option("--plot", options->plot_file,
-                    "Draw bandwidth and time over size into this file, as SVG");
+    CLI::Option* json = sub->add_option("--json", options->json_file,
+                                        "Append each row to this file as a JSON line");
+    CLI::Option* plot = sub->add_option("--plot", options->plot_file,
+                                        "Draw bandwidth and time over size into this file, as SVG");
     if (is_planned(timed.operation) && !has_uneven_blocks(timed.operation)) {
-      sub->add_option("--calibrate", options->table_file,
-                      "Time every algorithm and protocol that is possible, and write what a tuner "
-                      "needs to know into this file (tuner.table)");
-    }
-    if (is_planned(timed.operation) && !has_uneven_blocks(timed.operation)) {
+      CLI::Option* calibrate = sub->add_option(
+          "--calibrate", options->table_file,
+          "Time every algorithm and protocol that is possible, and write what a tuner "
+          "needs to know into this file (tuner.table)");
       CLI::Option* ways = sub->add_flag(
           "--ways", options->ways,
           "Time what the planner chooses and every algorithm and protocol that is possible, in "
@@ -389,6 +390,9 @@ void add_bench_command(CLI::App& app, int& exit_status) {
           ->check(CLI::Range(1, 1000))
           ->needs(ways)
           ->capture_default_str();
+      // What they would not do shall not be asked for.
+      ways->excludes(in_place)->excludes(plot);
+      calibrate->excludes(in_place)->excludes(plot)->excludes(json)->excludes(ways);
     }
     sub->callback([options, timed, &exit_status] {
       options->timed = timed;

@@ -422,6 +422,22 @@ TEST(Bench, EndsInFailureForAWrongElementOfAnyWay) {
   }
 }
 
+TEST(Bench, RefusesWhatAnotherOptionLeavesUndone) {
+  const ScratchFolder folder;
+  const std::string file = folder.path() + "/file";
+  using Words = std::vector<std::string>;
+  for (const Words& both :
+       {Words{"--ways", "--plot", file}, Words{"--ways", "--in-place"},
+        Words{"--calibrate", file, "--ways"}, Words{"--calibrate", file, "--json", file},
+        Words{"--calibrate", file, "--plot", file}, Words{"--calibrate", file, "--in-place"}}) {
+    Words words = {"bench", "all_reduce"};
+    words.insert(words.end(), both.begin(), both.end());
+    const Outcome outcome = weft(words);
+    EXPECT_NE(outcome.exit_status, 0) << outcome.describe();
+    EXPECT_THAT(outcome.err, HasSubstr("excludes")) << outcome.describe();
+  }
+}
+
 TEST(Bench, SaysWhyItCannotStart) {
   const Outcome alone = weft({"bench", "all_reduce"});
   EXPECT_EQ(alone.exit_status, 1);
