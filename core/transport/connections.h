@@ -167,8 +167,9 @@ class Connections {
       const std::vector<BufferOffers>& offers,
       const std::map<std::string, weft_shared_buffer*>& exported,
       const std::function<PairChoice(std::uint32_t peer)>& choice_of);
-  Result<std::string> import_buffers(std::span<SharedEnd> ends, SharedBuffer& shared,
-                                     const Bootstrap& bootstrap, Deadline deadline);
+  Result<BufferOffers> import_buffers(std::span<SharedEnd> ends, std::uint64_t bytes,
+                                      SharedBuffer& shared, const Bootstrap& bootstrap,
+                                      Deadline deadline);
   void hand_over();
   bool keep(RunAhead::Time until);
   // Which ranks keep a call by inboxes waiting, and how far messages have got, for reports.

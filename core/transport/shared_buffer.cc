@@ -19,6 +19,13 @@
 #include "core/transport/offer_codec.h"
 
 namespace weft {
+namespace {
+
+/// How long a rank waits for others to take, or to hand out, before all tell each other how far
+/// they are: one that cannot go on does neither.
+constexpr std::chrono::milliseconds kRound(100);
+
+}  // namespace
 
 Result<std::vector<BufferOffers>> exchange_offers(const BufferOffers& mine, std::string_view what,
                                                   Bootstrap& bootstrap) {
@@ -100,29 +107,41 @@ BufferOffers Connections::export_buffer(
   return offers;
 }
 
-// Answers what keeps this rank from reaching some peer; empty where it reaches all.
-Result<std::string> Connections::import_buffers(std::span<SharedEnd> ends, SharedBuffer& shared,
-                                                const Bootstrap& bootstrap, Deadline deadline) {
+// Looks after them until this rank reaches all others, finds that it cannot reach one, or for a
+// while. Answers what it has to tell of that: its bytes once it reaches all.
+Result<BufferOffers> Connections::import_buffers(std::span<SharedEnd> ends, std::uint64_t bytes,
+                                                 SharedBuffer& shared, const Bootstrap& bootstrap,
+                                                 Deadline deadline) {
   using std::chrono::microseconds;
   microseconds nap(1);
-  std::string refusal;
+  const Deadline round = Deadline::after(kRound);
+  BufferOffers found;
   while (true) {
     bool all = true;
     for (std::uint32_t peer = 0; peer < context_.ranks; ++peer) {
       SharedEnd& end = ends[peer];
       if (peer == context_.rank || end.reached) continue;
+      const bool is_new = end.theirs == nullptr;
       void* address = nullptr;
       const std::scoped_lock lock(end.transport->calls);
       const auto reached = end.transport->plugin.import_buffer(
           end.transport->transport, peer, end.mine, end.from, &address, &end.theirs);
-      if (!reached && refusal.empty()) {
-        refusal = fmt::format("rank {}: {}", context_.rank, reached.error().to_string());
+      if (is_new && end.theirs != nullptr) {
+        shared.releases_.emplace_back([transport = end.transport, buffer = end.theirs] {
+          const std::scoped_lock releasing(transport->calls);
+          transport->plugin.release_buffer(transport->transport, buffer);
+        });
       }
-      end.reached = !reached || *reached;
+      if (!reached) {
+        found.refusal = fmt::format("rank {}: {}", context_.rank, reached.error().to_string());
+        return found;
+      }
+      end.reached = *reached;
       all = all && end.reached;
-      if (reached) shared.addresses_[peer] = static_cast<std::byte*>(address);
+      shared.addresses_[peer] = static_cast<std::byte*>(address);
     }
-    if (all) return refusal;
+    if (all) found.bytes = bytes;
+    if (all || round.passed()) return found;
     if (auto failure = bootstrap.failure()) return fail(std::move(*failure));
     if (deadline.passed()) {
       return fail(WEFT_ERROR_TIMEOUT, "buffers of other ranks are not reached at the deadline",
@@ -183,19 +202,14 @@ Result<std::unique_ptr<SharedBuffer>> Connections::share(
   WEFT_TRY_ASSIGN(auto ends, ends_of(offers, exported, choice_of));
   shared->addresses_.resize(context_.ranks);
   shared->addresses_[context_.rank] = static_cast<std::byte*>(memory);
-  auto imported = import_buffers(ends, *shared, bootstrap, deadline);
-  for (const SharedEnd& end : ends) {
-    if (end.theirs == nullptr) continue;
-    shared->releases_.emplace_back([transport = end.transport, buffer = end.theirs] {
-      const std::scoped_lock lock(transport->calls);
-      transport->plugin.release_buffer(transport->transport, buffer);
-    });
+  while (true) {
+    WEFT_TRY_ASSIGN(const BufferOffers found,
+                    import_buffers(ends, bytes, *shared, bootstrap, deadline));
+    WEFT_TRY_ASSIGN(const auto reached, exchange_offers(found, "reach of a window", bootstrap));
+    const bool all = std::ranges::all_of(
+        reached, [bytes](const BufferOffers& offer) { return offer.bytes == bytes; });
+    if (shared->is_refused(reached) || all) return shared;
   }
-  if (!imported) return fail(std::move(imported.error()));
-  const BufferOffers found{.bytes = bytes, .refusal = std::move(*imported), .offers = {}};
-  WEFT_TRY_ASSIGN(const auto reached, exchange_offers(found, "reach of a window", bootstrap));
-  static_cast<void>(shared->is_refused(reached));
-  return shared;
 }
 
 }  // namespace weft

@@ -468,7 +468,8 @@ weft_result import_buffer(weft_transport* transport, std::uint32_t peer,
     if (result != WEFT_OK) return result;
     if (*buffer == nullptr) *buffer = new weft_shared_buffer(host);
     result = (*buffer)->fetch(blob, transport->rank, transport->key);
-    // Whatever goes wrong with the peer's, it needs this rank's, which nobody else hands out.
+    if (result < 0) return result;
+    // Though the peer's cannot be mapped it needs this rank's, which nobody else hands out.
     if (mine != nullptr && mine->awaits(peer)) return weft_result{WEFT_IN_PROGRESS};
     return result == WEFT_OK ? (*buffer)->reach(blob, transport->device, address) : result;
   });

@@ -3,8 +3,15 @@
 
 #include "core/comm/windows.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -12,7 +19,9 @@
 #include <gtest/gtest.h>
 
 #include "core/comm/call_history.h"
+#include "core/device/host/host_device.h"
 #include "core/model/operation_tag.h"
+#include "tests/unit/comm/ranks.h"
 
 namespace weft {
 namespace {
@@ -151,6 +160,100 @@ TEST(Windows, ACallThroughOneSaysSo) {
   ASSERT_TRUE(note);
   EXPECT_EQ(describe_call(*note), "all_gather of 1000 int8 through a window (call 1)");
   EXPECT_TRUE(history.find_tag(note->tag));
+}
+
+/// Stands for the GPUs of all ranks: memory of theirs travels by descriptors.
+class WindowDevice : public device::HostDevice {
+ public:
+  static constexpr std::size_t kBytes = 4096;  // of each rank's buffer
+
+  [[nodiscard]] std::int32_t index() const override { return 0; }
+  [[nodiscard]] bool reports_ends() const override { return false; }
+  [[nodiscard]] std::string_view pci_address() const override { return "0000:18:00.0"; }
+  weft_result find_allocation(const void* address, DeviceAllocation* out) override {
+    for (auto& memory : buffers) {
+      if (address != memory.data()) continue;
+      *out = {.base = memory.data(),
+              .bytes = kBytes,
+              .number = 1,
+              .can_travel = true,
+              .sharing = MemorySharing::kDescriptor};
+      return WEFT_OK;
+    }
+    return WEFT_ERROR_UNSUPPORTED;
+  }
+  weft_result export_memory(void* memory, MemoryTicket* out) override {
+    std::memcpy(out->bytes.data(), &memory, sizeof(memory));
+    out->descriptor = ::memfd_create("window", MFD_CLOEXEC);
+    return out->descriptor < 0 ? WEFT_ERROR_OUT_OF_RESOURCES : WEFT_OK;
+  }
+  // All ranks see the same addresses.
+  weft_result import_memory(const MemoryTicket& from, void** out, std::size_t* bytes) override {
+    std::memcpy(out, from.bytes.data(), sizeof(*out));
+    *bytes = kBytes;
+    return WEFT_OK;
+  }
+
+  std::array<std::array<std::byte, kBytes>, 2> buffers{};
+};
+
+/// While it lives this process can open so many descriptors more.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int more) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    std::vector<int> opened;
+    for (int i = 0; i <= more; ++i)
+      opened.push_back(::dup(STDERR_FILENO));
+    const rlimit few{.rlim_cur = static_cast<rlim_t>(opened.back()), .rlim_max = before_.rlim_max};
+    for (const int one : opened)
+      ::close(one);
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+// Each rank exports its buffer and listens, by two descriptors, and needs some more for a moment to
+// take the other's and to hand out its own. Who lacks those is not waited for.
+TEST(Windows, AreNotMappedWhereARankLacksDescriptors) {
+  auto made = std::make_unique<WindowDevice>();
+  WindowDevice& device = *made;
+  test::Ranks ranks(2, "p2p", {{"WEFT_TIMEOUTS_BOOTSTRAP", "5s"}}, std::move(made));
+  // Why it is not mapped.
+  const auto register_all = [&] {
+    std::array<std::string, 2> refusals;
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto window = ranks.communicators[rank]->register_window(
+            device.buffers.at(rank).data(), WindowDevice::kBytes);
+        EXPECT_TRUE(window) << window.error().to_string();
+        if (window) refusals.at(rank) = (*window)->shared->refusal();
+      });
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+    EXPECT_EQ(refusals[0], refusals[1]);
+    return refusals[0];
+  };
+  bool was_refused_socket = false;
+  for (int more = 0; more < 10; ++more) {
+    std::string refusal;
+    {
+      const FewDescriptors few(more);
+      refusal = register_all();
+    }
+    was_refused_socket |= refusal.find("Too many open files") != std::string::npos;
+    for (const auto& communicator : ranks.communicators)
+      ASSERT_EQ(communicator->async_error(), WEFT_OK) << more << " descriptors";
+  }
+  EXPECT_TRUE(was_refused_socket);
+  EXPECT_EQ(register_all(), "");
 }
 
 }  // namespace
