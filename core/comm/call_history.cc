@@ -13,6 +13,9 @@
 namespace weft {
 namespace {
 
+// The bits of a tag that hold the fingerprint.
+constexpr OperationTag kFingerprintBits = OperationTag{0xFFFF} << 32;
+
 constexpr std::size_t kNoteBytes = 32;
 constexpr std::size_t kComplaintBytes = 16 + kNoteBytes;
 static_assert(kComplaintBytes + kMostComplaintCalls * kNoteBytes <= kMaxQuestionBytes);
@@ -133,7 +136,12 @@ std::optional<CallNote> CallHistory::find_tag(OperationTag tag) const {
   const std::uint64_t back = (newest - split_operation_tag(tag).sequence) & 0xFFFF;
   if (back >= newest) return std::nullopt;
   const auto found = find(newest - back);
-  return found && found->tag == tag ? found : std::nullopt;
+  if (!found) return std::nullopt;
+  // Each block of such a call has a count, and so a fingerprint, of its own.
+  const bool counts_differ =
+      static_cast<Operation>(tag & kTagOperationBits) == Operation::kAllToAllV;
+  const OperationTag of_call = counts_differ ? ~kFingerprintBits : ~OperationTag{0};
+  return ((found->tag ^ tag) & of_call) == 0 ? found : std::nullopt;
 }
 
 std::vector<std::byte> encode_call_note(const CallNote& note) {

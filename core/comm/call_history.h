@@ -56,7 +56,7 @@ class CallHistory {
   [[nodiscard]] std::uint64_t latest() const { return latest_.load(std::memory_order_acquire); }
   /// The call with that number, unless it is still to come or long gone.
   [[nodiscard]] std::optional<CallNote> find(std::uint64_t sequence) const;
-  /// The latest call with that tag.
+  /// The latest call with that tag, or a block of that tag.
   [[nodiscard]] std::optional<CallNote> find_tag(OperationTag tag) const;
 
  private:

@@ -2,18 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a rank takes for one wait of kernels that only tell that they wait.
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/comm/exchange.h"
 #include "core/comm/start.h"
 #include "core/device/host/host_device.h"
 #include "tests/unit/comm/ranks.h"
@@ -119,6 +123,67 @@ TEST(LongWaits, OfReplaysAreTheirOwn) {
 // Kernels that look at host memory tell less often than the rank looks.
 TEST(LongWaits, MayBeToldOfSeldom) {
   EXPECT_THAT(WaitingCall(false).tell(10, kGoesOn, 600ms), HasSubstr("has waited"));
+}
+
+/// Runs nothing; its kernels would tell that they wait by the tag of their first transfer.
+class TransfersDevice : public device::HostDevice {
+ public:
+  [[nodiscard]] bool reports_ends() const override { return false; }
+  [[nodiscard]] std::string_view pci_address() const override { return "0000:18:00.0"; }
+  weft_result launch(DeviceStream* /*stream*/, std::span<const Launch> launches) override {
+    const Launch& launch = launches.front();
+    tag = launch.items.front().transfers->tag;
+    waiting = launch.waiting;
+    return WEFT_OK;
+  }
+  weft_result query(DeviceStream* /*stream*/) override { return WEFT_OK; }
+  weft_result synchronize(DeviceStream* /*stream*/) override { return WEFT_OK; }
+
+  std::atomic<OperationTag> tag{0};  ///< Of the latest launch, as the next.
+  std::atomic<LongWait*> waiting{nullptr};
+};
+
+/// Two ranks that have called once; then the second one leaves, and the first calls again.
+std::string told_of_one_that_left(const std::array<Call, 2>& calls) {
+  auto made = std::make_unique<TransfersDevice>();
+  TransfersDevice& device = *made;
+  Ranks ranks(2, "p2p", {}, std::move(made));
+  const auto call = [&](std::uint32_t rank) {
+    Call one = calls.at(rank);
+    one.communicator = ranks.communicators[rank].get();
+    one.stream = ranks.streams[rank].get();
+    EXPECT_TRUE(start_calls({&one, 1}));
+  };
+  std::thread other([&] { call(1); });
+  call(0);
+  other.join();
+  ranks.communicators[1].reset();
+  call(0);
+  Communicator& waits = *ranks.communicators[0];
+  const auto limit = std::chrono::steady_clock::now() + 8s;
+  while (!waits.known_failure() && std::chrono::steady_clock::now() < limit) {
+    std::atomic_ref(device.waiting.load()->tag).store(device.tag);
+    std::this_thread::sleep_for(20ms);
+  }
+  const auto failure = waits.known_failure();
+  return failure ? failure->to_string() : "nothing";
+}
+
+TEST(LongWaits, OfBlocksThatDifferAreThoseOfTheirCall) {
+  static std::array<float, 32> memory{};
+  const auto blocks = std::make_shared<BlockTable>();
+  blocks->sent = blocks->received = {{.offset = 0, .count = 0}, {.offset = 0, .count = 16}};
+  const auto others = std::make_shared<BlockTable>();
+  others->sent = others->received = {{.offset = 0, .count = 16}, {.offset = 0, .count = 0}};
+  std::array<Call, 2> calls;
+  for (Call& call : calls) {
+    call = {.task = {.operation = Operation::kAllToAllV, .type = WEFT_FLOAT32},
+            .send = memory.data(),
+            .recv = memory.data() + 16};
+  }
+  calls[0].blocks = blocks;
+  calls[1].blocks = others;
+  EXPECT_THAT(told_of_one_that_left(calls), HasSubstr("rank 1 left the communicator after"));
 }
 
 }  // namespace
