@@ -94,7 +94,14 @@ void write_log(weft_host_instance* host, weft_log_level level, const char* file,
 
 void set_error(weft_host_instance* host, weft_result code, weft_error_source source,
                std::int64_t native, const char* what, const char* hint) {
-  host->keep({code, source, native, one_line(what, kMaxErrorText), one_line(hint, kMaxErrorText)});
+  try {
+    host->keep(
+        {code, source, native, one_line(what, kMaxErrorText), one_line(hint, kMaxErrorText)});
+  } catch (const std::bad_alloc&) {
+    // Nothing may be thrown into a plugin; and no words are better than those of an earlier error.
+    const std::lock_guard lock(host->mutex);
+    host->failures.erase(std::this_thread::get_id());
+  }
 }
 
 weft_result get_parameter(weft_host_instance* host, const char* name, weft_parameter_value* out) {

@@ -60,16 +60,20 @@ void write_out(const T& from, T* out) {
   out->struct_size = size;
 }
 
-/// Runs `body` so that no exception leaves the plugin.
+/// Runs `body` so that no exception leaves the plugin. Words for a lack of memory take some.
 template <class Body>
 weft_result guarded(const Host& host, Body&& body) noexcept {
   try {
-    return body();
+    try {
+      return body();
+    } catch (const std::bad_alloc&) {
+      return host.fail(WEFT_ERROR_OUT_OF_MEMORY, "out of memory for a small allocation",
+                       "free memory on this host");
+    } catch (const std::exception& error) {
+      return host.fail(WEFT_ERROR_INTERNAL, error.what());
+    }
   } catch (const std::bad_alloc&) {
-    return host.fail(WEFT_ERROR_OUT_OF_MEMORY, "out of memory for a small allocation",
-                     "free memory on this host");
-  } catch (const std::exception& error) {
-    return host.fail(WEFT_ERROR_INTERNAL, error.what());
+    return WEFT_ERROR_OUT_OF_MEMORY;
   }
 }
 
