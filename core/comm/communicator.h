@@ -330,6 +330,7 @@ class Communicator {
   void enqueue_inbox_messages(const WorkItem& item);
   [[nodiscard]] std::uint64_t wide_chunk(weft_data_type type) const;
   Result<const Launch*> inbox_launch(const Call& call, Protocol protocol, Stream& stream);
+  Result<Window*> share_window(void* memory, std::uint64_t bytes);
   [[nodiscard]] std::optional<WindowPlace> copied_into(const Call& call) const;
   Result<const Launch*> copy_launch(const Call& call, const WindowPlace& place, Stream& stream);
   [[nodiscard]] std::optional<ReductionPlaces> reduced_in(const Call& call) const;

@@ -4,6 +4,7 @@
 // A communicator's windows, and the launches of calls that go through them.
 #include <algorithm>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -26,6 +27,16 @@ Result<Window*> Communicator::register_window(void* memory, std::uint64_t bytes)
                 fmt::format("a communicator registers up to {} windows in its life", kMostWindows),
                 "register few and large ones, and keep them");
   }
+  try {
+    return share_window(memory, bytes);
+  } catch (const std::bad_alloc&) {
+    // Others wait for this rank in the next step, or have a window that it has not.
+    failure_->note(no_memory(), true);
+    return fail(no_memory());
+  }
+}
+
+Result<Window*> Communicator::share_window(void* memory, std::uint64_t bytes) {
   const auto limit = config_.duration("timeouts.bootstrap");
   auto shared = connections_->share(
       memory, bytes, [this](std::uint32_t peer) { return choice_with(peer); }, *bootstrap_,

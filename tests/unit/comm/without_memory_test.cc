@@ -416,6 +416,36 @@ TEST(WithoutMemory, RanksThatCannotBeConnectedAreTold) {
   EXPECT_EQ(ranks.communicators[1]->async_error(), WEFT_ERROR_PEER);
 }
 
+// Others wait for it in each step, and count the window.
+TEST(WithoutMemory, ARankThatCannotRegisterAWindowSaysSo) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  test::Ranks ranks(2, "p2p", {{"WEFT_TIMEOUTS_BOOTSTRAP", "3s"}}, std::make_unique<ItemDevice>());
+  std::array<float, 16> memory{};
+  // So far it gets before it writes a document: the library for those ends a process that lacks
+  // memory as it takes one apart.
+  constexpr std::uint64_t kMost = 12;
+  for (std::uint64_t more = 0; more < kMost; ++more) {
+    std::vector<std::unique_ptr<Communicator>> members;
+    ranks.join(members, 2);
+    std::array<weft_result, 2> codes{};
+    const auto register_one = [&](std::size_t rank) {
+      const auto window = members[rank]->register_window(memory.data(), sizeof(memory));
+      codes.at(rank) = window ? WEFT_OK : window.error().code();
+    };
+    std::thread other([&] { register_one(1); });
+    try {
+      const test::NoMemory none(more);
+      register_one(0);
+    } catch (const std::bad_alloc&) {
+      codes[0] = WEFT_ERROR_INTERNAL;  // before anybody could be told
+    }
+    other.join();
+    ASSERT_EQ(codes[0], WEFT_ERROR_OUT_OF_MEMORY) << "after " << more;
+    ASSERT_EQ(codes[1], WEFT_ERROR_PEER) << "after " << more;
+    ASSERT_EQ(members[0]->async_error(), WEFT_ERROR_OUT_OF_MEMORY) << "after " << more;
+  }
+}
+
 /// A context as the C API has it.
 class ApiWithoutMemory : public testing::Test {
  protected:
