@@ -309,5 +309,17 @@ TEST(HeldMemory, TellsWhatIsKept) {
   expect_held(memory, 0, kBytes);
 }
 
+// Rounded up they would be none.
+TEST(ProgramMemory, OfMoreBytesThanThereAreIsRefused) {
+  const std::atomic<std::uint32_t> communicators{1};
+  CudaMemory memory(0, communicators);
+  for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - kBytes + 2, SIZE_MAX / 2}) {
+    void* out = nullptr;
+    EXPECT_EQ(memory.allocate_for_program(bytes, &out), WEFT_ERROR_OUT_OF_MEMORY) << bytes;
+    EXPECT_EQ(out, nullptr);
+  }
+  expect_held(memory, 0, 0);
+}
+
 }  // namespace
 }  // namespace weft::device::cuda

@@ -22,12 +22,18 @@ namespace weft::device::cuda {
 namespace {
 
 constexpr std::size_t kSmallGrain = 512;
-/// More than any device has: beyond it a ticket is nonsense.
+/// More than any device has: beyond it a ticket is nonsense, and nothing is rounded up.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 44;
 
 std::size_t rounded(std::size_t bytes) {
   const std::size_t grain = bytes >= kExportGrain / 4 ? kExportGrain : kSmallGrain;
   return (std::max<std::size_t>(bytes, 1) + grain - 1) / grain * grain;
+}
+
+weft_result refuse_more(std::size_t bytes) {
+  failure() = {cudaErrorMemoryAllocation,
+               std::to_string(bytes) + " bytes are more than any device has"};
+  return WEFT_ERROR_OUT_OF_MEMORY;
 }
 
 using ProcessName = std::array<std::uint64_t, 2>;
@@ -151,6 +157,7 @@ weft_result CudaMemory::clear(const Block& block) {
 }
 
 weft_result CudaMemory::find(Kind kind, std::size_t bytes, Block* out) {
+  if (bytes > kMostBytes) return refuse_more(bytes);
   const Scope scope(device_);
   const std::size_t size = rounded(bytes);
   release_retired();
@@ -284,6 +291,7 @@ HeldMemory CudaMemory::held() {
 // Not out of what was kept, and not kept: a program's buffers are large, and come in all sizes.
 weft_result CudaMemory::allocate_for_program(std::size_t bytes, void** out) {
   *out = nullptr;
+  if (bytes > kMostBytes) return refuse_more(bytes);
   const Scope scope(device_);
   const std::size_t size =
       (std::max<std::size_t>(bytes, 1) + kExportGrain - 1) / kExportGrain * kExportGrain;
