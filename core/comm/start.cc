@@ -265,6 +265,13 @@ Result<const Launch*> prepare_or_fail(std::span<const Call* const> batch, Stream
 }
 
 // The ordinary call: nothing is allocated on its way.
+// A call without elements, which moves nothing.
+Status pass_over(const Call& call) {
+  if (auto failure = call.communicator->known_failure()) return fail(std::move(*failure));
+  if (!joins_pair(call)) call.communicator->pass_over(call.task);
+  return {};
+}
+
 Status start_one(const Call& call) {
   Communicator& communicator = *call.communicator;
   Stream& stream = *call.stream;
@@ -319,23 +326,23 @@ Status start_piece(Piece& piece, Stream& stream, IfOneFails then) {
   Status started;
   for (const CallBatch& batch : piece.batches) {
     const Call& first = *batch.front();
+    Status refused;
     if (!joins_pair(first) && is_empty(first)) {
-      first.communicator->pass_over(first.task);
-      continue;
-    }
-    auto launch = prepare_or_fail(batch, stream);
-    if (launch) {
+      refused = pass_over(first);
+    } else if (auto launch = prepare_or_fail(batch, stream)) {
       launches.push_back(**launch);
       communicators.push_back(first.communicator);
-      continue;
+    } else {
+      refused = fail(std::move(launch.error()));
     }
+    if (refused) continue;
     if (then == IfOneFails::kNoneStarts) {
-      withdraw_all(of_group(launch.error()));
-      return fail(std::move(launch.error()));
+      withdraw_all(of_group(refused.error()));
+      return refused;
     }
     // Nobody makes this call again, and its later ones are made.
-    first.communicator->give_up(launch.error());
-    if (started) started = fail(std::move(launch.error()));
+    first.communicator->give_up(refused.error());
+    if (started) started = std::move(refused);
   }
   if (launches.empty()) return started;
   const weft_result result = stream.runtime().launch(stream.device_stream(), launches);
@@ -424,7 +431,7 @@ Result<weft_result> record(Graph& graph, std::span<const Call> calls, CallCutter
 // Of a stream that is not captured. `may_go_on`: in the background.
 Result<weft_result> start_alone(const Call& call, bool may_go_on) {
   if (is_empty(call)) {
-    if (!joins_pair(call)) call.communicator->pass_over(call.task);
+    WEFT_TRY(pass_over(call));
     return WEFT_OK;
   }
   // What was bound is connected.

@@ -597,6 +597,18 @@ TEST_F(RepeatedCall, IsNotMadeAfterAnAbort) {
   EXPECT_EQ(weft_stream_synchronize(streams_[0].get()), WEFT_OK) << "nothing was started";
 }
 
+// As all other calls of a communicator that has failed.
+TEST_F(RepeatedCall, IsNotMadeAfterAnAbortThoughItHasNoElements) {
+  must(context_.get(), weft_comm_abort(comms_[0].get()));
+  EXPECT_EQ(call(0, 0), WEFT_ERROR_ABORTED);
+  EXPECT_EQ(weft_send(nullptr, 0, WEFT_FLOAT32, 1, comms_[0].get(), streams_[0].get()),
+            WEFT_ERROR_ABORTED);
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), call(0, 0));
+  must(context_.get(), call(0, 0));
+  EXPECT_EQ(weft_group_end(context_.get()), WEFT_ERROR_ABORTED);
+}
+
 TEST_F(RepeatedCall, IsComparedWithThoseOfOtherRanks) {
   must(context_.get(), call(0));
   must(context_.get(), call(1, kCount + 1));
