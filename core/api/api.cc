@@ -415,6 +415,8 @@ weft_result weft_comm_finalize(weft_comm* comm) {
 weft_result weft_comm_destroy(weft_comm* comm) {
   if (comm == nullptr) return WEFT_OK;
   return guarded(comm->owner, [&] {
+    if (weft::Group* const group = comm->owner->context->open_group(); group != nullptr)
+      group->leave_out(comm->member->joined());
     unwrap(comm);
     return WEFT_OK;
   });

@@ -229,16 +229,26 @@ void Context::end_rendezvous(const UniqueId& id) {
   roots_.erase(found);
 }
 
+namespace {
+
+std::uint64_t number_of_this_thread() {
+  static std::atomic<std::uint64_t> next{0};
+  thread_local const std::uint64_t number = next.fetch_add(1, std::memory_order_relaxed);
+  return number;
+}
+
+}  // namespace
+
 weft_result Context::remember(const Error& error) {
   const std::scoped_lock lock(errors_mutex_);
   if (errors_.size() >= kMostErrors) errors_.clear();
-  errors_[std::this_thread::get_id()] = error.to_string();
+  errors_[number_of_this_thread()] = error.to_string();
   return error.code();
 }
 
 std::string Context::last_error() const {
   const std::scoped_lock lock(errors_mutex_);
-  const auto found = errors_.find(std::this_thread::get_id());
+  const auto found = errors_.find(number_of_this_thread());
   return found == errors_.end() ? std::string() : found->second;
 }
 

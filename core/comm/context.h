@@ -143,7 +143,9 @@ class Context {
   std::mutex roots_mutex_;
   std::vector<std::unique_ptr<BootstrapRoot>> roots_;  // guarded by roots_mutex_
   mutable std::mutex errors_mutex_;
-  std::map<std::thread::id, std::string> errors_;  // guarded by errors_mutex_
+  // Guarded by errors_mutex_: of each thread the last one. A thread's number is no other's, as its
+  // id is once it has ended.
+  std::map<std::uint64_t, std::string> errors_;
   Groups groups_;
 };
 

@@ -27,6 +27,20 @@ void Group::note_error(const Error& error) {
   if (error_ == nullptr) error_ = std::make_unique<Error>(error);
 }
 
+void Group::leave_out(const Communicator* communicator) {
+  const std::size_t left_out =
+      std::erase_if(calls_, [&](const Call& each) { return each.communicator == communicator; }) +
+      std::erase_if(blocking_, [&](const Blocking& each) { return each.of == communicator; });
+  if (left_out == 0) return;
+  try {
+    note_error(Error(WEFT_ERROR_INVALID_USAGE,
+                     "a communicator was destroyed in the group that had noted calls of it",
+                     "destroy it after weft_group_end"));
+  } catch (const std::bad_alloc&) {
+    note_lack_of_memory();
+  }
+}
+
 Result<weft_result> Group::end() {
   if (depth_ == 0) {
     return fail(WEFT_ERROR_INVALID_USAGE, "weft_group_end without weft_group_start on this thread",

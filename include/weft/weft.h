@@ -220,7 +220,8 @@ WEFT_API weft_result weft_comm_finalize(weft_comm* comm);
  * work on the null stream beside one and replays elsewhere, must have ended here as well, since its
  * memory goes, windows included.
  * After a failure or abort it does not wait for peers; a join that has not ended is given up, as by
- * abort. No other thread may use the handle any more. Always OK. NULL is allowed. */
+ * abort. No other thread may use the handle any more. A group of this thread that has noted calls
+ * of it starts nothing, and answers INVALID_USAGE at its end. Always OK. NULL is allowed. */
 WEFT_API weft_result weft_comm_destroy(weft_comm* comm);
 
 /**

@@ -358,6 +358,41 @@ TEST_F(Arguments, HandlesOfAnotherContext) {
       "context of the communicator");
 }
 
+TEST_F(Arguments, OfAThreadThatHasEndedAreNoOthers) {
+  std::thread([&] {
+    EXPECT_EQ(weft_group_end(context_.get()), WEFT_ERROR_INVALID_USAGE);
+    EXPECT_NE(last_error(context_.get()), "");
+  }).join();
+  // The system gives its number to the next one.
+  std::thread([&] { EXPECT_EQ(last_error(context_.get()), ""); }).join();
+}
+
+TEST_F(Arguments, ACommunicatorThatGoesTakesItsCallsOutOfTheGroup) {
+  std::vector<CommHandle> gone = init_all(context_.get(), CommSettings(), 1);
+  weft_window* window = nullptr;
+  const auto left_out = [&] {
+    gone = {};
+    EXPECT_EQ(all_reduce(send_.data(), recv_.data(), 4, WEFT_FLOAT32, WEFT_SUM), WEFT_OK);
+    expect_refusal(weft_group_end(context_.get()), WEFT_ERROR_INVALID_USAGE,
+                   "nothing of the group was started: a communicator was destroyed in the group "
+                   "that had noted calls of it; try: destroy it after weft_group_end");
+  };
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), weft_all_reduce(send_.data(), recv_.data(), 4, WEFT_FLOAT32, WEFT_SUM,
+                                       gone[0].get(), stream_.get()));
+  left_out();
+  gone = init_all(context_.get(), CommSettings(), 1);
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), weft_window_register(gone[0].get(), send_.data(), sizeof(send_), &window));
+  left_out();
+  EXPECT_EQ(window, nullptr);
+  // One of which there is nothing may go.
+  gone = init_all(context_.get(), CommSettings(), 1);
+  must(context_.get(), weft_group_start(context_.get()));
+  gone = {};
+  must(context_.get(), weft_group_end(context_.get()));
+}
+
 TEST_F(Arguments, AnErrorInAGroupEndsIt) {
   must(context_.get(), weft_group_start(context_.get()));
   EXPECT_EQ(all_reduce(send_.data(), recv_.data(), 4, WEFT_FLOAT32, WEFT_SUM), WEFT_OK);

@@ -13,6 +13,7 @@
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #include <weft/weft.h>
 
@@ -384,6 +385,13 @@ std::map<std::string, Case> life_cases() {
          return p.init_all(settings());
        }},
       {"group-end", [](Program& p) { return weft_group_end(p.context); }},
+      {"gone-in-group",
+       [](Program& p) -> weft_result {
+         static_cast<void>(weft_group_start(p.context));
+         static_cast<void>(p.all_reduce(p.send.data(), 8, WEFT_FLOAT32));
+         static_cast<void>(weft_comm_destroy(std::exchange(p.comm, nullptr)));
+         return weft_group_end(p.context);
+       }},
       {"group-of-nothing",
        [](Program& p) -> weft_result {
          static_cast<void>(weft_group_start(p.context));
