@@ -42,9 +42,10 @@ struct PairAnswer {
 /// and handles live as long as transport.h says.
 class TransportPlugin {
  public:
-  /// Largest peer info and connection blob that are taken.
+  /// Largest peer info and connection blob that are taken. Two ranks may tell each other the blobs
+  /// of both their connections by one letter (kMaxLetterBytes).
   static constexpr std::uint64_t kMaxPeerInfo = std::uint64_t{64} * 1024;
-  static constexpr std::uint64_t kMaxConnectionBlob = std::uint64_t{1024} * 1024;
+  static constexpr std::uint64_t kMaxConnectionBlob = std::uint64_t{24} * 1024;
 
   /// WEFT_ERROR_PLUGIN if the plugin offers no such interface, or lacks required functions.
   static Result<TransportPlugin> wrap(const Plugin& plugin);

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "core/base/wait.h"
+#include "core/plugin/transport_plugin.h"
 #include "core/transport/connection_edge.h"
 #include "core/transport/offer_codec.h"
 
@@ -49,6 +50,8 @@ constexpr std::chrono::nanoseconds kAfterFailure = std::chrono::milliseconds(110
 constexpr std::byte kAnswered{0};
 constexpr std::byte kPleaseAnswer{1};
 constexpr std::size_t kLetterHead = 3;
+// With what encode_blobs() writes beside them.
+static_assert(kLetterHead + 2 * (TransportPlugin::kMaxConnectionBlob + 64) <= kMostLetterText);
 
 // The least that a transport may be asked for.
 constexpr std::uint32_t kLeastStepBytes = 128;
@@ -454,13 +457,6 @@ Status PairConnector::prepare(Pair& pair) {
   }
   WEFT_TRY_ASSIGN(const ConnectionBlobs mine, connections_.prepare(pair.edges));
   pair.blobs = encode_blobs(mine);
-  if (pair.blobs.size() + kLetterHead > kMostLetterText) {
-    return fail(
-        WEFT_ERROR_PLUGIN,
-        fmt::format("plugin {} describes its ends by {} bytes, more than the {} of a letter",
-                    pair.edges.front().choice.plugin, pair.blobs.size(),
-                    kMostLetterText - kLetterHead));
-  }
   return {};
 }
 

@@ -204,7 +204,7 @@ typedef struct weft_transport_interface {
    */
   weft_result (*prepare)(weft_transport* transport, const weft_connection_request* requests,
                          uint64_t stride, uint64_t count, weft_connection** out);
-  /** What the other end must know to connect, at most 1 MiB. Lives until close_connection.
+  /** What the other end must know to connect, at most 24 KiB. Lives until close_connection.
    * [one-thread] [non-blocking] */
   weft_result (*connection_blob)(weft_connection* connection, weft_blob* out);
   /**
