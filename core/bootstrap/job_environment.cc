@@ -239,7 +239,9 @@ namespace {
 // Systems let a host's own name stand for 127.0.0.1 or ::1 in its /etc/hosts, where the other hosts
 // know it by another address. As one that is not this host alone it is listened for on all.
 SocketAddress at_home(const SocketAddress& address, std::string_view name) {
-  const bool means_this_host = name.starts_with("localhost") || name.starts_with("ip6-l");
+  constexpr std::array<std::string_view, 4> kAlwaysThisHost = {"localhost", "localhost.localdomain",
+                                                               "ip6-localhost", "ip6-loopback"};
+  const bool means_this_host = std::ranges::find(kAlwaysThisHost, name) != kAlwaysThisHost.end();
   if (means_this_host || !address.is_this_host()) return address;
   return SocketAddress::parse("127.0.1.1", address.port).value_or(address);
 }
