@@ -251,7 +251,9 @@ bool FailureWatch::State::hand_on(std::size_t index, int asker, std::span<const 
 void FailureWatch::State::message_from(std::size_t index, const Message& message) {
   Side& side = *sides[index];
   if (message.type == MessageType::kGoodbye && message.payload.size() <= kMaxQuestionBytes) {
-    side.departure = {.rank = side.who.rank, .last_words = message.payload};
+    side.departure = {.rank = side.who.rank,
+                      .last_words = message.payload,
+                      .since = std::chrono::steady_clock::now()};
     questions.push_back({.asker = side.who.rank, .question = message.payload});
     return;
   }

@@ -7,6 +7,7 @@
 // of one rank to all others take the same way.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -26,6 +27,7 @@ namespace weft {
 struct Departure {
   int rank = 0;
   std::vector<std::byte> last_words;
+  std::chrono::steady_clock::time_point since;  ///< When that came.
 };
 
 /// What another rank asks all. Its memory is the watch's, for the time of the callback.

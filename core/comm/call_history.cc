@@ -250,9 +250,12 @@ std::optional<Error> find_partner_that_left(std::uint32_t leaver, const CallNote
   if (!joins_pair(static_cast<Operation>(parts.operation))) return std::nullopt;
   // The tag holds 12 bits of the partner's number.
   if (parts.root != (leaver & 0xFFFU)) return std::nullopt;
+  const std::string count = waiting.count == CallNote::kUnknownCount
+                                ? std::string("an unknown number of")
+                                : std::to_string(waiting.count);
   return Error(WEFT_ERROR_PEER,
                fmt::format("rank {} waits in {}, but rank {} has left the communicator", asker,
-                           describe_operation(waiting.tag, std::to_string(waiting.count)), leaver),
+                           describe_operation(waiting.tag, count), leaver),
                "let no rank end before its partners have got what it owes them")
       .with_native(ErrorSource::kPeer, leaver);
 }

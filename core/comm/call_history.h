@@ -28,8 +28,10 @@ struct CallNote {
   /// Its number within the communicator, from 1; 0 of a send or a receive.
   std::uint64_t sequence = 0;
   OperationTag tag = 0;
-  std::uint64_t count = 0;
+  std::uint64_t count = 0;         ///< kUnknownCount where a kernel told the call by its tag.
   std::uint32_t max_channels = 0;  ///< See WayOptions.
+
+  static constexpr std::uint64_t kUnknownCount = UINT64_MAX;
 
   bool operator==(const CallNote&) const = default;
 };

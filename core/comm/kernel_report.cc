@@ -23,17 +23,9 @@ namespace {
 // died of something else in between.
 constexpr std::chrono::seconds kLongestTelling{1};
 
-// The bits of a tag that hold the root.
-constexpr std::uint32_t kRootShift = 20;
-constexpr OperationTag kRootBits = OperationTag{0xFFF} << kRootShift;
-
 // What rank `rank` called itself. Both ends of a message have the sender's call for a tag.
 OperationTag as_called_by(std::uint32_t rank, std::uint32_t peer, OperationTag tag) {
-  const OperationTagParts parts = split_operation_tag(tag);
-  if (parts.operation != static_cast<std::uint8_t>(Operation::kSend)) return tag;
-  if (parts.root != (rank & 0xFFFU)) return tag;
-  return (tag & ~kTagOperationBits & ~kRootBits) | static_cast<OperationTag>(Operation::kRecv) |
-         (static_cast<OperationTag>(peer & 0xFFFU) << kRootShift);
+  return split_operation_tag(tag).root == (rank & 0xFFFU) ? tag_of_receive(tag, peer) : tag;
 }
 
 std::string describe_tag(OperationTag tag, std::string_view count) {

@@ -35,6 +35,10 @@ constexpr std::int64_t kFirstQuestionNs = 500'000'000;
 constexpr std::int64_t kFirstPairQuestionNs = 5'000'000'000;
 constexpr std::int64_t kLongestIntervalNs = 16'000'000'000;
 
+// What a partner sent before it left may still be on its way, and what a kernel tells of its wait
+// is up to half a second old when others hear of it.
+constexpr std::chrono::seconds kUntilAllHasCome{2};
+
 // In the place of a complaint's peer, where calls are compared without one.
 constexpr std::uint32_t kGoesRound = UINT32_MAX;
 constexpr std::uint32_t kTurnsBack = UINT32_MAX - 1;
@@ -44,6 +48,10 @@ constexpr std::uint32_t kMostSilentLooks = 4;
 
 // In the place of the number of a call that has been reported.
 constexpr std::uint64_t kUnknownCall = UINT64_MAX;
+
+bool is_of_pair(OperationTag tag) {
+  return joins_pair(static_cast<Operation>(split_operation_tag(tag).operation));
+}
 
 }  // namespace
 
@@ -161,9 +169,13 @@ void Communicator::watch_kernels() {
   }
   silent_looks_ = 0;
   // Of a call that runs once all waits are one. Each replay of a graph has the tags of the calls
-  // that it holds, so there another wait may be that of another replay.
+  // that it holds, so there another wait may be that of another replay; and calls with one partner
+  // may all have one tag, while those with several tell by turns.
+  const bool in_pair = is_of_pair(told.tag);
+  const bool is_other =
+      in_pair ? !is_of_pair(std::exchange(waiting_tag_, told.tag)) : told.tag != waiting_tag_;
   const bool is_new =
-      told.tag != waiting_tag_ || (another_wait_ && has_captured_.load(std::memory_order_relaxed));
+      is_other || (another_wait_ && (in_pair || has_captured_.load(std::memory_order_relaxed)));
   another_wait_ = false;
   if (is_new) {
     waiting_tag_ = told.tag;
@@ -174,11 +186,15 @@ void Communicator::watch_kernels() {
   }
   const std::int64_t waited = waited_ns();
   if (!is_long(waited)) return;
-  const auto call = history_.find_tag(told.tag);
   // A graph may replay a call that is long gone: then its number and its count are not known.
-  consider_wait(call, call ? call->sequence : kUnknownCall,
-                call ? describe_call(*call) : describe_operation(told.tag, "an unknown number of"),
-                waited);
+  const auto call = in_pair ? std::nullopt : history_.find_tag(told.tag);
+  const std::string text =
+      call ? describe_call(*call) : describe_operation(told.tag, "an unknown number of");
+  if (in_pair && waited > kFirstPairQuestionNs) {
+    const CallNote note{.sequence = 0, .tag = told.tag, .count = CallNote::kUnknownCount};
+    return consider_wait(note, kUnknownCall, text, waited);
+  }
+  consider_wait(call, call ? call->sequence : kUnknownCall, text, waited);
 }
 
 void Communicator::say_what_waits(const std::optional<CallNote>& call,
@@ -359,7 +375,8 @@ void Communicator::look_for_leavers(std::span<const Departure> departed, std::ui
     const auto last = decode_call_note(departure.last_words);
     if (!last) continue;
     const auto leaver = static_cast<std::uint32_t>(departure.rank);
-    auto cause = find_partner_that_left(leaver, waiting, asker);
+    const bool has_settled = std::chrono::steady_clock::now() - departure.since >= kUntilAllHasCome;
+    auto cause = has_settled ? find_partner_that_left(leaver, waiting, asker) : std::nullopt;
     if (!cause) cause = find_early_leaver(*last, leaver, waiting, asker);
     if (!cause) cause = find_mismatch(*last, leaver, waiting, asker);
     if (cause) failure_->establish(std::move(*cause), true);

@@ -222,8 +222,8 @@ std::optional<Communicator::Waiting> Communicator::oldest_under_way() {
 // Empty where that is not known.
 std::string Communicator::describe_last_finished(const std::optional<CallNote>& waiting) {
   if (report_ != nullptr) {
-    // No record tells; but calls run one after another.
-    if (!waiting) return {};
+    // No record tells; but calls that have a number run one after another.
+    if (!waiting || waiting->sequence == 0) return {};
     if (waiting->sequence == 1) return "nothing";
     const auto before = history_.find(waiting->sequence - 1);
     return before ? describe_call(*before) : std::string();

@@ -100,6 +100,11 @@ struct WaitResult {
   std::uint64_t value;  ///< kReady: the counter. kPeerError: the error word.
 };
 
+/// Memory that tells the host that whoever uses it waits for long, and in what.
+///  - waits_in(tag): all lanes; in what they wait from now on.
+template <class T>
+concept tells_waits = requires(T& memory, std::uint64_t tag) { memory.waits_in(tag); };
+
 /// Memory shared with other groups, and every ordering decision about it.
 ///  - load_acquire, store_release: a counter alone, without waiting and waking.
 ///  - wait_at_least(counter, waiters, threshold, error): one lane for each counter; blocks until

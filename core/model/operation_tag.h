@@ -92,6 +92,15 @@ struct OperationTagParts {
           .sequence = static_cast<std::uint16_t>(tag >> 48)};
 }
 
+/// Of the send that another rank's call makes, by the tag that both ends have: what rank `peer`'s
+/// partner called to receive it. Tags of other operations stay as they are.
+[[nodiscard]] constexpr OperationTag tag_of_receive(OperationTag tag, std::uint32_t peer) {
+  constexpr OperationTag kRootBits = OperationTag{0xFFF} << 20;
+  if ((tag & kTagOperationBits) != static_cast<OperationTag>(Operation::kSend)) return tag;
+  return (tag & ~kTagOperationBits & ~kRootBits) | static_cast<OperationTag>(Operation::kRecv) |
+         (static_cast<OperationTag>(peer & 0xFFF) << 20);
+}
+
 /// The number that a peer's tag has the last bits of, if it is near `mine`: ranks that meet are.
 [[nodiscard]] constexpr std::uint64_t sequence_near(std::uint64_t mine, OperationTag tag) {
   const auto ahead =

@@ -47,6 +47,11 @@ struct PairTransfer {
   std::uint64_t step = 0;   ///< The kernel's own: next step of the connection; once it has begun.
 };
 inline constexpr std::uint32_t kNoTransfer = UINT32_MAX;
+
+/// The tag of the call that this rank made.
+[[nodiscard]] constexpr OperationTag called_tag(const PairTransfer& transfer) {
+  return transfer.from != nullptr ? transfer.tag : tag_of_receive(transfer.tag, transfer.view.peer);
+}
 inline constexpr std::uint16_t kNoPlace = UINT16_MAX;
 
 /// All copies within the rank at once would take memory's bandwidth from what goes over links: so

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 #include "tests/gpu/calls.h"
 #include "tests/gpu/graphs.h"
@@ -478,6 +479,30 @@ TEST_P(LongWaits, ForOthersEndAtTheLimit) {
   time_out({}, [](Member& member, Scratch& scratch) { scratch.recv_from(member, 1); });
 }
 
+/// Of the default transports.
+class PartnersThatLeft : public LongWaits {};
+
+// Nobody can end such a wait: no limit is needed for it to be an error.
+TEST_P(PartnersThatLeft, EndWaitsForThem) {
+  Team team(Mode::kThreads, layout(), settings_of(transport()));
+  Scratch scratch(team);
+  for (Member& member : team.members()) {
+    if (member.rank < 2) scratch.send_or_recv(member, 1000);
+  }
+  team.synchronize();
+  check(weft_comm_destroy(std::exchange(team.members()[1].comm, nullptr)), "weft_comm_destroy");
+  std::future<End> waiting =
+      spin(team.members()[0], [&](Member& member) { scratch.recv_from(member, 1); });
+  if (waiting.wait_for(kLimitSeen) != std::future_status::ready) {
+    ADD_FAILURE() << "still waiting after 10 s";
+    Team::abort_all();
+  }
+  const End end = waiting.get();
+  EXPECT_EQ(end.result, WEFT_ERROR_PEER) << end.text;
+  EXPECT_NE(end.text.find("from rank 1, but rank 1 has left the communicator"), std::string::npos)
+      << end.text;
+}
+
 // Calls over a net are not captured.
 class LongReplays : public LongWaits {};
 
@@ -498,6 +523,9 @@ TEST_P(LongReplays, AreNotOneWait) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Gpu, PartnersThatLeft,
+                         testing::Combine(testing::ValuesIn(kPairs), testing::Values("p2p", "shm")),
+                         layout_and_transport_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, LongReplays,
                          testing::Combine(testing::ValuesIn(kPairs), testing::Values("p2p", "shm")),
                          layout_and_transport_name);

@@ -813,7 +813,7 @@ for piece in "${pieces[@]}"; do
     abort) tests abort 400 'Gpu/AbortTest.*:Gpu/ProcessPairs.KillOne*:Gpu/ProcessPairs.Fault*' ;;
     contexts) tests contexts 200 'Gpu/Contexts.*' ;;
     abort-ways) abort_ways ;;
-    long-waits) tests long-waits 300 'Gpu/LongWaits.*:Gpu/LongReplays.*' ;;
+    long-waits) tests long-waits 300 'Gpu/LongWaits.*:Gpu/LongReplays.*:Gpu/PartnersThatLeft.*' ;;
     hosts) hosts ;;
     net-small) net_small ;;
     transports) tests transports 400 'Gpu/Transports.*:Gpu/ProcessPairs.Transport*' ;;

@@ -141,6 +141,8 @@ class CudaMemory {
   __device__ CudaMemory(const std::uint32_t* abort, LongWait* waiting, std::uint64_t tag)
       : abort_(abort), waiting_(waiting), tag_(tag) {}
 
+  __device__ void waits_in(std::uint64_t tag) { tag_ = tag; }
+
   [[nodiscard]] __device__ static std::uint64_t load_acquire(std::uint64_t* counter) {
     return load_acquire_system(counter);
   }
@@ -270,7 +272,7 @@ class CudaMemory {
 
   const std::uint32_t* abort_;
   LongWait* waiting_;
-  const std::uint64_t tag_;
+  std::uint64_t tag_;
 };
 
 }  // namespace weft::device::cuda

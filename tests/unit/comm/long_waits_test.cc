@@ -132,7 +132,7 @@ class TransfersDevice : public device::HostDevice {
   [[nodiscard]] std::string_view pci_address() const override { return "0000:18:00.0"; }
   weft_result launch(DeviceStream* /*stream*/, std::span<const Launch> launches) override {
     const Launch& launch = launches.front();
-    tag = launch.items.front().transfers->tag;
+    tag = called_tag(*launch.items.front().transfers);
     waiting = launch.waiting;
     return WEFT_OK;
   }
@@ -167,6 +167,31 @@ std::string told_of_one_that_left(const std::array<Call, 2>& calls) {
   }
   const auto failure = waits.known_failure();
   return failure ? failure->to_string() : "nothing";
+}
+
+std::array<Call, 2> exchange(Operation of_rank_0, Operation of_rank_1) {
+  static std::array<float, 16> memory{};
+  std::array<Call, 2> calls;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    calls.at(rank) = {.task = {.operation = rank == 0 ? of_rank_0 : of_rank_1,
+                               .type = WEFT_FLOAT32,
+                               .root = 1 - rank,
+                               .count = memory.size()},
+                      .send = memory.data(),
+                      .recv = memory.data()};
+  }
+  return calls;
+}
+
+TEST(LongWaits, OfReceivesFromOneThatLeftEnd) {
+  EXPECT_THAT(told_of_one_that_left(exchange(Operation::kRecv, Operation::kSend)),
+              HasSubstr("rank 0 waits in recv of an unknown number of float32 from rank 1, but "
+                        "rank 1 has left the communicator"));
+}
+TEST(LongWaits, OfSendsToOneThatLeftEnd) {
+  EXPECT_THAT(told_of_one_that_left(exchange(Operation::kSend, Operation::kRecv)),
+              HasSubstr("rank 0 waits in send of an unknown number of float32 to rank 1, but "
+                        "rank 1 has left the communicator"));
 }
 
 TEST(LongWaits, OfBlocksThatDifferAreThoseOfTheirCall) {
