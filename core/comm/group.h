@@ -45,7 +45,8 @@ class Group {
   void note_error(const Error& error);
   /// The same of one that could not be noted for lack of memory. Takes none.
   void note_lack_of_memory() { lacked_memory_ = true; }
-  /// Forgets what was noted of a communicator that goes; where there was anything, that is an error.
+  /// Forgets what was noted of a communicator that goes; where there was anything, that is an
+  /// error.
   void leave_out(const Communicator* communicator);
 
  private:
