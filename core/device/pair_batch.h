@@ -31,23 +31,20 @@ class PairBatch {
   /// The leader's answer is the complete one.
   WEFT_HD KernelOutcome run() {
     std::uint32_t left = count_;
-    tell_waits_in(0);
     for (std::uint32_t turn = 0; left != 0;) {
       bool moved = false;
       for (std::uint32_t i = 0; i < count_; ++i) {
         if (transfers_[i].complete != 0 || !may_begin(transfers_[i])) continue;
         bool advanced = false;
+        if constexpr (tells_waits<Memory>) memory_.waits_in(transfers_[i]);
         if (!step(transfers_[i], left == 1, advanced)) return leave();
         if (!advanced) continue;
         moved = true;
         if (!is_over(transfers_[i])) continue;
         --left;
         complete(transfers_[i]);
-        if (left == 1) tell_waits_in(first_incomplete());
       }
       turn = moved ? 0 : turn + 1;
-      // Not at once: most waits are shorter than what it takes to find that out.
-      if (turn == kTurnsBeforeTold) tell_waits_in(first_incomplete());
       if (!moved && left != 0 && !may_go_on(turn)) return leave();
     }
     return outcome_;
@@ -56,17 +53,6 @@ class PairBatch {
  private:
   WEFT_HD bool may_begin(const PairTransfer& transfer) const {
     return transfer.after == kNoTransfer || transfers_[transfer.after].complete != 0;
-  }
-
-  /// There is one.
-  [[nodiscard]] WEFT_HD std::uint32_t first_incomplete() const {
-    std::uint32_t i = 0;
-    while (transfers_[i].complete != 0)
-      ++i;
-    return i;
-  }
-  WEFT_HD void tell_waits_in(std::uint32_t i) {
-    if constexpr (tells_waits<Memory>) memory_.waits_in(called_tag(transfers_[i]));
   }
 
   /// What was lent is the caller's again once the receiver has it all.
@@ -442,7 +428,6 @@ class PairBatch {
 
   // No end of a kernel and no offset.
   static constexpr std::uint64_t kNotYet = UINT64_MAX;
-  static constexpr std::uint32_t kTurnsBeforeTold = 64;
 
   Group& group_;
   Memory& memory_;

@@ -12,6 +12,7 @@
 
 #include "core/device/portability.h"
 #include "core/model/direct_peers.h"
+#include "core/model/pair_transfer.h"
 #include "core/model/work_item.h"
 
 namespace weft::device {
@@ -101,9 +102,10 @@ struct WaitResult {
 };
 
 /// Memory that tells the host that whoever uses it waits for long, and in what.
-///  - waits_in(tag): all lanes; in what they wait from now on.
+///  - waits_in(transfer): all lanes; in what they wait from now on, if they do.
 template <class T>
-concept tells_waits = requires(T& memory, std::uint64_t tag) { memory.waits_in(tag); };
+concept tells_waits =
+    requires(T& memory, const PairTransfer& transfer) { memory.waits_in(transfer); };
 
 /// Memory shared with other groups, and every ordering decision about it.
 ///  - load_acquire, store_release: a counter alone, without waiting and waking.

@@ -55,6 +55,7 @@ class SeenStream {
  public:
   /// It is the null stream, and the program captures one that would wait for it.
   bool would_break_a_capture = false;
+  bool has_broken_a_capture = false;
   bool is_captured = false;
   int waits = 0;              ///< For events, of any stream.
   int capture_questions = 0;  ///< Which capture it is part of.
@@ -145,7 +146,12 @@ CUcontext& context_of_stream() {
   return its;
 }
 CUresult tell_context_of(CUstream stream, CUcontext* its, CUgreenCtx* green) {
-  *its = stream == nullptr || stream == CU_STREAM_LEGACY ? current() : context_of_stream();
+  const bool is_null = stream == nullptr || stream == CU_STREAM_LEGACY;
+  if (is_null && seen_stream()->would_break_a_capture) {
+    seen_stream()->has_broken_a_capture = true;
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  }
+  *its = is_null ? current() : context_of_stream();
   *green = nullptr;
   return CUDA_SUCCESS;
 }
@@ -503,6 +509,10 @@ TEST(CudaStreams, OfAnotherContextAreRefused) {
   EXPECT_EQ(wrap(*first, cudaStreamLegacy), WEFT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(wrap(*second, nullptr), WEFT_OK);
   EXPECT_EQ(wrap(*first, &native), WEFT_OK);
+  native.would_break_a_capture = true;
+  EXPECT_EQ(wrap(*second, nullptr), WEFT_OK);
+  EXPECT_FALSE(native.has_broken_a_capture);
+  native.would_break_a_capture = false;
   current() = nullptr;
   EXPECT_EQ(wrap(*first, nullptr), WEFT_OK);
 }

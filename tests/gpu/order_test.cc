@@ -175,6 +175,13 @@ TEST_P(CallOrder, OnTheNullStreamIsRefusedWhileABlockingStreamIsCaptured) {
           "weft_stream_from_cuda");
     CUDA(cudaStreamCreate(&captured[member.rank]));
     CUDA(cudaStreamBeginCapture(captured[member.rank], cudaStreamCaptureModeRelaxed));
+    // Either may be wrapped meanwhile.
+    for (cudaStream_t each : {captured[member.rank], cudaStream_t{}}) {
+      weft_stream* wrapped = nullptr;
+      check(weft_stream_from_cuda(context(), member.device, each, &wrapped),
+            "weft_stream_from_cuda");
+      check(weft_stream_destroy(wrapped), "weft_stream_destroy");
+    }
   });
   const auto call = [&] {
     team_->issue([&](Member& member) { trial.issue(member, null[member.rank]); });

@@ -141,7 +141,8 @@ class CudaMemory {
   __device__ CudaMemory(const std::uint32_t* abort, LongWait* waiting, std::uint64_t tag)
       : abort_(abort), waiting_(waiting), tag_(tag) {}
 
-  __device__ void waits_in(std::uint64_t tag) { tag_ = tag; }
+  /// Until then in the call of the tag.
+  __device__ void waits_in(const PairTransfer& transfer) { transfer_ = &transfer; }
 
   [[nodiscard]] __device__ static std::uint64_t load_acquire(std::uint64_t* counter) {
     return load_acquire_system(counter);
@@ -267,12 +268,13 @@ class CudaMemory {
   __device__ void say_that_it_waits(std::uint32_t looks) const {
     if (looks % kLooksBetweenWords != kLooksBetweenWords - 1 || waiting_ == nullptr) return;
     if (looks == kLooksBetweenWords - 1) store_relaxed_system(&waiting_->begun, 1);
-    store_relaxed_system(&waiting_->tag, tag_);
+    store_relaxed_system(&waiting_->tag, transfer_ == nullptr ? tag_ : called_tag(*transfer_));
   }
 
   const std::uint32_t* abort_;
   LongWait* waiting_;
-  std::uint64_t tag_;
+  const std::uint64_t tag_;
+  const PairTransfer* transfer_ = nullptr;
 };
 
 }  // namespace weft::device::cuda

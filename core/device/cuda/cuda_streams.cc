@@ -33,6 +33,10 @@ weft_result CudaDevice::check_context_of(cudaStream_t native) const {
   const bool is_null = native == nullptr || native == cudaStreamLegacy;
   // The null stream is of whichever context is current; without one, of that which Scope chooses.
   if (is_null && current_context() == nullptr) return WEFT_OK;
+  // To ask for its context ends the capture of a stream that waits for it; that it is captured so
+  // may be asked.
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (is_null && WEFT_DRIVER(cuStreamIsCapturing, native, &status) != WEFT_OK) return WEFT_OK;
   CUcontext its = nullptr;
   CUgreenCtx green = nullptr;  // a part of the runtime's
   CUdevice device = 0;
