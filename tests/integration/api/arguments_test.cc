@@ -371,7 +371,7 @@ TEST_F(Arguments, ACommunicatorThatGoesTakesItsCallsOutOfTheGroup) {
   std::vector<CommHandle> gone = init_all(context_.get(), CommSettings(), 1);
   weft_window* window = nullptr;
   const auto left_out = [&] {
-    gone = {};
+    gone.clear();
     EXPECT_EQ(all_reduce(send_.data(), recv_.data(), 4, WEFT_FLOAT32, WEFT_SUM), WEFT_OK);
     expect_refusal(weft_group_end(context_.get()), WEFT_ERROR_INVALID_USAGE,
                    "nothing of the group was started: a communicator was destroyed in the group "
@@ -389,7 +389,7 @@ TEST_F(Arguments, ACommunicatorThatGoesTakesItsCallsOutOfTheGroup) {
   // One of which there is nothing may go.
   gone = init_all(context_.get(), CommSettings(), 1);
   must(context_.get(), weft_group_start(context_.get()));
-  gone = {};
+  gone.clear();
   must(context_.get(), weft_group_end(context_.get()));
 }
 

@@ -132,7 +132,7 @@ address_of_another_host() {
   ip -n "$host" -6 addr flush dev eth0
   ip netns exec "$host" sh -c 'echo 1 >/proc/sys/net/ipv6/conf/eth0/accept_dad'
   ip -n "$host" addr add "$(netns_ipv6 1)/64" dev eth0
-  until ip -n "$host" -6 addr show dev eth0 | grep -q dadfailed; do
+  until [[ $(ip -n "$host" -6 addr show dev eth0) == *dadfailed* ]]; do
     ((SECONDS < until)) || fail "nobody found the address on the other host"
     sleep 0.1
   done
