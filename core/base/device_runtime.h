@@ -217,6 +217,9 @@ class DeviceRuntime {
 
   /// Zeroed memory of the device, aligned to at least 128 bytes.
   virtual weft_result allocate(std::size_t bytes, void** out) = 0;
+  /// The same, but what lies there stays: zeros are set behind kernels, which may wait for the very
+  /// rank that is to have the memory.
+  virtual weft_result allocate_unset(std::size_t bytes, void** out) { return allocate(bytes, out); }
   /// Takes back what allocate gave; null is ignored. Never waits for a kernel.
   virtual void release(void* memory) = 0;
   /// Zeroed host memory that kernels of the device reach at the same address, with acquire and

@@ -26,6 +26,10 @@ class MemoryAccount {
     const weft_result result = runtime_.allocate(bytes, out);
     return note(result, bytes, *out);
   }
+  weft_result allocate_unset(std::size_t bytes, void** out) {
+    const weft_result result = runtime_.allocate_unset(bytes, out);
+    return note(result, bytes, *out);
+  }
   weft_result allocate_shared(std::size_t bytes, void** out) {
     const weft_result result = runtime_.allocate_shared(bytes, out);
     return note(result, bytes, *out);

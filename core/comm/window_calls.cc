@@ -105,7 +105,8 @@ Result<const Launch*> Communicator::reduction_launch(const Call& call,
   if (window_staging_ == nullptr) {
     void* memory = nullptr;
     const std::uint64_t bytes = config_.bytes("windows.staging");
-    if (const weft_result result = table_memory_.allocate(bytes, &memory); result != WEFT_OK) {
+    if (const weft_result result = table_memory_.allocate_unset(bytes, &memory);
+        result != WEFT_OK) {
       Error error = device_error(
           runtime_, result,
           fmt::format("cannot allocate {} bytes of device {} {} for reductions in windows", bytes,

@@ -53,6 +53,9 @@ class CudaDevice final : public DeviceRuntime {
   weft_result allocate(std::size_t bytes, void** out) override {
     return memory_.allocate(bytes, out);
   }
+  weft_result allocate_unset(std::size_t bytes, void** out) override {
+    return memory_.allocate_unset(bytes, out);
+  }
   void release(void* memory) override { memory_.release(memory); }
   [[nodiscard]] bool is_lost() override { return memory_.is_lost(); }
   weft_result allocate_shared(std::size_t bytes, void** out) override {

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -19,6 +23,7 @@
 #include <gtest/gtest.h>
 
 #include "core/comm/call_history.h"
+#include "core/comm/start.h"
 #include "core/device/host/host_device.h"
 #include "core/model/operation_tag.h"
 #include "tests/unit/comm/ranks.h"
@@ -254,6 +259,67 @@ TEST(Windows, AreNotMappedWhereARankLacksDescriptors) {
   }
   EXPECT_TRUE(was_refused_socket);
   EXPECT_EQ(register_all(), "");
+}
+
+/// Runs nothing, and knows what memory it was asked for that needs no zeros.
+class StagingDevice : public WindowDevice {
+ public:
+  weft_result allocate_unset(std::size_t bytes, void** out) override {
+    unset_bytes += bytes;
+    return WindowDevice::allocate_unset(bytes, out);
+  }
+  weft_result allocate_to_share(std::size_t bytes, MemorySharing /*sharing*/, void** out) override {
+    const weft_result result = allocate(bytes, out);
+    const std::scoped_lock lock(mutex_);
+    shared_[*out] = bytes;
+    return result;
+  }
+  weft_result import_memory(const MemoryTicket& from, void** out, std::size_t* bytes) override {
+    const weft_result result = WindowDevice::import_memory(from, out, bytes);
+    const std::scoped_lock lock(mutex_);
+    if (const auto known = shared_.find(*out); known != shared_.end()) *bytes = known->second;
+    return result;
+  }
+  weft_result launch(DeviceStream* /*stream*/, std::span<const Launch> launches) override {
+    reductions += launches.front().window_reduction != nullptr ? 1 : 0;
+    return WEFT_OK;
+  }
+  weft_result query(DeviceStream* /*stream*/) override { return WEFT_OK; }
+  weft_result synchronize(DeviceStream* /*stream*/) override { return WEFT_OK; }
+
+  std::atomic<std::size_t> unset_bytes{0};
+  std::atomic<int> reductions{0};
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, std::size_t> shared_;  // guarded by mutex_
+};
+
+// A rank's first such call may find the device full of kernels that wait for that very rank.
+TEST(Windows, AreReducedThroughMemoryThatNobodySetsToZero) {
+  auto made = std::make_unique<StagingDevice>();
+  StagingDevice& device = *made;
+  test::Ranks ranks(2, "p2p",
+                    {{"WEFT_WINDOWS_REDUCE_FROM", "1B"}, {"WEFT_WINDOWS_STAGING", "1MiB"}},
+                    std::move(made));
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::byte* const memory = device.buffers.at(rank).data();
+      EXPECT_TRUE(ranks.communicators[rank]->register_window(memory, WindowDevice::kBytes));
+      const Call call{.communicator = ranks.communicators[rank].get(),
+                      .stream = ranks.streams[rank].get(),
+                      .task = {.operation = Operation::kAllReduce, .type = WEFT_INT32, .count = 64},
+                      .send = memory,
+                      .recv = memory};
+      for (int again = 0; again < 2; ++again)
+        EXPECT_EQ(test::text_of(start_calls({&call, 1})), "");
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  EXPECT_EQ(device.reductions, 4);
+  EXPECT_EQ(device.unset_bytes, 2U << 20U);
 }
 
 }  // namespace
