@@ -161,7 +161,7 @@ static weft_result transport_prepare(weft_transport* transport,
 
 static weft_result transport_connection_blob(weft_connection* connection, weft_blob* out) {
   out->data = connection;
-  out->size = misbehaves(connection->plugin, "blob-huge") ? (1U << 20) + 1 : 8;
+  out->size = misbehaves(connection->plugin, "blob-huge") ? 24 * 1024 + 1 : 8;
   return WEFT_OK;
 }
 

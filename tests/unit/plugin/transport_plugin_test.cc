@@ -181,7 +181,7 @@ TEST_F(Transports, BlobsAreBounded) {
   transport = opened("blob-huge");
   const auto connections = plugin_->prepare(transport, std::span(&request_, 1)).value();
   EXPECT_EQ(error_text(plugin_->connection_blob(connections[0])),
-            "plugin sample: connection_blob gave 1048577 bytes, and at most 1048576 are allowed; "
+            "plugin sample: connection_blob gave 24577 bytes, and at most 24576 are allowed; "
             "try: update the plugin");
   plugin_->close_connection(connections[0]);
 }
