@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <linux/sockios.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <sodium.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>

@@ -8,7 +8,7 @@
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <string_view>
 
 #include <fmt/format.h>

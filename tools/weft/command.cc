@@ -44,6 +44,7 @@ int run_command_line(int argc, char** argv) {
     add_config_command(app, exit_status);
     const std::vector<std::string> words = words_for_parser(argc, argv);
     std::vector<const char*> marked;
+    marked.reserve(words.size());
     for (const std::string& word : words)
       marked.push_back(word.c_str());
     CLI11_PARSE(app, argc, marked.data());
