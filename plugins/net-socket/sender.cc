@@ -34,6 +34,7 @@ constexpr std::chrono::milliseconds kAnswerError{20};
 /// which the host took the two for a pair; else the first whose family the interface has.
 Result<Route> route_to(const Interface& interface, const Handle& handle) {
   std::vector<Address> targets;
+  targets.reserve(handle.addresses.size());
   for (const WireAddress& candidate : handle.addresses)
     targets.emplace_back(candidate, interface.index);
   std::ranges::stable_partition(
