@@ -150,8 +150,9 @@ void FailureWatch::State::send(std::size_t index, MessageType type,
   auto& side = sides[index];
   // Once left nothing goes out.
   if (left || !side || !side->watched) return;
-  // At most a few kilobytes pass here in the life of a communicator: an idle socket takes them. A
-  // broken connection is found by its own event.
+  // What others ask comes here only where there is room for it (has_room), and the rest is a few
+  // kilobytes in the life of a communicator: the socket takes them. A broken connection is found by
+  // its own event.
   side->wire.queue(type, payload);
   if (const auto sent = side->wire.flush(); !sent && side->broken == 0) {
     side->broken = static_cast<int>(sent.error().native());

@@ -264,7 +264,6 @@ Result<const Launch*> prepare_or_fail(std::span<const Call* const> batch, Stream
   }
 }
 
-// The ordinary call: nothing is allocated on its way.
 // A call without elements, which moves nothing.
 Status pass_over(const Call& call) {
   if (auto failure = call.communicator->known_failure()) return fail(std::move(*failure));
@@ -272,6 +271,7 @@ Status pass_over(const Call& call) {
   return {};
 }
 
+// The ordinary call: nothing is allocated on its way.
 Status start_one(const Call& call) {
   Communicator& communicator = *call.communicator;
   Stream& stream = *call.stream;

@@ -102,7 +102,8 @@ struct WaitResult {
 };
 
 /// Memory that tells the host that whoever uses it waits for long, and in what.
-///  - waits_in(transfer): all lanes; in what they wait from now on, if they do.
+///  - waits_in(transfer): all lanes; in what they wait from now on, if they do. It stays where it
+///    is for as long, and is read once that is told.
 template <class T>
 concept tells_waits =
     requires(T& memory, const PairTransfer& transfer) { memory.waits_in(transfer); };

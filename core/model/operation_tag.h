@@ -92,8 +92,8 @@ struct OperationTagParts {
           .sequence = static_cast<std::uint16_t>(tag >> 48)};
 }
 
-/// Of the send that another rank's call makes, by the tag that both ends have: what rank `peer`'s
-/// partner called to receive it. Tags of other operations stay as they are.
+/// What the receiver of a message from rank `peer` called, by the tag that both ends have for it,
+/// which is that of the send. Tags of other operations stay as they are.
 [[nodiscard]] constexpr OperationTag tag_of_receive(OperationTag tag, std::uint32_t peer) {
   constexpr OperationTag kRootBits = OperationTag{0xFFF} << 20;
   if ((tag & kTagOperationBits) != static_cast<OperationTag>(Operation::kSend)) return tag;

@@ -15,7 +15,8 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   processes    a process for each rank
   graphs       captured calls, by threads and processes
   abort        aborts, killed processes and faulty devices while kernels spin
-  long-waits   timeouts.operation over p2p, shm and net; replays to which a rank comes late
+  long-waits   timeouts.operation over p2p, shm and net; replays to which a rank comes late; waits
+               for a rank that has left
   contexts     programs that have CUDA contexts of their own, and green ones
   abort-ways   aborts in each algorithm and protocol by name, by pairs, over shm and net
   transports   p2p, shm and net in turn

@@ -133,7 +133,8 @@ __device__ inline void store_words_system(std::byte* to, Line line) {
 inline constexpr std::uint32_t kLinesInFlight = 8;
 
 /// The memory of a launch. `abort` and `waiting` are host memory: visited now and then, since it is
-/// far. `waiting` may be null; otherwise whoever waits for long tells it there, by `tag`.
+/// far. `waiting` may be null; otherwise whoever waits for long tells it there, by `tag` or by that
+/// of the transfer in which it waits.
 class CudaMemory {
  public:
   static constexpr bool kCombinesRanks = true;
@@ -141,7 +142,7 @@ class CudaMemory {
   __device__ CudaMemory(const std::uint32_t* abort, LongWait* waiting, std::uint64_t tag)
       : abort_(abort), waiting_(waiting), tag_(tag) {}
 
-  /// Until then in the call of the tag.
+  /// See tells_waits.
   __device__ void waits_in(const PairTransfer& transfer) { transfer_ = &transfer; }
 
   [[nodiscard]] __device__ static std::uint64_t load_acquire(std::uint64_t* counter) {
