@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/bootstrap/message.h"
+#include "core/comm/note_bytes.h"
 #include "core/schedule/call_text.h"
 
 namespace weft {
@@ -16,21 +17,8 @@ namespace {
 // The bits of a tag that hold the fingerprint.
 constexpr OperationTag kFingerprintBits = OperationTag{0xFFFF} << 32;
 
-constexpr std::size_t kNoteBytes = 32;
-constexpr std::size_t kComplaintBytes = 16 + kNoteBytes;
-static_assert(kComplaintBytes + kMostComplaintCalls * kNoteBytes <= kMaxQuestionBytes);
-
-void append_u64(std::vector<std::byte>& out, std::uint64_t value) {
-  for (unsigned i = 0; i < 8; ++i)
-    out.push_back(static_cast<std::byte>((value >> (8U * i)) & 0xFFU));
-}
-
-std::uint64_t read_u64(std::span<const std::byte> bytes) {
-  std::uint64_t value = 0;
-  for (unsigned i = 0; i < 8; ++i)
-    value |= std::to_integer<std::uint64_t>(bytes[i]) << (8U * i);
-  return value;
-}
+constexpr std::size_t kComplaintBytes = 16 + kCallNoteBytes;
+static_assert(kComplaintBytes + kMostComplaintCalls * kCallNoteBytes <= kMaxQuestionBytes);
 
 void append_note(std::vector<std::byte>& out, const CallNote& note) {
   append_u64(out, note.sequence);
@@ -146,20 +134,20 @@ std::optional<CallNote> CallHistory::find_tag(OperationTag tag) const {
 
 std::vector<std::byte> encode_call_note(const CallNote& note) {
   std::vector<std::byte> bytes;
-  bytes.reserve(kNoteBytes);
+  bytes.reserve(kCallNoteBytes);
   append_note(bytes, note);
   return bytes;
 }
 
 std::optional<CallNote> decode_call_note(std::span<const std::byte> bytes) {
-  if (bytes.size() != kNoteBytes) return std::nullopt;
+  if (bytes.size() != kCallNoteBytes) return std::nullopt;
   return read_note(bytes);
 }
 
 std::vector<std::byte> encode_complaint(const Complaint& complaint) {
   std::vector<std::byte> bytes;
   const std::size_t calls = std::min(complaint.calls.size(), kMostComplaintCalls);
-  bytes.reserve(kComplaintBytes + calls * kNoteBytes);
+  bytes.reserve(kComplaintBytes + calls * kCallNoteBytes);
   append_u64(bytes, complaint.peer);
   append_u64(bytes, complaint.found);
   append_note(bytes, complaint.waiting);
@@ -169,7 +157,7 @@ std::vector<std::byte> encode_complaint(const Complaint& complaint) {
 }
 
 std::optional<Complaint> decode_complaint(std::span<const std::byte> bytes) {
-  if (bytes.size() < kComplaintBytes || (bytes.size() - kComplaintBytes) % kNoteBytes != 0) {
+  if (bytes.size() < kComplaintBytes || (bytes.size() - kComplaintBytes) % kCallNoteBytes != 0) {
     return std::nullopt;
   }
   const std::uint64_t peer = read_u64(bytes);
@@ -177,7 +165,8 @@ std::optional<Complaint> decode_complaint(std::span<const std::byte> bytes) {
   Complaint complaint{.peer = static_cast<std::uint32_t>(peer),
                       .found = read_u64(bytes.subspan(8)),
                       .waiting = read_note(bytes.subspan(16))};
-  for (auto rest = bytes.subspan(kComplaintBytes); !rest.empty(); rest = rest.subspan(kNoteBytes))
+  for (auto rest = bytes.subspan(kComplaintBytes); !rest.empty();
+       rest = rest.subspan(kCallNoteBytes))
     complaint.calls.push_back(read_note(rest));
   return complaint;
 }

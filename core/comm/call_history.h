@@ -114,6 +114,7 @@ inline constexpr std::size_t kMostComplaintCalls = 30;
 
 /// The question of a waiting rank, and what a rank says as it leaves: the call that it waits in, or
 /// made last. Nothing for bytes that are none.
+inline constexpr std::size_t kCallNoteBytes = 32;
 [[nodiscard]] std::vector<std::byte> encode_call_note(const CallNote& note);
 [[nodiscard]] std::optional<CallNote> decode_call_note(std::span<const std::byte> bytes);
 

@@ -37,6 +37,7 @@
 #include "core/comm/output_mappings.h"
 #include "core/comm/pair_calls.h"
 #include "core/comm/plan_tables.h"
+#include "core/comm/roll_call.h"
 #include "core/comm/stream.h"
 #include "core/comm/tuner.h"
 #include "core/comm/windows.h"
@@ -451,6 +452,12 @@ class Communicator {
   void answer_complaint(const Complaint& complaint, std::uint32_t asker,
                         std::span<const Departure> departed);
   void ask_others(const CallNote& waiting);
+  void call_roll(const CallNote& waiting);
+  void pass_roll_call(const RoundText& round, RollCall roll);
+  void pass_round(const RoundText& round);
+  [[nodiscard]] RankAnswer whereabouts(const CallNote& call);
+  /// Which ranks keep this one waiting, for a report; empty where they were not asked.
+  [[nodiscard]] std::string describe_roll(const std::optional<CallNote>& waiting);
   [[nodiscard]] std::vector<CallNote> calls_up_to(std::uint64_t sequence);
   [[nodiscard]] std::optional<Error> first_difference(std::span<const CallNote> calls,
                                                       std::uint32_t asker);
@@ -587,6 +594,15 @@ class Communicator {
   std::atomic<std::uint64_t> pair_progress_{0};
   // When the next question is due, after the start of the wait; grows with every question.
   std::atomic<std::int64_t> ask_after_ns_{0};
+  /// The latest call of the roll, for one call that this rank waits in.
+  struct Roll {
+    std::uint64_t call = 0;  // its number; 0: none was made
+    std::int64_t asked_ns = 0;
+    std::int64_t answered_ns = 0;  // of `answer`, which may be that to an earlier one
+    std::optional<RollCall> answer{};
+  };
+  std::mutex roll_mutex_;
+  Roll roll_;  // guarded by roll_mutex_
   std::mutex comparison_mutex_;
   std::condition_variable comparison_changed_;
   bool compared_ = false;                // guarded by comparison_mutex_

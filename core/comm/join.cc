@@ -145,7 +145,7 @@ Status Communicator::join_others(const UniqueId& id, int cancel_fd) {
     times.end("device");
   }
   bootstrap_->on_question([this](const Question& question) { answer_question(question); });
-  bootstrap_->on_round([this](const RoundText& round) { pass_comparison(round); });
+  bootstrap_->on_round([this](const RoundText& round) { pass_round(round); });
 
   WEFT_TRY(agree_on_topology());
   times.end("topology");

@@ -101,6 +101,7 @@ void Communicator::consider_wait(const std::optional<CallNote>& call, std::uint6
   // Of several workers that wait, one asks.
   if (call && waited > ask_after && ask_after_ns_.compare_exchange_strong(ask_after, next)) {
     ask_others(*call);
+    if (call->sequence != 0) call_roll(*call);
   }
   const bool late = operation_limit_ns_ != 0 && waited > operation_limit_ns_;
   const bool report = report_after_ns_ != 0 && waited > report_after_ns_;
@@ -201,12 +202,13 @@ void Communicator::say_what_waits(const std::optional<CallNote>& call,
                                   const std::string& description, std::chrono::nanoseconds waited,
                                   bool late) {
   const std::string last = describe_last_finished(call);
-  const std::string text = fmt::format(
-      "rank {} of {} has waited {} in {}:{}{}{}", rank_, ranks_,
-      print_duration(waited < std::chrono::seconds(10)
-                         ? std::chrono::duration_cast<std::chrono::milliseconds>(waited)
-                         : std::chrono::duration_cast<std::chrono::seconds>(waited)),
-      description, last.empty() ? "" : "\n  last finished: ", last, pairs_->describe_waiting());
+  const std::string text =
+      fmt::format("rank {} of {} has waited {} in {}:{}{}{}{}", rank_, ranks_,
+                  print_duration(waited < std::chrono::seconds(10)
+                                     ? std::chrono::duration_cast<std::chrono::milliseconds>(waited)
+                                     : std::chrono::duration_cast<std::chrono::seconds>(waited)),
+                  description, last.empty() ? "" : "\n  last finished: ", last, describe_roll(call),
+                  pairs_->describe_waiting());
   if (late) {
     failure_->establish(Error(WEFT_ERROR_TIMEOUT, text,
                               "look at the ranks named here; timeouts.operation sets this limit"),
@@ -342,6 +344,83 @@ bool Communicator::send_comparison(std::span<const CallNote> calls) {
       {.peer = kGoesRound, .waiting = calls.front(), .calls = {calls.begin(), calls.end()}});
   const auto asker = static_cast<int>(rank_);
   return bootstrap_->hand_on(0, asker, text) || bootstrap_->hand_on(1, asker, text);
+}
+
+// Of calls with a number. One text goes round, since answers of all ranks to all that wait would be
+// the square of them many.
+void Communicator::call_roll(const CallNote& waiting) {
+  {
+    const std::scoped_lock lock(roll_mutex_);
+    if (roll_.call != waiting.sequence) roll_ = {.call = waiting.sequence, .asked_ns = now_ns()};
+  }
+  const auto text = encode_roll_call({.call = waiting});
+  const auto asker = static_cast<int>(rank_);
+  static_cast<void>(bootstrap_->hand_on(0, asker, text) || bootstrap_->hand_on(1, asker, text));
+}
+
+// On the reactor's thread, which alone looks at what kernels tell.
+RankAnswer Communicator::whereabouts(const CallNote& call) {
+  RankAnswer answer{.rank = rank_, .where = Whereabouts::kWaits, .number = 0};
+  if (const std::uint64_t latest = history_.latest(); latest < call.sequence) {
+    answer.where = Whereabouts::kNotThere;
+    answer.number = latest;
+    return answer;
+  }
+  if (report_ == nullptr) {
+    const auto waiting = oldest_under_way();
+    if (!waiting) {
+      answer.where = Whereabouts::kThrough;
+    } else if (waiting->note.sequence != call.sequence) {
+      answer.where = Whereabouts::kElsewhere;
+      answer.number = waiting->note.sequence;
+    }
+    return answer;
+  }
+  if (waiting_tag_ == 0) {
+    answer.where = Whereabouts::kQuiet;
+  } else if (waiting_tag_ != call.tag) {
+    const auto found = is_of_pair(waiting_tag_) ? std::nullopt : history_.find_tag(waiting_tag_);
+    const bool is_same = found && found->sequence == call.sequence;
+    if (!is_same) answer.where = Whereabouts::kElsewhere;
+    if (!is_same && found) answer.number = found->sequence;
+  }
+  return answer;
+}
+
+// As below. Where a rank has left the text turns back.
+void Communicator::pass_roll_call(const RoundText& round, RollCall roll) {
+  if (static_cast<std::uint32_t>(round.asker) == rank_) {
+    const std::scoped_lock lock(roll_mutex_);
+    if (roll_.call != roll.call.sequence) return;
+    roll_.answered_ns = now_ns();
+    roll_.answer = std::move(roll);
+    return;
+  }
+  if (!roll.has_turned) roll.add(whereabouts(roll.call));
+  if (round.hand_on(1 - round.side, encode_roll_call(roll)) || roll.has_turned) return;
+  roll.has_turned = true;
+  round.hand_on(round.side, encode_roll_call(roll));
+}
+
+std::string Communicator::describe_roll(const std::optional<CallNote>& waiting) {
+  // Even of many ranks, whose hosts are busy, it is back by then.
+  constexpr std::int64_t kUntilAllAnswer = 1'000'000'000;
+  const std::scoped_lock lock(roll_mutex_);
+  if (!waiting || waiting->sequence == 0 || roll_.call != waiting->sequence) return {};
+  const std::int64_t since = now_ns() - (roll_.answer ? roll_.answered_ns : roll_.asked_ns);
+  if (!roll_.answer && since < kUntilAllAnswer) return {};
+  return fmt::format("\n  asked {} ago: {}",
+                     print_duration(std::chrono::milliseconds(since / 1'000'000)),
+                     roll_.answer ? describe_roll_call(*roll_.answer)
+                                  : "no answer came back: a process is stopped, or its host is not "
+                                    "reached");
+}
+
+void Communicator::pass_round(const RoundText& round) {
+  if (auto roll = decode_roll_call(round.text, ranks_)) {
+    return pass_roll_call(round, std::move(*roll));
+  }
+  pass_comparison(round);
 }
 
 // On the reactor's thread, also while the destructor leaves: bootstrap_ is not this thread's.

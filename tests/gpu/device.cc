@@ -127,6 +127,13 @@ void close_stream(int device, const Stream& stream) {
   static_cast<void>(cudaStreamDestroy(stream.cuda));
 }
 
+std::string state_of(const Stream& stream) {
+  if (stream.cuda == nullptr) return "is one of the host";
+  const cudaError_t state = cudaStreamQuery(stream.cuda);
+  if (state == cudaSuccess) return "is empty";
+  return state == cudaErrorNotReady ? "has work" : cudaGetErrorString(state);
+}
+
 void free_memory() {
   const std::scoped_lock lock(g_memory_mutex);
   for (const auto& [kind, memory] : g_memory) {

@@ -52,6 +52,9 @@ struct Stream {
 };
 Stream open_stream(int device);
 void close_stream(int device, const Stream& stream);
+/// "is empty", "has work" or what is wrong with it; asks without waiting. On any thread: a stream
+/// of CUDA is asked past the library.
+std::string state_of(const Stream& stream);
 
 /// Frees the memory of zones that are gone, which is kept for others: nobody's window is there.
 void free_memory();

@@ -28,6 +28,7 @@
 #include "tests/gpu/reference.h"
 #include "tests/gpu/soak_growth.h"
 #include "tests/gpu/soak_load.h"
+#include "tests/gpu/soak_probe.h"
 #include "tests/gpu/soak_round.h"
 #include "tests/gpu/team.h"
 
@@ -119,7 +120,7 @@ Wanted parse(int argc, char** argv) {
 }
 
 /// Ends the program where a step takes too long: its communicators are aborted before, so that
-/// ranks tell what they waited for.
+/// ranks tell what they waited for. Halfway it tells what devices still do.
 class Watch {
  public:
   Watch() : thread_([this] { watch(); }) {}
@@ -143,6 +144,11 @@ class Watch {
     const std::scoped_lock lock(mutex_);
     return step_;
   }
+  /// `tell` is asked by the watch's thread, until another one or none is set.
+  void on_late(std::function<std::string()> tell) {
+    const std::scoped_lock lock(mutex_);
+    tell_ = std::move(tell);
+  }
 
  private:
   void watch() {
@@ -150,6 +156,11 @@ class Watch {
     bool aborted = false;
     while (!changed_.wait_for(lock, std::chrono::milliseconds(100), [this] { return over_; })) {
       const auto limit = std::chrono::seconds(options().patience);
+      if (Clock::now() - since_ > limit / 2 && told_ != since_ && tell_) {
+        told_ = since_;
+        std::cout << step_ << " has taken half of " << options().patience << " s\n"
+                  << what_is_late() << std::flush;
+      }
       if (Clock::now() - since_ < limit) continue;
       if (!aborted) {
         aborted = true;
@@ -163,12 +174,36 @@ class Watch {
     }
   }
 
+  [[nodiscard]] std::string what_is_late() const {
+    try {
+      return tell_();
+    } catch (const Problem& problem) {
+      return std::string("nothing can be told: ") + problem.what() + '\n';
+    }
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string step_ = "the beginning";  // guarded by mutex_, as all below
   Clock::time_point since_ = Clock::now();
+  Clock::time_point told_;
+  std::function<std::string()> tell_;
   bool over_ = false;
   std::thread thread_;
+};
+
+/// Has a watch tell something as long as this lives.
+class Late {
+ public:
+  Late(Watch& watch, std::function<std::string()> tell) : watch_(watch) {
+    watch.on_late(std::move(tell));
+  }
+  ~Late() { watch_.on_late({}); }
+  Late(const Late&) = delete;
+  Late& operator=(const Late&) = delete;
+
+ private:
+  Watch& watch_;
 };
 
 /// Loses one of what was planted.
@@ -217,6 +252,7 @@ class Program {
     std::uint64_t number = wanted_.first_round;
     try {
       const Load load(devices_, options().seed);
+      const Probe probe(devices_);
       std::array second{SecondStreams(layout_.ranks), SecondStreams(layout_.ranks),
                         SecondStreams(layout_.ranks)};
       Soak soak{.mode = mode_,
@@ -231,6 +267,14 @@ class Program {
                       if (wanted_.each_step && tells_) tell_held(number, step);
                     },
                 .spoils = wanted_.plant == "result"};
+      const Late late(watch_, [&] {
+        std::string text = Team::tell_streams();
+        for (const SecondStreams& streams : second)
+          text += streams.tell();
+        const std::uint64_t before = load.launched();
+        text += probe.tell();
+        return text + std::to_string(load.launched() - before) + " kernels of the load meanwhile\n";
+      });
       while (!round(soak, number))
         ++number;
       kernels_ = load.launched();

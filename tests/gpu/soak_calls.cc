@@ -73,6 +73,16 @@ void SecondStreams::synchronize(Team& team) const {
   });
 }
 
+std::string SecondStreams::tell() const {
+  std::string text;
+  for (std::size_t rank = 0; rank < streams_.size(); ++rank) {
+    if (streams_[rank].stream.weft == nullptr) continue;
+    text += "rank " + std::to_string(rank) + ": a second stream " +
+            state_of(streams_[rank].stream) + '\n';
+  }
+  return text;
+}
+
 Batch::Batch(Team& team, SecondStreams& second, Draws& draws, std::size_t calls, Kind kind)
     : team_(team), second_(second) {
   for (std::size_t i = 0; i < calls; ++i) {

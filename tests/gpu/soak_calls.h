@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <weft/weft.h>
@@ -69,6 +70,8 @@ class SecondStreams {
   }
   /// Waits for those of the team's ranks.
   void synchronize(Team& team) const;
+  /// Which have work. For when something hangs: nobody opens one meanwhile.
+  [[nodiscard]] std::string tell() const;
 
  private:
   struct Opened {

@@ -106,6 +106,18 @@ void Team::abort_all() {
   }
 }
 
+std::string Team::tell_streams() {
+  const std::scoped_lock lock(g_teams_mutex);
+  std::string text;
+  for (const Team* team : g_teams) {
+    for (const Member& member : team->members_) {
+      text += "rank " + std::to_string(member.rank) + " of " + team->layout_.name() +
+              ": its stream " + state_of({.cuda = member.cuda, .weft = member.stream}) + '\n';
+    }
+  }
+  return text;
+}
+
 void Team::each(const Action& action) {
   const auto act = [&](std::size_t i) {
     use_device(members_[i].device);

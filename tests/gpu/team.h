@@ -108,6 +108,8 @@ class Team {
   void leave();
   /// weft_comm_abort on all communicators of all teams of this process.
   static void abort_all();
+  /// Of all teams of this process: whose streams have work. For when something hangs.
+  static std::string tell_streams();
 
  private:
   void join(const Settings& settings);

@@ -85,7 +85,8 @@ void add_calls(Scenarios& all) {
                  .messages = {"rank <rank> of <ranks> has waited <time> in <call>:",
                               "channel <channel>: rank <rank> has sent <steps> steps, <steps> of "
                               "them are taken; of <steps> steps sent to rank <rank> it has taken "
-                              "<steps>"},
+                              "<steps>",
+                              "asked <time> ago: rank <rank> has made no call yet"},
                  .play = [](std::vector<Said>& said) {
                    const auto job = joined({{"WEFT_TIMEOUTS_REPORT", "300ms"},
                                             {"WEFT_TIMEOUTS_OPERATION", "3s"},
@@ -96,6 +97,19 @@ void add_calls(Scenarios& all) {
                    // Below ten seconds whole ones would not tell.
                    EXPECT_EQ(said.back().text.find("waited 0s in all_reduce"), std::string::npos)
                        << said.back().text;
+                 }});
+  all.push_back({.name = "CallThatWaitsForAStoppedRank",
+                 .messages = {"asked <time> ago: no answer came back: a process is stopped, or its "
+                              "host is not reached"},
+                 .play = [](std::vector<Said>& said) {
+                   const auto job = joined({{"WEFT_TIMEOUTS_OPERATION", "3s"}});
+                   // Before, each needs the other to connect.
+                   for (const auto& answer : job->ask_all("call all_reduce 1000"))
+                     EXPECT_EQ(answer, "call: ok 0 wrong");
+                   (*job)[1].stop();
+                   (*job)[0].tell("call all_reduce 1000");
+                   hear((*job)[0], said);
+                   (*job)[1].go_on();
                  }});
   all.push_back({.name = "CallByInboxesThatWaits",
                  .messages = {"last finished: <call>",

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The Weft authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Which ranks keep one waiting: a text that goes once round all ranks, each of which adds where it
+// is, and comes back to the one that waits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/comm/call_history.h"
+
+namespace weft {
+
+/// Where a rank is, seen from a call that another one waits in.
+enum class Whereabouts : std::uint8_t {
+  kNotThere,   ///< It has not made that call.
+  kWaits,      ///< It waits there, too.
+  kElsewhere,  ///< It has made it, and is in another call.
+  kQuiet,      ///< It has made it, and nothing tells whether its device is there or past it.
+  kThrough,    ///< Its part is over.
+};
+inline constexpr std::uint8_t kWhereaboutsCount = 5;
+
+/// What one rank adds.
+struct RankAnswer {
+  std::uint32_t rank = 0;
+  Whereabouts where = Whereabouts::kWaits;
+  /// kNotThere: the call that it made last, 0 before the first. kElsewhere: the call that it is in,
+  /// 0 for a send or a receive.
+  std::uint64_t number = 0;
+
+  bool operator==(const RankAnswer&) const = default;
+};
+
+struct RollCall {
+  static constexpr std::size_t kMostNamed = 32;
+
+  CallNote call;              ///< The one that its asker waits in, which has a number.
+  bool has_turned = false;    ///< A rank has left: it is on its way back, and nobody adds to it.
+  std::uint32_t waiting = 0;  ///< Ranks that wait in that call, too: the others have names below.
+  std::uint32_t more = 0;     ///< Ranks for whose names there was no place.
+  std::vector<RankAnswer> others{};
+
+  void add(const RankAnswer& answer);
+  bool operator==(const RollCall&) const = default;
+};
+
+[[nodiscard]] std::vector<std::byte> encode_roll_call(const RollCall& roll);
+/// Nothing for bytes that are none, which all other texts of ranks are, or that name a rank beyond
+/// `ranks`.
+[[nodiscard]] std::optional<RollCall> decode_roll_call(std::span<const std::byte> bytes,
+                                                       std::uint32_t ranks);
+
+/// "rank 1 has made no call yet; 2 others wait in it"
+[[nodiscard]] std::string describe_roll_call(const RollCall& roll);
+
+}  // namespace weft
