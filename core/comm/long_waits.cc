@@ -171,12 +171,14 @@ void Communicator::watch_kernels() {
   silent_looks_ = 0;
   // Of a call that runs once all waits are one. Each replay of a graph has the tags of the calls
   // that it holds, so there another wait may be that of another replay; and calls with one partner
-  // may all have one tag, while those with several tell by turns.
+  // may all have one tag, while those with several tell by turns. So do kernels that wait at once,
+  // as of replays that nobody has ordered: what has been told of before is no other wait.
   const bool in_pair = is_of_pair(told.tag);
+  const bool was_silent = waiting_tag_ == 0;
   const bool is_other =
       in_pair ? !is_of_pair(std::exchange(waiting_tag_, told.tag)) : told.tag != waiting_tag_;
-  const bool is_new =
-      is_other || (another_wait_ && (in_pair || has_captured_.load(std::memory_order_relaxed)));
+  const bool may_differ = is_other || in_pair || has_captured_.load(std::memory_order_relaxed);
+  const bool is_new = was_silent || (another_wait_ && may_differ);
   another_wait_ = false;
   if (is_new) {
     waiting_tag_ = told.tag;

@@ -125,6 +125,24 @@ TEST(LongWaits, MayBeToldOfSeldom) {
   EXPECT_THAT(WaitingCall(false).tell(10, kGoesOn, 600ms), HasSubstr("has waited"));
 }
 
+// As of two graphs replayed at once, which nothing may be: each has its wait, and neither ends.
+TEST(LongWaits, ByTurnsAreNoNewOnes) {
+  WaitingCall call(true);
+  constexpr LongWait kOther{.tag = kTag + 1, .begun = 0};
+  EXPECT_EQ(call.tell(1, kAnother), "");
+  std::string failure;
+  for (int turn = 0; turn < 8 && failure.empty(); ++turn)
+    failure = call.tell(1, turn % 2 == 0 ? kOther : kGoesOn);
+  EXPECT_THAT(failure, HasSubstr("has waited"));
+}
+
+TEST(LongWaits, OfAnotherCallAreNew) {
+  WaitingCall call(false);
+  LongWait next = kAnother;
+  for (int turn = 0; turn < 6; ++turn, ++next.tag)
+    EXPECT_EQ(call.tell(1, next), "");
+}
+
 /// Runs nothing; its kernels would tell that they wait by the tag of their first transfer.
 class TransfersDevice : public device::HostDevice {
  public:
