@@ -65,13 +65,14 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
   soak-threads, soak-one-thread, soak-processes
                --minutes N (8) each of random operations, communicators, graphs, windows and aborts
                beside kernels that compute; nothing may grow
+  soak-beside  the first of these on one GPU, on which other programs come, have their turns and go
   soak-planted defects that a soak has to find
 
 --operation all_gather: of the pieces operations and operations-..., that one alone; "exchange" is
 sends and receives.
 
-Without a piece all of them but soaks, racecheck-ways, ranges128, two-shot, ll128 and lines128-...; "soak" is those four,
-"correctness" the first three. Logs go to $WEFT_GPU_LOGS, or to the folder logs beside this file.
+Without a piece all of them but soaks, racecheck-ways, ranges128, two-shot, ll128 and lines128-...; "soak" is those
+but the one beside others, "correctness" the first three. Logs go to $WEFT_GPU_LOGS, or to the folder logs beside this file.
 END
 }
 
@@ -683,6 +684,18 @@ soak() { # how command...
   program "soak-$how" "$limit" "$@" --minutes="$minutes" --seed="$seed"
 }
 
+# The others are soaks, too, of a few rounds each: what they find is theirs.
+soak_beside() {
+  local goes_on=$logs/soak-beside-goes-on
+  : >"$goes_on"
+  while [[ -e $goes_on ]] && kill -0 $$; do
+    "$bundle/gpu_soak" --one-device --ranks=2 --one-thread --rounds=8 --seed=$((seed + RANDOM))
+  done >"$logs/soak-beside-others.log" 2>&1 &
+  soak beside "$bundle/gpu_soak" --one-device --ranks=4
+  rm "$goes_on"
+  wait
+}
+
 soak_planted() {
   local plant log=$logs/soak-planted.log
   passed=0 failed=0 seconds=$SECONDS
@@ -863,6 +876,7 @@ for piece in "${pieces[@]}"; do
     soak-threads) soak threads "$bundle/gpu_soak" --ranks=4 ;;
     soak-one-thread) soak one-thread "$bundle/gpu_soak" --ranks=2 --one-thread ;;
     soak-processes) soak processes "$bundle/weft" run -n 2 -- "$bundle/gpu_soak" ;;
+    soak-beside) soak_beside ;;
     explain) explain ;;
     windows) windows ;;
     outputs) outputs ;;
