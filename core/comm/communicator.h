@@ -452,7 +452,7 @@ class Communicator {
   void answer_complaint(const Complaint& complaint, std::uint32_t asker,
                         std::span<const Departure> departed);
   void ask_others(const CallNote& waiting);
-  void call_roll(const CallNote& waiting);
+  void call_roll(const CallNote& waiting, bool is_first);
   void pass_roll_call(const RoundText& round, RollCall roll);
   void pass_round(const RoundText& round);
   [[nodiscard]] RankAnswer whereabouts(const CallNote& call);

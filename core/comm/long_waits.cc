@@ -101,7 +101,7 @@ void Communicator::consider_wait(const std::optional<CallNote>& call, std::uint6
   // Of several workers that wait, one asks.
   if (call && waited > ask_after && ask_after_ns_.compare_exchange_strong(ask_after, next)) {
     ask_others(*call);
-    if (call->sequence != 0) call_roll(*call);
+    if (call->sequence != 0) call_roll(*call, ask_after == kFirstQuestionNs);
   }
   const bool late = operation_limit_ns_ != 0 && waited > operation_limit_ns_;
   const bool report = report_after_ns_ != 0 && waited > report_after_ns_;
@@ -349,11 +349,14 @@ bool Communicator::send_comparison(std::span<const CallNote> calls) {
 }
 
 // Of calls with a number. One text goes round, since answers of all ranks to all that wait would be
-// the square of them many.
-void Communicator::call_roll(const CallNote& waiting) {
+// the square of them many. What came back in an earlier wait, as in a graph's replay before, is
+// old.
+void Communicator::call_roll(const CallNote& waiting, bool is_first) {
   {
     const std::scoped_lock lock(roll_mutex_);
-    if (roll_.call != waiting.sequence) roll_ = {.call = waiting.sequence, .asked_ns = now_ns()};
+    if (is_first || roll_.call != waiting.sequence) {
+      roll_ = {.call = waiting.sequence, .asked_ns = now_ns()};
+    }
   }
   const auto text = encode_roll_call({.call = waiting});
   const auto asker = static_cast<int>(rank_);

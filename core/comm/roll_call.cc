@@ -36,7 +36,7 @@ std::string describe_answer(const RankAnswer& answer, std::uint64_t asked) {
     case Whereabouts::kWaits:
       break;
     case Whereabouts::kElsewhere:
-      if (number == 0) return fmt::format("rank {} waits in a send or receive", rank);
+      if (number == 0) return fmt::format("rank {} waits in a send, a receive or a replay", rank);
       return fmt::format("rank {} {} call {}", rank,
                          number < asked ? "is still in" : "has gone on to", number);
     case Whereabouts::kQuiet:

@@ -31,7 +31,7 @@ struct RankAnswer {
   std::uint32_t rank = 0;
   Whereabouts where = Whereabouts::kWaits;
   /// kNotThere: the call that it made last, 0 before the first. kElsewhere: the call that it is in,
-  /// 0 for a send or a receive.
+  /// 0 for a send, a receive, or a graph's call that is long gone.
   std::uint64_t number = 0;
 
   bool operator==(const RankAnswer&) const = default;

@@ -93,7 +93,8 @@ TEST(RollCalls, TellWhoIsMissing) {
   roll.has_turned = true;
   EXPECT_EQ(describe_roll_call(roll),
             "rank 1 has not made it, its latest is call 3; rank 2 is still in call 4; rank 3 has "
-            "gone on to call 6; rank 5 waits in a send or receive; rank 6 is through with it; 7 "
+            "gone on to call 6; rank 5 waits in a send, a receive or a replay; rank 6 is through "
+            "with it; 7 "
             "more are not in it; 2 others wait in it, too; not all were asked, since one has left");
 }
 
