@@ -112,9 +112,10 @@ inline constexpr std::size_t kMostComplaintCalls = 30;
 [[nodiscard]] std::vector<std::byte> encode_complaint(const Complaint& complaint);
 [[nodiscard]] std::optional<Complaint> decode_complaint(std::span<const std::byte> bytes);
 
+/// What a note takes of such texts.
+inline constexpr std::size_t kCallNoteBytes = 32;
 /// The question of a waiting rank, and what a rank says as it leaves: the call that it waits in, or
 /// made last. Nothing for bytes that are none.
-inline constexpr std::size_t kCallNoteBytes = 32;
 [[nodiscard]] std::vector<std::byte> encode_call_note(const CallNote& note);
 [[nodiscard]] std::optional<CallNote> decode_call_note(std::span<const std::byte> bytes);
 

@@ -456,8 +456,6 @@ class Communicator {
   void pass_roll_call(const RoundText& round, RollCall roll);
   void pass_round(const RoundText& round);
   [[nodiscard]] RankAnswer whereabouts(const CallNote& call);
-  /// Which ranks keep this one waiting, for a report; empty where they were not asked.
-  [[nodiscard]] std::string describe_roll(const std::optional<CallNote>& waiting);
   [[nodiscard]] std::vector<CallNote> calls_up_to(std::uint64_t sequence);
   [[nodiscard]] std::optional<Error> first_difference(std::span<const CallNote> calls,
                                                       std::uint32_t asker);
@@ -594,15 +592,7 @@ class Communicator {
   std::atomic<std::uint64_t> pair_progress_{0};
   // When the next question is due, after the start of the wait; grows with every question.
   std::atomic<std::int64_t> ask_after_ns_{0};
-  /// The latest call of the roll, for one call that this rank waits in.
-  struct Roll {
-    std::uint64_t call = 0;  // its number; 0: none was made
-    std::int64_t asked_ns = 0;
-    std::int64_t answered_ns = 0;  // of `answer`, which may be that to an earlier one
-    std::optional<RollCall> answer{};
-  };
-  std::mutex roll_mutex_;
-  Roll roll_;  // guarded by roll_mutex_
+  LatestRoll roll_;
   std::mutex comparison_mutex_;
   std::condition_variable comparison_changed_;
   bool compared_ = false;                // guarded by comparison_mutex_

@@ -179,8 +179,9 @@ void Communicator::watch_kernels() {
       in_pair ? !is_of_pair(std::exchange(waiting_tag_, told.tag)) : told.tag != waiting_tag_;
   const bool may_differ = is_other || in_pair || has_captured_.load(std::memory_order_relaxed);
   const bool is_new = was_silent || (another_wait_ && may_differ);
-  another_wait_ = false;
+  // Kept until then: it may have been told just before the tag that it belongs to.
   if (is_new) {
+    another_wait_ = false;
     waiting_tag_ = told.tag;
     reported_call_.store(0);
     restart_clock();
@@ -204,13 +205,15 @@ void Communicator::say_what_waits(const std::optional<CallNote>& call,
                                   const std::string& description, std::chrono::nanoseconds waited,
                                   bool late) {
   const std::string last = describe_last_finished(call);
+  const std::string others =
+      roll_.describe(call ? call->sequence : 0, std::chrono::steady_clock::now());
   const std::string text =
-      fmt::format("rank {} of {} has waited {} in {}:{}{}{}{}", rank_, ranks_,
+      fmt::format("rank {} of {} has waited {} in {}:{}{}{}{}{}", rank_, ranks_,
                   print_duration(waited < std::chrono::seconds(10)
                                      ? std::chrono::duration_cast<std::chrono::milliseconds>(waited)
                                      : std::chrono::duration_cast<std::chrono::seconds>(waited)),
-                  description, last.empty() ? "" : "\n  last finished: ", last, describe_roll(call),
-                  pairs_->describe_waiting());
+                  description, last.empty() ? "" : "\n  last finished: ", last,
+                  others.empty() ? "" : "\n  ", others, pairs_->describe_waiting());
   if (late) {
     failure_->establish(Error(WEFT_ERROR_TIMEOUT, text,
                               "look at the ranks named here; timeouts.operation sets this limit"),
@@ -349,15 +352,9 @@ bool Communicator::send_comparison(std::span<const CallNote> calls) {
 }
 
 // Of calls with a number. One text goes round, since answers of all ranks to all that wait would be
-// the square of them many. What came back in an earlier wait, as in a graph's replay before, is
-// old.
+// the square of them many.
 void Communicator::call_roll(const CallNote& waiting, bool is_first) {
-  {
-    const std::scoped_lock lock(roll_mutex_);
-    if (is_first || roll_.call != waiting.sequence) {
-      roll_ = {.call = waiting.sequence, .asked_ns = now_ns()};
-    }
-  }
+  roll_.ask(waiting.sequence, is_first, std::chrono::steady_clock::now());
   const auto text = encode_roll_call({.call = waiting});
   const auto asker = static_cast<int>(rank_);
   static_cast<void>(bootstrap_->hand_on(0, asker, text) || bootstrap_->hand_on(1, asker, text));
@@ -395,30 +392,12 @@ RankAnswer Communicator::whereabouts(const CallNote& call) {
 // As below. Where a rank has left the text turns back.
 void Communicator::pass_roll_call(const RoundText& round, RollCall roll) {
   if (static_cast<std::uint32_t>(round.asker) == rank_) {
-    const std::scoped_lock lock(roll_mutex_);
-    if (roll_.call != roll.call.sequence) return;
-    roll_.answered_ns = now_ns();
-    roll_.answer = std::move(roll);
-    return;
+    return roll_.answer(std::move(roll), std::chrono::steady_clock::now());
   }
   if (!roll.has_turned) roll.add(whereabouts(roll.call));
   if (round.hand_on(1 - round.side, encode_roll_call(roll)) || roll.has_turned) return;
   roll.has_turned = true;
   round.hand_on(round.side, encode_roll_call(roll));
-}
-
-std::string Communicator::describe_roll(const std::optional<CallNote>& waiting) {
-  // Even of many ranks, whose hosts are busy, it is back by then.
-  constexpr std::int64_t kUntilAllAnswer = 1'000'000'000;
-  const std::scoped_lock lock(roll_mutex_);
-  if (!waiting || waiting->sequence == 0 || roll_.call != waiting->sequence) return {};
-  const std::int64_t since = now_ns() - (roll_.answer ? roll_.answered_ns : roll_.asked_ns);
-  if (!roll_.answer && since < kUntilAllAnswer) return {};
-  return fmt::format("\n  asked {} ago: {}",
-                     print_duration(std::chrono::milliseconds(since / 1'000'000)),
-                     roll_.answer ? describe_roll_call(*roll_.answer)
-                                  : "no answer came back: a process is stopped, or its host is not "
-                                    "reached");
 }
 
 void Communicator::pass_round(const RoundText& round) {

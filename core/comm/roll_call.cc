@@ -3,10 +3,13 @@
 
 #include "core/comm/roll_call.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "core/bootstrap/message.h"
 #include "core/comm/note_bytes.h"
+#include "core/config/units.h"
 
 namespace weft {
 namespace {
@@ -116,6 +119,33 @@ std::string describe_roll_call(const RollCall& roll) {
   if (roll.has_turned) text += "not all were asked, since one has left; ";
   text.resize(text.size() - 2);  // something was said
   return text;
+}
+
+void LatestRoll::ask(std::uint64_t call, bool is_first, Clock::time_point now) {
+  const std::scoped_lock lock(mutex_);
+  if (!is_first && call_ == call) return;
+  call_ = call;
+  since_ = now;
+  answer_.reset();
+}
+
+void LatestRoll::answer(RollCall roll, Clock::time_point now) {
+  const std::scoped_lock lock(mutex_);
+  if (call_ != roll.call.sequence) return;
+  since_ = now;
+  answer_ = std::move(roll);
+}
+
+std::string LatestRoll::describe(std::uint64_t call, Clock::time_point now) const {
+  // Even of many ranks, whose hosts are busy, an answer is back by then.
+  constexpr std::chrono::seconds kUntilAllAnswer{1};
+  const std::scoped_lock lock(mutex_);
+  const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(now - since_);
+  if (call == 0 || call_ != call || (!answer_ && since < kUntilAllAnswer)) return {};
+  return fmt::format("asked {} ago: {}", print_duration(since),
+                     answer_ ? describe_roll_call(*answer_)
+                             : "no answer came back: a process is stopped, or its host is not "
+                               "reached");
 }
 
 }  // namespace weft

@@ -5,8 +5,10 @@
 // is, and comes back to the one that waits.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,5 +60,27 @@ struct RollCall {
 
 /// "rank 1 has made no call yet; 2 others wait in it"
 [[nodiscard]] std::string describe_roll_call(const RollCall& roll);
+
+/// What came back last, for the one call that a rank waits in. Threads: all members from any.
+class LatestRoll {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// A text is about to be sent. What came back in an earlier wait is old: that in another call,
+  /// or, as where a graph is replayed, in the same one; `is_first` of a wait.
+  void ask(std::uint64_t call, bool is_first, Clock::time_point now);
+  /// The text is back.
+  void answer(RollCall roll, Clock::time_point now);
+  /// For a report about that call: "asked 4s ago: rank 1 has made no call yet"; empty where nothing
+  /// is known.
+  [[nodiscard]] std::string describe(std::uint64_t call, Clock::time_point now) const;
+
+ private:
+  mutable std::mutex mutex_;
+  // All guarded by mutex_.
+  std::uint64_t call_ = 0;   // its number; 0: none
+  Clock::time_point since_;  // of answer_, or when the first was asked for
+  std::optional<RollCall> answer_;
+};
 
 }  // namespace weft

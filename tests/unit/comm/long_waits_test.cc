@@ -50,11 +50,11 @@ class WaitingDevice : public device::HostDevice {
   const bool captures_;
 };
 
-/// A call of a rank that fails where it takes a wait for longer than half a second.
+/// A call of a rank that fails where it takes a wait for longer than `limit`.
 class WaitingCall {
  public:
-  explicit WaitingCall(bool captured)
-      : ranks_(2, "p2p", {{"WEFT_TIMEOUTS_OPERATION", "500ms"}},
+  explicit WaitingCall(bool captured, const char* limit = "500ms")
+      : ranks_(2, "p2p", {{"WEFT_TIMEOUTS_OPERATION", limit}},
                std::make_unique<WaitingDevice>(captured)) {
     std::vector<std::thread> threads;
     for (std::uint32_t rank = 0; rank < 2; ++rank)
@@ -83,14 +83,7 @@ class WaitingCall {
   WaitingDevice& device() { return dynamic_cast<WaitingDevice&>(ranks_.context().runtime()); }
 
   void call(std::uint32_t rank) {
-    Call call{.communicator = ranks_.communicators[rank].get(),
-              .stream = ranks_.streams[rank].get(),
-              .task = {.operation = Operation::kAllReduce,
-                       .type = WEFT_FLOAT32,
-                       .reduction = WEFT_SUM,
-                       .count = 1000},
-              .send = place_,
-              .recv = place_};
+    const Call call = ranks_.all_reduce(rank, place_);
     EXPECT_TRUE(start_calls({&call, 1}));
   }
   std::string failure_of_any() {
@@ -141,6 +134,16 @@ TEST(LongWaits, OfAnotherCallAreNew) {
   LongWait next = kAnother;
   for (int turn = 0; turn < 6; ++turn, ++next.tag)
     EXPECT_EQ(call.tell(1, next), "");
+}
+
+// That a wait is another one is told just before its tag: a look between the two finds the tag
+// before.
+TEST(LongWaits, AreNewThoughTheirTagComesALookLater) {
+  constexpr LongWait kOther{.tag = kTag + 1, .begun = 0};
+  WaitingCall call(false, "4s");
+  EXPECT_EQ(call.tell(6, kGoesOn), "");
+  EXPECT_EQ(call.tell(1, kAnother), "");
+  EXPECT_EQ(call.tell(6, kOther), "");
 }
 
 /// Runs nothing; its kernels would tell that they wait by the tag of their first transfer.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
+#include "core/comm/start.h"
 #include "core/comm/stream.h"
 
 namespace weft::test {
@@ -76,6 +78,18 @@ class Ranks {
   }
 
   [[nodiscard]] Context& context() { return *context_; }
+
+  /// An all-reduce of float32 by sum, in place, on the rank's stream.
+  [[nodiscard]] Call all_reduce(std::uint32_t rank, std::span<float> place) const {
+    return {.communicator = communicators[rank].get(),
+            .stream = streams[rank].get(),
+            .task = {.operation = Operation::kAllReduce,
+                     .type = WEFT_FLOAT32,
+                     .reduction = WEFT_SUM,
+                     .count = place.size()},
+            .send = place.data(),
+            .recv = place.data()};
+  }
 
   template <typename T>
   static T value(Result<T> result) {

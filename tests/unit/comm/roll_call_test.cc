@@ -91,11 +91,35 @@ TEST(RollCalls, TellWhoIsMissing) {
   roll.more = 7;
   roll.waiting = 2;
   roll.has_turned = true;
-  EXPECT_EQ(describe_roll_call(roll),
-            "rank 1 has not made it, its latest is call 3; rank 2 is still in call 4; rank 3 has "
-            "gone on to call 6; rank 5 waits in a send, a receive or a replay; rank 6 is through "
-            "with it; 7 "
-            "more are not in it; 2 others wait in it, too; not all were asked, since one has left");
+  EXPECT_EQ(
+      describe_roll_call(roll),
+      "rank 1 has not made it, its latest is call 3; rank 2 is still in call 4; rank 3 has "
+      "gone on to call 6; rank 5 waits in a send, a receive or a replay; rank 6 is through "
+      "with it; 7 more are not in it; 2 others wait in it, too; not all were asked, since one "
+      "has left");
+}
+
+TEST(LatestRoll, TellsOfTheWaitAlone) {
+  const LatestRoll::Clock::time_point begin;
+  LatestRoll roll;
+  EXPECT_EQ(roll.describe(0, begin + 9s), "") << "of a send or receive";
+  EXPECT_EQ(roll.describe(5, begin + 9s), "") << "nobody was asked";
+  roll.ask(5, true, begin);
+  EXPECT_EQ(roll.describe(5, begin + 999ms), "") << "the answer may be on its way";
+  EXPECT_THAT(roll.describe(5, begin + 1s), HasSubstr("asked 1s ago: no answer came back"));
+  roll.answer({.call = {.sequence = 4}}, begin + 1s);
+  EXPECT_THAT(roll.describe(5, begin + 2s), HasSubstr("asked 2s ago: no answer came back"));
+  roll.answer({.call = kFifth}, begin + 2s);
+  roll.ask(5, false, begin + 4s);
+  EXPECT_EQ(roll.describe(5, begin + 5s), "asked 3s ago: all others wait in it, too");
+  EXPECT_EQ(roll.describe(6, begin + 5s), "");
+  // The same call once more, as of a graph.
+  roll.ask(5, true, begin + 60s);
+  EXPECT_EQ(roll.describe(5, begin + 60s), "");
+  roll.answer({.call = kFifth}, begin + 61s);
+  roll.ask(6, false, begin + 62s);
+  EXPECT_EQ(roll.describe(5, begin + 62s), "");
+  EXPECT_EQ(roll.describe(6, begin + 62s), "");
 }
 
 /// Runs nothing, and knows where kernels of each launch would tell that they wait.
@@ -140,6 +164,16 @@ class Waiters {
     for (auto& thread : threads)
       thread.join();
   }
+  void reduce_to_0(std::uint32_t rank) {
+    Call call = ranks_.all_reduce(rank, places_[rank]);
+    call.task.operation = Operation::kReduce;
+    call.task.root = 0;
+    EXPECT_TRUE(start_calls({&call, 1}));
+  }
+  void leave(std::uint32_t rank) {
+    EXPECT_TRUE(ranks_.streams[rank]->synchronize());
+    ranks_.communicators[rank].reset();
+  }
   void synchronize() {
     for (const auto& stream : ranks_.streams)
       EXPECT_TRUE(stream->synchronize());
@@ -150,6 +184,7 @@ class Waiters {
     for (; std::chrono::steady_clock::now() < end; std::this_thread::sleep_for(5ms)) {
       tell();
       for (const auto& communicator : ranks_.communicators) {
+        if (communicator == nullptr) continue;
         if (const auto failure = communicator->known_failure()) return failure->to_string();
       }
     }
@@ -158,14 +193,7 @@ class Waiters {
 
  private:
   void call(std::uint32_t rank) {
-    Call call{.communicator = ranks_.communicators[rank].get(),
-              .stream = ranks_.streams[rank].get(),
-              .task = {.operation = Operation::kAllReduce,
-                       .type = WEFT_FLOAT32,
-                       .reduction = WEFT_SUM,
-                       .count = 1000},
-              .send = places_[rank],
-              .recv = places_[rank]};
+    const Call call = ranks_.all_reduce(rank, places_[rank]);
     EXPECT_TRUE(start_calls({&call, 1}));
   }
 
@@ -192,6 +220,16 @@ TEST(RollCalls, NameTheLatestCallOfOneThatIsBehind) {
   waiters.call_together({1, 2});
   EXPECT_THAT(waiters.failure(),
               HasSubstr("rank 0 has not made it, its latest is call 1; 1 other"));
+}
+
+// A root waits for all; who has done its part may leave.
+TEST(RollCalls, TurnBackBeforeARankThatHasLeft) {
+  Waiters waiters;
+  waiters.reduce_to_0(1);
+  waiters.leave(1);
+  waiters.reduce_to_0(0);
+  EXPECT_THAT(waiters.failure(), HasSubstr("rank 2 has made no call yet; not all were asked, since "
+                                           "one has left"));
 }
 
 // Of kernels that only tell that they wait.
