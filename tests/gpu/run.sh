@@ -67,11 +67,13 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
                beside kernels that compute; nothing may grow
   soak-beside  the first of these on one GPU, on which other programs come, have their turns and go
   soak-planted defects that a soak has to find
+  new-streams  calls that are the first work of their streams; and what the driver makes of such kernels of
+               ranks that share a GPU, which is told alone
 
 --operation all_gather: of the pieces operations and operations-..., that one alone; "exchange" is
 sends and receives.
 
-Without a piece all of them but soaks, racecheck-ways, ranges128, two-shot, ll128 and lines128-...; "soak" is those
+Without a piece all of them but soaks, new-streams, racecheck-ways, ranges128, two-shot, ll128 and lines128-...; "soak" is those
 but the one beside others, "correctness" the first three. Logs go to $WEFT_GPU_LOGS, or to the folder logs beside this file.
 END
 }
@@ -696,6 +698,15 @@ soak_beside() {
   wait
 }
 
+# By the driver alone, then by the library.
+new_streams() {
+  local streams
+  for streams in 1 2; do
+    program "driver-new-streams-$streams" 200 "$bundle/new_streams" --seconds=8 --streams=$streams
+  done
+  tests new-streams 200 'Gpu/NewStreams.*'
+}
+
 soak_planted() {
   local plant log=$logs/soak-planted.log
   passed=0 failed=0 seconds=$SECONDS
@@ -877,6 +888,7 @@ for piece in "${pieces[@]}"; do
     soak-one-thread) soak one-thread "$bundle/gpu_soak" --ranks=2 --one-thread ;;
     soak-processes) soak processes "$bundle/weft" run -n 2 -- "$bundle/gpu_soak" ;;
     soak-beside) soak_beside ;;
+    new-streams) new_streams ;;
     explain) explain ;;
     windows) windows ;;
     outputs) outputs ;;

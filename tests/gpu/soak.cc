@@ -44,6 +44,8 @@ constexpr const char* kUsage =
     "  --seed=N          of everything (drawn, and printed)\n"
     "  --first-round=N   where to begin: what a round does hangs on the seed and its number (0)\n"
     "  --steps=N         of a round (12)\n"
+    "  --only=NAME       steps of this name alone: calls, windows, options, two communicators,\n"
+    "                    graphs, a new communicator, ended under way, an abort\n"
     "  --ranks=N         of this process (2); a launcher's environment counts before it\n"
     "  --one-thread      one for all ranks\n"
     "  --each-step       tells what is held before each step, too\n"
@@ -65,6 +67,7 @@ struct Wanted {
   std::uint32_t ranks = 2;
   bool one_thread = false;
   bool each_step = false;
+  std::string only;
   std::string plant;
 };
 
@@ -91,6 +94,7 @@ Wanted parse(int argc, char** argv) {
       {"--ranks", [&](auto value) { wanted.ranks = number_of<std::uint32_t>(value); }},
       {"--one-thread", [&](auto) { wanted.one_thread = true; }},
       {"--each-step", [&](auto) { wanted.each_step = true; }},
+      {"--only", [&](auto value) { wanted.only = value; }},
       {"--plant", [&](auto value) { wanted.plant = value; }},
       {"--seed", [&](auto value) { own.seed = number_of<std::uint64_t>(value); }},
       {"--one-device", [&](auto) { own.one_device = true; }},
@@ -110,6 +114,9 @@ Wanted parse(int argc, char** argv) {
   }
   if (!wanted.plant.empty() && !plants().contains(wanted.plant)) {
     usage_error("nothing called \"" + wanted.plant + "\" can be planted");
+  }
+  if (!wanted.only.empty() && !Round::has_step(wanted.only)) {
+    usage_error("no step is called \"" + wanted.only + '"');
   }
   if (const char* ranks = std::getenv("WEFT_WORLD_SIZE"))
     wanted.ranks = number_of<std::uint32_t>(ranks);
@@ -266,7 +273,8 @@ class Program {
                       watch_.begin("round " + std::to_string(number) + ", " + step);
                       if (wanted_.each_step && tells_) tell_held(number, step);
                     },
-                .spoils = wanted_.plant == "result"};
+                .spoils = wanted_.plant == "result",
+                .only = wanted_.only};
       const Late late(watch_, [&] {
         std::string text = Team::tell_streams();
         for (const SecondStreams& streams : second)

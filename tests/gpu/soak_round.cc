@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -74,8 +75,8 @@ std::vector<std::unique_ptr<Trial>> all_reduces(Team& team, Draws& draws) {
 Round::Round(Soak& soak, std::uint64_t number)
     : soak_(soak), draws_(draw(options().seed, number)) {}
 
-void Round::run() {
-  constexpr std::array<std::pair<Step, const char*>, 12> kSteps{
+const std::array<std::pair<Round::Step, std::string_view>, Round::kSteps>& Round::steps() {
+  static constexpr std::array<std::pair<Step, std::string_view>, kSteps> kAll{
       {{&Round::call, "calls"},
        {&Round::call, "calls"},
        {&Round::call, "calls"},
@@ -88,12 +89,22 @@ void Round::run() {
        {&Round::replace, "a new communicator"},
        {&Round::leave_under_way, "ended under way"},
        {&Round::abort, "an abort"}}};
+  return kAll;
+}
+
+bool Round::has_step(std::string_view name) {
+  return std::ranges::any_of(steps(), [&](const auto& step) { return step.second == name; });
+}
+
+void Round::run() {
   try {
     soak_.tell("the first communicator");
     renew(0);
     for (std::size_t i = 0; i < soak_.steps; ++i) {
-      const auto& [step, name] = kSteps[draws_.next(kSteps.size())];
-      soak_.tell("step " + std::to_string(i) + ", " + name);
+      auto [step, name] = steps().at(draws_.next(kSteps));
+      while (!soak_.only.empty() && name != soak_.only)
+        std::tie(step, name) = steps().at(draws_.next(kSteps));
+      soak_.tell("step " + std::to_string(i) + ", " + std::string(name));
       (this->*step)();
     }
   } catch (...) {

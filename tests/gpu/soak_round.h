@@ -6,10 +6,13 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "tests/gpu/soak_calls.h"
 #include "tests/gpu/team.h"
@@ -30,6 +33,8 @@ struct Soak {
   std::function<void(const std::string& step)> tell;
   /// Whether results are to be spoilt, as a test of the test.
   bool spoils = false;
+  /// All steps are of this name; empty: of any.
+  std::string only{};
 };
 
 class Round {
@@ -38,6 +43,9 @@ class Round {
   Round(Soak& soak, std::uint64_t number);
   Round(const Round&) = delete;
   Round& operator=(const Round&) = delete;
+
+  /// What `Soak::only` may be.
+  [[nodiscard]] static bool has_step(std::string_view name);
 
   /// All steps. Where one fails the communicators are aborted, so that no rank waits.
   void run();
@@ -50,6 +58,8 @@ class Round {
 
  private:
   using Step = void (Round::*)();
+  static constexpr std::size_t kSteps = 12;
+  static const std::array<std::pair<Step, std::string_view>, kSteps>& steps();
 
   void renew(std::size_t slot);
   void leave(std::size_t slot);
