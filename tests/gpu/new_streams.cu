@@ -108,11 +108,14 @@ struct Way {
   bool locked = false;          ///< By one thread at a time.
   bool calls_locked = false;    ///< So is each call into CUDA but for waits.
   bool has_priorities = false;  ///< Each rank's streams have another one, as far as there are some.
-  bool are_kept = false;        ///< They are not new: all tries have the same.
+  /// Whose streams are new; those of the others are the same in all tries.
+  enum class New : std::uint8_t { kAll, kFirstRank, kNone } which = New::kAll;
+  bool made_in_turn = false;  ///< By one thread.
 };
 
 using First = Way::First;
-constexpr std::array<Way, 13> kWays{{
+using New = Way::New;
+constexpr std::array<Way, 15> kWays{{
     {.name = "calls", .text = "by the calls themselves, by all threads at once"},
     {.name = "locked-calls",
      .text = "by the calls, of which one thread at a time makes one",
@@ -153,7 +156,11 @@ constexpr std::array<Way, 13> kWays{{
      .before = false,
      .locked = true,
      .calls_locked = true},
-    {.name = "kept", .text = "not at all: the streams are not new", .are_kept = true},
+    {.name = "made-in-turn", .text = "by the calls, but made by one thread", .made_in_turn = true},
+    {.name = "one-rank",
+     .text = "by the calls, but those of the first rank alone are new",
+     .which = New::kFirstRank},
+    {.name = "kept", .text = "not at all: none is new", .which = New::kNone},
 }};
 
 struct Wanted {
@@ -188,17 +195,16 @@ class Trial {
       rank.streams.resize(wanted.streams);
       CUDA(cudaEventCreateWithFlags(&rank.event, cudaEventDisableTiming));
     }
-    if (way_.are_kept) {
-      for (std::uint32_t rank = 0; rank < wanted.ranks; ++rank)
-        open_streams(rank);
-      use_in_turn();
+    for (std::uint32_t rank = 0; rank < wanted.ranks; ++rank) {
+      if (is_new(rank)) continue;
+      open_streams(rank);
+      use_in_turn(rank);
     }
     CUDA(cudaDeviceSynchronize());
   }
   ~Trial() {
-    if (way_.are_kept) {
-      for (Rank& rank : ranks_)
-        close_streams(rank);
+    for (std::uint32_t rank = 0; rank < wanted_.ranks; ++rank) {
+      if (!is_new(rank)) close_streams(rank);
     }
     for (const Rank& rank : ranks_) {
       CUDA(cudaFree(rank.flags));
@@ -243,6 +249,10 @@ class Trial {
     std::uint32_t number = 0;  // of its latest meeting
   };
 
+  [[nodiscard]] bool is_new(std::uint32_t rank) const {
+    return way_.which == New::kAll || (way_.which == New::kFirstRank && rank == 0);
+  }
+
   void open_streams(std::uint32_t rank) {
     int least = 0;
     int greatest = 0;  // the smaller number
@@ -252,8 +262,8 @@ class Trial {
     for (cudaStream_t& stream : ranks_[rank].streams)
       CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority));
   }
-  static void close_streams(Rank& rank) {
-    for (cudaStream_t stream : rank.streams)
+  void close_streams(std::uint32_t rank) {
+    for (cudaStream_t stream : ranks_[rank].streams)
       CUDA(cudaStreamDestroy(stream));
   }
 
@@ -261,20 +271,23 @@ class Trial {
     nothing<<<1, 1, 0, stream>>>();
     CUDA(cudaGetLastError());
   }
-  void use_in_turn() {
-    for (const Rank& rank : ranks_) {
-      for (cudaStream_t stream : rank.streams) {
-        use(stream);
-        CUDA(cudaStreamSynchronize(stream));
-      }
+  void use_in_turn(std::uint32_t rank) {
+    for (cudaStream_t stream : ranks_[rank].streams) {
+      use(stream);
+      CUDA(cudaStreamSynchronize(stream));
     }
+  }
+  void for_each_rank_by_one_thread(std::uint32_t own, void (Trial::*act)(std::uint32_t)) {
+    together_.arrive_and_wait();
+    for (std::uint32_t rank = 0; own == 0 && rank < wanted_.ranks; ++rank)
+      (this->*act)(rank);
+    together_.arrive_and_wait();
   }
 
   void first_use(std::uint32_t rank) {
     Rank& own = ranks_[rank];
     if (way_.first == First::kInTurn) {
-      together_.arrive_and_wait();  // all streams are there
-      if (rank == 0) use_in_turn();
+      for_each_rank_by_one_thread(rank, &Trial::use_in_turn);
     } else if (way_.first != First::kCalls) {
       std::unique_lock lock(lock_, std::defer_lock);
       if (way_.locked) lock.lock();
@@ -360,15 +373,17 @@ class Trial {
 
   void attempt(std::uint32_t rank) {
     Rank& own = ranks_[rank];
-    if (!way_.are_kept) {
+    if (way_.made_in_turn) {
+      for_each_rank_by_one_thread(rank, &Trial::open_streams);
+    } else if (is_new(rank)) {
       locked([&] { open_streams(rank); });
-      first_use(rank);
     }
+    if (way_.which == New::kAll) first_use(rank);
     call(rank);
     for (cudaStream_t stream : own.streams)
       await(stream);
     together_.arrive_and_wait();  // nobody destroys a stream while others may wait
-    if (!way_.are_kept) locked([&] { close_streams(own); });
+    if (is_new(rank)) locked([&] { close_streams(rank); });
   }
 
   /// After a try, by one thread while the others wait.
