@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "core/comm/co_residency.h"
 #include "core/comm/communicator.h"
 #include "core/comm/context.h"
 #include "core/config/units.h"
@@ -379,7 +380,8 @@ RankAnswer Communicator::whereabouts(const CallNote& call) {
     return answer;
   }
   if (waiting_tag_ == 0) {
-    answer.where = Whereabouts::kQuiet;
+    answer.where =
+        shares_device(topology_, rank_) ? Whereabouts::kQuietOnSharedDevice : Whereabouts::kQuiet;
   } else if (waiting_tag_ != call.tag) {
     const auto found = is_of_pair(waiting_tag_) ? std::nullopt : history_.find_tag(waiting_tag_);
     const bool is_same = found && found->sequence == call.sequence;

@@ -47,6 +47,12 @@ std::string describe_answer(const RankAnswer& answer, std::uint64_t asked) {
           "rank {} has made it, and nothing of it waits there: its device has not come to it, or "
           "is through with it",
           rank);
+    case Whereabouts::kQuietOnSharedDevice:
+      return fmt::format(
+          "rank {} has made it, and nothing of it waits there: its device has not come to it, "
+          "where other ranks are, too, whose streams may hold up its own "
+          "(CUDA_DEVICE_MAX_CONNECTIONS), or is through with it",
+          rank);
     case Whereabouts::kThrough:
       return fmt::format("rank {} is through with it", rank);
   }

@@ -25,8 +25,10 @@ enum class Whereabouts : std::uint8_t {
   kElsewhere,  ///< It has made it, and is in another call.
   kQuiet,      ///< It has made it, and nothing tells whether its device is there or past it.
   kThrough,    ///< Its part is over.
+  /// As kQuiet, and other ranks have that device, too: streams may hold each other up there.
+  kQuietOnSharedDevice,
 };
-inline constexpr std::uint8_t kWhereaboutsCount = 5;
+inline constexpr std::uint8_t kWhereaboutsCount = 6;
 
 /// What one rank adds.
 struct RankAnswer {

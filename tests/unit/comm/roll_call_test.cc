@@ -88,15 +88,18 @@ TEST(RollCalls, TellWhoIsMissing) {
   roll.add({.rank = 3, .where = Whereabouts::kElsewhere, .number = 6});
   roll.add({.rank = 5, .where = Whereabouts::kElsewhere, .number = 0});
   roll.add({.rank = 6, .where = Whereabouts::kThrough, .number = 0});
+  roll.add({.rank = 7, .where = Whereabouts::kQuiet, .number = 0});
   roll.more = 7;
   roll.waiting = 2;
   roll.has_turned = true;
-  EXPECT_EQ(
-      describe_roll_call(roll),
-      "rank 1 has not made it, its latest is call 3; rank 2 is still in call 4; rank 3 has "
-      "gone on to call 6; rank 5 waits in a send, a receive or a replay; rank 6 is through "
-      "with it; 7 more are not in it; 2 others wait in it, too; not all were asked, since one "
-      "has left");
+  EXPECT_EQ(describe_roll_call(roll),
+            "rank 1 has not made it, its latest is call 3; rank 2 is still in call 4; rank 3 has "
+            "gone on to call 6; rank 5 waits in a send, a receive or a replay; rank 6 is through "
+            "with it; rank 7 has made it, and nothing of it waits there: its device has not come "
+            "to it, or "
+            "is through with it; 7 more are not in it; 2 others wait in it, too; not all were "
+            "asked, since one "
+            "has left");
 }
 
 TEST(LatestRoll, TellsOfTheWaitAlone) {
@@ -251,9 +254,11 @@ TEST(RollCalls, NameTheRankWhoseDeviceIsElsewhere) {
   EXPECT_THAT(failure, HasSubstr("has waited"));
   EXPECT_THAT(failure,
               AnyOf(HasSubstr(" has gone on to call 2;"), HasSubstr(" is still in call 1;")));
-  EXPECT_THAT(failure, HasSubstr(" has made it, and nothing of it waits there: its device has not "
-                                 "come to it, or is through with it"));
-  EXPECT_THAT(failure, Not(HasSubstr("too")));
+  EXPECT_THAT(failure,
+              HasSubstr(" has made it, and nothing of it waits there: its device has not "
+                        "come to it, where other ranks are, too, whose streams may hold "
+                        "up its own (CUDA_DEVICE_MAX_CONNECTIONS), or is through with it"));
+  EXPECT_THAT(failure, Not(HasSubstr("in it, too")));
 }
 
 TEST(RollCalls, OfKernelsThatAllWaitNameNobody) {
