@@ -132,6 +132,9 @@ struct Launch {
   /// hint for how workers wait. Of a device that runs a number of groups at once, whether all of
   /// them are this rank's, and this communicator's.
   bool own_processors = false;
+  /// Of a device of the host: how many ranks have each processor between them, a hint for how often
+  /// workers look that wait.
+  std::uint32_t ranks_per_processor = 1;
   /// Whether kernels of other ranks may run on the device, which wait for this one's: then all of
   /// the launch goes by its stream alone. A GPU has few queues, and of what shares one without
   /// having anything else to do with each other the latter waits for the former.

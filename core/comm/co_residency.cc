@@ -95,6 +95,13 @@ std::uint32_t processors_of_each(const Topology& topology, std::uint32_t rank) {
   return static_cast<std::uint32_t>(share.processors / std::max<std::uint64_t>(share.ranks, 1));
 }
 
+std::uint32_t ranks_of_each_processor(const Topology& topology, std::uint32_t rank) {
+  const HostShare share = host_share(topology, rank);
+  if (share.processors == 0) return 1;
+  const std::uint64_t ranks = (share.ranks + share.processors - 1) / share.processors;
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(ranks, 1));
+}
+
 std::uint32_t device_net_ports(const Topology& topology, std::uint32_t rank) {
   return std::clamp(processors_of_each(topology, rank) / 2, 1U, kMostDeviceNetPorts);
 }

@@ -37,6 +37,10 @@ struct GroupShare {
 /// were they divided evenly; 0 where there are more ranks, or nothing is known of processors.
 [[nodiscard]] std::uint32_t processors_of_each(const Topology& topology, std::uint32_t rank);
 
+/// How many ranks on the host of `rank` have each of these processors between them, were they
+/// divided evenly, rounded up, at least 1; 1, too, where nothing is known of processors.
+[[nodiscard]] std::uint32_t ranks_of_each_processor(const Topology& topology, std::uint32_t rank);
+
 /// Ports to each net of a rank on a GPU, where the configuration names no number. Each has a
 /// thread, which carries half of what a stream of TCP could where it moves messages both ways.
 [[nodiscard]] std::uint32_t device_net_ports(const Topology& topology, std::uint32_t rank);

@@ -491,6 +491,7 @@ class Communicator {
   bool is_on_device_ = false;                 // and leaves it
   bool is_later_ = false;                     // a device of its ranks had another one
   bool own_processors_ = false;               // as far as other ranks go
+  std::uint32_t ranks_per_processor_ = 1;     // of the host, where workers of it wait
   bool all_find_error_ = false;               // of joining
   CostTable costs_;
   std::unique_ptr<Tuner> tuner_;          // null: the built-in costs alone

@@ -335,6 +335,7 @@ Status Communicator::choose_limits() {
       costs_.tree_reduce_bytes = 1.5;
     }
     own_processors_ = have_own_processors(topology_, rank_, limits_.max_channels);
+    ranks_per_processor_ = ranks_of_each_processor(topology_, rank_);
     return {};
   }
   const SlotGeometry of_rings = slots_of_device_rings();

@@ -41,6 +41,7 @@ void Communicator::add_free_record() {
                    .read_peer = read_hook,
                    .progress_context = this,
                    .own_processors = own_processors_,
+                   .ranks_per_processor = ranks_per_processor_,
                    .waits_for_messages = reach_ == Reach::kMessages,
                    .finished = finished_hook,
                    .finished_context = &record};

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Instantiates the kernels for the host's policies.
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 
 #include "core/device/host/host_memory.h"
@@ -30,21 +32,28 @@ WaitResult HostMemory::wait_slowly(std::uint64_t* counter, std::uint32_t* waiter
   return {.status = WaitStatus::kPeerError, .value = peer_error()};
 }
 
-// Nobody wakes who waits for several counters: long waits are naps.
+// Nobody wakes who waits for several counters: long waits are naps. Where very many ranks have a
+// processor between them, looks of those that wait take it from those that they wait for, and in an
+// all-to-all each looks at what comes from each: so they become rarer by the square of the ranks.
 KernelOutcome HostMemory::pause(std::uint32_t turn) {
+  constexpr std::uint32_t kFewRanks = 32;  // of a processor
+  constexpr std::uint32_t kMostTimes = 8;
   constexpr std::uint32_t kSpins = 64;
   constexpr std::uint32_t kYields = 256;
   constexpr std::chrono::microseconds kNap(50);
-  if (turn < kSpins) {
+  const std::uint32_t times = std::clamp(launch_.ranks_per_processor / kFewRanks, 1U, kMostTimes);
+  const std::uint32_t rarer = times * times;
+  const std::uint32_t spins = times == 1 ? kSpins : 0;
+  if (turn < spins) {
     cpu_relax();
     return {};
   }
   if (aborted()) return {.end = KernelEnd::kAborted, .peer = 0, .expected = 0, .found = 0};
   if (launch_.progress != nullptr && launch_.progress(launch_.progress_context, false)) return {};
-  if (turn < kSpins + kYields) {
+  if (turn < spins + kYields / rarer) {
     std::this_thread::yield();
   } else {
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(kNap * rarer);
   }
   return {};
 }

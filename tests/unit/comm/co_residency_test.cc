@@ -127,6 +127,15 @@ TEST(OwnProcessors, EachProcessorCountsOnceForTheRanksOfItsHost) {
   EXPECT_EQ(processors_of_each(topology, 2), 1U);
 }
 
+TEST(OwnProcessors, AreSharedByRanksWhereThoseAreMore) {
+  Topology topology = ranks_on({{0, ""}, {0, ""}, {0, ""}, {0, ""}, {0, ""}, {1, ""}});
+  EXPECT_EQ(ranks_of_each_processor(topology, 0), 1U) << "nothing is known";
+  for (RankInfo& rank : topology.ranks)
+    rank.cpus = {{0, 1}};
+  EXPECT_EQ(ranks_of_each_processor(topology, 0), 3U) << "five have two";
+  EXPECT_EQ(ranks_of_each_processor(topology, 5), 1U);
+}
+
 TEST(OwnProcessors, NoneAreKnownOfRanksThatTellNone) {
   EXPECT_FALSE(have_own_processors(ranks_on({{0, ""}}), 0, 1));
   EXPECT_EQ(processors_of_each(ranks_on({{0, ""}}), 0), 0U);
