@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 #include <sys/stat.h>
@@ -165,6 +168,22 @@ std::vector<std::pair<std::uint16_t, bool>> listening_ports(pid_t pid) {
     if (inodes.contains(inode)) ports.emplace_back(port, v6);
   });
   return ports;
+}
+
+void await_arrivals(Rank& root, std::size_t ranks) {
+  const std::regex arrival("rendezvous: rank [0-9]+ .* came");
+  const auto have_come = [&] {
+    const std::string log = root.process().err();
+    const std::sregex_iterator first(log.begin(), log.end(), arrival);
+    return static_cast<std::size_t>(std::distance(first, std::sregex_iterator()));
+  };
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (have_come() < ranks) {
+    if (std::chrono::steady_clock::now() > end) {
+      throw std::runtime_error("not all ranks came: " + root.process().err());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 Job::Job(int ranks, const Environment& environment) {

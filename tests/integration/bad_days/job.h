@@ -78,6 +78,13 @@ class Traces {
   std::string forbidden_;
 };
 
+/// What a rank's environment has to have for await_arrivals().
+inline Environment that_tells_arrivals() {
+  return {{"WEFT_LOG_LEVEL", "debug"}};
+}
+/// Waits until the rendezvous in the process of `root` has heard of so many ranks.
+void await_arrivals(Rank& root, std::size_t ranks);
+
 /// The TCP ports on which a process listens, with whether they are of IPv6.
 [[nodiscard]] std::vector<std::pair<std::uint16_t, bool>> listening_ports(pid_t pid);
 

@@ -65,14 +65,12 @@ TEST(Launched, TwoProcessesThatClaimOneRankAreNamedAtOnce) {
 
 // Joins, and dies while the last rank is still missing.
 TEST(Launched, RankThatDiesWhileOthersAreAwaitedIsNamedAtOnce) {
-  Job job(3);
+  Job job(3, that_tells_arrivals());
   const std::string id = job[0].ask("id").substr(7);
   job[0].tell("join " + id + " 3 0");
   job[1].tell("join " + id + " 3 1");
   const std::string who = "rank 1 (pid " + std::to_string(job[1].pid()) + " on ";
-  // It has come once it listens for its neighbours.
-  while (listening_ports(job[1].pid()).empty()) {
-  }
+  await_arrivals(job[0], 2);
   job.bury(1);
   const std::string first = job[0].answer(kPromise);
   EXPECT_TRUE(first.starts_with("join: error WEFT_ERROR_")) << first;

@@ -143,15 +143,12 @@ std::string id_of(Rank& rank) {
   return answer.substr(std::min<std::size_t>(answer.size(), 7));
 }
 
-/// Two ranks of three, the second of which has certainly come.
+/// Two ranks of three, which have certainly come: with that_tells_arrivals().
 std::string two_of_three_come(Job& job) {
   const std::string id = id_of(job[0]);
   job[0].tell("join " + id + " 3 0");
   job[1].tell("join " + id + " 3 1");
-  for (const int rank : {0, 1}) {
-    while (listening_ports(job[rank].pid()).empty()) {
-    }
-  }
+  await_arrivals(job[0], 2);
   return id;
 }
 
@@ -193,7 +190,7 @@ void add_lives(Scenarios& all) {
                  .messages = {"<rank> died while the ranks were coming together: its connection "
                               "was closed"},
                  .play = [](std::vector<Said>& said) {
-                   Job job(2);
+                   Job job(2, that_tells_arrivals());
                    static_cast<void>(two_of_three_come(job));
                    job.bury(1);
                    said.push_back(said_in(job[0].answer()));
@@ -201,7 +198,7 @@ void add_lives(Scenarios& all) {
   all.push_back({.name = "RootThatDies",
                  .messages = {"the rendezvous at <address> died: its connection was closed"},
                  .play = [](std::vector<Said>& said) {
-                   Job job(2);
+                   Job job(2, that_tells_arrivals());
                    static_cast<void>(two_of_three_come(job));
                    job.bury(0);
                    said.push_back(said_in(job[0].answer()));
@@ -209,11 +206,10 @@ void add_lives(Scenarios& all) {
   all.push_back({.name = "RootThatGivesUp",
                  .messages = {"the rendezvous was given up before every rank came"},
                  .play = [](std::vector<Said>& said) {
-                   Job job(2);
+                   Job job(2, that_tells_arrivals());
                    const std::string id = id_of(job[0]);
                    job[1].tell("join " + id + " 2 1");
-                   while (listening_ports(job[1].pid()).empty()) {
-                   }
+                   await_arrivals(job[0], 1);
                    // Its context takes the rendezvous along.
                    EXPECT_TRUE(job[0].ask("leave").starts_with("leave: ok"));
                    said.push_back(said_in(job[1].answer()));
