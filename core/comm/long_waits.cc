@@ -352,8 +352,7 @@ bool Communicator::send_comparison(std::span<const CallNote> calls) {
   return bootstrap_->hand_on(0, asker, text) || bootstrap_->hand_on(1, asker, text);
 }
 
-// Of calls with a number. One text goes round, since answers of all ranks to all that wait would be
-// the square of them many.
+// Of calls with a number. One text goes round, so that one alone comes back.
 void Communicator::call_roll(const CallNote& waiting, bool is_first) {
   roll_.ask(waiting.sequence, is_first, std::chrono::steady_clock::now());
   const auto text = encode_roll_call({.call = waiting});

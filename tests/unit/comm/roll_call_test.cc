@@ -96,10 +96,8 @@ TEST(RollCalls, TellWhoIsMissing) {
             "rank 1 has not made it, its latest is call 3; rank 2 is still in call 4; rank 3 has "
             "gone on to call 6; rank 5 waits in a send, a receive or a replay; rank 6 is through "
             "with it; rank 7 has made it, and nothing of it waits there: its device has not come "
-            "to it, or "
-            "is through with it; 7 more are not in it; 2 others wait in it, too; not all were "
-            "asked, since one "
-            "has left");
+            "to it, or is through with it; 7 more are not in it; 2 others wait in it, too; not "
+            "all were asked, since one has left");
 }
 
 TEST(LatestRoll, TellsOfTheWaitAlone) {
