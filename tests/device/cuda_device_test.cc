@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -57,6 +58,7 @@ class SeenStream {
   bool would_break_a_capture = false;
   bool has_broken_a_capture = false;
   bool is_captured = false;
+  bool refuses_kernels = false;
   int waits = 0;              ///< For events, of any stream.
   int capture_questions = 0;  ///< Which capture it is part of.
 
@@ -109,6 +111,40 @@ std::uint32_t& seen_groups() {
   return groups;
 }
 
+/// Empty kernels that streams are given, and launches of them that are under way.
+class SeenBeginnings {
+ public:
+  bool lasts = false;  ///< The next one waits for a later one; set while none is under way.
+
+  void launch() {
+    const int under_way = ++under_way_;
+    if (lasts) {
+      lasts = false;
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (over_ == 0 && std::chrono::steady_clock::now() < until)
+        std::this_thread::yield();
+      EXPECT_NE(over_, 0) << "the other one has waited for this";
+    } else {
+      most_ = std::max(most_.load(), under_way);
+      std::this_thread::yield();
+    }
+    ++over_;
+    --under_way_;
+  }
+  /// All there were since this was asked last, and the most at once.
+  std::pair<int, int> take() { return {over_.exchange(0), most_.exchange(0)}; }
+
+ private:
+  std::atomic<int> under_way_{0};
+  std::atomic<int> over_{0};
+  std::atomic<int> most_{0};
+};
+
+SeenBeginnings& beginnings() {
+  static SeenBeginnings seen_ones;
+  return seen_ones;
+}
+
 /// What the program is told when it asks whether a launch of its own went well.
 cudaError_t& last_error() {
   static cudaError_t error = cudaSuccess;
@@ -138,7 +174,7 @@ CUcontext context(std::size_t which) {
   return reinterpret_cast<CUcontext>(const_cast<char*>(&kContexts[which]));
 }
 CUcontext& current() {
-  static CUcontext now = nullptr;
+  thread_local CUcontext now = nullptr;
   return now;
 }
 CUcontext& context_of_stream() {
@@ -173,10 +209,11 @@ CUresult tell_uuid(CUuuid* uuid, CUdevice device) {
 constexpr std::size_t kStaticBytes = 1664;  // of shared memory, of each kernel
 constexpr std::uint32_t kBulkBytes = 132 * 1024;
 // Their addresses are those of kernels.
-constexpr std::array<char, 3> kNames{};
+constexpr std::array<char, 4> kNames{};
 constexpr std::array<const void*, 1> kOtherKernel = {&kNames[0]};
 constexpr std::array<const void*, 1> kBulkKernel = {&kNames[1]};
 constexpr std::array<const void*, 1> kMulticastKernel = {&kNames[2]};
+constexpr std::array<const void*, 1> kEmptyKernel = {&kNames[3]};
 
 }  // namespace
 
@@ -281,6 +318,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t /*stream*/, cudaEvent_t /*event*/,
   ++seen_stream()->waits;
   return cudaSuccess;
 }
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 /*ctas*/, dim3 /*threads*/,
+                             void** /*arguments*/, size_t /*shared*/, cudaStream_t /*stream*/) {
+  EXPECT_EQ(kernel, kEmptyKernel[0]);
+  EXPECT_NE(current(), nullptr);
+  beginnings().launch();
+  return noted(seen_stream()->refuses_kernels ? cudaErrorLaunchFailure : cudaSuccess);
+}
 cudaError_t cudaEventDestroy(cudaEvent_t /*event*/) {
   return cudaSuccess;
 }
@@ -337,6 +381,9 @@ const void* multicast_kernel_address() {
 const void* store_kernel_address() {
   return kOtherKernel[0];
 }
+const void* empty_kernel_address() {
+  return kEmptyKernel[0];
+}
 const void* reduce_sources_kernel_address() {
   return kOtherKernel[0];
 }
@@ -374,6 +421,8 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Not;
+using testing::Pair;
+using testing::UnorderedElementsAre;
 
 /// The device of that number, of such a machine; null where it cannot be opened.
 std::unique_ptr<CudaDevice> open_on(SeenMachine machine, std::int32_t index = 0) {
@@ -420,14 +469,14 @@ TEST(CudaDevices, CopyInBulkToTheLastByteOfSharedMemory) {
 
 TEST(CudaDevices, HaveNeitherKernelBeforeClusters) {
   const auto device = open_on({.major = 8, .shared_bytes = 163 * 1024});
-  EXPECT_THAT(seen().loaded, ElementsAre(kOtherKernel[0]));
+  EXPECT_THAT(seen().loaded, UnorderedElementsAre(kOtherKernel[0], kEmptyKernel[0]));
 }
 
 // Their bodies are empty there: large broadcasts would end well and have moved nothing.
 TEST(CudaDevices, HaveNeitherKernelThatIsCompiledForDevicesWithoutClusters) {
   const auto device = open_on({.major = 9, .compiled_for = 80});
   ASSERT_NE(device, nullptr);
-  EXPECT_THAT(seen().loaded, ElementsAre(kOtherKernel[0]));
+  EXPECT_THAT(seen().loaded, UnorderedElementsAre(kOtherKernel[0], kEmptyKernel[0]));
   EXPECT_EQ(threads_of_copies(*device), 544U);
 }
 
@@ -515,6 +564,66 @@ TEST(CudaStreams, OfAnotherContextAreRefused) {
   native.would_break_a_capture = false;
   current() = nullptr;
   EXPECT_EQ(wrap(*first, nullptr), WEFT_OK);
+}
+
+/// Gives the stream to the device, and takes it back.
+void wrap_once(CudaDevice& device, void* native) {
+  DeviceStream* stream = nullptr;
+  ASSERT_EQ(device.wrap_stream(native, &stream), WEFT_OK);
+  device.destroy_stream(stream);
+}
+
+// Two streams that several threads give their first work at once may wait for each other's.
+TEST(CudaStreams, AreBegunOneAtATime) {
+  SeenStream native;
+  seen_stream() = &native;
+  const auto device = open_on({});
+  ASSERT_NE(device, nullptr);
+  beginnings().take();
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 200; ++round)
+        wrap_once(*device, &native);
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  EXPECT_THAT(beginnings().take(), Pair(800, 1));
+}
+
+// By the driver, which makes launches wait where a stream holds very many.
+TEST(CudaStreams, AreBegunThoughAnotherOneIsHeldUp) {
+  SeenStream native;
+  seen_stream() = &native;
+  const auto device = open_on({});
+  ASSERT_NE(device, nullptr);
+  beginnings().take();
+  beginnings().lasts = true;
+  std::thread other([&] { wrap_once(*device, &native); });
+  wrap_once(*device, &native);
+  other.join();
+  EXPECT_THAT(beginnings().take(), Pair(2, testing::_));
+}
+
+// What is captured would be replayed; the null stream waits for streams of the program, and they
+// for it.
+TEST(CudaStreams, AreNotBegunWhereThatIsMoreThanNothing) {
+  SeenStream native;
+  seen_stream() = &native;
+  const auto device = open_on({});
+  ASSERT_NE(device, nullptr);
+  beginnings().take();
+  native.is_captured = true;
+  wrap_once(*device, &native);
+  native.is_captured = false;
+  wrap_once(*device, nullptr);
+  wrap_once(*device, cudaStreamLegacy);
+  EXPECT_THAT(beginnings().take(), Pair(0, 0));
+  native.refuses_kernels = true;
+  wrap_once(*device, &native);
+  EXPECT_THAT(beginnings().take(), Pair(1, 1));
+  EXPECT_EQ(last_error(), cudaSuccess) << "the program would take it for its own launch's";
 }
 
 // Once its owner has left a stream of the program the program may end it at once.

@@ -49,6 +49,7 @@ constexpr const char* kUsage =
     "  --ranks=N      threads, each a rank (4)\n"
     "  --streams=N    of each, between which its calls alternate at random (1)\n"
     "  --calls=N      at most, before it waits for all of them (8)\n"
+    "  --others=N     streams beside them, which have been used and have nothing to do (0)\n"
     "  --copies       a call is a meeting, a copy and a meeting, instead of a meeting\n"
     "  --patience=N   milliseconds without an end that are told as a stop (1000)\n"
     "  --seed=N       of what is drawn (1)\n"
@@ -102,7 +103,14 @@ void check(cudaError_t result, const char* call) {
 struct Way {
   const char* name;
   const char* text;
-  enum class First : std::uint8_t { kCalls, kCopy, kKernel, kEvent, kInTurn } first = First::kCalls;
+  enum class First : std::uint8_t {
+    kCalls,
+    kCopy,
+    kKernel,
+    kEvent,
+    kWait,
+    kInTurn
+  } first = First::kCalls;
   bool before = true;           ///< All of that is over before any rank calls.
   bool is_awaited = true;       ///< Each thread waits for its own.
   bool locked = false;          ///< By one thread at a time.
@@ -115,7 +123,7 @@ struct Way {
 
 using First = Way::First;
 using New = Way::New;
-constexpr std::array<Way, 15> kWays{{
+constexpr std::array<Way, 17> kWays{{
     {.name = "calls", .text = "by the calls themselves, by all threads at once"},
     {.name = "locked-calls",
      .text = "by the calls, of which one thread at a time makes one",
@@ -127,6 +135,14 @@ constexpr std::array<Way, 15> kWays{{
      .text = "by a copy from the host each, before any call",
      .first = First::kCopy},
     {.name = "event", .text = "by an event each, before any call", .first = First::kEvent},
+    {.name = "wait",
+     .text = "by the wait for an event that is over, before any call",
+     .first = First::kWait},
+    {.name = "wait-beside",
+     .text = "the same as the first of each thread's calls, for which nobody waits",
+     .first = First::kWait,
+     .before = false,
+     .is_awaited = false},
     {.name = "kernel", .text = "by a kernel each, before any call", .first = First::kKernel},
     {.name = "locked-kernel",
      .text = "by a kernel each, one thread at a time, before any call",
@@ -168,6 +184,7 @@ struct Wanted {
   std::uint32_t ranks = 4;
   std::uint32_t streams = 1;
   std::uint32_t calls = 8;
+  std::uint32_t others = 0;
   std::uint64_t seed = 1;
   std::chrono::milliseconds patience{1000};
   bool copies = false;
@@ -200,6 +217,15 @@ class Trial {
       open_streams(rank);
       use_in_turn(rank);
     }
+    others_.resize(wanted.others);
+    for (cudaStream_t& stream : others_) {
+      CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+      use(stream);
+      CUDA(cudaStreamSynchronize(stream));
+    }
+    CUDA(cudaEventCreateWithFlags(&over_before_, cudaEventDisableTiming));
+    use(nullptr);
+    CUDA(cudaEventRecord(over_before_, nullptr));
     CUDA(cudaDeviceSynchronize());
   }
   ~Trial() {
@@ -211,6 +237,9 @@ class Trial {
       CUDA(cudaFree(rank.bytes));
       CUDA(cudaEventDestroy(rank.event));
     }
+    for (cudaStream_t stream : others_)
+      CUDA(cudaStreamDestroy(stream));
+    CUDA(cudaEventDestroy(over_before_));
     CUDA(cudaFreeHost(const_cast<std::uint32_t*>(ends_)));
   }
   Trial(const Trial&) = delete;
@@ -294,6 +323,7 @@ class Trial {
       for (cudaStream_t stream : own.streams) {
         std::array<char, kCopied> host{};
         if (way_.first == First::kKernel) use(stream);
+        if (way_.first == First::kWait) CUDA(cudaStreamWaitEvent(stream, over_before_, 0));
         if (way_.first == First::kEvent) CUDA(cudaEventRecord(own.event, stream));
         if (way_.first == First::kCopy) {
           CUDA(cudaMemcpyAsync(own.bytes, host.data(), kCopied, cudaMemcpyDefault, stream));
@@ -401,6 +431,8 @@ class Trial {
   // Of the host, of which kernels look at the first and write the others.
   volatile std::uint32_t* ends_ = nullptr;
   volatile std::uint32_t* begun_ = nullptr;
+  std::vector<cudaStream_t> others_;
+  cudaEvent_t over_before_ = nullptr;
   std::mutex lock_;
   std::mutex ending_;
   // Written by one thread between two meetings of all, or under ending_.
@@ -437,6 +469,8 @@ Wanted parse(int argc, char** argv) {
       wanted.streams = number_of<std::uint32_t>(value);
     } else if (name == "--calls") {
       wanted.calls = number_of<std::uint32_t>(value);
+    } else if (name == "--others") {
+      wanted.others = number_of<std::uint32_t>(value);
     } else if (name == "--patience") {
       wanted.patience = std::chrono::milliseconds(number_of<std::uint32_t>(value));
     } else if (name == "--seed") {
@@ -476,7 +510,8 @@ int main(int argc, char** argv) {
     return 77;
   }
   std::cout << wanted.ranks << " ranks, " << wanted.streams << " streams each, up to "
-            << wanted.calls << " calls" << (wanted.copies ? " with copies" : "") << ", "
+            << wanted.calls << " calls, " << wanted.others << " other streams"
+            << (wanted.copies ? " with copies" : "") << ", "
             << std::getenv("CUDA_DEVICE_MAX_CONNECTIONS") << " queues, --seed=" << wanted.seed
             << "; streams are first used:" << std::endl;
   for (const Way& way : kWays) {

@@ -67,13 +67,13 @@ usage: run.sh [--bundle FOLDER] [--nccl FILE] [--seed N] [--operation NAME] [--m
                beside kernels that compute; nothing may grow
   soak-beside  the first of these on one GPU, on which other programs come, have their turns and go
   soak-planted defects that a soak has to find
-  new-streams  calls that are the first work of their streams; and what the driver makes of such kernels of
-               ranks that share a GPU, which is told alone
+  new-streams  calls that are the first of their streams
+  driver-streams  what the driver makes of such kernels of ranks that share a GPU, which is told alone
 
 --operation all_gather: of the pieces operations and operations-..., that one alone; "exchange" is
 sends and receives.
 
-Without a piece all of them but soaks, new-streams, racecheck-ways, ranges128, two-shot, ll128 and lines128-...; "soak" is those
+Without a piece all of them but soaks, driver-streams, racecheck-ways, ranges128, two-shot, ll128 and lines128-...; "soak" is those
 but the one beside others, "correctness" the first three. Logs go to $WEFT_GPU_LOGS, or to the folder logs beside this file.
 END
 }
@@ -97,7 +97,7 @@ while (($#)); do
   shift
 done
 if ((${#pieces[@]} == 0)); then
-  pieces=(threads one-thread processes graphs abort contexts abort-ways long-waits transports hosts net-small sharing leavers reads algorithms trees chains
+  pieces=(threads one-thread processes graphs abort contexts new-streams abort-ways long-waits transports hosts net-small sharing leavers reads algorithms trees chains
     lines lines128 long memory litmus memcheck initcheck racecheck bench bench-operations bench-host bench-joins mismatch
     operations types exchanges mix order
     operations-processes operations-graphs
@@ -698,13 +698,11 @@ soak_beside() {
   wait
 }
 
-# By the driver alone, then by the library.
-new_streams() {
+driver_streams() {
   local streams
   for streams in 1 2; do
-    program "driver-new-streams-$streams" 200 "$bundle/new_streams" --seconds=8 --streams=$streams
+    program "driver-streams-$streams" 200 "$bundle/new_streams" --seconds=8 --streams=$streams
   done
-  tests new-streams 200 'Gpu/NewStreams.*'
 }
 
 soak_planted() {
@@ -888,7 +886,8 @@ for piece in "${pieces[@]}"; do
     soak-one-thread) soak one-thread "$bundle/gpu_soak" --ranks=2 --one-thread ;;
     soak-processes) soak processes "$bundle/weft" run -n 2 -- "$bundle/gpu_soak" ;;
     soak-beside) soak_beside ;;
-    new-streams) new_streams ;;
+    driver-streams) driver_streams ;;
+    new-streams) tests new-streams 200 'Gpu/NewStreams.*' ;;
     explain) explain ;;
     windows) windows ;;
     outputs) outputs ;;

@@ -39,7 +39,7 @@ weft_result meet(CudaStream& stream, const Launch& launch, bool may_overlap) {
 
 weft_result fork_side(CudaStream& stream) {
   if (stream.side == nullptr) {
-    WEFT_CUDA(cudaStreamCreateWithFlags(&stream.side, cudaStreamNonBlocking));
+    if (const weft_result made = make_stream(&stream.side); made != WEFT_OK) return made;
   }
   for (cudaEvent_t* const event : {&stream.forked, &stream.joined}) {
     if (*event == nullptr) WEFT_CUDA(cudaEventCreateWithFlags(event, cudaEventDisableTiming));

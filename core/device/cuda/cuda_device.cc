@@ -258,7 +258,6 @@ weft_result CudaDevice::prepare() {
   const Scope scope(index_);
   WEFT_CUDA(cudaSetDevice(index_));  // else another one may still be current
   WEFT_CUDA(cudaFree(nullptr));      // makes the context
-  if (const weft_result ready = memory_.prepare(); ready != WEFT_OK) return ready;
   int processors = 0;
   WEFT_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index_));
   int major = 0;
@@ -296,9 +295,11 @@ weft_result CudaDevice::prepare() {
       if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
     }
   }
-  for (const void* kernel : {reduce_sources_kernel_address(), store_kernel_address()}) {
+  for (const void* kernel :
+       {reduce_sources_kernel_address(), store_kernel_address(), empty_kernel_address()}) {
     if (const weft_result loaded = load(kernel, 0); loaded != WEFT_OK) return loaded;
   }
+  if (const weft_result ready = memory_.prepare(); ready != WEFT_OK) return ready;
   // Kernels compiled for older devices leave out what those lack, whichever device they run on.
   constexpr int kFirstWithClusters = 9;
   const bool knows_clusters = major >= kFirstWithClusters && oldest >= kFirstWithClusters * 10;

@@ -16,6 +16,7 @@
 #include <cuda_runtime.h>
 
 #include "core/device/cuda/failure.h"
+#include "core/device/cuda/launch.h"
 #include "core/device/cuda/scope.h"
 
 namespace weft::device::cuda {
@@ -100,8 +101,7 @@ CudaMemory::~CudaMemory() {
 }
 
 weft_result CudaMemory::prepare() {
-  WEFT_CUDA(cudaStreamCreateWithFlags(&own_stream_, cudaStreamNonBlocking));
-  return WEFT_OK;
+  return make_stream(&own_stream_);
 }
 
 bool CudaMemory::is_lost() const {

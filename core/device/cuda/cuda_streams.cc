@@ -3,16 +3,46 @@
 
 // The streams of a CUDA device: whose they are, in what order their work comes, which of them are
 // captured, and when they have ended.
+#include <chrono>
 #include <memory>
 #include <mutex>
 
 #include "core/device/cuda/cuda_device.h"
 #include "core/device/cuda/driver_call.h"
 #include "core/device/cuda/failure.h"
+#include "core/device/cuda/kernels.h"
 #include "core/device/cuda/launch.h"
 #include "core/device/cuda/scope.h"
 
 namespace weft::device::cuda {
+namespace {
+
+// Long enough for a launch, the first ones of a process included. Who has it for longer launches
+// behind so much that the driver makes it wait, perhaps for whoever waits here.
+constexpr std::chrono::milliseconds kPatience{100};
+
+// Where two threads give their streams the first work at once, it may be that what one of the
+// streams is given then, or later, waits for the other one's, though the device has queues for both
+// (bench/results/2026-12-01-gpu-new-streams-ways-h200.txt): kernels that wait for each other never
+// end so. One thread at a time never meets it. What fails here, the stream's next work tells.
+void begin_stream(cudaStream_t stream) {
+  static std::timed_mutex mutex;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  const weft_result told = WEFT_DRIVER(cuStreamIsCapturing, stream, &status);
+  if (told != WEFT_OK || status != CU_STREAM_CAPTURE_STATUS_NONE) return;
+  const std::unique_lock lock(mutex, kPatience);
+  const void* kernel = empty_kernel_address();
+  static_cast<void>(
+      check(cudaLaunchKernel(kernel, dim3(1), dim3(1), nullptr, 0, stream), "cudaLaunchKernel"));
+}
+
+}  // namespace
+
+weft_result make_stream(cudaStream_t* out) {
+  WEFT_CUDA(cudaStreamCreateWithFlags(out, cudaStreamNonBlocking));
+  begin_stream(*out);
+  return WEFT_OK;
+}
 
 weft_result CudaDevice::create_stream(DeviceStream** out) {
   const Scope scope(index_);
@@ -23,7 +53,7 @@ weft_result CudaDevice::create_stream(DeviceStream** out) {
   stream->copies_in_bulk = copies_in_bulk_;
   stream->rings_may_overlap = launches_overlap_ && !is_of_processes_;
   stream->owned = true;
-  WEFT_CUDA(cudaStreamCreateWithFlags(&stream->native, cudaStreamNonBlocking));
+  if (const weft_result made = make_stream(&stream->native); made != WEFT_OK) return made;
   *out = reinterpret_cast<DeviceStream*>(stream.release());
   return WEFT_OK;
 }
@@ -66,6 +96,10 @@ weft_result CudaDevice::wrap_stream(void* native, DeviceStream** out) {
   stream->copies_in_bulk = copies_in_bulk_;
   stream->rings_may_overlap = launches_overlap_ && !is_of_processes_;
   stream->native = static_cast<cudaStream_t>(native);
+  if (!is_lasting(reinterpret_cast<DeviceStream*>(stream.get()))) {
+    const Scope scope(index_);
+    begin_stream(stream->native);
+  }
   *out = reinterpret_cast<DeviceStream*>(stream.release());
   return WEFT_OK;
 }

@@ -259,6 +259,8 @@ struct RingKernel {
 [[nodiscard]] const void* stored_pairs_kernel_address();
 /// Brings what a StoreArgument holds to where it says.
 [[nodiscard]] const void* store_kernel_address();
+/// Takes nothing, and does nothing.
+[[nodiscard]] const void* empty_kernel_address();
 /// Copies (to, from, bytes) by however many CTAs of kThreads.
 [[nodiscard]] const void* copy_kernel_address();
 

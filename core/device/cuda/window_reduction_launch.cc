@@ -26,7 +26,7 @@ weft_result copy(std::byte* to, const std::byte* from, std::uint64_t bytes, cuda
 weft_result make_queues(CudaStream& stream) {
   if (const weft_result forked = fork_side(stream); forked != WEFT_OK) return forked;
   if (stream.writing == nullptr) {
-    WEFT_CUDA(cudaStreamCreateWithFlags(&stream.writing, cudaStreamNonBlocking));
+    if (const weft_result made = make_stream(&stream.writing); made != WEFT_OK) return made;
   }
   for (std::uint32_t slot = 0; slot < kWindowSlots; ++slot) {
     for (cudaEvent_t* const event : {&stream.read[slot], &stream.reduced[slot]}) {
