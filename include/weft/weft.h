@@ -319,8 +319,8 @@ WEFT_API weft_result weft_stream_create(weft_context* context, weft_stream** out
  * Streams of a green context are taken, but kernels wait for each other by what the whole device
  * has room for: ranks whose calls need more than such a context has may wait for ever.
  *
- * A stream that is neither captured nor the null stream is given an empty kernel here, one stream of
- * the process at a time: streams whose first kernels come from two threads at once may wait for
+ * A stream that is neither captured nor the null stream is given an empty kernel here, one stream
+ * of the process at a time: streams whose first kernels come from two threads at once may wait for
  * each other's work later (docs/application-authors.md).
  *
  * Errors: DEVICE where there is no driver, no such device or no libweft-cuda.so; INVALID_ARGUMENT
