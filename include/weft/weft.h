@@ -321,7 +321,8 @@ WEFT_API weft_result weft_stream_create(weft_context* context, weft_stream** out
  *
  * A stream that is neither captured nor the null stream is given an empty kernel here, one stream
  * of the process at a time: streams whose first kernels come from two threads at once may wait for
- * each other's work later (docs/application-authors.md).
+ * each other's work later (docs/application-authors.md). That takes some 5 us, so make one for many
+ * calls.
  *
  * Errors: DEVICE where there is no driver, no such device or no libweft-cuda.so; INVALID_ARGUMENT
  * for cudaStreamPerThread, and for a stream of another device or of a context that the program made
