@@ -473,8 +473,12 @@ size_t weft_comm_describe_pair(weft_comm* comm, uint32_t rank_a, uint32_t rank_b
   if (comm == nullptr) return 0;
   const weft::Communicator* const communicator = comm->member->joined();
   if (communicator == nullptr) return 0;
-  const std::string described = communicator->describe_pair(rank_a, rank_b);
-  return described.empty() ? 0 : copy_text(described, text, size);
+  try {
+    const std::string described = communicator->describe_pair(rank_a, rank_b);
+    return described.empty() ? 0 : copy_text(described, text, size);
+  } catch (const std::bad_alloc&) {
+    return 0;
+  }
 }
 
 weft_result weft_group_start(weft_context* context) {

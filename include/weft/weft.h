@@ -244,8 +244,8 @@ WEFT_API weft_result weft_comm_rank(weft_comm* comm, uint32_t* out);
 /**
  * Writes how the pair of `rank_a` and `rank_b` is joined and why: "shm: same host; first that can
  * of transports.order (default) ...". Like weft_last_error it writes at most `size` bytes and
- * answers what the text needs; 0 for ranks that do not exist, and for a rank that has not joined.
- * Never blocks.
+ * answers what the text needs; 0 for ranks that do not exist, for a rank that has not joined, and
+ * where memory lacks. Never blocks.
  */
 WEFT_API size_t weft_comm_describe_pair(weft_comm* comm, uint32_t rank_a, uint32_t rank_b,
                                         char* text, size_t size);

@@ -487,6 +487,20 @@ TEST_F(ApiWithoutMemory, AGroupEndsWithTheLackOfIt) {
   EXPECT_EQ(weft_comm_destroy(comm), WEFT_OK);
 }
 
+TEST_F(ApiWithoutMemory, NoPairIsDescribed) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  std::array<weft_comm*, 2> comms{};
+  ASSERT_EQ(weft_comm_init_all(&owner_, nullptr, comms.size(), comms.data()), WEFT_OK);
+  const auto describe = [&] { return weft_comm_describe_pair(comms[0], 0, 1, nullptr, 0); };
+  {
+    const test::NoMemory none;
+    EXPECT_EQ(describe(), 0U);
+  }
+  EXPECT_GT(describe(), 0U);
+  for (weft_comm* const comm : comms)
+    EXPECT_EQ(weft_comm_destroy(comm), WEFT_OK);
+}
+
 /// Gives `action`, which answers a Result<weft_result>, ever more memory until it is in progress;
 /// calls `look` wherever it lacked some.
 template <class Action, class Look>
