@@ -27,7 +27,9 @@ void Group::note_error(const Error& error) {
   if (error_ == nullptr) error_ = std::make_unique<Error>(error);
 }
 
+// Of a rank that has not joined nothing was noted, and joins that were are of no communicator yet.
 void Group::leave_out(const Communicator* communicator) {
+  if (communicator == nullptr) return;
   const std::size_t left_out =
       std::erase_if(calls_, [&](const Call& each) { return each.communicator == communicator; }) +
       std::erase_if(blocking_, [&](const Blocking& each) { return each.of == communicator; });

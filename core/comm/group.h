@@ -46,7 +46,7 @@ class Group {
   /// The same of one that could not be noted for lack of memory. Takes none.
   void note_lack_of_memory() { lacked_memory_ = true; }
   /// Forgets what was noted of a communicator that goes; where there was anything, that is an
-  /// error.
+  /// error. Null for one that has not been joined.
   void leave_out(const Communicator* communicator);
 
  private:

@@ -204,6 +204,18 @@ TEST_F(Nonblocking, DestroyEndsAJoin) {
 }
 
 // Wherever in the join the abort meets it.
+TEST_F(Nonblocking, ARankThatJoinsNoMoreLeavesAGroupAsItIs) {
+  CommHandle gone = start(make_id(), 0, 2, settings_);
+  const weft_unique_id id = make_id();
+  weft_comm* joined = nullptr;
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), weft_comm_init_rank(context_.get(), nullptr, 1, &id, 0, &joined));
+  gone.reset();
+  EXPECT_EQ(weft_group_end(context_.get()), WEFT_OK) << last_error(context_.get());
+  EXPECT_NE(joined, nullptr);
+  const CommHandle comm(joined);
+}
+
 TEST_F(Nonblocking, AnAbortAtAnyMoment) {
   for (const char* transport : {"p2p", "shm", "net-socket"}) {
     // A p2p end that gives up may close a pipe while the other looks whether it is still there,
