@@ -409,7 +409,17 @@ weft_result weft_comm_init_env(weft_context* context, const weft_comm_config* co
 
 weft_result weft_comm_finalize(weft_comm* comm) {
   if (comm == nullptr) return null_argument(nullptr, "comm");
-  return guarded(comm->owner, [&] { return answer(comm->owner, comm->member->finalize()); });
+  return guarded(comm->owner, [&]() -> weft_result {
+    weft::Context& context = *comm->owner->context;
+    const weft::Group* const group = context.open_group();
+    if (group != nullptr && group->holds(comm->member->joined())) {
+      return context.remember(Error(WEFT_ERROR_INVALID_USAGE,
+                                    "weft_comm_finalize inside the group that has noted calls of "
+                                    "the communicator: they are not made yet",
+                                    "weft_group_end first"));
+    }
+    return answer(comm->owner, comm->member->finalize());
+  });
 }
 
 weft_result weft_comm_destroy(weft_comm* comm) {

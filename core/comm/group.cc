@@ -27,6 +27,12 @@ void Group::note_error(const Error& error) {
   if (error_ == nullptr) error_ = std::make_unique<Error>(error);
 }
 
+bool Group::holds(const Communicator* communicator) const {
+  if (communicator == nullptr) return false;
+  return std::ranges::find(calls_, communicator, &Call::communicator) != calls_.end() ||
+         std::ranges::find(blocking_, communicator, &Blocking::of) != blocking_.end();
+}
+
 // Of a rank that has not joined nothing was noted, and joins that were are of no communicator yet.
 void Group::leave_out(const Communicator* communicator) {
   if (communicator == nullptr) return;

@@ -45,6 +45,8 @@ class Group {
   void note_error(const Error& error);
   /// The same of one that could not be noted for lack of memory. Takes none.
   void note_lack_of_memory() { lacked_memory_ = true; }
+  /// Whether anything was noted of a communicator; null for one that has not been joined.
+  [[nodiscard]] bool holds(const Communicator* communicator) const;
   /// Forgets what was noted of a communicator that goes; where there was anything, that is an
   /// error. Null for one that has not been joined.
   void leave_out(const Communicator* communicator);

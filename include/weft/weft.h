@@ -195,7 +195,8 @@ WEFT_API weft_result weft_comm_init_env(weft_context* context, const weft_comm_c
 
 /**
  * Waits until the work of this rank has ended; it may do queued work itself. No call may follow
- * (INVALID_USAGE), only destroy. Errors: those of the work, as weft_stream_synchronize tells them.
+ * (INVALID_USAGE), only destroy. Errors: those of the work, as weft_stream_synchronize tells them;
+ * INVALID_USAGE, and nothing is done, where a group of this thread has noted calls of it.
  *
  * A CUDA stream that is being captured is not waited for, since that would end the capture, nor is
  * the null stream while a blocking stream is being captured: what was called there before must have

@@ -393,6 +393,26 @@ TEST_F(Arguments, ACommunicatorThatGoesTakesItsCallsOutOfTheGroup) {
   must(context_.get(), weft_group_end(context_.get()));
 }
 
+TEST_F(Arguments, ACommunicatorWithCallsInAGroupIsNotFinalized) {
+  const std::vector<CommHandle> comms = init_all(context_.get(), CommSettings(), 1);
+  const auto call = [&] {
+    return weft_all_reduce(send_.data(), recv_.data(), 4, WEFT_FLOAT32, WEFT_SUM, comms[0].get(),
+                           stream_.get());
+  };
+  must(context_.get(), weft_group_start(context_.get()));
+  must(context_.get(), call());
+  expect_refusal(weft_comm_finalize(comms[0].get()), WEFT_ERROR_INVALID_USAGE,
+                 "weft_comm_finalize inside the group that has noted calls of the communicator: "
+                 "they are not made yet; try: weft_group_end first");
+  must(context_.get(), weft_group_end(context_.get()));
+  EXPECT_EQ(call(), WEFT_OK);
+  must(context_.get(), weft_stream_synchronize(stream_.get()));
+  // One of which there is nothing may end.
+  must(context_.get(), weft_group_start(context_.get()));
+  EXPECT_EQ(weft_comm_finalize(comms[0].get()), WEFT_OK);
+  must(context_.get(), weft_group_end(context_.get()));
+}
+
 TEST_F(Arguments, AnErrorInAGroupEndsIt) {
   must(context_.get(), weft_group_start(context_.get()));
   EXPECT_EQ(all_reduce(send_.data(), recv_.data(), 4, WEFT_FLOAT32, WEFT_SUM), WEFT_OK);
