@@ -216,6 +216,8 @@ class Communicator {
   /// one, if its last one need not have met them all, and compares those made last. Ranks that have
   /// left are passed over. Of the host device alone.
   Status compare_last_calls();
+  /// Has that wait no longer, on whatever thread it does or will.
+  void stop_comparing();
   void abort();
   /// A call could not be started, and there is nobody whom that could be answered. Needs no memory.
   void give_up(const Error& why);

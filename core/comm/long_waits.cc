@@ -344,6 +344,12 @@ Status Communicator::compare_last_calls() {
   return {};
 }
 
+void Communicator::stop_comparing() {
+  const std::scoped_lock lock(comparison_mutex_);
+  compared_ = true;
+  comparison_changed_.notify_all();
+}
+
 // False if there is nobody left to send it to.
 bool Communicator::send_comparison(std::span<const CallNote> calls) {
   const auto text = encode_complaint(
@@ -411,12 +417,7 @@ void Communicator::pass_round(const RoundText& round) {
 // On the reactor's thread, also while the destructor leaves: bootstrap_ is not this thread's.
 void Communicator::pass_comparison(const RoundText& round) {
   const auto asker = static_cast<std::uint32_t>(round.asker);
-  if (asker == rank_) {
-    const std::scoped_lock lock(comparison_mutex_);
-    compared_ = true;
-    comparison_changed_.notify_all();
-    return;
-  }
+  if (asker == rank_) return stop_comparing();
   auto comparison = decode_complaint(round.text);
   if (!comparison) return;
   if (comparison->peer == kGoesRound) {

@@ -37,7 +37,9 @@ Result<std::unique_ptr<Member>> Member::start(std::unique_ptr<Communicator> join
 }
 
 Member::~Member() {
-  if (state_.load(std::memory_order_acquire) == State::kJoining) abort();
+  const State state = state_.load(std::memory_order_acquire);
+  if (state == State::kJoining) abort();
+  if (state == State::kEnding) communicator_->stop_comparing();
   if (worker_.joinable()) worker_.join();
   if (held_.valid()) held_.wait();
 }

@@ -36,7 +36,8 @@ class Member {
   /// becomes readable when the join is given up.
   static Result<std::unique_ptr<Member>> start(std::unique_ptr<Communicator> joining, UniqueId id,
                                                std::function<Status(int cancel_fd)> before);
-  /// Waits for the work, unless the communicator has failed; gives up a join that has not ended.
+  /// Waits for the work, unless the communicator has failed; gives up a join that has not ended,
+  /// and a comparison with the last calls of others.
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;

@@ -217,9 +217,9 @@ WEFT_API weft_result weft_comm_finalize(weft_comm* comm);
 
 /** Ends a communicator: waits for its work, says goodbye to the others, frees all. It tells no
  * errors of the work, and does not compare the last calls with those of other ranks, which would
- * wait for these: weft_comm_finalize does both. What that does not wait for, work before a capture,
- * work on the null stream beside one and replays elsewhere, must have ended here as well, since its
- * memory goes, windows included.
+ * wait for these: weft_comm_finalize does both, and where it still compares in the background that
+ * is given up. What it does not wait for, work before a capture, work on the null stream beside one
+ * and replays elsewhere, must have ended here as well, since its memory goes, windows included.
  * After a failure or abort it does not wait for peers; a join that has not ended is given up, as by
  * abort. No other thread may use the handle any more. A group of this thread that has noted calls
  * of it starts nothing, and answers INVALID_USAGE at its end. Always OK. NULL is allowed. */

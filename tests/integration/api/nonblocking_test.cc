@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -327,6 +328,27 @@ TEST_F(NonblockingEnd, DestroyWaitsForIt) {
   comms_.clear();
   for (const auto& trial : trials)
     EXPECT_EQ(trial->wrong(), "");
+}
+
+// A root that only sends is through before the other rank calls.
+TEST_F(NonblockingEnd, DestroyWaitsForNoOtherRanksCall) {
+  float value = 1;
+  float got = 0;
+  const auto broadcast = [&](std::size_t rank, float* at) {
+    const weft_result result =
+        weft_broadcast(at, at, 1, WEFT_FLOAT32, 0, comms_[rank].get(), streams_[rank].get());
+    ASSERT_GE(result, WEFT_OK) << last_error(context_.get());
+    ASSERT_EQ(wait_for(comms_[rank].get()), WEFT_OK) << last_error(context_.get());
+  };
+  broadcast(0, &value);
+  must(context_.get(), weft_stream_synchronize(streams_[0].get()));
+  ASSERT_EQ(weft_comm_finalize(comms_[0].get()), WEFT_IN_PROGRESS);
+  // Bounded, so that a wait is a failure and no hang.
+  auto gone = std::async(std::launch::async, [&] { comms_[0].reset(); });
+  EXPECT_EQ(gone.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  broadcast(1, &got);
+  must(context_.get(), weft_stream_synchronize(streams_[1].get()));
+  EXPECT_EQ(got, 1.0F);
 }
 
 TEST_F(Nonblocking, AfterABlockingFinalizeNothingMayBeCalled) {
