@@ -204,7 +204,7 @@ WEFT_API weft_result weft_comm_init_env(weft_context* context, const weft_comm_c
  * on that on which the latest one was captured, while the weft_stream of that has not been
  * destroyed; on other streams they must have ended before. None may follow.
  *
- * Between CPUs, if the last collective had a root or no elements, or was weft_all_to_all_v, it also
+ * Between CPUs, if the last collective had a root or no elements, or blocks that differ, it also
  * waits until every other rank has made that call or has left, and compares them: ranks that all
  * named themselves as root exchanged nothing that would have told them (MISMATCH). timeouts.report
  * and timeouts.operation count for that wait, and weft_comm_abort ends it.

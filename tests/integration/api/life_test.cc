@@ -381,6 +381,38 @@ TEST_F(Life, FinalizeTellsRanksThatAllTookThemselvesForTheRoot) {
   }
 }
 
+// Of blocks that differ one rank may have all, and then it only sends.
+TEST_F(Life, FinalizeTellsRanksThatEachTookAllBlocksForTheirs) {
+  const auto expect_named = [&](const std::string& operation, auto call) {
+    const LocalComms local(context_.get(), settings_.get(), 2);
+    std::array<float, 4> data{};
+    constexpr std::array<std::size_t, 2> kOffsets{};
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      std::array<std::size_t, 2> counts{};
+      counts[rank] = 2;
+      must(context_.get(), call(rank, local, data.data(), counts.data(), kOffsets.data()));
+      must(context_.get(), weft_stream_synchronize(local.stream(rank)));
+    }
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(weft_comm_finalize(local.comm(rank)), WEFT_ERROR_MISMATCH);
+      EXPECT_THAT(last_error(context_.get()),
+                  AllOf(HasSubstr("rank 0 called " + operation + " of 2 float32"),
+                        HasSubstr("rank 1 called " + operation + " of 2 float32")));
+    }
+  };
+  expect_named("all_gather_v", [](std::uint32_t rank, const LocalComms& local, float* data,
+                                  const std::size_t* counts, const std::size_t* offsets) {
+    return weft_all_gather_v(data + 2, data, counts, offsets, WEFT_FLOAT32, local.comm(rank),
+                             local.stream(rank));
+  });
+  expect_named("reduce_scatter_v", [](std::uint32_t rank, const LocalComms& local, float* data,
+                                      const std::size_t* counts, const std::size_t* offsets) {
+    const std::array<std::size_t, 2> of_other = {counts[1], counts[0]};
+    return weft_reduce_scatter_v(data, of_other.data(), offsets, data + 2, WEFT_FLOAT32, WEFT_SUM,
+                                 local.comm(rank), local.stream(rank));
+  });
+}
+
 // One that is destroyed at once may be asked meanwhile to pass on what others compare. Contexts of
 // their own, as of processes: else one thread would see to all ranks.
 TEST_F(Life, RanksLeaveWhileOthersCompare) {
