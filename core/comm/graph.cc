@@ -16,22 +16,31 @@
 
 namespace weft {
 
+namespace {
+
+// As calls that are made: what is without elements is told of a failure alone.
+Status check(const Call& call, const Stream& stream, bool is_alone) {
+  const bool joins = joins_pair(call.task.operation);
+  if (!is_empty(call) || (joins && !is_alone)) return call.communicator->check_call(stream);
+  if (auto failure = call.communicator->known_failure()) return fail(std::move(*failure));
+  return {};
+}
+
+}  // namespace
+
 Status Graph::record(std::span<const Call> calls, const Stream& stream) {
   Step step{.calls = {calls.begin(), calls.end()}, .pieces = {}};
   // Alone it meets nobody and has no number; in a group it may share a launch.
   const auto is_nothing = [](const Call& call) {
     return joins_pair(call.task.operation) && call.task.count == 0;
   };
+  for (const Call& call : step.calls)
+    WEFT_TRY(check(call, stream, step.calls.size() == 1));
   if (step.calls.size() == 1 && is_nothing(step.calls.front())) return {};
   // A collective without elements only counts.
   const auto has_plan = [](const Call& call) {
     return is_planned(call.task.operation) && !is_empty(call);
   };
-  for (const Call& call : step.calls) {
-    if (joins_pair(call.task.operation) || !is_empty(call)) {
-      WEFT_TRY(call.communicator->check_call(stream));
-    }
-  }
   CallCutter cutter;
   static_cast<void>(cutter.cut(step.calls));
   step.pieces = cutter.take();

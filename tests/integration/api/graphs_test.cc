@@ -393,6 +393,20 @@ TEST_P(Graphs, HoldNoCallsThatFailed) {
   expect_everywhere(3);
 }
 
+// They move nothing, and fail as they would if they were made.
+TEST_P(Graphs, HoldNoCallsWithoutElementsOfACommunicatorThatFailed) {
+  ASSERT_EQ(weft_comm_abort(comms_[0].get()), WEFT_OK);
+  const GraphHandle graph = captured(0, [&] {
+    expect_error(weft_all_reduce(nullptr, nullptr, 0, WEFT_INT32, WEFT_SUM, comms_[0].get(),
+                                 streams_[0].get()),
+                 WEFT_ERROR_ABORTED, "aborted by its user");
+    expect_error(weft_send(nullptr, 0, WEFT_INT32, 1, comms_[0].get(), streams_[0].get()),
+                 WEFT_ERROR_ABORTED, "aborted by its user");
+  });
+  launch(graph, 0);
+  synchronize(0);
+}
+
 TEST_P(Graphs, CaptureRefusesWhatCannotBe) {
   weft_context* context = context_.get();
   weft_stream* stream = streams_[0].get();
