@@ -356,7 +356,12 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
     }
     const auto id = core.serve_rendezvous(core.config());
     if (!id) return core.remember(id.error());
-    if (is_nonblocking(config)) return start_all(context, config, ranks, *id, out);
+    // Nobody else comes to this rendezvous, which would wait for them.
+    const auto end_if_failed = [&](weft_result joined) {
+      if (joined < 0) core.end_rendezvous(*id);
+      return joined;
+    };
+    if (is_nonblocking(config)) return end_if_failed(start_all(context, config, ranks, *id, out));
     core.groups().start();
     // However they end, the group does, and by its end they are told.
     weft_result result = WEFT_OK;
@@ -371,7 +376,7 @@ weft_result weft_comm_init_all(weft_context* context, const weft_comm_config* co
                     &out[rank]);
       });
     }
-    return weft_group_end(context);
+    return end_if_failed(weft_group_end(context));
   });
 }
 

@@ -242,6 +242,23 @@ TEST_F(Life, OneRankLeavesNothingBehind) {
   EXPECT_EQ(count_of("fd"), descriptors);
 }
 
+// Whoever tries again and again would run out of them.
+TEST_F(Life, RanksThatCannotJoinLeaveNothingBehind) {
+  const CommSettings wrong({"transports.ordr", "shm"});
+  weft_comm_config background = *wrong.get();
+  background.nonblocking = 1;
+  const std::size_t threads = count_of("task");
+  const std::size_t descriptors = count_of("fd");
+  for (const weft_comm_config* config : {wrong.get(), &std::as_const(background)}) {
+    std::array<weft_comm*, 2> comms{};
+    EXPECT_EQ(weft_comm_init_all(context_.get(), config, 2, comms.data()), WEFT_ERROR_CONFIG);
+  }
+  for (int i = 0; i < 1000 && count_of("task") > threads; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_LE(count_of("task"), threads);
+  EXPECT_EQ(count_of("fd"), descriptors);
+}
+
 /// Names of this process's threads, as top -H shows them.
 std::set<std::string> thread_names() {
   std::set<std::string> names;
