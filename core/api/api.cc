@@ -5,6 +5,7 @@
 // exceptions into codes. Nothing is decided here.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -387,9 +388,11 @@ weft_result weft_comm_init_env(weft_context* context, const weft_comm_config* co
   }
   return guarded(context, [&]() -> weft_result {
     weft::Context& core = *context->context;
+    // Before anything may fail: on other ranks it need not.
+    const std::uint64_t instance = core.next_job_instance();
     const auto job = weft::read_job_environment(weft::current_environment());
     if (!job) return refuse(context, job.error());
-    const auto id = weft::unique_id_of(*job, core.next_job_instance());
+    const auto id = weft::unique_id_of(*job, instance);
     if (!id) return refuse(context, id.error());
     Joiner joiner{.ranks = static_cast<std::uint32_t>(job->world_size),
                   .id = *id,

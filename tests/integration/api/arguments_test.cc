@@ -5,6 +5,9 @@
 // a wrong time.
 #include <array>
 #include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -180,6 +183,56 @@ TEST_F(Arguments, OfInitEnv) {
   EXPECT_LT(weft_comm_init_env(context_.get(), nullptr, &out), 0);
   EXPECT_THAT(last_error(context_.get()), HasSubstr("WEFT_RANK"));
   EXPECT_EQ(out, nullptr);
+}
+
+/// Variables of this process for as long as it lives.
+class Variables {
+ public:
+  ~Variables() {
+    for (const std::string& name : names_)
+      unsetenv(name.c_str());
+  }
+  void set(const std::string& name, const std::string& value) {
+    setenv(name.c_str(), value.c_str(), 1);
+    names_.insert(name);
+  }
+
+ private:
+  std::set<std::string> names_;
+};
+
+// One rank's first call fails since its variables are not there yet, the other's by its settings.
+TEST_F(Arguments, CallsOfInitEnvThatFailAreCounted) {
+  const ContextHandle other = make_context();
+  weft_comm* out = nullptr;
+  EXPECT_EQ(weft_comm_init_env(context_.get(), nullptr, &out), WEFT_ERROR_CONFIG);
+  Variables variables;
+  std::random_device random;
+  std::string secret;
+  while (secret.size() < 64)
+    secret += "0123456789abcdef"[random() % 16];
+  variables.set("WEFT_SECRET", secret);
+  variables.set("WORLD_SIZE", "2");
+  variables.set("LOCAL_WORLD_SIZE", "2");
+  variables.set("RANK", "1");
+  EXPECT_EQ(weft_comm_init_env(other.get(), CommSettings({"transports.ordr", "shm"}).get(), &out),
+            WEFT_ERROR_CONFIG);
+  const CommSettings settings({"timeouts.bootstrap", "20s"});
+  weft_comm_config config = *settings.get();
+  config.nonblocking = 1;
+  std::vector<CommHandle> comms;
+  for (const char* rank : {"0", "1"}) {
+    variables.set("RANK", rank);
+    weft_context* const context = comms.empty() ? context_.get() : other.get();
+    ASSERT_EQ(weft_comm_init_env(context, &config, &out), WEFT_IN_PROGRESS) << last_error(context);
+    comms.emplace_back(out);
+  }
+  for (const CommHandle& comm : comms) {
+    weft_result state = WEFT_IN_PROGRESS;
+    for (; state == WEFT_IN_PROGRESS; look_later())
+      ASSERT_EQ(weft_comm_get_async_error(comm.get(), &state), WEFT_OK);
+    EXPECT_EQ(state, WEFT_OK);
+  }
 }
 
 TEST_F(Arguments, OfCommunicators) {
