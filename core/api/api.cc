@@ -13,6 +13,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,7 @@ std::string& creation_error() {
   return text;
 }
 
-std::size_t copy_text(const std::string& source, char* text, std::size_t size) {
+std::size_t copy_text(std::string_view source, char* text, std::size_t size) {
   if (text != nullptr && size > 0) {
     const std::size_t length = std::min(size - 1, source.size());
     std::memcpy(text, source.data(), length);
@@ -249,22 +250,28 @@ const char* weft_result_description(weft_result result) {
 }
 
 size_t weft_last_error(weft_context* context, char* text, size_t size) {
-  return copy_text(context != nullptr ? context->context->last_error() : creation_error(), text,
-                   size);
+  const auto copy = [&](std::string_view source) { return copy_text(source, text, size); };
+  return context != nullptr ? context->context->read_last_error(copy) : copy(creation_error());
 }
 
 weft_result weft_context_create(const weft_context_options* options, weft_context** out) {
   const auto refuse = [](const Error& error) {
-    creation_error() = error.to_string();
+    try {
+      creation_error() = error.to_string();
+    } catch (const std::bad_alloc&) {
+      creation_error().clear();  // better none than that of an earlier failure
+    }
     return error.code();
   };
   if (out == nullptr) return refuse(Error(WEFT_ERROR_INVALID_ARGUMENT, "out is NULL"));
   if (options != nullptr && options->struct_size < sizeof(weft_context_options)) {
-    return refuse(Error(WEFT_ERROR_INVALID_ARGUMENT,
-                        fmt::format("weft_context_options.struct_size is {}, less than the {} of "
-                                    "this version",
-                                    options->struct_size, sizeof(weft_context_options)),
-                        "set it to sizeof(weft_context_options)"));
+    return refuse(weft::or_no_memory([&] {
+      return Error(WEFT_ERROR_INVALID_ARGUMENT,
+                   fmt::format("weft_context_options.struct_size is {}, less than the {} of "
+                               "this version",
+                               options->struct_size, sizeof(weft_context_options)),
+                   "set it to sizeof(weft_context_options)");
+    }));
   }
   try {
     const char* file = options != nullptr ? options->config_file : nullptr;
@@ -273,7 +280,8 @@ weft_result weft_context_create(const weft_context_options* options, weft_contex
     *out = new weft_context{.context = std::move(*context)};
     return WEFT_OK;
   } catch (const std::bad_alloc&) {
-    return refuse(Error(WEFT_ERROR_OUT_OF_MEMORY, "no memory for a context"));
+    return refuse(weft::or_no_memory(
+        [] { return Error(WEFT_ERROR_OUT_OF_MEMORY, "no memory for a context"); }));
   } catch (const std::exception& error) {
     return refuse(Error(WEFT_ERROR_INTERNAL, error.what()));
   }

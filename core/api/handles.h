@@ -57,9 +57,21 @@ inline weft_result answer(weft_context* context, const Result<weft_result>& resu
   return result ? *result : context->context->remember(result.error());
 }
 
+// Outside of guarded(), as there may be no context.
 inline weft_result null_argument(weft_context* context, const char* name) {
-  const Error error(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} is NULL", name));
-  return context != nullptr ? context->context->remember(error) : error.code();
+  if (context == nullptr) return WEFT_ERROR_INVALID_ARGUMENT;
+  try {
+    return context->context->remember(
+        Error(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} is NULL", name)));
+  } catch (const std::bad_alloc&) {
+    return context->context->remember_no_memory();
+  }
+}
+
+// The end of an open group tells that, too.
+inline weft_result lack_memory(weft_context* context) {
+  if (Group* const group = context->context->open_group()) group->note_lack_of_memory();
+  return context->context->remember_no_memory();
 }
 
 // Of what a group takes note of: its end answers the error, and starts nothing.
@@ -69,8 +81,12 @@ inline weft_result refuse(weft_context* context, const Error& error) {
 }
 
 inline weft_result refuse_null(weft_context* context, const char* name) {
-  const Error error(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} is NULL", name));
-  return context != nullptr ? refuse(context, error) : error.code();
+  if (context == nullptr) return WEFT_ERROR_INVALID_ARGUMENT;
+  try {
+    return refuse(context, Error(WEFT_ERROR_INVALID_ARGUMENT, fmt::format("{} is NULL", name)));
+  } catch (const std::bad_alloc&) {
+    return lack_memory(context);
+  }
 }
 
 // No exception leaves the library. Memory is the only thing that ordinarily throws in here.
@@ -82,8 +98,7 @@ weft_result guarded(weft_context* context, Function&& function) {
     }
     return function();
   } catch (const std::bad_alloc&) {
-    if (Group* const group = context->context->open_group()) group->note_lack_of_memory();
-    return WEFT_ERROR_OUT_OF_MEMORY;
+    return lack_memory(context);
   } catch (const std::exception& error) {
     return context->context->remember(Error(WEFT_ERROR_INTERNAL, error.what()));
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
 #include <utility>
 #include <variant>
 
@@ -229,15 +230,11 @@ void Context::end_rendezvous(const UniqueId& id) {
   roots_.erase(found);
 }
 
-namespace {
-
-std::uint64_t number_of_this_thread() {
+std::uint64_t Context::number_of_this_thread() {
   static std::atomic<std::uint64_t> next{0};
   thread_local const std::uint64_t number = next.fetch_add(1, std::memory_order_relaxed);
   return number;
 }
-
-}  // namespace
 
 weft_result Context::remember(const Error& error) {
   const std::scoped_lock lock(errors_mutex_);
@@ -246,10 +243,15 @@ weft_result Context::remember(const Error& error) {
   return error.code();
 }
 
-std::string Context::last_error() const {
-  const std::scoped_lock lock(errors_mutex_);
-  const auto found = errors_.find(number_of_this_thread());
-  return found == errors_.end() ? std::string() : found->second;
+weft_result Context::remember_no_memory() noexcept {
+  try {
+    static_cast<void>(remember(no_memory()));
+  } catch (const std::bad_alloc&) {
+    // Better no text than that of an earlier failure.
+    const std::scoped_lock lock(errors_mutex_);
+    errors_.erase(number_of_this_thread());
+  }
+  return WEFT_ERROR_OUT_OF_MEMORY;
 }
 
 }  // namespace weft

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -100,8 +101,20 @@ class Context {
 
   /// Keeps the calling thread's last error and answers its code.
   weft_result remember(const Error& error);
-  /// The calling thread's last error, or nullptr.
-  [[nodiscard]] std::string last_error() const;
+  /// The same of one that finds no memory for its words, and takes none.
+  weft_result remember_no_memory() noexcept;
+  /// What `read` makes of the text of the calling thread's last error, empty if there was none;
+  /// under a lock.
+  template <typename Read>
+  auto read_last_error(Read read) const {
+    const std::scoped_lock lock(errors_mutex_);
+    const auto found = errors_.find(number_of_this_thread());
+    return read(found == errors_.end() ? std::string_view() : std::string_view(found->second));
+  }
+  /// A copy of that.
+  [[nodiscard]] std::string last_error() const {
+    return read_last_error([](std::string_view text) { return std::string(text); });
+  }
 
   LocalLetters& local_letters() { return local_letters_; }
   ReductionNumbers& reduction_numbers() { return reduction_numbers_; }
@@ -114,6 +127,7 @@ class Context {
   /// A CUDA device that is open; null: it is not.
   DeviceRuntime* open_device(std::int32_t index);
   [[nodiscard]] static Status why_not_here();
+  [[nodiscard]] static std::uint64_t number_of_this_thread();
 
   Environment environment_;
   std::unique_ptr<ForkGuard> fork_guard_;

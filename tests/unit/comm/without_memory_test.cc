@@ -487,6 +487,51 @@ TEST_F(ApiWithoutMemory, AGroupEndsWithTheLackOfIt) {
   EXPECT_EQ(weft_comm_destroy(comm), WEFT_OK);
 }
 
+TEST_F(ApiWithoutMemory, TheLastErrorIsToldAsItWas) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  EXPECT_EQ(weft_group_end(&owner_), WEFT_ERROR_INVALID_USAGE);
+  std::array<char, 200> before{};
+  weft_last_error(&owner_, before.data(), before.size());
+  std::array<char, 200> without{};
+  {
+    const test::NoMemory none;
+    weft_last_error(&owner_, without.data(), without.size());
+  }
+  EXPECT_STREQ(without.data(), before.data());
+}
+
+TEST_F(ApiWithoutMemory, ALackOfItIsTheLastErrorThen) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  std::array<char, 200> text{};
+  const auto expect_lack = [&](auto call) {
+    EXPECT_EQ(weft_group_end(&owner_), WEFT_ERROR_INVALID_USAGE);
+    weft_result answer = WEFT_OK;
+    {
+      const test::NoMemory none;
+      answer = call();
+    }
+    EXPECT_EQ(answer, WEFT_ERROR_OUT_OF_MEMORY);
+    weft_last_error(&owner_, text.data(), text.size());
+    EXPECT_STREQ(text.data(), "out of memory");
+  };
+  weft_stream* stream = nullptr;
+  expect_lack([&] { return weft_stream_create(&owner_, &stream); });
+  expect_lack([&] { return weft_stream_create(&owner_, nullptr); });
+  expect_lack([&] { return weft_comm_init_rank(&owner_, nullptr, 1, nullptr, 0, nullptr); });
+}
+
+TEST_F(ApiWithoutMemory, AContextThatCannotBeMadeSaysSo) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  weft_context* context = nullptr;
+  weft_result answer = WEFT_OK;
+  {
+    const test::NoMemory none;
+    answer = weft_context_create(nullptr, &context);
+  }
+  EXPECT_EQ(answer, WEFT_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(context, nullptr);
+}
+
 TEST_F(ApiWithoutMemory, NoPairIsDescribed) {
   if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
   std::array<weft_comm*, 2> comms{};
