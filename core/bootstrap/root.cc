@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/fork_closed.h"
 #include "core/base/thread_name.h"
 #include "core/bootstrap/interfaces.h"
 #include "core/bootstrap/job_environment.h"
@@ -47,8 +48,8 @@ std::string list_ranks(const std::vector<int>& ranks) {
 
 // Roots share their port, and a rank that knocks gets to any of them: of one id there must be but
 // one on a host. A name in the abstract space, which belongs to the same network namespace as the
-// port and goes with its process, sees to that. Nothing when somebody holds it; nobody else can
-// know it.
+// port and goes with its process, sees to that: forked children do not keep it. Nothing when
+// somebody holds it; nobody else can know it.
 Result<UniqueFd> claim(const Secret& secret) {
   WEFT_TRY_ASSIGN(const Secret name, derive_secret(secret, "rendezvous", 0));
   const std::string text = "weft-root-" + secret_to_hex(name);
@@ -96,7 +97,7 @@ struct BootstrapRoot::State {
   UniqueId id;
   BootstrapOptions options;
   Logger& log;
-  UniqueFd claim;
+  std::optional<ForkClosedFd> claim;
   std::optional<Acceptor> acceptor;
   std::map<int, Member> members;
   std::int32_t nranks = 0;  // of the first that came
@@ -415,8 +416,11 @@ Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start_at(const UniqueId& i
   state->id = id;
   const Deadline claim_deadline = Deadline::after(kClaimSpan);
   while (true) {
-    WEFT_TRY_ASSIGN(state->claim, claim(contents.secret));
-    if (state->claim) break;
+    WEFT_TRY_ASSIGN(UniqueFd claimed, claim(contents.secret));
+    if (claimed) {
+      state->claim.emplace(std::move(claimed));
+      break;
+    }
     if (claim_deadline.passed()) return nullptr;
     WEFT_TRY(pause_between_attempts(options));
   }

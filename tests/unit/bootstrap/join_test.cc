@@ -5,10 +5,12 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <random>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -540,6 +542,28 @@ TEST_F(BootstrapTest, TheRendezvousOfAnIdIsServedOnce) {
   // Who comes after them may serve it again.
   roots.clear();
   EXPECT_TRUE(*BootstrapRoot::start_at(id, quick_options(), ranks[0].log));
+}
+
+TEST_F(BootstrapTest, AForkedChildOfARendezvousThatIsOverDoesNotServeIt) {
+  SocketAddress address = *SocketAddress::parse("127.0.0.1", 0);
+  ASSERT_TRUE(listen_at(address, true));  // finds a port, and gives it back
+  UniqueIdContents contents;
+  contents.secret = *random_secret();
+  contents.roots = {address};
+  const UniqueId id = make_unique_id(contents);
+  Logger log(testing::quiet());
+  auto root = BootstrapRoot::start_at(id, quick_options(), log);
+  ASSERT_TRUE(root && *root);
+  const pid_t child = fork();
+  if (child == 0) {
+    while (true)
+      pause();
+  }
+  root->reset();
+  const auto again = BootstrapRoot::start_at(id, quick_options(), log);
+  EXPECT_TRUE(again && *again);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 TEST_F(BootstrapTest, APortThatSomebodyElseHoldsIsAnError) {
