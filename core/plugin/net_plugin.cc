@@ -62,23 +62,36 @@ Error NetPlugin::error(weft_result code, std::string_view function) const {
   return table_error(*plugin_, missing_, WEFT_NET_INTERFACE, code, function);
 }
 
+// Why it failed; empty where nobody says.
+std::string NetPlugin::text_of(weft_net_connection* connection) const {
+  std::array<char, 1024> text{};
+  const bool told = connection != nullptr && has("get_error") &&
+                    table_.get_error(connection, text.data(), text.size()) == WEFT_OK;
+  text.back() = '\0';
+  std::string what = told ? text.data() : "";
+  std::ranges::replace_if(
+      what, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
+  return what;
+}
+
 Error NetPlugin::request_error(weft_net_connection* connection, weft_result status) const {
   if (status >= 0 || status < WEFT_ERROR_INTERNAL) {
     return plugin_->defect("poll",
                            fmt::format("reported the status {} for a failed request", status));
   }
-  std::array<char, 1024> text{};
-  const bool told = connection != nullptr && has("get_error") &&
-                    table_.get_error(connection, text.data(), text.size()) == WEFT_OK;
-  text.back() = '\0';
-  std::string what = text.data();
-  std::ranges::replace_if(
-      what, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
-  if (!told || what.empty()) {
+  std::string what = text_of(connection);
+  if (what.empty()) {
     what =
         fmt::format("a request failed with {} and the plugin gave no reason", result_name(status));
   }
   return Error(status, std::move(what)).with_context(plugin_context(id()));
+}
+
+Error NetPlugin::call_error(weft_net_connection* connection, weft_result code,
+                            std::string_view function) const {
+  std::string what = text_of(connection);
+  if (what.empty() || code < WEFT_ERROR_INTERNAL) return error(code, function);
+  return Error(code, std::move(what)).with_context(plugin_context(id()));
 }
 
 Result<weft_net*> NetPlugin::open(const weft_net_open_info& info) const {

@@ -73,6 +73,10 @@ class NetPlugin {
   [[nodiscard]] Error error(weft_result code, std::string_view function) const;
   /// The error of a request that poll reported with `status`: the connection says why.
   [[nodiscard]] Error request_error(weft_net_connection* connection, weft_result status) const;
+  /// The error of a call through table() that answered `code` on this thread, about `connection`
+  /// or, if that is null, about all: what the connection says, else what the call said.
+  [[nodiscard]] Error call_error(weft_net_connection* connection, weft_result code,
+                                 std::string_view function) const;
 
   [[nodiscard]] Result<weft_net*> open(const weft_net_open_info& info) const;
   void close(weft_net* net) const { table_.close(net); }
@@ -111,6 +115,7 @@ class NetPlugin {
 
  private:
   NetPlugin(const Plugin& plugin, const weft_net_interface& table, MissingFunctions missing);
+  [[nodiscard]] std::string text_of(weft_net_connection* connection) const;
   Result<NetDevice> read_device(const weft_net_device& raw, std::uint64_t index,
                                 std::uint64_t count) const;
 

@@ -265,7 +265,7 @@ void NetPort::poll(bool& moved) {
   const weft_result result = plugin_.table().poll(
       net_, completions_.data(), sizeof(weft_net_completion), completions_.size(), &count);
   if (result < 0) {
-    fail_locked(*connections_.front(), result);
+    fail_call_locked(nullptr, result, "poll");
     moved = true;
     return;
   }
@@ -285,7 +285,7 @@ void NetPort::advance_sender(NetConnection& connection, bool& moved) {
     weft_net_request* request = nullptr;
     const weft_result result = plugin_.table().isend(connection.net, &**message, &request);
     if (result == WEFT_AGAIN) return;
-    if (result < 0) return fail_locked(connection, result);
+    if (result < 0) return fail_call_locked(&connection, result, "isend");
     connection.pass_on();
     moved = true;
   }
@@ -298,7 +298,7 @@ void NetPort::advance_receiver(NetConnection& connection, bool& moved) {
     const weft_result result =
         plugin_.table().irecv(connection.net, &*buffer, sizeof(*buffer), 1, &request);
     if (result == WEFT_AGAIN) return;
-    if (result < 0) return fail_locked(connection, result);
+    if (result < 0) return fail_call_locked(&connection, result, "irecv");
     connection.pass_on();
     moved = true;
   }
@@ -331,20 +331,34 @@ void NetPort::complete(const weft_net_completion& completion) {
 
 void NetPort::fail_locked(NetConnection& connection, weft_result code) {
   if (broken_.load()) return;
-  try {
-    return fail_locked(connection, plugin_.request_error(connection.net, code));
-  } catch (const std::bad_alloc&) {
-    fail_locked(connection, no_memory());
-  }
+  fail_moving_locked(&connection,
+                     or_no_memory([&] { return plugin_.request_error(connection.net, code); }));
+}
+
+void NetPort::fail_locked(NetConnection& connection, Error error) {
+  fail_moving_locked(&connection, std::move(error));
+}
+
+// Of the port as a whole there is no connection.
+void NetPort::fail_call_locked(const NetConnection* connection, weft_result code,
+                               std::string_view function) {
+  if (broken_.load()) return;
+  fail_moving_locked(connection, or_no_memory([&] {
+                       return plugin_.call_error(connection == nullptr ? nullptr : connection->net,
+                                                 code, function);
+                     }));
 }
 
 // Whoever waits for the net has to be told, also where there is no memory for the words.
-void NetPort::fail_locked(NetConnection& connection, Error error) {
+void NetPort::fail_moving_locked(const NetConnection* connection, Error error) {
   if (broken_.load()) return;
   try {
-    error.with_context(fmt::format("moving messages {} rank {}",
-                                   connection.direction == WEFT_DIRECTION_SEND ? "to" : "from",
-                                   connection.peer));
+    error.with_context(
+        connection == nullptr
+            ? std::string("moving messages")
+            : fmt::format("moving messages {} rank {}",
+                          connection->direction == WEFT_DIRECTION_SEND ? "to" : "from",
+                          connection->peer));
   } catch (const std::bad_alloc&) {
     error = no_memory();
   }

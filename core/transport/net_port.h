@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <plugin_api/net.h>
@@ -133,6 +134,9 @@ class NetPort {
   void complete(const weft_net_completion& completion);
   void fail_locked(NetConnection& connection, weft_result code);
   void fail_locked(NetConnection& connection, Error error);
+  void fail_call_locked(const NetConnection* connection, weft_result code,
+                        std::string_view function);
+  void fail_moving_locked(const NetConnection* connection, Error error);
   void report_failure();
 
   const NetPlugin& plugin_;

@@ -126,6 +126,7 @@ struct LoopbackTable {
     LoopbackNet& owner = *connection->owner;
     const std::scoped_lock lock(owner.mutex_);
     LoopbackNet::Pipe& pipe = *connection->pipe;
+    if (owner.refuses("isend")) return WEFT_ERROR_SYSTEM;
     if (pipe.from->aborted) return WEFT_ERROR_ABORTED;
     if (pipe.broken) return WEFT_ERROR_PEER;
     if (!connection->sends ||
@@ -146,6 +147,7 @@ struct LoopbackTable {
     LoopbackNet& owner = *connection->owner;
     const std::scoped_lock lock(owner.mutex_);
     LoopbackNet::Pipe& pipe = *connection->pipe;
+    if (owner.refuses("irecv")) return WEFT_ERROR_SYSTEM;
     if (pipe.to->aborted) return WEFT_ERROR_ABORTED;
     if (pipe.broken) return WEFT_ERROR_PEER;
     if (count != 1 || connection->sends ||
@@ -175,6 +177,7 @@ struct LoopbackTable {
     LoopbackNet& owner = *net->owner;
     ++owner.polls_;
     const std::scoped_lock lock(owner.mutex_);
+    if (owner.refuses("poll")) return WEFT_ERROR_SYSTEM;
     *count = 0;
     if (!owner.options_.wire_thread && !owner.paused_) {
       for (const auto& pipe : owner.pipes_)
@@ -225,6 +228,11 @@ struct LoopbackTable {
   }
 
   static weft_result get_error(weft_net_connection* connection, char* text, std::uint64_t size) {
+    const std::scoped_lock lock(connection->owner->mutex_);
+    if (!connection->pipe->broken) {
+      *text = '\0';
+      return WEFT_OK;
+    }
     std::snprintf(text, size, "the wire of the %s broke",
                   connection->sends ? "sender" : "receiver");
     return WEFT_OK;
@@ -332,6 +340,20 @@ void LoopbackNet::pause(bool paused) {
   for (const auto& pipe : pipes_)
     for (weft_net* net : {pipe->from, pipe->to})
       if (net != nullptr) eventfd_write(net->event.get(), 1);
+}
+
+void LoopbackNet::refuse(std::string function) {
+  const std::scoped_lock lock(mutex_);
+  refused_ = std::move(function);
+}
+
+// Its plugin is the host's table.
+bool LoopbackNet::refuses(const char* function) {
+  if (refused_ != function) return false;
+  const auto* const host = reinterpret_cast<const weft_host*>(instance_->instance());
+  host->set_error(host->instance, WEFT_ERROR_SYSTEM, WEFT_SOURCE_PLUGIN, 0,
+                  (refused_ + " was refused").c_str(), nullptr);
+  return true;
 }
 
 void LoopbackNet::report_end(weft_net* net, weft_net_connection* connection, std::uint64_t user) {

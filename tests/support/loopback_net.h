@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -62,6 +63,9 @@ class LoopbackNet {
 
   /// After this many more messages, all requests of both ends fail with WEFT_ERROR_PEER.
   void break_after(const Pair& pair, std::uint64_t messages);
+  /// From now on each call of isend, irecv or poll, whichever it names, fails with
+  /// WEFT_ERROR_SYSTEM and "FUNCTION was refused", of which connections know nothing.
+  void refuse(std::string function);
   /// Reports an end of `connection`, whether or not there was such a request: a net's mistake.
   void report_end(weft_net* net, weft_net_connection* connection, std::uint64_t user);
   /// Nothing is delivered meanwhile.
@@ -83,6 +87,7 @@ class LoopbackNet {
                 std::uint64_t size, std::uint64_t value, weft_result status);
   void break_pipe(Pipe& pipe);
   bool again();
+  bool refuses(const char* function);
   void run_wire();
 
   const LoopbackOptions options_;
@@ -98,6 +103,7 @@ class LoopbackNet {
   std::vector<std::shared_ptr<Pipe>> pipes_;
   bool paused_ = false;
   bool stop_ = false;
+  std::string refused_;  // a function, or none
   std::atomic<std::uint64_t> polls_{0};
   std::atomic<std::uint64_t> sends_{0};
   std::atomic<std::uint64_t> followed_sends_{0};

@@ -629,6 +629,27 @@ TEST_F(NetPortTest, ReportsAFailureThatEnqueueSees) {
   EXPECT_FALSE(receiver_->busy());
 }
 
+// What a call says of itself no connection knows; and of poll none is to blame.
+TEST_F(NetPortTest, ReportsWhatAnyCallOfANetSaysOfItsFailure) {
+  const std::string by = "plugin loopback: ";
+  for (const auto& [function, moving] : std::vector<std::pair<std::string, std::string>>{
+           {"isend", "moving messages to rank 1: "}, {"poll", "moving messages: "}}) {
+    start({});
+    net_->refuse(function);
+    enqueue(*sender_, 1);
+    fill(0, 8, 1);
+    sender_->progress();
+    EXPECT_EQ(std::exchange(sender_failures_, {}),
+              std::vector<std::string>{moving + by + function + " was refused"});
+    TearDown();
+  }
+  start({});
+  net_->refuse("irecv");
+  enqueue(*receiver_, 1);
+  EXPECT_EQ(receiver_failures_,
+            std::vector<std::string>{"moving messages from rank 0: " + by + "irecv was refused"});
+}
+
 // The words are lost, not that it failed.
 TEST_F(NetPortTest, ReportsAFailureThatThereIsNoMemoryToTell) {
   if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
