@@ -69,7 +69,8 @@ Result<std::unique_ptr<Sender>> Sender::connect(Net& net, const Interface& inter
   if (net.aborted()) return std::unexpected(Net::abort_failure());
   const auto target = decode_handle(handle);
   if (!target) {
-    return std::unexpected(Failure{.code = WEFT_ERROR_INVALID_ARGUMENT,
+    return std::unexpected(Failure{.code = WEFT_ERROR_PEER,
+                                   .source = WEFT_SOURCE_PEER,
                                    .what = fmt::format("{} bytes are no handle of a net-socket "
                                                        "listener",
                                                        handle.size()),
