@@ -195,7 +195,7 @@ bool Receiver::read_header(uint64_t& budget) {
   header_ = decode_header(bytes, stream_count_, stripe_);
   staged_begin_ += kHeaderBytes;
   if (!header_ || header_->sequence != sequence_) {
-    fail({.code = WEFT_ERROR_NETWORK,
+    fail({.code = WEFT_ERROR_PEER,
           .source = WEFT_SOURCE_PEER,
           .what = fmt::format("{} over {} sent bytes that are no header of message {}", peer_,
                               device_, sequence_),

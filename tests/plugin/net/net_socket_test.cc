@@ -298,6 +298,32 @@ TEST(NetSocketKeys, AreProvedByTheSender) {
   port.rank.api().close_connection(port.accepted);
 }
 
+// Who is no stranger may still be another version, or mad.
+TEST(NetSocketMessages, WithoutAHeaderAreThePeersFault) {
+  Port port;
+  const Stranger holder(port, 1);
+  holder.say(net_socket::encode_proof(holder.proof(NetRank::Options().key)));
+  ASSERT_TRUE(eventually([&] { return port.accept() == WEFT_OK; }));
+  Bytes room(100);
+  weft_net_recv buffer{};
+  buffer.struct_size = sizeof(buffer);
+  buffer.data = room.data();
+  buffer.size = room.size();
+  weft_net_request* request = nullptr;
+  ASSERT_EQ(port.rank.api().irecv(port.accepted, &buffer, sizeof(buffer), 1, &request), WEFT_OK);
+  holder.say(pattern(net_socket::kHeaderBytes, 1));
+  std::optional<weft_net_completion> end;
+  EXPECT_TRUE(eventually([&] {
+    port.rank.poll();
+    end = port.rank.take(0);
+    return end.has_value();
+  }));
+  if (end) {
+    EXPECT_EQ(end->status, WEFT_ERROR_PEER);
+  }
+  port.rank.api().close_connection(port.accepted);
+}
+
 TEST(NetSocketCancel, TakesBackAReceiveForWhichNothingCame) {
   NetRank a;
   NetRank b;
