@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <map>
+#include <new>
 #include <optional>
 #include <set>
 #include <span>
@@ -34,6 +35,7 @@ namespace {
 constexpr std::size_t kMaxListed = 16;
 constexpr auto kRankHeadStart = std::chrono::seconds(2);
 constexpr auto kRetrySpan = std::chrono::milliseconds(20);
+constexpr int kUntilMemoryMs = 10;
 // An earlier root of the same id, which is over, goes within this.
 constexpr auto kClaimSpan = std::chrono::seconds(1);
 
@@ -105,6 +107,9 @@ struct BootstrapRoot::State {
   bool complete = false;    // all ranks were let go
   bool welcomed = false;
   std::optional<Error> failure;
+  // Made before it is needed.
+  Error lack{WEFT_ERROR_OUT_OF_MEMORY, "the rendezvous has no memory",
+             "raise the limit of address space (ulimit -v), or of the container"};
   Deadline deadline = Deadline::never();
   Deadline report = Deadline::never();
   UniqueFd stop;
@@ -113,12 +118,15 @@ struct BootstrapRoot::State {
 
   void run();
   void loop();
+  bool outlasts_lack();
   void serve_members(const std::vector<pollfd>& entries, std::size_t first);
   void hello_from(Wire wire, const Message& message);
   std::optional<Error> refusal_of(const HelloMessage& hello) const;
   void welcome_all();
   void go();
   void fail_all(Error error);
+  void set_failure(Error error);
+  void tell_members();
   void tell(Wire& wire, int rank);
   Error missing_error() const;
   std::string missing_text() const;
@@ -144,14 +152,24 @@ void BootstrapRoot::State::tell(Wire& wire, int rank) {
 void BootstrapRoot::State::fail_all(Error error) {
   if (failure) return;
   log.info(Topic::kBootstrap, "rendezvous failed: {}", error.to_string());
+  set_failure(std::move(error));
+  tell_members();
+}
+
+void BootstrapRoot::State::set_failure(Error error) {
   failure = std::move(error);
-  for (auto& [rank, member] : members) {
-    tell(member.wire, rank);
-  }
-  members.clear();
   report = Deadline::never();
   deadline = Deadline::never();
   if (options.timeout.count() > 0) deadline = Deadline::after(options.timeout);
+}
+
+// Those for whose words there is no memory stay, to be told when there is.
+void BootstrapRoot::State::tell_members() {
+  while (!members.empty()) {
+    const auto first = members.begin();
+    tell(first->second.wire, first->first);
+    members.erase(first);
+  }
 }
 
 std::optional<Error> BootstrapRoot::State::refusal_of(const HelloMessage& hello) const {
@@ -187,7 +205,7 @@ std::optional<Error> BootstrapRoot::State::refusal_of(const HelloMessage& hello)
 }
 
 void BootstrapRoot::State::hello_from(Wire wire, const Message& message) {
-  const auto hello =
+  auto hello =
       message.type == MessageType::kHello ? HelloMessage::decode(message.payload) : std::nullopt;
   if (!hello) {
     log.info(Topic::kBootstrap, "rendezvous: dropped a connection of {}: no hello", wire.remote());
@@ -208,8 +226,11 @@ void BootstrapRoot::State::hello_from(Wire wire, const Message& message) {
     if (options.timeout.count() > 0) deadline = Deadline::after(options.timeout);
     if (options.report_after) report = Deadline::after(*options.report_after);
   }
-  send_now(wire, MessageType::kHelloTaken, {});
-  members.emplace(hello->who.rank, Member{.wire = std::move(wire), .hello = *hello});
+  // Before it is told: who is lost for want of memory comes again.
+  const int rank = hello->who.rank;
+  const auto taken =
+      members.emplace(rank, Member{.wire = std::move(wire), .hello = std::move(*hello)}).first;
+  send_now(taken->second.wire, MessageType::kHelloTaken, {});
   // Who listens nowhere has come to say why.
   const bool all_listen = std::ranges::none_of(
       members, [](const auto& entry) { return entry.second.hello.endpoints.empty(); });
@@ -308,6 +329,7 @@ void BootstrapRoot::State::serve_members(const std::vector<pollfd>& entries, std
 void BootstrapRoot::State::loop() {
   std::vector<pollfd> entries;
   while (!complete) {
+    if (failure) tell_members();
     entries.clear();
     entries.push_back({.fd = stop.get(), .events = POLLIN, .revents = 0});
     const std::size_t members_first = entries.size();
@@ -352,8 +374,23 @@ void BootstrapRoot::State::loop() {
   }
 }
 
+// Nothing may leave the thread. What was under way may be lost, so the join is over; to tell that
+// takes memory, too. False once there is no more to be waited for.
+bool BootstrapRoot::State::outlasts_lack() {
+  if (!failure) set_failure(std::move(lack));
+  pollfd entry{.fd = stop.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&entry, 1, kUntilMemoryMs) <= 0 && !deadline.passed();
+}
+
 void BootstrapRoot::State::run() {
-  loop();
+  for (bool again = true; again;) {
+    try {
+      loop();
+      again = false;
+    } catch (const std::bad_alloc&) {
+      again = outlasts_lack();
+    }
+  }
   members.clear();
   acceptor.reset();
   claim.reset();

@@ -14,9 +14,15 @@ namespace {
 
 thread_local bool is_out = false;
 thread_local std::uint64_t still_given = 0;
+thread_local bool has_all = false;
+std::atomic<bool> is_out_elsewhere{false};
 std::atomic<std::uint64_t> refused{0};
 
 bool is_denied() {
+  if (is_out_elsewhere.load(std::memory_order_relaxed) && !has_all) {
+    refused.fetch_add(1);
+    return true;
+  }
   if (!is_out) return false;
   if (still_given == 0) {
     refused.fetch_add(1);
@@ -61,6 +67,19 @@ NoMemory::~NoMemory() {
 }
 std::uint64_t NoMemory::refusals() {
   return refused.load();
+}
+
+NoMemoryElsewhere::NoMemoryElsewhere() {
+  has_all = true;
+  is_out_elsewhere = true;
+}
+NoMemoryElsewhere::~NoMemoryElsewhere() {
+  is_out_elsewhere = false;
+  has_all = false;
+}
+void NoMemoryElsewhere::await_refusal() const {
+  while (NoMemory::refusals() == refused_before_)
+    std::this_thread::yield();
 }
 
 ReactorWithoutMemory::ReactorWithoutMemory(Reactor& reactor)

@@ -26,6 +26,20 @@ class NoMemory {
   [[nodiscard]] static std::uint64_t refusals();
 };
 
+/// While it lives operator new throws in all threads but this one.
+class NoMemoryElsewhere {
+ public:
+  NoMemoryElsewhere();
+  NoMemoryElsewhere(const NoMemoryElsewhere&) = delete;
+  NoMemoryElsewhere& operator=(const NoMemoryElsewhere&) = delete;
+  ~NoMemoryElsewhere();
+  /// Until another thread has wanted some and got none.
+  void await_refusal() const;
+
+ private:
+  const std::uint64_t refused_before_ = NoMemory::refusals();
+};
+
 /// The thread of a reactor that is out of memory as long as this lives.
 class ReactorWithoutMemory {
  public:

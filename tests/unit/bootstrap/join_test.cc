@@ -17,6 +17,7 @@
 
 #include "core/bootstrap/job_environment.h"
 #include "core/bootstrap/wire.h"
+#include "tests/support/no_memory.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/bootstrap/ranks.h"
 
@@ -247,6 +248,45 @@ TEST_F(BootstrapTest, ARootThatIsGivenUpTellsWhoWaits) {
   ASSERT_EQ(answer.type, MessageType::kRejected);
   EXPECT_EQ(ErrorMessage::decode(answer.payload)->what,
             "the rendezvous was given up before every rank came");
+}
+
+TEST_F(BootstrapTest, ARendezvousThatLackedMemoryTellsAllRanks) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  Rank late;
+  auto root = BootstrapRoot::start(quick_options(), late.log);
+  ASSERT_TRUE(root);
+  const auto contents = *read_unique_id((*root)->id());
+  auto fd = start_connect(contents.roots.front());
+  ASSERT_TRUE(fd);
+  Wire wire(std::move(*fd), contents.secret);
+  const HelloMessage hello{.nranks = 2, .who = {.rank = 0, .pid = 1, .host = "h", .address = {}}};
+  wire.queue(MessageType::kHello, hello.encode());
+  EXPECT_EQ(receive(wire).type, MessageType::kHelloTaken);
+  {
+    const test::NoMemoryElsewhere none;
+    wire.queue(MessageType::kReady, hello.encode());  // whose payload takes memory
+    ASSERT_TRUE(wire.flush());
+    none.await_refusal();
+  }
+  const Message answer = receive(wire);
+  ASSERT_EQ(answer.type, MessageType::kRejected);
+  EXPECT_EQ(ErrorMessage::decode(answer.payload)->what, "the rendezvous has no memory");
+  join_as(late, (*root)->id(), 1, 2, quick_options());
+  ASSERT_TRUE(late.error);
+  EXPECT_EQ(late.error->code(), WEFT_ERROR_OUT_OF_MEMORY);
+}
+
+TEST_F(BootstrapTest, ARendezvousThatLacksMemoryCanBeGivenUp) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's memory cannot be denied";
+  Logger log(testing::quiet());
+  auto root = BootstrapRoot::start(quick_options(), log);
+  ASSERT_TRUE(root);
+  const auto contents = *read_unique_id((*root)->id());
+  const test::NoMemoryElsewhere none;
+  const auto fd = start_connect(contents.roots.front());
+  ASSERT_TRUE(fd);
+  none.await_refusal();
+  root->reset();
 }
 
 TEST_F(BootstrapTest, ARankThatDiesBeforeAllHaveComeIsNamed) {
