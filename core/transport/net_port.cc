@@ -307,18 +307,18 @@ void NetPort::advance_receiver(NetConnection& connection, bool& moved) {
 void NetPort::complete(const weft_net_completion& completion) {
   const auto index = static_cast<std::uint32_t>(completion.user >> 32);
   const auto slot = static_cast<std::uint32_t>(completion.user);
+  const auto not_given = [this] {
+    return Error(
+        WEFT_ERROR_PLUGIN,
+        fmt::format("plugin {} ended a message that it was not given, or twice", plugin_.id()),
+        "use another version of it");
+  };
   if (index >= connections_.size() || slot >= connections_[index]->view().steps) {
-    return fail_locked(*connections_.front(), WEFT_ERROR_PLUGIN);
+    return fail_moving_locked(nullptr, or_no_memory(not_given));
   }
   NetConnection& connection = *connections_[index];
   if (completion.status < 0) return fail_locked(connection, completion.status);
-  if (!connection.is_under_way(slot)) {
-    return fail_locked(
-        connection, Error(WEFT_ERROR_PLUGIN,
-                          fmt::format("plugin {} ended a message that it was not given, or twice",
-                                      plugin_.id()),
-                          "use another version of it"));
-  }
+  if (!connection.is_under_way(slot)) return fail_locked(connection, or_no_memory(not_given));
   if (connection.direction == WEFT_DIRECTION_RECV && !connection.take(slot, completion)) {
     return fail_locked(connection,
                        Error(WEFT_ERROR_PEER,

@@ -141,10 +141,12 @@ TEST_F(NetPortTest, MovesSlotsWithTheirSizesAndTags) {
   EXPECT_FALSE(receiver_->busy());
 }
 
-// Of a slot that waits for no message, of one that has ended out of order, and of one whose message
-// has been taken.
+// Of a slot that waits for no message, of one that has ended out of order, of one whose message has
+// been taken, of a slot that there is not, and of such a connection.
 TEST_F(NetPortTest, GivesUpWhereANetEndsWhatItWasNotGiven) {
-  for (const auto& ends : std::vector<std::vector<std::uint64_t>>{{3}, {1, 1}, {0, 0}}) {
+  constexpr std::uint64_t kNoConnection = std::uint64_t{7} << 32;
+  for (const auto& ends :
+       std::vector<std::vector<std::uint64_t>>{{3}, {1, 1}, {0, 0}, {4}, {kNoConnection}}) {
     SCOPED_TRACE(ends.front());
     start({});
     enqueue(*receiver_, 2);
