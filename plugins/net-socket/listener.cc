@@ -120,9 +120,13 @@ void Listener::take_callers(Door& door) {
           error == EHOSTUNREACH || error == ENETUNREACH) {
         continue;
       }
-      // Linux wants the descriptor before it looks whether anybody calls.
-      if (error == EMFILE && !somebody_calls(door.fd.get())) error = EAGAIN;
-      if (error == EMFILE && std::ranges::count(callers_, false, &Caller::named_token) > 0) {
+      // Linux wants the descriptor, and the file, before it looks whether anybody calls.
+      bool lacks = error == EMFILE || error == ENFILE;
+      if (lacks && !somebody_calls(door.fd.get())) {
+        error = EAGAIN;
+        lacks = false;
+      }
+      if (lacks && std::ranges::count(callers_, false, &Caller::named_token) > 0) {
         // Strangers must not cost the sender its place.
         std::erase_if(callers_, [](const Caller& caller) { return !caller.named_token; });
         continue;

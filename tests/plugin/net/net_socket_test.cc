@@ -5,6 +5,7 @@
 // port, keys, messages of errors.
 #include <arpa/inet.h>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <netinet/in.h>
 #include <poll.h>
@@ -24,6 +25,25 @@
 #include "tests/plugin/net/net_rank.h"
 #include "tests/support/fake_host.h"
 #include "tests/support/sanitized.h"
+
+namespace {
+
+/// So many files the system has left for accept4 of what is linked in here; -1: enough.
+int files_left = -1;
+
+}  // namespace
+
+extern "C" int __real_accept4(int socket, sockaddr* address, socklen_t* size, int flags);
+
+/// As Linux does, which wants a file before it looks whether anybody calls.
+extern "C" int __wrap_accept4(int socket, sockaddr* address, socklen_t* size, int flags) {
+  if (files_left == 0) {
+    errno = ENFILE;
+    return -1;
+  }
+  if (files_left > 0) --files_left;
+  return __real_accept4(socket, address, size, flags);
+}
 
 namespace weft::test {
 namespace {
@@ -92,6 +112,26 @@ TEST(NetSocketInterfaces, WithAnAddressThatCannotBeUsedListenAtTheOther) {
   const auto listener = net_socket::Listener::listen(**net, interface);
   ASSERT_FALSE(listener);
   EXPECT_NE(listener.error().what.find("2001:db8::1"), std::string::npos);
+}
+
+TEST(NetSocketListener, MayHaveTakenTheLastFileOfTheSystem) {
+  const FakeHost host;
+  const std::vector<std::uint8_t> key(32, 1);
+  auto net = net_socket::Net::open(net_socket::Host(host.services()), {}, key);
+  ASSERT_TRUE(net);
+  const auto listener = net_socket::Listener::listen(**net, make_interface("lo", "127.0.0.1"));
+  ASSERT_TRUE(listener) << listener.error().what;
+  const auto handle = net_socket::decode_handle((*listener)->handle());
+  ASSERT_TRUE(handle);
+  const Address address(handle->addresses.front(), 0);
+  const int caller = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::connect(caller, address.raw(), address.size()), 0);
+  files_left = 1;
+  const auto accepted = (*listener)->accept();
+  EXPECT_EQ(files_left, 0);
+  files_left = -1;
+  EXPECT_TRUE(accepted) << accepted.error().what;
+  ::close(caller);
 }
 
 TEST(NetSocketInterfaces, ThatMatchNothingAreAnErrorThatListsAll) {
