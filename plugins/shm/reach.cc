@@ -34,7 +34,9 @@ std::string obstacle(const weft_transport& transport, const weft_peer& peer, Pee
   }
   const PeerInfo& own = transport.info;
   if (theirs->host_hash != own.host_hash) {
-    return "other host (" + std::string(theirs->host.data()) + ")";
+    // Whether or not it ends.
+    const std::string_view room(theirs->host.data(), theirs->host.size());
+    return "other host (" + std::string(room.substr(0, room.find('\0'))) + ")";
   }
   if (theirs->process.boot_id != own.process.boot_id) {
     return "same host id, but another running kernel: two hosts with one WEFT_HOST_ID?";
