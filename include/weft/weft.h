@@ -153,7 +153,8 @@ typedef struct weft_comm_config {
  * Makes the id of a new communicator, and waits in the background of this process for its ranks
  * to meet here: until they all came, the bootstrap deadline has passed since the first of them did,
  * or the context is destroyed. Until then it takes a thread and a few descriptors.
- * Errors: CONFIG and SYSTEM where no interface can be listened at.
+ * Errors: CONFIG and SYSTEM where no interface can be listened at, NETWORK where none is up,
+ * OUT_OF_RESOURCES.
  */
 WEFT_API weft_result weft_get_unique_id(weft_context* context, weft_unique_id* out);
 
