@@ -35,7 +35,7 @@ namespace {
 constexpr std::size_t kMaxListed = 16;
 constexpr auto kRankHeadStart = std::chrono::seconds(2);
 constexpr auto kRetrySpan = std::chrono::milliseconds(20);
-constexpr int kUntilMemoryMs = 10;
+constexpr int kRootsPauseMs = 10;
 // An earlier root of the same id, which is over, goes within this.
 constexpr auto kClaimSpan = std::chrono::seconds(1);
 
@@ -379,7 +379,7 @@ void BootstrapRoot::State::loop() {
 bool BootstrapRoot::State::outlasts_lack() {
   if (!failure) set_failure(std::move(lack));
   pollfd entry{.fd = stop.get(), .events = POLLIN, .revents = 0};
-  return ::poll(&entry, 1, kUntilMemoryMs) <= 0 && !deadline.passed();
+  return ::poll(&entry, 1, kRootsPauseMs) <= 0 && !deadline.passed();
 }
 
 void BootstrapRoot::State::run() {
