@@ -78,7 +78,9 @@ class Resolver {
     notices_ = source_.notices();
     for (const auto& [key, value] : source_.root().entries) {
       if (key.text == "version") continue;
-      if (is_group(key.text)) {
+      // A dot in a key of the file is no way into a map within, here as in read_group().
+      const bool single = key.text.find('.') == std::string::npos;
+      if (single && is_group(key.text)) {
         read_group(key.text, value);
       } else if (const auto* unread = find_unread(unread_sections_, key.text + ".")) {
         notices_.push_back(fmt::format("{}: section {} cannot be checked: {}",
@@ -106,7 +108,6 @@ class Resolver {
     }
     for (const auto& [key, value] : node.entries) {
       const std::string name = prefix + "." + key.text;
-      // A dot in a key of the file is no way into a map within.
       const bool single = key.text.find('.') == std::string::npos;
       if (const auto known = names_.find(name); single && known != names_.end()) {
         ConfigEntry& entry = entries_[known->second];
@@ -135,7 +136,11 @@ class Resolver {
       std::string first = rest.substr(0, rest.find('.'));
       if (siblings.empty() || siblings.back() != first) siblings.push_back(std::move(first));
     }
-    if (const auto near = nearest_name(key.text, siblings)) {
+    if (const std::size_t dot = key.text.find('.'); prefix.empty() && is_group(key.text)) {
+      problems_.add(where,
+                    fmt::format("unknown section {}; write {}: {{{}: ...}}", in_quotes(key.text),
+                                key.text.substr(0, dot), key.text.substr(dot + 1)));
+    } else if (const auto near = nearest_name(key.text, siblings)) {
       problems_.add(where, fmt::format("unknown {} {}; did you mean \"{}\"?", kind,
                                        in_quotes(key.text), *near));
     } else if (prefix.empty()) {

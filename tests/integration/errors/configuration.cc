@@ -56,6 +56,9 @@ void add_values(Scenarios& all) {
   add_file(all, "SectionOfNoPlugin",
            "<where>: unknown section \"<name>\"; no plugin of that name was found",
            "version: 1\nwarpdrive: {speed: 9}\n");
+  add_file(all, "SectionWithADot",
+           "<where>: unknown section \"<name>\"; write <section>: {<key>: ...}",
+           "version: 1\nlog.topics: {net: debug}\n");
   add_file(all, "DuplicateKey", "<where>: duplicate key \"<key>\"; the first is on line <line>",
            "version: 1\nlog: {level: warn}\nlog: {level: info}\n");
   add_file(all, "SectionWithoutKeys", "<where>: <section> takes a map of keys; found <what>",

@@ -66,6 +66,12 @@ TEST(Resolve, EmptySectionsAreFine) {
   EXPECT_EQ(refusal("version: 1\nlog:\nnet-socket:\ntransports: {}\n"), "accepted");
 }
 
+TEST(Resolve, ADotIsNoWayIntoAMap) {
+  EXPECT_EQ(refusal("version: 1\nlog.topics: {net: debug}\n"),
+            "f.yaml:2:1: unknown section \"log.topics\"; write log: {topics: ...}");
+  EXPECT_EQ(refusal("version: 1\nlog: {topics: {net: debug}}\n"), "accepted");
+}
+
 TEST(Resolve, CoreStepSeesTheCoreAlone) {
   const auto source = ConfigSource::parse(
       "version: 1\nplugins: {path: [/opt/weft]}\nnet-socket: {streams: many}\nunknown: 1\n",
