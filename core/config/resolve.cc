@@ -235,6 +235,13 @@ Result<Config> resolve_core(const ConfigSource& source) {
   return Resolver(source, false, {}).run(core_parameters(), {});
 }
 
+Result<std::vector<std::string>> resolve_plugin_path(const ConfigSource& source) {
+  std::vector<Parameter> table = core_parameters();
+  std::erase_if(table, [](const Parameter& parameter) { return parameter.section != "plugins"; });
+  WEFT_TRY_ASSIGN(const Config config, Resolver(source, false, {}).run(table, {}));
+  return config.list("plugins.path");
+}
+
 Result<Config> resolve(const ConfigSource& source, std::span<const Parameter> plugin_parameters,
                        std::span<const UnreadSection> unread_sections) {
   return Resolver(source, true, unread_sections).run(core_parameters(), plugin_parameters);

@@ -23,6 +23,10 @@ namespace weft {
 /// Errors are WEFT_ERROR_CONFIG with a finding a line, each beginning with its place.
 [[nodiscard]] Result<Config> resolve_core(const ConfigSource& source);
 
+/// The value of plugins.path alone, whatever else is wrong: for commands that tell all that is
+/// wrong at once, which needs the tables of plugins.
+[[nodiscard]] Result<std::vector<std::string>> resolve_plugin_path(const ConfigSource& source);
+
 /// A section that belongs to a plugin whose table cannot be read, and why, with the plugin's file.
 struct UnreadSection {
   std::string name;

@@ -183,6 +183,22 @@ TEST(Plugin, InspectsAFile) {
   EXPECT_THAT(missing.err, HasSubstr("weft-none.so"));
 }
 
+// A mistake in Weft's own part is no reason to disown what belongs to plugins.
+TEST(Config, KnowsPluginsThoughTheCoreIsWrong) {
+  const ScratchFolder folder;
+  const std::string file = folder.write(
+      "weft.yaml", "version: 1\ntransports: {ordr: [shm]}\nnet-socket: {streams: 99}\n");
+  const Outcome checked = weft({"config", "check", file});
+  EXPECT_EQ(checked.exit_status, 1);
+  EXPECT_THAT(lines_of(checked.err),
+              ElementsAre(HasSubstr(":2:14: unknown key \"ordr\""),
+                          HasSubstr(":3:23: net-socket.streams: 99 is out of range")));
+  const Variables variables = {{"WEFT_LOG_LEVEL", "loud"}, {"WEFT_NET_SOCKET_STREAMS", "2"}};
+  EXPECT_THAT(lines_of(weft({"config", "show"}, variables).err),
+              ElementsAre(HasSubstr("WEFT_LOG_LEVEL: ")));
+  EXPECT_THAT(weft({"config", "schema"}, variables).out, HasSubstr("\"net-socket\""));
+}
+
 TEST(Config, ShowsValuesAndTheirOrigins) {
   const ScratchFolder folder;
   const std::string file =

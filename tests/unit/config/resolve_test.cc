@@ -89,6 +89,19 @@ TEST(Resolve, CoreStepSeesTheCoreAlone) {
             "f.yaml:2:11: unknown key \"paht\"; did you mean \"path\"?");
 }
 
+TEST(Resolve, PluginPathIsReadThoughTheRestIsWrong) {
+  const auto source = ConfigSource::parse(
+      "version: 1\nplugins: {path: [/opt/weft]}\ntransports: {ordr: [shm]}\nlog: {level: loud}\n",
+      "f.yaml", bare_environment({{"WEFT_CHANNELS_MAX", "many"}}));
+  ASSERT_TRUE(source);
+  ASSERT_FALSE(resolve_core(*source));
+  EXPECT_EQ(resolve_plugin_path(*source).value(), (std::vector<std::string>{"/opt/weft"}));
+  const auto wrong =
+      ConfigSource::parse("version: 1\nplugins: {path: /opt}\n", "f.yaml", bare_environment());
+  ASSERT_TRUE(wrong);
+  EXPECT_FALSE(resolve_plugin_path(*wrong));
+}
+
 TEST(Resolve, UnreadSectionsPassWithANotice) {
   const auto source = ConfigSource::parse("version: 1\nnet-ib: {speed: 3}\n", "f.yaml",
                                           bare_environment({{"WEFT_NET_IB_SPEED", "3"}}));
