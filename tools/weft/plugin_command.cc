@@ -41,10 +41,15 @@ struct Line {
   std::string problem;
 };
 
-Line make_line(const FoundPlugin& found) {
+Line make_line(const FoundPlugin& found, const std::vector<std::string>& directories) {
   Line line;
   line.id = found.id;
   line.file = found.file;
+  // As a job looks for it, which refuses folders that this command can read.
+  if (const auto searched = find_plugin(directories, found.id); !searched) {
+    line.problem = searched.error().to_string();
+    return line;
+  }
   const auto info = examine_plugin(found.file);
   if (!info) {
     line.problem = info.error().to_string();
@@ -62,7 +67,7 @@ int list() {
   if (!directories) return complain(directories.error());
   std::vector<Line> lines = {{"plugin", "version", "vendor", "interfaces", "file", {}}};
   for (const FoundPlugin& found : find_plugins(*directories))
-    lines.push_back(make_line(found));
+    lines.push_back(make_line(found, *directories));
   if (lines.size() == 1) {
     return complain(Error(WEFT_ERROR_PLUGIN,
                           fmt::format("there are no plugins in {}", fmt::join(*directories, ", ")),

@@ -169,6 +169,20 @@ TEST(Plugin, SaysThatThereAreNone) {
                              "; try: set plugins.path to the folder that holds them\n");
 }
 
+// Jobs do not load from there.
+TEST(Plugin, SaysThatARelativeFolderIsOfNoUse) {
+  const Outcome outcome = run({.arguments = {"sh", "-c",
+                                             "cd \"$(dirname \"$1\")/..\" && "
+                                             "WEFT_PLUGINS_PATH=shm exec \"$0\" plugin list",
+                                             WEFT_COMMAND, SHM_PLUGIN},
+                               .environment = {},
+                               .input = {}});
+  EXPECT_EQ(outcome.exit_status, 1) << outcome.describe();
+  EXPECT_THAT(
+      lines_with(outcome.out, "shm "),
+      ElementsAre(HasSubstr("unusable: the plugin folder \"shm\" is not an absolute path")));
+}
+
 TEST(Plugin, InspectsAFile) {
   const Outcome outcome = weft({"plugin", "inspect", SHM_PLUGIN});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.describe();
