@@ -115,6 +115,7 @@ class Bench {
   void write_contender(std::uint64_t bytes, const Contender& contender);
   double max_over_ranks(double value);
   std::uint64_t sum_over_ranks(std::uint64_t value);
+  void make_buffers(std::size_t least);
   void open_json();
   void print_header() const;
   void print_row(std::uint64_t bytes, std::uint64_t count, const Measurement* out_of_place,

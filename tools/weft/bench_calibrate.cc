@@ -84,9 +84,7 @@ std::uint64_t Bench::hosts() {
 }
 
 std::uint64_t Bench::calibrate() {
-  const std::size_t element = element_size(options_.type);
-  input_.resize(std::max<std::uint64_t>(options_.max, element));
-  output_.resize(input_.size());
+  make_buffers(element_size(options_.type));
   std::vector<tuner::Rule> rules;
   // Now, so that nobody waits for a table that cannot be kept.
   if (rank_ == 0) {

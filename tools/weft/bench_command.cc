@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -274,10 +275,22 @@ Measurement Bench::measure_as_type(std::uint64_t count, bool in_place) {
   }
 }
 
+/// Two of --max bytes, `least` at least.
+void Bench::make_buffers(std::size_t least) {
+  try {
+    input_.resize(std::max<std::uint64_t>(options_.max, least));
+    output_.resize(input_.size());
+  } catch (const std::bad_alloc&) {
+    throw CallFailed(
+        fmt::format("no memory for two buffers of --max {}; try: a smaller --max, or fewer ranks "
+                    "on this host",
+                    options_.max_text));
+  }
+}
+
 std::uint64_t Bench::run() {
   const std::size_t element = element_size(options_.type);
-  input_.resize(std::max<std::uint64_t>(options_.max, element));
-  output_.resize(input_.size());
+  make_buffers(element);
   const bool speaks = rank_ == 0;
   open_json();
   // Now, so that nobody waits for a picture that cannot be kept. What is there stays until then.

@@ -124,8 +124,7 @@ std::uint64_t Bench::compare_ways() {
   const std::size_t element = element_size(options_.type);
   // At least one element for each block.
   const std::size_t least = element * (options_.timed.has_blocks() ? ranks_ : 1);
-  input_.resize(std::max<std::uint64_t>(options_.max, least));
-  output_.resize(input_.size());
+  make_buffers(least);
   open_json();
   std::vector<Contender> contenders(1);
   contenders.front().comm = join_job(context_.get());

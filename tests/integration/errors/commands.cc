@@ -44,6 +44,8 @@ void add_commands(Scenarios& all) {
   add_command(all, "NoRange", "weft bench: --min <size> is more than --max <size>",
               {"run", "-n", "1", "--", WEFT_COMMAND, "bench", "all_reduce", "--min", "8KiB",
                "--max", "4KiB"});
+  add_command(all, "NoMemoryForBuffers", "weft bench: no memory for two buffers of --max <size>",
+              {"run", "-n", "1", "--", WEFT_COMMAND, "bench", "all_reduce", "--max", "1048576GiB"});
   add_command(all, "NoFileOfResults", "weft bench: cannot write <file> (errno <number>, <text>)",
               {"run", "-n", "1", "--", WEFT_COMMAND, "bench", "all_reduce", "--max", "8", "--iters",
                "1", "--json", "/nonexistent/results"});
