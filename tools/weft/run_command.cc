@@ -13,10 +13,12 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <memory>
 #include <netinet/in.h>
 #include <optional>
 #include <poll.h>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <sys/ioctl.h>
@@ -136,8 +138,29 @@ void drain(Stream& stream) {
 struct Child {
   pid_t pid = -1;
   bool running = false;
+  bool was_ending = false;  // when another rank was found to have failed
   std::array<Stream, 2> streams;
 };
+
+// Whether a process that nobody has waited for yet has begun to end. Where the system does not
+// tell, it may have.
+bool is_ending(pid_t pid) {
+  constexpr unsigned long kExiting = 4;  // PF_EXITING of the kernel, in the ninth field
+  constexpr int kFieldsBetween = 6;
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(file, line);
+  // The second field may hold blanks and parentheses.
+  const std::size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos) return true;
+  std::istringstream fields(line.substr(name_end + 1));
+  std::string skipped;
+  for (int i = 0; i < kFieldsBetween; ++i)
+    fields >> skipped;
+  unsigned long flags = 0;
+  fields >> flags;
+  return !fields || (flags & kExiting) != 0;
+}
 
 // Holds the port of the rendezvous, without listening, until rank 0 listens there: no other program
 // gets it meanwhile.
@@ -353,10 +376,15 @@ void Job::ended(std::size_t rank, int wait_status) {
   }
   // What follows from the first failure is not worth a line each. But a rank that is killed closes
   // its sockets before it can be waited for, so others may have ended with their error by then: the
-  // first that a signal ended is the one to blame, unless the signal was ours.
+  // first that a signal ended is the one to blame, if it was ending already. One that gives up
+  // later, as by abort(), follows from the failure, too.
   const bool killed = WIFSIGNALED(wait_status);
-  if (exec_status_ || (failed_ && (!killed || killed_ || terminated_))) return;
-  if (!failed_) next_step_ = Deadline::after(kOwnErrorSpan);
+  if (exec_status_ || (failed_ && (!killed || killed_ || !child.was_ending))) return;
+  if (!failed_) {
+    next_step_ = Deadline::after(kOwnErrorSpan);
+    for (Child& other : children_)
+      other.was_ending = other.running && is_ending(other.pid);
+  }
   failed_ = true;
   killed_ = killed;
   status_ = status;

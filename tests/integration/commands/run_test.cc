@@ -91,6 +91,14 @@ TEST(Run, TellsASignalAs128More) {
   EXPECT_THAT(outcome.err, HasSubstr("was ended by signal 11 (Segmentation fault)"));
 }
 
+// It gives up over the failure that it was told of; the first one is what counts.
+TEST(Run, BlamesNoRankThatAbortsAfterTheFirstFailure) {
+  const Outcome outcome = run(job_of(2, "[ $WEFT_RANK = 0 ] && exit 3; sleep 0.5; kill -ABRT $$"));
+  EXPECT_EQ(outcome.exit_status, 3) << outcome.describe();
+  EXPECT_THAT(lines_with(outcome.err, "weft run: "),
+              ElementsAre(HasSubstr(") ended with exit status 3")));
+}
+
 TEST(Run, SaysThatAProgramIsNotThere) {
   const Outcome missing = weft({"run", "-n", "2", "--", "no-such-program"});
   EXPECT_EQ(missing.exit_status, 127);
