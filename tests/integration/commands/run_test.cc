@@ -56,6 +56,21 @@ TEST(Run, KeepsTheTwoStreamsApartAndEndsLines) {
   EXPECT_EQ(outcome.err, "[0] wrong\n");
 }
 
+// What it opens first would get the numbers of those that are closed.
+TEST(Run, RunsWithoutStandardStreams) {
+  const ScratchFolder folder;
+  const std::string file = folder.path() + "/said";
+  const Outcome outcome =
+      run({.arguments =
+               {"sh", "-c",
+                "\"$0\" run -n 2 -- sh -c 'cat; echo said; echo wrong >&2; echo $WEFT_RANK >>" +
+                    file + "' <&- >&- 2>&-; echo ended with $?; sort " + file,
+                WEFT_COMMAND},
+           .environment = {},
+           .input = {}});
+  EXPECT_EQ(outcome.out, "ended with 0\n0\n1\n") << outcome.describe();
+}
+
 TEST(Run, GivesInputToRankZeroAlone) {
   Command command = job_of(2, "cat");
   command.input = "given\n";
