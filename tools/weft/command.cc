@@ -2,15 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The `weft` command: subcommands stand in files of their own.
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include <weft/weft.h>
 
+#include "core/base/error.h"
 #include "tools/weft/commands.h"
 
 namespace weft::tool {
@@ -27,9 +30,14 @@ std::vector<std::string> words_for_parser(int argc, char** argv) {
   return words;
 }
 
-}  // namespace
+// What a full disk has not taken must not pass for a file that is whole.
+int cannot_print(int code) {
+  const Error error = Error::from_errno(code, "cannot write all that it prints");
+  std::fprintf(stderr, "weft: %s\n", error.to_string().c_str());
+  return 1;
+}
 
-int run_command_line(int argc, char** argv) {
+int parse_and_run(int argc, char** argv) {
   int exit_status = 0;
   try {
     CLI::App app{"Weft: collective communications for GPUs and CPUs"};
@@ -48,10 +56,22 @@ int run_command_line(int argc, char** argv) {
     for (const std::string& word : words)
       marked.push_back(word.c_str());
     CLI11_PARSE(app, argc, marked.data());
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) return cannot_print(error.code().value());
+    std::fprintf(stderr, "weft: %s\n", error.what());
+    return 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "weft: %s\n", error.what());
     return 1;
   }
+  return exit_status;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  const int exit_status = parse_and_run(argc, argv);
+  if (std::fflush(stdout) != 0 && exit_status == 0) return cannot_print(errno);
   return exit_status;
 }
 

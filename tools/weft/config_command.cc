@@ -31,7 +31,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  fmt::print("{}", text);
 }
 
 struct Loaded {

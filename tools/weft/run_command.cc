@@ -65,7 +65,8 @@ void complain(std::string_view text) {
   (void)std::fflush(stderr);
 }
 
-void write_all(int fd, std::string_view bytes) {
+/// Answers 0, or why not all of it was written.
+int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
@@ -75,9 +76,10 @@ void write_all(int fd, std::string_view bytes) {
       (void)::poll(&entry, 1, -1);
       continue;
     }
-    if (count <= 0) return;
+    if (count <= 0) return count < 0 ? errno : EIO;
     bytes.remove_prefix(static_cast<std::size_t>(count));
   }
+  return 0;
 }
 
 // One stream of one rank on its way to ours.
@@ -86,6 +88,7 @@ struct Stream {
   int to = -1;
   std::string prefix;
   std::string held;  // the beginning of a line
+  int lost = 0;      // why some of it could not be written
 
   void take(std::string_view bytes) {
     while (!bytes.empty()) {
@@ -101,7 +104,7 @@ struct Stream {
     // One write for each line keeps those of different ranks apart.
     std::string line = prefix + held;
     if (!prefix.empty() && !line.ends_with('\n')) line += '\n';
-    write_all(to, line);
+    if (const int why = write_all(to, line); why != 0) lost = why;
     held.clear();
   }
   // Reads once; answers how many bytes, 0 when nothing is there and at the end.
@@ -196,6 +199,7 @@ class Job {
       return exec_status_.value_or(1);
     }
     loop();
+    tell_what_is_lost();
     return status_;
   }
 
@@ -210,6 +214,7 @@ class Job {
   void reap(bool block);
   void ended(std::size_t rank, int wait_status);
   void escalate();
+  void tell_what_is_lost();
   void kill_all(int signal) {
     for (const Child& child : children_) {
       if (child.running) (void)::kill(child.pid, signal);
@@ -430,6 +435,17 @@ void Job::escalate() {
   } else {
     kill_all(SIGKILL);
     next_step_ = Deadline::never();
+  }
+}
+
+void Job::tell_what_is_lost() {
+  for (const Child& child : children_) {
+    for (const Stream& stream : child.streams) {
+      if (stream.lost == 0) continue;
+      complain(Error::from_errno(stream.lost, "cannot write all that the ranks print").to_string());
+      if (status_ == 0) status_ = 1;
+      return;
+    }
   }
 }
 

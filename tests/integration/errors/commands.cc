@@ -24,6 +24,22 @@ void add_command(Scenarios& all, std::string name, std::string message,
                  }});
 }
 
+/// What it prints goes where nothing has room.
+void add_redirected(Scenarios& all, std::string name, std::string message,
+                    const std::string& words) {
+  all.push_back(
+      {.name = std::move(name),
+       .messages = {std::move(message)},
+       .play = [words](std::vector<Said>& said) {
+         const Outcome outcome =
+             run({.arguments = {"sh", "-c", "exec \"$0\" " + words + " >/dev/full", WEFT_COMMAND},
+                  .environment = {},
+                  .input = {}});
+         EXPECT_EQ(outcome.exit_status, 1) << outcome.describe();
+         said.push_back(printed_by(outcome));
+       }});
+}
+
 }  // namespace
 
 void add_commands(Scenarios& all) {
@@ -39,6 +55,13 @@ void add_commands(Scenarios& all) {
       {"run", "-n", "2", "--", "/bin/sh", "-c", "[ $WEFT_RANK = 0 ] && exit 1; exec sleep 60"});
   add_command(all, "NoProgram", "weft run: cannot run \"<program>\" (errno <number>, <text>)",
               {"run", "-n", "1", "--", "no-such-program"});
+  add_redirected(all, "RanksWithoutSpace",
+                 "weft run: cannot write all that the ranks print (errno <number>, <text>)",
+                 "run -n 2 -- echo lost");
+  add_redirected(all, "NoSpace", "weft: cannot write all that it prints (errno <number>, <text>)",
+                 "info");
+  add_redirected(all, "NoSpaceForMuch",
+                 "weft: cannot write all that it prints (errno <number>, <text>)", "config schema");
   add_command(all, "NoJob", "weft bench: this process is no rank of a job",
               {"bench", "all_reduce"});
   add_command(all, "NoRange", "weft bench: --min <size> is more than --max <size>",
