@@ -20,6 +20,7 @@
 #include "core/topology/paths.h"
 #include "core/transport/net_devices.h"
 #include "core/transport/offer_codec.h"
+#include "plugin_api/tuner.h"
 
 namespace weft {
 namespace {
@@ -182,9 +183,14 @@ Status Communicator::open_tuner() {
     no_tuner_ = plugin.error().to_string();
     return {};
   }
-  WEFT_TRY_ASSIGN(
-      tuner_,
-      Tuner::open(**plugin, {.topology = topology_, .limits = limits_, .communicator = number_}));
+  auto tuner =
+      Tuner::open(**plugin, {.topology = topology_, .limits = limits_, .communicator = number_});
+  if (!tuner && !(*plugin)->offers(WEFT_TUNER_INTERFACE)) {
+    return fail(std::move(tuner.error())
+                    .with_context(fmt::format("tuner.plugin ({})",
+                                              config_.find("tuner.plugin")->origin().to_string())));
+  }
+  WEFT_TRY_ASSIGN(tuner_, std::move(tuner));
   return {};
 }
 

@@ -88,7 +88,8 @@ bool Plugin::offers(std::string_view interface_id) const {
 
 Result<const void*> Plugin::find_interface(const char* interface_id) const {
   if (!offers(interface_id)) {
-    return fail(Error(WEFT_ERROR_PLUGIN, fmt::format("does not offer {}", interface_id))
+    return fail(Error(WEFT_ERROR_PLUGIN, fmt::format("does not offer {}", interface_id),
+                      "another plugin; weft plugin list shows what each offers")
                     .with_context(plugin_context(id())));
   }
   const void* table = entry_.get_interface(instance_, interface_id);

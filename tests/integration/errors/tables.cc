@@ -77,6 +77,19 @@ void add_tables(Scenarios& all) {
                      said.push_back(said_in(rank.answer()));
                  }});
   all.push_back(
+      {.name = "TunerThatIsNone",
+       .messages = {"plugin <plugin>: does not offer <interface>"},
+       .play = [](std::vector<Said>& said) {
+         Job job(2, {{"WEFT_TUNER_PLUGIN", "shm"}});
+         join_all(job, said);
+         for (const Said& one : said) {
+           EXPECT_NE(one.text.find("tuner.plugin (WEFT_TUNER_PLUGIN): "), std::string::npos)
+               << one.text;
+         }
+         Job other(2, {{"WEFT_TRANSPORTS_ORDER", "tuner"}});
+         join_all(other, said);
+       }});
+  all.push_back(
       {.name = "MissingTuner",
        .messages = {"<key> (<where>): there is no plugin <plugin>: no <file> in <folders>"},
        .play = [](std::vector<Said>& said) {

@@ -135,7 +135,8 @@ TEST_F(Transports, PluginsWithoutATransportAreRefused) {
   folder_.add("sample-two");
   host_ = context_.host(folder_);
   EXPECT_EQ(error_text(TransportPlugin::wrap(**host_->load("sample-two"))),
-            "plugin sample-two: does not offer weft.transport/1-draft.8");
+            "plugin sample-two: does not offer weft.transport/1-draft.8; try: another plugin; weft "
+            "plugin list shows what each offers");
   folder_.add("sample");
   host_ = context_.misbehaving(folder_, "no-table");
   EXPECT_EQ(error_text(TransportPlugin::wrap(**host_->load("sample"))),
