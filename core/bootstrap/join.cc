@@ -23,6 +23,9 @@ namespace {
 // after a rank's own.
 constexpr auto kRootGrace = std::chrono::seconds(3);
 
+// Of a rank that cannot come: to tell the root so, if that is there.
+constexpr auto kTellSpan = std::chrono::seconds(4);
+
 Deadline deadline_of(const BootstrapOptions& options, std::chrono::nanoseconds more = {}) {
   if (options.timeout.count() <= 0) return Deadline::never();
   return Deadline::after(options.timeout + more);
@@ -105,6 +108,7 @@ class Joiner {
     (void)root_->flush();
   }
 
+  [[nodiscard]] Status check_interfaces() const;
   Status reach_root();
   Status listen_for_ring();
   Result<std::optional<Message>> read_root();
@@ -157,10 +161,24 @@ Status Joiner::listen_for_ring() {
   return {};
 }
 
+Status Joiner::check_interfaces() const {
+  if (options_.interfaces.empty()) return {};
+  WEFT_TRY_ASSIGN(const auto all, list_interfaces());
+  WEFT_TRY(select_interfaces(all, options_.interfaces));
+  return {};
+}
+
 // Ends with an acknowledged hello. Whoever closes before acknowledging is not our root: another
 // program on its port, or the root of another communicator of this job that shares it.
 Status Joiner::reach_root() {
-  const Deadline deadline = deadline_of(options_);
+  // A rank that cannot come tells the others, if the root is there, and does not wait for one.
+  const Status can_come = check_interfaces();
+  const Deadline deadline =
+      can_come
+          ? deadline_of(options_)
+          : Deadline::after(options_.timeout.count() > 0
+                                ? std::min<std::chrono::nanoseconds>(options_.timeout, kTellSpan)
+                                : kTellSpan);
   Connector connector(contents_.roots);
   std::vector<pollfd> entries;
   const auto names = list_addresses(contents_.roots);
@@ -209,6 +227,7 @@ Status Joiner::reach_root() {
       }
     }
     if (deadline.passed()) {
+      WEFT_TRY(can_come);
       const std::string what =
           connected_once
               ? fmt::format("rank {} of {}: the rendezvous at {} did not answer within {}",

@@ -182,6 +182,28 @@ TEST_F(BootstrapTest, ARootThatCannotBeReachedIsNamed) {
                         address.to_string()));
 }
 
+// Rank 0 found the same and has gone: what keeps this rank from coming is its own mistake.
+TEST_F(BootstrapTest, AnInterfaceThatMatchesNothingIsToldWithoutARoot) {
+  SocketAddress address = *SocketAddress::parse("127.0.0.1", 0);
+  UniqueFd placeholder(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage native{};
+  const socklen_t length = address.to_native(native);
+  ASSERT_EQ(bind(placeholder.get(), reinterpret_cast<sockaddr*>(&native), length), 0);
+  address.port = local_address(placeholder.get())->port;
+  UniqueIdContents contents;
+  contents.secret = *random_secret();
+  contents.roots = {address};
+  auto options = quick_options();
+  options.timeout = milliseconds(150);
+  options.interfaces = {"=nosuch0"};
+  Rank rank;
+  join_as(rank, make_unique_id(contents), 1, 2, options);
+  ASSERT_TRUE(rank.error);
+  EXPECT_EQ(rank.error->code(), WEFT_ERROR_CONFIG);
+  EXPECT_NE(rank.error->what().find("bootstrap.interfaces [=nosuch0] matches no interface"),
+            std::string::npos);
+}
+
 TEST_F(BootstrapTest, ARootThatNamesOthersThanTheNeighboursIsRefused) {
   for (const auto& [next, previous] :
        std::vector<std::pair<int, int>>{{1 << 20, 1}, {1, 1 << 20}, {-1, 1}, {1, -1}, {0, 0}}) {
