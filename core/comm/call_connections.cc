@@ -4,14 +4,21 @@
 // The connections that calls need and that are made when they are first needed.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <set>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "core/comm/bound_plan.h"
+#include "core/comm/call_history.h"
 #include "core/comm/co_residency.h"
 #include "core/comm/communicator.h"
+#include "core/comm/context.h"
 #include "core/comm/exchange.h"
 #include "core/comm/pair_calls.h"
+#include "core/config/units.h"
 #include "core/transport/channels.h"
 #include "core/transport/net_devices.h"
 
@@ -184,6 +191,24 @@ Status Communicator::want_connections(std::span<const Call* const> calls) {
   return {};
 }
 
+void Communicator::say_who_is_not_connected(std::span<const Need> needs,
+                                            std::chrono::nanoseconds waited) {
+  constexpr std::size_t kMostNamed = 32;
+  std::set<std::uint32_t> peers;
+  const Need* first = nullptr;
+  for (const Need& need : needs) {
+    if (peers.size() == kMostNamed) break;
+    if (pairs_->find(need.link) != nullptr) continue;
+    if (first == nullptr) first = &need;
+    peers.insert(need.link.peer);
+  }
+  if (first == nullptr) return;
+  context_.logger().warn(Topic::kComm,
+                         "rank {} of {} has waited {} to be connected with rank{} {} for {}", rank_,
+                         ranks_, print_duration(waited), peers.size() == 1 ? "" : "s",
+                         fmt::join(peers, ", "), describe_call(first->call));
+}
+
 Status Communicator::wait_for_connections(std::span<const Call* const> calls, std::uint64_t ahead) {
   WEFT_TRY_ASSIGN(const auto needs, needs_of(calls, ahead));
   if (needs.empty()) return {};
@@ -200,12 +225,18 @@ Status Communicator::wait_for_connections(std::span<const Call* const> calls, st
   };
   look_for_partners(false);
   const auto limit = config_.duration("timeouts.bootstrap");
+  const auto report_after = config_.duration("timeouts.report");
+  Deadline report = report_after ? Deadline::after(*report_after) : Deadline::never();
   Deadline next_question = Deadline::after(std::chrono::seconds(1));
   const Status connected =
       pairs_->wait(each_once(needs), limit ? Deadline::after(*limit) : Deadline::never(), [&] {
         if (next_question.passed()) {
           look_for_partners(true);
           next_question = Deadline::after(std::chrono::seconds(5));
+        }
+        if (report.passed()) {
+          report = Deadline::never();
+          say_who_is_not_connected(needs, *report_after);
         }
         return failure_->stopped();
       });

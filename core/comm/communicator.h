@@ -310,6 +310,7 @@ class Communicator {
     PairLink link;
     CallNote call;
   };
+  void say_who_is_not_connected(std::span<const Need> needs, std::chrono::nanoseconds waited);
   Result<std::vector<Need>> needs_of(std::span<const Call* const> calls, std::uint64_t ahead);
   Status why_not_captured(std::span<const Call* const> calls, Stream& stream);
   const Launch* recorded_pairs(std::span<const Call* const> calls, const Stream& stream,

@@ -161,15 +161,19 @@ void add_transports(Scenarios& all) {
        }});
   // A net that is sound in itself and never gets anything across.
   all.push_back({.name = "ConnectionsThatDoNotComeUp",
-                 .messages = {"rank <rank> is not connected with rank <rank> at the deadline"},
+                 .messages = {"rank <rank> is not connected with rank <rank> at the deadline",
+                              "rank <rank> of <ranks> has waited <time> to be connected with "
+                              "<ranks> for <call>"},
                  .play = [](std::vector<Said>& said) {
                    const PluginFolder folder;
                    folder.add_bad("sample", "sample");
                    Job job(2, {{"WEFT_PLUGINS_PATH", folder.path()},
                                {"WEFT_TRANSPORTS_ORDER", "sample"},
-                               {"WEFT_TIMEOUTS_BOOTSTRAP", "1s"}});
+                               {"WEFT_TIMEOUTS_BOOTSTRAP", "1s"},
+                               {"WEFT_TIMEOUTS_REPORT", "200ms"}});
                    EXPECT_EQ(job.join(), "");
                    ask_all(job, "call all_reduce 10", said);
+                   said.push_back({.code = {}, .text = job[0].process().err()});
                  }});
   add_shm(all);
   add_net_socket(all);
