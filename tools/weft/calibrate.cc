@@ -13,6 +13,8 @@
 #include <iterator>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -91,6 +93,18 @@ bool describes(const Cost& cost, std::span<const Sample> samples) {
     const auto seen = static_cast<double>(sample.time_ns);
     return std::abs(said - seen) <= kTolerance * seen;
   });
+}
+
+/// Also where the system takes a part at first, as of a disk that is almost full: errno says why
+/// not all.
+bool write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(fd, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
 }
 
 /// Each time at most that of every larger size, and at least 1.
@@ -208,10 +222,8 @@ Status write_rules(const std::string& file, const std::vector<tuner::Rule>& rule
   // mkostemp lets nobody else read it, which the other ranks' users may have to.
   struct stat before{};
   const mode_t mode = ::stat(file.c_str(), &before) == 0 ? before.st_mode & 07777U : 0644U;
-  const bool written =
-      ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      ::fchmod(fd.get(), mode) == 0 && ::fsync(fd.get()) == 0 &&
-      ::rename(scratch.c_str(), file.c_str()) == 0;
+  const bool written = write_all(fd.get(), text) && ::fchmod(fd.get(), mode) == 0 &&
+                       ::fsync(fd.get()) == 0 && ::rename(scratch.c_str(), file.c_str()) == 0;
   if (written) return {};
   const int why = errno;
   ::unlink(scratch.c_str());

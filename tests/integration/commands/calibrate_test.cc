@@ -6,11 +6,14 @@
 #include "tools/weft/calibrate.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <sys/resource.h>
 #include <utility>
 #include <vector>
 
@@ -176,6 +179,26 @@ TEST(Calibrate, ReplacesTheFileAsAWhole) {
   const std::string nowhere = folder.path() + "/none/a.yaml";
   EXPECT_THAT(check_writable(nowhere).error().to_string(), testing::HasSubstr(nowhere));
   EXPECT_FALSE(write_rules(nowhere, {rule}));
+}
+
+// As of a disk that is almost full: the system takes the beginning, and then says why no more.
+TEST(Calibrate, SaysWhyAPartOfTheTableIsMissing) {
+  const test::ScratchFolder folder;
+  const std::string file = folder.path() + "/a.yaml";
+  Rule rule = frame();
+  rule.channels = 2;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 16, .rlim_max = before.rlim_max};
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  errno = 0;
+  const Status written = write_rules(file, {rule});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  static_cast<void>(std::signal(SIGXFSZ, handler));
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().native(), EFBIG) << written.error().to_string();
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "nothing is left";
 }
 
 }  // namespace
