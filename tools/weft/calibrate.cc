@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -107,6 +109,14 @@ bool write_all(int fd, std::string_view text) {
   return true;
 }
 
+/// What a link leads to is replaced, not the link: others may name the file itself.
+std::string behind_links(const std::string& file) {
+  std::error_code code;
+  if (!std::filesystem::is_symlink(file, code)) return file;
+  const std::filesystem::path real = std::filesystem::canonical(file, code);
+  return code ? file : real.string();
+}
+
 /// Each time at most that of every larger size, and at least 1.
 std::vector<Sample> without_noise(std::vector<Sample> samples) {
   std::uint64_t least = UINT64_MAX;
@@ -195,7 +205,7 @@ Result<std::vector<tuner::Rule>> read_rules(const std::string& file) {
 }
 
 Status check_writable(const std::string& file) {
-  std::string scratch = file + ".XXXXXX";
+  std::string scratch = behind_links(file) + ".XXXXXX";
   const UniqueFd fd(::mkostemp(scratch.data(), O_CLOEXEC));
   if (fd.get() < 0) {
     return fail(Error::from_errno(errno, fmt::format("cannot make a file beside {}", file)));
@@ -214,7 +224,8 @@ Status write_rules(const std::string& file, const std::vector<tuner::Rule>& rule
     return fail(WEFT_ERROR_CONFIG, fmt::format("{} would have {} bytes, {} are allowed", file,
                                                text.size(), tuner::kMostTableBytes));
   }
-  std::string scratch = file + ".XXXXXX";
+  const std::string real = behind_links(file);
+  std::string scratch = real + ".XXXXXX";
   const UniqueFd fd(::mkostemp(scratch.data(), O_CLOEXEC));
   if (fd.get() < 0) {
     return fail(Error::from_errno(errno, fmt::format("cannot make a file beside {}", file)));
@@ -223,7 +234,7 @@ Status write_rules(const std::string& file, const std::vector<tuner::Rule>& rule
   struct stat before{};
   const mode_t mode = ::stat(file.c_str(), &before) == 0 ? before.st_mode & 07777U : 0644U;
   const bool written = write_all(fd.get(), text) && ::fchmod(fd.get(), mode) == 0 &&
-                       ::fsync(fd.get()) == 0 && ::rename(scratch.c_str(), file.c_str()) == 0;
+                       ::fsync(fd.get()) == 0 && ::rename(scratch.c_str(), real.c_str()) == 0;
   if (written) return {};
   const int why = errno;
   ::unlink(scratch.c_str());

@@ -181,6 +181,20 @@ TEST(Calibrate, ReplacesTheFileAsAWhole) {
   EXPECT_FALSE(write_rules(nowhere, {rule}));
 }
 
+TEST(Calibrate, ReplacesWhatALinkLeadsTo) {
+  const test::ScratchFolder folder;
+  const std::string file = folder.path() + "/a.yaml";
+  const std::string link = folder.path() + "/link.yaml";
+  ASSERT_TRUE(write_rules(file, {}));
+  std::filesystem::create_symlink("a.yaml", link);
+  Rule rule = frame();
+  rule.channels = 2;
+  ASSERT_TRUE(check_writable(link));
+  ASSERT_TRUE(write_rules(link, {rule}));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_THAT(read_rules(file).value(), ElementsAre(rule));
+}
+
 // As of a disk that is almost full: the system takes the beginning, and then says why no more.
 TEST(Calibrate, SaysWhyAPartOfTheTableIsMissing) {
   const test::ScratchFolder folder;
