@@ -4,9 +4,10 @@
 /*
  * Every rank brings the numbers 1, 2, 3 ... times its rank plus one, and all get the sums.
  *
- *   all_reduce                        a rank of a launcher: weft run, torchrun, mpirun, srun,
- * mpiexec all_reduce ID_FILE RANK RANKS     a rank started by any means; rank 0 writes the unique
- * id into ID_FILE, which must not exist, and the others wait for it
+ * all_reduce: a rank of a launcher (weft run, torchrun, mpirun, srun, mpiexec).
+ *
+ * all_reduce ID_FILE RANK RANKS: a rank started by any means. Rank 0 writes the unique id into
+ * ID_FILE, which must not exist, and the others wait for it.
  *
  * The file stands for whatever carries 128 bytes from rank 0 to the others. Who can read it can
  * join, so it is made readable for its owner alone.
