@@ -125,6 +125,19 @@ TEST(Logger, JsonHoldsAnyMessage) {
   EXPECT_EQ(line.at("pid"), getpid());
 }
 
+// Names of files may be any bytes.
+TEST(Logger, JsonIsUtf8WhateverALineHolds) {
+  LogOptions options;
+  options.level = WEFT_LOG_INFO;
+  options.format = LogFormat::kJson;
+  const std::string text = captured([&] {
+    Logger logger(options);
+    logger.info(Topic::kPlugin, "/p\xff/\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\xed\xa0\x80\xc3");
+  });
+  EXPECT_EQ(nlohmann::json::parse(text).at("message"),
+            "/p\uFFFD/\u00e4\u20ac\U0001F600\uFFFD\uFFFD\uFFFD\uFFFD");
+}
+
 TEST(Logger, LinesOfManyThreadsStayWhole) {
   constexpr int kThreads = 4;
   constexpr int kLines = 50;
