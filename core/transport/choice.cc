@@ -82,7 +82,8 @@ PairFacts facts_of(const Topology& topology, std::uint32_t a, RankFacts of_a, st
 Status check_list(const ChoiceInput& input, const std::vector<std::string>& ids,
                   std::string_view key, std::string_view origin) {
   for (const auto& id : ids) {
-    if (id == kNetGroup) continue;
+    // In transports.net itself it stands for nothing: there it would be a plugin's name.
+    if (id == kNetGroup && &ids != &input.nets.ids) continue;
     for (std::uint32_t rank = 0; rank < input.topology->rank_count(); ++rank) {
       const PluginOffer* offer = find_offer(input, rank, id);
       if (offer != nullptr && offer->unusable.empty()) continue;

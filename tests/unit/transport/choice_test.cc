@@ -262,6 +262,14 @@ TEST_F(Choice, InsistsOnWhatTheUserNamed) {
   EXPECT_NE(named_error(), "");
 }
 
+TEST_F(Choice, TheNetsThemselvesHoldNoGroup) {
+  input_.nets = {.ids = {"net", "net-socket"}, .named_by_user = true, .origin = "weft.yaml:4:8"};
+  EXPECT_EQ(
+      named_error(),
+      "transports.net (weft.yaml:4:8) names plugin \"net\", which rank 0 on node0 cannot use: "
+      "it is not known there; try: make the plugin usable there, or take it out of the list");
+}
+
 TEST_F(Choice, InsistsOnTheUsersOrder) {
   std::erase_if(input_.offers[1], [](const PluginOffer& item) { return item.id == "shm"; });
   EXPECT_EQ(named_error(), "");
