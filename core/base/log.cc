@@ -6,6 +6,7 @@
 #include <climits>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
@@ -38,42 +39,11 @@ spdlog::level::level_enum to_spdlog(weft_log_level level) {
   }
 }
 
-/// Bytes of the UTF-8 sequence at the start of `text`; 0 where there is none.
-std::size_t utf8_sequence(std::string_view text) {
-  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80U) return 0;
-  }
-  // Longer than need be, surrogates, and beyond the last character.
-  const bool wrong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
-                     (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
-  return wrong ? 0 : length;
-}
-
-/// Names of files and hosts may be any bytes, JSON is UTF-8: what is none becomes U+FFFD.
-std::string json_escaped(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  while (!text.empty()) {
-    const char c = text.front();
-    const std::size_t length = utf8_sequence(text);
-    if (length == 0) {
-      out += "\\ufffd";
-    } else if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
-  }
-  return out;
+/// With its quotes. Names of files and hosts may be any bytes, JSON is UTF-8: what is none becomes
+/// U+FFFD.
+std::string in_json(std::string_view text) {
+  using Json = nlohmann::json;
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -128,9 +98,9 @@ void Logger::write(Topic topic, weft_log_level level, std::string_view message) 
   const auto severity = to_spdlog(level);
   if (sink_->format.load(std::memory_order_relaxed) == LogFormat::kJson) {
     sink_->out.log(severity,
-                   R"({{"host":"{}","pid":{},"tid":{},"level":"{}","topic":"{}","message":"{}"}})",
-                   json_escaped(sink_->host), getpid(), gettid(), log_level_name(level),
-                   topic_name(topic), json_escaped(message));
+                   R"({{"host":{},"pid":{},"tid":{},"level":"{}","topic":"{}","message":{}}})",
+                   in_json(sink_->host), getpid(), gettid(), log_level_name(level),
+                   topic_name(topic), in_json(message));
     return;
   }
   sink_->out.log(severity, "{}:{}:{} WEFT {} {}: {}", sink_->host, getpid(), gettid(),

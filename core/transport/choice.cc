@@ -13,6 +13,7 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kNetGroup = "net";
+constexpr std::string_view kNets = "transports.net";
 
 void append_once(std::vector<std::string>& list, const std::string& id) {
   if (std::ranges::find(list, id) == list.end()) list.push_back(id);
@@ -83,7 +84,7 @@ Status check_list(const ChoiceInput& input, const std::vector<std::string>& ids,
                   std::string_view key, std::string_view origin) {
   for (const auto& id : ids) {
     // In transports.net itself it stands for nothing: there it would be a plugin's name.
-    if (id == kNetGroup && &ids != &input.nets.ids) continue;
+    if (id == kNetGroup && key != kNets) continue;
     for (std::uint32_t rank = 0; rank < input.topology->rank_count(); ++rank) {
       const PluginOffer* offer = find_offer(input, rank, id);
       if (offer != nullptr && offer->unusable.empty()) continue;
@@ -131,7 +132,7 @@ Status check_named_plugins(const ChoiceInput& input) {
                       std::ranges::any_of(input.rules, [](const Rule& rule) {
                         return std::ranges::find(rule.use, kNetGroup) != rule.use.end();
                       });
-    if (used) WEFT_TRY(check_list(input, input.nets.ids, "transports.net", input.nets.origin));
+    if (used) WEFT_TRY(check_list(input, input.nets.ids, kNets, input.nets.origin));
   }
   for (const auto& rule : input.rules) {
     WEFT_TRY(check_list(input, rule.use, "a rule of transports.rules", rule.origin.to_string()));
