@@ -57,8 +57,6 @@ void add_misuse(Scenarios& all) {
   add_case(all, "group-end", "weft_group_end without weft_group_start on this thread");
   add_case(all, "gone-in-group",
            "a communicator was destroyed in the group that had noted calls of it");
-  add_case(all, "finalized-in-group",
-           "weft_comm_finalize inside the group that has noted calls of the communicator");
   add_case(all, "group-of-nothing", "nothing of the group was started: <what>");
   add_case(all, "other-context", "the stream belongs to another context than the communicator");
   add_case(all, "graph-elsewhere", "the stream belongs to another context than the graph");

@@ -392,12 +392,6 @@ std::map<std::string, Case> life_cases() {
          static_cast<void>(weft_comm_destroy(std::exchange(p.comm, nullptr)));
          return weft_group_end(p.context);
        }},
-      {"finalized-in-group",
-       [](Program& p) -> weft_result {
-         static_cast<void>(weft_group_start(p.context));
-         static_cast<void>(p.all_reduce(p.send.data(), 8, WEFT_FLOAT32));
-         return weft_comm_finalize(p.comm);
-       }},
       {"group-of-nothing",
        [](Program& p) -> weft_result {
          static_cast<void>(weft_group_start(p.context));
