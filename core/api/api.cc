@@ -430,8 +430,7 @@ weft_result weft_comm_finalize(weft_comm* comm) {
     const weft::Group* const group = context.open_group();
     if (group != nullptr && group->holds(comm->member->joined())) {
       return context.remember(Error(WEFT_ERROR_INVALID_USAGE,
-                                    "weft_comm_finalize inside the group that has noted calls of "
-                                    "the communicator: they are not made yet",
+                                    "weft_comm_finalize inside a group: its calls are not made yet",
                                     "weft_group_end first"));
     }
     return answer(comm->owner, comm->member->finalize());

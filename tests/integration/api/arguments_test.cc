@@ -455,8 +455,8 @@ TEST_F(Arguments, ACommunicatorWithCallsInAGroupIsNotFinalized) {
   must(context_.get(), weft_group_start(context_.get()));
   must(context_.get(), call());
   expect_refusal(weft_comm_finalize(comms[0].get()), WEFT_ERROR_INVALID_USAGE,
-                 "weft_comm_finalize inside the group that has noted calls of the communicator: "
-                 "they are not made yet; try: weft_group_end first");
+                 "weft_comm_finalize inside a group: its calls are not made yet; try: "
+                 "weft_group_end first");
   must(context_.get(), weft_group_end(context_.get()));
   EXPECT_EQ(call(), WEFT_OK);
   must(context_.get(), weft_stream_synchronize(stream_.get()));
