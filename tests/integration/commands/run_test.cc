@@ -108,7 +108,13 @@ TEST(Run, TellsASignalAs128More) {
 
 // It gives up over the failure that it was told of; the first one is what counts.
 TEST(Run, BlamesNoRankThatAbortsAfterTheFirstFailure) {
-  const Outcome outcome = run(job_of(2, "[ $WEFT_RANK = 0 ] && exit 3; sleep 0.5; kill -ABRT $$"));
+  const ScratchFolder folder;
+  // A process is there until somebody has waited for it.
+  const Outcome outcome = run(job_of(
+      2, "f=" + folder.path() +
+             "/pid; if [ $WEFT_RANK = 0 ]; then echo $$ >$f.new; mv $f.new $f; exit 3; fi; "
+             "until [ -e $f ]; do sleep 0.01; done; "
+             "while kill -0 $(cat $f) 2>/dev/null; do sleep 0.01; done; sleep 0.5; kill -ABRT $$"));
   EXPECT_EQ(outcome.exit_status, 3) << outcome.describe();
   EXPECT_THAT(lines_with(outcome.err, "weft run: "),
               ElementsAre(HasSubstr(") ended with exit status 3")));
