@@ -25,6 +25,7 @@
 
 #include "core/base/fd.h"
 #include "core/config/core_parameters.h"
+#include "tools/weft/write_all.h"
 
 namespace weft::tool {
 namespace {
@@ -95,18 +96,6 @@ bool describes(const Cost& cost, std::span<const Sample> samples) {
     const auto seen = static_cast<double>(sample.time_ns);
     return std::abs(said - seen) <= kTolerance * seen;
   });
-}
-
-/// Also where the system takes a part at first, as of a disk that is almost full: errno says why
-/// not all.
-bool write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(fd, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return true;
 }
 
 /// What a link leads to is replaced, not the link: others may name the file itself.
@@ -233,10 +222,13 @@ Status write_rules(const std::string& file, const std::vector<tuner::Rule>& rule
   // mkostemp lets nobody else read it, which the other ranks' users may have to.
   struct stat before{};
   const mode_t mode = ::stat(file.c_str(), &before) == 0 ? before.st_mode & 07777U : 0644U;
-  const bool written = write_all(fd.get(), text) && ::fchmod(fd.get(), mode) == 0 &&
-                       ::fsync(fd.get()) == 0 && ::rename(scratch.c_str(), real.c_str()) == 0;
-  if (written) return {};
-  const int why = errno;
+  int why = write_all(fd.get(), text);
+  if (why == 0) {
+    const bool written = ::fchmod(fd.get(), mode) == 0 && ::fsync(fd.get()) == 0 &&
+                         ::rename(scratch.c_str(), real.c_str()) == 0;
+    if (written) return {};
+    why = errno;
+  }
   ::unlink(scratch.c_str());
   return fail(Error::from_errno(why, fmt::format("cannot write {}", file)));
 }

@@ -42,6 +42,7 @@
 #include "core/bootstrap/job_environment.h"
 #include "core/bootstrap/unique_id.h"
 #include "tools/weft/commands.h"
+#include "tools/weft/write_all.h"
 
 namespace weft::tool {
 namespace {
@@ -63,23 +64,6 @@ struct RunOptions {
 void complain(std::string_view text) {
   fmt::print(stderr, "weft run: {}\n", text);
   (void)std::fflush(stderr);
-}
-
-/// Answers 0, or why not all of it was written.
-int write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(fd, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) {
-      // Our output may be a pipe that somebody else made non-blocking.
-      pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
-      (void)::poll(&entry, 1, -1);
-      continue;
-    }
-    if (count <= 0) return count < 0 ? errno : EIO;
-    bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return 0;
 }
 
 // One stream of one rank on its way to ours.
