@@ -15,7 +15,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
