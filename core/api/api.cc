@@ -51,7 +51,7 @@ std::string& creation_error() {
 std::size_t copy_text(std::string_view source, char* text, std::size_t size) {
   if (text != nullptr && size > 0) {
     const std::size_t length = std::min(size - 1, source.size());
-    std::memcpy(text, source.data(), length);
+    std::ranges::copy(source.substr(0, length), text);
     text[length] = '\0';
   }
   return source.size() + 1;

@@ -186,7 +186,7 @@ weft_result add(weft_net* net, int fd, bool is_sender, weft_net_connection** out
 }
 
 weft_result connect_to(weft_net* net, uint32_t, weft_blob handle, weft_net_connection** out) {
-  if (handle.size != kNameBytes) return net->fail(WEFT_ERROR_INVALID_ARGUMENT, "no such handle");
+  if (handle.size != kNameBytes) return net->fail(WEFT_ERROR_PEER, "no such handle");
   const int fd = make_socket(handle.data, ::connect);  // Done at once, or never.
   return fd >= 0 ? add(net, fd, true, out) : net->fail(WEFT_ERROR_PEER, "cannot connect", errno);
 }

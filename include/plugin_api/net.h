@@ -202,7 +202,8 @@ typedef struct weft_net_interface {
 
   /**
    * Begins to connect to the listener that `handle` (not trusted; read during the call) names, and
-   * answers the connection at once: OK or WEFT_IN_PROGRESS, both with `*out` set.
+   * answers the connection at once: OK or WEFT_IN_PROGRESS, both with `*out` set. PEER for bytes
+   * that are no handle: another rank gave them.
    */
   weft_result (*connect)(weft_net* net, uint32_t device, weft_blob handle,
                          weft_net_connection** out);

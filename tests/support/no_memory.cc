@@ -18,6 +18,19 @@ thread_local bool has_all = false;
 std::atomic<bool> is_out_elsewhere{false};
 std::atomic<std::uint64_t> refused{0};
 
+}  // namespace
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // g++
+#define WEFT_KEEPS_OPERATOR_NEW
+#elif defined(__has_feature)  // clang
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define WEFT_KEEPS_OPERATOR_NEW
+#endif
+#endif
+
+#ifndef WEFT_KEEPS_OPERATOR_NEW
+namespace {
+
 bool is_denied() {
   if (is_out_elsewhere.load(std::memory_order_relaxed) && !has_all) {
     refused.fetch_add(1);
@@ -34,15 +47,6 @@ bool is_denied() {
 
 }  // namespace
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // g++
-#define WEFT_KEEPS_OPERATOR_NEW
-#elif defined(__has_feature)  // clang
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define WEFT_KEEPS_OPERATOR_NEW
-#endif
-#endif
-
-#ifndef WEFT_KEEPS_OPERATOR_NEW
 void* operator new(std::size_t bytes) {
   void* const memory = is_denied() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
   if (memory == nullptr) throw std::bad_alloc();
