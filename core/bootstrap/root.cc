@@ -220,7 +220,6 @@ void BootstrapRoot::State::hello_from(Wire wire, const Message& message) {
     tell(wire, hello->who.rank);
     return;
   }
-  log.debug(Topic::kBootstrap, "rendezvous: {} came", hello->who.to_string());
   if (members.empty()) {
     nranks = hello->nranks;
     if (options.timeout.count() > 0) deadline = Deadline::after(options.timeout);
@@ -231,6 +230,7 @@ void BootstrapRoot::State::hello_from(Wire wire, const Message& message) {
   const auto taken =
       members.emplace(rank, Member{.wire = std::move(wire), .hello = std::move(*hello)}).first;
   send_now(taken->second.wire, MessageType::kHelloTaken, {});
+  log.debug(Topic::kBootstrap, "rendezvous: {} came", taken->second.hello.who.to_string());
   // Who listens nowhere has come to say why.
   const bool all_listen = std::ranges::none_of(
       members, [](const auto& entry) { return entry.second.hello.endpoints.empty(); });

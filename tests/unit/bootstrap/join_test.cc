@@ -158,46 +158,50 @@ TEST_F(BootstrapTest, AnInterfaceThatMatchesNothingFailsEveryRank) {
   EXPECT_FALSE(BootstrapRoot::start(options, ranks[0].log));
 }
 
-TEST_F(BootstrapTest, ARootThatCannotBeReachedIsNamed) {
+/// Where no root is, and nobody comes while this lives: bound and not listening.
+struct Deserted {
+  Deserted() {
+    sockaddr_storage native{};
+    const socklen_t length = address.to_native(native);
+    EXPECT_EQ(bind(socket_.get(), reinterpret_cast<sockaddr*>(&native), length), 0);
+    address.port = local_address(socket_.get())->port;
+  }
+  [[nodiscard]] UniqueId id() const {
+    UniqueIdContents contents;
+    contents.secret = *random_secret();
+    contents.roots = {address};
+    return make_unique_id(contents);
+  }
+
   SocketAddress address = *SocketAddress::parse("127.0.0.1", 0);
-  // Bound and not listening: nobody else can get it.
-  UniqueFd placeholder(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage native{};
-  const socklen_t length = address.to_native(native);
-  ASSERT_EQ(bind(placeholder.get(), reinterpret_cast<sockaddr*>(&native), length), 0);
-  address.port = local_address(placeholder.get())->port;
-  UniqueIdContents contents;
-  contents.secret = *random_secret();
-  contents.roots = {address};
+
+ private:
+  UniqueFd socket_{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+};
+
+TEST_F(BootstrapTest, ARootThatCannotBeReachedIsNamed) {
+  const Deserted place;
   auto options = quick_options();
   options.timeout = milliseconds(150);
   Rank rank;
-  join_as(rank, make_unique_id(contents), 1, 2, options);
+  join_as(rank, place.id(), 1, 2, options);
   ASSERT_TRUE(rank.error);
   EXPECT_EQ(rank.error->code(), WEFT_ERROR_TIMEOUT);
   EXPECT_EQ(rank.error->to_string(),
             fmt::format("rank 1 of 2 cannot reach the rendezvous at {} within 150ms (errno 111, "
                         "Connection refused); try: see that rank 0 is running, that its address "
                         "can be reached from this host and that no firewall stands between",
-                        address.to_string()));
+                        place.address.to_string()));
 }
 
 // Rank 0 found the same and has gone: what keeps this rank from coming is its own mistake.
 TEST_F(BootstrapTest, AnInterfaceThatMatchesNothingIsToldWithoutARoot) {
-  SocketAddress address = *SocketAddress::parse("127.0.0.1", 0);
-  UniqueFd placeholder(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage native{};
-  const socklen_t length = address.to_native(native);
-  ASSERT_EQ(bind(placeholder.get(), reinterpret_cast<sockaddr*>(&native), length), 0);
-  address.port = local_address(placeholder.get())->port;
-  UniqueIdContents contents;
-  contents.secret = *random_secret();
-  contents.roots = {address};
+  const Deserted place;
   auto options = quick_options();
   options.timeout = milliseconds(150);
   options.interfaces = {"=nosuch0"};
   Rank rank;
-  join_as(rank, make_unique_id(contents), 1, 2, options);
+  join_as(rank, place.id(), 1, 2, options);
   ASSERT_TRUE(rank.error);
   EXPECT_EQ(rank.error->code(), WEFT_ERROR_CONFIG);
   EXPECT_NE(rank.error->what().find("bootstrap.interfaces [=nosuch0] matches no interface"),
