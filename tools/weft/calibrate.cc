@@ -193,10 +193,11 @@ Result<std::vector<tuner::Rule>> read_rules(const std::string& file) {
 }
 
 Status check_writable(const std::string& file) {
-  std::string scratch = behind_links(file) + ".XXXXXX";
+  const std::string real = behind_links(file);
+  std::string scratch = real + ".XXXXXX";
   const UniqueFd fd(::mkostemp(scratch.data(), O_CLOEXEC));
   if (fd.get() < 0) {
-    return fail(Error::from_errno(errno, fmt::format("cannot make a file beside {}", file)));
+    return fail(Error::from_errno(errno, fmt::format("cannot make a file beside {}", real)));
   }
   ::unlink(scratch.c_str());
   return {};
@@ -216,7 +217,7 @@ Status write_rules(const std::string& file, const std::vector<tuner::Rule>& rule
   std::string scratch = real + ".XXXXXX";
   const UniqueFd fd(::mkostemp(scratch.data(), O_CLOEXEC));
   if (fd.get() < 0) {
-    return fail(Error::from_errno(errno, fmt::format("cannot make a file beside {}", file)));
+    return fail(Error::from_errno(errno, fmt::format("cannot make a file beside {}", real)));
   }
   // mkostemp lets nobody else read it, which the other ranks' users may have to.
   struct stat before{};
@@ -229,7 +230,7 @@ Status write_rules(const std::string& file, const std::vector<tuner::Rule>& rule
     why = errno;
   }
   ::unlink(scratch.c_str());
-  return fail(Error::from_errno(why, fmt::format("cannot write {}", file)));
+  return fail(Error::from_errno(why, fmt::format("cannot write {}", real)));
 }
 
 }  // namespace weft::tool

@@ -258,17 +258,26 @@ TEST_F(BootstrapTest, AnotherJobsRootIsNoRoot) {
   EXPECT_FALSE((*root)->finished());
 }
 
+HelloMessage first_of_two() {
+  return {.nranks = 2, .who = {.rank = 0, .pid = 1, .host = "h", .address = {}}};
+}
+
+/// That rank's connection to the rendezvous, which has taken its hello.
+Wire arrive(const BootstrapRoot& root) {
+  const auto contents = *read_unique_id(root.id());
+  auto fd = start_connect(contents.roots.front());
+  EXPECT_TRUE(fd);
+  Wire wire(std::move(*fd), contents.secret);
+  wire.queue(MessageType::kHello, first_of_two().encode());
+  EXPECT_EQ(receive(wire).type, MessageType::kHelloTaken);
+  return wire;
+}
+
 TEST_F(BootstrapTest, ARootThatIsGivenUpTellsWhoWaits) {
   Logger log(testing::quiet());
   auto root = BootstrapRoot::start(quick_options(), log);
   ASSERT_TRUE(root);
-  const auto contents = *read_unique_id((*root)->id());
-  auto fd = start_connect(contents.roots.front());
-  ASSERT_TRUE(fd);
-  Wire wire(std::move(*fd), contents.secret);
-  const HelloMessage hello{.nranks = 2, .who = {.rank = 0, .pid = 1, .host = "h", .address = {}}};
-  wire.queue(MessageType::kHello, hello.encode());
-  EXPECT_EQ(receive(wire).type, MessageType::kHelloTaken);
+  Wire wire = arrive(**root);
   root->reset();
   const Message answer = receive(wire);
   ASSERT_EQ(answer.type, MessageType::kRejected);
@@ -281,16 +290,10 @@ TEST_F(BootstrapTest, ARendezvousThatLackedMemoryTellsAllRanks) {
   Rank late;
   auto root = BootstrapRoot::start(quick_options(), late.log);
   ASSERT_TRUE(root);
-  const auto contents = *read_unique_id((*root)->id());
-  auto fd = start_connect(contents.roots.front());
-  ASSERT_TRUE(fd);
-  Wire wire(std::move(*fd), contents.secret);
-  const HelloMessage hello{.nranks = 2, .who = {.rank = 0, .pid = 1, .host = "h", .address = {}}};
-  wire.queue(MessageType::kHello, hello.encode());
-  EXPECT_EQ(receive(wire).type, MessageType::kHelloTaken);
+  Wire wire = arrive(**root);
   {
     const test::NoMemoryElsewhere none;
-    wire.queue(MessageType::kReady, hello.encode());  // whose payload takes memory
+    wire.queue(MessageType::kReady, first_of_two().encode());  // whose payload takes memory
     ASSERT_TRUE(wire.flush());
     none.await_refusal();
   }
@@ -621,6 +624,7 @@ TEST_F(BootstrapTest, AForkedChildOfARendezvousThatIsOverDoesNotServeIt) {
   auto root = BootstrapRoot::start_at(id, quick_options(), log);
   ASSERT_TRUE(root && *root);
   const pid_t child = fork();
+  ASSERT_GE(child, 0);
   if (child == 0) {
     while (true)
       pause();
